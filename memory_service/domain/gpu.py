@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from memory_service.domain.calibrated import CalibratedRates
+    from memory_service.domain.residuals import Learned
 
 __all__ = ["Gpu", "Precision"]
 
@@ -27,6 +31,9 @@ class Gpu:
     tflops           dense (no sparsity) 10^12 FLOP/s by precision; a missing key means "not in hardware".
                      fp16/bf16/tf32 are tensor-core rates with fp32 accumulation where the card has them
     source           data sheet of each figure
+    device           name of the registered device this stands for; "" for a GPU model as such
+    calibrated       what calibrations say of its rates; None = the data sheet alone
+    learned          what observed runs say of predictions on it; None = none were observed
     """
 
     slug: str
@@ -45,6 +52,9 @@ class Gpu:
     year: int | None = None
     source: str = ""
     extra: Mapping[str, object] = field(default_factory=dict)
+    device: str = ""
+    calibrated: CalibratedRates | None = None
+    learned: Learned | None = None
 
     @property
     def has_tensor_cores(self) -> bool:
