@@ -91,18 +91,20 @@ def build_net(
     default = int(config.get("default_input_size", 64))
     size = input_size or default
     outputs = n_outputs or int(config.get("n_outputs", 2))
-    channels = int(config.get("channels", 8))
+    channels = int(config.get("channels", 3 if form == "image" else 8))
     figures = dict(config.get("figures", {}))
-    first = channels if form == "series" else size
+    first = channels if form in ("series", "image") else size
 
     def inputs(batch: int, device: str) -> dict[str, Tensor]:
         if form == "series":
             return {"x": torch.zeros(batch, channels, size, device=device)}
+        if form == "image":
+            return image_inputs(size, channels)(batch, device)
         kind = torch.long if form == "items" else torch.float32
         return {"x": torch.zeros((batch, size), dtype=kind, device=device)}
 
     module = on_meta(lambda: constructor(first, outputs, **figures))
-    kind = "n_features" if form == "table" else "seq_len"
+    kind = {"table": "n_features", "image": "image_size"}.get(form, "seq_len")
     return _built(name, "torch", family or net, module, kind, size, default, outputs, inputs)
 
 

@@ -1,4 +1,4 @@
-"""Which small networks do people train on tables, series, points and clicks? Their usual forms."""
+"""Which small networks do people train on tables, small pictures, series, points and clicks?"""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from typing import Literal
 from torch import nn
 
 from memory_service.measure.nets.clicks import SelfAttentiveHistory, TwoTower
+from memory_service.measure.nets.images import SmallCnn
 from memory_service.measure.nets.points import Dgcnn, PointNet, PointTransformer
 from memory_service.measure.nets.series import InceptionTime, Recurrent, ResNet1d, SeriesTransformer
 from memory_service.measure.nets.tables import FtTransformer, Mlp, RealMlp, TabM, TabularResNet
 
 __all__ = ["NETS", "Form"]
 
-Form = Literal["table", "series", "items"]
-"""table (batch, features) | series (batch, channels, steps) | items (batch, history) of numbers"""
+Form = Literal["table", "image", "series", "items"]
+"""table (batch, features) | image (batch, channels, side, side) | series (batch, channels, steps) |
+items (batch, history) of numbers"""
 
 NETS: dict[str, tuple[Form, Callable[..., nn.Module]]] = {
     "mlp": ("table", Mlp),
@@ -23,6 +25,7 @@ NETS: dict[str, tuple[Form, Callable[..., nn.Module]]] = {
     "ft-transformer": ("table", FtTransformer),
     "tabm": ("table", TabM),
     "realmlp": ("table", RealMlp),
+    "small-cnn": ("image", SmallCnn),
     "resnet1d": ("series", ResNet1d),
     "inceptiontime": ("series", InceptionTime),
     "recurrent": ("series", Recurrent),
