@@ -1,7 +1,11 @@
-"""Where does a transaction begin and end? `Database.read()` and `Database.write()`, and nowhere else.
+"""Where does a transaction begin and end? `Database.read()`, `.write()` and `.tell()`, and nowhere else.
 
     with database.read() as unit:     one snapshot; the database itself refuses writes
     with database.write() as unit:    all or nothing; raises the knowledge revision if anything was written
+    with database.tell() as unit:     the same for what no plan rests on (telemetry, progress): the revision
+                                      stays, and every answer that was kept stays good
+
+Whatever was written is on disk when its block is left.
 
 Nobody calls commit(): leaving the block does, an exception rolls back. Encode text before the block opens.
 """
@@ -83,13 +87,18 @@ class Database:
 
     @contextlib.contextmanager
     def write(self) -> Iterator[WriteUnit]:
+        with self.tell() as unit:
+            yield unit
+            unit.session.flush()
+            if unit.session.wrote:
+                bump_revision(unit.session, unit.now)
+
+    @contextlib.contextmanager
+    def tell(self) -> Iterator[WriteUnit]:
         with _refusals(), WriteSession(self._writing, expire_on_commit=False) as session:
-            now = dt.datetime.now(dt.UTC)
             session.connection()
-            yield WriteUnit(session, now)
+            yield WriteUnit(session, dt.datetime.now(dt.UTC))
             session.flush()
-            if session.wrote:
-                bump_revision(session, now)
             session.commit()
 
     def knowledge_revision(self) -> int:

@@ -55,8 +55,8 @@ class Sqlite(Dialect):
         connection.isolation_level = None
         # Readers never wait for the writer, nor it for them; a killed process leaves a log that is replayed.
         connection.execute("PRAGMA journal_mode = WAL")
-        # In WAL mode a crash of the process loses nothing; a power cut may lose the last commits, never more.
-        connection.execute("PRAGMA synchronous = NORMAL")
+        # What was acknowledged survives a power cut too: one fsync a commit, 0.13 ms where it was measured.
+        connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
         # Sorting for a page must not write to a disk that may be full or read-only.
         connection.execute("PRAGMA temp_store = MEMORY")

@@ -61,6 +61,18 @@ class TestUnits:
             catalogue.update_row(unit, "competitions", "one", {"title": "Title of one"}, **WHO)
         assert database.knowledge_revision() == 1, "values that are already so are no change"
 
+    def test_what_is_told_is_kept_and_the_revision_stays(self, database: Database) -> None:
+        with database.tell() as unit:
+            unit.session.execute(text("UPDATE knowledge SET seeds_digest = 'told'"))
+        with database.read() as unit:
+            assert unit.session.scalar(text("SELECT seeds_digest FROM knowledge")) == "told"
+        assert database.knowledge_revision() == 0
+        with pytest.raises(ZeroDivisionError), database.tell() as unit:  # noqa: PT012 - the block is the test
+            unit.session.execute(text("UPDATE knowledge SET seeds_digest = 'half'"))
+            raise ZeroDivisionError
+        with database.read() as unit:
+            assert unit.session.scalar(text("SELECT seeds_digest FROM knowledge")) == "told"
+
     def test_the_database_itself_refuses_a_write_in_a_read(self, database: Database) -> None:
         with database.read() as unit, pytest.raises(DBAPIError):
             unit.session.connection().execute(text("UPDATE knowledge SET revision = 99"))

@@ -217,7 +217,7 @@ def test_the_embedded_database_runs_in_wal_mode_with_foreign_keys(opened: Opener
         pragmas = {
             name: read(f"PRAGMA {name}").scalar() for name in ("journal_mode", "foreign_keys", "synchronous")
         }
-    assert pragmas == {"journal_mode": "wal", "foreign_keys": 1, "synchronous": 1}
+    assert pragmas == {"journal_mode": "wal", "foreign_keys": 1, "synchronous": 2}
     with sqlite3.connect(url.removeprefix("sqlite:///")) as plain:
         assert plain.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     plain.close()
