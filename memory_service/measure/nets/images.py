@@ -1,4 +1,4 @@
-"""Which network does a plain script train on small pictures? (batch, 3, side, side) in, (batch, outputs) out."""
+"""Which network does a plain script train on small pictures? (batch, 3, side, side) to (batch, outputs)."""
 
 from __future__ import annotations
 
