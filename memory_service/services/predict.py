@@ -13,31 +13,34 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, Literal
 
 from memory_service.domain.catalogue import CatalogueModel
 from memory_service.domain.estimate import Estimate
 from memory_service.domain.gpu import Gpu
-from memory_service.domain.interpolate import interpolate_profile
 from memory_service.domain.ladder import BATCH_LADDER
 from memory_service.domain.memory import (
-    OPTIMIZERS,
     Confidence,
     inference_memory,
     largest_batch,
     peak_memory,
 )
 from memory_service.domain.profile import Profile
-from memory_service.domain.question import integer_of
 from memory_service.domain.rates import with_cores
 from memory_service.domain.speed import StepModel, prepare
 from memory_service.domain.trees import CPU_MODELS, fit_cost
-from memory_service.domain.vocabulary import SIZE_TYPICAL_N_TRAIN, parse_precision
-from memory_service.errors import FieldError, InvalidInput, TooLarge, unknown_name
+from memory_service.domain.vocabulary import SIZE_TYPICAL_N_TRAIN
+from memory_service.errors import FieldError, InvalidInput, TooLarge
+from memory_service.services.asked_profile import (
+    MOST_TRACES,
+    TraceBudget,
+    asked_model,
+    asked_profile,
+    asked_size,
+)
 from memory_service.services.knowledge import Knowledge, knowledge_of
-from memory_service.services.priced import PricedCatalogue, can_take
-from memory_service.services.profiling import profile_model
+from memory_service.services.priced import PricedCatalogue
+from memory_service.services.sizing_question import PREDICT_FIELDS, SizingQuestion, parse_prediction
 from memory_service.services.unit import Database
 
 __all__ = [
@@ -50,99 +53,23 @@ __all__ = [
 ]
 
 MOST_QUESTIONS = 10_000
-MOST_TRACES = 16
-"""Models traced for one request; a question past them is refused with the command that profiles a model."""
-
 MOST_KEPT = 20_000
-MOST_TRACED = 512
 LARGEST_SHOWN = 4096
 """The curve stops here for models that would fit more: no plan uses such a batch."""
 
-PREDICT_FIELDS: dict[str, tuple[int, int] | None] = {
-    "model": None,
-    "gpu": None,
-    "image_size": (8, 4096),
-    "seq_len": (1, 131_072),
-    "n_features": (1, 10**6),
-    "batch_size": (1, 10**6),
-    "precision": None,
-    "layout": None,
-    "optimizer": None,
-    "mode": None,
-    "n_train": (1, 10**9),
-    "n_classes": (1, 10**6),
-    "cpu_count": (1, 4096),
-}
-"""Every field of a question with its whole-number bounds; the last three only for models of the processor."""
-
 Key = tuple[str, int | None, str, str, str, str, str]
-
-_SIZES = ("image_size", "seq_len", "n_features")
-_LAYOUTS = ("nhwc", "nchw")
-_MODES = {"train": "train", "training": "train", "infer": "infer", "inference": "infer", "predict": "infer"}
-
-
-@dataclass(frozen=True, slots=True)
-class SizingQuestion:
-    """One question, checked; None means "not said". Names are not resolved yet."""
-
-    model: str
-    gpu: str
-    image_size: int | None = None
-    seq_len: int | None = None
-    n_features: int | None = None
-    batch_size: int | None = None
-    precision: str | None = None
-    layout: str = "nhwc"
-    optimizer: str = "adamw"
-    mode: Literal["train", "infer"] = "train"
-    n_train: int | None = None
-    n_classes: int | None = None
-    cpu_count: int | None = None
-
-
-def parse_prediction(raw: Mapping[str, Any]) -> SizingQuestion:
-    """A question from its fields; InvalidInput for an unknown field, a range or a word that is not known."""
-    if not isinstance(raw, Mapping):
-        raise InvalidInput("A question must be an object", [FieldError("", "must be an object")])
-    unknown = [name for name in raw if name not in PREDICT_FIELDS]
-    if unknown:
-        near = tuple(get_close_matches(str(unknown[0])[:80], PREDICT_FIELDS, n=3, cutoff=0.4))
-        raise InvalidInput(
-            f"Unknown field {str(unknown[0])[:80]!r}",
-            [FieldError(str(unknown[0])[:80], "unknown field", None, near)],
-        )
-    said = {name: value for name, value in raw.items() if value is not None}
-    fields: dict[str, Any] = {}
-    for name in ("model", "gpu"):
-        value = said.get(name)
-        if not isinstance(value, str) or not value.strip() or len(value) > 200:
-            raise InvalidInput(
-                f"{name} must be a name of at most 200 characters",
-                [FieldError(name, "is missing" if value is None else "must be a name")],
-            )
-        fields[name] = value.strip()
-    for name, bounds in PREDICT_FIELDS.items():
-        if bounds is not None and name in said:
-            fields[name] = integer_of(name, said[name], *bounds)
-    if "precision" in said:
-        fields["precision"] = parse_precision(str(said["precision"])[:80])
-    fields["layout"] = _word("layout", said.get("layout", "nhwc"), {word: word for word in _LAYOUTS})
-    fields["optimizer"] = _word("optimizer", said.get("optimizer", "adamw"), {o: o for o in OPTIMIZERS})
-    fields["mode"] = _word("mode", said.get("mode", "train"), _MODES)
-    return SizingQuestion(**fields)
 
 
 def predict(database: Database, raw: Mapping[str, Any]) -> dict[str, Any]:
     """The answer to one question; InvalidInput for an unknown model, card or value."""
-    return _answer(knowledge_of(database), parse_prediction(raw), _Budget(MOST_TRACES))
+    return _answer(knowledge_of(database), parse_prediction(raw), TraceBudget(MOST_TRACES))
 
 
 def predict_many(database: Database, raws: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The answers in order. A bad question refuses the list and says which; over 10 000 are TooLarge."""
     if len(raws) > MOST_QUESTIONS:
         raise TooLarge(f"At most {MOST_QUESTIONS} questions in one request, got {len(raws)}")
-    knowledge, budget = knowledge_of(database), _Budget(MOST_TRACES)
+    knowledge, budget = knowledge_of(database), TraceBudget(MOST_TRACES)
     answers = []
     for index, raw in enumerate(raws):
         try:
@@ -154,22 +81,6 @@ def predict_many(database: Database, raws: Sequence[Mapping[str, Any]]) -> list[
             ]
             raise InvalidInput(f"Question {index}: {error.detail}", where) from error
     return answers
-
-
-class _Budget:
-    """How many models this request may still have traced."""
-
-    def __init__(self, left: int) -> None:
-        self.left = left
-
-    def spend(self, model: str) -> None:
-        self.left -= 1
-        if self.left < 0:
-            raise InvalidInput(
-                f"{model!r} is not profiled, and one request traces at most {MOST_TRACES} models; "
-                f"run `memory-service profile {model}` first",
-                [FieldError("model", "not profiled yet", model)],
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,15 +98,13 @@ class _Prepared:
 
 
 class _Shelf:
-    """Prepared answers per catalogue, and traced profiles, of this process; the oldest go first."""
+    """Prepared answers per catalogue; the oldest go first."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._tracing = threading.Lock()
         self._prepared: weakref.WeakKeyDictionary[PricedCatalogue, OrderedDict[Key, _Prepared]] = (
             weakref.WeakKeyDictionary()
         )
-        self._traced: OrderedDict[tuple[str, int | None, str], Profile] = OrderedDict()
 
     def prepared(self, catalogue: PricedCatalogue, key: Key) -> _Prepared | None:
         with self._lock:
@@ -210,44 +119,19 @@ class _Shelf:
                 held.popitem(last=False)
         return value
 
-    def profile(
-        self,
-        name: str,
-        size: int | None,
-        kind: Literal["fp32", "amp"],
-        row: CatalogueModel | None,
-        budget: _Budget,
-    ) -> Profile:
-        """The traced profile; one trace at a time, since each takes a core for seconds."""
-        key = (name, size, kind)
-        with self._tracing:
-            known = self._traced.get(key)
-            if known is not None:
-                return known
-            budget.spend(name)
-            options: dict[str, Any] = (
-                {"library": row.library, "config": row.config, "family": row.family} if row else {}
-            )
-            profile = profile_model(name, input_size=size, precision=kind, **options)
-            self._traced[key] = profile
-            while len(self._traced) > MOST_TRACED:
-                self._traced.popitem(last=False)
-            return profile
-
 
 _SHELF = _Shelf()
 
 
-def _answer(knowledge: Knowledge, question: SizingQuestion, budget: _Budget) -> dict[str, Any]:
+def _answer(knowledge: Knowledge, question: SizingQuestion, budget: TraceBudget) -> dict[str, Any]:
     gpu = with_cores(knowledge.gpu(question.gpu), question.cpu_count)
-    row, name = _model(knowledge, question.model)
+    row, name = asked_model(knowledge, question.model)
     if row is not None and not row.can_be_profiled:
         return _cpu_answer(row, question, gpu)
     precision = question.precision or gpu.preferred_precision()
-    size = _size(question, row)
     key = (
         name,
-        size,
+        asked_size(question, row),
         f"{gpu.slug}:{gpu.extra.get('cores')}",
         precision,
         question.layout,
@@ -257,68 +141,9 @@ def _answer(knowledge: Knowledge, question: SizingQuestion, budget: _Budget) -> 
     prepared = _SHELF.prepared(knowledge.priced, key)
     if prepared is None:
         kind: Literal["fp32", "amp"] = "amp" if precision in ("fp16", "bf16") else "fp32"
-        profile = _profile(knowledge, name, row, size, kind, budget)
-        _check_size(question, profile)
+        profile = asked_profile(knowledge, question, row, name, kind, budget)
         prepared = _SHELF.keep(knowledge.priced, key, _prepare(profile, gpu, precision, question))
     return _at_batch(prepared, question)
-
-
-def _model(knowledge: Knowledge, given: str) -> tuple[CatalogueModel | None, str]:
-    """The catalogue row of a name, or a name that timm can build; InvalidInput with the nearest names."""
-    try:
-        row = knowledge.listed_model(given)
-    except InvalidInput:
-        from memory_service.measure.vision import is_timm_name
-
-        if is_timm_name(given) or "/" in given:
-            return None, given
-        raise
-    return row, row.name
-
-
-def _size(question: SizingQuestion, row: CatalogueModel | None) -> int | None:
-    """The input size asked for, in the model's own kind; None leaves it to the builder."""
-    kind = row.input_kind if row else "image_size"
-    asked = {name: getattr(question, name) for name in _SIZES if getattr(question, name) is not None}
-    wrong = [name for name in asked if name != kind]
-    if wrong and row:
-        raise InvalidInput(
-            f"{row.name} takes {kind}, not {wrong[0]}",
-            [FieldError(wrong[0], f"this model takes {kind}", asked[wrong[0]], (kind,))],
-        )
-    size: int | None = next(iter(asked.values()), None)
-    return size if size is not None else (row.default_input_size if row else None)
-
-
-def _check_size(question: SizingQuestion, profile: Profile) -> None:
-    for name in _SIZES:
-        if getattr(question, name) is not None and name != profile.input_kind:
-            raise InvalidInput(
-                f"{profile.model} takes {profile.input_kind}, not {name}",
-                [FieldError(name, f"this model takes {profile.input_kind}", None, (profile.input_kind,))],
-            )
-
-
-def _profile(
-    knowledge: Knowledge,
-    name: str,
-    row: CatalogueModel | None,
-    size: int | None,
-    kind: Literal["fp32", "amp"],
-    budget: _Budget,
-) -> Profile:
-    """Known exactly, else between two known sizes, else traced now."""
-    if row is not None and size is not None:
-        known = knowledge.profiles
-        exact = known.get((name, size, kind))
-        if exact is not None:
-            return exact
-        sizes = [s for s in knowledge.priced.sizes.get(name, ()) if (name, s, kind) in known]
-        lower = [s for s in sizes if s < size]
-        upper = [s for s in sizes if s > size]
-        if lower and upper and can_take(row, size, sizes):
-            return interpolate_profile(known[(name, max(lower), kind)], known[(name, min(upper), kind)], size)
-    return _SHELF.profile(name, size, kind, row, budget)
 
 
 def _prepare(profile: Profile, gpu: Gpu, precision: str, question: SizingQuestion) -> _Prepared:
@@ -439,14 +264,6 @@ def _cpu_answer(row: CatalogueModel, question: SizingQuestion, gpu: Gpu) -> dict
         "predict_seconds_per_row": _wire(cost.predict_seconds_per_row),
         "basis": cost.fit_seconds.basis,
     }
-
-
-def _word(field: str, given: Any, words: Mapping[str, str]) -> Any:
-    name = str(given).strip().lower()[:80]
-    for spelling in (name, name.replace("_", "-")):
-        if spelling in words:
-            return words[spelling]
-    raise unknown_name(field, str(given), tuple(words))
 
 
 def _wire(estimate: Estimate) -> dict[str, Any]:
