@@ -1,0 +1,439 @@
+"""Which figures does a calibration measure, and how much work is behind each?
+
+A probe's name is stable, so that a stored measurement can be read again: its work (operations, bytes,
+launches) is counted here as the tracer counts it, and a rate follows from the measured time without any
+hardware.
+    probes("cuda", ("fp32", "tf32", "bf16"), cores=16)   what is to be measured, most useful first
+    probe_of("cpu", "conv.dense28.fp32.nchw.b32")        the probe behind a stored name, or None
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Literal
+
+__all__ = ["PRECISIONS", "REFERENCE_NETS", "Kind", "Probe", "probe_of", "probes", "worker_counts"]
+
+Kind = Literal["cuda", "mps", "cpu"]
+Unit = Literal["ms", "us", "s", "TFLOP/s", "GB/s", "GiB", "images/s", "ratio", "MHz", "C"]
+
+PRECISIONS: Mapping[str, tuple[str, ...]] = {
+    "cuda": ("fp32", "tf32", "fp16", "bf16"),
+    "mps": ("fp32", "fp16", "bf16"),
+    "cpu": ("fp32", "bf16"),
+}
+"""What a kind of device may have; a calibration is told what this one has."""
+
+MIB = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One figure of a calibration.
+
+    section        figures measured by one child process; sections run in the order of `probes`
+    unit           of the measured value; `seconds` turns a value into the time of one repetition
+    op_class       of `domain.profile.OP_CLASSES`; "" for what is no single class (steps, memory, host)
+    phase          "forward" | "train" (forward, backward; of a step also the optimizer) | ""
+    flops, bytes, kernels   of one repetition, counted as `measure/roofline.py` counts a profile's
+    tile_fit       useful share of padded tensor-core tiles, harmonic mean over the products of a repetition
+    group_width    channels per group of a grouped convolution, else 0
+    working_set_bytes   tensors that one repetition touches: in or out of a cache
+    facts          the rest: shapes for the runner, rows and columns, workers, network, image size
+    """
+
+    name: str
+    section: str
+    unit: Unit
+    op_class: str = ""
+    precision: str = ""
+    layout: str = ""
+    phase: str = ""
+    batch: int = 0
+    flops: float = 0.0
+    bytes: float = 0.0
+    kernels: int = 0
+    tile_fit: float = 1.0
+    group_width: int = 0
+    working_set_bytes: float = 0.0
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def seconds(self, value: float) -> float:
+        """Seconds of one repetition for a measured value > 0; ValueError where the unit is no time."""
+        if self.unit == "TFLOP/s":
+            return self.flops / (value * 1e12)
+        if self.unit == "GB/s":
+            return self.bytes / (value * 1e9)
+        scale = {"ms": 1e-3, "us": 1e-6, "s": 1.0}.get(self.unit)
+        if scale is None:
+            raise ValueError(f"{self.name} is measured in {self.unit}, which is no time")
+        return value * scale
+
+
+@dataclass(frozen=True, slots=True)
+class _Conv:
+    """Square images, stride 1, padding to the same size; `wanted` = gradients asked for (input, weight)."""
+
+    op_class: str
+    channels: int
+    filters: int
+    kernel: int
+    groups: int
+    side: int
+    wanted: int = 2
+
+
+CONVS: Mapping[str, _Conv] = {
+    "dense56": _Conv("dense_conv", 64, 64, 3, 1, 56),
+    "dense28": _Conv("dense_conv", 128, 128, 3, 1, 28),
+    "dense14": _Conv("dense_conv", 256, 256, 3, 1, 14),
+    "small32": _Conv("dense_conv", 32, 64, 3, 1, 32),
+    "stem64": _Conv("dense_conv", 3, 32, 3, 1, 64, wanted=1),
+    "pointwise56": _Conv("pointwise_conv", 64, 256, 1, 1, 56),
+    "pointwise14": _Conv("pointwise_conv", 256, 1024, 1, 1, 14),
+    "depthwise56": _Conv("depthwise_conv", 96, 96, 3, 96, 56),
+    "depthwise14": _Conv("depthwise_conv", 480, 480, 5, 480, 14),
+    "grouped28": _Conv("grouped_conv", 256, 256, 3, 32, 28),
+    "grouped14": _Conv("grouped_conv", 384, 384, 3, 16, 14),
+}
+
+CONV_BATCHES: Mapping[str, tuple[int, int]] = {"cuda": (32, 128), "mps": (16, 64), "cpu": (8, 32)}
+
+SQUARES: Mapping[str, tuple[int, ...]] = {"cuda": (1024, 4096, 8192), "mps": (1024, 2048), "cpu": (256, 1024)}
+PRODUCTS: Mapping[str, tuple[tuple[int, int, int], ...]] = {
+    "cuda": ((8192, 768, 3072), (512, 512, 512)),
+    "mps": ((4096, 768, 3072), (512, 512, 512)),
+    "cpu": ((1024, 768, 3072), (1024, 64, 1024), (128, 128, 128)),
+}
+"""rows x reduced x columns: what linear layers of a transformer, and of small networks, ask for."""
+
+LINEARS: tuple[tuple[int, int, int], ...] = (
+    (256, 50, 256), (1024, 50, 512), (256, 256, 256), (1024, 512, 512), (4096, 256, 256),
+)  # fmt: skip
+"""batch x inputs x outputs of a linear layer with bias, forward and backward."""
+
+ATTENTION_LENGTHS = (128, 512, 1024)
+ATTENTION_TOKENS: Mapping[str, int] = {"cuda": 16384, "mps": 4096, "cpu": 1024}
+ATTENTION_HEADS: Mapping[str, int] = {"cuda": 12, "mps": 12, "cpu": 4}
+HEAD_WIDTH = 64
+
+LARGE_MIB: Mapping[str, int] = {"cuda": 256, "mps": 256, "cpu": 128}
+"""One array of the out-of-cache bandwidth probes: larger than any last-level cache of its kind of device."""
+SMALL_MIB: Mapping[str, tuple[int, ...]] = {"cuda": (4,), "mps": (1,), "cpu": (1, 8)}
+"""The same operations on arrays that stay in a cache: what small networks see."""
+
+STREAMS: Mapping[str, tuple[float, float, int, str]] = {
+    "copy": (2.0, 2.0, 1, "forward"),
+    "add": (3.0, 3.0, 1, "forward"),
+    "relu": (5.0, 4.0, 2, "train"),
+    "gelu": (5.0, 4.0, 2, "train"),
+    "batchnorm": (8.0, 4.0, 4, "train"),
+    "layernorm": (7.0, 4.0, 3, "train"),
+    "softmax": (5.0, 4.0, 2, "train"),
+    "dropout": (4.5, 4.0, 2, "train"),
+    "maxpool": (5.25, 2.75, 2, "train"),
+}
+"""Operation -> (arrays read + written, arrays alive, kernels, phase), the first as the tracer counts a norm's
+passes. Max pooling: 2 x 2, whose output is a quarter and whose indices are 8 bytes."""
+
+ADAMW_BYTES_PER_PARAM = 28.0
+
+TREES: tuple[tuple[int, int], ...] = ((10_000, 20), (100_000, 50))
+TREE_LEAVES = 31
+
+STORED_SIDE, OUTPUT_SIDE = 320, 224
+"""Pixels a side of the generated JPEG files and of the crops made from them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceNet:
+    """A network of `measure/nets/reference.py` at the size one kind of device runs it.
+
+    model   name of its profile in seeds/reference_profiles.jsonl.gz
+    """
+
+    name: str
+    model: str
+    width: int
+    image_size: int
+    batches: tuple[int, int]
+    n_outputs: int = 100
+
+
+REFERENCE_NETS: Mapping[str, tuple[ReferenceNet, ...]] = {
+    "cuda": (
+        ReferenceNet("cnn", "reference-cnn-64", 64, 224, (32, 128)),
+        ReferenceNet("mobile", "reference-mobile-32", 32, 224, (32, 128)),
+        ReferenceNet("vit", "reference-vit-384", 384, 224, (32, 128)),
+    ),
+    "mps": (
+        ReferenceNet("cnn", "reference-cnn-64", 64, 128, (16, 64)),
+        ReferenceNet("mobile", "reference-mobile-32", 32, 128, (16, 64)),
+        ReferenceNet("vit", "reference-vit-192", 192, 128, (16, 64)),
+    ),
+    "cpu": (
+        ReferenceNet("cnn", "reference-cnn-16", 16, 64, (16, 64)),
+        ReferenceNet("mobile", "reference-mobile-16", 16, 64, (16, 64)),
+        ReferenceNet("vit", "reference-vit-128", 128, 64, (16, 64)),
+    ),
+}
+
+
+def probes(kind: Kind, precisions: Sequence[str], cores: int) -> tuple[Probe, ...]:
+    """Everything a calibration of such a device measures, most useful first; a section's probes are together.
+
+    precisions   that the hardware has, of PRECISIONS[kind]
+    cores        of the host: how many loader workers are tried
+    """
+    return tuple(_all(kind, tuple(p for p in PRECISIONS[kind] if p in precisions or p == "fp32"), cores))
+
+
+def probe_of(kind: str, name: str) -> Probe | None:
+    """The probe behind a section name of a stored calibration; None for a name that none has."""
+    return _by_name(kind).get(name) if kind in PRECISIONS else None
+
+
+def worker_counts(cores: int) -> tuple[int, ...]:
+    """Loader workers that are tried: 0, 1, 2, 4, ... up to the cores, the cores themselves included."""
+    doubling = [2**i for i in range(12) if 2**i < cores]
+    return (0, *doubling, max(cores, 1))
+
+
+@lru_cache(maxsize=8)
+def _by_name(kind: Kind) -> Mapping[str, Probe]:
+    found = {probe.name: probe for probe in _all(kind, PRECISIONS[kind], 1)}
+    for precision in PRECISIONS[kind]:
+        for layout in ("nchw", "nhwc"):
+            section = [*_convs(kind, precision, layout, tuple(CONVS), CONV_BATCHES[kind], "all")]
+            for net in REFERENCE_NETS[kind]:
+                section += _steps(kind, net, precision, layout)
+            for probe in section:
+                found.setdefault(probe.name, probe)
+        for probe in (*_linears(precision), *_attention(kind, precision)):
+            found.setdefault(probe.name, probe)
+    for workers in range(513):
+        found.setdefault(f"loader.workers{workers}", _loader(workers))
+    return found
+
+
+def _main(kind: str, precisions: Sequence[str]) -> str:
+    """The precision people train in on such a device."""
+    if kind == "cuda":
+        return next((p for p in ("bf16", "fp16") if p in precisions), "fp32")
+    return "fp32"
+
+
+def _all(kind: Kind, precisions: Sequence[str], cores: int) -> Iterator[Probe]:
+    main = _main(kind, precisions)
+    usual, other = ("nhwc", "nchw") if kind == "cuda" else ("nchw", "nhwc")
+    first, second = CONV_BATCHES[kind]
+    dense = tuple(name for name, c in CONVS.items() if c.op_class in ("dense_conv", "pointwise_conv"))
+    thin = tuple(name for name, c in CONVS.items() if c.op_class in ("depthwise_conv", "grouped_conv"))
+    yield from _launch()
+    yield from _memory(kind)
+    yield from _matmuls(kind, main)
+    yield from _streams(kind)
+    yield from _convs(kind, main, usual, dense, (second, first), "dense")
+    for net in REFERENCE_NETS[kind]:
+        yield from _steps(kind, net, main, usual)
+    yield from _linears(main)
+    yield from _convs(kind, main, usual, thin, (second, first), "thin")
+    yield from _trees()
+    yield from (_loader(workers) for workers in worker_counts(cores))
+    yield from _attention(kind, main)
+    yield from _convs(kind, main, other, (*dense, *thin), (second,), "all")
+    for precision in precisions:
+        if precision != main:
+            yield from _matmuls(kind, precision)
+    if kind == "cuda":
+        yield from _host()
+        for precision in ("fp32", "tf32"):
+            if precision in precisions and precision != main:
+                yield from _convs(kind, precision, "nchw", (*dense, *thin), (first,), "all")
+                yield from _convs(kind, precision, "nhwc", (*dense, *thin), (first,), "all")
+                yield from _attention(kind, precision)
+    yield from _sustained(kind)
+    yield from _convs(kind, main, other, (*dense, *thin), (first,), "few")
+    for net in REFERENCE_NETS[kind]:
+        if net.name != "vit":
+            yield from _steps(kind, net, main, other)
+
+
+def _launch() -> Iterator[Probe]:
+    yield Probe("launch.us", "launch", "us", "elementwise", "fp32", phase="forward", kernels=1)
+    yield Probe("launch.train_us", "launch", "us", "elementwise", "fp32", phase="train", kernels=1)
+    yield Probe("launch.adamw_us", "launch", "us", phase="train", facts={"tensors": 1})
+
+
+def _memory(kind: str) -> Iterator[Probe]:
+    if kind == "cuda":
+        for name in ("context_gib", "conv_gib", "matmul_gib"):
+            yield Probe(f"memory.{name}", "memory", "GiB")
+    yield Probe("memory.process_gib", "memory.process", "GiB")
+
+
+def _matmuls(kind: str, precision: str) -> Iterator[Probe]:
+    for size in SQUARES[kind]:
+        yield _matmul(precision, str(size), size, size, size)
+    for rows, reduced, columns in PRODUCTS[kind]:
+        yield _matmul(precision, f"{rows}x{reduced}x{columns}", rows, reduced, columns)
+
+
+def _matmul(precision: str, label: str, rows: int, reduced: int, columns: int) -> Probe:
+    moved = _width(precision) * (rows * reduced + reduced * columns + rows * columns)
+    return Probe(
+        f"matmul.{precision}.{label}", f"matmul.{precision}", "TFLOP/s", "matmul", precision, phase="forward",
+        flops=2.0 * rows * reduced * columns, bytes=float(moved), kernels=1,
+        tile_fit=_fit(rows, 64) * _fit(columns, 64) * _fit(reduced, 32), working_set_bytes=float(moved),
+        facts={"rows": rows, "reduced": reduced, "columns": columns},
+    )  # fmt: skip
+
+
+def _linears(precision: str) -> Iterator[Probe]:
+    for batch, inputs, outputs in LINEARS:
+        tensors = _width(precision) * (batch * inputs + inputs * outputs + batch * outputs)
+        fits = (
+            _fit(outputs, 64) * _fit(inputs, 32), _fit(inputs, 64) * _fit(outputs, 32),
+            _fit(inputs, 64) * _fit(outputs, 64),
+        )  # fmt: skip
+        yield Probe(
+            f"linear.{precision}.{batch}x{inputs}x{outputs}", f"linear.{precision}", "ms", "matmul",
+            precision, phase="train", batch=batch, flops=6.0 * batch * inputs * outputs,
+            bytes=3.0 * tensors + _width(precision) * batch * outputs, kernels=4, tile_fit=_harmonic(fits),
+            working_set_bytes=2.0 * tensors, facts={"inputs": inputs, "outputs": outputs},
+        )  # fmt: skip
+
+
+def _convs(
+    kind: str, precision: str, layout: str, names: Sequence[str], batches: Sequence[int], share: str
+) -> Iterator[Probe]:
+    section = f"conv.{share}.{precision}.{layout}"
+    for batch in batches:
+        for name in names:
+            conv = CONVS[name]
+            probe = _conv(name, conv, section, precision, layout, batch)
+            yield probe
+            if batch == max(CONV_BATCHES[kind]):
+                yield Probe(
+                    f"{probe.name}.workspace_gib", section, "GiB", conv.op_class, precision, layout, "train",
+                    batch, facts={"of": probe.name},
+                )  # fmt: skip
+
+
+def _conv(name: str, conv: _Conv, section: str, precision: str, layout: str, batch: int) -> Probe:
+    pixels = conv.side * conv.side
+    weight = conv.filters * (conv.channels // conv.groups) * conv.kernel**2
+    tensors = batch * pixels * (conv.channels + conv.filters) + weight
+    products = 1 + conv.wanted
+    wide, narrow, area = conv.filters // conv.groups, conv.channels // conv.groups, conv.kernel**2
+    forward = _fit(wide, 64) * _fit(narrow * area, 32)
+    backward = _fit(narrow, 64) * _fit(wide * area, 32)
+    fits = (forward, forward, backward)[:products] if conv.op_class != "depthwise_conv" else (1.0,)
+    return Probe(
+        f"conv.{name}.{precision}.{layout}.b{batch}", section, "ms", conv.op_class, precision, layout,
+        "train", batch, flops=2.0 * products * batch * pixels * weight,
+        bytes=float(products * _width(precision) * tensors), kernels=products, tile_fit=_harmonic(fits),
+        group_width=min(wide, narrow) if conv.op_class == "grouped_conv" else 0,
+        working_set_bytes=2.0 * _width(precision) * tensors,
+        facts={"channels": conv.channels, "filters": conv.filters, "kernel": conv.kernel,
+               "groups": conv.groups, "side": conv.side, "input_gradient": conv.wanted == 2},
+    )  # fmt: skip
+
+
+def _attention(kind: str, precision: str) -> Iterator[Probe]:
+    heads = ATTENTION_HEADS[kind]
+    for length in ATTENTION_LENGTHS:
+        batch = ATTENTION_TOKENS[kind] // length
+        tensor = _width(precision) * batch * heads * length * HEAD_WIDTH
+        yield Probe(
+            f"attention.{precision}.{length}", f"attention.{precision}", "ms", "attention", precision,
+            phase="train", batch=batch, flops=3.5 * 4.0 * batch * heads * length**2 * HEAD_WIDTH,
+            bytes=12.0 * tensor, kernels=3, working_set_bytes=8.0 * tensor,
+            facts={"length": length, "heads": heads, "head_width": HEAD_WIDTH},
+        )  # fmt: skip
+
+
+def _streams(kind: str) -> Iterator[Probe]:
+    """`bandwidth.<operation>` on large arrays, `.8mib` on small ones; batch norm in both layouts."""
+    yield from _streams_at(LARGE_MIB[kind], "")
+    yield _adamw(kind)
+    for size in SMALL_MIB[kind]:
+        yield from _streams_at(size, f".{size}mib")
+
+
+def _streams_at(mib: int, suffix: str) -> Iterator[Probe]:
+    for name, (moved, alive, kernels, phase) in STREAMS.items():
+        layouts = ("nchw", "nhwc") if name in ("batchnorm", "maxpool") else ("",)
+        for layout in layouts:
+            label = f"{name}.{layout}" if layout else name
+            yield Probe(
+                f"bandwidth.{label}{suffix}", f"bandwidth{suffix}", "GB/s", "elementwise", "fp32", layout,
+                phase, bytes=moved * mib * MIB, kernels=kernels, working_set_bytes=alive * mib * MIB,
+                facts={"operation": name, "array_bytes": mib * MIB, "in_cache": bool(suffix)},
+            )  # fmt: skip
+
+
+def _adamw(kind: str) -> Probe:
+    params = LARGE_MIB[kind] * MIB // 8
+    return Probe(
+        "bandwidth.adamw", "bandwidth", "GB/s", precision="fp32", phase="train",
+        bytes=ADAMW_BYTES_PER_PARAM * params, working_set_bytes=16.0 * params,
+        facts={"operation": "adamw", "params": params, "tensors": 8},
+    )  # fmt: skip
+
+
+def _steps(kind: str, net: ReferenceNet, precision: str, layout: str) -> Iterator[Probe]:
+    for batch in net.batches:
+        name = f"step.{net.name}.{precision}.{layout}.b{batch}"
+        section = f"step.{net.name}.{precision}.{layout}"
+        facts = {"net": net.name, "model": net.model, "image_size": net.image_size, "width": net.width,
+                 "n_outputs": net.n_outputs, "optimizer": "adamw"}  # fmt: skip
+        yield Probe(name, section, "ms", "", precision, layout, "train", batch, facts=facts)
+        driver = ("reserved_gib", "driver_gib") if kind == "cuda" else ()
+        for sense in ("first_peak_gib", "steady_peak_gib", *driver):
+            yield Probe(
+                f"{name}.{sense}", section, "GiB", "", precision, layout, "train", batch,
+                facts={**facts, "of": name},
+            )  # fmt: skip
+
+
+def _sustained(kind: str) -> Iterator[Probe]:
+    facts = {"net": REFERENCE_NETS[kind][0].name}
+    yield Probe("sustained.ratio", "sustained", "ratio", facts=facts)
+    if kind == "cuda":
+        yield Probe("sustained.clock_mhz", "sustained", "MHz", facts=facts)
+        yield Probe("sustained.temperature_c", "sustained", "C", facts=facts)
+
+
+def _loader(workers: int) -> Probe:
+    facts = {"workers": workers, "stored_side": STORED_SIDE, "output_side": OUTPUT_SIDE}
+    return Probe(f"loader.workers{workers}", "loader", "images/s", facts=facts)
+
+
+def _host() -> Iterator[Probe]:
+    for name, pinned in (("h2d_gb_s", True), ("h2d_pageable_gb_s", False)):
+        yield Probe(f"host.{name}", "host", "GB/s", bytes=64.0 * MIB, facts={"pinned": pinned})
+
+
+def _trees() -> Iterator[Probe]:
+    """Seconds per tree after binning, and of the binning itself."""
+    for rows, columns in TREES:
+        facts = {"rows": rows, "columns": columns, "leaves": TREE_LEAVES, "rounds": 1}
+        yield Probe(f"trees.{rows}x{columns}", "trees", "s", facts=facts)
+        yield Probe(f"trees.{rows}x{columns}.binning", "trees", "s", facts={**facts, "rounds": 0})
+
+
+def _width(precision: str) -> int:
+    """Bytes of one value."""
+    return 2 if precision in ("fp16", "bf16") else 4
+
+
+def _fit(size: int, tile: int) -> float:
+    return size / (-(-size // tile) * tile)
+
+
+def _harmonic(fits: Sequence[float]) -> float:
+    """Of products of equal work: padded work is the sum of each one's."""
+    return len(fits) / sum(1.0 / fit for fit in fits)
