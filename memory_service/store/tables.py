@@ -10,16 +10,27 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any, ClassVar
 
-from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Identity, Index, MetaData, UniqueConstraint
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    ForeignKey,
+    Identity,
+    Index,
+    MetaData,
+    UniqueConstraint,
+    text,
+)
 from sqlalchemy.orm import DeclarativeBase, Mapped, MappedColumn, declared_attr, mapped_column
 
 from memory_service.store.dialects import Embedding, Json, Name, Prose, UtcDateTime, Vector32
 
 __all__ = [
     "Base",
+    "Calibration",
     "Claim",
     "Competition",
     "Correctable",
+    "Device",
     "Gpu",
     "History",
     "Knowledge",
@@ -280,6 +291,75 @@ class History(Base):
     why: Mapped[str] = mapped_column(Prose)
     before: Mapped[Any] = mapped_column(Json, nullable=True)
     after: Mapped[Any] = mapped_column(Json, nullable=True)
+
+
+class Device(Base):
+    """A registered piece of hardware. `fingerprint` (see `domain.calibration.Fingerprint`) is what it was when
+    it was seen last; `gpu`, `kind`, `uuid` and `fingerprint` are null until a device elsewhere reports.
+
+    word   what its own host calls it: "cuda:0", "cpu"; host: that host's name
+    """
+
+    __tablename__ = "devices"
+
+    name: Mapped[str] = _key()
+    gpu: Mapped[str | None] = mapped_column(Name, index=True)
+    kind: Mapped[str | None]
+    uuid: Mapped[str | None] = mapped_column(Name, index=True)
+    word: Mapped[str | None]
+    host: Mapped[str | None]
+    fingerprint: Mapped[Any] = mapped_column(Json, nullable=True)
+    environment: Mapped[Any] = mapped_column(Json, nullable=True)
+    registered_at: Mapped[dt.datetime]
+    seen_at: Mapped[dt.datetime | None]
+
+
+class Calibration(Base):
+    """One timed benchmark of one device (see `domain.calibration.Calibration`), while it runs and afterwards.
+
+    fingerprint, environment   the device as it was then: belongs to the calibration, not to the device
+    progress      0 to 1; doing: the section that runs
+    measured      number of sections
+    error_percent of the self-check
+    runner        the process that runs it here, "host/pid/start"; null for one that runs elsewhere
+    """
+
+    __tablename__ = "calibrations"
+    __table_args__ = (
+        CheckConstraint("status IN ('queued', 'running', 'done', 'failed', 'timed_out')", name="status"),
+        CheckConstraint("origin IN ('local', 'posted')", name="origin"),
+        Index(
+            "uq_calibrations_active",
+            "device",
+            unique=True,
+            sqlite_where=text("status IN ('queued', 'running')"),
+            postgresql_where=text("status IN ('queued', 'running')"),
+        ),
+    )
+
+    id: Mapped[str] = _key()
+    device: Mapped[str] = mapped_column(ForeignKey("devices.name", ondelete="CASCADE"), index=True)
+    gpu: Mapped[str] = mapped_column(Name, index=True)
+    status: Mapped[str] = mapped_column(Name, index=True)
+    progress: Mapped[float]
+    doing: Mapped[str | None]
+    measured: Mapped[int] = mapped_column(index=True)
+    error_percent: Mapped[float | None] = mapped_column(index=True)
+    contended: Mapped[bool]
+    budget_seconds: Mapped[float]
+    seconds: Mapped[float | None]
+    why: Mapped[str | None] = mapped_column(Prose)
+    origin: Mapped[str]
+    runner: Mapped[str | None]
+    version: Mapped[str]
+    started_at: Mapped[dt.datetime] = mapped_column(index=True)
+    heartbeat_at: Mapped[dt.datetime]
+    ended_at: Mapped[dt.datetime | None]
+    fingerprint: Mapped[Any] = mapped_column(Json, nullable=False)
+    environment: Mapped[Any] = mapped_column(Json, nullable=False)
+    sections: Mapped[Any] = mapped_column(Json, nullable=False)
+    missing: Mapped[Any] = mapped_column(Json, nullable=False)
+    self_check: Mapped[Any] = mapped_column(Json, nullable=True)
 
 
 class Knowledge(Base):

@@ -223,12 +223,14 @@ def test_the_embedded_database_runs_in_wal_mode_with_foreign_keys(opened: Opener
     plain.close()
 
 
+HEAD = schema.head()
+
 NEXT = """
 from alembic import op
 import sqlalchemy as sa
 
-revision = "0002"
-down_revision = "0001"
+revision = "9999"
+down_revision = "{head}"
 
 
 def upgrade():
@@ -252,7 +254,7 @@ def newer_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[
         folder = tmp_path / "migrations"
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(resources.path("migrations"), folder, dirs_exist_ok=True, ignore=ignored)
-        (folder / "versions" / "0002_next.py").write_text(NEXT.format(then=then))
+        (folder / "versions" / "9999_next.py").write_text(NEXT.format(then=then, head=HEAD))
         monkeypatch.setattr(resources, "path", tmp_path.joinpath)
 
     return install
@@ -271,7 +273,7 @@ def test_an_older_database_is_upgraded_after_a_backup_or_refused(
     if kind == "postgresql":
         with pytest.raises(WrongRevision, match="memory-service db upgrade"):
             databases.require_head(database)
-        assert "0001" in databases.check(database).problems[0]
+        assert HEAD in databases.check(database).problems[0]
         report = databases.upgrade(database)
     else:
         made = databases.require_head(database)
@@ -280,13 +282,13 @@ def test_an_older_database_is_upgraded_after_a_backup_or_refused(
         assert report.backup is not None
         saved = opened(f"sqlite:///{report.backup}")
         with saved.read() as unit:
-            assert schema.current(unit.session.connection()) == "0001"
+            assert schema.current(unit.session.connection()) == HEAD
             assert len(catalogue.list_rows(unit, "competitions").items) == 2
-    assert (report.before, report.after) == ("0001", "0002")
+    assert (report.before, report.after) == (HEAD, "9999")
     assert _languages(database) == ["en", "en"]
     with database.read() as unit:
         assert len(passages.all_vectors(unit.session).ids) > 0, "rebuilding a table cascades to no other"
-    assert databases.upgrade(database, "0001").after == "0001"
+    assert databases.upgrade(database, HEAD).after == HEAD
     with database.read() as unit:
         assert schema.differences(unit.session.connection()) == []
         assert len(passages.all_vectors(unit.session).ids) > 0
@@ -301,7 +303,7 @@ def test_a_migration_that_fails_changes_nothing(
         databases.upgrade(database)
     with database.read() as unit:
         connection = unit.session.connection()
-        assert schema.current(connection) == "0001"
+        assert schema.current(connection) == HEAD
         assert schema.differences(connection) == []
         assert len(catalogue.list_rows(unit, "competitions").items) == 2
     competitions.add_competition(database, competition("after"), encoder=None, who="ada")
