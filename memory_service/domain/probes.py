@@ -14,7 +14,16 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal
 
-__all__ = ["PRECISIONS", "REFERENCE_NETS", "Kind", "Probe", "probe_of", "probes", "worker_counts"]
+__all__ = [
+    "PRECISIONS",
+    "REFERENCE_NETS",
+    "Kind",
+    "Probe",
+    "ReferenceNet",
+    "probe_of",
+    "probes",
+    "worker_counts",
+]
 
 Kind = Literal["cuda", "mps", "cpu"]
 Unit = Literal["ms", "us", "s", "TFLOP/s", "GB/s", "GiB", "images/s", "ratio", "MHz", "C"]
@@ -152,11 +161,13 @@ class ReferenceNet:
     """A network of `measure/nets/reference.py` at the size one kind of device runs it.
 
     model   name of its profile in seeds/reference_profiles.jsonl.gz
+    depth   blocks per stage (cnn, mobile) or in all (vit)
     """
 
     name: str
     model: str
     width: int
+    depth: int
     image_size: int
     batches: tuple[int, int]
     n_outputs: int = 100
@@ -164,19 +175,19 @@ class ReferenceNet:
 
 REFERENCE_NETS: Mapping[str, tuple[ReferenceNet, ...]] = {
     "cuda": (
-        ReferenceNet("cnn", "reference-cnn-64", 64, 224, (32, 128)),
-        ReferenceNet("mobile", "reference-mobile-32", 32, 224, (32, 128)),
-        ReferenceNet("vit", "reference-vit-384", 384, 224, (32, 128)),
+        ReferenceNet("cnn", "reference-cnn-64", 64, 2, 224, (32, 128)),
+        ReferenceNet("mobile", "reference-mobile-32", 32, 2, 224, (32, 128)),
+        ReferenceNet("vit", "reference-vit-384", 384, 6, 224, (32, 128)),
     ),
     "mps": (
-        ReferenceNet("cnn", "reference-cnn-64", 64, 128, (16, 64)),
-        ReferenceNet("mobile", "reference-mobile-32", 32, 128, (16, 64)),
-        ReferenceNet("vit", "reference-vit-192", 192, 128, (16, 64)),
+        ReferenceNet("cnn", "reference-cnn-64", 64, 2, 128, (16, 64)),
+        ReferenceNet("mobile", "reference-mobile-32", 32, 2, 128, (16, 64)),
+        ReferenceNet("vit", "reference-vit-192", 192, 4, 128, (16, 64)),
     ),
     "cpu": (
-        ReferenceNet("cnn", "reference-cnn-16", 16, 64, (16, 64)),
-        ReferenceNet("mobile", "reference-mobile-16", 16, 64, (16, 64)),
-        ReferenceNet("vit", "reference-vit-128", 128, 64, (16, 64)),
+        ReferenceNet("cnn", "reference-cnn-16", 16, 1, 64, (8, 32)),
+        ReferenceNet("mobile", "reference-mobile-16", 16, 1, 64, (8, 32)),
+        ReferenceNet("vit", "reference-vit-128", 128, 4, 64, (8, 32)),
     ),
 }
 
