@@ -34,6 +34,7 @@ __all__ = [
     "history_of",
     "keep_profiles",
     "list_rows",
+    "on_the_wire",
     "one_page",
     "table_named",
     "update_row",
@@ -57,7 +58,10 @@ BOOKKEEPING_SHOWN = ("version", "origin", "corrected", "created_at", "updated_at
 """What a row says about itself beside its values."""
 
 _HIDDEN = ("seed_digest",)
-_ONLY_ALONE = {"profiles": ("profile",)}
+_ONLY_ALONE = {
+    "profiles": ("profile",),
+    "calibrations": ("fingerprint", "environment", "sections", "missing", "self_check", "runner"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +76,7 @@ def table_named(name: str) -> str:
     """The table behind a page's name (`sizing` → `profiles`); InvalidInput with the nearest names."""
     if name in TABLES:
         return TABLES[name]
-    if name in rows.ENTITIES:
+    if name in rows.LISTED:
         return name
     raise unknown_name("table", name, tuple(TABLES))
 
@@ -95,18 +99,18 @@ def one_page(unit: ReadUnit, query: Query) -> Page:
     statement = query.narrowed(select(*(rows.column(query.entity, name) for name in shown)))
     found = [dict(zip(shown, row, strict=True)) for row in unit.session.execute(statement)]
     after = query.cursor(found[query.limit - 1]) if len(found) > query.limit else None
-    return Page([_wire(row) for row in found[: query.limit]], after)
+    return Page([on_the_wire(row) for row in found[: query.limit]], after)
 
 
 def listed_columns(table: str) -> tuple[str, ...]:
     """The columns of a list and of an export."""
     hidden = (*_HIDDEN, *_ONLY_ALONE.get(table, ()))
-    return tuple(name for name in rows.columns(rows.ENTITIES[table]) if name not in hidden)
+    return tuple(name for name in rows.columns(rows.LISTED[table]) if name not in hidden)
 
 
 def get_row(unit: ReadUnit, table: str, key: str) -> dict[str, Any]:
     """One row, whole; NotFound when there is none."""
-    return _wire(rows.values_of(_existing(unit, table_named(table), key)))
+    return on_the_wire(rows.values_of(_existing(unit, table_named(table), key)))
 
 
 def create_row(
@@ -205,7 +209,7 @@ def history_of(unit: ReadUnit, table: str, key: str, limit: int = 100) -> list[d
     if not entries:
         _existing(unit, table, key)
     names = ("id", "table", "row", "version", "action", "origin", "at", "who", "why", "before", "after")
-    return [_wire({name: getattr(entry, name) for name in names}) for entry in entries]
+    return [on_the_wire({name: getattr(entry, name) for name in names}) for entry in entries]
 
 
 def keep_profiles(
@@ -301,7 +305,7 @@ def _said(field: str, given: str, most: int) -> str:
     return text
 
 
-def _wire(row: Mapping[str, Any]) -> dict[str, Any]:
+def on_the_wire(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row as JSON has it: times in ISO 8601 UTC, without what is the store's own."""
     return {
         name: value.strftime("%Y-%m-%dT%H:%M:%S.%fZ") if isinstance(value, dt.datetime) else value

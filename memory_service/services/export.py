@@ -52,7 +52,7 @@ def write_parquet(
 
     query = parse_query(table_named(table), filters, None, MAX_LIMIT)
     kinds = {bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
-    columns = rows.ENTITIES[query.table].__table__.columns
+    columns = rows.LISTED[query.table].__table__.columns
     names = listed_columns(query.table)
     types = {name: kinds.get(columns[name].type.python_type, pa.string()) for name in names}
     schema = pa.schema([pa.field(name, types[name]) for name in names])

@@ -22,8 +22,9 @@ from sqlalchemy import ColumnElement, Select, and_, exists, or_, select
 from memory_service.domain.vocabulary import parse_task
 from memory_service.errors import FieldError, InvalidInput, unknown_name
 from memory_service.services.rows import clean_text
-from memory_service.store.rows import ENTITIES, column, key_of
-from memory_service.store.tables import Correctable, ModelTask
+from memory_service.store.dialects import UtcDateTime
+from memory_service.store.rows import LISTED, column, key_of
+from memory_service.store.tables import Base, ModelTask
 
 __all__ = [
     "DEFAULT_LIMIT",
@@ -56,8 +57,8 @@ class Query:
     after: tuple[Any, str] | None = None
 
     @property
-    def entity(self) -> type[Correctable]:
-        return ENTITIES[self.table]
+    def entity(self) -> type[Base]:
+        return LISTED[self.table]
 
     def narrowed(self, query: Select[Any]) -> Select[Any]:
         """The query with filters, order, starting point and one row more than the page (to see if it is the
@@ -124,27 +125,30 @@ class Query:
 
 def sort_names(table: str) -> tuple[str, ...]:
     """What a table is sorted by: its key and every indexed column (`-name` for descending)."""
-    entity = ENTITIES[table]
+    entity = LISTED[table]
     indexed = [c.name for c in entity.__table__.columns if c.index]
     return (key_of(entity), *sorted(indexed))
 
 
 def filter_names(table: str) -> tuple[str, ...]:
-    """Query parameters that narrow a table: equality by name, and `_min`/`_max` where the column is a
-    number."""
-    entity = ENTITIES[table]
-    names = [*sort_names(table), *_ALSO]
+    """Query parameters that narrow a table: equality by name, and `_min`/`_max` where the column is a number
+    or a time."""
+    entity = LISTED[table]
+    names = [*sort_names(table), *(n for n in _ALSO if n in entity.__table__.columns)]
     if table == "models":
         names.append("task")
     if table == "profiles":
         names.append("model")
-    ranges = [f"{n}_{r}" for n in sort_names(table) if _type(entity, n) in (int, float) for r in _RANGES]
-    return (*(n for n in names if n != "updated_at"), *ranges)
+    times = [c.name for c in entity.__table__.columns if isinstance(c.type, UtcDateTime)]
+    exact = [n for n in names if n not in times]
+    measures = [n for n in sort_names(table) if n in times or _type(entity, n) in (int, float)]
+    ranged = [n for n in measures if n != "updated_at"]
+    return (*exact, *(f"{n}_{r}" for n in ranged for r in _RANGES))
 
 
 def filter_types(table: str) -> dict[str, type[Any]]:
     """Filter -> type of the value it takes."""
-    entity = ENTITIES[table]
+    entity = LISTED[table]
     types: dict[str, type[Any]] = {}
     for name in filter_names(table):
         base, _, how = name.rpartition("_")
@@ -155,7 +159,7 @@ def filter_types(table: str) -> dict[str, type[Any]]:
 
 def key_name(table: str) -> str:
     """The column that names a row of the table."""
-    return key_of(ENTITIES[table])
+    return key_of(LISTED[table])
 
 
 def parse_query(
@@ -166,9 +170,9 @@ def parse_query(
     cursor: str | None = None,
 ) -> Query:
     """Check a question about a table. InvalidInput names the nearest filter or sort for an unknown one."""
-    if table not in ENTITIES:
-        raise unknown_name("table", table, tuple(ENTITIES))
-    entity = ENTITIES[table]
+    if table not in LISTED:
+        raise unknown_name("table", table, tuple(LISTED))
+    entity = LISTED[table]
     parsed = [
         _parse_filter(table, name, value) for name, value in (filters or {}).items() if value is not None
     ]
@@ -183,7 +187,7 @@ def parse_query(
 def _parse_filter(table: str, name: str, value: Any) -> tuple[str, str, Any]:
     if name not in filter_names(table):
         raise unknown_name("filter", name, filter_names(table))
-    entity = ENTITIES[table]
+    entity = LISTED[table]
     if table == "models" and name == "task":
         return "task", "has", parse_task(str(value))
     base, _, how = name.rpartition("_")
@@ -194,7 +198,7 @@ def _parse_filter(table: str, name: str, value: Any) -> tuple[str, str, Any]:
     return name, "is", _parse(entity, name, value, name)
 
 
-def _condition(entity: type[Correctable], name: str, how: str, value: Any) -> ColumnElement[bool]:
+def _condition(entity: type[Base], name: str, how: str, value: Any) -> ColumnElement[bool]:
     if how == "has":
         key = column(entity, key_of(entity))
         return exists(select(ModelTask.task).where(ModelTask.model == key, ModelTask.task == value))
@@ -207,15 +211,15 @@ def _condition(entity: type[Correctable], name: str, how: str, value: Any) -> Co
     return holds
 
 
-def _type(entity: type[Correctable], name: str) -> type[Any]:
+def _type(entity: type[Base], name: str) -> type[Any]:
     return entity.__table__.columns[name].type.python_type
 
 
-def _nullable(entity: type[Correctable], name: str) -> bool:
+def _nullable(entity: type[Base], name: str) -> bool:
     return bool(entity.__table__.columns[name].nullable)
 
 
-def _parse(entity: type[Correctable], name: str, value: Any, field: str) -> Any:
+def _parse(entity: type[Base], name: str, value: Any, field: str) -> Any:
     """A value of the column's type from what a query string holds; InvalidInput names the field."""
     try:
         return _converted(entity, name, value)
@@ -226,7 +230,7 @@ def _parse(entity: type[Correctable], name: str, value: Any, field: str) -> Any:
         raise InvalidInput(f"{field} {message}", [FieldError(field, message, shown)]) from error
 
 
-def _converted(entity: type[Correctable], name: str, value: Any) -> Any:
+def _converted(entity: type[Base], name: str, value: Any) -> Any:
     wanted = _type(entity, name)
     if len(str(value)) > _MAX_VALUE:
         raise ValueError("too long")
@@ -245,7 +249,7 @@ def _converted(entity: type[Correctable], name: str, value: Any) -> Any:
     return moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
 
 
-def _is_narrow(entity: type[Correctable], name: str) -> bool:
+def _is_narrow(entity: type[Base], name: str) -> bool:
     return entity.__table__.columns[name].type.__class__.__name__ == "Integer"
 
 

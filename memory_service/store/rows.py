@@ -17,6 +17,8 @@ from sqlalchemy.orm.exc import StaleDataError
 from memory_service.store import dialects
 from memory_service.store.session import ReadSession, WriteSession
 from memory_service.store.tables import (
+    Base,
+    Calibration,
     Claim,
     Competition,
     Correctable,
@@ -31,6 +33,7 @@ from memory_service.store.tables import (
 __all__ = [
     "BOOKKEEPING",
     "ENTITIES",
+    "LISTED",
     "all_rows",
     "bookkeeping",
     "change",
@@ -55,22 +58,27 @@ ENTITIES: Mapping[str, type[Correctable]] = {
 }
 """In the order in which rows may be inserted (parents first)."""
 
+LISTED: Mapping[str, type[Base]] = {**ENTITIES, "calibrations": Calibration}
+"""What can be paged, filtered and exported: the tables of knowledge, and what the service itself records."""
+
 BOOKKEEPING = ("version", "origin", "corrected", "seed_digest", "created_at", "updated_at")
 
 
-def columns(entity: type[Correctable]) -> tuple[str, ...]:
+def columns(entity: type[Base]) -> tuple[str, ...]:
     """Column names in the order of the table's definition, key first, what the store adds last."""
+    if not issubclass(entity, Correctable):
+        return tuple(c.name for c in entity.__table__.columns)
     names = [c.name for c in entity.__table__.columns if c.name not in BOOKKEEPING]
     own = [name for name in names if name not in ("source", "grade")]
     return (*own, "source", "grade", *BOOKKEEPING)
 
 
-def key_of(entity: type[Correctable]) -> str:
+def key_of(entity: type[Base]) -> str:
     """The name of the key column: slug, name or id."""
     return next(iter(_table(entity).primary_key.columns)).name
 
 
-def column(entity: type[Correctable], name: str) -> InstrumentedAttribute[Any]:
+def column(entity: type[Base], name: str) -> InstrumentedAttribute[Any]:
     found = getattr(entity, name)
     if not isinstance(found, InstrumentedAttribute):
         raise TypeError(f"{name} is no column of {entity.__tablename__}")
@@ -145,7 +153,7 @@ def bookkeeping(origin: str, now: dt.datetime, seed_digest: str | None = None) -
     }
 
 
-def _table(entity: type[Correctable]) -> Table:
+def _table(entity: type[Base]) -> Table:
     table = entity.__table__
     if not isinstance(table, Table):
         raise TypeError(f"{entity.__name__} is not mapped to a table")

@@ -294,8 +294,8 @@ class History(Base):
 
 
 class Device(Base):
-    """A registered piece of hardware. `fingerprint` (see `domain.calibration.Fingerprint`) is what it was when
-    it was seen last; `gpu`, `kind`, `uuid` and `fingerprint` are null until a device elsewhere reports.
+    """A registered piece of hardware, as it was when it was seen last (`domain.calibration.Fingerprint`);
+    `gpu`, `kind`, `uuid` and `fingerprint` are null until a device elsewhere reports.
 
     word   what its own host calls it: "cuda:0", "cpu"; host: that host's name
     """
