@@ -41,6 +41,8 @@ class Dialect(ABC):
 
     name: ClassVar[str]
     embedded: ClassVar[bool]
+    mark: ClassVar[str]
+    """Where a value goes in a statement that the driver gets as it is."""
     read_options: ClassVar[Mapping[str, Any]]
     write_options: ClassVar[Mapping[str, Any]]
     glance_options: ClassVar[Mapping[str, Any]]
@@ -108,3 +110,13 @@ class Dialect(ABC):
     def upsert_with(self, insert: Any, session: Session, rows: Sequence[Mapping[str, Any]], key: str) -> None:
         taken = {name: insert.excluded[name] for name in rows[0] if name not in (key, *_KEPT)}
         session.execute(insert.on_conflict_do_update(index_elements=[key], set_=taken), list(rows))
+
+    def insert_new(
+        self, session: Session, table: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]
+    ) -> int:
+        """Insert rows of plain values in one executemany, passing over those whose key is taken; how many
+        were new. For thousands of rows a second: no column type converts anything."""
+        values = ", ".join([self.mark] * len(columns))
+        into = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({values})"  # noqa: S608 - our own names
+        into += " ON CONFLICT DO NOTHING"
+        return int(session.connection().exec_driver_sql(into, list(rows)).rowcount)

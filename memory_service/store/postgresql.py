@@ -44,6 +44,7 @@ class PgVector(TypeDecorator[Vector32]):
 class Postgresql(Dialect):
     name = "postgresql"
     embedded = False
+    mark = "%s"
     # One snapshot for a whole answer: the knowledge revision and the rows it counts belong together.
     read_options: ClassVar[Mapping[str, Any]] = {
         "isolation_level": "REPEATABLE READ",

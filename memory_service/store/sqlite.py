@@ -37,6 +37,7 @@ class VectorBytes(TypeDecorator[Vector32]):
 class Sqlite(Dialect):
     name = "sqlite"
     embedded = True
+    mark = "?"
     read_options: ClassVar[Mapping[str, Any]] = {"memory_service_mode": "read"}
     write_options: ClassVar[Mapping[str, Any]] = {"memory_service_mode": "write"}
     glance_options: ClassVar[Mapping[str, Any]] = {"memory_service_mode": "glance"}

@@ -1,0 +1,101 @@
+"""What is kept of a run? The run with what was predicted for it, its events, and what it says of its device.
+
+Events are rows of one clustered tree by (run, seq): a run's page reads one stretch of it however many other
+runs there are, and a batch of new events lands on one or two pages.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey
+from sqlalchemy.orm import Mapped, mapped_column
+
+from memory_service.store.dialects import Json, Name, Prose
+from memory_service.store.tables import Base
+
+__all__ = ["Base", "Observation", "Run", "RunEvent"]
+
+
+class Run(Base):
+    """One training run: what it said when it began, what was predicted then, how it ended.
+
+    gpu, model      the data sheet's slug and the catalogue's name where they are known, else as given
+    device          registered device, "" where only the GPU model was named
+    given           the body of POST /runs after the check; `digest` of it tells a repetition from a conflict
+    prediction      as `services.frozen` made it at that moment; never changed
+    summary         per-epoch figures and totals, when the run has ended
+    """
+
+    __tablename__ = "runs"
+    __table_args__ = (
+        CheckConstraint(
+            "status IN ('running', 'completed', 'stopped', 'out_of_memory', 'timed_out', 'crashed')",
+            name="status",
+        ),
+    )
+
+    id: Mapped[str] = mapped_column(Name, primary_key=True)
+    task: Mapped[str] = mapped_column(Name, index=True)
+    competition: Mapped[str | None] = mapped_column(Name, index=True)
+    plan_id: Mapped[str | None] = mapped_column(Name, index=True)
+    gpu: Mapped[str] = mapped_column(Name, index=True)
+    device: Mapped[str] = mapped_column(Name, index=True)
+    model: Mapped[str] = mapped_column(Name, index=True)
+    family: Mapped[str] = mapped_column(Name, index=True)
+    input_kind: Mapped[str]
+    input_size: Mapped[int | None]
+    batch_size: Mapped[int | None] = mapped_column(index=True)
+    precision: Mapped[str] = mapped_column(Name, index=True)
+    layout: Mapped[str]
+    optimizer: Mapped[str]
+    mode: Mapped[str]
+    folds: Mapped[int | None]
+    epochs: Mapped[int | None]
+    n_train: Mapped[int | None] = mapped_column(BigInteger)
+    minutes: Mapped[float | None]
+    status: Mapped[str] = mapped_column(Name, index=True)
+    started_at: Mapped[dt.datetime] = mapped_column(index=True)
+    finished_at: Mapped[dt.datetime | None] = mapped_column(index=True)
+    best_metric: Mapped[float | None]
+    best_epoch: Mapped[int | None]
+    submission: Mapped[bool | None]
+    created_at: Mapped[dt.datetime] = mapped_column(index=True)
+    updated_at: Mapped[dt.datetime] = mapped_column(index=True)
+    digest: Mapped[str]
+    given: Mapped[Any] = mapped_column(Json, nullable=False)
+    prediction: Mapped[Any] = mapped_column(Json, nullable=True)
+    summary: Mapped[Any] = mapped_column(Json, nullable=True)
+    finish: Mapped[Any] = mapped_column(Json, nullable=True)
+
+
+class RunEvent(Base):
+    """One thing a run told. `body` is its JSON without seq and kind, as text: equal bodies are equal bytes.
+
+    There is no foreign key: runs are never deleted, the service looks for the run first, and a check per
+    event costs PostgreSQL as much as the insertion.
+    """
+
+    __tablename__ = "run_events"
+    __table_args__ = {"sqlite_with_rowid": False}  # noqa: RUF012 - SQLAlchemy's form
+
+    run_id: Mapped[str] = mapped_column(Name, primary_key=True)
+    seq: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    kind: Mapped[str]
+    body: Mapped[str] = mapped_column(Prose)
+
+
+class Observation(Base):
+    """What a finished run says of its device at one batch: `observation` is `domain.observation`'s wire
+    form."""
+
+    __tablename__ = "observations"
+
+    id: Mapped[str] = mapped_column(Name, primary_key=True)
+    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), index=True)
+    gpu: Mapped[str] = mapped_column(Name, index=True)
+    device: Mapped[str] = mapped_column(Name, index=True)
+    model: Mapped[str] = mapped_column(Name, index=True)
+    updated_at: Mapped[dt.datetime] = mapped_column(index=True)
+    observation: Mapped[Any] = mapped_column(Json, nullable=False)

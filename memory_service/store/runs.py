@@ -1,0 +1,115 @@
+"""How are runs, their events and their observations read and written?"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import delete, func, insert, select, update
+
+from memory_service.store import dialects
+from memory_service.store.run_tables import Observation, Run, RunEvent
+from memory_service.store.session import ReadSession, WriteSession
+
+__all__ = [
+    "EVENT_COLUMNS",
+    "add",
+    "add_events",
+    "bodies",
+    "change",
+    "events_of",
+    "find",
+    "fingerprint",
+    "observations",
+    "observations_of",
+    "replace_observations",
+]
+
+EVENT_COLUMNS = ("run_id", "seq", "kind", "body")
+
+Event = tuple[str, int, str, str]
+
+
+def add(session: WriteSession, values: Mapping[str, Any]) -> None:
+    """Insert a run; IntegrityError when its id is taken."""
+    session.execute(insert(Run), [values])
+
+
+def find(session: ReadSession, run_id: str, *, to_change: bool = False) -> Run | None:
+    """The run; locked against other writers when it is about to be changed."""
+    query = select(Run).where(Run.id == run_id)
+    if to_change:
+        query = query.with_for_update().execution_options(populate_existing=True)
+    return session.scalars(query).one_or_none()
+
+
+def change(session: WriteSession, run_id: str, values: Mapping[str, Any]) -> None:
+    session.execute(
+        update(Run).where(Run.id == run_id).values(**values), execution_options={"synchronize_session": False}
+    )
+
+
+def add_events(session: WriteSession, events: Sequence[Event]) -> int:
+    """Insert rows of `EVENT_COLUMNS` in one executemany; those whose (run, seq) is taken are passed over.
+    Returns how many were new."""
+    if not events:
+        return 0
+    return dialects.of(session).insert_new(session, RunEvent.__tablename__, EVENT_COLUMNS, events)
+
+
+def bodies(session: ReadSession, run_id: str, seqs: Iterable[int]) -> dict[int, tuple[str, str]]:
+    """seq -> (kind, body) of those that are there."""
+    wanted = sorted(set(seqs))
+    found: dict[int, tuple[str, str]] = {}
+    for start in range(0, len(wanted), 500):
+        some = wanted[start : start + 500]
+        query = select(RunEvent.seq, RunEvent.kind, RunEvent.body)
+        query = query.where(RunEvent.run_id == run_id, RunEvent.seq.in_(some))
+        found |= {row.seq: (row.kind, row.body) for row in session.execute(query)}
+    return found
+
+
+def events_of(session: ReadSession, run_id: str, kinds: Sequence[str] = ()) -> list[tuple[int, str, str]]:
+    """(seq, kind, body) of a run in the order of seq: one stretch of the tree, whatever else is there."""
+    query = select(RunEvent.seq, RunEvent.kind, RunEvent.body).where(RunEvent.run_id == run_id)
+    if kinds:
+        query = query.where(RunEvent.kind.in_(kinds))
+    return [(row.seq, row.kind, row.body) for row in session.execute(query.order_by(RunEvent.seq))]
+
+
+def observations(session: ReadSession) -> list[Mapping[str, Any]]:
+    """Every observation's wire form, oldest run first."""
+    query = select(Observation.observation).order_by(Observation.updated_at, Observation.id)
+    return list(session.scalars(query))
+
+
+def observations_of(session: ReadSession, run_id: str) -> list[Mapping[str, Any]]:
+    """Those of one run, by id."""
+    query = select(Observation.observation).where(Observation.run_id == run_id).order_by(Observation.id)
+    return list(session.scalars(query))
+
+
+def replace_observations(
+    session: WriteSession, run_id: str, found: Sequence[Mapping[str, Any]], now: dt.datetime
+) -> None:
+    """Give a run these observations instead of those it has."""
+    session.execute(delete(Observation).where(Observation.run_id == run_id))
+    if found:
+        rows = [
+            {
+                "id": f"{run_id}/{number}",
+                "run_id": run_id,
+                "updated_at": now,
+                "observation": dict(wire),
+                **{name: wire[name] for name in ("gpu", "device", "model")},
+            }
+            for number, wire in enumerate(found)
+        ]
+        session.execute(insert(Observation), rows)
+
+
+def fingerprint(session: ReadSession) -> tuple[int, str]:
+    """(how many, when the latest changed): differs after any change of what was observed."""
+    number, latest = session.execute(select(func.count(), func.max(Observation.updated_at))).one()
+    return int(number), str(latest)
