@@ -1,0 +1,282 @@
+"""Which device is this, what drives it, and who else uses it?
+
+identify("cuda:0")    its fingerprint: NVML only, no CUDA context, torch not imported
+tenants("cuda:0")     other processes on it
+occupancy("cpu")      how much of it they take, and whether a measurement would be theirs too
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import re
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from memory_service.domain.calibration import Fingerprint
+from memory_service.errors import FieldError, InvalidInput, Unavailable
+from memory_service.measure import nvml
+
+__all__ = [
+    "Occupancy", "Tenant", "cores_of_process", "device_kind", "identify", "local_devices", "occupancy",
+    "tenants",
+]  # fmt: skip
+
+GIB = 2.0**30
+
+BUSY_SHARE = 0.05
+"""Of a card's memory, or of its time: above it, somebody else is at work (issue 3)."""
+
+BUSY_CORE = 0.1
+"""Cores another process takes before it is listed as a tenant of the processor."""
+
+LOOK_SECONDS = 0.25
+"""How long a processor's load is watched."""
+
+_DEVICE = re.compile(r"^(cpu|mps|cuda(?::(\d{1,3}))?)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """Another process on the device: GiB of a card (None: the driver does not say), cores of a processor."""
+
+    pid: int
+    command: str
+    memory_gib: float | None = None
+    cores: float | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def __str__(self) -> str:
+        held = f", {self.memory_gib:.2f} GiB" if self.memory_gib is not None else ""
+        used = f", {self.cores:.1f} cores" if self.cores is not None else ""
+        return f"{self.command} (pid {self.pid}{held}{used})"
+
+
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """What others take of a device now.
+
+    memory_share, busy_share   of a card's memory and time, 0..1; of a processor: 0 and the cores' share
+    busy      a calibration would be refused (cards only: a processor always has other processes)
+    crowded   they take most of it: what is measured is marked contended
+    """
+
+    tenants: tuple[Tenant, ...]
+    memory_share: float
+    busy_share: float
+    busy: bool
+    crowded: bool
+
+    @property
+    def sentence(self) -> str:
+        who = "; ".join(str(tenant) for tenant in self.tenants) or "processes that cannot be seen from here"
+        return (
+            f"others take {self.busy_share:.0%} of its time and {self.memory_share:.0%} of its memory: {who}"
+        )
+
+
+def device_kind(device: str) -> tuple[str, int]:
+    """("cuda", 1) of "cuda:1"; InvalidInput for any other word than cpu, mps, cuda, cuda:N."""
+    match = _DEVICE.match(device.strip().lower()) if len(device) < 80 else None
+    if match is None:
+        raise InvalidInput(
+            f"Unknown device {device[:80]!r}: cpu, mps or cuda:N",
+            [FieldError("device", "cpu, mps or cuda:N", device[:80], tuple(local_devices()))],
+        )
+    return match.group(1).partition(":")[0], int(match.group(2) or 0)
+
+
+def local_devices() -> list[str]:
+    """Devices of this host a calibration can be asked for, cards first."""
+    return [*nvml.card_names(), *(["mps"] if _is_apple() else []), "cpu"]
+
+
+def identify(device: str) -> Fingerprint:
+    """Its fingerprint now. InvalidInput for an unknown word or an index past the cards; Unavailable where
+    there is no driver, no Apple GPU, or the card does not answer."""
+    kind, index = device_kind(device)
+    versions = _versions()
+    if kind == "cuda":
+        card = nvml.card(index)
+        return Fingerprint(
+            "cuda", card.name, card.uuid, card.memory_gib, card.architecture, card.compute_capability,
+            card.mig, card.power_limit_w, card.driver, versions["torch"], versions["cuda"], versions["cudnn"],
+            cores=cores_of_process(), host_cpu=_cpu_name(),
+        )  # fmt: skip
+    memory = _host_memory_gib()
+    if kind == "mps":
+        if not _is_apple():
+            raise Unavailable("mps is the GPU of an Apple chip; this host has none")
+        name = _cpu_name()
+        return Fingerprint(
+            "mps", name, _digest("mps", name, f"{memory:.0f}"), memory, "apple",
+            driver=platform.mac_ver()[0] or None, torch=versions["torch"], cores=cores_of_process(),
+            host_cpu=name,
+        )  # fmt: skip
+    name = _cpu_name()
+    architecture = "x86" if platform.machine().lower() in ("x86_64", "amd64", "i686") else platform.machine()
+    return Fingerprint(
+        "cpu", name, _digest("cpu", name, str(os.cpu_count()), f"{memory:.0f}"), memory, architecture,
+        torch=versions["torch"], cores=cores_of_process(), host_cpu=name,
+    )  # fmt: skip
+
+
+def tenants(device: str) -> list[Tenant]:
+    """Other processes on the device: those with memory on a card, those that use a processor's cores."""
+    return list(occupancy(device).tenants)
+
+
+def occupancy(device: str) -> Occupancy:
+    """What other processes take of the device now; of a processor over a quarter of a second. Errors as of
+    `identify`."""
+    kind, index = device_kind(device)
+    if kind != "cuda":
+        return _host_occupancy()
+    load = nvml.load_of(index)
+    mine = _own_processes()
+    others = [Tenant(pid, _command(pid), held) for pid, held in load.processes if pid not in mine]
+    own_gib = sum(held or 0.0 for pid, held in load.processes if pid in mine)
+    memory = max(0.0, load.used_gib - own_gib) / load.total_gib
+    share = load.utilization or 0.0
+    busy = memory > BUSY_SHARE or share > BUSY_SHARE
+    return Occupancy(tuple(others), memory, share, busy, busy)
+
+
+def cores_of_process() -> int:
+    """Cores that a process started here may use: its affinity, and the quota of its container."""
+    try:
+        allowed = len(os.sched_getaffinity(0))
+    except AttributeError:
+        allowed = os.cpu_count() or 1
+    for path, parse in ((Path("/sys/fs/cgroup/cpu.max"), _quota_v2), (_CFS, _quota_v1)):
+        try:
+            quota = parse(path)
+        except (OSError, ValueError):
+            continue
+        return max(1, min(allowed, ceil(quota))) if quota else allowed
+    return allowed
+
+
+_CFS = Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us")
+
+
+def _quota_v2(path: Path) -> float | None:
+    quota, period = path.read_text().split()
+    return None if quota == "max" else int(quota) / int(period)
+
+
+def _quota_v1(path: Path) -> float | None:
+    quota = int(path.read_text())
+    return None if quota <= 0 else quota / int(path.with_name("cpu.cfs_period_us").read_text())
+
+
+def _host_memory_gib() -> float:
+    """Of the host, or what its container may take."""
+    total = float(psutil.virtual_memory().total)
+    for limit in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        try:
+            total = min(total, float(Path(limit).read_text()))
+        except (OSError, ValueError):
+            continue
+    return total / GIB
+
+
+def _host_occupancy() -> Occupancy:
+    mine, spent = _own_processes(), {}
+    watched = {process.pid: process for process in psutil.process_iter()}
+    before = psutil.cpu_times()
+    for pid, process in watched.items():
+        spent[pid] = _cpu_seconds(process)
+    started = time.monotonic()
+    time.sleep(LOOK_SECONDS)
+    after = psutil.cpu_times()
+    seconds = time.monotonic() - started
+    others, own = [], 0.0
+    for pid, process in watched.items():
+        cores = (_cpu_seconds(process) - spent[pid]) / seconds
+        if pid in mine:
+            own += max(cores, 0.0)
+        elif cores >= BUSY_CORE:
+            others.append(Tenant(pid, _command(pid), cores=round(cores, 2)))
+    host = os.cpu_count() or 1
+    taken = max(0.0, (_busy_seconds(after) - _busy_seconds(before)) / seconds - own)
+    usable = cores_of_process()
+    left = min(usable, host - taken)
+    return Occupancy(tuple(others), 0.0, min(1.0, taken / host), False, left < usable / 2)
+
+
+def _busy_seconds(times: Any) -> float:
+    """Seconds of cores spent on anything, stolen by the hypervisor included."""
+    kinds = ("user", "nice", "system", "irq", "softirq", "steal")
+    return float(sum(getattr(times, name, 0.0) for name in kinds))
+
+
+def _cpu_seconds(process: psutil.Process) -> float:
+    try:
+        times = process.cpu_times()
+    except psutil.Error:
+        return 0.0
+    return float(times.user + times.system)
+
+
+def _own_processes() -> set[int]:
+    """This process and everything it started."""
+    me = psutil.Process()
+    return {me.pid, *(child.pid for child in me.children(recursive=True))}
+
+
+def _command(pid: int) -> str:
+    try:
+        return str(psutil.Process(pid).name())
+    except psutil.Error:
+        return "unknown"
+
+
+def _versions() -> dict[str, str | None]:
+    """Of torch, CUDA and cuDNN as installed, read from files: importing torch would cost seconds."""
+    found: dict[str, str | None] = {"torch": None, "cuda": None, "cudnn": None}
+    spec = importlib.util.find_spec("torch")
+    if spec is not None and spec.origin:
+        text = Path(spec.origin).with_name("version.py").read_text(encoding="utf-8")
+        for name, key in (("__version__", "torch"), ("cuda", "cuda")):
+            match = re.search(rf"^{name}\b[^=\n]*=\s*'([^']+)'", text, re.MULTILINE)
+            found[key] = match.group(1) if match else None
+    for package in importlib.metadata.distributions():
+        if (package.name or "").lower().replace("_", "-").startswith("nvidia-cudnn"):
+            found["cudnn"] = package.version
+    return found
+
+
+@lru_cache(maxsize=1)
+def _cpu_name() -> str:
+    if sys.platform == "darwin":
+        command = ["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"]
+        said = subprocess.run(command, capture_output=True, text=True, check=False, timeout=5)  # noqa: S603
+        return said.stdout.strip() or platform.processor()
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        text = ""
+    match = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    return match.group(1).strip() if match else platform.processor() or platform.machine()
+
+
+def _is_apple() -> bool:
+    return sys.platform == "darwin" and platform.machine() == "arm64"
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]

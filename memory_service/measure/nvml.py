@@ -1,0 +1,235 @@
+"""What does NVIDIA's driver say of a card? NVML alone is asked: torch or CUDA would create a context.
+
+Cards are counted as CUDA_VISIBLE_DEVICES lists them, in the order of nvidia-smi; where a card is cut (MIG),
+each slice counts as one device. Children of a calibration get the UUID, so CUDA's own order cannot matter.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from memory_service.errors import FieldError, InvalidInput, Unavailable
+
+__all__ = ["Card", "Load", "card", "card_names", "load_of", "sampled", "used_gib"]
+
+GIB = 2.0**30
+
+ARCHITECTURES = (
+    (10.0, "blackwell"), (9.0, "hopper"), (8.9, "ada"), (8.0, "ampere"), (7.5, "turing"), (7.0, "volta"),
+    (6.0, "pascal"), (5.0, "maxwell"),
+)  # fmt: skip
+"""Least compute capability of each, newest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """mig: profile of the slice; power_limit_w: enforced now, of the whole card; driver: its version."""
+
+    name: str
+    uuid: str
+    memory_gib: float
+    compute_capability: float | None
+    architecture: str | None
+    mig: str | None
+    power_limit_w: float | None
+    driver: str
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How busy a card is now.
+
+    processes       (pid, GiB or None where the driver does not say)
+    utilization     share of the last second in which a kernel ran, 0..1; None: not told (MIG)
+    """
+
+    used_gib: float
+    total_gib: float
+    utilization: float | None
+    processes: tuple[tuple[int, float | None], ...]
+
+
+def card_names() -> list[str]:
+    """ "cuda:0", ... for every card or slice a process started now would see; [] without a driver."""
+    try:
+        with _nvml() as nvml:
+            return [f"cuda:{index}" for index, _ in enumerate(_visible(nvml))]
+    except Unavailable:
+        return []
+
+
+def card(index: int) -> Card:
+    """The `index`-th visible card. InvalidInput past the last; Unavailable without a driver or when it is
+    gone."""
+    with _nvml() as nvml, _handle(nvml, index) as handle:
+        whole = _parent(nvml, handle)
+        name = _text(nvml.nvmlDeviceGetName(handle))
+        capability = _told(nvml, partial(nvml.nvmlDeviceGetCudaComputeCapability, whole))
+        number = capability[0] + capability[1] / 10 if capability else None
+        limit = _told(nvml, partial(nvml.nvmlDeviceGetEnforcedPowerLimit, whole))
+        base, cut, profile = name.partition(" MIG ")
+        return Card(
+            name=base,
+            uuid=_text(nvml.nvmlDeviceGetUUID(handle)),
+            memory_gib=_memory(nvml, handle)[1],
+            compute_capability=number,
+            architecture=_architecture(number),
+            mig=profile if cut else (f"{_memory(nvml, handle)[1]:.0f}gb" if handle is not whole else None),
+            power_limit_w=limit / 1000 if limit is not None else None,
+            driver=_text(nvml.nvmlSystemGetDriverVersion()),
+        )
+
+
+def load_of(index: int) -> Load:
+    """Memory, utilisation and processes of the `index`-th visible card now. Errors as of `card`."""
+    with _nvml() as nvml, _handle(nvml, index) as handle:
+        used, total = _memory(nvml, handle)
+        rates = _told(nvml, partial(nvml.nvmlDeviceGetUtilizationRates, handle))
+        found: dict[int, float | None] = {}
+        for listed in (nvml.nvmlDeviceGetComputeRunningProcesses, nvml.nvmlDeviceGetGraphicsRunningProcesses):
+            for process in _told(nvml, partial(listed, handle)) or ():
+                held = process.usedGpuMemory
+                found[int(process.pid)] = None if held is None else held / GIB
+        return Load(used, total, rates.gpu / 100 if rates is not None else None, tuple(found.items()))
+
+
+def used_gib(uuid: str, pid: int | None = None) -> float | None:
+    """GiB in use on a card (or slice) by its UUID, of one process or of all; None where it is not told."""
+    with _nvml() as nvml:
+        handle = _asked(nvml, partial(nvml.nvmlDeviceGetHandleByUUID, uuid))
+        if pid is None:
+            return _memory(nvml, handle)[0]
+        processes = _told(nvml, partial(nvml.nvmlDeviceGetComputeRunningProcesses, handle)) or ()
+        mine = [p.usedGpuMemory for p in processes if p.pid == pid and p.usedGpuMemory is not None]
+        return sum(mine) / GIB if mine else None
+
+
+def sampled(uuid: str) -> tuple[float | None, float | None]:
+    """(clock of the multiprocessors in MHz, temperature in degrees Celsius) now; None where not told."""
+    with _nvml() as nvml:
+        handle = _parent(nvml, _asked(nvml, partial(nvml.nvmlDeviceGetHandleByUUID, uuid)))
+        clock = _told(nvml, partial(nvml.nvmlDeviceGetClockInfo, handle, nvml.NVML_CLOCK_SM))
+        heat = _told(nvml, partial(nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU))
+        return clock, heat
+
+
+@contextmanager
+def _nvml() -> Iterator[Any]:
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+    except ImportError as error:
+        raise Unavailable(
+            "CUDA devices are asked for through nvidia-ml-py, which is not installed"
+        ) from error
+    except pynvml.NVMLError as error:
+        raise Unavailable(f"No NVIDIA driver answers on this host: {error}") from error
+    try:
+        yield pynvml
+    finally:
+        pynvml.nvmlShutdown()
+
+
+@contextmanager
+def _handle(nvml: Any, index: int) -> Iterator[Any]:
+    handles = _visible(nvml)
+    if index >= len(handles):
+        seen = ", ".join(f"cuda:{i}" for i in range(len(handles))) or "none"
+        raise InvalidInput(
+            f"There is no cuda:{index} here; visible: {seen}",
+            [FieldError("device", "past the visible cards", f"cuda:{index}", tuple(seen.split(", "))[:5])],
+        )
+    try:
+        yield handles[index]
+    except nvml.NVMLError as error:
+        raise Unavailable(f"cuda:{index} stopped answering: {error}") from error
+
+
+def _visible(nvml: Any) -> list[Any]:
+    """Handles in the order a process started with this environment counts them."""
+    every = [
+        _asked(nvml, partial(nvml.nvmlDeviceGetHandleByIndex, index))
+        for index in range(nvml.nvmlDeviceGetCount())
+    ]
+    listed = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if listed is None:
+        return [part for whole in every for part in _parts(nvml, whole)]
+    chosen: list[Any] = []
+    for word in (token.strip() for token in listed.split(",")):
+        found = _named(nvml, every, word)
+        if found is None:
+            break  # as CUDA does: whatever follows a wrong entry is not visible
+        chosen.append(found)
+    return chosen
+
+
+def _named(nvml: Any, every: list[Any], word: str) -> Any | None:
+    if word.isdigit():
+        whole = every[int(word)] if int(word) < len(every) else None
+        return _parts(nvml, whole)[0] if whole is not None else None
+    if not word:
+        return None
+    parts = [part for whole in every for part in (whole, *_parts(nvml, whole))]
+    return next((part for part in parts if _text(nvml.nvmlDeviceGetUUID(part)).startswith(word)), None)
+
+
+def _parts(nvml: Any, whole: Any) -> list[Any]:
+    """The slices of a card that is cut, else the card itself."""
+    mode = _told(nvml, partial(nvml.nvmlDeviceGetMigMode, whole))
+    if not mode or not mode[0]:
+        return [whole]
+    slices = []
+    for index in range(_told(nvml, partial(nvml.nvmlDeviceGetMaxMigDeviceCount, whole)) or 0):
+        part = _told(nvml, partial(nvml.nvmlDeviceGetMigDeviceHandleByIndex, whole, index))
+        if part is not None:
+            slices.append(part)
+    return slices or [whole]
+
+
+def _parent(nvml: Any, handle: Any) -> Any:
+    """The whole card of a slice; the handle itself where it is one."""
+    whole = _told(nvml, partial(nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle, handle))
+    return handle if whole is None else whole
+
+
+def _memory(nvml: Any, handle: Any) -> tuple[float, float]:
+    """(used, total) in GiB; used without the driver's own reserve where the driver tells them apart."""
+    info = _told(nvml, lambda: nvml.nvmlDeviceGetMemoryInfo(handle, nvml.nvmlMemory_v2))
+    if info is None:
+        info = nvml.nvmlDeviceGetMemoryInfo(handle)
+    return info.used / GIB, info.total / GIB
+
+
+def _told(nvml: Any, ask: Callable[[], Any]) -> Any | None:
+    """The answer, or None where this card or driver does not give it; a lost card passes through."""
+    try:
+        return ask()
+    except nvml.NVMLError as error:
+        if isinstance(
+            error, nvml.NVMLError_GpuIsLost | nvml.NVMLError_Unknown | nvml.NVMLError_ResetRequired
+        ):
+            raise
+        return None
+
+
+def _asked(nvml: Any, ask: Callable[[], Any]) -> Any:
+    try:
+        return ask()
+    except nvml.NVMLError as error:
+        raise Unavailable(f"A card stopped answering: {error}") from error
+
+
+def _text(raw: str | bytes) -> str:
+    return raw.decode() if isinstance(raw, bytes) else raw
+
+
+def _architecture(capability: float | None) -> str | None:
+    if capability is None:
+        return None
+    return next((name for least, name in ARCHITECTURES if capability >= least), None)
