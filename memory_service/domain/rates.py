@@ -54,6 +54,9 @@ class Rates:
     memory_bytes_per_second   plain streaming (optimizer)
     tile_power, group_power   how much of the lost tile is lost in time (0 none, 1 all)
     extrapolation      0 for cards like those measured; more for others (widens intervals)
+    update_seconds_per_tensor   of the optimizer's step, beyond its bytes; None = one launch on the host
+    log_spread         of the interval, where a calibration says it; None = of the data sheet
+    n                  calibrations behind them
     """
 
     flops_per_second: tuple[float, ...]
@@ -66,6 +69,9 @@ class Rates:
     group_power: float
     extrapolation: float = 0.0
     basis: str = "data sheet x fitted efficiencies"
+    update_seconds_per_tensor: float | None = None
+    log_spread: float | None = None
+    n: int = 0
 
 
 def rates_of(
@@ -75,11 +81,19 @@ def rates_of(
     stack: Stack = "torch2",
     coefficients: Mapping[str, float] = COEFFICIENTS,
 ) -> Rates:
-    """Rates of a card (or CPU) at fp32 | tf32 | fp16 | bf16 in nhwc | nchw, from its data sheet.
+    """Rates of a card (or CPU) at fp32 | tf32 | fp16 | bf16 in nhwc | nchw: from its data sheet, corrected by
+    its calibrations where it has some.
 
     stack "torch1" is the software of 2020-2022 (torch 1.x, cuDNN 8.0-8.3): slow grouped and depthwise
     convolutions in nhwc, more cost per launch.
     """
+    rates = _sheet_rates(gpu, precision, layout, stack, coefficients)
+    return gpu.calibrated.applied(rates, precision, layout) if gpu.calibrated else rates
+
+
+def _sheet_rates(
+    gpu: Gpu, precision: str, layout: str, stack: Stack, coefficients: Mapping[str, float]
+) -> Rates:
     if gpu.kind != "cuda":
         return _host_rates(gpu, coefficients)
     c = coefficients

@@ -163,8 +163,8 @@ def step_model(
         optimizer_seconds=_optimizer_seconds(profile, rates, precision, optimizer)
         if mode == "train"
         else 0.0,
-        log_low=LOG_SPREAD["low"] + widen,
-        log_high=LOG_SPREAD["high"] + widen,
+        log_low=(LOG_SPREAD["low"] if rates.log_spread is None else rates.log_spread) + widen,
+        log_high=(LOG_SPREAD["high"] if rates.log_spread is None else rates.log_spread) + widen,
         basis=f"profile of {profile.model} at {profile.input_size} x {rates.basis}",
     )
 
@@ -193,7 +193,9 @@ def _optimizer_seconds(profile: Profile, rates: Rates, precision: str, optimizer
     if not per_param:
         return 0.0
     launches = float(profile.extra.get("parameter_tensors", 0))
-    return profile.params * per_param / rates.memory_bytes_per_second + launches * rates.host_seconds
+    each = rates.update_seconds_per_tensor
+    each = rates.host_seconds if each is None else each
+    return profile.params * per_param / rates.memory_bytes_per_second + launches * each
 
 
 @lru_cache(maxsize=4096)
