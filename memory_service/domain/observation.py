@@ -43,6 +43,7 @@ class Observation:
     mode: Literal["train", "infer"] = "train"
     optimizer: str = "adamw"
     compiled: bool = False
+    checkpointing: bool = False
     stack: Literal["torch1", "torch2"] = "torch2"
     step_seconds: float | None = None
     first_epoch_ratio: float | None = None

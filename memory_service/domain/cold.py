@@ -1,0 +1,68 @@
+"""What was predicted before anything was learned, and of what? Both sides of a residual."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from memory_service.domain.observation import Observation
+from memory_service.domain.profile import OP_CLASSES
+
+__all__ = ["PARTS", "Cold", "Predict", "Subject", "precision_class", "subject_of"]
+
+PARTS = (*OP_CLASSES, "launch", "optimizer")
+"""What the time of a step is made of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is predicted: fields as in `Observation`. It belongs to one key of every level."""
+
+    gpu: str
+    model: str
+    family: str
+    input_size: int
+    precision: str
+    device: str = ""
+    layout: str = "nhwc"
+    mode: str = "train"
+    optimizer: str = "adamw"
+    compiled: bool = False
+    stack: str = "torch2"
+    checkpointing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cold:
+    """What an observation would have been predicted as without any learning.
+
+    shares        of the step's time, by PARTS; they sum to one
+    card_log_sd   how unsure the card's rates are, as a standard deviation of log time
+    *_gib         peak memory; usable_gib: what a process can get on that device
+    """
+
+    step_seconds: float
+    shares: tuple[float, ...]
+    card_log_sd: float
+    allocated_gib: float
+    reserved_gib: float
+    driver_gib: float
+    usable_gib: float
+
+
+Predict = Callable[[Observation], Cold | None]
+"""None: that observation cannot be predicted (no profile, unknown card), so nothing is learned from it."""
+
+
+def subject_of(observation: Observation) -> Subject:
+    """What the observation was made of."""
+    o = observation
+    return Subject(
+        o.gpu, o.model, o.family, o.input_size, o.precision, o.device, o.layout, o.mode, o.optimizer,
+        o.compiled, o.stack, o.checkpointing,
+    )  # fmt: skip
+
+
+def precision_class(precision: str) -> str:
+    """What memory depends on: "fp32" (also tf32) or "amp"."""
+    return "fp32" if precision in ("fp32", "tf32") else "amp"

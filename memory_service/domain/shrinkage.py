@@ -1,0 +1,101 @@
+"""What do a few observations say of the next one? One Gaussian posterior over effects that observations
+share.
+
+An observation is a sum of effects (of the card, of the family on it, of this very model, ...) and noise. Each
+effect is drawn around zero with a stated standard deviation, its loading, so the posterior mean of what was
+never observed is zero, a few observations move it part of the way, and many settle it. Nested levels
+therefore shrink to their parents without rules for it: with one level of variance a and noise b, n
+observations of mean m give the closed form m x a / (a + b / n).
+
+Effects and noise have the tails of Student's t: what is small is shrunk, what is large and repeated is
+followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Loadings", "Posterior"]
+
+Floats = NDArray[np.float64]
+
+Loadings = Mapping[Hashable, float]
+"""Effect -> how much one standard deviation of it moves the observation."""
+
+ROUNDS = 8
+"""Rounds of reweighting; the weights move under 1 % after the sixth on the public tables."""
+
+LEAST_WEIGHT = 0.02
+
+
+class Posterior:
+    """What is known of every effect after the observations; the order they came in does not matter.
+
+    rows      loadings of each observation
+    values    what was observed, shape (n,)
+    noise_sd  standard deviation of what the effects do not explain, shape (n,)
+    freedom   degrees of freedom of the tails; infinity = Gaussian
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[Loadings],
+        values: Sequence[float] | Floats,
+        noise_sd: Sequence[float] | Floats,
+        freedom: float = float("inf"),
+    ) -> None:
+        self._index: dict[Hashable, int] = {}
+        for row in rows:
+            for effect in row:
+                self._index.setdefault(effect, len(self._index))
+        z = np.zeros((len(rows), len(self._index)))
+        for i, row in enumerate(rows):
+            for effect, loading in row.items():
+                z[i, self._index[effect]] = loading
+        self._solve(z, np.asarray(values, dtype=np.float64), np.asarray(noise_sd, dtype=np.float64), freedom)
+
+    def _solve(self, z: Floats, values: Floats, noise_sd: Floats, freedom: float) -> None:
+        heavy = np.isfinite(freedom)
+        spread, noise = np.ones(z.shape[1]), noise_sd**2
+        for _ in range(ROUNDS if heavy else 1):
+            scaled = z * np.sqrt(spread)
+            lower = np.linalg.cholesky(scaled @ scaled.T + np.diag(noise))
+            inverse = np.linalg.inv(lower)
+            self._explained = inverse @ scaled
+            self._mean = self._explained.T @ (inverse @ values)
+            self._scale = np.sqrt(spread)
+            if not heavy:
+                break
+            variance = np.maximum(1.0 - np.sum(self._explained**2, axis=0), 0.0)
+            squares = spread * (self._mean**2 + variance)
+            spread = 1.0 / np.maximum((freedom + 1.0) / (freedom + squares), LEAST_WEIGHT)
+            left = values - scaled @ self._mean
+            precision = np.sum(inverse**2, axis=0)
+            squares = (left**2 + np.maximum(noise - noise**2 * precision, 0.0)) / noise_sd**2
+            noise = noise_sd**2 / np.maximum((freedom + 1.0) / (freedom + squares), LEAST_WEIGHT)
+
+    def _known(self, row: Loadings) -> tuple[NDArray[np.intp], Floats, float]:
+        """(columns, loadings in their units, variance of the effects nobody observed)."""
+        seen = [(self._index[effect], loading) for effect, loading in row.items() if effect in self._index]
+        unseen = sum(loading**2 for effect, loading in row.items() if effect not in self._index)
+        columns = np.array([column for column, _ in seen], dtype=np.intp)
+        return columns, np.array([loading for _, loading in seen]) * self._scale[columns], unseen
+
+    def mean(self, row: Loadings) -> float:
+        """Expected value of a new observation with these loadings."""
+        columns, loadings, _ = self._known(row)
+        return float(loadings @ self._mean[columns])
+
+    def sd(self, row: Loadings) -> float:
+        """Standard deviation of that expectation, noise not counted."""
+        columns, loadings, unseen = self._known(row)
+        explained = self._explained[:, columns] @ loadings
+        return float(np.sqrt(max(loadings @ loadings - explained @ explained, 0.0) + unseen))
+
+    def effect(self, effect: Hashable) -> float:
+        """Posterior mean of one effect in standard deviations of its prior; 0 for one never observed."""
+        column = self._index.get(effect)
+        return 0.0 if column is None else float(self._mean[column] * self._scale[column])
