@@ -11,24 +11,26 @@ it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import exp
+from math import exp, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
+from memory_service.domain.cold import PARTS, Subject
 from memory_service.domain.efficiencies import LOG_SPREAD
-from memory_service.domain.estimate import Estimate
+from memory_service.domain.estimate import Estimate, Grade
 from memory_service.domain.gpu import Gpu
 from memory_service.domain.ladder import BATCH_LADDER
 from memory_service.domain.profile import OP_CLASSES, Profile
 from memory_service.domain.rates import Rates, Stack, rates_of
+from memory_service.domain.residuals import TimeCorrection
 from memory_service.domain.roofline import Roofline, StepMode, roofline_of
 
 __all__ = [
-    "StepModel", "knee_batch_size", "optimizer_bytes_per_param", "prepare", "samples_per_second",
-    "step_model", "step_seconds",
+    "StepModel", "card_log_sd", "knee_batch_size", "optimizer_bytes_per_param", "prepare",
+    "samples_per_second", "step_model", "step_seconds", "subject_for",
 ]  # fmt: skip
 
 OPTIMIZER_BYTES_PER_PARAM = {
@@ -53,6 +55,16 @@ interval), and at 1.4 in training."""
 
 COMPILED_LOG_SPREAD = 0.2
 
+SD_OF_P90 = 1.2816
+"""Distance of a normal distribution's 90th percentile from its median, in standard deviations."""
+
+CARD_LOG_SD = 0.07
+"""Of a card like those measured: fitted without its own rows, cards are off by 3 to 17 %, half of them by
+less than 8 % (docs/accuracy.md)."""
+
+USUAL_BATCH = 32.0
+"""Where the shares of a step are read that weigh what remains unsure."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepModel:
@@ -60,9 +72,10 @@ class StepModel:
 
     Per group: arithmetic = flops_fixed + B x flops_slope seconds, bytes likewise; constant_seconds are
     launches and the optimizer. log_low/log_high: distance of the 10th and 90th percentile from the median, as
-    logarithms of time.
+    logarithms of time. kind: index into OP_CLASSES of each group; factor: of the whole step.
     """
 
+    kind: NDArray[np.intp]
     flops_fixed: NDArray[np.float64]
     flops_slope: NDArray[np.float64]
     bytes_fixed: NDArray[np.float64]
@@ -73,15 +86,58 @@ class StepModel:
     log_low: float
     log_high: float
     basis: str
+    factor: float = 1.0
+    grade: Grade = "estimated"
+    n: int = 0
 
     def seconds(self, batch_size: float) -> float:
         """Median seconds per step."""
-        work = np.maximum(
+        device = float(self._work(batch_size).sum()) + self.launch_seconds
+        return (max(device, self.host_seconds) + self.optimizer_seconds) * self.factor
+
+    def shares(self, batch_size: float) -> tuple[float, ...]:
+        """Shares of the step's time, by `domain.cold.PARTS`; where the host is slower it is all launches."""
+        work = self._work(batch_size)
+        parts = np.bincount(self.kind, weights=work, minlength=len(OP_CLASSES)).tolist()
+        if float(work.sum()) + self.launch_seconds < self.host_seconds:
+            parts, launch = [0.0] * len(OP_CLASSES), self.host_seconds
+        else:
+            launch = self.launch_seconds
+        seconds = [*parts, launch, self.optimizer_seconds]
+        total = sum(seconds) or 1.0
+        return tuple(part / total for part in seconds)
+
+    def corrected(self, learned: TimeCorrection) -> StepModel:
+        """The same model as observed runs would have it: parts of the work scaled, then the whole; an
+        interval never wider than it was.
+
+        A scaled roofline is a roofline: throughput still never falls with the batch.
+        """
+        parts = np.exp(np.asarray(learned.parts))
+        of_group = parts[self.kind]
+        half = SD_OF_P90 * learned.log_sd
+        return replace(
+            self,
+            flops_fixed=self.flops_fixed * of_group,
+            flops_slope=self.flops_slope * of_group,
+            bytes_fixed=self.bytes_fixed * of_group,
+            bytes_slope=self.bytes_slope * of_group,
+            launch_seconds=self.launch_seconds * float(parts[PARTS.index("launch")]),
+            host_seconds=self.host_seconds * float(parts[PARTS.index("launch")]),
+            optimizer_seconds=self.optimizer_seconds * float(parts[PARTS.index("optimizer")]),
+            factor=self.factor * exp(learned.log_shift),
+            log_low=min(self.log_low, half),
+            log_high=min(self.log_high, half),
+            basis=f"{self.basis} x {learned.basis}",
+            grade="measured" if learned.exact else "estimated",
+            n=learned.n,
+        )
+
+    def _work(self, batch_size: float) -> NDArray[np.float64]:
+        return np.maximum(
             self.flops_fixed + batch_size * self.flops_slope,
             self.bytes_fixed + batch_size * self.bytes_slope,
         )
-        device = float(work.sum()) + self.launch_seconds
-        return max(device, self.host_seconds) + self.optimizer_seconds
 
     def seconds_many(self, batch_sizes: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
         """Median seconds per step of each batch, shape (n,)."""
@@ -91,7 +147,8 @@ class StepModel:
             self.bytes_fixed + batch * self.bytes_slope,
         )
         device = work.sum(axis=1) + self.launch_seconds
-        return np.asarray(np.maximum(device, self.host_seconds) + self.optimizer_seconds)
+        seconds = np.maximum(device, self.host_seconds) + self.optimizer_seconds
+        return np.asarray(seconds * self.factor)
 
     def step_seconds(self, batch_size: float) -> Estimate:
         """Seconds per step with the central 80 %."""
@@ -100,8 +157,8 @@ class StepModel:
             value,
             value * exp(-self.log_low),
             value * exp(self.log_high),
-            "estimated",
-            0,
+            self.grade,
+            self.n,
             self.basis,
         )
 
@@ -128,8 +185,47 @@ def prepare(
     compile: bool = False,  # noqa: A002
     stack: Stack = "torch2",
 ) -> StepModel:
-    """The step model of a profile on a card's data sheet rates; keep it to ask about many batches."""
-    return step_model(profile, rates_of(gpu, precision, layout, stack), precision, optimizer, mode, compile)
+    """The step model of a profile on a card, from its data sheet, its calibrations and what runs taught; keep
+    it to ask about many batches."""
+    rates = rates_of(gpu, precision, layout, stack)
+    cold = step_model(profile, rates, precision, optimizer, mode, compile)
+    if gpu.learned is None:
+        return cold
+    subject = subject_for(profile, gpu, precision, layout, optimizer, mode, compile, stack)
+    learned = gpu.learned.time_of(subject, cold.shares(USUAL_BATCH), card_log_sd(rates))
+    return cold if learned is None else cold.corrected(learned)
+
+
+def card_log_sd(rates: Rates) -> float:
+    """How unsure a device's rates are altogether, as a standard deviation of log time."""
+    return sqrt(CARD_LOG_SD**2 + (rates.extrapolation / SD_OF_P90) ** 2)
+
+
+def subject_for(
+    profile: Profile,
+    gpu: Gpu,
+    precision: str,
+    layout: str = "nhwc",
+    optimizer: str = "adamw",
+    mode: StepMode = "train",
+    compile: bool = False,  # noqa: A002
+    stack: Stack = "torch2",
+) -> Subject:
+    """What a prediction is of, as observations name it."""
+    return Subject(
+        gpu.slug,
+        profile.model.split(".", 1)[0] if profile.library == "timm" else profile.model,
+        profile.family or profile.model,
+        profile.input_size,
+        precision,
+        gpu.device,
+        layout,
+        mode,
+        optimizer,
+        compile,
+        stack,
+        profile.checkpointing,
+    )
 
 
 def step_model(
@@ -153,6 +249,7 @@ def step_model(
     widen = rates.extrapolation + (COMPILED_LOG_SPREAD if compile else 0.0)
     widen += LOG_SPREAD["grouped"] * _grouped_share(groups, flops, moved)
     return StepModel(
+        kind=groups.kind,
         flops_fixed=groups.flops_fixed / flops,
         flops_slope=groups.flops_per_sample / flops,
         bytes_fixed=groups.bytes_fixed / moved,
