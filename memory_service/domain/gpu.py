@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from memory_service.domain.calibrated import CalibratedRates
+    from memory_service.domain.ground import Ground
     from memory_service.domain.residuals import Learned
 
 __all__ = ["Gpu", "Precision"]
@@ -34,6 +35,7 @@ class Gpu:
     device           name of the registered device this stands for; "" for a GPU model as such
     calibrated       what calibrations say of its rates; None = the data sheet alone
     learned          what observed runs say of predictions on it; None = none were observed
+    ground           the calibrations behind it, for people; None for a GPU model that nobody calibrated
     """
 
     slug: str
@@ -55,6 +57,12 @@ class Gpu:
     device: str = ""
     calibrated: CalibratedRates | None = None
     learned: Learned | None = None
+    ground: Ground | None = None
+
+    @property
+    def key(self) -> str:
+        """What it is asked for by: the device's name, or the model's slug."""
+        return self.device or self.slug
 
     @property
     def has_tensor_cores(self) -> bool:

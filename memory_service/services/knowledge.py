@@ -1,8 +1,8 @@
 """Everything a plan may rest on, as one frozen snapshot: cards, models, profiles, claims, strategies,
 patterns.
 
-The heavy part (cards, models, profiles and the tables priced from them) is kept when other tables change:
-adding a competition does not price the catalogue again.
+Only what changed is read again: adding a competition prices nothing anew, and a finished run leaves models,
+profiles and everything but the cards as they are.
 """
 
 from __future__ import annotations
@@ -12,33 +12,38 @@ import gzip
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
 from memory_service.domain.case import Case
 from memory_service.domain.catalogue import CatalogueModel, model_index, normal_model_name, resolve_model
 from memory_service.domain.gpu import Gpu
-from memory_service.domain.gpu_names import gpu_from_row, gpu_index, normal_gpu_name, resolve_gpu
+from memory_service.domain.gpu_names import gpu_from_row, normal_gpu_name
+from memory_service.domain.observation import Observation
 from memory_service.domain.options import CostTable
 from memory_service.domain.profile import Profile
 from memory_service.errors import FieldError, InvalidInput, NotFound
+from memory_service.resources import path
+from memory_service.services import observations
+from memory_service.services.cards import Cards, cards_of
+from memory_service.services.devices import calibrations_of, registered
 from memory_service.services.evidence import evidence_rows
+from memory_service.services.learning import taught
 from memory_service.services.priced import PricedCatalogue
 from memory_service.services.unit import Database, ReadUnit
-from memory_service.store.fingerprints import fingerprint
+from memory_service.store import calibrations as device_store
+from memory_service.store.fingerprints import devices_fingerprint, fingerprint
 from memory_service.store.rows import all_rows
 
-__all__ = ["Knowledge", "knowledge_from_seeds", "knowledge_of", "load_knowledge"]
+__all__ = ["Knowledge", "knowledge_from_seeds", "knowledge_of"]
 
 Row = Mapping[str, Any]
 
-HEAVY_TABLES = ("gpus", "models", "profiles")
-"""Cards first: a corrected card leaves models and profiles as they are."""
-
+CATALOGUE = ("models", "profiles")
 LIGHT_TABLES = ("strategies", "patterns", "claims", "competitions")
 
 
@@ -47,22 +52,26 @@ class Knowledge:
     """One revision of what is known.
 
     revision   of the database; 0 when read from seed files
-    priced     the catalogue over cards: options and cost tables, filled as questions come
+    priced     models and profiles: options and cost tables, filled as questions come
+    cards      GPU models and registered devices, with what was measured and observed
+    observations   what runs showed, oldest first
     competitions   slug -> facts, without the long description
     """
 
     revision: int
     priced: PricedCatalogue
+    cards: Cards
     strategies: tuple[Row, ...]
     patterns: tuple[Row, ...]
     claims: tuple[Row, ...]
     competitions: Mapping[str, Row]
-    gpu_names: Mapping[str, str] = field(default_factory=dict)
     model_names: Mapping[str, str] = field(default_factory=dict)
+    observations: tuple[Observation, ...] = ()
 
     @property
     def gpus(self) -> Mapping[str, Gpu]:
-        return self.priced.gpus
+        """Every card by the key it is asked for: a device hides the GPU model of its name."""
+        return self.cards.all
 
     @property
     def models(self) -> Mapping[str, CatalogueModel]:
@@ -73,9 +82,9 @@ class Knowledge:
         return self.priced.profiles
 
     def gpu(self, name: str) -> Gpu:
-        """The card a name means; InvalidInput with the nearest names otherwise."""
-        slug = self.gpu_names.get(normal_gpu_name(name))
-        return self.gpus[slug] if slug else resolve_gpu(name, self.gpus)
+        """The device, else the GPU model, that a name means; InvalidInput with the nearest names
+        otherwise."""
+        return self.cards.named(name)
 
     def listed_model(self, name: str) -> CatalogueModel:
         """The catalogue row a name means; InvalidInput with the nearest names otherwise."""
@@ -110,7 +119,7 @@ class Knowledge:
 
     @cached_property
     def located_claims(self) -> tuple[tuple[Row, str | None, str | None], ...]:
-        """Every claim with the card and the catalogue model it speaks of; None where it names none we
+        """Every claim with the GPU model and the catalogue model it speaks of; None where it names none we
         know."""
         return tuple(
             (row, self._slug(row.get("gpu")), self.model_names.get(normal_model_name(row.get("model") or "")))
@@ -118,7 +127,7 @@ class Knowledge:
         )
 
     def _slug(self, name: str | None) -> str | None:
-        return self.gpu_names.get(normal_gpu_name(name)) if name else None
+        return self.cards.models.get(normal_gpu_name(name)) if name else None
 
     def competition(self, slug: str) -> Row:
         """The facts of a known competition; NotFound with the nearest slugs otherwise."""
@@ -144,22 +153,59 @@ class Knowledge:
 
 def knowledge_from_seeds(seeds_dir: Path) -> Knowledge:
     """The snapshot of the seed files alone; absent files count as empty."""
-    rows = {name: tuple(_jsonl(seeds_dir / f"{name}.jsonl")) for name in (*HEAVY_TABLES, *LIGHT_TABLES)}
+    names = ("gpus", "models", *LIGHT_TABLES)
+    rows: dict[str, Sequence[Row]] = {name: tuple(_jsonl(seeds_dir / f"{name}.jsonl")) for name in names}
     rows["profiles"] = tuple(_jsonl(seeds_dir / "profiles.jsonl.gz"))
     rows["claims"] = tuple(_csv(seeds_dir / "claims.csv"))
-    return _assemble(0, _priced(rows), rows)
+    return _assemble(0, _priced(rows), cards_of(_sheets(rows["gpus"])), rows)
 
 
-def load_knowledge(unit: ReadUnit, revision: int, known: PricedCatalogue | None = None) -> Knowledge:
-    """The snapshot of a database; `known` is kept as the priced catalogue when its tables did not change."""
-    rows: dict[str, Sequence[Row]] = {name: all_rows(unit.session, name) for name in LIGHT_TABLES}
-    if known is None:
-        rows.update({name: all_rows(unit.session, name) for name in HEAVY_TABLES})
-    return _assemble(revision, known or _priced(rows), rows)
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What was read of a database, and the fingerprints it was read at."""
+
+    prints: Mapping[str, Hashable]
+    rows: Mapping[str, Sequence[Row]]
+    calibrated: Cards
+    knowledge: Knowledge
 
 
-def _gpus(unit: ReadUnit) -> dict[str, Gpu]:
-    return {row["slug"]: gpu_from_row(row) for row in all_rows(unit.session, "gpus")}
+def _renewed(unit: ReadUnit, revision: int, held: _Read | None) -> _Read:
+    """The snapshot at a revision; what `held` has and nobody changed is taken over as it is."""
+    prints: dict[str, Hashable] = {
+        name: fingerprint(unit.session, name) for name in (*LIGHT_TABLES, *CATALOGUE, "gpus")
+    }
+    prints["devices"] = devices_fingerprint(unit.session)
+    prints["observations"] = observations.fingerprint(unit)
+    same = {name for name, value in prints.items() if held is not None and held.prints[name] == value}
+    rows = {
+        name: held.rows[name] if held is not None and name in same else tuple(all_rows(unit.session, name))
+        for name in LIGHT_TABLES
+    }
+    if held is not None and same.issuperset(CATALOGUE):
+        priced = held.knowledge.priced
+    else:
+        priced = _priced({name: all_rows(unit.session, name) for name in CATALOGUE})
+    if held is not None and same.issuperset(("gpus", "devices")):
+        calibrated = held.calibrated
+    else:
+        sheets = _sheets(all_rows(unit.session, "gpus"))
+        silent = [row.name for row in device_store.devices(unit.session) if row.fingerprint is None]
+        calibrated = cards_of(sheets, registered(unit), calibrations_of(unit), reference_profiles(), silent)
+    if held is not None and "observations" in same:
+        seen = held.knowledge.observations
+    else:
+        seen = tuple(observations.observed(unit))
+    if held is not None and priced is held.knowledge.priced and same.issuperset(_OF_CARDS):
+        cards = held.knowledge.cards
+    else:
+        cards = taught(calibrated, seen, priced)
+        priced.forget_all_but(cards.all.values())
+    knowledge = _assemble(revision, priced, cards, rows, seen)
+    return _Read(prints, rows, calibrated, knowledge)
+
+
+_OF_CARDS = ("gpus", "devices", "observations")
 
 
 class _Cache:
@@ -167,28 +213,24 @@ class _Cache:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._held: OrderedDict[str, tuple[tuple[Any, ...], Knowledge]] = OrderedDict()
+        self._held: OrderedDict[str, _Read] = OrderedDict()
 
     def get(self, database: Database) -> Knowledge:
         revision = database.knowledge_revision()
         key = f"{id(database)}:{database.url}"
         held = self._held.get(key)
-        if held is not None and held[1].revision == revision:
-            return held[1]
+        if held is not None and held.knowledge.revision == revision:
+            return held.knowledge
         with self._lock:
             held = self._held.get(key)
-            if held is not None and held[1].revision == revision:
-                return held[1]
+            if held is not None and held.knowledge.revision == revision:
+                return held.knowledge
             with database.read() as unit:
-                heavy = tuple(fingerprint(unit.session, name) for name in HEAVY_TABLES)
-                known = None
-                if held is not None and held[0][1:] == heavy[1:]:
-                    known = held[1].priced if held[0] == heavy else held[1].priced.with_gpus(_gpus(unit))
-                knowledge = load_knowledge(unit, revision, known)
-            self._held[key] = (heavy, knowledge)
+                read = _renewed(unit, revision, held)
+            self._held[key] = read
             while len(self._held) > 4:
                 self._held.popitem(last=False)
-            return knowledge
+            return read.knowledge
 
 
 _CACHE = _Cache()
@@ -199,7 +241,13 @@ def knowledge_of(database: Database) -> Knowledge:
     return _CACHE.get(database)
 
 
-def _assemble(revision: int, priced: PricedCatalogue, rows: Mapping[str, Sequence[Row]]) -> Knowledge:
+def _assemble(
+    revision: int,
+    priced: PricedCatalogue,
+    cards: Cards,
+    rows: Mapping[str, Sequence[Row]],
+    observations: tuple[Observation, ...] = (),
+) -> Knowledge:
     competitions = {
         row["slug"]: {key: value for key, value in row.items() if key != "description"}
         for row in rows["competitions"]
@@ -207,19 +255,29 @@ def _assemble(revision: int, priced: PricedCatalogue, rows: Mapping[str, Sequenc
     return Knowledge(
         revision=revision,
         priced=priced,
+        cards=cards,
         strategies=tuple(rows["strategies"]),
         patterns=tuple(rows["patterns"]),
         claims=tuple(rows["claims"]),
         competitions=competitions,
-        gpu_names=gpu_index(priced.gpus),
         model_names=model_index(priced.models),
+        observations=observations,
     )
 
 
+def _sheets(rows: Iterable[Row]) -> dict[str, Gpu]:
+    return {row["slug"]: gpu_from_row(row) for row in rows}
+
+
 def _priced(rows: Mapping[str, Sequence[Row]]) -> PricedCatalogue:
-    gpus = {row["slug"]: gpu_from_row(row) for row in rows["gpus"]}
     models = {row["name"]: CatalogueModel.from_dict(row) for row in rows["models"]}
-    return PricedCatalogue(gpus, models, [_profile(row) for row in rows["profiles"]])
+    return PricedCatalogue(models, [_profile(row) for row in rows["profiles"]])
+
+
+@lru_cache(maxsize=1)
+def reference_profiles() -> tuple[Profile, ...]:
+    """Profiles of the networks that every calibration trains."""
+    return tuple(_profile(row) for row in _jsonl(path("seeds", "reference_profiles.jsonl.gz")))
 
 
 def _profile(row: Row) -> Profile:

@@ -38,8 +38,8 @@ from memory_service.services.asked_profile import (
     asked_profile,
     asked_size,
 )
+from memory_service.services.cards import Cards
 from memory_service.services.knowledge import Knowledge, knowledge_of
-from memory_service.services.priced import PricedCatalogue
 from memory_service.services.sizing_question import PREDICT_FIELDS, SizingQuestion, parse_prediction
 from memory_service.services.unit import Database
 
@@ -98,22 +98,22 @@ class _Prepared:
 
 
 class _Shelf:
-    """Prepared answers per catalogue; the oldest go first."""
+    """Prepared answers per state of the cards; the oldest go first."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._prepared: weakref.WeakKeyDictionary[PricedCatalogue, OrderedDict[Key, _Prepared]] = (
+        self._prepared: weakref.WeakKeyDictionary[Cards, OrderedDict[Key, _Prepared]] = (
             weakref.WeakKeyDictionary()
         )
 
-    def prepared(self, catalogue: PricedCatalogue, key: Key) -> _Prepared | None:
+    def prepared(self, cards: Cards, key: Key) -> _Prepared | None:
         with self._lock:
-            held = self._prepared.get(catalogue)
+            held = self._prepared.get(cards)
             return None if held is None else held.get(key)
 
-    def keep(self, catalogue: PricedCatalogue, key: Key, value: _Prepared) -> _Prepared:
+    def keep(self, cards: Cards, key: Key, value: _Prepared) -> _Prepared:
         with self._lock:
-            held = self._prepared.setdefault(catalogue, OrderedDict())
+            held = self._prepared.setdefault(cards, OrderedDict())
             held[key] = value
             while len(held) > MOST_KEPT:
                 held.popitem(last=False)
@@ -132,17 +132,17 @@ def _answer(knowledge: Knowledge, question: SizingQuestion, budget: TraceBudget)
     key = (
         name,
         asked_size(question, row),
-        f"{gpu.slug}:{gpu.extra.get('cores')}",
+        f"{gpu.key}:{gpu.extra.get('cores')}",
         precision,
         question.layout,
         question.optimizer,
         question.mode,
     )
-    prepared = _SHELF.prepared(knowledge.priced, key)
+    prepared = _SHELF.prepared(knowledge.cards, key)
     if prepared is None:
         kind: Literal["fp32", "amp"] = "amp" if precision in ("fp16", "bf16") else "fp32"
         profile = asked_profile(knowledge, question, row, name, kind, budget)
-        prepared = _SHELF.keep(knowledge.priced, key, _prepare(profile, gpu, precision, question))
+        prepared = _SHELF.keep(knowledge.cards, key, _prepare(profile, gpu, precision, question))
     return _at_batch(prepared, question)
 
 

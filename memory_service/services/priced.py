@@ -62,7 +62,7 @@ class Sizes:
 
 
 class PricedCatalogue:
-    """Cards, models and profiles, and the cost tables made from them so far (safe to share between threads).
+    """Models, profiles, and the cost tables made from them so far (safe to share between threads).
 
     profiles        (architecture, input size, "amp" | "fp32") -> profile without checkpointing; weights of
                     one architecture cost the same, so they share it
@@ -70,10 +70,7 @@ class PricedCatalogue:
     unlisted        models that callers pinned and no catalogue row names: never offered to anybody else
     """
 
-    def __init__(
-        self, gpus: Mapping[str, Gpu], models: Mapping[str, CatalogueModel], profiles: Iterable[Profile]
-    ) -> None:
-        self.gpus = dict(gpus)
+    def __init__(self, models: Mapping[str, CatalogueModel], profiles: Iterable[Profile]) -> None:
         self.models = dict(models)
         self.unlisted: dict[str, CatalogueModel] = {}
         self.profiles: dict[ProfileKey, Profile] = {}
@@ -103,14 +100,13 @@ class PricedCatalogue:
         batch, vram = case.question.batch_size, case.question.vram_gib
         return worst_of([self._priced(known, card, precision, batch, vram) for card in cards])
 
-    def with_gpus(self, gpus: Mapping[str, Gpu]) -> PricedCatalogue:
-        """The same models and profiles with other cards; tables are kept, they follow a card's figures."""
-        other = PricedCatalogue(gpus, self.models, ())
-        other.profiles, other.checkpointed, other.sizes = self.profiles, self.checkpointed, self.sizes
-        other.unlisted = self.unlisted
+    def forget_all_but(self, cards: Iterable[Gpu]) -> None:
+        """Drop tables of calibrations and observations that no card stands on any more."""
+        used = {id(part) for card in cards for part in (card.calibrated, card.learned)}
         with self._lock:
-            other._kept.update(self._kept)
-        return other
+            for key, kept in list(self._kept.items()):
+                if not all({id(gpu.calibrated), id(gpu.learned)} <= used for gpu in kept.gpus):
+                    del self._kept[key]
 
     def _add(self, profile: Profile) -> None:
         kept = self.checkpointed if profile.checkpointing else self.profiles
@@ -240,7 +236,7 @@ class PricedCatalogue:
     ) -> CostTable:
         """The options' table on one card; tasks that weigh the same networks share its figures."""
         options, columns, names = known
-        figures = (card.slug, card.usable_gib, card.bandwidth_gb_s, tuple(sorted(card.tflops.items())))
+        figures = _figures(card)
         key = (names, figures, precision, batch, vram)
         with self._lock:
             table = self._kept.get(key)
@@ -256,6 +252,14 @@ class PricedCatalogue:
             while len(self._kept) > 1 and sum(kept.nbytes for kept in self._kept.values()) > MOST_BYTES:
                 self._kept.popitem(last=False)
         return table
+
+
+def _figures(card: Gpu) -> Hashable:
+    """All of a card that a price depends on; what was measured and observed counts by identity."""
+    return (
+        card.slug, card.device, card.memory_gib, card.usable_gib, card.bandwidth_gb_s, card.tdp_w,
+        tuple(sorted(card.tflops.items())), card.extra.get("cores"), card.calibrated, card.learned,
+    )  # fmt: skip
 
 
 def architecture_of(name: str, library: str) -> str:

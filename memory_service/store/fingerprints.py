@@ -6,8 +6,9 @@ from sqlalchemy import func, select
 
 from memory_service.store.rows import ENTITIES
 from memory_service.store.session import ReadSession
+from memory_service.store.tables import Calibration, Device
 
-__all__ = ["fingerprint"]
+__all__ = ["devices_fingerprint", "fingerprint"]
 
 
 def fingerprint(session: ReadSession, table: str) -> tuple[int, int, str]:
@@ -17,3 +18,15 @@ def fingerprint(session: ReadSession, table: str) -> tuple[int, int, str]:
         select(func.count(), func.sum(entity.version), func.max(entity.updated_at))
     ).one()
     return int(rows), int(versions or 0), str(latest)
+
+
+def devices_fingerprint(session: ReadSession) -> tuple[str, ...]:
+    """Differs after a device was registered, seen anew or deleted, and after a calibration ended; progress of
+    one that runs changes nothing."""
+    devices = session.execute(
+        select(func.count(), func.max(Device.registered_at), func.max(Device.seen_at))
+    ).one()
+    calibrations = session.execute(
+        select(func.count(), func.max(Calibration.ended_at)).where(Calibration.ended_at.is_not(None))
+    ).one()
+    return tuple(str(value) for value in (*devices, *calibrations))

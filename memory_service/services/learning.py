@@ -1,0 +1,49 @@
+"""What do the observed runs say of the cards? Each is compared with what would have been predicted for it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from memory_service.domain.cold import Cold, Predict, precision_class
+from memory_service.domain.interpolate import interpolate_profile
+from memory_service.domain.observation import Observation
+from memory_service.domain.observed import cold_of
+from memory_service.domain.profile import Profile
+from memory_service.domain.residuals import learn
+from memory_service.services.cards import Cards
+from memory_service.services.priced import PricedCatalogue
+
+__all__ = ["observed_profile", "taught"]
+
+
+def taught(cards: Cards, observations: Sequence[Observation], priced: PricedCatalogue) -> Cards:
+    """The cards with all that the observations say of predictions on them."""
+    if not observations:
+        return cards
+    runs = Counter(each.device for each in observations if each.device)
+    return cards.taught(learn(observations, _predictor(cards, priced)), runs)
+
+
+def observed_profile(priced: PricedCatalogue, observation: Observation) -> Profile | None:
+    """The profile of what ran: known, or between two known sizes; None where there is neither."""
+    name, size = observation.model, observation.input_size
+    kind = precision_class(observation.precision)
+    kept = priced.checkpointed if observation.checkpointing else priced.profiles
+    exact = kept.get((name, size, kind))
+    if exact is not None:
+        return exact
+    sizes = [s for s in priced.sizes.get(name, ()) if (name, s, kind) in kept]
+    lower, upper = [s for s in sizes if s < size], [s for s in sizes if s > size]
+    if not lower or not upper:
+        return None
+    return interpolate_profile(kept[name, max(lower), kind], kept[name, min(upper), kind], size)
+
+
+def _predictor(cards: Cards, priced: PricedCatalogue) -> Predict:
+    def predict(observation: Observation) -> Cold | None:
+        card = cards.devices.get(observation.device) or cards.sheets.get(observation.gpu)
+        profile = observed_profile(priced, observation)
+        return None if card is None or profile is None else cold_of(observation, profile, card)
+
+    return predict
