@@ -18,7 +18,7 @@ from math import exp, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from memory_service.domain.cold import PARTS, Subject
+from memory_service.domain.cold import PARTS, subject_for
 from memory_service.domain.efficiencies import LOG_SPREAD
 from memory_service.domain.estimate import Estimate, Grade
 from memory_service.domain.gpu import Gpu
@@ -30,7 +30,7 @@ from memory_service.domain.roofline import Roofline, StepMode, roofline_of
 
 __all__ = [
     "StepModel", "card_log_sd", "knee_batch_size", "optimizer_bytes_per_param", "prepare",
-    "samples_per_second", "step_model", "step_seconds", "subject_for",
+    "samples_per_second", "step_model", "step_seconds",
 ]  # fmt: skip
 
 OPTIMIZER_BYTES_PER_PARAM = {
@@ -201,33 +201,6 @@ def card_log_sd(rates: Rates) -> float:
     return sqrt(CARD_LOG_SD**2 + (rates.extrapolation / SD_OF_P90) ** 2)
 
 
-def subject_for(
-    profile: Profile,
-    gpu: Gpu,
-    precision: str,
-    layout: str = "nhwc",
-    optimizer: str = "adamw",
-    mode: StepMode = "train",
-    compile: bool = False,  # noqa: A002
-    stack: Stack = "torch2",
-) -> Subject:
-    """What a prediction is of, as observations name it."""
-    return Subject(
-        gpu.slug,
-        profile.model.split(".", 1)[0] if profile.library == "timm" else profile.model,
-        profile.family or profile.model,
-        profile.input_size,
-        precision,
-        gpu.device,
-        layout,
-        mode,
-        optimizer,
-        compile,
-        stack,
-        profile.checkpointing,
-    )
-
-
 def step_model(
     profile: Profile,
     rates: Rates,
@@ -263,6 +236,7 @@ def step_model(
         log_low=(LOG_SPREAD["low"] if rates.log_spread is None else rates.log_spread) + widen,
         log_high=(LOG_SPREAD["high"] if rates.log_spread is None else rates.log_spread) + widen,
         basis=f"profile of {profile.model} at {profile.input_size} x {rates.basis}",
+        n=rates.n,
     )
 
 
@@ -290,8 +264,9 @@ def _optimizer_seconds(profile: Profile, rates: Rates, precision: str, optimizer
     if not per_param:
         return 0.0
     launches = float(profile.extra.get("parameter_tensors", 0))
-    each = rates.update_seconds_per_tensor
-    each = rates.host_seconds if each is None else each
+    adam = rates.update_seconds_per_tensor
+    share = min(1.0, per_param / OPTIMIZER_BYTES_PER_PARAM["adamw"])
+    each = rates.host_seconds if adam is None else adam * share
     return profile.params * per_param / rates.memory_bytes_per_second + launches * each
 
 

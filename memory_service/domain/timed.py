@@ -1,0 +1,135 @@
+"""Which timed work does a calibration hold, and how close is each section to what a network sees?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import isfinite
+
+import numpy as np
+
+from memory_service.domain.calibration import Calibration
+from memory_service.domain.probes import Probe, probe_of
+from memory_service.domain.profile import OP_CLASSES, Profile
+from memory_service.domain.rate_fit import Timed
+from memory_service.domain.roofline import Roofline, roofline_of
+from memory_service.domain.speed import optimizer_bytes_per_param
+
+__all__ = ["network_names", "profile_of_step", "timed_sections"]
+
+SECTION_SD: Mapping[str, float] = {
+    "step": 0.04, "linear": 0.15, "conv": 0.2, "attention": 0.2, "matmul": 0.25, "launch": 0.25,
+    "bandwidth": 0.35,
+}  # fmt: skip
+"""By the first word of a section's name. A step is what is asked for; an operation alone, hot in a loop, is
+less so; streaming an array says least, since a step's tensors are partly in a cache."""
+
+OUT_OF_CACHE_SD = 1.0
+"""A processor's arrays larger than its caches are handed to the process anew each time and timed with that;
+of a card the arrays that fit its cache say as little."""
+
+FLAGGED_TIMES = 2.0
+"""A section that spread over 5 % twice counts as that much further off."""
+
+
+def timed_sections(calibration: Calibration, reference_profiles: Iterable[Profile]) -> list[Timed]:
+    """Every section of a calibration that is a time of known work, in order of names."""
+    by_name: dict[tuple[str, int, str], Profile] = {
+        (p.model, p.input_size, p.precision): p for p in reference_profiles
+    }
+    kind = calibration.fingerprint.kind
+    out: list[Timed] = []
+    for name in sorted(calibration.sections):
+        measured = calibration.sections[name]
+        probe = probe_of(kind, name)
+        if probe is None or not isfinite(measured.value) or measured.value <= 0:
+            continue
+        times = FLAGGED_TIMES if measured.flagged else 1.0
+        if name.startswith("step.") and probe.unit == "ms":
+            found = _step(probe, by_name, probe.seconds(measured.value), SECTION_SD["step"] * times)
+        else:
+            found = _operation(probe, measured.value, _sd_of(kind, probe) * times)
+        if found is not None:
+            out.append(found)
+    return out
+
+
+def network_names(timed: Sequence[Timed]) -> list[str]:
+    """The reference networks among them."""
+    return sorted({t.network for t in timed if t.network})
+
+
+def profile_of_step(probe: Probe, profiles: Mapping[tuple[str, int, str], Profile]) -> Profile | None:
+    """The profile of a step's reference network, by (model, input size, precision class)."""
+    kind = "amp" if probe.precision in ("fp16", "bf16") else "fp32"
+    return profiles.get((str(probe.facts.get("model")), int(probe.facts.get("image_size", 0)), kind))
+
+
+def _sd_of(kind: str, probe: Probe) -> float:
+    if probe.op_class == "elementwise" and "operation" in probe.facts:
+        in_cache = bool(probe.facts.get("in_cache"))
+        if in_cache == (kind == "cuda"):
+            return OUT_OF_CACHE_SD
+    return SECTION_SD.get(probe.name.split(".", 1)[0], 0.5)
+
+
+def _step(
+    probe: Probe, profiles: Mapping[tuple[str, int, str], Profile], seconds: float, sd: float
+) -> Timed | None:
+    profile = profile_of_step(probe, profiles)
+    if profile is None:
+        return None
+    moved = optimizer_bytes_per_param(str(probe.facts.get("optimizer", "adamw")), probe.precision)
+    return Timed(
+        name=probe.name,
+        seconds=seconds,
+        sd=sd,
+        work=roofline_of(profile),
+        batch=float(probe.batch),
+        precision=probe.precision,
+        layout=probe.layout,
+        update_bytes=moved * profile.params,
+        update_tensors=float(profile.extra.get("parameter_tensors", 0)),
+        network=probe.name.split(".")[1],
+    )
+
+
+def _operation(probe: Probe, value: float, sd: float) -> Timed | None:
+    """A section of one operation, or of the optimizer's step; None for what is no time of known work."""
+    try:
+        seconds = probe.seconds(value)
+    except ValueError:
+        return None
+    tensors = float(probe.facts.get("tensors", 0))
+    if not probe.op_class and not tensors:
+        return None
+    return Timed(
+        name=probe.name,
+        seconds=seconds,
+        sd=sd,
+        work=_one_group(probe),
+        batch=0.0,
+        precision=probe.precision or "fp32",
+        layout=probe.layout,
+        mode="infer" if probe.phase == "forward" else "train",
+        update_bytes=probe.bytes if not probe.op_class else 0.0,
+        update_tensors=tensors,
+    )
+
+
+def _one_group(probe: Probe) -> Roofline:
+    kind = OP_CLASSES.index(probe.op_class) if probe.op_class else OP_CLASSES.index("elementwise")
+
+    def one(value: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        return np.array([float(value)])
+
+    has = 1.0 if probe.op_class else 0.0
+    return Roofline(
+        kind=np.array([kind], dtype=np.intp),
+        tile_fit=one(probe.tile_fit),
+        group_width=one(probe.group_width),
+        flops_per_sample=one(0.0),
+        bytes_per_sample=one(0.0),
+        flops_fixed=one(probe.flops * has),
+        bytes_fixed=one(probe.bytes * has),
+        kernels=one(probe.kernels * has),
+    )
