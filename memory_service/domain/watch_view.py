@@ -1,0 +1,215 @@
+"""How does the run look now? Epoch times, speed, waiting and losses, read off its summary at the present
+batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import median
+
+from memory_service.domain.budget import split_of
+from memory_service.domain.watch_event import MemoryKind
+from memory_service.domain.watch_state import State
+from memory_service.domain.watch_summary import SLOT_SECONDS
+
+__all__ = ["EpochSeen", "Position", "View"]
+
+GIB = 1 / (1 << 20)
+
+
+@dataclass(frozen=True, slots=True)
+class EpochSeen:
+    """One finished epoch. seconds: as reported, else between its end and the previous one's; None = unknown.
+
+    first   it includes what only a first epoch has: cold page cache, kernels being chosen
+    """
+
+    fold: int
+    epoch: int
+    at_seconds: float
+    seconds: float | None
+    first: bool
+    loader_wait_percent: float | None
+    utilization_percent: float | None
+    memory_gib: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where the run is. Counts from 0 = nothing done.
+
+    fold_index   finished folds before the present one; epochs_done in the present fold
+    per_fold     epochs that finished folds took (early stopping may end them sooner), in order
+    """
+
+    fold_index: int
+    epochs_done: int
+    per_fold: tuple[int, ...]
+
+
+class View:
+    """Derived figures of a state, each computed once. Only what was told since the batch last changed
+    counts."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.summary = state.summary
+        self.now = state.now_seconds
+
+    @cached_property
+    def epochs(self) -> tuple[EpochSeen, ...]:
+        """Finished epochs in their own order (fold, epoch), of the latest 48."""
+        since, rows = self.state.since_us, sorted(self.summary.epochs.items())
+        rows = [(key, record) for key, record in rows if record["done"][0] >= since]
+        out: list[EpochSeen] = []
+        for (fold, epoch), record in rows:
+            at = record["done"][0] / 1e6
+            told = record.get("seconds")
+            seconds = told[2] if told else self._between(out, fold, epoch, at)
+            memory: dict[str, float] = {
+                kind: told[2] * GIB for kind, told in record.items() if kind in _KINDS
+            }
+            out.append(EpochSeen(
+                fold, epoch, at, seconds if seconds and seconds > 0 else None,
+                first=not out and epoch <= 1 and fold <= 1,
+                loader_wait_percent=_value(record, "loader_wait_percent"),
+                utilization_percent=_value(record, "utilization_percent"),
+                memory_gib=memory,
+            ))  # fmt: skip
+        return tuple(out)
+
+    def _between(self, before: list[EpochSeen], fold: int, epoch: int, at: float) -> float | None:
+        if before and before[-1].fold == fold and before[-1].epoch == epoch - 1:
+            return at - before[-1].at_seconds
+        told = self.summary.folds.get(fold)
+        begun = told.begun_us if told is not None else None
+        if begun is not None and begun / 1e6 < at and told is not None and told.first_epoch == epoch:
+            return at - begun / 1e6
+        if not before and epoch <= 1:
+            return at - max(0.0, self.state.since_us / 1e6)
+        return None
+
+    @cached_property
+    def position(self) -> Position:
+        """Folds and epochs done. The numbers may start at 0 or at 1: the least one told of decides."""
+        folds = {
+            n: f for n, f in sorted(self.summary.folds.items()) if f.last_epoch is not None or f.begun_us
+        }
+        with_epochs = [f.first_epoch for f in folds.values() if f.first_epoch is not None]
+        base = 0 if with_epochs and min(with_epochs) == 0 else 1
+        counts = {n: 0 if f.last_epoch is None else f.last_epoch - base + 1 for n, f in folds.items()}
+        planned = self.state.whole("epochs")
+        if planned:
+            counts = {n: min(count, planned) for n, count in counts.items()}
+        if not counts:
+            return Position(0, 0, ())
+        *finished, present = sorted(counts)
+        first = 0 if min(counts) == 0 else 1
+        index = max(present - first, len(finished))
+        done = tuple(counts[n] for n in finished if counts[n] > 0)
+        if folds[present].done:
+            return Position(index + 1, 0, (*done, counts[present]))
+        return Position(index, counts[present], done)
+
+    @cached_property
+    def later_epoch_seconds(self) -> tuple[float, ...]:
+        """Seconds of the epochs after the first, as far as they are known."""
+        return tuple(e.seconds for e in self.epochs if not e.first and e.seconds is not None)
+
+    @cached_property
+    def first_epoch_seconds(self) -> float | None:
+        return next((e.seconds for e in self.epochs if e.first), None)
+
+    @cached_property
+    def _slots(self) -> list[tuple[int, tuple[int, ...]]]:
+        since = self.state.since_us // (SLOT_SECONDS * 1_000_000)
+        return [(n, sums) for n, sums in sorted(self.summary.slots.items()) if n >= since]
+
+    @cached_property
+    def step_seconds(self) -> float | None:
+        """Mean seconds a step, waiting included: of steps told one by one, else of the latest progress
+        line."""
+        steps = sum(s[0] for _, s in self._slots if s[1] > 0)
+        busy = sum(s[1] for _, s in self._slots)
+        if steps and busy:
+            return busy / 1e6 / steps
+        if self.summary.progress is not None:
+            step, elapsed = self.summary.progress[2][3:5]
+            if step and elapsed:
+                return float(elapsed) / int(step)
+        return None
+
+    @cached_property
+    def steps_seen(self) -> int | None:
+        """Training steps so far; None when the run does not tell of steps."""
+        most = max(self.summary.steps, self.summary.top_step)
+        return most or None
+
+    @cached_property
+    def samples_per_second(self) -> float | None:
+        """Of training steps, waiting for the loader included; None when steps are not told of."""
+        batch = self.state.batch_size
+        busy = sum(s[1] for _, s in self._slots)
+        samples = sum(s[4] for _, s in self._slots)
+        if busy and samples:
+            return samples * 1e6 / busy
+        if self.step_seconds and batch:
+            return batch / self.step_seconds
+        return None
+
+    @cached_property
+    def epoch_samples_per_second(self) -> float | None:
+        """Training samples by the whole time of an epoch, validation included: a lower bound of the speed."""
+        seconds = self.later_epoch_seconds or (
+            (self.first_epoch_seconds,) if self.first_epoch_seconds else ()
+        )
+        n_train = self.state.whole("n_train")
+        if not seconds or not n_train:
+            return None
+        fit, _ = split_of(n_train, self.state.whole("folds") or 1)
+        return float(fit) / median(seconds)
+
+    @cached_property
+    def wait_percents(self) -> tuple[float, ...]:
+        """Share of time spent waiting for the loader, averaged from the start to each moment told of."""
+        out, told, waited = [], 0, 0
+        for _, sums in self._slots:
+            if sums[2] > 0:
+                told, waited = told + sums[2], waited + sums[3]
+                out.append(100.0 * waited / told)
+        if out:
+            return tuple(out)
+        seen = [e.loader_wait_percent for e in self.epochs if e.loader_wait_percent is not None]
+        return tuple(sum(seen[:n]) / n for n in range(1, len(seen) + 1))
+
+    @cached_property
+    def utilization(self) -> float | None:
+        """Mean share of time in which any kernel ran, percent; None when it was not sampled."""
+        total, n = (sum(s[i] for _, s in self._slots) for i in (5, 6))
+        if n:
+            return total / 1000.0 / n
+        seen = [e.utilization_percent for e in self.epochs if e.utilization_percent is not None]
+        return median(seen) if seen else None
+
+    @cached_property
+    def hottest_c(self) -> float:
+        return max((s[7] for _, s in self._slots), default=0) / 10.0
+
+    def memory_since(self, kind: str) -> float | None:
+        """Highest figure of a kind in GiB since the batch changed; None when there was none."""
+        if self.state.since_us == 0:
+            kib = self.summary.peaks.get(kind)
+            return None if kib is None else kib * GIB
+        first = self.state.since_us // (SLOT_SECONDS * 1_000_000)
+        seen = [p[kind] * GIB for n, p in self.summary.slot_peaks.items() if n >= first and kind in p]
+        seen += [e.memory_gib[kind] for e in self.epochs if kind in e.memory_gib]
+        return max(seen, default=None)
+
+
+_KINDS: tuple[MemoryKind, ...] = ("allocated_now", "peak_allocated", "reserved", "driver", "unstated")
+
+
+def _value(record: Mapping[str, tuple[int, int, object]], name: str) -> float | None:
+    told = record.get(name)
+    return None if told is None else float(told[2])  # type: ignore[arg-type]
