@@ -12,7 +12,7 @@ from memory_service.domain.gpu import Gpu
 from memory_service.domain.gpu_names import normal_gpu_name
 from memory_service.domain.rates import with_cores
 
-__all__ = ["device_card"]
+__all__ = ["cores_beside", "device_card"]
 
 _SLICE = re.compile(r"^(\d+)g\.")
 SLICES = 7
@@ -36,6 +36,8 @@ def device_card(name: str, fingerprint: Fingerprint, sheets: Mapping[str, Gpu], 
         memory_gib=fingerprint.memory_gib,
         usable_gib=_usable_gib(sheet, fingerprint.memory_gib),
     )
+    if fingerprint.cores is not None:
+        card = replace(card, extra={**card.extra, "host_cores": fingerprint.cores})
     if share is not None:
         card = replace(
             card,
@@ -55,6 +57,12 @@ def device_card(name: str, fingerprint: Fingerprint, sheets: Mapping[str, Gpu], 
         aliases=(),
         source=f"no data sheet is known: figures of {sheet.name} until it is calibrated",
     )
+
+
+def cores_beside(card: Gpu) -> int | None:
+    """Processor cores that work for the card: of a device as it said, of a processor its own."""
+    cores = card.extra.get("host_cores") or (card.extra.get("cores") if card.kind == "cpu" else None)
+    return cores if isinstance(cores, int) else None
 
 
 def _usable_gib(sheet: Gpu, memory_gib: float) -> float:

@@ -8,13 +8,15 @@ touching a profile again: the largest batch is a comparison, step time and memor
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from math import exp
 
 import numpy as np
 import numpy.typing as npt
 
 from memory_service.domain.catalogue import CatalogueModel
+from memory_service.domain.cold import subject_for
+from memory_service.domain.fits import Bounds
 from memory_service.domain.gpu import Gpu
 from memory_service.domain.ladder import BATCH_LADDER
 from memory_service.domain.memory import allocated_limit_gib, peak_memory
@@ -29,8 +31,12 @@ __all__ = [
     "Grid",
     "Option",
     "build_table",
+    "class_of",
+    "columns_of",
     "layout_of",
     "make_option",
+    "observed_bounds",
+    "with_memory",
     "worst_of",
 ]
 
@@ -312,9 +318,10 @@ def _price(
     layout, optimizer = layout_of(profile, gpu), option.recipe.optimizer
     most = LARGEST_RUNG[profile.input_kind] if len(rungs) > 1 else rungs[0]
     room = allocated_limit_gib(gpu)
+    refused = observed_bounds(profile, gpu, precision, optimizer).refused or most + 1
     peaks = []
     for batch_size in rungs:
-        if batch_size > most:
+        if batch_size > most or batch_size >= refused:
             break
         peak = peak_memory(profile, batch_size, gpu, optimizer, precision)
         if peak.driver_gib.high > gpu.usable_gib or peak.allocated_gib.value > room:
@@ -333,3 +340,27 @@ def _price(
         getattr(grid, f"{name}_low")[row, :n] = seconds * exp(-model.log_low)
         getattr(grid, f"{name}_high")[row, :n] = seconds * exp(model.log_high)
     return n - 1, int(np.searchsorted(rungs, train.knee(most)))
+
+
+def observed_bounds(profile: Profile, gpu: Gpu, precision: str, optimizer: str) -> Bounds:
+    """What runs say of the batch on this card: the largest that ran, the smallest that ran out of memory.
+
+    Gradient checkpointing makes room, but nobody has seen how much: what ran out of memory without it is
+    not offered with it.
+    """
+    if gpu.learned is None:
+        return Bounds()
+    layout = layout_of(profile, gpu)
+    subject = subject_for(profile, gpu, precision, layout, optimizer)
+    bounds = gpu.learned.batch_bounds(subject, gpu.usable_gib)
+    if not profile.checkpointing:
+        return bounds
+    plain = gpu.learned.batch_bounds(replace(subject, checkpointing=False), gpu.usable_gib)
+    known = [each for each in (bounds, plain) if each.refused is not None and each.refused > bounds.proven]
+    return min(known, key=lambda each: each.refused or 0, default=replace(bounds, refused=None))
+
+
+def with_memory(card: Gpu, memory_gib: float) -> Gpu:
+    """The card with another amount of memory, of which the driver keeps as much as it does now."""
+    reserve = card.memory_gib - card.usable_gib
+    return replace(card, memory_gib=memory_gib, usable_gib=max(0.0, memory_gib - reserve))

@@ -150,19 +150,27 @@ class Refusal:
 
 
 def gpu_facts(cards: tuple[Gpu, ...], visible: tuple[Gpu, ...], usable_gib: float) -> dict[str, Any]:
-    """The `gpu` part of an answer: the card the memory is planned for, and the others it must fit."""
+    """The `gpu` part of an answer: the card the memory is planned for, the calibration its figures stand on,
+    and the others it must fit."""
     tightest = min(cards, key=lambda card: card.usable_gib)
     facts: dict[str, Any] = {
         "slug": tightest.slug,
         "name": tightest.name,
         "kind": tightest.kind,
-        "memory_gib": tightest.memory_gib,
+        "memory_gib": round(tightest.memory_gib, 2),
         "usable_gib": round(usable_gib, 2),
     }
+    if tightest.device:
+        facts["device"] = tightest.device
+    if tightest.ground is not None:
+        facts["calibration"] = tightest.ground.as_dict()
     if len(cards) > 1:
-        facts["fits_all"] = [card.slug for card in cards]
+        facts["fits_all"] = [card.key for card in cards]
+        others = {c.key: c.ground.as_dict() for c in cards if c.ground is not None and c is not tightest}
+        if others:
+            facts["calibrations_of_others"] = others
     if visible:
-        facts["visible"] = [card.slug for card in visible]
+        facts["visible"] = [card.key for card in visible]
     return facts
 
 

@@ -8,7 +8,7 @@ them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
@@ -27,7 +27,7 @@ from memory_service.domain.options import CostTable, Option, class_of, layout_of
 from memory_service.domain.plan import Expected, Plan, Refusal, Stage, gpu_facts, plan_id_of
 from memory_service.domain.quality import quality_estimate
 from memory_service.domain.schedule import learning_rate, warmup_epochs
-from memory_service.domain.search import Field, Flags, Pick, price_field
+from memory_service.domain.search import Field, Flags, Pick, loader_rate, price_field
 from memory_service.domain.speed import prepare
 from memory_service.domain.vocabulary import OBJECTIVES, size_of
 
@@ -117,7 +117,7 @@ def search_case(case: Case, shelf: Shelf) -> Lanes:
 def make_plan(case: Case, shelf: Shelf) -> Plan | Refusal:
     """The plan for a case, or the refusal with the smallest change that fits."""
     pinned = case.question.precision
-    unsupported = [card.slug for card in case.cards if pinned and not card.supports(pinned)]
+    unsupported = [card.key for card in case.cards if pinned and not card.supports(pinned)]
     lanes = search_case(case, shelf)
     choice = None if unsupported else lanes.best(case.question.objective, case.question.minutes)
     if choice is not None:
@@ -132,7 +132,7 @@ def make_plan(case: Case, shelf: Shelf) -> Plan | Refusal:
         why=why,
         closest=closest_changes(lanes, shelf, search_case, precision_for(case.cards)),
         similar=case.similar,
-        warnings=(*case.inferred, *case.warnings),
+        warnings=(*case.inferred, *case.warnings, *reasons.ground_warnings(case.cards)),
         evidence=case.evidence,
     )
 
@@ -194,21 +194,20 @@ def expected_of(search: Search, pick: Pick) -> Expected:
     case, field, row = search.case, search.field, pick.row
     batches, run = field.batches, field.run
     batch = float(batches.batch_size[row])
-    memory_basis, time_basis = _bases(search, pick)
+    memory, time = _grounds(search, pick)
     value, high = float(batches.peak_gib[row]), float(batches.peak_high_gib[row])
-    peak = Estimate(value, max(0.0, 2 * value - high), high, "estimated", 0, memory_basis)
+    peak = replace(memory, value=value, low=max(0.0, 2 * value - high), high=high)
     tightest = min(case.cards, key=lambda card: card.usable_gib)
     total = case.question.vram_gib or tightest.memory_gib
     step = Seconds(*(getattr(field.step, name)[row] for name in ("low", "value", "high")))
-    rate = Estimate(batch / step.value, batch / step.high, batch / step.low, "estimated", 0, time_basis)
-    end = _at(run.total_end, pick)
+    composed = replace(time, grade="estimated")
     return Expected(
         peak_memory_gib=peak,
         memory_percent=peak.scaled(100.0 / total),
-        samples_per_second=rate,
-        epoch_seconds=_estimate(_at(run.epoch, pick), 1.0, time_basis),
-        total_minutes=_estimate(end, 1 / 60, time_basis + ", hidden minutes included"),
-        inference_minutes=_estimate(_at(run.inference, pick), 1 / 60, time_basis),
+        samples_per_second=_estimate(step, 1.0, time).reciprocal(batch),
+        epoch_seconds=_estimate(_at(run.epoch, pick), 1.0, composed),
+        total_minutes=_estimate(_at(run.total_end, pick), 1 / 60, composed, ", hidden minutes included"),
+        inference_minutes=_estimate(_at(run.inference, pick), 1 / 60, composed),
         host_memory_gib=_host_memory(search, pick),
         quality_index=quality_estimate(float(field.quality[row, pick.epoch, pick.fold])),
         bound=_bound(search, row),
@@ -222,19 +221,32 @@ def _host_memory(search: Search, pick: Pick) -> Estimate | None:
     return cost_of(search.case, option, search.case.n_train, search.field.epochs[pick.epoch]).memory_gib
 
 
-def _bases(search: Search, pick: Pick) -> tuple[str, str]:
-    """How memory and time were made, in words."""
-    option = search.table.options[pick.row]
-    profile = option.profile.get(class_of(search.precision))
+def _grounds(search: Search, pick: Pick) -> tuple[Estimate, Estimate]:
+    """What memory and time of a pick stand on, as estimates of one step: grade, n and basis are theirs.
+
+    Memory is the fullest card's, time the slowest one's; where the input pipeline is slower still, its.
+    """
+    case, option = search.case, search.table.options[pick.row]
+    kind, saving = class_of(search.precision), bool(search.field.batches.checkpointing[pick.row])
+    profile = (option.checkpointed if saving else option.profile).get(kind)
     if profile is None:
-        return "boosted trees use no device memory", "cost law of boosted trees on the processor"
-    batch = int(search.field.batches.batch_size[pick.row])
-    card = min(search.case.cards, key=lambda card: card.usable_gib)
-    layout = layout_of(profile, card)
-    memory = peak_memory(profile, batch, card, option.recipe.optimizer, search.precision).driver_gib
-    time = prepare(profile, card, search.precision, layout, option.recipe.optimizer)
-    loader = ", input pipeline" if search.field.loader_bound[pick.row] else ""
-    return memory.basis, time.basis + loader
+        cost = cost_of(case, option, case.n_train, search.field.epochs[pick.epoch])
+        return Estimate(0.0, 0.0, 0.0, basis="boosted trees use no device memory"), cost.fit_seconds
+    batch, optimizer = int(search.field.batches.batch_size[pick.row]), option.recipe.optimizer
+    fullest = min(case.cards, key=lambda card: card.usable_gib)
+    memory = peak_memory(profile, batch, fullest, optimizer, search.precision).driver_gib
+    steps = [
+        prepare(profile, card, search.precision, layout_of(profile, card), optimizer).step_seconds(batch)
+        for card in case.cards
+    ]
+    time = max(steps, key=lambda step: step.value)
+    if search.field.loader_bound[pick.row]:
+        workers = int(search.loader["num_workers"])
+        loader = loader_rate(case, option.input_size, workers)
+        time = replace(
+            time, grade=loader.grade, n=loader.n, basis=f"{time.basis}; input pipeline: {loader.basis}"
+        )
+    return memory, time
 
 
 def _bound(search: Search, row: int) -> str:
@@ -258,9 +270,14 @@ def _at(seconds: Seconds, pick: Pick) -> Seconds:
     return Seconds(one(seconds.low), one(seconds.value), one(seconds.high))
 
 
-def _estimate(seconds: Seconds, factor: float, basis: str) -> Estimate:
+def _estimate(seconds: Seconds, factor: float, ground: Estimate, how: str = "") -> Estimate:
     return Estimate(
-        seconds.value * factor, seconds.low * factor, seconds.high * factor, "estimated", 0, basis
+        seconds.value * factor,
+        seconds.low * factor,
+        seconds.high * factor,
+        ground.grade,
+        ground.n,
+        ground.basis + how,
     )
 
 

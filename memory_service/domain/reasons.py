@@ -3,12 +3,13 @@ them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any
 
 from memory_service.domain.case import Shelf
-from memory_service.domain.options import class_of
+from memory_service.domain.gpu import Gpu
+from memory_service.domain.options import Option, class_of, observed_bounds, with_memory
 from memory_service.domain.plan import Expected
 from memory_service.domain.schedule import MIN_UPDATES_PER_EPOCH
 from memory_service.domain.search import BOUNDS, LAMBDA, Pick
@@ -92,6 +93,8 @@ def _model_reason(search: Search, pick: Pick, expected: Expected) -> str:
 
 def _batch_reason(search: Search, pick: Pick, settings: Mapping[str, Any]) -> str:
     batch, folds = settings["batch_size"], settings["folds"]
+    bound = BOUNDS[int(search.field.batches.bound[pick.row])]
+    refused = ran_out(search, search.table.options[pick.row])
     share = 0.8 if folds == 1 else 1 - 1 / folds
     updates = int(search.case.n_train * share // max(batch, 1))
     why = {
@@ -99,7 +102,9 @@ def _batch_reason(search: Search, pick: Pick, settings: Mapping[str, Any]) -> st
         "updates": f"is the largest that leaves about {MIN_UPDATES_PER_EPOCH} updates an epoch",
         "knee": "is where throughput stops paying, or the default of R03 and recipe where that comes later",
         "pinned": "is what was asked for",
-    }[BOUNDS[int(search.field.batches.bound[pick.row])]]
+    }[bound]
+    if bound == "memory" and refused:
+        why = f"is the largest under what ran out of memory ({refused})"
     text = f"Batch {batch} {why} ({updates} updates an epoch)"
     if settings["grad_accumulation"] > 1:
         effective = settings["effective_batch_size"]
@@ -161,12 +166,13 @@ def warnings(search: Search, pick: Pick, settings: Mapping[str, Any], expected: 
     """What the asker should know and did not ask."""
     case, option = search.case, search.table.options[pick.row]
     out = _tree_warnings(search, expected) if option.is_trees else _network_warnings(search, pick, settings)
+    out.extend(ground_warnings(case.cards))
     if settings["folds"] > 3:
         out.append(f"{settings['folds']} folds: R17 advises 3 at most before a first submission.")
     if option.model.licence_note:
         out.append(f"Licence of {option.model.name}: {option.model.licence_note}")
     out.extend(
-        f"The visible card {card.slug} ({card.memory_gib:g} GiB) is too small for this plan."
+        f"The visible card {card.key} ({card.memory_gib:g} GiB) is too small for this plan."
         for card in case.visible
         if expected.peak_memory_gib.high > card.usable_gib
     )
@@ -177,6 +183,15 @@ def warnings(search: Search, pick: Pick, settings: Mapping[str, Any], expected: 
         if getattr(case.question, name) is not None
     )
     return tuple(out)
+
+
+def ground_warnings(cards: Sequence[Gpu]) -> list[str]:
+    """Calibrations that the figures do not stand on though somebody may think so."""
+    return [_sentence(text) for card in cards if card.ground for text in card.ground.set_aside]
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _network_warnings(search: Search, pick: Pick, settings: Mapping[str, Any]) -> list[str]:
@@ -218,6 +233,22 @@ def _tree_warnings(search: Search, expected: Expected) -> list[str]:
     return out
 
 
+def ran_out(search: Search, option: Option) -> str:
+    """Which batches of an option are known to run out of memory on the cards, in words; "" for none."""
+    profile = option.profile.get(class_of(search.precision))
+    if profile is None:
+        return ""
+    seen = []
+    vram = search.case.question.vram_gib
+    for card in search.case.cards:
+        planned = card if vram is None else with_memory(card, vram)
+        bounds = observed_bounds(profile, planned, search.precision, option.recipe.optimizer)
+        if bounds.refused is not None:
+            times = "" if bounds.out_of_memories == 1 else f", {bounds.out_of_memories} times"
+            seen.append(f"{bounds.refused} on {card.key}{times}")
+    return ", ".join(seen)
+
+
 def why_not(lanes: Lanes, unsupported: list[str]) -> str:
     """One sentence: what stands in the way."""
     case = lanes.case
@@ -232,6 +263,12 @@ def why_not(lanes: Lanes, unsupported: list[str]) -> str:
     if needed == inf:
         batch = case.question.batch_size
         what = f"batch {batch}" if batch else "even one sample"
+        seen = {text for s in lanes.searches for o in s.table.options if (text := ran_out(s, o))}
+        if case.model is not None and batch is not None and seen:
+            return (
+                f"Memory: {what} is not offered, for {case.model} was observed to run out of memory at batch "
+                f"{'; '.join(sorted(seen))}. A run that finishes at that batch lifts this."
+            )
         return (
             f"Memory: {what} needs more at p90 than the {lanes.searches[0].table.usable_gib:.1f} GiB a "
             "process can use, "
@@ -269,6 +306,18 @@ def evidence(search: Search, pick: Pick, expected: Expected, shelf: Shelf) -> tu
             "source": card.source,
         }
         for card in search.case.cards
+    )
+    out.extend(
+        {
+            "id": f"calibration:{card.ground.calibration or card.key}",
+            "grade": "measured",
+            "text": f"rates of {card.key}: {card.ground.basis}",
+            "source": f"calibration of {card.ground.measured_at[:10]}"
+            if card.ground.measured_at
+            else "calibrations",
+        }
+        for card in search.case.cards
+        if card.ground is not None and card.ground.n
     )
     out.extend(shelf.evidence(search.case, model.name))
     return tuple(out)

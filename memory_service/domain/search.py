@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from memory_service.domain.budget import RunSeconds, Seconds, minutes_needed, run_seconds, setup_seconds
 from memory_service.domain.case import Case
+from memory_service.domain.estimate import Estimate
 from memory_service.domain.ladder import BATCH_LADDER
 from memory_service.domain.loader import loader_samples_per_second
 from memory_service.domain.options import CHECKPOINT_BELOW, CostTable
@@ -28,6 +29,7 @@ __all__ = [
     "Batches",
     "Field",
     "choose_batches",
+    "loader_rate",
     "price_field",
     "quality_of",
 ]
@@ -205,10 +207,15 @@ class Field:
         return Pick(row, e, k, float(utility.ravel()[flat]))
 
 
+def loader_rate(case: Case, input_size: int, workers: int) -> Estimate:
+    """Samples a second that the input pipeline delivers."""
+    return loader_samples_per_second(case.task, input_size, workers, case.cpu_count)
+
+
 def loader_seconds(case: Case, sizes: Integers, workers: int) -> Seconds:
     """Seconds per sample that the input pipeline needs, for each input size."""
     unique, inverse = np.unique(sizes, return_inverse=True)
-    rates = [loader_samples_per_second(case.task, int(size), workers, case.cpu_count) for size in unique]
+    rates = [loader_rate(case, int(size), workers) for size in unique]
     low, value, high = (
         np.array([1.0 / getattr(rate, name) for rate in rates], dtype=np.float64)[inverse]
         for name in ("high", "value", "low")

@@ -22,6 +22,7 @@ from memory_service.domain.options import (
     build_table,
     columns_of,
     make_option,
+    with_memory,
     worst_of,
 )
 from memory_service.domain.profile import Profile
@@ -244,8 +245,7 @@ class PricedCatalogue:
                 self._kept.move_to_end(key)
                 return replace(table, options=tuple(options), columns=columns)
         if vram is not None:
-            reserve = card.memory_gib - card.usable_gib
-            card = replace(card, memory_gib=vram, usable_gib=max(0.0, vram - reserve))
+            card = with_memory(card, vram)
         table = build_table(options, card, precision, BATCH_LADDER if batch is None else (batch,))
         with self._lock:
             self._kept[key] = table

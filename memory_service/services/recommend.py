@@ -16,10 +16,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from memory_service.domain.case import Case
+from memory_service.domain.device_card import cores_beside
 from memory_service.domain.gpu import Gpu
 from memory_service.domain.infer import InferredFacts
 from memory_service.domain.planner import make_plan
 from memory_service.domain.question import Question, parse_question
+from memory_service.domain.rates import with_cores
 from memory_service.domain.vocabulary import SIZE_TYPICAL_N_TRAIN, modality_of, size_of
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.recall.encoder import load_encoder
@@ -118,9 +120,9 @@ def case_of(knowledge: Knowledge, question: Question, remembered: Remembered = R
     value."""
     inferred: list[str] = []
     warnings: list[str] = []
-    visible = tuple(dict.fromkeys(knowledge.gpu(name).slug for name in question.gpus))
-    planned = tuple(dict.fromkeys(knowledge.gpu(name).slug for name in question.plan_for)) or visible
-    cards = tuple(knowledge.gpus[slug] for slug in planned)
+    visible = tuple(dict.fromkeys(knowledge.gpu(name).key for name in question.gpus))
+    planned = tuple(dict.fromkeys(knowledge.gpu(name).key for name in question.plan_for)) or visible
+    cards = tuple(with_cores(knowledge.gpus[key], question.cpu_count) for key in planned)
     read = remembered.facts
     record = _record(knowledge, question, inferred)
     task = _task(question, read, record, inferred)
@@ -148,9 +150,9 @@ def case_of(knowledge: Knowledge, question: Question, remembered: Remembered = R
         n_test=question.n_test or int(record.get("n_test") or 0) or _usual_n_test(n_train),
         n_classes=_n_classes(question, read, record, task),
         n_features=question.n_features or DEFAULT_N_FEATURES,
-        cpu_count=_cpu_count(question, inferred),
+        cpu_count=_cpu_count(question, cards, inferred),
         cards=cards,
-        visible=tuple(knowledge.gpus[s] for s in visible) if visible != planned else (),
+        visible=tuple(knowledge.gpus[key] for key in visible) if visible != planned else (),
         model=model.name if model else None,
         inferred=tuple(inferred),
         warnings=tuple(warnings),
@@ -229,9 +231,17 @@ def _n_classes(question: Question, read: InferredFacts | None, record: Mapping[s
     return int(known) if known else DEFAULT_N_CLASSES.get(modality_of(task), 2)
 
 
-def _cpu_count(question: Question, inferred: list[str]) -> int:
+def _cpu_count(question: Question, cards: tuple[Gpu, ...], inferred: list[str]) -> int:
     if question.cpu_count is not None:
         return question.cpu_count
+    known = {cores: card for card in cards if (cores := cores_beside(card)) is not None}
+    if known:
+        cores = min(known)
+        whose = (
+            f"what {known[cores].key} has" if known[cores].device else "assumed; give cpu_count to be exact"
+        )
+        inferred.append(f"{cores} processor cores: {whose}.")
+        return cores
     inferred.append(f"{DEFAULT_CPU_COUNT} processor cores assumed; give cpu_count to be exact.")
     return DEFAULT_CPU_COUNT
 
