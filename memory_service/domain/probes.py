@@ -50,7 +50,8 @@ class Probe:
     tile_fit       useful share of padded tensor-core tiles, harmonic mean over the products of a repetition
     group_width    channels per group of a grouped convolution, else 0
     working_set_bytes   tensors that one repetition touches: in or out of a cache
-    facts          the rest: shapes for the runner, rows and columns, workers, network, image size
+    facts          the rest: shapes for the runner, rows and columns, workers, network, image size; "of" = the
+                   probe whose measurement brings this one with it
     """
 
     name: str
@@ -108,7 +109,7 @@ CONVS: Mapping[str, _Conv] = {
     "grouped14": _Conv("grouped_conv", 384, 384, 3, 16, 14),
 }
 
-CONV_BATCHES: Mapping[str, tuple[int, int]] = {"cuda": (32, 128), "mps": (16, 64), "cpu": (8, 32)}
+CONV_BATCHES: Mapping[str, tuple[int, int]] = {"cuda": (32, 128), "mps": (16, 64), "cpu": (4, 16)}
 
 SQUARES: Mapping[str, tuple[int, ...]] = {"cuda": (1024, 4096, 8192), "mps": (1024, 2048), "cpu": (256, 1024)}
 PRODUCTS: Mapping[str, tuple[tuple[int, int, int], ...]] = {
@@ -128,7 +129,7 @@ ATTENTION_TOKENS: Mapping[str, int] = {"cuda": 16384, "mps": 4096, "cpu": 1024}
 ATTENTION_HEADS: Mapping[str, int] = {"cuda": 12, "mps": 12, "cpu": 4}
 HEAD_WIDTH = 64
 
-LARGE_MIB: Mapping[str, int] = {"cuda": 256, "mps": 256, "cpu": 128}
+LARGE_MIB: Mapping[str, int] = {"cuda": 256, "mps": 256, "cpu": 64}
 """One array of the out-of-cache bandwidth probes: larger than any last-level cache of its kind of device."""
 SMALL_MIB: Mapping[str, tuple[int, ...]] = {"cuda": (4,), "mps": (1,), "cpu": (1, 8)}
 """The same operations on arrays that stay in a cache: what small networks see."""
@@ -146,6 +147,9 @@ STREAMS: Mapping[str, tuple[float, float, int, str]] = {
 }
 """Operation -> (arrays read + written, arrays alive, kernels, phase), the first as the tracer counts a norm's
 passes. Max pooling: 2 x 2, whose output is a quarter and whose indices are 8 bytes."""
+
+FEW_STREAMS = ("copy", "add", "relu", "batchnorm", "layernorm")
+"""Of these alone both sizes are measured; of the rest, the one that networks on such a device mostly see."""
 
 ADAMW_BYTES_PER_PARAM = 28.0
 
@@ -245,11 +249,11 @@ def _all(kind: Kind, precisions: Sequence[str], cores: int) -> Iterator[Probe]:
     yield from _launch()
     yield from _memory(kind)
     yield from _matmuls(kind, main)
+    yield from _linears(main)
     yield from _streams(kind)
     yield from _convs(kind, main, usual, dense, (second, first), "dense")
     for net in REFERENCE_NETS[kind]:
         yield from _steps(kind, net, main, usual)
-    yield from _linears(main)
     yield from _convs(kind, main, usual, thin, (second, first), "thin")
     yield from _trees()
     yield from (_loader(workers) for workers in worker_counts(cores))
@@ -280,8 +284,9 @@ def _launch() -> Iterator[Probe]:
 
 def _memory(kind: str) -> Iterator[Probe]:
     if kind == "cuda":
-        for name in ("context_gib", "conv_gib", "matmul_gib"):
-            yield Probe(f"memory.{name}", "memory", "GiB")
+        yield Probe("memory.context_gib", "memory", "GiB")
+        for name in ("conv_gib", "matmul_gib"):
+            yield Probe(f"memory.{name}", "memory", "GiB", facts={"of": "memory.context_gib"})
     yield Probe("memory.process_gib", "memory.process", "GiB")
 
 
@@ -368,14 +373,16 @@ def _attention(kind: str, precision: str) -> Iterator[Probe]:
 
 def _streams(kind: str) -> Iterator[Probe]:
     """`bandwidth.<operation>` on large arrays, `.8mib` on small ones; batch norm in both layouts."""
-    yield from _streams_at(LARGE_MIB[kind], "")
+    few = FEW_STREAMS
+    yield from _streams_at(LARGE_MIB[kind], "", few if kind == "cpu" else tuple(STREAMS))
     yield _adamw(kind)
     for size in SMALL_MIB[kind]:
-        yield from _streams_at(size, f".{size}mib")
+        yield from _streams_at(size, f".{size}mib", tuple(STREAMS) if kind == "cpu" else few)
 
 
-def _streams_at(mib: int, suffix: str) -> Iterator[Probe]:
-    for name, (moved, alive, kernels, phase) in STREAMS.items():
+def _streams_at(mib: int, suffix: str, names: Sequence[str]) -> Iterator[Probe]:
+    for name in names:
+        moved, alive, kernels, phase = STREAMS[name]
         layouts = ("nchw", "nhwc") if name in ("batchnorm", "maxpool") else ("",)
         for layout in layouts:
             label = f"{name}.{layout}" if layout else name
@@ -414,8 +421,9 @@ def _sustained(kind: str) -> Iterator[Probe]:
     facts = {"net": REFERENCE_NETS[kind][0].name}
     yield Probe("sustained.ratio", "sustained", "ratio", facts=facts)
     if kind == "cuda":
-        yield Probe("sustained.clock_mhz", "sustained", "MHz", facts=facts)
-        yield Probe("sustained.temperature_c", "sustained", "C", facts=facts)
+        told = {**facts, "of": "sustained.ratio"}
+        yield Probe("sustained.clock_mhz", "sustained", "MHz", facts=told)
+        yield Probe("sustained.temperature_c", "sustained", "C", facts=told)
 
 
 def _loader(workers: int) -> Probe:
@@ -433,7 +441,8 @@ def _trees() -> Iterator[Probe]:
     for rows, columns in TREES:
         facts = {"rows": rows, "columns": columns, "leaves": TREE_LEAVES, "rounds": 1}
         yield Probe(f"trees.{rows}x{columns}", "trees", "s", facts=facts)
-        yield Probe(f"trees.{rows}x{columns}.binning", "trees", "s", facts={**facts, "rounds": 0})
+        binning = {**facts, "rounds": 0, "of": f"trees.{rows}x{columns}"}
+        yield Probe(f"trees.{rows}x{columns}.binning", "trees", "s", facts=binning)
 
 
 def _width(precision: str) -> int:

@@ -1,0 +1,223 @@
+"""How is a device timed, its cache flushed, its memory read? Here alone is one kind told from another.
+
+cuda   CUDA events around the work, one synchronisation after it; torch's allocator and NVML for memory
+mps    a wall clock around work and synchronisation; Metal's own count for memory
+cpu    a wall clock; resident memory of the process
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import torch
+
+__all__ = ["GIB", "Cpu", "Cuda", "Hardware", "Mps", "hardware_of", "resident_gib"]
+
+GIB = 2.0**30
+
+DTYPES = {"fp32": torch.float32, "tf32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+
+FLUSH_BYTES = 256 * 2**20
+"""Larger than any card's L2: written before a repetition whose data shall come from memory."""
+
+
+class Hardware:
+    """What every section asks of a device."""
+
+    kind = "cpu"
+
+    def __init__(self, torch_device: str, uuid: str) -> None:
+        self.device = torch.device(torch_device)
+        self.uuid = uuid
+
+    def dtype(self, precision: str) -> torch.dtype:
+        return DTYPES[precision]
+
+    def tensor(self, *shape: int, precision: str = "fp32", gradient: bool = False) -> torch.Tensor:
+        """Normal random values on the device."""
+        made = torch.randn(*shape, device=self.device, dtype=self.dtype(precision))
+        return made.requires_grad_(gradient)
+
+    def synchronize(self) -> None:
+        """Wait for the device; a processor is never behind."""
+
+    def timed(self, work: Callable[[], object], times: int) -> float:
+        """Seconds of `times` repetitions."""
+        self.synchronize()
+        started = time.perf_counter()
+        for _ in range(times):
+            work()
+        self.synchronize()
+        return time.perf_counter() - started
+
+    def flush(self) -> None:
+        """Put other data into the last-level cache, where the arrays themselves are not larger than it."""
+
+    def release(self) -> None:
+        """Give back what the allocator holds for later."""
+
+    @contextmanager
+    def arithmetic(self, precision: str) -> Iterator[None]:  # noqa: ARG002 - only cards have TF32
+        """Products of fp32 values in TF32 or in full, as the precision says."""
+        yield
+
+    def autocast(self, precision: str) -> contextlib.AbstractContextManager[Any]:
+        """Mixed precision for fp16 and bf16, nothing for the others."""
+        if precision in ("fp16", "bf16"):
+            return torch.autocast(self.device.type, dtype=self.dtype(precision))
+        return contextlib.nullcontext()
+
+    def scaler(self, precision: str) -> Any | None:
+        """What fp16 training scales its loss with; None where it does not."""
+        return torch.amp.GradScaler(self.device.type) if precision == "fp16" else None
+
+    def memory_now(self) -> float:
+        """GiB of live tensors; of a processor the resident memory of this process."""
+        raise NotImplementedError
+
+    def start_peak(self) -> None:
+        """Forget the peak so far."""
+        raise NotImplementedError
+
+    def peak(self) -> float:
+        """GiB at the peak since `start_peak`, in the same sense as `memory_now`."""
+        raise NotImplementedError
+
+    def reserved(self) -> dict[str, float]:
+        """The peak in other senses since `start_peak`: "reserved_gib", "driver_gib"; {} where there are
+        none."""
+        return {}
+
+
+class Cpu(Hardware):
+    kind = "cpu"
+
+    def __init__(self, torch_device: str, uuid: str) -> None:
+        super().__init__(torch_device, uuid)
+        self._highest = 0.0
+
+    def memory_now(self) -> float:
+        return resident_gib()
+
+    def start_peak(self) -> None:
+        try:
+            Path("/proc/self/clear_refs").write_text("5")
+        except OSError:
+            self._highest = -1.0
+
+    def peak(self) -> float:
+        if self._highest < 0.0:
+            raise NotImplementedError("this system does not let a process forget its peak memory")
+        found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="ascii"))
+        if found is None:
+            raise NotImplementedError("this system does not tell a process's peak memory")
+        return int(found.group(1)) * 1024 / GIB
+
+
+class Cuda(Hardware):
+    """One visible card, chosen by its UUID in the environment before the process started."""
+
+    kind = "cuda"
+
+    def __init__(self, torch_device: str, uuid: str) -> None:
+        super().__init__(torch_device, uuid)
+        torch.backends.cudnn.benchmark = True
+        self._scratch: torch.Tensor | None = None
+
+    def synchronize(self) -> None:
+        torch.cuda.synchronize(self.device)
+
+    def timed(self, work: Callable[[], object], times: int) -> float:
+        event: Any = torch.cuda.Event
+        started, ended = event(enable_timing=True), event(enable_timing=True)
+        started.record()
+        for _ in range(times):
+            work()
+        ended.record()
+        ended.synchronize()
+        return float(started.elapsed_time(ended)) / 1e3
+
+    def flush(self) -> None:
+        if self._scratch is None:
+            self._scratch = torch.empty(FLUSH_BYTES, dtype=torch.int8, device=self.device)
+        self._scratch.zero_()
+
+    def release(self) -> None:
+        self._scratch = None
+        torch.cuda.empty_cache()
+
+    @contextmanager
+    def arithmetic(self, precision: str) -> Iterator[None]:
+        backends: Any = torch.backends
+        before = backends.cuda.matmul.fp32_precision, backends.cudnn.conv.fp32_precision
+        wanted = "tf32" if precision == "tf32" else "ieee"
+        backends.cuda.matmul.fp32_precision = backends.cudnn.conv.fp32_precision = wanted
+        try:
+            yield
+        finally:
+            backends.cuda.matmul.fp32_precision, backends.cudnn.conv.fp32_precision = before
+
+    def memory_now(self) -> float:
+        return torch.cuda.memory_allocated(self.device) / GIB
+
+    def start_peak(self) -> None:
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats(self.device)
+
+    def peak(self) -> float:
+        self.synchronize()
+        return torch.cuda.max_memory_allocated(self.device) / GIB
+
+    def reserved(self) -> dict[str, float]:
+        from memory_service.measure import nvml
+
+        told = {"reserved_gib": torch.cuda.max_memory_reserved(self.device) / GIB}
+        # in a container the driver counts this process under another pid: then the whole card's use stands
+        driver = nvml.used_gib(self.uuid, os.getpid()) or nvml.used_gib(self.uuid)
+        return told if driver is None else {**told, "driver_gib": driver}
+
+
+class Mps(Hardware):
+    """Apple's GPU: no events are used, memory is what Metal holds for the process."""
+
+    kind = "mps"
+
+    def __init__(self, torch_device: str, uuid: str) -> None:
+        super().__init__(torch_device, uuid)
+        self._highest = 0.0
+
+    def synchronize(self) -> None:
+        torch.mps.synchronize()
+
+    def release(self) -> None:
+        torch.mps.empty_cache()
+
+    def memory_now(self) -> float:
+        return torch.mps.current_allocated_memory() / GIB
+
+    def start_peak(self) -> None:
+        torch.mps.empty_cache()
+
+    def peak(self) -> float:
+        """Metal keeps no peak; what its driver holds for the process after the work is the nearest there
+        is."""
+        self.synchronize()
+        return torch.mps.driver_allocated_memory() / GIB
+
+
+def hardware_of(kind: str, torch_device: str, uuid: str) -> Hardware:
+    """The hardware of one kind; it must be the only device this process uses."""
+    return {"cuda": Cuda, "mps": Mps, "cpu": Cpu}[kind](torch_device, uuid)
+
+
+def resident_gib() -> float:
+    """Resident memory of this process."""
+    return float(psutil.Process().memory_info().rss) / GIB

@@ -1,0 +1,155 @@
+"""Who measures? One process that imports torch once, without touching any device, and gives every section a
+child of its own.
+
+On Linux children are forked, so that they start in milliseconds; elsewhere they are spawned (Metal does not
+survive a fork). A child that runs out of memory, raises, dies by a signal or hangs costs its section alone.
+Requests come as lines on stdin: {"section", "probes", "kind", "torch_device", "uuid", "seconds",
+"limit_seconds", "extra"}; a child's lines are passed on, then {"event": "ended", "section", "why",
+"cpu_seconds"}.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import multiprocessing
+import os
+import resource
+import signal
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from memory_service.measure.calibrate.wire import line
+
+__all__ = ["main"]
+
+_PR_SET_PDEATHSIG = 1
+
+
+def main() -> None:
+    """Serve requests until stdin closes."""
+    wire = os.dup(1)
+    os.dup2(2, 1)  # what libraries print is no event
+    try:
+        _import_torch()
+    except Exception as error:  # noqa: BLE001 - whatever breaks torch here is the reason to tell
+        os.write(wire, line({"event": "broken", "why": f"torch cannot be imported: {error}"}))
+        return
+    os.write(wire, line({"event": "ready"}))
+    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+    while request := _request():
+        _serve(context, wire, request)
+
+
+def _import_torch() -> None:
+    import torch
+
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        raise RuntimeError("CUDA was initialised by an import")
+
+
+def _request() -> dict[str, Any] | None:
+    """The next request. Read byte by byte: a buffer would hide from `wait` that stdin was closed."""
+    read = bytearray()
+    while not read.endswith(b"\n"):
+        byte = os.read(0, 1)
+        if not byte:
+            return None
+        read += byte
+    asked: dict[str, Any] = json.loads(read)
+    return asked
+
+
+def _serve(context: Any, wire: int, request: Mapping[str, Any]) -> None:
+    ours, theirs = context.Pipe(duplex=False)
+    child = context.Process(target=_child, args=(theirs, dict(request), os.getpid()))
+    child.start()
+    theirs.close()
+    why = _pass_on(wire, ours, child, time.monotonic() + float(request["limit_seconds"]), request)
+    ours.close()
+    child.join()
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    ended = {"event": "ended", "section": request["section"], "why": why}
+    os.write(wire, line({**ended, "cpu_seconds": spent.ru_utime + spent.ru_stime}))
+
+
+def _pass_on(
+    wire: int, pipe: Connection, child: Any, deadline: float, request: Mapping[str, Any]
+) -> str | None:
+    """Relay a child's lines until it ended; why it did not end by itself, else None."""
+    open_pipe = True
+    while True:
+        watched: list[Any] = [child.sentinel, 0, *([pipe] if open_pipe else [])]
+        ready = wait(watched, timeout=max(0.0, deadline - time.monotonic()))
+        if pipe in ready:
+            try:
+                os.write(wire, pipe.recv_bytes())
+            except (EOFError, OSError):
+                open_pipe = False
+            continue
+        if 0 in ready:  # nothing is asked meanwhile: the runner closed its end
+            _kill(child)
+            os._exit(1)
+        if child.sentinel in ready:
+            child.join()
+            return _cause(child.exitcode)
+        if not ready:
+            _kill(child)
+            return f"took longer than its {float(request['limit_seconds']):.1f} s"
+
+
+def _cause(code: int | None) -> str | None:
+    if not code:
+        return None
+    if code > 0:
+        return f"its process ended with exit code {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = str(-code)
+    if name == "SIGKILL":
+        return "its process was killed (SIGKILL): most likely out of memory"
+    return f"its process died by {name}"
+
+
+def _kill(child: Any) -> None:
+    """The child with whatever it started (it leads a process group of its own)."""
+    with contextlib.suppress(OSError):
+        os.killpg(child.pid, signal.SIGKILL)
+    with contextlib.suppress(OSError):
+        os.kill(child.pid, signal.SIGKILL)
+    child.join()
+
+
+def _child(pipe: Connection, request: Mapping[str, Any], nursery: int) -> None:
+    """Measure one section; every line goes to the nursery at once."""
+    os.setsid()
+    _die_with(nursery)
+    from memory_service.measure.calibrate.sections import measure_section
+
+    measure_section(request, lambda event: pipe.send_bytes(line(event)))
+
+
+def _die_with(nursery: int) -> None:
+    """End when the nursery does: by the kernel where it offers that, else by looking."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != nursery:
+        os._exit(1)
+
+    def look() -> None:
+        while os.getppid() == nursery:
+            time.sleep(1.0)
+        os._exit(1)
+
+    if sys.platform != "linux":
+        threading.Thread(target=look, daemon=True).start()
+
+
+if __name__ == "__main__":
+    main()

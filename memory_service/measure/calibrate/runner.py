@@ -1,0 +1,330 @@
+"""How does a calibration run from its first event to its last, whatever happens on the way?
+
+The runner imports no torch: it says who the device is, whether others use it, gives the nursery one section
+after another, passes on what they find, and ends in time. All events go to stdout (see the package).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any, Literal
+
+import psutil
+
+from memory_service.domain.calibration import Fingerprint
+from memory_service.domain.probes import PRECISIONS, Kind, Probe, probes
+from memory_service.errors import MemoryServiceError
+from memory_service.measure.calibrate.schedule import next_share
+from memory_service.measure.calibrate.wire import is_pipe, line
+from memory_service.measure.identity import Occupancy, cores_of_process, device_kind, identify, occupancy
+
+__all__ = ["precisions_of", "run"]
+
+OVERRUN = 1.08
+"""Everything has ended by this share of the budget (issue 3 allows 1.10; the rest is for ending itself)."""
+
+START_SECONDS = 0.25
+"""A forked child and its first answer."""
+
+CROWDED_SHARE = 0.5
+"""Of the processor's cores, taken by others on average: then what was measured is theirs too."""
+
+
+class _StoppedError(Exception):
+    """Somebody closed stdin, or sent a signal."""
+
+
+@dataclass
+class _State:
+    """What has been told so far."""
+
+    started: float
+    found: set[str] = field(default_factory=set)
+    missing: set[str] = field(default_factory=set)
+    cut: bool = False
+    cpu_seconds: float = 0.0
+
+
+def run(
+    device: str, budget_seconds: float, *, force: bool = False, only: Sequence[str] = (), extra: str = ""
+) -> int:
+    """Calibrate, print the events, and return the exit code: 0 done or timed out, 1 failed, 130 stopped.
+
+    only    beginnings of section names; () = all
+    extra   a module with PROBES and measure(probe, hardware, seconds) whose sections run before the others
+    """
+    started = time.monotonic() - _age_seconds()
+    runner = _Runner(budget_seconds, _State(started))
+    for name in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(name, _stop)
+    try:
+        return runner.calibrate(device, force, only, extra)
+    except MemoryServiceError as error:
+        return runner.end("failed", error.detail)
+    except _StoppedError as stopped:
+        runner.end("failed", str(stopped))
+        return 130
+    except BrokenPipeError:
+        return 130
+    finally:
+        runner.close()
+
+
+def _stop(number: int, _frame: object) -> None:
+    raise _StoppedError(f"stopped by {signal.Signals(number).name}")
+
+
+def _age_seconds() -> float:
+    """How long this process has existed: starting Python counts too."""
+    return max(0.0, time.time() - float(psutil.Process().create_time()))
+
+
+class _Runner:
+    def __init__(self, budget_seconds: float, state: _State) -> None:
+        self.budget = budget_seconds
+        self.state = state
+        self.last = state.started + budget_seconds * OVERRUN
+        self.nursery: subprocess.Popen[bytes] | None = None
+        self._read = bytearray()
+        self._events = selectors.DefaultSelector()
+        if is_pipe(0):
+            self._events.register(0, selectors.EVENT_READ, "stdin")
+
+    def calibrate(self, device: str, force: bool, only: Sequence[str], extra: str) -> int:
+        kind, _ = device_kind(device)
+        fingerprint = identify(device)
+        self.tell({"event": "identity", "fingerprint": fingerprint.as_dict()})
+        self._start_nursery(fingerprint)
+        before = occupancy(device)
+        if before.busy and not force:
+            return self.end("failed", f"the device is busy: {before.sentence}; --force measures all the same")
+        busy_before = _host_busy_seconds()
+        asked = self._planned(fingerprint, only, extra)
+        self._await_torch()
+        for probe in asked.absent:
+            self.miss(probe, asked.absent[probe])
+        self._measure(asked, fingerprint)
+        why = self._contended(kind, device, before, busy_before)
+        if not self.state.found:
+            return self.end(
+                "timed_out", f"the budget of {self.budget:g} s ended before anything was measured"
+            )
+        if self.state.cut:
+            return self.end("timed_out", f"the budget of {self.budget:g} s ended during a section")
+        return self.end("done", why)
+
+    def tell(self, event: Mapping[str, Any]) -> None:
+        sys.stdout.buffer.write(line(event))
+        sys.stdout.buffer.flush()
+
+    def end(self, status: Literal["done", "failed", "timed_out"], why: str | None) -> int:
+        self.close()
+        seconds = round(time.monotonic() - self.state.started, 3)
+        self.tell({"event": "end", "status": status, "why": why, "seconds": seconds})
+        return 1 if status == "failed" else 0
+
+    def miss(self, name: str, why: str) -> None:
+        if name not in self.state.missing:
+            self.state.missing.add(name)
+            self.tell({"event": "missing", "name": name, "why": why})
+
+    def close(self) -> None:
+        """End the nursery and everything in its session of processes."""
+        nursery, self.nursery = self.nursery, None
+        if nursery is None:
+            return
+        for group in (nursery.pid, *_children(nursery.pid)):
+            with contextlib.suppress(OSError):
+                os.killpg(group, signal.SIGKILL)
+        nursery.wait()
+
+    def _start_nursery(self, fingerprint: Fingerprint) -> None:
+        environment = dict(os.environ)
+        if fingerprint.kind == "cuda":
+            environment["CUDA_VISIBLE_DEVICES"] = fingerprint.uuid
+        self.nursery = subprocess.Popen(
+            [sys.executable, "-m", "memory_service.measure.calibrate.nursery"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, start_new_session=True,
+        )  # fmt: skip
+        assert self.nursery.stdout is not None  # noqa: S101
+        self._events.register(self.nursery.stdout, selectors.EVENT_READ, "nursery")
+
+    def _await_torch(self) -> None:
+        def ready(event: Mapping[str, Any]) -> bool:
+            if event["event"] == "broken":
+                raise MemoryServiceError(str(event["why"]))
+            return bool(event["event"] == "ready")
+
+        self._until(ready, self.last)
+
+    def _planned(self, fingerprint: Fingerprint, only: Sequence[str], extra: str) -> _Asked:
+        kind: Kind = fingerprint.kind
+        has, absent = precisions_of(fingerprint)
+        listed = list(probes(kind, has, cores_of_process()))
+        more = list(importlib.import_module(extra).PROBES) if extra else []
+        if only:
+            listed = [probe for probe in listed if probe.section.startswith(tuple(only))]
+            absent = {}
+        sections = {name: list(group) for name, group in groupby([*more, *listed], lambda p: p.section)}
+        return _Asked(sections, absent, extra)
+
+    def _measure(self, asked: _Asked, fingerprint: Fingerprint) -> None:
+        names, total = list(asked.sections), sum(map(len, asked.sections.values()))
+        soft = self.state.started + self.budget
+        for index, name in enumerate(names):
+            named = asked.sections[name]
+            seconds = next_share(names[index:], soft - time.monotonic(), fingerprint.kind)
+            if seconds is None:
+                for probe in named:
+                    self.miss(probe.name, f"the budget of {self.budget:g} s had no time for it")
+                continue
+            self._progress(total, name)
+            limit = min(3 * seconds + 3.0, self.last - time.monotonic() - START_SECONDS)
+            request = {
+                "section": name, "probes": [probe.name for probe in named], "kind": fingerprint.kind,
+                "torch_device": "cuda:0" if fingerprint.kind == "cuda" else fingerprint.kind,
+                "uuid": fingerprint.uuid, "seconds": max(seconds - START_SECONDS, 0.05),
+                "limit_seconds": limit, "extra": asked.extra,
+            }  # fmt: skip
+            why = self._section(request, total)
+            for probe in named:
+                if probe.name not in self.state.found:
+                    self.miss(probe.name, why or "its section ended without it")
+            if self.nursery is None:
+                self._start_nursery(fingerprint)
+                self._await_torch()
+        self._progress(total, "")
+
+    def _section(self, request: Mapping[str, Any], total: int) -> str | None:
+        """Run one section to its end; why it did not end well, else None."""
+        assert self.nursery is not None  # noqa: S101
+        assert self.nursery.stdin is not None  # noqa: S101
+        self.nursery.stdin.write(line(request))
+        self.nursery.stdin.flush()
+        ended: dict[str, Any] = {}
+
+        def over(event: Mapping[str, Any]) -> bool:
+            if event["event"] == "ended":
+                ended.update(event)
+                return True
+            if event["event"] == "missing":
+                self.miss(str(event["name"]), str(event["why"]))
+            else:
+                self.state.found.add(str(event["name"]))
+                self.tell(event)
+                self._progress(total, str(request["section"]))
+            return False
+
+        try:
+            self._until(over, self.last)
+        except EOFError:
+            self.close()
+            return "its parent process ended unexpectedly"
+        if not ended:
+            self.state.cut = True
+            self.close()
+            return f"the budget of {self.budget:g} s ended during it"
+        self.state.cpu_seconds = float(ended["cpu_seconds"])
+        return None if ended["why"] is None else str(ended["why"])
+
+    def _until(self, wanted: Callable[[Mapping[str, Any]], bool], deadline: float) -> None:
+        """Read the nursery's events until `wanted` says so or the deadline; EOFError when it died."""
+        while time.monotonic() < deadline:
+            while b"\n" in self._read:
+                text, _, rest = bytes(self._read).partition(b"\n")
+                self._read = bytearray(rest)
+                if wanted(json.loads(text)):
+                    return
+            for key, _ in self._events.select(max(0.0, deadline - time.monotonic())):
+                got = os.read(key.fd, 65536)
+                if key.data == "stdin":
+                    if not got:
+                        raise _StoppedError("whoever asked for it closed the line")
+                elif got:
+                    self._read += got
+                else:
+                    self._events.unregister(key.fileobj)
+                    raise EOFError
+
+    def _progress(self, total: int, doing: str) -> None:
+        done = len(self.state.found | self.state.missing)
+        seconds = round(time.monotonic() - self.state.started, 2)
+        self.tell({"event": "progress", "done": done, "of": total, "doing": doing, "seconds": seconds})
+
+    def _contended(self, kind: str, device: str, before: Occupancy, busy_before: float) -> str | None:
+        """Tell it if others took the device meanwhile; a sentence of what they took, else None."""
+        if kind == "cuda":
+            after = occupancy(device)
+            if before.busy or after.busy:
+                self.tell({"event": "contended"})
+                return (before if before.busy else after).sentence
+            return None
+        elapsed = time.monotonic() - self.state.started
+        host, usable = os.cpu_count() or 1, cores_of_process()
+        others = max(0.0, _host_busy_seconds() - busy_before - self.state.cpu_seconds) / max(elapsed, 0.1)
+        if host - others < usable * CROWDED_SHARE:
+            self.tell({"event": "contended"})
+        if others < 0.1 * usable:
+            return None
+        return f"other processes took {others:.1f} of {host} cores meanwhile"
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """sections: name -> its probes, in order; absent: name -> why it is not asked for."""
+
+    sections: Mapping[str, list[Probe]]
+    absent: Mapping[str, str]
+    extra: str
+
+
+def precisions_of(fingerprint: Fingerprint) -> tuple[tuple[str, ...], dict[str, str]]:
+    """What the hardware has, and why it has not the rest: ("fp32", "fp16"), {"matmul.bf16": "..."}."""
+    least = {"fp32": 0.0, "fp16": 7.0, "tf32": 8.0, "bf16": 8.0}
+    has: list[str] = []
+    absent: dict[str, str] = {}
+    for precision in PRECISIONS[fingerprint.kind]:
+        if fingerprint.kind == "cuda":
+            fits = (fingerprint.compute_capability or 0.0) >= least[precision]
+        elif fingerprint.kind == "cpu":
+            fits = precision == "fp32" or _processor_has_bf16()
+        else:
+            fits = True
+        if fits:
+            has.append(precision)
+        else:
+            absent[f"matmul.{precision}"] = f"no {precision} in this hardware"
+    return tuple(has), absent
+
+
+def _processor_has_bf16() -> bool:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:  # noqa: PTH123
+            flags = next((text for text in lines if text.startswith(("flags", "Features"))), "")
+    except OSError:
+        return False
+    return any(flag in flags.split() for flag in ("avx512_bf16", "amx_bf16", "bf16"))
+
+
+def _host_busy_seconds() -> float:
+    times = psutil.cpu_times()
+    kinds = ("user", "nice", "system", "irq", "softirq", "steal")
+    return float(sum(getattr(times, name, 0.0) for name in kinds))
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        return [child.pid for child in psutil.Process(pid).children(recursive=True)]
+    except psutil.Error:
+        return []

@@ -1,0 +1,91 @@
+"""How is one section measured? Its probes one after the other, each with its part of the section's time.
+
+A figure that cannot be had (out of memory, an operator this device lacks) is told as missing, and the next
+one is measured.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+
+from memory_service.domain.calibration import Measurement
+from memory_service.domain.probes import Probe, probe_of
+from memory_service.measure.calibrate.hardware import Hardware, hardware_of
+from memory_service.measure.calibrate.sections import host, kernels, launch, memory, steps, streams, trees
+
+__all__ = ["Found", "measure_section"]
+
+Found = Iterator[tuple[str, Measurement]]
+Measure = Callable[[Probe, Hardware, float], Found]
+"""(probe, hardware, seconds) -> what was found under which names: the probe's own, and by-products."""
+
+GROUPS: Mapping[str, Measure] = {
+    "launch": launch.measure,
+    "memory": memory.measure,
+    "matmul": kernels.matmul,
+    "linear": kernels.linear,
+    "conv": kernels.convolution,
+    "attention": kernels.attention,
+    "bandwidth": streams.measure,
+    "step": steps.measure,
+    "sustained": steps.sustained,
+    "loader": host.loader,
+    "host": host.copies,
+    "trees": trees.measure,
+}
+
+SMALLEST_SECONDS = 0.02
+
+OVERRUN = 0.5
+"""Of a section's time: past it, the probes that are left are given up rather than those of later sections."""
+
+
+def measure_section(request: Mapping[str, Any], tell: Callable[[Mapping[str, Any]], None]) -> None:
+    """Measure the probes of a request in its seconds; by-products (`facts["of"]`) come with their probe."""
+    ends = time.perf_counter() + float(request["seconds"])
+    hardware = hardware_of(request["kind"], request["torch_device"], request["uuid"])
+    named, measure = _asked(request)
+    own = [probe for probe in named if "of" not in probe.facts]
+    told: set[str] = set()
+    for index, probe in enumerate(own):
+        left = ends - time.perf_counter()
+        if left < -OVERRUN * float(request["seconds"]):
+            break
+        seconds = max(left / (len(own) - index), SMALLEST_SECONDS)
+        try:
+            for name, measurement in measure(probe, hardware, seconds):
+                told.add(name)
+                tell({"event": "section", "name": name, "measurement": measurement.as_dict()})
+        except (RuntimeError, NotImplementedError, MemoryError, ImportError, OSError) as error:
+            told.add(probe.name)
+            tell({"event": "missing", "name": probe.name, "why": _reason(error)})
+        gc.collect()
+        hardware.release()
+    for probe in named:
+        if probe.name not in told:
+            late = time.perf_counter() > ends and "of" not in probe.facts
+            why = "its section's share of the budget was used up" if late else "not told on this system"
+            tell({"event": "missing", "name": probe.name, "why": why})
+
+
+def _asked(request: Mapping[str, Any]) -> tuple[list[Probe], Measure]:
+    if request.get("extra"):
+        module: Any = importlib.import_module(request["extra"])
+        extra = [probe for probe in module.PROBES if probe.name in request["probes"]]
+        if extra:
+            return extra, module.measure
+    found = [probe_of(request["kind"], name) for name in request["probes"]]
+    return [probe for probe in found if probe is not None], GROUPS[request["section"].partition(".")[0]]
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error):
+        return "out of memory"
+    text = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return text[:200]

@@ -1,0 +1,77 @@
+"""What does starting one small operator cost: in a forward pass, in training, per tensor of an optimizer?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from memory_service.domain.calibration import Measurement
+from memory_service.domain.probes import Probe
+from memory_service.measure.calibrate.hardware import Hardware
+from memory_service.measure.calibrate.timing import measured
+
+__all__ = ["measure"]
+
+CHAIN = 100
+TENSORS = 64
+SMALL = 32
+"""Values of a tensor so small that only the launch counts."""
+
+
+def measure(probe: Probe, hardware: Hardware, seconds: float) -> Iterator[tuple[str, Measurement]]:
+    work, launches = _WORK[probe.name](hardware)
+    found = measured(probe, hardware, work, seconds)
+    yield (
+        probe.name,
+        Measurement(
+            found.value / launches,
+            found.unit,
+            found.p20 / launches,
+            found.p80 / launches,
+            found.n,
+            found.flagged,
+        ),
+    )
+
+
+def _forward(hardware: Hardware) -> tuple[Callable[[], object], int]:
+    x = hardware.tensor(SMALL)
+
+    def work() -> None:
+        y = x
+        with torch.no_grad():
+            for _ in range(CHAIN):
+                y = torch.relu(y)
+
+    return work, CHAIN
+
+
+def _training(hardware: Hardware) -> tuple[Callable[[], object], int]:
+    """As many launches backward as forward."""
+    x = hardware.tensor(SMALL, gradient=True)
+    gradient = hardware.tensor(SMALL)
+
+    def work() -> None:
+        y = x
+        for _ in range(CHAIN):
+            y = torch.relu(y)
+        torch.autograd.grad(y, x, gradient)
+
+    return work, 2 * CHAIN
+
+
+def _optimizer(hardware: Hardware) -> tuple[Callable[[], object], int]:
+    parameters = [torch.nn.Parameter(hardware.tensor(SMALL)) for _ in range(TENSORS)]
+    for parameter in parameters:
+        parameter.grad = hardware.tensor(SMALL)
+    optimizer: Any = torch.optim.AdamW(parameters)
+    return optimizer.step, TENSORS
+
+
+_WORK: dict[str, Callable[[Hardware], tuple[Callable[[], object], int]]] = {
+    "launch.us": _forward,
+    "launch.train_us": _training,
+    "launch.adamw_us": _optimizer,
+}

@@ -1,0 +1,117 @@
+"""How long is a real training step of the reference networks, and how much memory does it take, first and
+later?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+from memory_service.domain.calibration import Measurement
+from memory_service.domain.probes import REFERENCE_NETS, Probe, ReferenceNet
+from memory_service.measure.calibrate.hardware import Hardware
+from memory_service.measure.calibrate.sections.kernels import LAYOUTS
+from memory_service.measure.calibrate.timing import in_unit, repeat, summary
+from memory_service.measure.nets.reference import reference_module
+
+__all__ = ["measure", "sustained", "training_step"]
+
+WARM_STEPS = 1
+"""After the first one, before the clock counts."""
+
+
+def measure(probe: Probe, hardware: Hardware, seconds: float) -> Iterator[tuple[str, Measurement]]:
+    """Time, and the peaks in every sense; of a processor the growth of the process since before the model."""
+    ends = time.perf_counter() + seconds
+    net = _net(probe, hardware)
+    if hardware.kind == "cpu":
+        training_step(net, hardware, probe.precision, probe.layout, 2)()  # libraries and kernels are loaded
+    base = hardware.memory_now()
+    hardware.start_peak()
+    step = training_step(net, hardware, probe.precision, probe.layout, probe.batch)
+    step()
+    first = hardware.peak() - base
+    for _ in range(WARM_STEPS):
+        step()
+    hardware.start_peak()
+    step()
+    steady, others = hardware.peak() - base, hardware.reserved()
+    yield f"{probe.name}.first_peak_gib", summary([max(first, steady)], "GiB")
+    yield f"{probe.name}.steady_peak_gib", summary([steady], "GiB")
+    for name, gib in others.items():
+        yield f"{probe.name}.{name}", summary([gib], "GiB")
+    yield probe.name, in_unit(probe, repeat(lambda: hardware.timed(step, 1), ends))
+
+
+def sustained(probe: Probe, hardware: Hardware, seconds: float) -> Iterator[tuple[str, Measurement]]:
+    """Throughput of the last fifth of a long run against its first fifth; below one: it throttles."""
+    ends = time.perf_counter() + seconds
+    net = REFERENCE_NETS[hardware.kind][0]
+    precision, layout = ("fp32", "nchw") if hardware.kind != "cuda" else (_half(), "nhwc")
+    step = training_step(net, hardware, precision, layout, net.batches[1])
+    for _ in range(2):
+        step()
+    times: list[float] = []
+    while time.perf_counter() < ends or len(times) < 10:
+        times.append(hardware.timed(step, 1))
+    fifth = max(len(times) // 5, 2)
+    begun, late = summary(times[:fifth], "s"), summary(times[-fifth:], "s")
+    yield (
+        probe.name,
+        Measurement(
+            begun.value / late.value,
+            "ratio",
+            begun.p20 / late.p80,
+            begun.p80 / late.p20,
+            len(times),
+            late.flagged,
+        ),
+    )
+    if hardware.kind == "cuda":
+        from memory_service.measure import nvml
+
+        clock, heat = nvml.sampled(hardware.uuid)
+        for name, unit, value in (("clock_mhz", "MHz", clock), ("temperature_c", "C", heat)):
+            if value is not None:
+                yield f"sustained.{name}", summary([float(value)], unit)
+
+
+def training_step(
+    net: ReferenceNet, hardware: Hardware, precision: str, layout: str, batch: int
+) -> Callable[[], None]:
+    """Forward, cross entropy, backward and AdamW on one fixed batch, as a training script does it."""
+    module: Any = reference_module(net).train().to(hardware.device)
+    module.to(memory_format=LAYOUTS[layout])
+    optimizer: Any = torch.optim.AdamW(module.parameters(), lr=1e-4)
+    scaler = hardware.scaler(precision)
+    side = net.image_size
+    x = hardware.tensor(batch, 3, side, side).contiguous(memory_format=LAYOUTS[layout])
+    target = torch.randint(0, net.n_outputs, (batch,), device=hardware.device)
+
+    def step() -> None:
+        optimizer.zero_grad(set_to_none=True)
+        with hardware.arithmetic(precision):
+            with hardware.autocast(precision):
+                loss: Any = functional.cross_entropy(module(x), target)
+            if scaler is None:
+                loss.backward()
+                optimizer.step()
+            else:
+                scaler.scale(loss).backward()
+                scaler.step(optimizer)
+                scaler.update()
+
+    return step
+
+
+def _net(probe: Probe, hardware: Hardware) -> ReferenceNet:
+    return next(net for net in REFERENCE_NETS[hardware.kind] if net.name == probe.facts["net"])
+
+
+def _half() -> str:
+    if torch.cuda.get_device_capability()[0] >= 8:
+        return "bf16"
+    return "fp16" if torch.cuda.get_device_capability()[0] >= 7 else "fp32"

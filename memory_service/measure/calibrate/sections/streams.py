@@ -1,0 +1,122 @@
+"""How many bytes a second do norms, activations, copies and the optimizer move, in a cache and beyond it?
+
+Every operation allocates its result as training does: on a processor that is part of its price.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+from memory_service.domain.calibration import Measurement
+from memory_service.domain.probes import Probe
+from memory_service.measure.calibrate.hardware import Hardware
+from memory_service.measure.calibrate.sections.kernels import LAYOUTS
+from memory_service.measure.calibrate.timing import measured
+
+__all__ = ["measure"]
+
+COLUMNS = 256
+CHANNELS, SIDE = 64, 32
+"""Shape of what a norm over columns, and one over channels, is asked for."""
+
+Work = Callable[[], object]
+
+
+def measure(probe: Probe, hardware: Hardware, seconds: float) -> Iterator[tuple[str, Measurement]]:
+    operation = probe.facts["operation"]
+    work = _adamw(probe, hardware) if operation == "adamw" else _WORK[operation](probe, hardware)
+    yield probe.name, measured(probe, hardware, work, seconds, cold=not probe.facts.get("in_cache", False))
+
+
+def _values(probe: Probe) -> int:
+    return int(probe.facts["array_bytes"]) // 4
+
+
+def _flat(operation: Callable[[Any], Any]) -> Callable[[Probe, Hardware], Work]:
+    """One array in, one out, no gradient."""
+
+    def make(probe: Probe, hardware: Hardware) -> Work:
+        x = hardware.tensor(_values(probe))
+
+        def work() -> object:
+            with torch.no_grad():
+                return operation(x)
+
+        return work
+
+    return make
+
+
+def _trained(operation: Callable[..., Any], shape: str = "flat") -> Callable[[Probe, Hardware], Work]:
+    """Forward and backward; shape "flat" | "rows" of COLUMNS values | "images" of CHANNELS x SIDE x SIDE."""
+
+    def make(probe: Probe, hardware: Hardware) -> Work:
+        n = _values(probe)
+        sizes = {
+            "flat": (n,),
+            "rows": (n // COLUMNS, COLUMNS),
+            "images": (n // (CHANNELS * SIDE * SIDE), CHANNELS, SIDE, SIDE),
+        }[shape]
+        x = hardware.tensor(*sizes)
+        if probe.layout:
+            x = x.contiguous(memory_format=LAYOUTS[probe.layout])
+        x.requires_grad_()
+        y = operation(x)
+        gradient = torch.ones_like(y)
+        del y
+        return lambda: torch.autograd.grad(operation(x), x, gradient)
+
+    return make
+
+
+def _normed(probe: Probe, hardware: Hardware) -> Work:
+    """Batch norm or layer norm with its weights, as in training."""
+    channels = COLUMNS if probe.facts["operation"] == "layernorm" else CHANNELS
+    weight, bias = (hardware.tensor(channels, gradient=True) for _ in range(2))
+    mean, variance = (
+        torch.zeros(channels, device=hardware.device),
+        torch.ones(channels, device=hardware.device),
+    )
+    n = _values(probe)
+    if probe.facts["operation"] == "layernorm":
+        x = hardware.tensor(n // COLUMNS, COLUMNS, gradient=True)
+
+        def forward() -> Any:
+            return functional.layer_norm(x, (COLUMNS,), weight, bias)
+    else:
+        x = hardware.tensor(n // (CHANNELS * SIDE * SIDE), CHANNELS, SIDE, SIDE)
+        x = x.contiguous(memory_format=LAYOUTS[probe.layout]).requires_grad_()
+
+        def forward() -> Any:
+            return functional.batch_norm(x, mean, variance, weight, bias, training=True)
+
+    gradient = torch.ones_like(forward())
+    return lambda: torch.autograd.grad(forward(), (x, weight, bias), gradient)
+
+
+def _adamw(probe: Probe, hardware: Hardware) -> Work:
+    tensors = int(probe.facts["tensors"])
+    each = int(probe.facts["params"]) // tensors
+    parameters = [torch.nn.Parameter(hardware.tensor(each)) for _ in range(tensors)]
+    for parameter in parameters:
+        parameter.grad = torch.ones_like(parameter)
+    optimizer: Any = torch.optim.AdamW(parameters)
+    work: Work = optimizer.step
+    return work
+
+
+_WORK: dict[str, Callable[[Probe, Hardware], Work]] = {
+    "copy": _flat(torch.clone),
+    "add": _flat(lambda x: x + x.view(-1)),
+    "relu": _trained(torch.relu),
+    "gelu": _trained(functional.gelu),
+    "softmax": _trained(lambda x: torch.softmax(x, -1), "rows"),
+    "dropout": _trained(lambda x: functional.dropout(x, 0.1, training=True)),
+    "maxpool": _trained(lambda x: functional.max_pool2d(x, 2), "images"),
+    "batchnorm": _normed,
+    "layernorm": _normed,
+}

@@ -1,0 +1,89 @@
+"""What is the time of one repetition, and how sure is it? Median, 20th and 80th percentile, n.
+
+Every figure is repeated until its share of time is over. A spread (p80 - p20) / median over 5 % is measured
+once more if time allows, the steadier set is kept, and one still over 5 % is flagged.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from memory_service.domain.calibration import Measurement
+from memory_service.domain.probes import Probe
+from memory_service.measure.calibrate.hardware import Hardware
+
+__all__ = ["LEAST", "measured", "repeat", "summary"]
+
+LEAST = 3
+"""Repetitions however little time there is."""
+
+MOST = 200
+SPREAD = 0.05
+WINDOW_SECONDS = 2e-4
+"""Shorter work is repeated inside one timed window, so that the clock's own cost stays below a percent."""
+
+
+def measured(
+    probe: Probe, hardware: Hardware, work: Callable[[], object], seconds: float, *, cold: bool = False
+) -> Measurement:
+    """Repeat `work` for about `seconds`, warm-up included, and say it in the probe's unit.
+
+    cold   the device's cache is flushed before each repetition, outside the timed window
+    """
+    ends = time.perf_counter() + seconds
+    hardware.timed(work, 1)
+    once = hardware.timed(work, 1)
+    times = 1 if cold else max(1, min(10_000, round(WINDOW_SECONDS / max(once, 1e-8))))
+
+    def window() -> float:
+        if cold:
+            hardware.flush()
+        return hardware.timed(work, times) / times
+
+    return in_unit(probe, repeat(window, ends))
+
+
+def repeat(sample: Callable[[], float], ends: float, least: int = LEAST) -> Measurement:
+    """Seconds of one repetition until `ends` (of perf_counter), at least `least` times."""
+    middle = ends - (ends - time.perf_counter()) / 2
+    first = _set(sample, middle, least)
+    if not first.flagged or time.perf_counter() >= middle + (ends - middle) / 2:
+        return first
+    again = _set(sample, ends, least)
+    return min(first, again, key=lambda found: (found.p80 - found.p20) / found.value)
+
+
+def summary(values: Sequence[float], unit: str) -> Measurement:
+    """Median, p20 and p80 of one or more values, flagged where they spread over 5 %."""
+    ordered = sorted(values)
+    low, middle, high = (_percentile(ordered, share) for share in (0.2, 0.5, 0.8))
+    flagged = middle > 0 and (high - low) / middle > SPREAD
+    return Measurement(middle, unit, low, high, len(ordered), flagged)
+
+
+def in_unit(probe: Probe, seconds: Measurement) -> Measurement:
+    """A measurement in seconds as the probe's unit; of a rate the slow end is the low one."""
+    if probe.unit in ("TFLOP/s", "GB/s"):
+        work = probe.flops / 1e12 if probe.unit == "TFLOP/s" else probe.bytes / 1e9
+        value, low, high = (work / s for s in (seconds.value, seconds.p80, seconds.p20))
+        return replace(seconds, value=value, unit=probe.unit, p20=low, p80=high)
+    scale = {"ms": 1e3, "us": 1e6, "s": 1.0}[probe.unit]
+    value, low, high = (s * scale for s in (seconds.value, seconds.p20, seconds.p80))
+    return replace(seconds, value=value, unit=probe.unit, p20=low, p80=high)
+
+
+def _set(sample: Callable[[], float], ends: float, least: int) -> Measurement:
+    found: list[float] = []
+    while len(found) < least or (time.perf_counter() < ends and len(found) < MOST):
+        found.append(sample())
+    return summary(found, "s")
+
+
+def _percentile(ordered: Sequence[float], share: float) -> float:
+    """Linear between the two nearest."""
+    place = share * (len(ordered) - 1)
+    below = int(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (place - below) * (ordered[above] - ordered[below])

@@ -1,0 +1,25 @@
+"""How do the processes of a calibration talk? One JSON object a line; a closed pipe: its other end died."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["is_pipe", "line"]
+
+
+def line(event: Mapping[str, Any]) -> bytes:
+    """One event as a line; what JSON has no number for becomes null."""
+    return json.dumps(event, separators=(",", ":"), default=str).encode() + b"\n"
+
+
+def is_pipe(descriptor: int) -> bool:
+    """Whether somebody holds the other end: a pipe or socket, not a terminal, file or nothing."""
+    try:
+        mode = os.fstat(descriptor).st_mode
+    except OSError:
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
