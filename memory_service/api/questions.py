@@ -106,9 +106,10 @@ _PREDICT_ABOUT = {
     "layout": "`nhwc` (channels last, default) or `nchw`.",
     "optimizer": "`adamw` (default), `adam`, `sgd-momentum` …",
     "mode": "`train` (default) or `infer`.",
-    "n_train": "Training rows; for processor-bound models only.",
+    "n_train": "Training rows: the answer then says how long an epoch, or a fit of boosted trees, takes.",
     "n_classes": "Classes; for processor-bound models only.",
     "cpu_count": "Processor cores; for processor-bound models only.",
+    "rounds": "Boosting rounds, or trees of a forest; 500 when not given.",
 }
 
 

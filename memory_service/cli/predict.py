@@ -31,9 +31,10 @@ def predict(
     layout: Annotated[str | None, typer.Option(help="nhwc (default) or nchw.")] = None,
     optimizer: Annotated[str | None, typer.Option(help="adamw (default), sgd-momentum, ...")] = None,
     mode: Annotated[str | None, typer.Option(help="train (default) or infer.")] = None,
-    n_train: Annotated[str | None, typer.Option(help="Rows, for boosted trees and the like.")] = None,
+    n_train: Annotated[str | None, typer.Option(help="Rows of training: tells an epoch.")] = None,
     n_classes: Annotated[str | None, typer.Option(help="Classes, for boosted trees and the like.")] = None,
     cpu_count: Annotated[str | None, typer.Option(help="Cores, for boosted trees and the like.")] = None,
+    rounds: Annotated[str | None, typer.Option(help="Boosting rounds, or trees of a forest.")] = None,
     database: Annotated[str | None, typer.Option(metavar="URL", help="Another database.")] = None,
     json: bool = JSON_OPTION,
 ) -> None:
@@ -61,6 +62,7 @@ def render_prediction(answer: Mapping[str, Any]) -> RenderableType:
             ("peak memory, GiB", "peak_memory_gib"),
             ("samples a second", "samples_per_second"),
             ("seconds a step", "step_seconds"),
+            ("seconds an epoch", "epoch_seconds"),
             ("seconds a fit", "fit_seconds"),
         )
         if answer.get(name)

@@ -57,6 +57,8 @@ MOST_KEPT = 20_000
 LARGEST_SHOWN = 4096
 """The curve stops here for models that would fit more: no plan uses such a batch."""
 
+USUAL_ROUNDS = 500
+
 Key = tuple[str, int | None, str, str, str, str, str]
 
 
@@ -206,6 +208,9 @@ def _at_batch(prepared: _Prepared, question: SizingQuestion) -> dict[str, Any]:
         "samples_per_second": _wire(step.reciprocal(batch)),
         "step_seconds": _wire(step),
     }
+    if question.n_train:
+        answer["n_train"] = question.n_train
+        answer["epoch_seconds"] = _wire(step.scaled(-(-question.n_train // batch)))
     if not fits:
         answer["would_fit"] = _closest(prepared, batch)
     return answer
@@ -246,13 +251,18 @@ def _cpu_answer(row: CatalogueModel, question: SizingQuestion, gpu: Gpu) -> dict
     rows = question.n_train or SIZE_TYPICAL_N_TRAIN["medium"]
     columns = question.n_features or row.default_input_size
     cores = question.cpu_count or int(gpu.extra.get("cores", 8))  # type: ignore[call-overload]
-    cost = fit_cost(kind, rows, columns, question.n_classes or 1, cpu_count=cores)
+    rounds = question.rounds or USUAL_ROUNDS
+    cost = fit_cost(
+        kind, rows, columns, question.n_classes or 1, rounds=rounds, cpu_count=cores,
+        speed=gpu.calibrated.trees if gpu.calibrated else None,
+    )  # fmt: skip
     return {
         "model": row.name,
         "n_features": columns,
         "n_train": rows,
         "assumed": [] if question.n_train else [f"n_train {rows}"],
         "cpu_count": cores,
+        "rounds": rounds,
         "fits": True,
         "max_batch_size": None,
         "knee_batch_size": None,

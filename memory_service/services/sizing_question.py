@@ -28,8 +28,10 @@ PREDICT_FIELDS: dict[str, tuple[int, int] | None] = {
     "n_train": (1, 10**9),
     "n_classes": (1, 10**6),
     "cpu_count": (1, 4096),
+    "rounds": (1, 10**6),
 }
-"""Every field of a question with its whole-number bounds; the last three only for models of the processor."""
+"""Every field of a question with its whole-number bounds; n_classes, cpu_count and rounds only for models of
+the processor."""
 
 SIZE_FIELDS = ("image_size", "seq_len", "n_features")
 _LAYOUTS = ("nhwc", "nchw")
@@ -53,6 +55,7 @@ class SizingQuestion:
     n_train: int | None = None
     n_classes: int | None = None
     cpu_count: int | None = None
+    rounds: int | None = None
 
 
 def parse_prediction(raw: Mapping[str, Any]) -> SizingQuestion:
