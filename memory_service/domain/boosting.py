@@ -41,16 +41,22 @@ def outputs_of(case: Case) -> int:
 
 
 def cost_of(case: Case, option: Option, rows: int, rounds: int) -> CpuFit:
-    """Cost of one fit of `rounds` on `rows` rows with the case's columns, classes and cores."""
-    return fit_cost(
-        option.model.library,
-        rows,
-        case.n_features,
-        outputs_of(case),
-        rounds=rounds,
-        leaves=LEAVES,
-        cpu_count=case.cpu_count,
-    )
+    """Cost of one fit of `rounds` on `rows` rows with the case's columns, classes and cores, on the host
+    where it is slowest."""
+    costs = [
+        fit_cost(
+            option.model.library,
+            rows,
+            case.n_features,
+            outputs_of(case),
+            rounds=rounds,
+            leaves=LEAVES,
+            cpu_count=case.cpu_count,
+            speed=card.calibrated.trees if card.calibrated else None,
+        )
+        for card in case.cards
+    ]
+    return max(costs, key=lambda cost: cost.fit_seconds.value)
 
 
 def price_trees(case: Case, table: CostTable) -> Field:

@@ -342,7 +342,9 @@ def _price(
     return n - 1, int(np.searchsorted(rungs, train.knee(most)))
 
 
-def observed_bounds(profile: Profile, gpu: Gpu, precision: str, optimizer: str) -> Bounds:
+def observed_bounds(
+    profile: Profile, gpu: Gpu, precision: str, optimizer: str, mode: str = "train"
+) -> Bounds:
     """What runs say of the batch on this card: the largest that ran, the smallest that ran out of memory.
 
     Gradient checkpointing makes room, but nobody has seen how much: what ran out of memory without it is
@@ -350,8 +352,7 @@ def observed_bounds(profile: Profile, gpu: Gpu, precision: str, optimizer: str) 
     """
     if gpu.learned is None:
         return Bounds()
-    layout = layout_of(profile, gpu)
-    subject = subject_for(profile, gpu, precision, layout, optimizer)
+    subject = subject_for(profile, gpu, precision, optimizer=optimizer, mode=mode)
     bounds = gpu.learned.batch_bounds(subject, gpu.usable_gib)
     if not profile.checkpointing:
         return bounds

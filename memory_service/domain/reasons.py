@@ -17,7 +17,7 @@ from memory_service.domain.search import BOUNDS, LAMBDA, Pick
 if TYPE_CHECKING:
     from memory_service.domain.planner import Lanes, Search
 
-__all__ = ["evidence", "rationale", "warnings", "why_not"]
+__all__ = ["evidence", "ground_warnings", "rationale", "warnings", "why_not"]
 
 LOW_FILL = 70.0
 LEAST_UPDATES = 200

@@ -208,8 +208,18 @@ class Field:
 
 
 def loader_rate(case: Case, input_size: int, workers: int) -> Estimate:
-    """Samples a second that the input pipeline delivers."""
-    return loader_samples_per_second(case.task, input_size, workers, case.cpu_count)
+    """Samples a second that the input pipeline delivers, on the host of the card where it is slowest."""
+    rates = [
+        loader_samples_per_second(
+            case.task,
+            input_size,
+            workers,
+            case.cpu_count,
+            measured=card.calibrated.loader if card.calibrated else None,
+        )
+        for card in case.cards
+    ]
+    return min(rates, key=lambda rate: rate.value)
 
 
 def loader_seconds(case: Case, sizes: Integers, workers: int) -> Seconds:

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from memory_service.domain.catalogue import CatalogueModel
-from memory_service.domain.estimate import Estimate
+from memory_service.domain.estimate import Estimate, Grade
+from memory_service.domain.fits import Bounds
 from memory_service.domain.gpu import Gpu
 from memory_service.domain.ladder import BATCH_LADDER
 from memory_service.domain.memory import (
@@ -25,8 +26,10 @@ from memory_service.domain.memory import (
     largest_batch,
     peak_memory,
 )
+from memory_service.domain.options import observed_bounds
 from memory_service.domain.profile import Profile
 from memory_service.domain.rates import with_cores
+from memory_service.domain.reasons import ground_warnings
 from memory_service.domain.speed import StepModel, prepare
 from memory_service.domain.trees import CPU_MODELS, fit_cost
 from memory_service.domain.vocabulary import SIZE_TYPICAL_N_TRAIN
@@ -53,6 +56,7 @@ __all__ = [
 ]
 
 MOST_QUESTIONS = 10_000
+DEFAULT_CPU_COUNT = 8
 MOST_KEPT = 20_000
 LARGEST_SHOWN = 4096
 """The curve stops here for models that would fit more: no plan uses such a batch."""
@@ -97,6 +101,7 @@ class _Prepared:
     knee: int
     fixed: Mapping[str, Any]
     smallest: str | None
+    refused: int | None
 
 
 class _Shelf:
@@ -168,24 +173,46 @@ def _prepare(profile: Profile, gpu: Gpu, precision: str, question: SizingQuestio
         }
         for batch in shown
     ]
-    basis = "trace against usable memory"
+    bounds = observed_bounds(profile, gpu, precision, optimizer, question.mode)
     fixed = {
         "model": profile.model,
         profile.input_kind: profile.input_size,
-        "gpu": gpu.slug,
+        **_where(gpu),
         "precision": precision,
         "layout": question.layout,
         "optimizer": optimizer,
         "mode": question.mode,
-        "max_batch_size": Estimate(float(value), float(safe), float(best), basis=basis).as_dict(),
+        "max_batch_size": _largest(value, safe, best, bounds),
         "safe_batch_size": safe,
         "knee_batch_size": step.knee(value) if value else None,
         "curve": curve,
         "basis": step.basis,
     }
     return _Prepared(
-        profile, gpu, step, value, safe, step.knee(value) if value else 0, fixed, _what_would_fit(value, gpu)
-    )
+        profile, gpu, step, value, safe, step.knee(value) if value else 0, fixed,
+        _what_would_fit(value, gpu, bounds), bounds.refused,
+    )  # fmt: skip
+
+
+def _largest(value: int, safe: int, best: int, bounds: Bounds) -> dict[str, Any]:
+    """The largest batch: computed, or seen to run."""
+    basis, n = "trace against usable memory", bounds.out_of_memories
+    if bounds.proven:
+        basis, n = f"{basis}; batch {bounds.proven} ran", n + 1
+    if bounds.refused is not None:
+        basis = f"{basis}; batch {bounds.refused} ran out of memory"
+    grade: Grade = "measured" if 0 < value <= bounds.proven else "estimated"
+    return Estimate(float(value), float(safe), float(best), grade, n, basis).as_dict()
+
+
+def _where(gpu: Gpu) -> dict[str, Any]:
+    """The card, the device if it is one, and the calibration behind the figures."""
+    return {
+        "gpu": gpu.slug,
+        "device": gpu.device or None,
+        "calibration": gpu.ground.as_dict() if gpu.ground else None,
+        "warnings": ground_warnings([gpu]),
+    }
 
 
 def _at_batch(prepared: _Prepared, question: SizingQuestion) -> dict[str, Any]:
@@ -213,6 +240,9 @@ def _at_batch(prepared: _Prepared, question: SizingQuestion) -> dict[str, Any]:
         answer["epoch_seconds"] = _wire(step.scaled(-(-question.n_train // batch)))
     if not fits:
         answer["would_fit"] = _closest(prepared, batch)
+    if prepared.refused is not None and batch >= prepared.refused:
+        seen = f"Batch {prepared.refused} of this case ran out of memory on {prepared.gpu.key}."
+        answer["warnings"] = [*prepared.fixed["warnings"], seen]
     return answer
 
 
@@ -228,9 +258,13 @@ def _closest(prepared: _Prepared, batch: int) -> dict[str, Any]:
     }
 
 
-def _what_would_fit(most: int, gpu: Gpu) -> str | None:
+def _what_would_fit(most: int, gpu: Gpu, bounds: Bounds) -> str | None:
     if most:
         return None
+    if bounds.refused is not None:
+        return (
+            f"batch {bounds.refused} ran out of memory on {gpu.key}: a larger card, a smaller input or model"
+        )
     return f"not even one sample fits {gpu.usable_gib:g} GiB: a larger card, a smaller input or model"
 
 
@@ -258,6 +292,7 @@ def _cpu_answer(row: CatalogueModel, question: SizingQuestion, gpu: Gpu) -> dict
     )  # fmt: skip
     return {
         "model": row.name,
+        **_where(gpu),
         "n_features": columns,
         "n_train": rows,
         "assumed": [] if question.n_train else [f"n_train {rows}"],
