@@ -10,7 +10,7 @@ import anyio.to_thread
 from fastapi import FastAPI
 
 from memory_service import __version__
-from memory_service.api import ask, know, operate, pages, problems
+from memory_service.api import ask, calibrations, know, operate, pages, problems
 from memory_service.api.boundary import Boundary
 from memory_service.api.describe import describe
 from memory_service.api.service import Service
@@ -27,6 +27,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         service.preparation.start()
         yield
+        await anyio.to_thread.run_sync(service.calibrating.stop)
         await anyio.to_thread.run_sync(service.preparation.stop)
         service.database.close()
 
@@ -42,7 +43,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     )
     app.state.service = service
     problems.install(app)
-    routers = (ask.router, *know.routers(), operate.router, pages.router)
+    routers = (ask.router, *know.routers(), calibrations.router, operate.router, pages.router)
     for router in routers:
         app.include_router(router)
     app.state.routes = [route for router in routers for route in router.routes]

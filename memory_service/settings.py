@@ -61,6 +61,13 @@ class Settings(BaseSettings):
     max_body_bytes: Annotated[int, Field(ge=1_024, le=2**31)] = Field(
         4 * 2**20, description="Largest request body; a larger one is refused with 413."
     )
+    calibrate: bool = Field(
+        True,
+        description=(
+            "Whether `POST /gpus` may measure this host's devices; off where the server's host must not be "
+            "loaded: then the answer names the command to run instead."
+        ),
+    )
     log_level: LogLevel = Field("INFO", description="Least severe message that is logged.")
     seed_on_start: bool = Field(
         True,

@@ -9,11 +9,12 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel, ConfigDict, create_model
-from starlette.responses import PlainTextResponse
+from starlette.responses import PlainTextResponse, StreamingResponse
 
 from memory_service.api import shapes
 from memory_service.api.fields import Field, body_schema, parameters
 from memory_service.api.rows import TOLD
+from memory_service.services.calibration_values import Posted
 from memory_service.services.catalogue import CORRECTABLE, table_named
 from memory_service.services.rows import ROW_MODELS
 
@@ -27,9 +28,12 @@ __all__ = [
     "one",
     "page_of",
     "plain",
+    "posts_calibration",
     "readiness",
+    "registers",
     "removes",
     "row_of",
+    "streams",
     "takes",
     "takes_list",
     "text",
@@ -102,10 +106,38 @@ def adds(table: str) -> Route:
     """A new row."""
     shape = _row_schema(table, ("who", "why"), required=True)
     route = _route(row_of(table), (*_BODY, 409, 422, 503), _json_body(shape), status=201)
-    route["responses"][201]["headers"] = {
-        "Location": {"description": "Path of the new row.", "schema": {"type": "string"}}
+    return _created(route, "Path of the new row.")
+
+
+def registers(fields: Fields) -> Route:
+    """A device, or the data sheet of a GPU model: two forms of one body."""
+    sheet, device = _row_schema("gpus", ("who", "why"), required=True), body_schema(fields.values())
+    shape = {"type": "object", "properties": {**sheet["properties"], **device["properties"]}}
+    route = _route(
+        shapes.Registered, (*_BODY, 409, 422, 503), _json_body(shape | {"oneOf": [device, sheet]}), 201
+    )
+    known = {"description": "The device was registered before.", "model": shapes.Device}
+    return _created(route, "Path of the device or of the new row.", known)
+
+
+def posts_calibration() -> Route:
+    """A calibration made elsewhere, whole each time."""
+    made = Posted.model_json_schema()
+    shape = _inline({name: made[name] for name in ("type", "properties", "required")}, made["$defs"])
+    body = _json_body(shape | {"additionalProperties": False})
+    route = _route(shapes.Calibration, (*_BODY, 409, 422, 503), body, 201)
+    known = {
+        "description": "It was known and has been extended, or ended just so.",
+        "model": shapes.Calibration,
     }
-    return route
+    return _created(route, "Path of the calibration.", known)
+
+
+def streams(about: str) -> Route:
+    """Server-sent events."""
+    content = {"text/event-stream": {"schema": {"type": "string"}}}
+    responses = {200: {"description": about, "content": content}} | _responses((404, 422, 503))
+    return {"responses": responses, "response_class": StreamingResponse, "response_model": None}
 
 
 def corrects(table: str) -> Route:
@@ -205,6 +237,15 @@ def _route(
 
 def _responses(refused: Iterable[int]) -> dict[int | str, dict[str, Any]]:
     return {code: {"description": _REFUSALS[code], "content": _PROBLEM} for code in sorted(refused)}
+
+
+def _created(route: Route, about: str, known: Mapping[str, Any] | None = None) -> Route:
+    """`Location` of what was made; `known`: the same answer with 200 where it was there before."""
+    location = {"Location": {"description": about, "schema": {"type": "string"}}}
+    route["responses"][201]["headers"] = location
+    if known is not None:
+        route["responses"][200] = {**known, "headers": location}
+    return route
 
 
 def _json_body(shape: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,14 +7,15 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response, StreamingResponse
 
-from memory_service.api import describe
+from memory_service.api import describe, devices
 from memory_service.api.answers import json_answer
 from memory_service.api.fields import Field, checked_query
 from memory_service.api.reading import json_object, no_query, query_of
-from memory_service.api.rows import DELETE_FIELDS, HISTORY_FIELDS, list_fields, split_correction, where
+from memory_service.api.rows import DELETE_FIELDS, HISTORY_FIELDS, add_from, list_fields, split_correction
 from memory_service.api.service import database_of, service_of
 from memory_service.services.catalogue import CORRECTABLE, TABLES, get_row, history_of, list_rows
-from memory_service.services.curation import add_row, correct_row, remove_row
+from memory_service.services.curation import correct_row, remove_row
+from memory_service.services.device_pages import with_devices
 from memory_service.services.export import MEDIA_TYPES, stream_rows
 
 __all__ = ["routers"]
@@ -49,7 +50,8 @@ def _add_reading(router: APIRouter, table: str, fields: dict[str, Field]) -> Non
             )
         with database.read() as unit:
             page = list_rows(unit, table, asked, sort, limit, cursor)
-        return json_answer({"items": page.items, "next": page.next})
+            items = with_devices(unit, page.items) if table == "gpus" else page.items
+        return json_answer({"items": items, "next": page.next})
 
     if table in CORRECTABLE:
 
@@ -61,6 +63,10 @@ def _add_reading(router: APIRouter, table: str, fields: dict[str, Field]) -> Non
             with database_of(request).read() as unit:
                 return json_answer({"items": history_of(unit, table, key, int(asked.get("limit", 100)))})
 
+    if table == "gpus":
+        devices.add_one(router)
+        return
+
     @router.get("/{key:path}", name=f"get_{table}", **describe.one(describe.row_of(table)))
     def one(request: Request, key: str) -> Response:
         """One row, whole."""
@@ -69,16 +75,19 @@ def _add_reading(router: APIRouter, table: str, fields: dict[str, Field]) -> Non
             return json_answer(get_row(unit, table, key))
 
 
-def _add_corrections(router: APIRouter, table: str) -> None:
+def _add_adding(router: APIRouter, table: str) -> None:
     @router.post("", name=f"add_to_{table}", status_code=201, **describe.adds(table))
     def add(request: Request, body: Body) -> Response:
         """Add a row; `who` and `why` go into its history."""
         no_query(request)
-        values, told = split_correction(body)
-        told.pop("version", None)
-        encoder = service_of(request).preparation.encoder
-        row = add_row(database_of(request), table, values, encoder=encoder, **told)
-        return json_answer(row, 201, {"Location": where(table, row)})
+        return add_from(request, table, body)
+
+
+def _add_corrections(router: APIRouter, table: str) -> None:
+    if table == "gpus":
+        devices.add_registration(router)
+    else:
+        _add_adding(router, table)
 
     @router.patch("/{key:path}", name=f"correct_{table}", **describe.corrects(table))
     def correct(request: Request, key: str, body: Body) -> Response:
@@ -96,5 +105,6 @@ def _add_corrections(router: APIRouter, table: str) -> None:
         told: dict[str, Any] = checked_query(DELETE_FIELDS, query_of(request))
         if "version" in told:
             told["version"] = int(told["version"])
-        remove_row(database_of(request), table, key, **told)
+        if table != "gpus" or not devices.removed(request, key, told):
+            remove_row(database_of(request), table, key, **told)
         return Response(status_code=204)

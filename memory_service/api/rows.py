@@ -6,12 +6,18 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
+from fastapi import Request
+from starlette.responses import Response
+
+from memory_service.api.answers import json_answer
 from memory_service.api.fields import Field, checked_body
+from memory_service.api.service import database_of, service_of
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.services.catalogue import table_named
+from memory_service.services.curation import add_row
 from memory_service.services.paging import DEFAULT_LIMIT, MAX_LIMIT, filter_types, key_name, sort_names
 
-__all__ = ["DELETE_FIELDS", "HISTORY_FIELDS", "TOLD", "list_fields", "split_correction", "where"]
+__all__ = ["DELETE_FIELDS", "HISTORY_FIELDS", "TOLD", "add_from", "list_fields", "split_correction", "where"]
 
 _KINDS = {bool: "boolean", int: "integer", float: "number"}
 _REACH = {"integer": 2**31 - 1, "number": 10**15}
@@ -69,6 +75,15 @@ def split_correction(body: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str,
     if "version" in told:
         told["version"] = int(told["version"])
     return {name: value for name, value in body.items() if name not in TOLD}, told
+
+
+def add_from(request: Request, table: str, body: Mapping[str, Any]) -> Response:
+    """Add the row that a body describes; 201 with its path."""
+    values, told = split_correction(body)
+    told.pop("version", None)
+    encoder = service_of(request).preparation.encoder
+    row = add_row(database_of(request), table, values, encoder=encoder, **told)
+    return json_answer(row, 201, {"Location": where(table, row)})
 
 
 def where(table: str, row: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ from collections import OrderedDict
 from fastapi import Request
 
 from memory_service.api.metrics import Metrics
+from memory_service.services.calibrating import Calibrating
 from memory_service.services.readiness import Preparation
 from memory_service.services.unit import Database
 from memory_service.settings import Settings
@@ -51,6 +52,7 @@ class Service:
         self.settings = settings
         self.database = Database(settings.database_url)
         self.preparation = Preparation(self.database, settings)
+        self.calibrating = Calibrating(self.database)
         self.metrics = Metrics()
         self.answers = KeptAnswers()
 

@@ -20,7 +20,7 @@ from memory_service.errors import Conflict, FieldError, InvalidInput, NotFound, 
 from memory_service.services import rows as values_of_rows
 from memory_service.services.paging import Query, parse_query
 from memory_service.services.unit import ReadUnit, WriteUnit
-from memory_service.store import history, passages, rows
+from memory_service.store import calibrations, history, passages, rows
 from memory_service.store.tables import Correctable, Pattern
 
 __all__ = [
@@ -194,6 +194,10 @@ def delete_row(
             raise Conflict(
                 f"competition {key!r} is named by patterns {', '.join(needing)}; delete those first"
             )
+    if table == "gpus":
+        named = calibrations.names_by_gpu(unit.session, [key])[key]
+        if named:
+            raise Conflict(f"GPU model {key!r} is that of devices {', '.join(named[:5])}; delete those first")
     before = _seed_values(row)
     rows.remove(unit.session, row)
     _record(unit, table, key, row.version, "delete", who, why, before, None)

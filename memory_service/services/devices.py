@@ -34,6 +34,7 @@ __all__ = [
     "Device",
     "KeptCalibration",
     "calibrations_of",
+    "device_of",
     "environment_of",
     "gpu_model_of",
     "host_name",
@@ -87,14 +88,17 @@ class KeptCalibration:
 
 def registered(unit: ReadUnit) -> list[Device]:
     """Every device whose fingerprint is known, by name."""
-    return [_device(row) for row in store.devices(unit.session) if row.fingerprint is not None]
+    return [device_of(row) for row in store.devices(unit.session) if row.fingerprint is not None]
 
 
 def calibrations_of(unit: ReadUnit) -> list[KeptCalibration]:
-    """Every calibration of every device that ended with something measured and undisturbed, newest first."""
+    """Every calibration of every device that ended with something measured, best first: those that were done
+    before those that were cut short, the newest first (of those cut short, the one that got furthest)."""
     now = {device.name: device for device in registered(unit)}
+    rows = store.ended(unit.session)
+    done, cut = [r for r in rows if r.status == "done"], [r for r in rows if r.status != "done"]
     kept = []
-    for row in store.ended(unit.session):
+    for row in [*done, *sorted(cut, key=lambda r: -r.measured)]:
         device = now.get(row.device)
         if device is not None:
             kept.append(KeptCalibration(measured_calibration(row), device.gpu, stale_because(row, device)))
@@ -208,7 +212,8 @@ def host_name() -> str:
     return platform.node() or "localhost"
 
 
-def _device(row: tables.Device) -> Device:
+def device_of(row: tables.Device) -> Device:
+    """A stored device whose fingerprint is known."""
     return Device(
         name=row.name,
         gpu=row.gpu or "",

@@ -15,6 +15,8 @@ from typing import Any, Literal
 from memory_service.errors import MemoryServiceError, Unavailable
 from memory_service.services import database as databases
 from memory_service.services import seeding
+from memory_service.services.calibrations import settle
+from memory_service.services.devices import look_again, registered
 from memory_service.services.encoding import TextEncoder, encoder_at, use_model
 from memory_service.services.knowledge import knowledge_of
 from memory_service.services.neighbours import recall_snapshot
@@ -133,6 +135,17 @@ class Preparation:
     def _open(self) -> None:
         databases.require_head(self._database)
         self.state = replace(self.state, database=True)
+        self._look_at_devices()
+
+    def _look_at_devices(self) -> None:
+        """Calibrations that a killed server left, and what changed on this host's devices since."""
+        from memory_service.measure.identity import identify, local_devices
+
+        with self._database.read() as unit:
+            known = bool(registered(unit))
+        if known:
+            settle(self._database)
+            look_again(self._database, identify, local_devices())
 
     def _seed(self) -> None:
         # Without vectors: until the encoder fills them in, search goes by words; plans need not wait for it.

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Sequence
 
 from sqlalchemy import select
@@ -77,16 +76,12 @@ def of_device(session: ReadSession, names: Sequence[str]) -> list[Calibration]:
 
 
 def ended(session: ReadSession) -> list[Calibration]:
-    """Calibrations that ended, however, with something measured and nobody disturbing; newest first."""
-    query = select(Calibration).where(
-        Calibration.status.not_in(ACTIVE), Calibration.measured > 0, Calibration.contended.is_(False)
-    )
+    """Calibrations that ended, however, with something measured; newest first."""
+    query = select(Calibration).where(Calibration.status.not_in(ACTIVE), Calibration.measured > 0)
     return list(session.scalars(query.order_by(Calibration.started_at.desc(), Calibration.id)))
 
 
-def active(session: ReadSession, silent_since: dt.datetime | None = None) -> list[Calibration]:
-    """Calibrations that have not ended; with a time, those not heard of since."""
+def active(session: ReadSession) -> list[Calibration]:
+    """Calibrations that have not ended, oldest first."""
     query = select(Calibration).where(Calibration.status.in_(ACTIVE)).order_by(Calibration.started_at)
-    if silent_since is not None:
-        query = query.where(Calibration.heartbeat_at < silent_since)
     return list(session.scalars(query))

@@ -26,7 +26,7 @@ def sqlite_client(servers: Servers) -> Iterator[TestClient]:
 
 def serve(servers: Servers, kind: str) -> Iterator[TestClient]:
     url = servers.new(kind, "seeded")
-    app = create_app(load_settings(database_url=url, seed_on_start=False))
+    app = create_app(load_settings(database_url=url, seed_on_start=False, calibrate=False))
     with TestClient(app) as client:
         state = app.state.service.preparation.wait(300)
         assert state.ready, state

@@ -1,0 +1,108 @@
+"""Routes of devices among those of /gpus: registering one, one GPU model or device alone, forgetting one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request
+from starlette.responses import Response
+
+from memory_service.api import describe, shapes
+from memory_service.api.answers import json_answer
+from memory_service.api.fields import Field, checked_body
+from memory_service.api.reading import json_object, no_query
+from memory_service.api.rows import TOLD, add_from
+from memory_service.api.service import database_of, service_of
+from memory_service.errors import FieldError, InvalidInput
+from memory_service.services.calibration_values import LONGEST_BUDGET_SECONDS
+from memory_service.services.device_pages import gpu_page
+from memory_service.services.registering import DEFAULT_BUDGET_SECONDS, register_device, remove_device
+from memory_service.services.rows import fields_of
+
+__all__ = ["REGISTER", "add_one", "add_registration", "removed"]
+
+Body = Annotated[dict[str, Any], Depends(json_object)]
+
+REGISTER: Mapping[str, Field] = {
+    field.name: field
+    for field in (
+        Field(
+            "name", "text", "What the device is to be called; `gpu=` takes it.", longest=120, required=True
+        ),
+        Field(
+            "device",
+            "text",
+            "What its host calls it: `cuda:0`, `cpu`, `mps`. Left out: it is on another host.",
+            longest=20,
+        ),
+        Field("calibrate", "boolean", "Whether to measure it now.", default=True),
+        Field(
+            "budget_seconds",
+            "number",
+            "Time that the calibration may take.",
+            0,
+            LONGEST_BUDGET_SECONDS,
+            above=True,
+            default=DEFAULT_BUDGET_SECONDS,
+        ),
+        Field(
+            "force",
+            "boolean",
+            "Measure although others use it; the result is kept and not used.",
+            default=False,
+        ),
+    )
+}
+
+_SHEET = {*fields_of("gpus"), *TOLD} - {"name", "version"}
+_DEVICE = REGISTER.keys() - {"name"}
+
+
+def add_registration(router: APIRouter) -> None:
+    """POST: a device of this or another host, or the data sheet of a GPU model."""
+
+    @router.post("", name="add_to_gpus", status_code=201, **describe.registers(REGISTER))
+    def add(request: Request, body: Body) -> Response:
+        """Register a device and measure it (`name`, `device`, …), or add a data sheet (`slug`, `kind`, …)."""
+        no_query(request)
+        if _is_sheet(body):
+            return add_from(request, "gpus", body)
+        service = service_of(request)
+        calibrating = service.calibrating if service.settings.calibrate else None
+        shown, new = register_device(
+            database_of(request),
+            checked_body(REGISTER, body),
+            calibrating=calibrating,
+            server=str(request.base_url),
+        )
+        return json_answer(shown, 201 if new else 200, {"Location": f"/gpus/{shown['name']}"})
+
+
+def add_one(router: APIRouter) -> None:
+    """GET of a GPU model or a device by its name."""
+
+    @router.get("/{key:path}", name="get_gpus", **describe.one(shapes.CardPage))
+    def one(request: Request, key: str) -> Response:
+        """Data sheet, devices with fingerprints, calibrations over time and the drift between them."""
+        no_query(request)
+        return json_answer(gpu_page(database_of(request), key))
+
+
+def removed(request: Request, key: str, told: Mapping[str, Any]) -> bool:
+    """Forget the device of this name, with its calibrations; False when there is none, or when `version`
+    tells that the data sheet of the same name is meant."""
+    return "version" not in told and remove_device(database_of(request), key)
+
+
+def _is_sheet(body: Mapping[str, Any]) -> bool:
+    """Which of the two forms it is; InvalidInput for a mixture."""
+    sheet, device = sorted(_SHEET & body.keys()), sorted(_DEVICE & body.keys())
+    if sheet and device:
+        message = f"belongs to registering a device, {sheet[0]!r} to a data sheet: send one or the other"
+        raise InvalidInput(f"{device[0]!r} {message}", [FieldError(device[0], message, body[device[0]])])
+    if not sheet and not device and "name" not in body:
+        message = "is required: of a device {name, device}, of a data sheet {slug, name, kind, ...}"
+        unknown = [FieldError(name, "unknown field") for name in body]
+        raise InvalidInput(f"name {message}", [*unknown, FieldError("name", message)])
+    return bool(sheet)

@@ -1,0 +1,127 @@
+"""How does a device come to be known? It is looked at when it is on this host; where it is not, the command
+to run beside it is told."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import socket
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from memory_service.domain.calibration import Fingerprint
+from memory_service.errors import FieldError, InvalidInput, Unavailable
+from memory_service.services import calibrations
+from memory_service.services.calibrating import Calibrating
+from memory_service.services.device_pages import device_shown
+from memory_service.services.devices import host_name, keep_device
+from memory_service.services.rows import clean_text
+from memory_service.services.unit import Database
+from memory_service.store import calibrations as store
+
+__all__ = ["DEFAULT_BUDGET_SECONDS", "device_on_this_host", "register_device", "remove_device"]
+
+DEFAULT_BUDGET_SECONDS = 60.0
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
+_LOOPBACK = ("localhost", "127.", "[::1]", "::1")
+
+
+def register_device(
+    database: Database, asked: Mapping[str, Any], *, calibrating: Calibrating | None, server: str
+) -> tuple[dict[str, Any], bool]:
+    """Register `{name, device?, calibrate?, budget_seconds?, force?}`; (the device as JSON has it, whether it
+    is new).
+
+    On this host its calibration is begun, unless `calibrating` is None (the operator forbids it) or it was
+    not wanted. Otherwise `command` tells what to run beside the device. InvalidInput for a wrong name or
+    device word, an index past the cards, an unknown GPU model; Conflict when one of it runs, or the name is
+    another device's.
+    """
+    name, word = _checked_name(asked["name"]), asked.get("device")
+    budget = float(asked.get("budget_seconds", DEFAULT_BUDGET_SECONDS))
+    force, wanted = bool(asked.get("force", False)), bool(asked.get("calibrate", True))
+    fingerprint, why = device_on_this_host(word)
+    begun = None
+    if fingerprint is not None and word is not None and wanted and calibrating is not None:
+        begun = calibrating.start(name, fingerprint, word=word, budget_seconds=budget, force=force)
+        new = begun.new
+    else:
+        with database.write() as unit:
+            host = host_name() if fingerprint is not None else None
+            _, new = keep_device(unit, name, fingerprint, word=word, host=host)
+        if fingerprint is not None:
+            why = "no calibration was asked for" if not wanted else _FORBIDDEN
+    answer: dict[str, Any] = {"calibration": None, "command": None, "why": None}
+    if begun is not None:
+        answer["calibration"] = {"id": begun.id, "status": begun.status}
+    else:
+        reachable, hint = _reachable(server)
+        answer["command"] = _command(name, word, budget, force, reachable)
+        answer["why"] = f"{why}; {hint}" if hint else why
+    with database.read() as unit:
+        row = store.device(unit.session, name)
+        shown = device_shown(unit, row) if row is not None else {}
+    return {**shown, **answer}, new
+
+
+def device_on_this_host(word: str | None) -> tuple[Fingerprint | None, str]:
+    """The fingerprint of a device of this host; None, and why, where there is none such here.
+
+    InvalidInput for a word that means no device, or an index past the cards that are here.
+    """
+    if word is None:
+        return None, "no device of this host was named"
+    from memory_service.measure.identity import identify
+
+    try:
+        return identify(word), ""
+    except Unavailable as error:
+        return None, error.detail
+
+
+def remove_device(database: Database, name: str) -> bool:
+    """Forget a device and its calibrations; False when there is none of this name. Conflict while one of
+    them runs. A name that is a GPU model's too means the device: its data sheet stays."""
+    calibrations.settle(database)
+    try:
+        clean_text(name)
+    except ValueError:
+        return False
+    with database.write() as unit:
+        row = store.device(unit.session, name, to_change=True)
+        if row is None:
+            return False
+        calibrations.refuse_second(unit, name, row.uuid or "")
+        store.remove_device(unit.session, row)
+    return True
+
+
+_FORBIDDEN = "this server's host must not be loaded (MEMORY_CALIBRATE is off)"
+
+
+def _checked_name(given: str) -> str:
+    if _NAME.fullmatch(given) is None:
+        message = "must begin with a letter or digit and hold only letters, digits, '.', '_' and '-'"
+        raise InvalidInput(f"name {message}", [FieldError("name", message, given)])
+    return given
+
+
+def _command(name: str, word: str | None, budget: float, force: bool, server: str) -> str:
+    parts = ["memory-service", "calibrate", "--name", name]
+    parts += ["--device", word] if word else []
+    parts += ["--budget-seconds", f"{budget:g}"] if budget != DEFAULT_BUDGET_SECONDS else []
+    parts += ["--force"] if force else []
+    return shlex.join([*parts, "--server", server])
+
+
+def _reachable(server: str) -> tuple[str, str]:
+    """A URL for other hosts, and a hint where this one was asked by a name that only it knows."""
+    server = server.rstrip("/")
+    host = urlsplit(server).hostname or ""
+    if not host.startswith(_LOOPBACK):
+        return server, ""
+    port = urlsplit(server).port
+    other = f"http://{socket.gethostname()}" + (f":{port}" if port else "")
+    return server, f"from another host use --server {other} (and start the server with --host 0.0.0.0)"
