@@ -10,7 +10,7 @@ import anyio.to_thread
 from fastapi import FastAPI
 
 from memory_service import __version__
-from memory_service.api import ask, calibrations, know, operate, pages, problems
+from memory_service.api import ask, calibrations, know, operate, pages, problems, runs
 from memory_service.api.boundary import Boundary
 from memory_service.api.describe import describe
 from memory_service.api.service import Service
@@ -43,7 +43,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     )
     app.state.service = service
     problems.install(app)
-    routers = (ask.router, *know.routers(), calibrations.router, operate.router, pages.router)
+    routers = (ask.router, *know.routers(), calibrations.router, runs.router, operate.router, pages.router)
     for router in routers:
         app.include_router(router)
     app.state.routes = [route for router in routers for route in router.routes]

@@ -36,6 +36,7 @@ __all__ = [
     "streams",
     "takes",
     "takes_list",
+    "tells",
     "text",
 ]
 
@@ -131,6 +132,20 @@ def posts_calibration() -> Route:
         "model": shapes.Calibration,
     }
     return _created(route, "Path of the calibration.", known)
+
+
+def tells(
+    body: Mapping[str, Any], answer: type[BaseModel], refused: Iterable[int], created: str | None = None
+) -> Route:
+    """A body by its JSON Schema (references allowed). `created`: what `Location` names; then 201, and 200
+    where it was there before."""
+    known = body.get("$defs", {})
+    shape = _inline({name: part for name, part in body.items() if name not in ("$defs", "title")}, known)
+    codes = (*_BODY, *refused, 422, 503)
+    route = _route(answer, codes, _json_body(shape), 200 if created is None else 201)
+    if created is None:
+        return route
+    return _created(route, created, {"description": "It was there already, just so.", "model": answer})
 
 
 def streams(about: str) -> Route:

@@ -1,12 +1,30 @@
-"""What was observed of runs that ended, and how does a run become observations?"""
+"""What was observed of runs that ended, and how does a run become observations?
+
+A run's conclusion is a function of what it said: the same body, events and finish give the same one in
+whatever order and however often they came. It is drawn at the finish and again when late events arrive.
+"""
 
 from __future__ import annotations
 
-from memory_service.domain.observation import Observation
-from memory_service.services.unit import ReadUnit
-from memory_service.store import runs
+import datetime as dt
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
 
-__all__ = ["fingerprint", "observed"]
+import orjson
+
+from memory_service.domain.observation import Observation
+from memory_service.domain.run_observed import Ending, exclusion_of, observations_of
+from memory_service.domain.run_outcome import Outcome, outcome_of
+from memory_service.domain.watch_event import Event
+from memory_service.services.unit import Database, ReadUnit
+from memory_service.store import runs
+from memory_service.store.run_tables import Run
+
+__all__ = ["conclude", "fingerprint", "observed", "read_outcome"]
+
+SETUP_SECONDS = 120.0
+"""What may pass before the first step when nothing was predicted."""
 
 
 def observed(unit: ReadUnit) -> list[Observation]:
@@ -17,3 +35,81 @@ def observed(unit: ReadUnit) -> list[Observation]:
 def fingerprint(unit: ReadUnit) -> tuple[int, str]:
     """Differs after any change of what was observed; one cheap aggregate."""
     return runs.fingerprint(unit.session)
+
+
+def read_outcome(unit: ReadUnit, run: Run) -> Outcome:
+    """What happened so far; the work is in proportion to the run's own events."""
+    told = runs.events_of(unit.session, run.id)
+    given = run.given
+    return outcome_of(
+        _events(told, run.started_at),
+        batch_size=run.batch_size,
+        n_train=given.get("n_train"),
+        folds=given.get("folds"),
+    )
+
+
+def conclude(database: Database, run_id: str) -> None:
+    """Draw the conclusion of a run that has ended and keep it; nothing for one that still runs.
+
+    The knowledge revision rises, once, when what was observed differs from what was known of this run.
+    """
+    with database.read() as unit:
+        run = runs.find(unit.session, run_id)
+        if run is None or run.finish is None or run.finished_at is None:
+            return
+        outcome = read_outcome(unit, run)
+        known = [dict(wire) for wire in runs.observations_of(unit.session, run_id)]
+    found = [one.as_dict() for one in _observations(run, outcome)]
+    events = sum(outcome.counts.values())
+    changes = _figures(run, outcome, found) | {"summary": outcome.as_dict() | {"events_read": events}}
+    with database.tell() if found == known else database.write() as unit:
+        now = runs.find(unit.session, run_id, to_change=True)
+        if now is None or (now.summary or {}).get("events_read", -1) > events:
+            return  # somebody read more events than these meanwhile
+        runs.change(unit.session, run_id, changes | {"updated_at": unit.now})
+        if found != known:
+            runs.replace_observations(unit.session, run_id, found, unit.now)
+
+
+def _events(told: Iterable[tuple[int, str, str]], started_at: dt.datetime) -> Iterable[Event]:
+    start = started_at.timestamp()
+    for seq, kind, body in told:
+        fields = orjson.loads(body)
+        at = dt.datetime.fromisoformat(fields["at"]).timestamp()
+        yield Event(kind, seq, at - start, fields)
+
+
+def _observations(run: Run, outcome: Outcome) -> list[Observation]:
+    prediction: Mapping[str, Any] = run.prediction or {}
+    case = prediction.get("case")
+    if case is None or run.finished_at is None:
+        return []
+    setup = prediction.get("setup_seconds") or {"high": SETUP_SECONDS}
+    ending = Ending(
+        run.finish["status"],
+        (run.finished_at - run.started_at).total_seconds(),
+        setup["high"],
+        run.finish.get("batch_size"),
+    )
+    at = run.finished_at.astimezone(dt.UTC).replace(tzinfo=None).isoformat() + "Z"
+    of = replace(Observation.from_dict(case), run_id=run.id, source=f"run {run.id}", at=at)
+    return observations_of(
+        of, outcome, ending, n_train=run.given.get("n_train"), folds=run.given.get("folds")
+    )
+
+
+def _figures(run: Run, outcome: Outcome, found: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the list of runs shows of the outcome: at the run's own batch."""
+    mine = next((one for one in found if one["batch_size"] == run.batch_size), None)
+    step = mine["step_seconds"] if mine is not None else None
+    minutes = None
+    if run.finish["status"] == "completed" and run.finished_at is not None:
+        minutes = (run.finished_at - run.started_at).total_seconds() / 60.0
+    return {
+        "samples_per_second": run.batch_size / step if step and run.batch_size else None,
+        "peak_gib": mine["peak_driver_gib"] if mine is not None else outcome.peak.driver_gib,
+        "epoch_seconds": outcome.epoch_seconds,
+        "excluded": exclusion_of(outcome),
+        "total_minutes": minutes if minutes is not None and minutes >= 0.0 else None,
+    }

@@ -25,6 +25,8 @@ class Run(Base):
     device          registered device, "" where only the GPU model was named
     given           the body of POST /runs after the check; `digest` of it tells a repetition from a conflict
     prediction      as `services.frozen` made it at that moment; never changed
+    samples_per_second   of the device at the run's batch, steady; peak_gib: as the driver saw the process
+    excluded        why its speed says nothing of the device (`domain.run_observed`)
     summary         per-epoch figures and totals, when the run has ended
     """
 
@@ -61,6 +63,15 @@ class Run(Base):
     best_metric: Mapped[float | None]
     best_epoch: Mapped[int | None]
     submission: Mapped[bool | None]
+    predicted_samples_per_second: Mapped[float | None]
+    samples_per_second: Mapped[float | None]
+    predicted_peak_gib: Mapped[float | None]
+    peak_gib: Mapped[float | None]
+    predicted_epoch_seconds: Mapped[float | None]
+    epoch_seconds: Mapped[float | None]
+    predicted_minutes: Mapped[float | None]
+    total_minutes: Mapped[float | None]
+    excluded: Mapped[str | None]
     created_at: Mapped[dt.datetime] = mapped_column(index=True)
     updated_at: Mapped[dt.datetime] = mapped_column(index=True)
     digest: Mapped[str]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy.orm import defer
 
 from memory_service.store import dialects
 from memory_service.store.run_tables import Observation, Run, RunEvent
@@ -18,12 +19,15 @@ __all__ = [
     "add_events",
     "bodies",
     "change",
+    "ended",
     "events_of",
     "find",
     "fingerprint",
     "observations",
+    "observations_by_run",
     "observations_of",
     "replace_observations",
+    "statuses",
 ]
 
 EVENT_COLUMNS = ("run_id", "seq", "kind", "body")
@@ -48,6 +52,14 @@ def change(session: WriteSession, run_id: str, values: Mapping[str, Any]) -> Non
     session.execute(
         update(Run).where(Run.id == run_id).values(**values), execution_options={"synchronize_session": False}
     )
+
+
+def statuses(session: WriteSession, run_ids: Iterable[str]) -> dict[str, str]:
+    """id -> status of those that are there. They can get no other status until this transaction ends, so an
+    event is either seen by the finish or sees it."""
+    query = select(Run.id, Run.status).where(Run.id.in_(sorted(set(run_ids))))
+    found = session.execute(query.with_for_update(read=True, key_share=True))
+    return {row.id: row.status for row in found}
 
 
 def add_events(session: WriteSession, events: Sequence[Event]) -> int:
@@ -76,6 +88,25 @@ def events_of(session: ReadSession, run_id: str, kinds: Sequence[str] = ()) -> l
     if kinds:
         query = query.where(RunEvent.kind.in_(kinds))
     return [(row.seq, row.kind, row.body) for row in session.execute(query.order_by(RunEvent.seq))]
+
+
+def ended(session: ReadSession, filters: Mapping[str, Any], limit: int) -> list[Run]:
+    """Runs that ended, the latest first; `filters`: column -> value, and `since`: ended then or later."""
+    query = select(Run).where(Run.finished_at.is_not(None)).options(defer(Run.summary), defer(Run.given))
+    for name, value in filters.items():
+        query = query.where(Run.finished_at >= value if name == "since" else getattr(Run, name) == value)
+    return list(session.scalars(query.order_by(Run.finished_at.desc(), Run.id).limit(limit)))
+
+
+def observations_by_run(session: ReadSession, run_ids: Collection[str]) -> dict[str, list[Mapping[str, Any]]]:
+    """run -> its observations, for many runs at once."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    ids = sorted(run_ids)
+    for start in range(0, len(ids), 500):
+        query = select(Observation.run_id, Observation.observation).order_by(Observation.id)
+        for row in session.execute(query.where(Observation.run_id.in_(ids[start : start + 500]))):
+            found.setdefault(row.run_id, []).append(row.observation)
+    return found
 
 
 def observations(session: ReadSession) -> list[Mapping[str, Any]]:

@@ -1,0 +1,113 @@
+"""What do the answers about runs look like? For the description only."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from memory_service.api.shapes import Number, Shape
+
+__all__ = ["Accuracy", "RunBegun", "RunEventsTaken", "RunPage"]
+
+Status = Literal["running", "completed", "stopped", "out_of_memory", "timed_out", "crashed"]
+
+
+class RunPrediction(Shape):
+    """What was predicted when the run began, and all it was made from; never changed afterwards. A figure
+    that could not be predicted is null or absent, and `why_not` says why."""
+
+    peak_memory_gib: Number | None = None
+    samples_per_second: Number | None = None
+    step_seconds: Number | None = None
+    epoch_seconds: Number | None = None
+    total_minutes: Number | None = None
+    fits: bool | None = None
+    why_not: str | None
+    inputs: dict[str, Any]
+
+
+class RunBegun(Shape):
+    run_id: str
+    status: Status
+    prediction: RunPrediction
+
+
+class RunEventsTaken(Shape):
+    """`accepted` are new and on disk; `duplicates` were there already and changed nothing; `differing` names
+    the seqs among them that were there with another body."""
+
+    accepted: int
+    duplicates: int
+    differing: list[int]
+
+
+class RunOutcome(Shape):
+    epochs_done: int
+    epoch_seconds: float | None
+    peak_memory_gib: dict[str, float | None]
+    device: dict[str, Any]
+    events: dict[str, int]
+    epochs: list[dict[str, Any]]
+
+
+class RunFigure(Shape):
+    """Predicted against happened. `excluded`: why it is not scored."""
+
+    quantity: str
+    predicted: Number
+    actual: float
+    error_percent: float
+    inside: bool
+    excluded: str | None
+
+
+class RunPage(Shape):
+    id: str
+    status: Status
+    task: str
+    gpu: str
+    device: str
+    model: str
+    started_at: str
+    finished_at: str | None
+    given: dict[str, Any]
+    prediction: RunPrediction
+    outcome: RunOutcome
+    comparison: list[RunFigure]
+    observations: list[dict[str, Any]]
+
+
+class Scores(Shape):
+    """Errors in percent over n runs: absolute median and p90, signed median, share inside the 80 % interval;
+    `naive` is a naive method on the same runs."""
+
+    quantity: str
+    n: int
+    median_percent: float
+    p90_percent: float
+    bias_percent: float
+    inside_percent: float
+    naive: dict[str, Any] | None
+
+
+class ScoredGroup(Shape):
+    name: str
+    runs: int
+    scores: list[Scores]
+
+
+class ScoredRuns(Shape):
+    ended: int
+    scored: int
+    without_prediction: int
+    excluded: dict[str, int]
+
+
+class Accuracy(Shape):
+    """Predictions frozen when runs began, scored on what happened. Nothing to score: empty lists."""
+
+    runs: ScoredRuns
+    overall: list[Scores]
+    by_device: list[ScoredGroup]
+    by_family: list[ScoredGroup]
+    by_age: list[ScoredGroup]
+    memory_limit: dict[str, int]

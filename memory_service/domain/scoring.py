@@ -1,0 +1,151 @@
+"""How far was what was predicted from what happened, and how far would a naive guess have been?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from memory_service.domain.observation import Observation
+
+__all__ = ["NAIVE_METHODS", "Pair", "Score", "pairs_of", "score"]
+
+NAIVE_FIXED_GIB = 1976.0 / 1024.0
+NAIVE_SLOPE = 1.108
+"""The line that research found for fake-tensor traces against nvidia-smi (see `services.accuracy`)."""
+
+NAIVE_METHODS = {
+    "samples_per_second": "FLOPs only, fitted on these runs",
+    "peak_memory_gib": "1976 MiB + 1.108 x traced",
+}
+
+_MEMORY = (
+    ("peak_memory_gib", "peak_driver_gib"),
+    ("peak_reserved_gib", "peak_reserved_gib"),
+    ("peak_allocated_gib", "peak_allocated_gib"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One figure of one run. `excluded`: why it is shown and not scored. naive: GFLOP per sample for a speed,
+    GiB of the naive line for the driver's peak."""
+
+    quantity: str
+    predicted: Mapping[str, Any]
+    actual: float
+    excluded: str | None = None
+    naive: float | None = None
+
+    @property
+    def error(self) -> float:
+        """Relative: +0.1 = 10 % more was predicted than happened."""
+        return float(self.predicted["value"]) / self.actual - 1.0
+
+    @property
+    def inside(self) -> bool:
+        """Whether what happened lies in low..high, the central 80 %."""
+        return bool(self.predicted["low"] <= self.actual <= self.predicted["high"])
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "quantity": self.quantity,
+            "predicted": dict(self.predicted),
+            "actual": self.actual,
+            "error_percent": 100.0 * self.error,
+            "inside": self.inside,
+            "excluded": self.excluded,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Errors of one quantity over n runs, in percent: absolute median and p90, signed median, share inside
+    the 80 % interval; the naive method beside it where there is one."""
+
+    quantity: str
+    n: int
+    median_percent: float
+    p90_percent: float
+    bias_percent: float
+    inside_percent: float
+    naive: Mapping[str, Any] | None = None
+
+
+def pairs_of(
+    run: Mapping[str, Any], prediction: Mapping[str, Any], observations: Sequence[Observation]
+) -> list[Pair]:
+    """Every figure that was both predicted and observed.
+
+    run   the figures of the run as a whole: batch_size, samples_per_second, epoch_seconds, total_minutes
+    """
+    excluded = run.get("excluded")
+    slow = excluded if excluded != "loader_bound" else None
+    naive: Mapping[str, float] = prediction.get("naive") or {}
+    mine = next((one for one in observations if one.batch_size == run.get("batch_size")), None)
+    found: list[tuple[str, float | None, str | None, float | None]] = [
+        ("samples_per_second", run.get("samples_per_second"), excluded, naive.get("gflops_per_sample")),
+        ("epoch_seconds", run.get("epoch_seconds"), slow, None),
+        ("total_minutes", run.get("total_minutes"), slow, None),
+    ]
+    if mine is not None:
+        line = NAIVE_FIXED_GIB + NAIVE_SLOPE * naive["traced_gib"] if "traced_gib" in naive else None
+        for quantity, name in _MEMORY:
+            guess = line if quantity == "peak_memory_gib" else None
+            found.append((quantity, getattr(mine, name), None, guess))
+    return [
+        Pair(quantity, prediction[quantity], actual, why, guess)
+        for quantity, actual, why, guess in found
+        if actual and prediction.get(quantity)
+    ]
+
+
+def score(pairs: Iterable[Pair]) -> list[Score]:
+    """One score a quantity, over the pairs that are not excluded."""
+    groups: dict[str, list[Pair]] = {}
+    for pair in pairs:
+        if pair.excluded is None:
+            groups.setdefault(pair.quantity, []).append(pair)
+    return [_score(quantity, members) for quantity, members in groups.items()]
+
+
+def _score(quantity: str, pairs: Sequence[Pair]) -> Score:
+    errors = np.array([pair.error for pair in pairs])
+    median, p90 = _spread(errors)
+    return Score(
+        quantity,
+        len(pairs),
+        _percent(median),
+        _percent(p90),
+        _percent(float(np.median(errors))),
+        _percent(float(np.mean([pair.inside for pair in pairs]))),
+        _naive(quantity, pairs),
+    )
+
+
+def _naive(quantity: str, pairs: Sequence[Pair]) -> dict[str, Any] | None:
+    """The naive method on the same runs; the one for speed is fitted on them, in its favour."""
+    if quantity not in NAIVE_METHODS or any(pair.naive is None for pair in pairs):
+        return None
+    guess = np.array([float(pair.naive or 0.0) for pair in pairs])
+    actual = np.array([pair.actual for pair in pairs])
+    if quantity == "samples_per_second":
+        work = np.maximum(guess, 1e-9)
+        guess = 1.0 / (np.median(1.0 / actual / work) * work)
+    median, p90 = _spread(guess / actual - 1.0)
+    return {
+        "method": NAIVE_METHODS[quantity],
+        "median_percent": _percent(median),
+        "p90_percent": _percent(p90),
+    }
+
+
+def _spread(errors: Any) -> tuple[float, float]:
+    off = np.abs(errors)
+    return float(np.median(off)), float(np.quantile(off, 0.9))
+
+
+def _percent(share: float) -> float:
+    return round(100.0 * share, 2)

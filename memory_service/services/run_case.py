@@ -1,0 +1,168 @@
+"""What exactly does a run run? The names it gave, resolved: device, model, profile; refused when unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from memory_service.domain.catalogue import CatalogueModel
+from memory_service.domain.cold import precision_class, subject_for
+from memory_service.domain.device_card import cores_beside
+from memory_service.domain.gpu import Gpu
+from memory_service.domain.observation import Observation
+from memory_service.domain.profile import Profile
+from memory_service.domain.rates import with_cores
+from memory_service.domain.vocabulary import modality_of
+from memory_service.errors import FieldError, InvalidInput, MemoryServiceError, NotFound
+from memory_service.services.asked_profile import TraceBudget, asked_model, asked_profile, asked_size
+from memory_service.services.knowledge import Knowledge
+from memory_service.services.learning import observed_profile
+from memory_service.services.sizing_question import SIZE_FIELDS, SizingQuestion
+
+__all__ = ["RunCase", "run_case"]
+
+DEFAULT_CPU_COUNT = 8
+
+PrecisionClass = Literal["fp32", "amp"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunCase:
+    """What was said, and what it means.
+
+    said      the checked body of POST /runs
+    gpu       with the host's cores; device and calibration on it where a registered device was named
+    profile   cost of one sample; None for boosted trees and where there is none: `why_not` tells
+    """
+
+    said: Mapping[str, Any]
+    gpu: Gpu
+    model: str
+    row: CatalogueModel | None
+    family: str
+    precision: str
+    layout: str
+    optimizer: str
+    mode: Literal["train", "infer"]
+    input_kind: str
+    input_size: int | None
+    profile: Profile | None
+    why_not: str | None
+
+    @property
+    def is_trees(self) -> bool:
+        return self.row is not None and not self.row.can_be_profiled
+
+    @property
+    def cpu_count(self) -> int:
+        """As the run said, else as its device did, else assumed."""
+        return _cores(self.said) or cores_beside(self.gpu) or DEFAULT_CPU_COUNT
+
+    @property
+    def reads_files(self) -> bool:
+        """Whether each sample is a file of its own rather than a row."""
+        return modality_of(self.said["task"]) in ("image", "audio", "video", "point-cloud", "multimodal")
+
+    def observation(self) -> Observation | None:
+        """What an observation of this run would be of, without figures; None where it could teach nothing."""
+        if self.profile is None:
+            return None
+        subject = subject_for(
+            self.profile,
+            self.gpu,
+            self.precision,
+            self.layout,
+            self.optimizer,
+            self.mode,
+            bool(self.said.get("compiled")),
+        )
+        return Observation(
+            gpu=subject.gpu,
+            device=subject.device,
+            model=subject.model,
+            family=subject.family,
+            input_kind=self.profile.input_kind,
+            input_size=subject.input_size,
+            precision=subject.precision,
+            layout=subject.layout,
+            mode=self.mode,
+            optimizer=subject.optimizer,
+            compiled=subject.compiled,
+            checkpointing=subject.checkpointing,
+            batch_size=int(self.said.get("batch_size") or 0),
+        )
+
+
+def run_case(knowledge: Knowledge, said: Mapping[str, Any]) -> RunCase:
+    """InvalidInput for an unknown card, model or competition (nearest names with it), and for an input size
+    of another kind than the model takes. A model that cannot be priced is no refusal: `why_not` says so."""
+    gpu = with_cores(knowledge.gpu(said["gpu"]), _cores(said))
+    _check_competition(knowledge, said.get("competition"))
+    row, name = asked_model(knowledge, said["model"])
+    question = SizingQuestion(
+        name, said["gpu"], **{field: said[field] for field in SIZE_FIELDS if field in said}
+    )
+    size = asked_size(question, row)
+    precision = said.get("precision") or gpu.preferred_precision()
+    mode = said.get("mode", "train")
+    optimizer = "none" if mode == "infer" else said.get("optimizer", "adamw")
+    layout = said.get("layout", "nhwc")
+    profile, why_not = None, None
+    if row is None or row.can_be_profiled:
+        try:
+            profile = _profile(knowledge, question, row, name, precision, bool(said.get("checkpointing")))
+        except MemoryServiceError as error:
+            if row is None:
+                raise
+            why_not = error.detail
+    family = row.family if row is not None else "unknown"
+    kind = row.input_kind if row is not None else "image_size"
+    if profile is not None:
+        family, kind, size = profile.family or family, profile.input_kind, profile.input_size
+    return RunCase(
+        said, gpu, name, row, family, precision, layout, optimizer, mode, kind, size, profile, why_not
+    )
+
+
+def _cores(said: Mapping[str, Any]) -> int | None:
+    cores = (said.get("host") or {}).get("cpu_count")
+    plain = isinstance(cores, int) and not isinstance(cores, bool)
+    return cores if plain and 1 <= cores <= 4096 else None
+
+
+def _check_competition(knowledge: Knowledge, slug: str | None) -> None:
+    if slug is None:
+        return
+    try:
+        knowledge.competition(slug)
+    except NotFound as error:
+        raise InvalidInput(error.detail, error.errors) from error
+
+
+def _profile(
+    knowledge: Knowledge,
+    question: SizingQuestion,
+    row: CatalogueModel | None,
+    name: str,
+    precision: str,
+    checkpointing: bool,
+) -> Profile:
+    kind: PrecisionClass = "fp32" if precision_class(precision) == "fp32" else "amp"
+    profile = asked_profile(knowledge, question, row, name, kind, TraceBudget(1))
+    if not checkpointing:
+        return profile
+    case = Observation(
+        gpu="",
+        model=profile.model,
+        family="",
+        input_size=profile.input_size,
+        precision=precision,
+        batch_size=1,
+        checkpointing=True,
+    )
+    saving = observed_profile(knowledge.priced, case)
+    if saving is None:
+        message = f"{name} at {profile.input_size} has no profile with gradient checkpointing"
+        raise InvalidInput(message, [FieldError("checkpointing", message, True)])
+    return saving

@@ -1,0 +1,213 @@
+"""Which events may a run send, and in which form are they kept? Checked by compiled code: a microsecond each.
+
+Names and meanings are those of `domain.watch_event`. A loss or metric that is not finite is legal and kept:
+JSON has no NaN, so it is the text "nan", "inf" or "-inf" (a literal NaN is taken for it). null is "not said".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal, NotRequired, Union
+
+import orjson
+import typing_extensions
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StringConstraints,
+    TypeAdapter,
+    ValidationError,
+)
+
+from memory_service.errors import FieldError, InvalidInput, unknown_name
+from memory_service.services.rows import clean_text
+from memory_service.services.run_fields import Moment
+
+__all__ = ["EVENT_FIELDS", "MOST_EVENTS", "NewEvent", "event_schema", "parse_events"]
+
+NewEvent = tuple[int, str, str]
+"""seq, kind, and the rest as canonical JSON text: equal events have equal texts."""
+
+MOST_EVENTS = 5_000
+"""Of one request: what a client that was offline for an hour sends in a few."""
+
+MOST_SEQ = 2**53 - 1
+
+Seconds = Annotated[float, Field(ge=0, le=1e8, allow_inf_nan=False)]
+Percent = Annotated[float, Field(ge=0, le=101, allow_inf_nan=False)]
+Gib = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
+Amount = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
+Degrees = Annotated[float, Field(ge=-100, le=1000, allow_inf_nan=False)]
+Ordinal = Annotated[int, Field(ge=0, le=1_000_000)]
+Count = Annotated[int, Field(ge=0, le=10**15)]
+Some = Annotated[int, Field(ge=1, le=10**9)]
+Score = Union[Annotated[float, Field(allow_inf_nan=False)], Literal["nan", "inf", "-inf"]]  # noqa: UP007
+Text = Annotated[str, StringConstraints(max_length=20_000), AfterValidator(clean_text)]
+Name = Annotated[str, StringConstraints(max_length=300), AfterValidator(clean_text)]
+
+_MEMORY = {
+    "allocated_gib": Gib,
+    "peak_allocated_gib": Gib,
+    "reserved_gib": Gib,
+    "peak_reserved_gib": Gib,
+    "used_gib": Gib,
+    "process_gib": Gib,
+    "memory_gib": Gib,
+    "memory_percent": Percent,
+}
+
+_SETTINGS = {
+    "batch_size": Some,
+    "epochs": Ordinal,
+    "folds": Ordinal,
+    "learning_rate": Amount,
+    "num_workers": Ordinal,
+    "prefetch_factor": Ordinal,
+    "cpu_count": Ordinal,
+    "n_train": Count,
+    "precision": Name,
+    "grad_accumulation": Ordinal,
+    "patience": Ordinal,
+    "total_gib": Gib,
+    "total_steps": Count,
+    "gpu_name": Name,
+    "steps_per_epoch": Count,
+    "persistent_workers": bool,
+}
+
+_KINDS: dict[str, dict[str, Any]] = {
+    "gpu": {
+        "utilization_percent": Percent,
+        "power_w": Amount,
+        "temperature_c": Degrees,
+        "clock_mhz": Amount,
+        "throttled": bool,
+        "other_processes": Ordinal,
+        **_MEMORY,
+    },
+    "batch": {
+        "fold": Ordinal,
+        "epoch": Ordinal,
+        "step": Count,
+        "of": Count,
+        "scope": Literal["epoch", "run"],
+        "elapsed_seconds": Seconds,
+        "steps": Count,
+        "seconds": Seconds,
+        "samples": Count,
+        "loader_wait_percent": Percent,
+        "loader_wait_seconds": Seconds,
+        "train_loss": Score,
+    },
+    "epoch": {
+        "fold": Ordinal,
+        "epoch": Ordinal,
+        "seconds": Seconds,
+        "valid_seconds": Seconds,
+        "samples": Count,
+        "train_loss": Score,
+        "valid_loss": Score,
+        "metric": Score,
+        "loader_wait_percent": Percent,
+        "utilization_percent": Percent,
+        **_MEMORY,
+    },
+    "fold": {
+        "fold": Ordinal,
+        "done": bool,
+        "seconds": Seconds,
+        "metric": Score,
+        "best_epoch": Ordinal,
+    },
+    "note": {"text": Text, "out_of_memory": bool, "error": bool},
+}
+
+EVENT_FIELDS: Mapping[str, tuple[str, ...]] = {
+    kind: ("seq", "kind", "at", *fields, *(name for name in _SETTINGS if name not in fields))
+    for kind, fields in _KINDS.items()
+}
+"""Kind -> the fields it may have; seq, kind and at are required."""
+
+
+_TypedDict: Any = typing_extensions.TypedDict  # pydantic refuses that of typing before Python 3.12
+
+
+def _shape(kind: str) -> Any:
+    required = {"seq": Annotated[int, Field(ge=0, le=MOST_SEQ)], "kind": Literal[kind], "at": Moment}
+    optional = {name: NotRequired[form | None] for name, form in {**_SETTINGS, **_KINDS[kind]}.items()}
+    made = _TypedDict(f"{kind.capitalize()}Event", required | optional)
+    made.__pydantic_config__ = ConfigDict(extra="forbid", strict=True)
+    return made
+
+
+_ONE: Any = Union[tuple(_shape(kind) for kind in _KINDS)]  # noqa: UP007
+_EVENTS: TypeAdapter[Any] = TypeAdapter(list[Annotated[_ONE, Discriminator("kind")]])
+
+
+def event_schema() -> dict[str, Any]:
+    """JSON Schema of the list of events, without references."""
+    made = _EVENTS.json_schema()
+    kinds = [made["$defs"][one["$ref"].rpartition("/")[2]] for one in made["items"]["oneOf"]]
+    return {"type": "array", "items": {"oneOf": kinds}, "maxItems": MOST_EVENTS}
+
+
+def parse_events(body: Mapping[str, Any]) -> list[NewEvent]:
+    """The events of a request's body `{"events": [...]}`, in their order; InvalidInput names the index and
+    the field of what is wrong, and then none of them may be kept."""
+    unknown = [name for name in body if name != "events"]
+    given = body.get("events")
+    if unknown or not isinstance(given, list):
+        errors = [FieldError(name, "unknown field", None, ("events",)) for name in unknown]
+        if not isinstance(given, list):
+            errors.append(FieldError("events", "must be a list of events"))
+        raise InvalidInput("The body must be an object with a list `events`", errors)
+    if len(given) > MOST_EVENTS:
+        message = f"must hold at most {MOST_EVENTS} events"
+        raise InvalidInput(f"events {message}, not {len(given)}", [FieldError("events", message, len(given))])
+    try:
+        events = _EVENTS.validate_python(given)
+    except ValidationError as error:
+        raise _refusal(error, given) from None
+    return [_kept(event) for event in events]
+
+
+def _kept(event: dict[str, Any]) -> NewEvent:
+    seq, kind = event.pop("seq"), event.pop("kind")
+    if None in event.values():
+        event = {name: value for name, value in event.items() if value is not None}
+    return seq, kind, orjson.dumps(event, option=orjson.OPT_SORT_KEYS).decode()
+
+
+def _refusal(error: ValidationError, given: list[Any]) -> InvalidInput:
+    problems = _merged(_problem(dict(found), given) for found in error.errors(include_url=False)[:100])
+    shown = "; ".join(f"{p.field}: {p.message}" for p in problems[:3])
+    return InvalidInput(f"Nothing of this was kept: {shown}", problems)
+
+
+def _problem(found: Mapping[str, Any], given: list[Any]) -> FieldError:
+    index, *rest = found["loc"]
+    event = given[index]
+    kind = event.get("kind") if isinstance(event, Mapping) else None
+    if found["type"].startswith("union_tag"):
+        near = unknown_name("kind", str(kind), tuple(_KINDS)).errors[0].nearest
+        return FieldError(f"events.{index}.kind", f"must be one of {', '.join(_KINDS)}", kind, near)
+    if len(rest) < 2:
+        return FieldError(f"events.{index}", "must be an object", found.get("input"))
+    name = str(rest[1])
+    where = f"events.{index}.{name}"
+    if found["type"] == "extra_forbidden":
+        near = unknown_name("field", name, EVENT_FIELDS[str(kind)]).errors[0].nearest
+        return FieldError(where, f"is no field of a {kind} event", None, near)
+    if found["type"] == "missing":
+        return FieldError(where, "is required")
+    message = str(found["msg"]).removeprefix("Value error, ")
+    if len(rest) > 2:
+        message = 'must be a finite number, or the text "nan", "inf" or "-inf"'
+    return FieldError(where, message, found.get("input"))
+
+
+def _merged(problems: Iterable[FieldError]) -> list[FieldError]:
+    """One a field: each alternative of a union complains for itself."""
+    return list({problem.field: problem for problem in problems}.values())
