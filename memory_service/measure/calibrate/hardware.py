@@ -8,11 +8,14 @@ cpu    a wall clock; resident memory of the process
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import re
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +32,15 @@ FLUSH_BYTES = 256 * 2**20
 """Larger than any card's L2: written before a repetition whose data shall come from memory."""
 
 
+ALLOCATOR_BYTES = 31 * 2**20
+"""Freed once at the start of a process on a processor: from then on the C library keeps blocks up to that
+size instead of returning them to the system, as it does in any training whose activations come near it.
+Larger ones (its limit is 32 MiB) are mapped anew each time, page by page; the large bandwidth probes see
+that."""
+
+REPEATED_VALUES = 2**16
+
+
 class Hardware:
     """What every section asks of a device."""
 
@@ -42,7 +54,7 @@ class Hardware:
         return DTYPES[precision]
 
     def tensor(self, *shape: int, precision: str = "fp32", gradient: bool = False) -> torch.Tensor:
-        """Normal random values on the device."""
+        """Normal random values on the device: zeros would need less power than real data."""
         made = torch.randn(*shape, device=self.device, dtype=self.dtype(precision))
         return made.requires_grad_(gradient)
 
@@ -103,6 +115,20 @@ class Cpu(Hardware):
     def __init__(self, torch_device: str, uuid: str) -> None:
         super().__init__(torch_device, uuid)
         self._highest = 0.0
+        torch.ones(ALLOCATOR_BYTES, dtype=torch.int8)
+
+    def tensor(self, *shape: int, precision: str = "fp32", gradient: bool = False) -> torch.Tensor:
+        """Random values that repeat: drawing millions of them would cost more than the measurement."""
+        values = prod(shape)
+        some = torch.randn(min(values, REPEATED_VALUES)).to(self.dtype(precision))
+        made = some.repeat(-(-values // len(some)))[:values].reshape(shape)
+        return made.clone().requires_grad_(gradient)
+
+    def release(self) -> None:
+        """What the C library kept for later goes back to the system, so that it does not hide a peak."""
+        if sys.platform == "linux":
+            with contextlib.suppress(OSError, AttributeError):  # another C library than glibc
+                ctypes.CDLL(None).malloc_trim(0)
 
     def memory_now(self) -> float:
         return resident_gib()

@@ -1,8 +1,9 @@
 """Who measures? One process that imports torch once, without touching any device, and gives every section a
 child of its own.
 
-On Linux children are forked, so that they start in milliseconds; elsewhere they are spawned (Metal does not
-survive a fork). A child that runs out of memory, raises, dies by a signal or hangs costs its section alone.
+On Linux children are forked, so that they start in milliseconds; elsewhere, and should an import have
+counted the cards through CUDA, they are spawned (neither Metal nor CUDA survives a fork). A child that runs
+out of memory, raises, dies by a signal or hangs costs its section alone.
 Requests come as lines on stdin: {"section", "probes", "kind", "torch_device", "uuid", "seconds",
 "limit_seconds", "extra"}; a child's lines are passed on, then {"event": "ended", "section", "why",
 "cpu_seconds"}.
@@ -36,21 +37,29 @@ def main() -> None:
     wire = os.dup(1)
     os.dup2(2, 1)  # what libraries print is no event
     try:
-        _import_torch()
-    except Exception as error:  # noqa: BLE001 - whatever breaks torch here is the reason to tell
+        context: Any = multiprocessing.get_context(_import_torch())
+    except Exception as error:  # noqa: BLE001 - whatever breaks an import here is the reason to tell
         os.write(wire, line({"event": "broken", "why": f"torch cannot be imported: {error}"}))
         return
     os.write(wire, line({"event": "ready"}))
-    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
     while request := _request():
         _serve(context, wire, request)
 
 
-def _import_torch() -> None:
+def _import_torch() -> str:
+    """Import once what every child needs; the way to start children that is safe afterwards."""
     import torch
+    import torch._dynamo  # what an optimizer and the first backward pass import: a second each time
+    import torch.fx.experimental.symbolic_shapes
 
-    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-        raise RuntimeError("CUDA was initialised by an import")
+    import memory_service.measure.calibrate.sections  # noqa: F401
+
+    if sys.platform != "linux":
+        return "spawn"
+    trial = os.fork()
+    if trial == 0:
+        os._exit(int(torch.cuda._is_in_bad_fork()))
+    return "spawn" if os.waitstatus_to_exitcode(os.waitpid(trial, 0)[1]) else "fork"
 
 
 def _request() -> dict[str, Any] | None:

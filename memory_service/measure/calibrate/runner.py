@@ -153,6 +153,7 @@ class _Runner:
         environment = dict(os.environ)
         if fingerprint.kind == "cuda":
             environment["CUDA_VISIBLE_DEVICES"] = fingerprint.uuid
+            environment["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # asking CUDA would forbid the nursery to fork
         self.nursery = subprocess.Popen(
             [sys.executable, "-m", "memory_service.measure.calibrate.nursery"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, start_new_session=True,

@@ -22,15 +22,15 @@ class Share:
 
 
 SHARES: dict[str, Share] = {
-    "launch": Share(0.3, 0.5),
+    "launch": Share(0.4, 0.5),
     "memory.process": Share(2.5, 0.0),
     "memory": Share(2.0, 0.0),
     "matmul": Share(0.5, 1.0),
-    "bandwidth.": Share(0.4, 1.5),
-    "bandwidth": Share(1.5, 2.0),
+    "bandwidth.": Share(0.8, 2.5),
+    "bandwidth": Share(2.0, 2.0),
     "conv.dense": Share(1.6, 3.0),
     "conv.thin": Share(1.0, 2.0),
-    "conv.all": Share(1.6, 2.0),
+    "conv.all": Share(2.0, 3.0),
     "conv.few": Share(0.8, 1.5),
     "step": Share(1.0, 2.5),
     "linear": Share(0.3, 1.5),

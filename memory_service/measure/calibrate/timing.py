@@ -34,7 +34,7 @@ def measured(
     """
     ends = time.perf_counter() + seconds
     hardware.timed(work, 1)
-    once = hardware.timed(work, 1)
+    once = hardware.timed(work, 1)  # the first, with its loading and allocating, is not counted
     times = 1 if cold else max(1, min(10_000, round(WINDOW_SECONDS / max(once, 1e-8))))
 
     def window() -> float:
@@ -42,16 +42,16 @@ def measured(
             hardware.flush()
         return hardware.timed(work, times) / times
 
-    return in_unit(probe, repeat(window, ends))
+    return in_unit(probe, repeat(window, ends, () if cold or times > 1 else (once,)))
 
 
-def repeat(sample: Callable[[], float], ends: float, least: int = LEAST) -> Measurement:
-    """Seconds of one repetition until `ends` (of perf_counter), at least `least` times."""
+def repeat(sample: Callable[[], float], ends: float, begun: Sequence[float] = ()) -> Measurement:
+    """Seconds of one repetition until `ends` (of perf_counter), at least LEAST times; `begun` count too."""
     middle = ends - (ends - time.perf_counter()) / 2
-    first = _set(sample, middle, least)
+    first = _set(sample, middle, begun)
     if not first.flagged or time.perf_counter() >= middle + (ends - middle) / 2:
         return first
-    again = _set(sample, ends, least)
+    again = _set(sample, ends)
     return min(first, again, key=lambda found: (found.p80 - found.p20) / found.value)
 
 
@@ -74,9 +74,9 @@ def in_unit(probe: Probe, seconds: Measurement) -> Measurement:
     return replace(seconds, value=value, unit=probe.unit, p20=low, p80=high)
 
 
-def _set(sample: Callable[[], float], ends: float, least: int) -> Measurement:
-    found: list[float] = []
-    while len(found) < least or (time.perf_counter() < ends and len(found) < MOST):
+def _set(sample: Callable[[], float], ends: float, begun: Sequence[float] = ()) -> Measurement:
+    found = list(begun)
+    while len(found) < LEAST or (time.perf_counter() < ends and len(found) < MOST):
         found.append(sample())
     return summary(found, "s")
 
