@@ -75,7 +75,7 @@ def spread_of(values: Sequence[float], least: float) -> float:
 def growth_per_step(values: Sequence[float], least: int = 6) -> float | None:
     """Growth per step from the first to the last value; None where it is not steady.
 
-    Steady: at least `least` values, none falls by more than a hundredth of the rise, no step makes half of it.
+    Steady: at least `least` values, none falls by over a hundredth of the rise, no step makes half of it.
     """
     if len(values) < least or values[-1] <= values[0]:
         return None

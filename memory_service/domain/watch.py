@@ -34,7 +34,7 @@ def verdict(state: State) -> Verdict:
     fill = fill_of(view)
     projection = project(view)
     answers = list(_asked(view, fill, projection))
-    first = next((a for a in answers if a.action != "continue"), None) or answers[-1]
+    first = next((a for a in answers if a.action != "continue"), None) or answers[0]
     notes = tuple(dict.fromkeys(a.why for a in answers if a is not first and a.why != first.why))
     budget = state.budget_seconds
     return Verdict(
@@ -77,8 +77,8 @@ def _asked(view: View, fill: Fill | None, projection: Projection | None) -> Iter
         fill_answer(view, fill),
         slow_answer(view, None if fill is None else fill.percent, None if fill is None else fill.kind),
     )
-    yield from (answer for answer in rules if answer is not None)
-    yield Answer("continue", "Nothing stands out.", "R21", severity="info")
+    said = [answer for answer in rules if answer is not None]
+    yield from said or [Answer("continue", "Nothing stands out.", "R21", severity="info")]
 
 
 def _may_check(view: View) -> bool:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memory_service.domain.memory import GIB, optimizer_bytes
-from memory_service.domain.trend import change_point, growth_per_step
+from memory_service.domain.trend import Change, change_point, growth_per_step
 from memory_service.domain.watch_batch import accumulation_for, is_late, larger_batch
 from memory_service.domain.watch_event import MEMORY_KINDS, number_of
 from memory_service.domain.watch_speed import slowdown, throughput_says
 from memory_service.domain.watch_verdict import Answer
-from memory_service.domain.watch_view import View
+from memory_service.domain.watch_view import EpochSeen, View
 from memory_service.errors import InvalidInput
 
 __all__ = ["Fill", "fill_answer", "fill_of", "memory_trend", "monitoring_answer"]
@@ -72,10 +72,10 @@ def card_gib(view: View) -> float | None:
 
 
 def fill_of(view: View) -> Fill | None:
-    """The fill since the batch last changed; None when nothing was told of memory."""
+    """The fill since the batch, or at once the memory itself, last changed; None when nothing was told."""
     card = card_gib(view)
     for kind in MEMORY_KINDS:
-        gib = view.memory_since(kind)
+        gib = _latest_level(view, kind, card) or view.memory_since(kind)
         if gib is None or not gib or not card:
             continue
         percent = 100.0 * gib / card
@@ -119,8 +119,8 @@ def monitoring_answer(view: View, fill: Fill | None) -> Answer | None:
     why = (
         "No reading of the card's memory in what the run told"
         if fill is None
-        else f"Memory is only known as {fill.words}: weights, gradients and optimizer state, not a step's peak; "
-        "no batch is judged by it"
+        else f"Memory is only known as {fill.words}: weights, gradients and optimizer state, not the peak of a "
+        "step; no batch is judged by it"
     )
     if is_late(view):
         return Answer(
@@ -232,9 +232,7 @@ def memory_trend(view: View) -> Answer | None:
     kinds = [kind for kind in MEMORY_KINDS if sum(kind in e.memory_gib for e in view.epochs) >= 2]
     if not kinds or not card:
         return None
-    rows = [e for e in view.epochs if kinds[0] in e.memory_gib]
-    percents = [100.0 * e.memory_gib[kinds[0]] / card for e in rows]
-    change = change_point(percents)
+    rows, percents, change = _levels(view, kinds[0], card)
     if change is not None and len(rows) - change.index <= TOLD_FOR_EPOCHS:
         row = rows[change.index]
         return Answer(
@@ -247,6 +245,21 @@ def memory_trend(view: View) -> Answer | None:
             {"check": ["batch size", "tensors kept alive", "model on the card"]},
         )
     return _leak(view, percents)
+
+
+def _levels(view: View, kind: str, card: float) -> tuple[list[EpochSeen], list[float], Change | None]:
+    """Epochs with a figure of this kind, the fill at each in percent, and where it moved at once."""
+    rows = [e for e in view.epochs if kind in e.memory_gib]
+    percents = [100.0 * e.memory_gib[kind] / card for e in rows]
+    return rows, percents, change_point(percents)
+
+
+def _latest_level(view: View, kind: str, card: float | None) -> float | None:
+    """GiB at the level that memory moved to; None where it never moved."""
+    if not card:
+        return None
+    rows, _, change = _levels(view, kind, card)
+    return None if change is None else max(e.memory_gib[kind] for e in rows[change.index :])
 
 
 TOLD_FOR_EPOCHS = 3

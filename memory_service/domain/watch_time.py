@@ -41,6 +41,10 @@ RELAUNCH_SECONDS = 45.0
 RELAUNCH_GAIN = 1.3
 """Starting again must bring this many times the epochs that staying brings."""
 
+PREDICTION_ERROR = 1.15
+"""A predicted gain is taken down by the usual error of such predictions (docs/accuracy.md) before it is acted
+upon."""
+
 PATIENCE = 5
 """R16 says 3-5 epochs; without a word of the run or its plan the later one."""
 
@@ -257,7 +261,8 @@ def _milder(view: View, projection: Projection, deadline: float) -> Answer:
             share = epochs * projection.epoch.value / (state.budget_seconds or inf)
             return Answer(
                 "reduce_folds" if "folds" in changes else "reduce_epochs",
-                f"{cannot}. {what} keeps it, 15 % left for inference (R14), at the least loss of quality.",
+                f"{cannot}. Set {what}: that keeps it, with 15 % left for inference (R14), at the "
+                "least loss of expected quality.",
                 "R13" if first_fold and share > EARLY_SHARE and at.epochs_done else "R12",
                 changes,
                 "critical" if projection.end.low > deadline else "warning",
@@ -315,7 +320,7 @@ def _relaunch(view: View, projection: Projection, deadline: float, cannot: str, 
     faster = fastest_batch(view)
     if faster is None:
         return None
-    to_batch, gain = faster
+    to_batch, gain = faster[0], faster[1] / PREDICTION_ERROR
     again = (deadline - view.now - RELAUNCH_SECONDS) * gain / projection.epoch.high
     if again < max(1.0, RELAUNCH_GAIN * room):
         return None

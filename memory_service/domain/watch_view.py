@@ -80,8 +80,8 @@ class View:
         return tuple(out)
 
     def _between(self, before: list[EpochSeen], fold: int, epoch: int, at: float) -> float | None:
-        if before and before[-1].fold == fold and before[-1].epoch == epoch - 1:
-            return at - before[-1].at_seconds
+        if before and before[-1].fold == fold:
+            return (at - before[-1].at_seconds) / (epoch - before[-1].epoch)
         told = self.summary.folds.get(fold)
         begun = told.begun_us if told is not None else None
         if begun is not None and begun / 1e6 < at and told is not None and told.first_epoch == epoch:
