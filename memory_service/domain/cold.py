@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from memory_service.domain.gpu import Gpu
 from memory_service.domain.observation import Observation
-from memory_service.domain.profile import OP_CLASSES
+from memory_service.domain.profile import OP_CLASSES, Profile
 
-__all__ = ["PARTS", "Cold", "Predict", "Subject", "precision_class", "subject_of"]
+__all__ = ["PARTS", "Cold", "Predict", "Subject", "precision_class", "subject_for", "subject_of"]
 
 PARTS = (*OP_CLASSES, "launch", "optimizer")
 """What the time of a step is made of."""
@@ -61,6 +62,39 @@ def subject_of(observation: Observation) -> Subject:
         o.gpu, o.model, o.family, o.input_size, o.precision, o.device, o.layout, o.mode, o.optimizer,
         o.compiled, o.stack, o.checkpointing,
     )  # fmt: skip
+
+
+def subject_for(
+    profile: Profile,
+    gpu: Gpu,
+    precision: str,
+    layout: str = "nhwc",
+    optimizer: str = "adamw",
+    mode: str = "train",
+    compile: bool = False,  # noqa: A002
+    stack: str = "torch2",
+) -> Subject:
+    """What a prediction is of, in the names that observations use."""
+    return Subject(
+        gpu.slug,
+        profile.model.split(".", 1)[0] if profile.library == "timm" else profile.model,
+        profile.family or profile.model,
+        profile.input_size,
+        precision,
+        gpu.device,
+        layout if _convolutional(profile) else "nhwc",
+        mode,
+        optimizer,
+        compile,
+        stack,
+        profile.checkpointing,
+    )
+
+
+def _convolutional(profile: Profile) -> bool:
+    """Whether the layout means anything to the model."""
+    convolutions = sum(work.flops_per_sample for name, work in profile.forward.items() if "conv" in name)
+    return convolutions > 0.1 * sum(work.flops_per_sample for work in profile.forward.values())
 
 
 def precision_class(precision: str) -> str:

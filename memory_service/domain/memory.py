@@ -14,14 +14,16 @@ and what does not.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import floor
 from typing import Literal
 
+from memory_service.domain.cold import Subject, subject_for
 from memory_service.domain.estimate import Estimate
 from memory_service.domain.gpu import Gpu
 from memory_service.domain.ladder import BATCH_LADDER
 from memory_service.domain.profile import PeakPoint, Profile
+from memory_service.domain.residuals import MemoryCorrection
 from memory_service.errors import FieldError, InvalidInput, unknown_name
 
 __all__ = [
@@ -34,6 +36,7 @@ __all__ = [
     "largest_batch",
     "optimizer_bytes",
     "peak_memory",
+    "workspace_bytes",
 ]
 
 Confidence = Literal["p10", "p50", "p90"]
@@ -91,6 +94,14 @@ AMP_WORKSPACE_SHARE = 0.5
 
 UNBOUNDED_BATCH = 2**20
 
+OVERFULL = 1.02
+"""A step that ran out of memory wanted at least this much of what there was."""
+
+FLOOR_SHARE = 0.02
+"""No learned interval is narrower than 2 % either way."""
+
+SD_OF_P90 = 1.2816
+
 HOST_RUNTIME_GIB = 0.6
 """A Python process with PyTorch loaded, for devices without a context of their own."""
 
@@ -144,23 +155,33 @@ def peak_memory(
             [FieldError("batch_size", "at least 1", batch_size)],
         )
     allocated = allocated_bytes(profile, batch_size, optimizer, grads_persistent=grads_persistent) / GIB
-    return _as_seen(
-        allocated, _workspace_bytes(profile, batch_size, precision) / GIB, gpu, "trace + optimizer state"
-    )
+    workspace = workspace_bytes(profile, batch_size, precision) / GIB
+    cold = _as_seen(allocated, workspace, gpu, "trace + optimizer state")
+    if gpu.learned is None:
+        return cold
+    subject = subject_for(profile, gpu, precision or profile.precision, optimizer=optimizer)
+    return _as_learned(cold, gpu, subject, batch_size)
 
 
 def inference_memory(profile: Profile, batch_size: int, gpu: Gpu) -> PeakMemory:
     """Peak memory of a forward pass without gradients."""
     allocated = _highest(profile.inference_peak or profile.peak, batch_size) / GIB
-    return _as_seen(allocated, _workspace_bytes(profile, batch_size) / GIB, gpu, "traced forward pass")
+    cold = _as_seen(allocated, workspace_bytes(profile, batch_size) / GIB, gpu, "traced forward pass")
+    if gpu.learned is None:
+        return cold
+    subject = subject_for(profile, gpu, profile.precision, optimizer="none", mode="infer")
+    return _as_learned(cold, gpu, subject, batch_size)
 
 
 def allocated_limit_gib(gpu: Gpu, limit_gib: float | None = None, confidence: Confidence = "p90") -> float:
     """Live tensor GiB that fit into `limit_gib` of device memory (default: all that a process can get)."""
     room = gpu.usable_gib if limit_gib is None else min(limit_gib, gpu.usable_gib)
+    held = gpu.calibrated.memory if gpu.calibrated is not None else None
     if gpu.kind != "cuda":
-        return max(0.0, room - HOST_RUNTIME_GIB) * LIMIT_MARGIN[confidence]
-    return max(0.0, room - CONTEXT_GIB) / TIGHT_FRAGMENTS * LIMIT_MARGIN[confidence]
+        base, ratio = (held.base_gib, held.ratio or 1.0) if held else (HOST_RUNTIME_GIB, 1.0)
+        return max(0.0, room - base) / ratio * LIMIT_MARGIN[confidence]
+    context = held.base_gib if held else CONTEXT_GIB
+    return max(0.0, room - context) / TIGHT_FRAGMENTS * LIMIT_MARGIN[confidence]
 
 
 def largest_batch(
@@ -169,7 +190,7 @@ def largest_batch(
     optimizer: str = "adamw",
     *,
     limit_gib: float | None = None,
-    precision: str | None = None,  # noqa: ARG001 - live tensors are the profile's, whatever runs on them
+    precision: str | None = None,
     ladder: Sequence[int] | None = BATCH_LADDER,
     confidence: Confidence = "p90",
     grads_persistent: bool = False,
@@ -182,19 +203,106 @@ def largest_batch(
     confidence   "p50": as likely too large as too small by one sample; "p90": the one to plan with;
                  "p10": what fits if everything goes well
     inference    without gradients and optimizer
-    More memory never gives a smaller batch.
+    More memory never gives a smaller batch. A batch that ran on this device counts as fitting; one that ran
+    out of memory, and any larger, as not.
     """
-    room = allocated_limit_gib(gpu, limit_gib, confidence) * GIB
+    subject = subject_for(
+        profile,
+        gpu,
+        precision or profile.precision,
+        optimizer=optimizer,
+        mode="infer" if inference else "train",
+    )
+    room = _learned_limit(gpu, subject, allocated_limit_gib(gpu, limit_gib, confidence)) * GIB
     points: Sequence[PeakPoint] = profile.inference_peak or profile.peak
     if not inference:
         points = _training_points(profile, grads_persistent)
         room -= optimizer_bytes(profile.params, optimizer)
-        if _step_bytes(profile, optimizer) > room:
-            return 0
     most = min((_most_samples(point, room) for point in points), default=0)
+    if not inference and _step_bytes(profile, optimizer) > room:
+        most = 0
+    if gpu.learned is not None:
+        bounds = gpu.learned.batch_bounds(subject, min(gpu.usable_gib, limit_gib or gpu.usable_gib))
+        most = max(most, bounds.proven)
+        most = most if bounds.refused is None else min(most, bounds.refused - 1)
     if ladder is None:
         return most
     return max((batch for batch in ladder if batch <= most), default=0)
+
+
+def _learned_limit(gpu: Gpu, subject: Subject, limit_gib: float) -> float:
+    """Predicted live GiB whose corrected figure just reaches the limit."""
+    if gpu.learned is None:
+        return limit_gib
+    learned = gpu.learned.memory_of(subject, "allocated")
+    if learned is None and gpu.kind != "cuda":
+        learned = gpu.learned.memory_of(subject, "driver")
+    if learned is None:
+        return limit_gib
+    return max(0.0, limit_gib - learned.fixed_gib) / (1.0 + learned.share)
+
+
+def _as_learned(cold: PeakMemory, gpu: Gpu, subject: Subject, batch_size: int) -> PeakMemory:
+    """The same peaks as observed runs would have them; allocated <= reserved <= driver still holds."""
+    if gpu.learned is None:
+        return cold
+    predicted = cold.allocated_gib.value
+    allocated, reserved, driver = (
+        _shifted(estimate, learned, predicted)
+        for estimate, learned in (
+            (cold.allocated_gib, gpu.learned.memory_of(subject, "allocated")),
+            (cold.reserved_gib, gpu.learned.memory_of(subject, "reserved")),
+            (cold.driver_gib, gpu.learned.memory_of(subject, "driver")),
+        )
+    )
+    bounds = gpu.learned.batch_bounds(subject, gpu.usable_gib)
+    if bounds.refused is not None and batch_size >= bounds.refused:
+        driver = _at_least(driver, gpu.usable_gib * OVERFULL, f"ran out of memory at batch {bounds.refused}")
+    elif batch_size <= bounds.proven:
+        driver = _at_most(driver, gpu.usable_gib)
+        allocated = _at_most(allocated, allocated_limit_gib(gpu))
+    return _in_order(allocated, reserved, driver)
+
+
+def _shifted(cold: Estimate, learned: MemoryCorrection | None, allocated_gib: float) -> Estimate:
+    if learned is None:
+        return cold
+    value = max(cold.value + learned.shift_gib(allocated_gib), 0.1 * cold.value)
+    half = max(SD_OF_P90 * learned.sd_gib(allocated_gib), FLOOR_SHARE * value)
+    return Estimate(
+        value,
+        value - min(half, max(cold.value - cold.low, FLOOR_SHARE * value)),
+        value + min(half, max(cold.high - cold.value, FLOOR_SHARE * value)),
+        "measured" if learned.exact else "estimated",
+        learned.n,
+        f"{cold.basis} + {learned.basis}",
+    )
+
+
+def _at_least(e: Estimate, gib: float, why: str) -> Estimate:
+    value = max(e.value, gib)
+    return Estimate(value, max(e.low, gib), max(e.high, value), e.grade, max(e.n, 1), f"{e.basis}; {why}")
+
+
+def _at_most(e: Estimate, gib: float) -> Estimate:
+    value = min(e.value, gib)
+    return replace(e, value=value, low=min(e.low, value), high=min(e.high, max(gib, value)))
+
+
+def _in_order(allocated: Estimate, reserved: Estimate, driver: Estimate) -> PeakMemory:
+    """What was learned holds; a figure nobody observed gives way to it."""
+    if reserved.n < driver.n:
+        reserved = _at_most(reserved, driver.value)
+    if allocated.n < max(reserved.n, driver.n):
+        allocated = _at_most(allocated, reserved.value)
+    reserved = _raised(reserved, allocated)
+    return PeakMemory(allocated, reserved, _raised(driver, reserved))
+
+
+def _raised(outer: Estimate, inner: Estimate) -> Estimate:
+    if outer.value >= inner.value:
+        return outer
+    return replace(outer, value=inner.value, low=max(outer.low, inner.low), high=max(outer.high, inner.high))
 
 
 def _most_samples(point: PeakPoint, room: float) -> int:
@@ -221,7 +329,7 @@ def _highest(points: Sequence[PeakPoint], batch_size: int) -> float:
     return max((p.fixed_bytes + batch_size * p.per_sample_bytes for p in points), default=0.0)
 
 
-def _workspace_bytes(profile: Profile, batch_size: int, precision: str | None = None) -> float:
+def workspace_bytes(profile: Profile, batch_size: int, precision: str | None = None) -> float:
     """cuDNN's scratch memory when it may choose among algorithms."""
     largest = profile.extra.get("largest_conv_bytes") or {}
     share = AMP_WORKSPACE_SHARE if (precision or profile.precision) in ("amp", "fp16", "bf16") else 1.0
@@ -233,13 +341,24 @@ def _workspace_bytes(profile: Profile, batch_size: int, precision: str | None = 
 
 def _as_seen(allocated: float, workspace: float, gpu: Gpu, basis: str) -> PeakMemory:
     live = Estimate(allocated, allocated * 0.985, allocated * 1.02, basis=basis)
+    held = gpu.calibrated.memory if gpu.calibrated is not None else None
     if gpu.kind != "cuda":
-        total = allocated + HOST_RUNTIME_GIB
-        seen = Estimate(total, total * 0.9, total * 1.2, basis=f"{basis} + runtime")
+        if held is None:
+            total = allocated + HOST_RUNTIME_GIB
+            seen = Estimate(total, total * 0.9, total * 1.2, basis=f"{basis} + runtime")
+            return PeakMemory(live, seen, seen)
+        grown = allocated * (held.ratio or 1.0)
+        total = held.base_gib + grown
+        how = f"{basis} + runtime and allocator measured on this device"
+        low = max(allocated, total - 0.05 * held.base_gib - 0.25 * grown)
+        seen = Estimate(total, min(low, total), total + 0.05 * held.base_gib + 0.3 * grown, basis=how)
         return PeakMemory(live, seen, seen)
-    reserved = allocated * DRIVER_FRAGMENTS + workspace
-    how = f"{basis} + allocator + cuDNN workspace"
-    held = Estimate(reserved, max(allocated, reserved * 0.94), reserved * 1.08, basis=how)
-    driver = reserved + DRIVER_CONTEXT_GIB
-    shown = Estimate(driver, max(allocated, driver * 0.942), driver * 1.074, basis=f"{how} + context")
-    return PeakMemory(live, held, shown)
+    measured = held is not None and held.workspace_share is not None
+    share = held.workspace_share if held and held.workspace_share is not None else 1.0
+    reserved = allocated * DRIVER_FRAGMENTS + workspace * share
+    how = f"{basis} + allocator + cuDNN workspace{' as measured' if measured else ''}"
+    held_by = Estimate(reserved, max(allocated, reserved * 0.94), reserved * 1.08, basis=how)
+    driver = reserved + (held.base_gib if held else DRIVER_CONTEXT_GIB)
+    how = f"{how} + {'measured ' if held else ''}context"
+    shown = Estimate(driver, max(allocated, driver * 0.942), driver * 1.074, basis=how)
+    return PeakMemory(live, held_by, shown)

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, log, sqrt
 from typing import Any, Literal
 
-from memory_service.domain.cold import PARTS, Cold, Predict, Subject, subject_of
+from memory_service.domain.cold import PARTS, Cold, Predict, Subject, precision_class, subject_of
 from memory_service.domain.fits import Bounds, Fits
 from memory_service.domain.observation import Observation
 from memory_service.domain.shrinkage import Loadings, Posterior
@@ -36,18 +36,18 @@ MOST_OF_A_CASE = 6
 """Of one case on one device, newest first: further ones say the same again, and software moves on."""
 
 TIME_SD = {
-    "all": 0.03,
-    "setting": 0.06,
-    "device": 0.20,
+    "all": 0.01,
+    "setting": 0.02,
+    "device": 0.10,
     "family": 0.05,
-    "card family": 0.07,
-    "here": 0.10,
-    "model": 0.09,
-    "case": 0.05,
+    "card family": 0.05,
+    "here": 0.30,
+    "model": 0.10,
+    "case": 0.08,
 }
 """Standard deviation of log step time at each level."""
 
-PART_SD = 0.15
+PART_SD = 0.07
 
 NOISE_SD = 0.02
 STEP_NOISE_SD = 0.05
@@ -57,7 +57,7 @@ of one step or epoch, which falls with how many there were."""
 FLOOR_SD = 0.02
 """No interval is narrower."""
 
-FREEDOM = 4.0
+FREEDOM = 2.0
 """Tails of Student's t."""
 
 FAR = log(3.0)
@@ -186,6 +186,7 @@ class Learned:
 
     def memory_of(self, subject: Subject, reading: Reading) -> MemoryCorrection | None:
         """What to add to a predicted peak; None where nothing observed bears on it."""
+        subject = _for_memory(subject)
         key = (subject, reading)
         if key not in self._known_memory:
             self._known_memory[key] = self._memory[reading].correction(subject)
@@ -239,6 +240,7 @@ _WORDS = {
     "here": "of {s.family} on {here}",
     "card family": "of {s.family} on this GPU model",
     "device": "of other models on {here}",
+    "setting": "of other models in {s.precision} on this GPU model",
     "card": "of other models on this GPU model",
     "family": "of {s.family} on other cards",
     "all": "on other cards",
@@ -256,7 +258,7 @@ def _level_keys(s: Subject, own: bool) -> dict[str, Hashable]:
     keys: dict[str, Hashable] = {
         "case": ("case", s.gpu, s.model, s.input_size, setting),
         "model": ("model", s.gpu, s.model, s.mode),
-        "here": ("here", here, s.family, setting),
+        "here": ("here", here, s.family, s.precision, s.mode, s.compiled),
         "card family": ("card family", s.gpu, s.family),
         "device": ("device", here),
         "setting": ("setting", s.gpu, setting),
@@ -401,12 +403,14 @@ def _time_row(one: _Seen) -> dict[Hashable, float]:
 
 class _MemoryPosterior:
     def __init__(self, seen: Sequence[_Seen], reading: Reading) -> None:
-        told = [s for s in seen if _peak(s.what, reading) is not None]
+        told = [
+            replace(s, subject=_for_memory(s.subject)) for s in seen if _peak(s.what, reading) is not None
+        ]
         rows = [
             {**_fixed_row(s.subject, own), **_share_row(s.subject, own, s.cold.allocated_gib)}
             for s in told for own in [s.what.run_id != "" or s.subject.device != ""]
         ]  # fmt: skip
-        predicted = [float(getattr(s.cold, f"{reading}_gib")) for s in told]
+        predicted = [_cold_peak(s, reading) for s in told]
         values = [float(_peak(s.what, reading) or 0.0) - p for s, p in zip(told, predicted, strict=True)]
         noise = [MEMORY_NOISE_GIB + MEMORY_NOISE_SHARE * p for p in predicted]
         far = [max(2.0, 2.0 * p) for p in predicted]
@@ -425,6 +429,22 @@ class _MemoryPosterior:
         return MemoryCorrection(
             self._posterior.mean(fixed), slope, (a, (both - a - c) / 2.0, c), n, basis, exact
         )
+
+
+def _for_memory(s: Subject) -> Subject:
+    """Memory follows the class of precision and whether gradients are kept, not layout or speed."""
+    return replace(
+        s, precision=precision_class(s.precision), layout="", optimizer="", compiled=False, stack=""
+    )
+
+
+def _cold_peak(one: _Seen, reading: Reading) -> float:
+    """PyTorch counts cuDNN's workspace as allocated while it lives, so anything from live tensors alone to
+    all that is reserved agrees with the prediction."""
+    if reading == "allocated":
+        seen = one.what.peak_allocated_gib or 0.0
+        return min(max(seen, one.cold.allocated_gib), max(one.cold.reserved_gib, one.cold.allocated_gib))
+    return one.cold.reserved_gib if reading == "reserved" else one.cold.driver_gib
 
 
 def _fixed_row(subject: Subject, own: bool) -> dict[Hashable, float]:
