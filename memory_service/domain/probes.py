@@ -250,13 +250,16 @@ def _all(kind: Kind, precisions: Sequence[str], cores: int) -> Iterator[Probe]:
     yield from _memory(kind)
     yield from _matmuls(kind, main)
     yield from _linears(main)
-    yield from _streams(kind)
-    yield from _convs(kind, main, usual, dense, (second, first), "dense")
+    if kind == "cpu":
+        yield from _trees()
     for net in REFERENCE_NETS[kind]:
         yield from _steps(kind, net, main, usual)
-    yield from _convs(kind, main, usual, thin, (second, first), "thin")
-    yield from _trees()
+    yield from _streams(kind)
+    yield from _convs(kind, main, usual, dense, (second, first), "dense")
     yield from (_loader(workers) for workers in worker_counts(cores))
+    yield from _convs(kind, main, usual, thin, (second, first), "thin")
+    if kind != "cpu":
+        yield from _trees()
     yield from _attention(kind, main)
     yield from _convs(kind, main, other, (*dense, *thin), (second,), "all")
     for precision in precisions:
@@ -373,11 +376,12 @@ def _attention(kind: str, precision: str) -> Iterator[Probe]:
 
 def _streams(kind: str) -> Iterator[Probe]:
     """`bandwidth.<operation>` on large arrays, `.8mib` on small ones; batch norm in both layouts."""
-    few = FEW_STREAMS
-    yield from _streams_at(LARGE_MIB[kind], "", few if kind == "cpu" else tuple(STREAMS))
-    yield _adamw(kind)
+    large = FEW_STREAMS if kind == "cpu" else tuple(STREAMS)
+    small = tuple(STREAMS) if kind == "cpu" else FEW_STREAMS
     for size in SMALL_MIB[kind]:
-        yield from _streams_at(size, f".{size}mib", tuple(STREAMS) if kind == "cpu" else few)
+        yield from _streams_at(size, f".{size}mib", small)
+    yield _adamw(kind)
+    yield from _streams_at(LARGE_MIB[kind], "", large)
 
 
 def _streams_at(mib: int, suffix: str, names: Sequence[str]) -> Iterator[Probe]:

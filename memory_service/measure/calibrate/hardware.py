@@ -45,6 +45,8 @@ class Hardware:
     """What every section asks of a device."""
 
     kind = "cpu"
+    forked = False
+    """Whether this process shares what its parent imported."""
 
     def __init__(self, torch_device: str, uuid: str) -> None:
         self.device = torch.device(torch_device)

@@ -76,7 +76,8 @@ def _request() -> dict[str, Any] | None:
 
 def _serve(context: Any, wire: int, request: Mapping[str, Any]) -> None:
     ours, theirs = context.Pipe(duplex=False)
-    child = context.Process(target=_child, args=(theirs, dict(request), os.getpid()))
+    told = {**request, "forked": context.get_start_method() == "fork"}
+    child = context.Process(target=_child, args=(theirs, told, os.getpid()))
     child.start()
     theirs.close()
     why = _pass_on(wire, ours, child, time.monotonic() + float(request["limit_seconds"]), request)

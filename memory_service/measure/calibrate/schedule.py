@@ -23,7 +23,7 @@ class Share:
 
 SHARES: dict[str, Share] = {
     "launch": Share(0.4, 0.5),
-    "memory.process": Share(2.5, 0.0),
+    "memory.process": Share(0.5, 0.0),
     "memory": Share(2.0, 0.0),
     "matmul": Share(0.5, 1.0),
     "bandwidth.": Share(0.8, 2.5),

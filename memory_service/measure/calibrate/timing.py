@@ -20,6 +20,9 @@ LEAST = 3
 """Repetitions however little time there is."""
 
 MOST = 200
+WARM, WARM_SHARE = 5, 0.2
+"""Repetitions before the clock counts, as far as they fit a fifth of the time: new memory is slow until it
+was used three or four times."""
 SPREAD = 0.05
 WINDOW_SECONDS = 2e-4
 """Shorter work is repeated inside one timed window, so that the clock's own cost stays below a percent."""
@@ -33,8 +36,7 @@ def measured(
     cold   the device's cache is flushed before each repetition, outside the timed window
     """
     ends = time.perf_counter() + seconds
-    hardware.timed(work, 1)
-    once = hardware.timed(work, 1)  # the first, with its loading and allocating, is not counted
+    once = _warm(hardware, work, seconds * WARM_SHARE)
     times = 1 if cold else max(1, min(10_000, round(WINDOW_SECONDS / max(once, 1e-8))))
 
     def window() -> float:
@@ -43,6 +45,17 @@ def measured(
         return hardware.timed(work, times) / times
 
     return in_unit(probe, repeat(window, ends, () if cold or times > 1 else (once,)))
+
+
+def _warm(hardware: Hardware, work: Callable[[], object], seconds: float) -> float:
+    """Seconds of the last of a few repetitions that load and allocate: two at least, WARM if short."""
+    hardware.timed(work, 1)
+    started = time.perf_counter()
+    once = hardware.timed(work, 1)
+    for _ in range(WARM - 2):
+        if time.perf_counter() - started < seconds:
+            once = hardware.timed(work, 1)
+    return once
 
 
 def repeat(sample: Callable[[], float], ends: float, begun: Sequence[float] = ()) -> Measurement:

@@ -42,7 +42,7 @@ GROUPS: Mapping[str, Measure] = {
 
 SMALLEST_SECONDS = 0.02
 
-OVERRUN = 0.5
+OVERRUN, OVERRUN_SECONDS = 0.5, 0.5
 """Of a section's time: past it, the probes that are left are given up rather than those of later sections."""
 
 
@@ -50,12 +50,13 @@ def measure_section(request: Mapping[str, Any], tell: Callable[[Mapping[str, Any
     """Measure the probes of a request in its seconds; by-products (`facts["of"]`) come with their probe."""
     ends = time.perf_counter() + float(request["seconds"])
     hardware = hardware_of(request["kind"], request["torch_device"], request["uuid"])
+    hardware.forked = bool(request["forked"])
     named, measure = _asked(request)
     own = [probe for probe in named if "of" not in probe.facts]
     told: set[str] = set()
     for index, probe in enumerate(own):
         left = ends - time.perf_counter()
-        if left < -OVERRUN * float(request["seconds"]):
+        if left < -max(OVERRUN * float(request["seconds"]), OVERRUN_SECONDS):
             break
         seconds = max(left / (len(own) - index), SMALLEST_SECONDS)
         try:
