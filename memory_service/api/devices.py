@@ -15,7 +15,7 @@ from memory_service.api.reading import json_object, no_query
 from memory_service.api.rows import TOLD, add_from
 from memory_service.api.service import database_of, service_of
 from memory_service.errors import FieldError, InvalidInput
-from memory_service.services.calibration_values import LONGEST_BUDGET_SECONDS
+from memory_service.services.calibration_values import LONGEST_BUDGET_SECONDS, SHORTEST_BUDGET_SECONDS
 from memory_service.services.device_pages import gpu_page
 from memory_service.services.registering import DEFAULT_BUDGET_SECONDS, register_device, remove_device
 from memory_service.services.rows import fields_of
@@ -41,9 +41,8 @@ REGISTER: Mapping[str, Field] = {
             "budget_seconds",
             "number",
             "Time that the calibration may take.",
-            0,
+            SHORTEST_BUDGET_SECONDS,
             LONGEST_BUDGET_SECONDS,
-            above=True,
             default=DEFAULT_BUDGET_SECONDS,
         ),
         Field(

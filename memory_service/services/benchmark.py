@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import IO, Any
 
 from memory_service.domain.calibration import CalibrationStatus, Measurement
@@ -56,6 +56,10 @@ class Report:
     why: str | None = None
     self_check: Mapping[str, Any] | None = None
     seconds: float = 0.0
+
+    def copy(self) -> Report:
+        """As it is now, unchanged by what comes."""
+        return replace(self, sections=dict(self.sections), missing=dict(self.missing))
 
 
 class Stop:

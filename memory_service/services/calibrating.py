@@ -19,6 +19,7 @@ from memory_service.errors import MemoryServiceError, Unavailable
 from memory_service.services import calibrations
 from memory_service.services.benchmark import Report, Stop, benchmark
 from memory_service.services.devices import environment_of, host_name, keep_device
+from memory_service.services.latest import Latest
 from memory_service.services.unit import Database
 from memory_service.store import calibrations as store
 from memory_service.store import tables
@@ -28,6 +29,7 @@ __all__ = ["Begun", "Calibrating", "begin", "carry_out"]
 _END_WITHIN_SECONDS = 60.0
 _STOP_WITHIN_SECONDS = 8.0
 _QUEUE_SECONDS = 2.0
+_KEEP_SECONDS = 0.3
 
 _log = logging.getLogger(__name__)
 
@@ -99,16 +101,19 @@ def carry_out(
     tell: Callable[[Report], None] | None = None,
 ) -> Report:
     """Measure to the end and keep everything; the last report. `tell` sees each report."""
-    stop = stop or Stop()
+    # A disk that is slow to acknowledge must hold up neither the benchmark nor the watch over its time.
+    keeper: Latest[Report] = Latest(lambda report: _keep(database, begun.id, report), _KEEP_SECONDS)
     last = Report(status="failed", why="it never began")
-    for report in _reports(database, begun, stop):
-        last = report
-        if report.status == "running":
-            _keep(database, begun.id, report)
-        else:
-            _keep_end(database, begun.id, report)
-        if tell is not None:
-            tell(report)
+    try:
+        for report in _reports(database, begun, stop or Stop()):
+            last = report
+            if report.status == "running":
+                keeper.tell(report.copy())
+            if tell is not None:
+                tell(report)
+    finally:
+        keeper.close(_END_WITHIN_SECONDS)
+    _keep_end(database, begun.id, last)
     return last
 
 
@@ -177,18 +182,20 @@ def _runs_here(row: tables.Calibration) -> bool:
     return row.runner is not None and row.runner.startswith(f"{host_name()}/")
 
 
-def _keep(database: Database, key: str, report: Report) -> None:
+def _keep(database: Database, key: str, report: Report) -> bool:
     """What was measured so far and a sign of life. A database that is busy is told with the next report."""
     try:
         with database.tell() as unit:
             row = store.calibration(unit.session, key, to_change=True)
-            if row is not None and row.status in store.ACTIVE:
+            if row is not None and calibrations.may_go_on(row):
                 _take_in(row, report)
-                if row.status != report.status:  # waiting is not measuring
+                if row.status == "queued" != report.status:  # waiting is not measuring
                     row.started_at = unit.now
-                row.status, row.heartbeat_at = report.status, unit.now
+                row.status, row.why, row.ended_at = report.status, None, None
+                row.seconds, row.heartbeat_at = None, unit.now
     except MemoryServiceError as error:
         _log.warning("progress of calibration %s was not kept: %s", key, error.detail)
+    return True
 
 
 def _keep_end(database: Database, key: str, report: Report) -> None:
@@ -198,7 +205,7 @@ def _keep_end(database: Database, key: str, report: Report) -> None:
         try:
             with database.write() as unit:
                 row = store.calibration(unit.session, key, to_change=True)
-                if row is not None and row.status in store.ACTIVE:
+                if row is not None and calibrations.may_go_on(row):
                     _take_in(row, report)
                     calibrations.finish(unit, row, report.status, report.why, unit.now)
         except Unavailable as error:

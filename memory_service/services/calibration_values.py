@@ -19,9 +19,16 @@ from memory_service.domain.probes import probe_of
 from memory_service.errors import FieldError, InvalidInput, unknown_name
 from memory_service.services.rows import JsonObject, Line, Sentences, Slug, Word
 
-__all__ = ["LONGEST_BUDGET_SECONDS", "MOST_BY_UNIT", "Posted", "posted_calibration", "section_measurement"]
+__all__ = [
+    "LONGEST_BUDGET_SECONDS",
+    "MOST_BY_UNIT",
+    "SHORTEST_BUDGET_SECONDS",
+    "Posted",
+    "posted_calibration",
+    "section_measurement",
+]
 
-LONGEST_BUDGET_SECONDS = 3600.0
+SHORTEST_BUDGET_SECONDS, LONGEST_BUDGET_SECONDS = 1.0, 3600.0
 
 MOST_BY_UNIT: Mapping[str, float] = {
     "ms": 1e7, "us": 1e9, "s": 1e5, "TFLOP/s": 1e5, "GB/s": 1e6, "GiB": 1e5, "images/s": 1e7, "ratio": 100.0,
@@ -78,7 +85,9 @@ class Posted(_Part):
     )
     fingerprint: PostedFingerprint = Field(description="Which device it is, and what drives it.")
     status: Literal["running", "done", "failed", "timed_out"]
-    budget_seconds: Annotated[float, Field(gt=0, le=LONGEST_BUDGET_SECONDS, allow_inf_nan=False)]
+    budget_seconds: Annotated[
+        float, Field(ge=SHORTEST_BUDGET_SECONDS, le=LONGEST_BUDGET_SECONDS, allow_inf_nan=False)
+    ]
     sections: Annotated[dict[Name, PostedMeasurement], Field(max_length=2_000)] = Field(
         default_factory=dict, description="Everything measured so far, by section."
     )

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +26,7 @@ from memory_service.services.devices import (
     host_name,
     keep_device,
     measured_calibration,
+    name_by_host,
     registered,
     stale_because,
 )
@@ -46,6 +46,7 @@ __all__ = [
     "events_after",
     "finish",
     "get_calibration",
+    "may_go_on",
     "refuse_second",
     "runner_here",
     "settle",
@@ -58,6 +59,9 @@ STATUSES = (*store.ACTIVE, *ENDED)
 
 SILENT_SECONDS = 30.0
 """A calibration reports every three seconds; ten missed reports are its end."""
+
+_SLOW_DISK = 10.0
+"""Times as long for a process that is seen to live on this host: its reports may wait for the disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +178,7 @@ def accept(database: Database, body: Mapping[str, Any]) -> tuple[dict[str, Any],
             row = _begun(writing, posted, sent)
         else:
             _check_same(row, sent, posted.device)
-        if row.status in store.ACTIVE or _lost(row):
+        if may_go_on(row):
             _extend(row, posted, sent, writing.now)
             if sent.status in ENDED:
                 finish(writing, row, sent.status, sent.why, writing.now)
@@ -222,9 +226,7 @@ def _name_for(unit: ReadUnit, posted: Posted, sent: Calibration) -> str:
     for device in registered(unit):
         if device.fingerprint.uuid == sent.fingerprint.uuid and device.host in (posted.host, None):
             return device.name
-    parts = [posted.host or "", (posted.word or sent.fingerprint.kind).replace(":", "")]
-    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(parts))
-    return plain.strip("-._")[:120] or sent.fingerprint.kind
+    return name_by_host(posted.host or "", posted.word or sent.fingerprint.kind)
 
 
 def _check_same(row: tables.Calibration, sent: Calibration, device: str | None) -> None:
@@ -232,7 +234,7 @@ def _check_same(row: tables.Calibration, sent: Calibration, device: str | None) 
         raise _another(row, "id", "is another calibration's", sent.id)
     if row.fingerprint != sent.fingerprint.as_dict():
         raise _another(row, "fingerprint", "is not the one it began with", sent.fingerprint.uuid)
-    if row.status in store.ACTIVE or _lost(row):
+    if may_go_on(row):
         return
     before = measured_calibration(row)
     same = before.sections == sent.sections and before.missing == sent.missing and row.status == sent.status
@@ -250,7 +252,8 @@ def _extend(row: tables.Calibration, posted: Posted, sent: Calibration, now: dt.
     row.missing = {n: why for n, why in (row.missing | sent.missing).items() if n not in row.sections}
     row.measured, row.contended = len(row.sections), row.contended or sent.contended
     row.progress, row.doing = max(row.progress, posted.progress), posted.doing
-    row.status, row.why, row.ended_at, row.heartbeat_at = "running", None, None, now
+    row.status, row.why, row.ended_at, row.seconds = "running", None, None, None
+    row.heartbeat_at = now
 
 
 def finish(unit: WriteUnit, row: tables.Calibration, status: str, why: str | None, at: dt.datetime) -> None:
@@ -264,9 +267,9 @@ def finish(unit: WriteUnit, row: tables.Calibration, status: str, why: str | Non
     unit.session.flush()
 
 
-def _lost(row: tables.Calibration) -> bool:
-    """Given up here for its silence: when it speaks again after all, it goes on."""
-    return row.status == "failed" and row.origin == "posted" and row.why == _SILENCE
+def may_go_on(row: tables.Calibration) -> bool:
+    """Whether it has not ended, or was only given up for its silence: when it speaks again, it goes on."""
+    return row.status in store.ACTIVE or (row.status == "failed" and row.why in (_SILENCE, _DEAD))
 
 
 _SILENCE = "nothing more was heard of it: who measured was killed, or lost its way here"
@@ -275,17 +278,21 @@ _DEAD = "the process that ran it here is gone: it was killed, or its host went d
 
 def _death(row: tables.Calibration, now: dt.datetime) -> str | None:
     """Why an active calibration cannot go on; None while it may."""
-    if row.runner is not None and _is_gone(row.runner):
-        return _DEAD
-    silent = (now - row.heartbeat_at).total_seconds() > SILENT_SECONDS
+    limit = SILENT_SECONDS
+    if row.runner is not None:
+        gone = _is_gone(row.runner)
+        if gone:
+            return _DEAD
+        limit *= 1.0 if gone is None else _SLOW_DISK
+    silent = (now - row.heartbeat_at).total_seconds() > limit
     return (_SILENCE if row.origin == "posted" else _DEAD) if silent else None
 
 
-def _is_gone(runner: str) -> bool:
-    """Whether a process of this host has ended; False for other hosts', whose silence tells."""
+def _is_gone(runner: str) -> bool | None:
+    """Whether a process of this host has ended; None for another host's, whose silence tells."""
     host, pid, start = runner.rsplit("/", 2)
     if host != host_name():
-        return False
+        return None
     if int(pid) == os.getpid():
         return runner != runner_here()
     try:
@@ -293,7 +300,7 @@ def _is_gone(runner: str) -> bool:
     except psutil.NoSuchProcess:
         return True
     except psutil.Error:
-        return False
+        return None
 
 
 def _seconds(row: tables.Calibration) -> float:

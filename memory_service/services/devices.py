@@ -41,6 +41,7 @@ __all__ = [
     "keep_device",
     "look_again",
     "measured_calibration",
+    "name_by_host",
     "registered",
     "stale_because",
 ]
@@ -210,6 +211,12 @@ def look_again(database: Database, identify: Callable[[str], Fingerprint], words
 def host_name() -> str:
     """The name of this host, as devices carry it."""
     return platform.node() or "localhost"
+
+
+def name_by_host(host: str, word: str) -> str:
+    """`box7-cuda0`: a name for a device that nobody named."""
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{host}-{word.replace(':', '')}")
+    return plain.strip("-._")[:120]
 
 
 def device_of(row: tables.Device) -> Device:

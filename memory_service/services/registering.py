@@ -15,12 +15,19 @@ from memory_service.errors import FieldError, InvalidInput, Unavailable
 from memory_service.services import calibrations
 from memory_service.services.calibrating import Calibrating
 from memory_service.services.device_pages import device_shown
-from memory_service.services.devices import host_name, keep_device
+from memory_service.services.devices import gpu_model_of, host_name, keep_device, name_by_host, registered
 from memory_service.services.rows import clean_text
 from memory_service.services.unit import Database
 from memory_service.store import calibrations as store
 
-__all__ = ["DEFAULT_BUDGET_SECONDS", "device_on_this_host", "register_device", "remove_device"]
+__all__ = [
+    "DEFAULT_BUDGET_SECONDS",
+    "device_on_this_host",
+    "look_at",
+    "register_device",
+    "remove_device",
+    "usual_name",
+]
 
 DEFAULT_BUDGET_SECONDS = 60.0
 
@@ -79,6 +86,27 @@ def device_on_this_host(word: str | None) -> tuple[Fingerprint | None, str]:
         return identify(word), ""
     except Unavailable as error:
         return None, error.detail
+
+
+def look_at(word: str | None) -> tuple[str, Fingerprint]:
+    """The word and fingerprint of a device of this host, without a word of its first. InvalidInput for a word
+    that means none, Unavailable where there is no such device here."""
+    from memory_service.measure.identity import identify, local_devices
+
+    word = word or local_devices()[0]
+    return word, identify(word)
+
+
+def usual_name(database: Database, fingerprint: Fingerprint, word: str) -> str:
+    """What a device of this host is called when nobody says: as it was registered, else as its GPU model
+    while no other device is, else by host and word."""
+    with database.read() as unit:
+        known = registered(unit)
+        for device in known:
+            if device.fingerprint.uuid == fingerprint.uuid and device.host == host_name():
+                return device.name
+        model = gpu_model_of(unit, fingerprint).slug
+    return model if model not in {device.name for device in known} else name_by_host(host_name(), word)
 
 
 def remove_device(database: Database, name: str) -> bool:

@@ -1,0 +1,227 @@
+"""`memory-service calibrate`: how fast is this device really? Measured here, kept here or on a server."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json as jsons
+import signal
+import sys
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Group, RenderableType
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from memory_service.cli.output import JSON_OPTION, emit, stderr, table
+
+if TYPE_CHECKING:
+    from memory_service.domain.calibration import Fingerprint
+    from memory_service.services.benchmark import Report, Stop
+
+__all__ = ["register"]
+
+_DELIVER_WITHIN_SECONDS = 60.0
+_STOPPING = ("SIGINT", "SIGTERM", "SIGHUP")
+
+Tell = Callable[["Report"], None]
+
+
+def register(app: typer.Typer) -> None:
+    app.command("calibrate")(calibrate)
+
+
+def calibrate(
+    device: Annotated[
+        str | None, typer.Option(help="cpu, mps or cuda:N; the first card, else the processor.")
+    ] = None,
+    budget_seconds: Annotated[
+        float, typer.Option(min=1.0, max=3600.0, help="Time it may take; 20 is quick.")
+    ] = 60.0,
+    name: Annotated[str | None, typer.Option(help="What the device is called; `--gpu` takes it.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Also while others use the device.")] = False,
+    server: Annotated[
+        str | None, typer.Option(metavar="URL", help="Send the result there instead of keeping it here.")
+    ] = None,
+    database: Annotated[
+        str | None, typer.Option(metavar="URL", help="Another database than MEMORY_DATABASE_URL.")
+    ] = None,
+    json: bool = JSON_OPTION,
+) -> None:
+    """Measure a device of this host and keep what was measured, also when it is stopped early."""
+    from memory_service.services.registering import look_at
+
+    if server is not None and database is not None:
+        raise typer.BadParameter("give either --server or --database", param_hint="--server")
+    word, fingerprint = look_at(device)
+    stderr.print(
+        f"{word}: {fingerprint.name}, {fingerprint.memory_gib:.1f} GiB", highlight=False, markup=False
+    )
+    with _stoppable() as stop, _shown() as tell:
+        if server is not None:
+            made = _for_server(server, name, word, fingerprint, budget_seconds, force, stop, tell)
+        else:
+            made = _for_database(database, name, word, fingerprint, budget_seconds, force, stop, tell)
+    emit(made, json, _render)
+    if made["status"] != "done":
+        raise typer.Exit(1)
+
+
+def _for_database(
+    url: str | None, name: str | None, word: str, fingerprint: Fingerprint, budget: float, force: bool,
+    stop: Stop, tell: Tell,
+) -> dict[str, Any]:  # fmt: skip
+    from memory_service.services import database as databases
+    from memory_service.services import seeding
+    from memory_service.services.calibrating import begin, carry_out
+    from memory_service.services.calibrations import get_calibration
+    from memory_service.services.registering import usual_name
+    from memory_service.services.unit import Database
+    from memory_service.settings import load_settings
+
+    with Database(load_settings(database_url=url).database_url) as opened:
+        databases.require_head(opened)
+        if not seeding.is_seeded(opened):
+            seeding.seed(opened)
+        name = name or usual_name(opened, fingerprint, word)
+        begun = begin(opened, name, fingerprint, word=word, budget_seconds=budget, force=force)
+        carry_out(opened, begun, stop=stop, tell=tell)
+        return get_calibration(opened, begun.id)
+
+
+def _for_server(
+    server: str, name: str | None, word: str, fingerprint: Fingerprint, budget: float, force: bool,
+    stop: Stop, tell: Tell,
+) -> dict[str, Any]:  # fmt: skip
+    from memory_service import __version__
+    from memory_service.cli.remote import Reporter, checked_url, post
+    from memory_service.errors import MemoryServiceError
+    from memory_service.services.benchmark import benchmark
+    from memory_service.services.devices import host_name
+
+    url = f"{checked_url(server)}/calibrations"
+    about: dict[str, Any] = {
+        "id": uuid.uuid4().hex, "device": name, "fingerprint": fingerprint.as_dict(), "word": word,
+        "host": host_name(), "budget_seconds": budget, "version": __version__,
+        "started_at": dt.datetime.now(dt.UTC).isoformat(),
+    }  # fmt: skip
+    about["device"] = post(url, about | {"status": "running"})["device"]
+    reporter, last = Reporter(url), about
+    for report in benchmark(word, fingerprint.kind, budget, force=force, stop=stop):
+        last = about | _sent(report)
+        if report.status == "running":
+            reporter.tell(last)
+        if reporter.refused is not None:
+            stop.now(f"the server refused it: {reporter.refused.detail}")
+        tell(report)
+    try:
+        return reporter.finish(last, _DELIVER_WITHIN_SECONDS)
+    except MemoryServiceError:
+        kept = Path(f"calibration-{about['id']}.json").resolve()
+        kept.write_text(jsons.dumps(last), encoding="utf-8")
+        stderr.print(
+            f"What was measured is in {kept}: POST it to {url} as application/json.", highlight=False
+        )
+        raise
+
+
+def _sent(report: Report) -> dict[str, Any]:
+    return {
+        "status": report.status,
+        "sections": {name: found.as_dict() for name, found in report.sections.items()},
+        "missing": dict(report.missing),
+        "contended": report.contended,
+        "why": report.why,
+        "progress": report.progress,
+        "doing": report.doing,
+        "seconds": report.seconds or None,
+    }
+
+
+@contextmanager
+def _stoppable() -> Iterator[Stop]:
+    """Ctrl-C and SIGTERM end the calibration in order; the second one ends the program."""
+    from memory_service.services.benchmark import Stop
+
+    stop = Stop()
+    before: dict[int, Any] = {}
+
+    def ask(number: int, _frame: object) -> None:
+        stop.now(f"stopped by {signal.Signals(number).name}")
+        signal.signal(number, before[number])
+
+    for number in (getattr(signal, name) for name in _STOPPING if hasattr(signal, name)):
+        before[number] = signal.getsignal(number)
+        signal.signal(number, ask)
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _shown() -> Iterator[Tell]:
+    """A bar on a terminal, else a line for every figure; both on stderr."""
+    if not sys.stderr.isatty():
+        yield _lines()
+        return
+    bar = Progress(
+        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"),
+        TimeElapsedColumn(), console=stderr, transient=True,
+    )  # fmt: skip
+    with bar:
+        task = bar.add_task("beginning", total=1.0)
+
+        def tell(report: Report) -> None:
+            bar.update(task, completed=report.progress, description=(report.doing or report.status)[:40])
+
+        yield tell
+
+
+def _lines() -> Tell:
+    told: set[str] = set()
+
+    def tell(report: Report) -> None:
+        for name, found in report.sections.items():
+            if name not in told:
+                spread = f"{found.p20:.4g}–{found.p80:.4g}, n {found.n}"
+                said = f"{report.seconds:6.1f} s  {name}: {found.value:.4g} {found.unit} ({spread})"
+                stderr.print(said, highlight=False, markup=False, soft_wrap=True)
+        for name, why in report.missing.items():
+            if name not in told:
+                said = f"{report.seconds:6.1f} s  {name}: not measured, {why}"
+                stderr.print(said, highlight=False, markup=False, soft_wrap=True)
+        told.update(report.sections, report.missing)
+
+    return tell
+
+
+def _render(made: Mapping[str, Any]) -> RenderableType:
+    rows = [
+        (
+            name,
+            f"{m['value']:.4g}",
+            m["unit"],
+            f"{m['p20']:.4g}–{m['p80']:.4g}",
+            m["n"],
+            "spread" * m["flagged"],
+        )
+        for name, m in made["sections"].items()
+    ]
+    checked = (made["self_check"] or {}).get("median_error_percent")
+    check = "" if checked is None else f"; reference networks predicted within {checked:.0f} % (median)"
+    why = f": {made['why']}" if made["why"] else ""
+    head = f"{made['device']} ({made['gpu']}): {made['status']} after {made['seconds']:.1f} s{why}{check}"
+    parts: list[RenderableType] = [Text(head, style="bold")]
+    if rows:
+        parts.append(table(None, ("section", ">median", "unit", ">p20–p80", ">n", ""), rows))
+    if made["missing"]:
+        parts.append(table("Not measured", ("section", "why"), list(made["missing"].items())))
+    if not made["usable"]:
+        parts.append(Text("Predictions do not use it" + (": it was disturbed" if made["contended"] else "")))
+    return Group(*parts)

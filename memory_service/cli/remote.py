@@ -1,0 +1,112 @@
+"""How does a command tell a server on another host? JSON by POST; a refusal reads as the server words it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from memory_service.errors import FieldError, InvalidInput, MemoryServiceError, Unavailable
+from memory_service.services.latest import Latest
+
+__all__ = ["Refused", "Reporter", "checked_url", "post"]
+
+TIMEOUT_SECONDS = 15.0
+BETWEEN_SECONDS = 1.0
+"""At most so often: sections of small devices come by the dozen."""
+
+_LONGEST_PAUSE_SECONDS = 8.0
+
+
+class Refused(MemoryServiceError):
+    """What the server answered, with its own code and words."""
+
+    def __init__(self, document: Mapping[str, Any], status: int) -> None:
+        errors = [
+            FieldError(
+                e.get("field", ""), e.get("message", ""), e.get("given"), tuple(e.get("nearest") or ())
+            )
+            for e in document.get("errors") or ()
+        ]
+        super().__init__(str(document.get("detail") or f"the server answered {status}"), errors)
+        self.code = str(document.get("type", "refused")).rsplit(":", 1)[-1]  # type: ignore[misc]
+        self.title = str(document.get("title", self.title))  # type: ignore[misc]
+        self.status = status  # type: ignore[misc]
+
+
+def checked_url(server: str) -> str:
+    """`http://host:port` without a slash at its end; InvalidInput otherwise."""
+    parts = urlsplit(server)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        message = "must be the URL of a memory-service, such as http://127.0.0.1:8000"
+        raise InvalidInput(f"server {message}", [FieldError("server", message, server)])
+    return server.rstrip("/")
+
+
+def post(url: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    """The server's JSON answer. Refused with its words, Unavailable when it cannot be reached or fails."""
+    request = urllib.request.Request(  # noqa: S310 - the scheme was checked
+        url, json.dumps(body).encode(), {"Content-Type": "application/json"}, method="POST"
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310
+            return dict(json.loads(answer.read()))
+    except urllib.error.HTTPError as error:
+        with error:
+            document = _problem(error.read())
+        if 400 <= error.code < 500 and document is not None:
+            raise Refused(document, error.code) from None
+        raise Unavailable(f"{url} answered {error.code}") from None
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        raise Unavailable(f"{url} does not answer as a memory-service: {error}") from None
+
+
+class Reporter:
+    """Sends the latest state of something, again and again, without holding up who makes it.
+
+    `refused` is what the server said no to; then nothing more is sent.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._latest: Latest[Mapping[str, Any]] = Latest(self._send, BETWEEN_SECONDS)
+        self.refused: Refused | None = None
+
+    def tell(self, body: Mapping[str, Any]) -> None:
+        """Send this soon; what was not sent yet is left out."""
+        self._latest.tell(body)
+
+    def finish(self, body: Mapping[str, Any], within_seconds: float) -> dict[str, Any]:
+        """Send the last state, trying again for so long; the server's answer. Refused or Unavailable."""
+        self._latest.close(TIMEOUT_SECONDS)
+        until, pause = time.monotonic() + within_seconds, 0.5
+        while True:
+            try:
+                return post(self._url, body)
+            except Unavailable:
+                if time.monotonic() + pause > until:
+                    raise
+            time.sleep(pause)
+            pause = min(_LONGEST_PAUSE_SECONDS, 2.0 * pause)
+
+    def _send(self, body: Mapping[str, Any]) -> bool:
+        try:
+            post(self._url, body)
+        except Refused as refusal:
+            self.refused = refusal
+        except Unavailable:
+            pass  # the next state says all that this one did
+        return self.refused is None
+
+
+def _problem(raw: bytes) -> dict[str, Any] | None:
+    try:
+        document = json.loads(raw)
+    except ValueError:
+        return None
+    return document if isinstance(document, dict) else None
