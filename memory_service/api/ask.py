@@ -86,7 +86,7 @@ def predict_by_body(request: Request, body: AnyBody) -> Response:
 
 @router.get("/conflicts", **describe.lists(CONFLICTS, shapes.Conflicts))
 def conflicts_by_query(request: Request) -> Response:
-    """Claims that estimates contradict, both sides with their grades, and which one plans use."""
+    """Claims, estimates and measurements that disagree: all sides, which one plans use, and why."""
     asked = checked_query(CONFLICTS, query_of(request))
     form = asked.pop("format", "json")
     database = database_of(request)

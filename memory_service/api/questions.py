@@ -125,13 +125,14 @@ _PREDICT_EXAMPLES = {"model": "resnet50", "gpu": "a100", "image_size": 224}
 PREDICT = _named(*(_predicted(name, bounds) for name, bounds in PREDICT_FIELDS.items()))
 
 CONFLICTS = _named(
-    _text("gpu", "Only claims about this card (slug).", 120),
-    _text("model", "Only claims about this model.", 160),
-    _text("quantity", "Only claims about this quantity.", 120),
+    _text("gpu", "Only what is about this GPU model (slug).", 120),
+    _text("device", "Only what was measured on this registered device.", 120),
+    _text("model", "Only what is about this model.", 160),
+    _text("quantity", "Only what is about this quantity.", 120),
     Field(
         "sort",
         "text",
-        "Widest disagreement first, or by claim.",
+        "Widest disagreement first, or by id.",
         choices=("-apart", "apart", "id", "-id"),
         default="-apart",
     ),

@@ -1,7 +1,8 @@
-"""`memory-service conflicts`: which claims disagree with what profiles and data sheets say?"""
+"""`memory-service conflicts`: where do claims, estimates and measurements disagree?"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -19,7 +20,7 @@ def conflicts(
     database: Annotated[str | None, typer.Option(metavar="URL", help="Another database.")] = None,
     json: bool = JSON_OPTION,
 ) -> None:
-    """Claims whose range does not meet the estimate's interval, the widest apart first."""
+    """Claims, estimates and measurements of one thing whose intervals do not meet, the widest apart first."""
     from memory_service.services.conflicts import conflicts as find
     from memory_service.services.database import ensure_ready
     from memory_service.services.unit import Database
@@ -33,21 +34,17 @@ def conflicts(
 def _render(answer: dict[str, Any]) -> Any:
     rows = []
     for item in answer["items"]:
-        claim, estimate = item["sides"][0], item["sides"][-1]
-        about = f"{item['model']} on {item['gpu']}" + (
-            f", batch {item['batch_size']}" if item["batch_size"] else ""
+        batch = f", batch {item['batch_size']}" if item["batch_size"] else ""
+        about = (
+            " on ".join(str(part) for part in (item["model"], item["device"] or item["gpu"]) if part) + batch
         )
-        upper = "" if claim["high"] in (None, claim["low"]) else f"-{claim['high']:g}"
-        computed = f"{estimate['value']:.4g} ({estimate['low']:.3g}-{estimate['high']:.3g})"
-        rows.append(
-            (
-                item["id"],
-                about,
-                item["quantity"],
-                f"{claim['low']:g}{upper}",
-                computed,
-                f"{item['apart']:.2g}x",
-            )
-        )
-    columns = ("claim", "about", "quantity", ">claimed", ">estimated, used", ">apart")
-    return table("Claims that estimates contradict", columns, rows)
+        sides = "; ".join(_side(side) for side in item["sides"])
+        rows.append((item["id"], about, item["quantity"], sides, item["used"], f"{item['apart']:.2g}x"))
+    columns = ("id", "about", "quantity", "sides", "used", ">apart")
+    return table("Claims, estimates and measurements that disagree", columns, rows)
+
+
+def _side(side: Mapping[str, Any]) -> str:
+    upper = "" if side["high"] == side["low"] else "+" if side["high"] is None else f"-{side['high']:.4g}"
+    aside = " (set aside)" if "set_aside" in side else ""
+    return f"{side['grade']} {side['low']:.4g}{upper}{aside}"

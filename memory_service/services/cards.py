@@ -30,11 +30,13 @@ class Cards:
 
     sheets    GPU models by slug; devices: registered hardware by name
     silent    names of devices that have not said yet what they are
+    calibrations   all that ended with something measured, the ones set aside too
     """
 
     sheets: Mapping[str, Gpu]
     devices: Mapping[str, Gpu] = field(default_factory=dict)
     silent: tuple[str, ...] = ()
+    calibrations: tuple[KeptCalibration, ...] = ()
 
     @cached_property
     def all(self) -> Mapping[str, Gpu]:
@@ -78,6 +80,7 @@ class Cards:
                 for name, card in self.devices.items()
             },
             self.silent,
+            self.calibrations,
         )
 
 
@@ -119,6 +122,7 @@ def cards_of(
         {slug: rated(card) for slug, card in sheets.items()},
         {name: rated(card) for name, card in bare.items()},
         tuple(silent),
+        tuple(known),
     )
 
 

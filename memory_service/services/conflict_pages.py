@@ -17,7 +17,7 @@ __all__ = ["conflicts_page", "stream_conflicts"]
 
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 500
-_FILTERS = ("gpu", "model", "quantity")
+_FILTERS = ("gpu", "device", "model", "quantity")
 _SORTS = ("apart", "id")
 
 

@@ -1,77 +1,42 @@
-"""Where do claims and estimates disagree, what do both sides say, and which one does a plan use?
+"""Where do claims, estimates and measurements disagree, what does each side say, and which one does a plan
+use?
 
-Each quantitative claim about a known model on a known card is computed from the model's profile and the
-card's data sheet. It is in conflict when its range and the estimate's 80 % interval do not meet. Claims that
-contradict each other about the same thing stand beside it. Nothing is averaged: the higher grade decides, the
-lower one stays visible.
+Sides speak of the same thing: model, card, input size, batch, precision, quantity. They are in conflict when
+two of them leave no number that both allow. Nothing is averaged: the higher grade decides, the lower one
+stays visible, and what was set aside is shown as such.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from math import inf
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from memory_service.domain.budget import Seconds, run_seconds, setup_seconds
+from memory_service.domain.cold import precision_class
 from memory_service.domain.estimate import Estimate
-from memory_service.domain.gpu import Gpu
-from memory_service.domain.memory import largest_batch, peak_memory
-from memory_service.domain.options import Option, class_of, layout_of
-from memory_service.domain.profile import Profile
-from memory_service.domain.speed import prepare, step_seconds
+from memory_service.services.claims import Checked, Subject, check_claims, estimate_of, fits
 from memory_service.services.knowledge import Knowledge, knowledge_of
-from memory_service.services.priced import Sizes
+from memory_service.services.measured import (
+    SHEET_SHARE,
+    CalibratedFigure,
+    Shown,
+    calibrated_figures,
+    shown_by_runs,
+)
+from memory_service.services.priced import architecture_of
+from memory_service.services.sides import Side, apart, claim_side, estimate_side
 from memory_service.services.unit import Database
 
-__all__ = ["Checked", "check_claims", "conflicts"]
-
-CLAIMED_IMAGE_SIZE = 224
-"""The size the sources speak of when they name none."""
-
-CLAIMED_N_TRAIN = 9_000
-"""The data set behind the sources' epoch and total times (003: 9 000 images, 120 classes)."""
-
-REFERENCE_MODEL = "efficientnet_b4"
-"""The sources' example: ratios between cards and precisions are checked on it."""
+__all__ = ["conflicts", "conflicts_in"]
 
 Row = Mapping[str, Any]
-Gpus = Mapping[str, Gpu]
+Item = dict[str, Any]
+
+_LOCK = threading.Lock()
+_HELD: dict[str, tuple[int, list[Item]]] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """What a claim is about, with what it left out filled in; `assumed` says what that was."""
-
-    option: Option
-    gpu: Gpu
-    precision: str
-    batch_size: int | None
-    assumed: tuple[str, ...]
-
-    @property
-    def profile(self) -> Profile:
-        return self.option.profile[class_of(self.precision)]
-
-    def step(self, batch_size: int, mode: str = "train") -> Estimate:
-        layout = layout_of(self.profile, self.gpu)
-        return step_seconds(self.profile, batch_size, self.gpu, self.precision, layout=layout, mode=mode)  # type: ignore[arg-type]
-
-
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """A claim beside its estimate. disagrees: the ranges do not meet; apart: how far, as a ratio (1 = they
-    touch)."""
-
-    claim: Row
-    subject: Subject
-    estimate: Estimate
-    disagrees: bool
-    apart: float
-
-
-def conflicts(database: Database) -> list[dict[str, Any]]:
+def conflicts(database: Database) -> list[Item]:
     """Every disagreement, the widest first; kept per knowledge revision. The list is shared: do not change
     it."""
     knowledge = knowledge_of(database)
@@ -80,221 +45,103 @@ def conflicts(database: Database) -> list[dict[str, Any]]:
         held = _HELD.get(key)
         if held is not None and held[0] == knowledge.revision:
             return held[1]
-    found = [_item(knowledge, checked) for checked in check_claims(knowledge) if checked.disagrees]
-    found.sort(key=lambda item: (-item["apart"], item["id"]))
+    found = conflicts_in(knowledge)
     with _LOCK:
         _HELD[key] = (knowledge.revision, found)
     return found
 
 
-_LOCK = threading.Lock()
-_HELD: dict[str, tuple[int, list[dict[str, Any]]]] = {}
+def conflicts_in(knowledge: Knowledge) -> list[Item]:
+    """The same of a snapshot."""
+    shown = list(shown_by_runs(knowledge))
+    checked = check_claims(knowledge)
+    kept = knowledge.cards.calibrations
+    found = [
+        *_of_claims(knowledge, checked, shown),
+        *_among_claims(knowledge, {each.claim["id"] for each in checked}),
+        *_of_runs(shown),
+        *_of_sheets(calibrated_figures(knowledge.cards.devices, kept)),
+    ]
+    found.sort(key=lambda item: (-item["apart"], item["id"]))
+    return found
 
 
-def check_claims(knowledge: Knowledge) -> list[Checked]:
-    """Every claim that can be computed, agreeing or not, in the order of the claims."""
-    out = []
-    for row, card, model in knowledge.located_claims:
-        check = _CHECKS.get(str(row["quantity"]))
-        if check is None or row.get("value_min") is None:
+def _of_claims(knowledge: Knowledge, checked: Sequence[Checked], shown: Sequence[Shown]) -> Iterator[Item]:
+    """Claims that what is computed, or what runs showed, contradicts."""
+    for each in checked:
+        row, subject = each.claim, each.subject
+        runs = [one for one in shown if _same_thing(row, subject, one)]
+        seen = [_in_units_of(row, subject, side) for one in runs if (side := one.measured) is not None]
+        aside = [_in_units_of(row, subject, side) for one in runs for side in one.aside]
+        claim, estimate = claim_side(row), estimate_side(each.estimate, row.get("unit"))
+        width = apart([claim, estimate, *seen])
+        if width <= 1.0:
             continue
-        subject = _subject(knowledge, row, card, model)
-        estimate = check(row, subject, knowledge.gpus) if subject is not None else None
-        if subject is None or estimate is None:
-            continue
-        low, high = float(row["value_min"]), float(row.get("value_max") or inf)
-        if estimate.high < low:
-            apart = low / max(estimate.high, 1e-9)
-        elif estimate.low > high:
-            apart = estimate.low / max(high, 1e-9)
-        else:
-            apart = 1.0
-        out.append(Checked(row, subject, estimate, apart > 1.0, apart))
-    return out
+        others = [claim_side(other) for other in _others(knowledge.claims, row)]
+        now = (estimate_of(knowledge, each) if seen else None) or each.estimate
+        yield _item(
+            row["id"],
+            str(row["quantity"]),
+            [claim, *others, *seen, *aside, estimate],
+            width,
+            now,
+            _why_claim(subject, now, len(seen)),
+            unit=row.get("unit"),
+            gpu=subject.gpu.slug,
+            model=subject.option.model.name,
+            input_kind="image_size",
+            input_size=subject.option.input_size,
+            batch_size=subject.batch_size,
+            precision=subject.precision,
+            assumed=list(subject.assumed),
+            statement=row.get("statement"),
+            fits=fits(subject),
+        )
 
 
-def _subject(knowledge: Knowledge, row: Row, card: str | None, model: str | None) -> Subject | None:
-    assumed = []
-    if row["quantity"] in _RATIOS:
-        card, model = card or "a100", knowledge.model_names.get(REFERENCE_MODEL)
-        assumed.append(f"on {card}, {REFERENCE_MODEL}")
-    if card is None or model is None or knowledge.models[model].input_kind != "image_size":
-        return None
-    size = row.get("image_size") or CLAIMED_IMAGE_SIZE
-    if not row.get("image_size"):
-        assumed.append(f"{size} px")
-    options = knowledge.priced.options(str(knowledge.models[model].tasks[0]), Sizes(int(size)), model)
-    gpu = knowledge.gpus[card]
-    precision = gpu.preferred_precision() if row.get("precision") in ("amp", None) else str(row["precision"])
-    if not options or class_of(precision) not in options[0].profile:
-        return None
-    batch = row.get("batch_min")
-    return Subject(options[0], gpu, precision, int(batch) if batch else None, tuple(assumed))
-
-
-def _memory_gib(_row: Row, subject: Subject, _gpus: Gpus) -> Estimate | None:
-    if subject.batch_size is None:
-        return None
-    return peak_memory(
-        subject.profile, subject.batch_size, subject.gpu, precision=subject.precision
-    ).driver_gib
-
-
-def _memory_percent(row: Row, subject: Subject, gpus: Gpus) -> Estimate | None:
-    peak = _memory_gib(row, subject, gpus)
-    return peak.scaled(100.0 / subject.gpu.memory_gib) if peak else None
-
-
-def _rate(_row: Row, subject: Subject, _gpus: Gpus) -> Estimate | None:
-    if subject.batch_size is None:
-        return None
-    return subject.step(subject.batch_size).reciprocal(subject.batch_size)
-
-
-def _largest(row: Row, subject: Subject, _gpus: Gpus) -> Estimate | None:
-    """The largest batch that fits: [p90, one more rung than p50]. A default below it is no conflict."""
-    profile, gpu = subject.profile, subject.gpu
-    sure = largest_batch(profile, gpu)
-    even = largest_batch(profile, gpu, confidence="p50")
-    claimed = float(row["value_min"])
-    low = 0.0 if row["quantity"] == "default_batch" or claimed <= even else float(sure)
-    return Estimate(
-        float(even), min(low, float(even)), float(even), "estimated", 0, "largest batch that fits: trace"
+def _same_thing(row: Row, subject: Subject, one: Shown) -> bool:
+    quantity = {"default_batch": "feasible_batch", "gpu_memory_percent": "gpu_memory_gib"}.get(
+        str(row["quantity"]), str(row["quantity"])
+    )
+    model, o = subject.option.model, one.what
+    return (
+        one.quantity == quantity
+        and o.gpu == subject.gpu.slug
+        and o.mode == "train"
+        and o.model == architecture_of(model.name, model.library)
+        and o.input_size == subject.option.input_size
+        and precision_class(o.precision) == precision_class(subject.precision)
+        and one.batch_size in (None, subject.batch_size)
     )
 
 
-def _epoch(_row: Row, subject: Subject, _gpus: Gpus) -> Estimate | None:
-    batch = subject.batch_size or 64
-    steps = -(-CLAIMED_N_TRAIN // batch)
-    return subject.step(batch).scaled(steps / 60.0)
+def _in_units_of(row: Row, subject: Subject, side: Side) -> Side:
+    if row["quantity"] != "gpu_memory_percent":
+        return side
+    share = 100.0 / subject.gpu.memory_gib
+    high, value = (None if x is None else x * share for x in (side.high, side.value))
+    return Side(
+        side.id, side.grade, side.low * share, high, "percent", side.source, value, side.n, side.statement,
+        side.set_aside,
+    )  # fmt: skip
 
 
-def _total(row: Row, subject: Subject, _gpus: Gpus) -> Estimate | None:
-    folds, epochs, batch = row.get("folds"), _first_integer(row.get("epochs")), subject.batch_size or 128
-    if not folds or not epochs:
-        return None
-    model = subject.option.model
-    step, forward = subject.step(batch), subject.step(batch, "infer").scaled(1.0 / batch)
-    run = run_seconds(
-        setup_seconds(model.params_m, CLAIMED_N_TRAIN, gpu=True, pretrained=model.pretrained, files=True),
-        Seconds(step.low, step.value, step.high),
-        batch,
-        Seconds(forward.low, forward.value, forward.high),
-        n_train=CLAIMED_N_TRAIN,
-        n_test=CLAIMED_N_TRAIN,
-        folds=int(folds),
-        epochs=epochs,
-    ).total_end
-    low, value, high = (float(part) / 60.0 for part in (run.low, run.value, run.high))
-    return Estimate(
-        value, low, high, "estimated", 0, f"{step.basis}; setup, validation, inference; no loader bound"
-    )
-
-
-def _precision_ratio(_row: Row, subject: Subject, _gpus: Gpus) -> Estimate | None:
-    slow = (
-        prepare(subject.option.profile["fp32"], subject.gpu, "fp32", "nchw")
-        if "fp32" in subject.option.profile
-        else None
-    )
-    fast = prepare(subject.profile, subject.gpu, subject.precision, layout_of(subject.profile, subject.gpu))
-    if slow is None:
-        return None
-    return _ratio(slow.seconds(64) / fast.seconds(64), "fp32 step / mixed-precision step at batch 64")
-
-
-def _card_ratio(_row: Row, subject: Subject, gpus: Gpus) -> Estimate | None:
-    other = gpus.get("a10")
-    if other is None:
-        return None
-    here = prepare(subject.profile, subject.gpu, subject.precision, layout_of(subject.profile, subject.gpu))
-    there = prepare(subject.profile, other, subject.precision, layout_of(subject.profile, other))
-    return _ratio(there.seconds(64) / here.seconds(64), "step on the A10 / step on this card at batch 64")
-
-
-def _ratio(value: float, basis: str) -> Estimate:
-    return Estimate(value, value / 1.25, value * 1.25, "estimated", 0, f"profile x data sheet rates: {basis}")
-
-
-def _first_integer(text: Any) -> int | None:
-    digits = str(text).split("-")[0] if text else ""
-    return int(digits) if digits.isdigit() else None
-
-
-_CHECKS: dict[str, Callable[[Row, Subject, Gpus], Estimate | None]] = {
-    "gpu_memory_gib": _memory_gib,
-    "gpu_memory_percent": _memory_percent,
-    "samples_per_second": _rate,
-    "feasible_batch": _largest,
-    "default_batch": _largest,
-    "epoch_minutes": _epoch,
-    "total_minutes": _total,
-    "amp_speedup_factor": _precision_ratio,
-    "speed_ratio_to_a10": _card_ratio,
-}
-
-_RATIOS = ("amp_speedup_factor", "speed_ratio_to_a10")
-
-
-def _item(knowledge: Knowledge, checked: Checked) -> dict[str, Any]:
-    row, subject, estimate = checked.claim, checked.subject, checked.estimate
-    sides = [_claim_side(row)]
-    sides.extend(_claim_side(other) for other in _others(knowledge.claims, row))
-    sides.append({**estimate.as_dict(), "id": "estimate", "source": estimate.basis, "unit": row.get("unit")})
+def _why_claim(subject: Subject, now: Estimate, measured: int) -> str:
+    about = f"{subject.option.model.name} at {subject.option.input_size} px"
     batch = f" at batch {subject.batch_size}" if subject.batch_size else ""
-    model = subject.option.model.name
-    why = (
-        f"Plans use the estimate: it is computed from the traced profile of {model} at "
-        f"{subject.option.input_size} px and "
-        f"the data sheet of {subject.gpu.name}{batch}, and an estimate outranks a claim; a measurement "
-        "would outrank both."
+    if measured:
+        return (
+            f"Plans use what runs of {about} showed on {subject.gpu.name}{batch}: a measurement outranks an "
+            f"estimate, and an estimate a claim ({now.basis})."
+        )
+    ground = "the calibrated rates" if subject.gpu.calibrated else "the data sheet"
+    return (
+        f"Plans use the estimate: it is computed from the traced profile of {about} and {ground} of "
+        f"{subject.gpu.name}{batch}, and an estimate outranks a claim; a measurement would outrank both."
     )
-    return {
-        "id": row["id"],
-        "quantity": row["quantity"],
-        "unit": row.get("unit"),
-        "gpu": subject.gpu.slug,
-        "model": model,
-        "image_size": subject.option.input_size,
-        "batch_size": subject.batch_size,
-        "precision": subject.precision,
-        "assumed": list(subject.assumed),
-        "statement": row.get("statement"),
-        "sides": sides,
-        "apart": round(checked.apart, 3),
-        "used": estimate.grade,
-        "why": why,
-        "fits": _fits(subject),
-    }
 
 
-def _fits(subject: Subject) -> bool | None:
-    """Whether the claimed batch fits the card at all (p50); None when the claim names no batch."""
-    if subject.batch_size is None:
-        return None
-    most = largest_batch(
-        subject.profile,
-        subject.gpu,
-        precision=subject.precision,
-        confidence="p50",
-        ladder=(subject.batch_size,),
-    )
-    return most >= subject.batch_size
-
-
-def _claim_side(row: Row) -> dict[str, Any]:
-    return {
-        "id": row["id"],
-        "grade": row.get("grade", "claimed"),
-        "low": row["value_min"],
-        "high": row.get("value_max"),
-        "unit": row.get("unit"),
-        "source": row["source"],
-        "statement": row.get("statement"),
-    }
-
-
-def _others(claims: Iterable[Row], row: Row) -> list[Row]:
+def _others(claims: Sequence[Row], row: Row) -> list[Row]:
     """Claims about the same model, card, batch and quantity."""
     same = ("gpu", "model", "quantity", "batch_min")
     return [
@@ -304,3 +151,142 @@ def _others(claims: Iterable[Row], row: Row) -> list[Row]:
         and other.get("value_min") is not None
         and all(other.get(name) == row.get(name) for name in same)
     ]
+
+
+_ABOUT = (
+    "task", "size", "image_size", "batch_min", "batch_max", "folds", "epochs", "precision", "quantity",
+    "vram_gib",
+)  # fmt: skip
+
+
+def _among_claims(knowledge: Knowledge, computed: set[Any]) -> Iterator[Item]:
+    """Claims that contradict one another where nothing can be computed for them."""
+    groups: dict[tuple[Any, ...], list[tuple[Row, str | None, str | None]]] = {}
+    for row, card, model in knowledge.located_claims:
+        if row.get("value_min") is not None and row["id"] not in computed:
+            about = (card or row.get("gpu"), model or row.get("model"), *(row.get(n) for n in _ABOUT))
+            groups.setdefault(about, []).append((row, card, model))
+    for rows in groups.values():
+        sides = [claim_side(row) for row, _, _ in rows]
+        width = apart(sides)
+        if width <= 1.0:
+            continue
+        row, card, model = rows[0]
+        yield _item(
+            row["id"],
+            str(row["quantity"]),
+            sides,
+            width,
+            None,
+            "Plans use none of them: nothing is computed or measured for it, and no claim outranks another.",
+            unit=row.get("unit"),
+            gpu=card or row.get("gpu"),
+            model=model or row.get("model"),
+            input_size=row.get("image_size"),
+            batch_size=row.get("batch_min"),
+            precision=row.get("precision"),
+            statement=row.get("statement"),
+        )
+
+
+def _of_runs(shown: Sequence[Shown]) -> Iterator[Item]:
+    """What runs showed against what was computed without them."""
+    for one in shown:
+        cold = estimate_side(one.cold, one.unit)
+        believed = [] if one.measured is None else [one.measured]
+        width = apart([cold, *believed, *one.aside])
+        if width <= 1.0:
+            continue
+        o = one.what
+        where = o.device or o.gpu
+        batch = f"/b{one.batch_size}" if one.batch_size else ""
+        yield _item(
+            f"{o.model}@{o.input_size}/{o.precision}/{o.layout}/{o.optimizer}/{o.mode}{batch}/{where}/{one.quantity}",
+            one.quantity,
+            [*believed, *one.aside, cold],
+            width,
+            one.now,
+            _why_run(one),
+            unit=one.unit,
+            gpu=o.gpu,
+            device=o.device or None,
+            model=o.model,
+            input_kind=o.input_kind,
+            input_size=o.input_size,
+            batch_size=one.batch_size,
+            precision=o.precision,
+            assumed=[],
+        )
+
+
+def _why_run(one: Shown) -> str:
+    if one.measured is None:
+        return f"Plans use the estimate: what was observed is set aside ({one.aside[0].set_aside})."
+    beside = " What is set aside is not used." if one.aside else ""
+    return f"Plans use what was measured: it outranks what was computed without it ({one.now.basis}).{beside}"
+
+
+def _of_sheets(figures: Sequence[CalibratedFigure]) -> Iterator[Item]:
+    """Data sheets that calibrations contradict."""
+    low, high = SHEET_SHARE
+    for each in figures:
+        sheet = Side(
+            f"data sheet:{each.card.slug}", "claimed", low * each.claimed, high * each.claimed, each.unit,
+            each.card.source, each.claimed,
+            statement=f"peak {each.claimed:g} {each.unit}, of which 60 to 100 % are usually reached",
+        )  # fmt: skip
+        width = apart([sheet, *each.sides])
+        if width <= 1.0:
+            continue
+        current = [side for side in each.sides if side.set_aside is None]
+        why = "Plans use the data sheet: its calibrations are set aside."
+        if current:
+            why = f"Plans use what {current[0].source} measured: a measurement outranks a data sheet."
+        yield _item(
+            f"{each.card.key}/{each.quantity}",
+            each.quantity,
+            [*each.sides, sheet],
+            width,
+            None,
+            why,
+            used="measured" if current else "claimed",
+            unit=each.unit,
+            gpu=each.card.slug,
+            device=each.card.device,
+        )
+
+
+def _item(
+    key: str,
+    quantity: str,
+    sides: Sequence[Side],
+    width: float,
+    now: Estimate | None,
+    why: str,
+    *,
+    used: str | None = None,
+    input_kind: str = "image_size",
+    input_size: int | None = None,
+    **facts: Any,
+) -> Item:
+    """A row of the list, the same fields in each. uses: the number a plan takes now; used: its grade."""
+    return {
+        "id": key,
+        "quantity": quantity,
+        "unit": facts.get("unit"),
+        "gpu": facts.get("gpu"),
+        "device": facts.get("device"),
+        "model": facts.get("model"),
+        "image_size": input_size if input_kind == "image_size" else None,
+        "input_size": input_size,
+        "batch_size": facts.get("batch_size"),
+        "precision": facts.get("precision"),
+        "assumed": facts.get("assumed", []),
+        "statement": facts.get("statement"),
+        "sides": [side.as_dict() for side in sides],
+        "apart": round(width, 3),
+        "used": used or (now.grade if now is not None else "claimed"),
+        "uses": None if now is None else now.as_dict(),
+        "why": why,
+        "fits": facts.get("fits"),
+    }
