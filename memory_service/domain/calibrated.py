@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeVar
 from memory_service.domain.calibration import Calibration
 from memory_service.domain.efficiencies import LOG_SPREAD
 from memory_service.domain.gpu import Gpu
+from memory_service.domain.held_memory import HeldMemory, held_memory
 from memory_service.domain.probes import TREE_LEAVES, probe_of
 from memory_service.domain.profile import Profile
 from memory_service.domain.rate_fit import RateEffects, RatesAt, fit_effects, spread_of
@@ -50,8 +51,7 @@ class CalibratedRates:
     basis        the same in words, for every answer that stands on it
     log_spread   distance of the 10th and 90th percentile from the median, as logarithm of step time
     layers       corrections of the data sheet's rates, each on top of the one before
-    context_gib  driver's memory of a process before its first tensor; None = not measured
-    process_gib  host memory of a process with torch loaded, before the model; None = not measured
+    memory       what a process holds beyond its live tensors; None = not measured
     loader       workers -> images/s measured, as `domain.loader` explains; empty = not measured
     trees        how fast the host builds boosted trees; None = not measured
     sustained    speed after minutes of load / at first (1 = no throttling); None = not measured
@@ -63,8 +63,7 @@ class CalibratedRates:
     log_spread: float
     layers: tuple[RateEffects, ...] = ()
     cpu: bool = False
-    context_gib: float | None = None
-    process_gib: float | None = None
+    memory: HeldMemory | None = None
     loader: Mapping[int, float] = field(default_factory=dict)
     trees: TreeSpeed | None = None
     sustained: float | None = None
@@ -124,8 +123,7 @@ def calibrated_rates(
         log_spread=_log_spread(origin, errors),
         layers=tuple(layers),
         cpu=gpu.kind == "cpu",
-        context_gib=_first_of(usable, lambda _, c: _value(c, "memory.context_gib")),
-        process_gib=_first_of(usable, lambda _, c: _value(c, "memory.process_gib")),
+        memory=_first_of([*mine, *alike], lambda _, c: held_memory(c, profiles)),
         loader=_first_of(mine, lambda _, c: _loader(c)) or {},
         trees=_first_of(mine, lambda _, c: _trees(c)),
         sustained=_first_of([*mine, *alike], lambda _, c: _value(c, "sustained.ratio")),

@@ -23,7 +23,7 @@ from memory_service.domain.profile import OP_CLASSES
 from memory_service.domain.rates import Rates
 from memory_service.domain.roofline import Roofline
 
-__all__ = ["RateEffects", "Timed", "fit_effects"]
+__all__ = ["DEFAULT_UPDATE_SECONDS", "RateEffects", "RatesAt", "Timed", "fit_effects", "spread_of"]
 
 Floats = NDArray[np.float64]
 RatesAt = Callable[[str, str], Rates]
@@ -31,7 +31,7 @@ RatesAt = Callable[[str, str], Rates]
 
 SD = {
     "all": 0.7, "work": 0.5, "class": 0.3, "class work": 0.4, "precision": 0.3, "class precision": 0.3,
-    "layout": 0.3, "case": 0.3, "kernel": 1.0, "host": 1.0, "stream": 0.5, "update": 1.5, "network": 0.2,
+    "layout": 0.3, "case": 0.3, "kernel": 1.0, "host": 1.0, "stream": 0.5, "update": 0.7, "network": 0.2,
     "tile": 0.3,
 }  # fmt: skip
 """How much log time differs at each level between a device and its data sheet, one standard deviation."""

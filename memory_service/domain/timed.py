@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import isfinite
+from math import hypot, isfinite, log
 
 import numpy as np
 
-from memory_service.domain.calibration import Calibration
+from memory_service.domain.calibration import Calibration, Measurement
 from memory_service.domain.probes import Probe, probe_of
 from memory_service.domain.profile import OP_CLASSES, Profile
 from memory_service.domain.rate_fit import Timed
 from memory_service.domain.roofline import Roofline, roofline_of
 from memory_service.domain.speed import optimizer_bytes_per_param
 
-__all__ = ["network_names", "profile_of_step", "timed_sections"]
+__all__ = ["network_names", "profile_of_step", "profiles_by_key", "timed_sections"]
 
 SECTION_SD: Mapping[str, float] = {
     "step": 0.04, "linear": 0.15, "conv": 0.2, "attention": 0.2, "matmul": 0.25, "launch": 0.25,
@@ -27,15 +27,13 @@ OUT_OF_CACHE_SD = 1.0
 """A processor's arrays larger than its caches are handed to the process anew each time and timed with that;
 of a card the arrays that fit its cache say as little."""
 
-FLAGGED_TIMES = 2.0
-"""A section that spread over 5 % twice counts as that much further off."""
+P20_TO_P80 = 1.683
+"""Distance of these two percentiles of a normal distribution, in standard deviations."""
 
 
 def timed_sections(calibration: Calibration, reference_profiles: Iterable[Profile]) -> list[Timed]:
     """Every section of a calibration that is a time of known work, in order of names."""
-    by_name: dict[tuple[str, int, str], Profile] = {
-        (p.model, p.input_size, p.precision): p for p in reference_profiles
-    }
+    by_name = profiles_by_key(reference_profiles)
     kind = calibration.fingerprint.kind
     out: list[Timed] = []
     for name in sorted(calibration.sections):
@@ -43,11 +41,11 @@ def timed_sections(calibration: Calibration, reference_profiles: Iterable[Profil
         probe = probe_of(kind, name)
         if probe is None or not isfinite(measured.value) or measured.value <= 0:
             continue
-        times = FLAGGED_TIMES if measured.flagged else 1.0
         if name.startswith("step.") and probe.unit == "ms":
-            found = _step(probe, by_name, probe.seconds(measured.value), SECTION_SD["step"] * times)
+            sd = _with_spread(SECTION_SD["step"], measured)
+            found = _step(probe, by_name, probe.seconds(measured.value), sd)
         else:
-            found = _operation(probe, measured.value, _sd_of(kind, probe) * times)
+            found = _operation(probe, measured.value, _with_spread(_sd_of(kind, probe), measured))
         if found is not None:
             out.append(found)
     return out
@@ -56,6 +54,11 @@ def timed_sections(calibration: Calibration, reference_profiles: Iterable[Profil
 def network_names(timed: Sequence[Timed]) -> list[str]:
     """The reference networks among them."""
     return sorted({t.network for t in timed if t.network})
+
+
+def profiles_by_key(profiles: Iterable[Profile]) -> dict[tuple[str, int, str], Profile]:
+    """By (model, input size, precision class)."""
+    return {(p.model, p.input_size, p.precision): p for p in profiles}
 
 
 def profile_of_step(probe: Probe, profiles: Mapping[tuple[str, int, str], Profile]) -> Profile | None:
@@ -70,6 +73,12 @@ def _sd_of(kind: str, probe: Probe) -> float:
         if in_cache == (kind == "cuda"):
             return OUT_OF_CACHE_SD
     return SECTION_SD.get(probe.name.split(".", 1)[0], 0.5)
+
+
+def _with_spread(sd: float, measured: Measurement) -> float:
+    """What a section is worth less for how unsteadily it ran."""
+    low, high = min(measured.p20, measured.p80), max(measured.p20, measured.p80)
+    return hypot(sd, log(high / low) / P20_TO_P80 if low > 0 else 0.0)
 
 
 def _step(
