@@ -23,6 +23,14 @@ def evaluate(
     files: Annotated[
         list[Path], typer.Argument(metavar="FILE...", help="CSV files of measurements (docs/accuracy.md).")
     ],
+    observe: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE2",
+            help="Learn from these rows first, as if each had been a run.",
+            show_default=False,
+        ),
+    ] = None,
     write: Annotated[
         Path | None, typer.Option(help="Also write the report to this file.", show_default=False)
     ] = None,
@@ -36,19 +44,24 @@ def evaluate(
 ) -> None:
     """Predict every row of public measurements; print errors beside naive baselines.
 
-    Models without a profile are traced (about a second each) and kept in the database.
+    Models without a profile are traced (about a second each) and kept in the database. What is learned from
+    --observe is not.
     """
     from rich.markdown import Markdown
     from rich.progress import Progress
 
-    from memory_service.services.accuracy import markdown, summarise, summary_as_dict
+    from memory_service.services.accuracy import markdown, summarise, summary_as_dict, with_sections
     from memory_service.services.database import open_database
-    from memory_service.services.evaluate import evaluate_rows, open_shelf, read_rows
+    from memory_service.services.evaluate import evaluate_rows, learn_from_rows, open_shelf, read_rows
     from memory_service.settings import load_settings
 
     tables = [(file.name, read_rows(file)) for file in files]
+    first = [row for file in observe or () for row in read_rows(file)]
     settings = load_settings(database_url=database)
     shelf, gpus = open_shelf(open_database(settings.database_url, settings.embedding_model), profiles or ())
+    observed = 0
+    if first:
+        gpus, observed = learn_from_rows(first, shelf, gpus)
     results: dict[str, list[Evaluated]] = {}
     with Progress(console=stderr) as bar:
         for name, rows in tables:
@@ -59,9 +72,10 @@ def evaluate(
 
             results[name] = list(evaluate_rows(rows, shelf, gpus, advance))
     summaries = [(name, summarise(rows)) for name, rows in results.items()]
-    report = markdown(summaries)
+    report = markdown(summaries, observed)
     if write is not None:
-        write.write_text(report, encoding="utf-8")
+        before = write.read_text(encoding="utf-8") if write.exists() else ""
+        write.write_text(with_sections(report, before), encoding="utf-8")
     parts = [
         {
             "file": name,
@@ -70,5 +84,8 @@ def evaluate(
         }
         for name, summary in summaries
     ]
-    data = (parts[0] if len(parts) == 1 else {"files": parts}) | {"traced": shelf.traced}
+    data = (parts[0] if len(parts) == 1 else {"files": parts}) | {
+        "traced": shelf.traced,
+        "observed": observed,
+    }
     emit(data, json, lambda _: Markdown(report))

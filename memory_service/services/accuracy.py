@@ -3,6 +3,7 @@ them."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from math import floor
@@ -14,7 +15,11 @@ from numpy.typing import NDArray
 from memory_service.domain.measured_rows import MeasuredRow
 from memory_service.services.evaluate import Evaluated
 
-__all__ = ["Errors", "FitErrors", "Summary", "markdown", "summarise", "summary_as_dict"]
+__all__ = [
+    "Errors", "FitErrors", "Summary", "markdown", "summarise", "summary_as_dict", "table", "with_sections",
+]  # fmt: skip
+
+SECTION = re.compile(r"<!-- (\w+) -->\n.*?<!-- /\1 -->", re.DOTALL)
 
 T = TypeVar("T")
 Floats = NDArray[np.float64]
@@ -182,8 +187,15 @@ def _peak(rows: Sequence[Evaluated]) -> tuple[Errors, ...]:
     )
 
 
-def markdown(named: Iterable[tuple[str, Summary]]) -> str:
-    """`docs/accuracy.md`: one section per evaluated file."""
+def with_sections(report: str, before: str) -> str:
+    """The report, followed by the sections of the page it replaces that other commands wrote: those between
+    `<!-- name -->` and `<!-- /name -->`."""
+    kept = [found[0] for found in SECTION.finditer(before)]
+    return "\n\n".join([report.rstrip(), *kept]) + "\n"
+
+
+def markdown(named: Iterable[tuple[str, Summary]], observed: int = 0) -> str:
+    """`docs/accuracy.md`: one section per evaluated file. observed: rows that were learned from first."""
     lines = [
         "# Accuracy",
         "",
@@ -195,11 +207,13 @@ def markdown(named: Iterable[tuple[str, Summary]]) -> str:
         "`python -m benchmarks.fit_memory`.",
         "",
     ]
+    if observed:
+        lines += [f"{observed} rows of another file were learned from first.", ""]
     for name, summary in named:
         lines += [f"## {name}", "", f"{summary.predicted} of {summary.rows} rows predicted.", ""]
         if summary.fit:
             lines += ["### Largest batch that fits", ""]
-            lines += _table(("mode, card", "method", "rows", "exact", "too large", "too small"), [
+            lines += table(("mode, card", "method", "rows", "exact", "too large", "too small"), [
                 (group, e.method, str(e.n), _percent(e.exact), _percent(e.too_large), _percent(e.too_small))
                 for group, entries in summary.fit for e in entries
             ])  # fmt: skip
@@ -209,7 +223,7 @@ def markdown(named: Iterable[tuple[str, Summary]]) -> str:
         ):
             if groups:
                 lines += [f"### {title}", ""]
-                lines += _table(("mode, card", "method", "rows", "median", "p90", "bias", "inside"), [
+                lines += table(("mode, card", "method", "rows", "median", "p90", "bias", "inside"), [
                     (group, e.method, str(e.n), _percent(e.median), _percent(e.p90),
                      _percent(e.bias, sign=True), "" if e.covered is None else _percent(e.covered))
                     for group, entries in groups for e in entries
@@ -232,7 +246,7 @@ def _percent(share: float, *, sign: bool = False) -> str:
     return f"{share * 100:+.1f} %" if sign else f"{share * 100:.1f} %"
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
     return [*lines, *("| " + " | ".join(row) + " |" for row in rows), ""]
 

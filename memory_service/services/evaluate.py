@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from memory_service.domain.catalogue import CatalogueModel
+from memory_service.domain.cold import Cold, subject_for
 from memory_service.domain.estimate import Estimate
 from memory_service.domain.gpu import Gpu
 from memory_service.domain.gpu_names import gpu_from_row, resolve_gpu
@@ -26,7 +27,11 @@ from memory_service.domain.memory import (
     largest_batch,
     peak_memory,
 )
+from memory_service.domain.observation import Observation
+from memory_service.domain.observed import cold_of
 from memory_service.domain.profile import Profile
+from memory_service.domain.rates import Stack
+from memory_service.domain.residuals import Learned, learn
 from memory_service.domain.speed import samples_per_second
 from memory_service.errors import FieldError, InvalidInput, MemoryServiceError
 from memory_service.services.catalogue import keep_profiles
@@ -35,7 +40,10 @@ from memory_service.services.shelf import ProfileKey, ProfileShelf
 from memory_service.services.unit import Database
 from memory_service.store.rows import all_rows
 
-__all__ = ["Evaluated", "evaluate_rows", "open_shelf", "read_rows"]
+__all__ = [
+    "Evaluated", "RowCase", "case_of", "evaluate_rows", "learn_from_rows", "observations_of", "open_shelf",
+    "read_rows",
+]  # fmt: skip
 
 Raw = Mapping[str, str | None]
 
@@ -74,6 +82,21 @@ class Evaluated:
             "assumed": list(self.assumed),
             "why_not": self.why_not,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class RowCase:
+    """What a row asks, with what it leaves open filled in."""
+
+    row: MeasuredRow
+    profile: Profile
+    gpu: Gpu
+    precision: str
+    optimizer: str
+
+    @property
+    def stack(self) -> Stack:
+        return "torch1" if self.row.torch_before_2 else "torch2"
 
 
 def read_rows(path: Path) -> list[dict[str, str | None]]:
@@ -128,13 +151,89 @@ def open_shelf(database: Database, files: Iterable[Path] = ()) -> tuple[ProfileS
     return ProfileShelf({m.name: m for m in models}, known, keep), {gpu.slug: gpu for gpu in gpus}
 
 
+def case_of(row: MeasuredRow, shelf: ProfileShelf, gpus: Mapping[str, Gpu]) -> RowCase:
+    """The row's profile, card, precision and optimizer; InvalidInput where one of them is not known."""
+    gpu = _card(row, gpus)
+    profile = _profile(shelf, _key(row))
+    precision = row.precision
+    if precision == "fp32-or-tf32":
+        precision = "tf32" if "tf32" in gpu.tflops else "fp32"
+    optimizer = row.optimizer or DEFAULT_OPTIMIZERS.get(profile.input_kind, "adamw")
+    return RowCase(row, profile, gpu, precision, "none" if row.mode == "infer" else optimizer)
+
+
+def learn_from_rows(
+    rows: Iterable[Raw], shelf: ProfileShelf, gpus: Mapping[str, Gpu]
+) -> tuple[dict[str, Gpu], int]:
+    """The cards with what the rows teach, as if each had been a run, and how many rows could be used.
+
+    Nothing is kept in a database.
+    """
+    cases: dict[Observation, RowCase] = {}
+    used = 0
+    for raw in rows:
+        try:
+            case = case_of(parse_row(raw), shelf, gpus)
+        except MemoryServiceError:
+            continue
+        found = observations_of(case)
+        used += bool(found)
+        cases.update(dict.fromkeys(found, case))
+    shelf.close()
+
+    def predict(observation: Observation) -> Cold:
+        case = cases[observation]
+        return cold_of(observation, case.profile, case.gpu)
+
+    learned: Learned = learn(cases, predict)
+    return {slug: replace(gpu, learned=learned) for slug, gpu in gpus.items()}, used
+
+
+def observations_of(case: RowCase) -> list[Observation]:
+    """What a row observed: a step's time, a peak, and on a ladder of batches also the first that failed."""
+    row = case.row
+    if row.batch is None or "do not score" in row.notes.lower():
+        return []
+    subject = subject_for(
+        case.profile, case.gpu, case.precision, row.layout, case.optimizer, row.mode, row.compiled, case.stack
+    )
+    told = "max allocated" in row.notes.lower()
+    peak = None if "fill" in row.notes else row.peak_gib
+    ran = Observation(
+        gpu=case.gpu.slug,
+        model=subject.model,
+        family=subject.family,
+        input_kind=case.profile.input_kind,
+        input_size=subject.input_size,
+        precision=case.precision,
+        batch_size=row.batch,
+        layout=subject.layout,
+        mode=row.mode,
+        optimizer=case.optimizer,
+        compiled=row.compiled,
+        checkpointing=case.profile.checkpointing,
+        stack=case.stack,
+        step_seconds=row.batch / row.samples_per_s if row.samples_per_s else None,
+        peak_allocated_gib=peak if told else None,
+        peak_driver_gib=None if told else peak,
+        source=row.source,
+    )
+    larger = [batch for batch in row.ladder or () if batch > row.batch]
+    failed = [
+        replace(
+            ran, batch_size=min(larger), step_seconds=None, peak_allocated_gib=None, peak_driver_gib=None,
+            out_of_memory=True,
+        )
+    ] if larger and row.largest == row.batch else []  # fmt: skip
+    told_something = ran.step_seconds is not None or peak is not None
+    return ([ran] if told_something else []) + failed
+
+
 def _evaluated(index: int, raw: Raw, shelf: ProfileShelf, gpus: Mapping[str, Gpu]) -> Evaluated:
     row: MeasuredRow | None = None
     try:
         row = parse_row(raw)
-        gpu = _card(row, gpus)
-        profile = _profile(shelf, _key(row))
-        return _predicted(Evaluated(index, raw, row), row, profile, gpu)
+        return _predicted(Evaluated(index, raw, row), case_of(row, shelf, gpus))
     except MemoryServiceError as error:
         return Evaluated(index, raw, row, why_not=error.detail)
 
@@ -175,17 +274,12 @@ def _profile(shelf: ProfileShelf, key: ProfileKey) -> Profile:
     return interpolate_profile(lower, upper, size)
 
 
-def _predicted(known: Evaluated, row: MeasuredRow, profile: Profile, gpu: Gpu) -> Evaluated:
-    precision = row.precision
-    if precision == "fp32-or-tf32":
-        precision = "tf32" if "tf32" in gpu.tflops else "fp32"
-    optimizer = row.optimizer or DEFAULT_OPTIMIZERS.get(profile.input_kind, "adamw")
+def _predicted(known: Evaluated, case: RowCase) -> Evaluated:
+    row, profile, gpu, optimizer = case.row, case.profile, case.gpu, case.optimizer
     assumed = [] if row.optimizer or row.mode == "infer" else [f"optimizer {optimizer}"]
     if row.input_size is None:
         assumed.append(f"input size {profile.input_size}")
-    if row.mode == "infer":
-        optimizer = "none"
-    predicted = {"max_batch_size": _largest(row, profile, gpu, optimizer)}
+    predicted = {"max_batch_size": _largest(case)}
     batch = row.batch or max(1, int(predicted["max_batch_size"].low))
     if row.batch is None:
         assumed.append(f"batch {batch}")
@@ -193,17 +287,17 @@ def _predicted(known: Evaluated, row: MeasuredRow, profile: Profile, gpu: Gpu) -
         profile,
         batch,
         gpu,
-        precision,
+        case.precision,
         layout=row.layout,
         mode=row.mode,
         optimizer=optimizer,
         compile=row.compiled,
-        stack="torch1" if row.torch_before_2 else "torch2",
+        stack=case.stack,
     )
     memory = (
         inference_memory(profile, batch, gpu)
         if row.mode == "infer"
-        else peak_memory(profile, batch, gpu, optimizer, precision, grads_persistent=row.torch_before_2)
+        else peak_memory(profile, batch, gpu, optimizer, case.precision, grads_persistent=row.torch_before_2)
     )
     told = "max allocated" in row.notes.lower()
     # PyTorch counts cuDNN's workspace as allocated, as `reserved_gib` does and `allocated_gib` does not.
@@ -217,16 +311,18 @@ def _predicted(known: Evaluated, row: MeasuredRow, profile: Profile, gpu: Gpu) -
     )
 
 
-def _largest(row: MeasuredRow, profile: Profile, gpu: Gpu, optimizer: str) -> Estimate:
+def _largest(case: RowCase) -> Estimate:
     """Value: what is expected to fit; low: the batch to plan with; high: what fits if everything goes
     well."""
+    row = case.row
 
     def fits(confidence: Confidence) -> float:
         return float(
             largest_batch(
-                profile,
-                gpu,
-                optimizer,
+                case.profile,
+                case.gpu,
+                case.optimizer,
+                precision=case.precision,
                 ladder=row.ladder,
                 confidence=confidence,
                 grads_persistent=row.torch_before_2,
