@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from math import exp, expm1, log
 from statistics import fmean, median
 from typing import Any, Literal, TypeVar
@@ -104,13 +105,13 @@ def calibrated_rates(
         fits = []
         for sheet, calibration in several:
             base = () if name == "architecture" else tuple(layers)
-            timed = timed_sections(calibration, profiles)
-            if timed:
-                fits.append(fit_effects(timed, _rates_at(sheet, calibration, base), cpu=gpu.kind == "cpu"))
+            fit = _fitted(_Case(sheet, calibration, base, profiles))
+            if fit is not None:
+                fits.append(fit)
         if fits:
             layers.append(_average(fits, kept))
             origin, level = name, several
-            errors = [e for sheet, c in several for e in _held_out(c, sheet, profiles).values()]
+            errors = [e for sheet, c in several for e in _held_out(_Case(sheet, c, (), profiles))]
     usable = [*mine, *alike, *kin]
     if origin is None:
         if not usable:
@@ -192,12 +193,42 @@ def _steps_held_out(calibration: Calibration, gpu: Gpu, profiles: Sequence[Profi
     return out
 
 
-def _held_out(calibration: Calibration, gpu: Gpu, profiles: Sequence[Profile]) -> dict[str, float]:
-    """The same, one figure a network: its batches share what is wrong."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Case:
+    """One calibration to fit; the same objects are asked about again for every card of an architecture."""
+
+    gpu: Gpu
+    calibration: Calibration
+    layers: tuple[RateEffects, ...]
+    profiles: tuple[Profile, ...]
+
+    def _names(self) -> tuple[int, ...]:
+        return (id(self.gpu), id(self.calibration), *map(id, self.layers), id(self.profiles))
+
+    def __hash__(self) -> int:
+        return hash(self._names())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Case) and self._names() == other._names()
+
+
+@lru_cache(maxsize=64)
+def _fitted(case: _Case) -> RateEffects | None:
+    timed = timed_sections(case.calibration, case.profiles)
+    if not timed:
+        return None
+    rates_at = _rates_at(case.gpu, case.calibration, case.layers)
+    return fit_effects(timed, rates_at, cpu=case.gpu.kind == "cpu")
+
+
+@lru_cache(maxsize=64)
+def _held_out(case: _Case) -> tuple[float, ...]:
+    """log(measured / predicted) of each network held out, one figure a network: its batches share what is
+    wrong."""
     found: dict[str, list[float]] = {}
-    for name, error in _steps_held_out(calibration, gpu, profiles).items():
+    for name, error in _steps_held_out(case.calibration, case.gpu, case.profiles).items():
         found.setdefault(name.split(".")[1], []).append(error)
-    return {network: fmean(errors) for network, errors in found.items()}
+    return tuple(fmean(errors) for errors in found.values())
 
 
 def _log_spread(origin: Origin, errors: Sequence[float]) -> float:
