@@ -64,7 +64,7 @@ class Epoch:
         if not self.seconds or not self.samples or not self.batch_size:
             return None
         busy = self.seconds * (1.0 - (self.loader_wait_percent or 0.0) / 100.0)
-        return busy / -(-self.samples // self.batch_size)
+        return busy / -(-self.samples // self.batch_size) if busy > 0.0 else None
 
 
 @dataclass(frozen=True, slots=True)
