@@ -1,0 +1,44 @@
+"""`memory-service sync`: send what runs kept on disk while the service was away."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import RenderableType
+
+from memory_service.cli.output import JSON_OPTION, emit, table
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    app.command("sync")(sync)
+
+
+def sync(
+    server: Annotated[
+        str | None, typer.Option(metavar="URL", help="Send to this one; default: where each run meant to.")
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option(help="Folder of the spools; default: `spool` in MEMORY_HOME.")
+    ] = None,
+    json: bool = JSON_OPTION,
+) -> None:
+    """Send what runs kept on disk while the service was away. Each event counts once, however often it is
+    sent; a run whose process is gone without telling its end has crashed. Exit 1 when something is left."""
+    from memory_service.client.sync import sync as send
+
+    found = [one.as_dict() for one in send(server, folder)]
+    emit({"spools": found}, json, lambda _: _drawn(found))
+    if any(one["outcome"] in ("away", "refused", "unreadable") for one in found):
+        raise typer.Exit(1)
+
+
+def _drawn(found: Sequence[dict[str, Any]]) -> RenderableType:
+    if not found:
+        return "Nothing waits to be sent."
+    rows = [(one["run_id"], one["outcome"], one["events"], one["why"]) for one in found]
+    return table(None, ["run", "outcome", ">events", "why"], rows)

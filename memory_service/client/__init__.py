@@ -1,0 +1,21 @@
+"""How does a training script tell of itself? `watch` never slows it and never raises into it.
+
+    from memory_service.client import watch
+
+    with watch(task="image", gpu="auto", model="resnet50", batch_size=128, epochs=8) as run:
+        for epoch in range(8):
+            for images, labels in run.loader(train_loader):
+                ...
+            verdict = run.epoch(epoch, train_loss=..., metric=...)
+            if verdict.action == "stop_and_predict":
+                break
+
+Standard library and httpx2 only: importing it loads neither torch nor the service. See docs/client.md.
+"""
+
+from __future__ import annotations
+
+from memory_service.client.run import Run, watch
+from memory_service.client.verdict import Verdict
+
+__all__ = ["Run", "Verdict", "watch"]

@@ -1,0 +1,110 @@
+"""Where does the client send to, what does it keep, and for how long may it hold up an ending process?"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+__all__ = ["CLIENT_SETTINGS", "Config", "load_config"]
+
+log = logging.getLogger("memory_service.client")
+
+MODES = ("online", "offline", "disabled")
+DEFAULT_SERVER = "http://127.0.0.1:8000"
+MIB = 2**20
+
+CLIENT_SETTINGS = {
+    "MEMORY_MODE": (
+        "online",
+        "`online` sends while the run goes on; `offline` only keeps it, for `sync`; `disabled` does nothing.",
+    ),
+    "MEMORY_SERVER": (DEFAULT_SERVER, "Address of the service that runs report to."),
+    "MEMORY_FLUSH_SECONDS": (
+        "5",
+        "Longest wait, at the end of a script, for its last events to be sent; the rest stays in the spool.",
+    ),
+    "MEMORY_SPOOL_MIB": (
+        "64",
+        "Most that a run keeps on disk while the service is away; beyond it the oldest raw samples go.",
+    ),
+}
+"""Variable -> (default, what it does): read by the client alone, in the process that trains."""
+
+SPOOLS_MIB = 1024
+"""Most that all runs' spools together should take: a run that starts later gets what is left of it."""
+
+LEAST_SPOOL_MIB = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """mode: one of MODES; server: without a slash at the end; spool: the folder; spool_bytes: of one run."""
+
+    mode: str = "online"
+    server: str = DEFAULT_SERVER
+    spool: Path = Path()
+    flush_seconds: float = 5.0
+    spool_bytes: int = 64 * MIB
+
+
+def load_config(
+    mode: str | None = None, server: str | None = None, environment: Mapping[str, str] | None = None
+) -> Config:
+    """From the environment, `mode` and `server` first. A wrong value is logged and the default taken: a
+    misspelt setting must not end a training."""
+    env = os.environ if environment is None else environment
+    chosen = (mode or env.get("MEMORY_MODE") or "online").strip().lower()
+    if chosen not in MODES:
+        log.warning("MEMORY_MODE %r is none of %s: taken as online", chosen, ", ".join(MODES))
+        chosen = "online"
+    address = (server or env.get("MEMORY_SERVER") or DEFAULT_SERVER).strip().rstrip("/")
+    parts = urlsplit(address)
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        log.warning("MEMORY_SERVER %r is no http address: the run is only kept on disk", address)
+        chosen = "offline" if chosen == "online" else chosen
+    folder = spool_folder(env)
+    most = min(_number(env, "MEMORY_SPOOL_MIB", 64.0), SPOOLS_MIB) * MIB
+    left = max(SPOOLS_MIB * MIB - _taken(folder), LEAST_SPOOL_MIB * MIB)
+    return Config(
+        mode=chosen,
+        server=address,
+        spool=folder,
+        flush_seconds=_number(env, "MEMORY_FLUSH_SECONDS", 5.0),
+        spool_bytes=int(min(most, left)),
+    )
+
+
+def spool_folder(env: Mapping[str, str]) -> Path:
+    """`spool` in MEMORY_HOME, by default in the user's data folder of the platform."""
+    home = env.get("MEMORY_HOME")
+    if home:
+        return Path(home).expanduser() / "spool"
+    if sys.platform == "darwin":
+        base = Path("~/Library/Application Support").expanduser()
+    else:
+        base = Path(env.get("XDG_DATA_HOME") or "~/.local/share").expanduser()
+    return base / "memory-service" / "spool"
+
+
+def _taken(folder: Path) -> int:
+    try:
+        return sum(path.stat().st_size for path in folder.glob("*.jsonl"))
+    except OSError:
+        return 0
+
+
+def _number(env: Mapping[str, str], name: str, default: float) -> float:
+    given = env.get(name)
+    try:
+        value = float(given) if given else default
+    except ValueError:
+        value = -1.0
+    if not 0.0 < value < 1e6:
+        log.warning("%s %r is no positive number: taken as %g", name, given, default)
+        return default
+    return value

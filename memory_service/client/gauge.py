@@ -1,0 +1,250 @@
+"""How busy is the card, how full, how hot, and how much of that is this process? Sampled on its own thread.
+
+NVML is asked where nvidia-ml-py finds a driver; torch only where the script has loaded it and has used CUDA:
+neither is loaded or initialised for this. Every memory figure says which it is: the card's use and this
+process's share as the driver shows them; allocated at the peak and reserved as torch's allocator counts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["Gauge", "torch_memory"]
+
+GIB = 2.0**30
+SAMPLE_EVERY_S = 2.0
+TREE_EVERY_S = 10.0
+"""Finding all child processes reads every process of the machine."""
+
+THROTTLED = 0x8 | 0x20 | 0x40 | 0x80
+"""NVML's reasons for a slower clock that heat or hardware gives: slowdown, thermal (software, hardware),
+power brake; the ordinary power cap (0x4) is how large cards always run."""
+
+
+class Gauge:
+    """Samples until `stop`. `report(fields)` gets every sample as the fields of a gpu event."""
+
+    def __init__(
+        self,
+        report: Callable[[dict[str, Any]], None],
+        *,
+        pid: int | None = None,
+        every_seconds: float = SAMPLE_EVERY_S,
+        tree_every_seconds: float = TREE_EVERY_S,
+    ) -> None:
+        """pid: the process whose tree is measured; this one by default."""
+        self.name: str | None = None
+        self.total_gib: float | None = None
+        self.device_index: int | None = None
+        """torch's number of the device in use, as the training thread sees it."""
+        self._report = report
+        self._pid = pid or os.getpid()
+        self._every, self._tree_every = every_seconds, tree_every_seconds
+        self._ready, self._stop = threading.Event(), threading.Event()
+        self._nvml: Any = None
+        self._handle: Any = None
+        self._tree = _Tree(self._pid)
+        self._busy = [0.0, 0]
+        threading.Thread(target=self._run, name="memory-service-gauge", daemon=True).start()
+
+    def wait_for_name(self, seconds: float = 3.0) -> str:
+        """The card's name as its driver says it, "cpu" where there is none or it does not answer in time."""
+        self._ready.wait(seconds)
+        return self.name or "cpu"
+
+    def take_utilization(self) -> float | None:
+        """Mean utilisation in percent since this was last asked; None without a sample."""
+        (total, count), self._busy = self._busy, [0.0, 0]
+        return total / count if count else None
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    def _run(self) -> None:
+        try:
+            with contextlib.suppress(Exception):
+                self._open()
+            self._ready.set()
+            looked = -1e9
+            while not self._stop.wait(self._every):
+                now = time.monotonic()
+                if now - looked >= self._tree_every:
+                    looked = now
+                    with contextlib.suppress(Exception):
+                        self._tree.look()
+                fields = self.sample()
+                if fields:
+                    self._report(fields)
+        except Exception:  # noqa: BLE001 - a sample less is no reason to disturb a training
+            self._ready.set()
+
+    def sample(self) -> dict[str, Any]:
+        """One sample; what is not known is left out."""
+        fields: dict[str, Any] = {}
+        for part in (self._card, lambda: torch_memory(self.device_index or 0), self._tree.use):
+            with contextlib.suppress(Exception):
+                fields |= part()
+        busy = fields.get("utilization_percent")
+        if busy is not None:
+            total, count = self._busy
+            self._busy = [total + busy, count + 1]
+        return fields
+
+    def _open(self) -> None:
+        import pynvml
+
+        pynvml.nvmlInit()
+        self._nvml = pynvml
+        self._handle = _first_visible(pynvml)
+        if self._handle is not None:
+            self.name = _text(pynvml.nvmlDeviceGetName(self._handle))
+            self.total_gib = pynvml.nvmlDeviceGetMemoryInfo(self._handle).total / GIB
+
+    def _card(self) -> dict[str, Any]:
+        nvml, handle = self._nvml, self._handle
+        if nvml is None or handle is None:
+            return {}
+        uuid = _torch_uuid(self.device_index)
+        if uuid is not None:
+            with contextlib.suppress(nvml.NVMLError):
+                handle = self._handle = nvml.nvmlDeviceGetHandleByUUID(uuid)
+        fields: dict[str, Any] = {}
+
+        def ask(name: str, question: Callable[[], Any]) -> None:
+            with contextlib.suppress(nvml.NVMLError, AttributeError):
+                fields[name] = question()
+
+        ask("used_gib", lambda: nvml.nvmlDeviceGetMemoryInfo(handle).used / GIB)
+        ask("utilization_percent", lambda: float(nvml.nvmlDeviceGetUtilizationRates(handle).gpu))
+        ask("power_w", lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000.0)
+        ask("temperature_c", lambda: float(nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)))
+        ask("clock_mhz", lambda: float(nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)))
+        ask("throttled", lambda: bool(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle) & THROTTLED))
+        with contextlib.suppress(nvml.NVMLError, AttributeError):
+            listed = nvml.nvmlDeviceGetComputeRunningProcesses(handle)
+            fields |= self._share({int(p.pid): p.usedGpuMemory for p in listed})
+        return fields
+
+    def _share(self, holders: dict[int, int | None]) -> dict[str, Any]:
+        """The part of this process and its children. In a container NVML tells the host's process ids, which
+        mean nothing here: a single one, unknown here, while torch uses the card is taken for this process."""
+        mine = {pid for pid in holders if pid in self._tree.pids}
+        if not mine and len(holders) == 1 and torch_memory(0):
+            (only,) = holders
+            mine = {only} if not _is_here(only) else set()
+        if not mine and any(not _is_here(pid) for pid in holders):
+            return {}  # nothing can be said of whose they are
+        out: dict[str, Any] = {"other_processes": len(holders) - len(mine)}
+        held = [holders[pid] for pid in mine]
+        if held and all(h is not None for h in held):
+            out["process_gib"] = sum(h for h in held if h is not None) / GIB
+        return out
+
+
+class _Tree:
+    """A process and its children: their ids, their share of the cores, their memory."""
+
+    def __init__(self, pid: int) -> None:
+        self.pids = {pid}
+        self._pid = pid
+        self._processes: dict[int, Any] = {}
+        self._cores = cores()
+
+    def look(self) -> None:
+        """Find the children there are now."""
+        import psutil
+
+        first = self._processes.get(self._pid) or psutil.Process(self._pid)
+        found = {process.pid: process for process in (first, *first.children(recursive=True))}
+        self._processes = {pid: self._processes.get(pid, process) for pid, process in found.items()}
+        self.pids = set(found)
+
+    def use(self) -> dict[str, Any]:
+        """cpu_percent of all cores this process may use since the last call; host_gib of memory."""
+        percent = resident = 0.0
+        for pid, process in list(self._processes.items()):
+            try:
+                percent += process.cpu_percent(None)
+                resident += process.memory_info().rss
+            except Exception:  # noqa: BLE001 - it has ended
+                self._processes.pop(pid, None)
+        if not self._processes:
+            return {}
+        return {"cpu_percent": min(percent / self._cores, 100.0), "host_gib": resident / GIB}
+
+
+def cores() -> int:
+    """Cores this process may use."""
+    try:
+        return len(os.sched_getaffinity(0)) or 1
+    except (AttributeError, OSError):
+        return os.cpu_count() or 1
+
+
+def torch_memory(index: int) -> dict[str, Any]:
+    """Peak allocated and reserved GiB of torch's allocator; {} where the script does not use CUDA with it."""
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    try:
+        if cuda is None or not cuda.is_initialized():
+            return {}
+        return {
+            "peak_allocated_gib": cuda.max_memory_allocated(index) / GIB,
+            "peak_reserved_gib": cuda.max_memory_reserved(index) / GIB,
+        }
+    except Exception:  # noqa: BLE001 - torch may be half imported
+        return {}
+
+
+def torch_device() -> int | None:
+    """The CUDA device of the calling thread; None where the script does not use CUDA with torch."""
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    try:
+        return int(cuda.current_device()) if cuda is not None and cuda.is_initialized() else None
+    except Exception:  # noqa: BLE001
+        return None
+
+
+def _torch_uuid(index: int | None) -> str | None:
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    if cuda is None or index is None:
+        return None
+    try:
+        uuid = str(cuda.get_device_properties(index).uuid)
+    except Exception:  # noqa: BLE001 - an older torch does not say
+        return None
+    return uuid if uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}"
+
+
+def _first_visible(nvml: Any) -> Any:
+    """The card that CUDA's device 0 is, in the driver's order; None where CUDA_VISIBLE_DEVICES hides all."""
+    listed = os.environ.get("CUDA_VISIBLE_DEVICES")
+    first = "0" if listed is None else listed.split(",")[0].strip()
+    if first.isdigit():
+        return nvml.nvmlDeviceGetHandleByIndex(int(first))
+    if first.startswith(("GPU-", "MIG-")):
+        for index in range(nvml.nvmlDeviceGetCount()):
+            handle = nvml.nvmlDeviceGetHandleByIndex(index)
+            if _text(nvml.nvmlDeviceGetUUID(handle)).startswith(first):
+                return handle
+        return nvml.nvmlDeviceGetHandleByUUID(first)
+    return None
+
+
+def _is_here(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _text(raw: str | bytes) -> str:
+    return raw.decode() if isinstance(raw, bytes) else raw

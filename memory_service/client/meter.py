@@ -1,0 +1,157 @@
+"""How fast are the steps, how long do they wait for the loader, and how long is an epoch?
+
+Called in the training thread, so the common path is a handful of additions; figures are handed over every
+two seconds. A step is timed from the end of the one before it, or from where an iteration over the loader
+began: what lies between (validation, checkpoints) counts in no step. Kernels run asynchronously, so single
+steps mean little; over two seconds the queue to the card is in balance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+__all__ = ["EpochTimes", "Loader", "Meter"]
+
+REPORT_EVERY_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class EpochTimes:
+    """One epoch as it was seen here; None = nothing told of it.
+
+    seconds         validation included; valid_seconds: from the last training step on
+    wait_percent    of the time in training steps that went into waiting for the loader
+    """
+
+    seconds: float | None
+    valid_seconds: float | None
+    samples: int | None
+    wait_percent: float | None
+
+
+class Meter:
+    """Times steps; `report(fields)` gets each two seconds' sum."""
+
+    def __init__(self, batch_size: int | None, report: Callable[[dict[str, Any]], None]) -> None:
+        self.batch_size = batch_size
+        self._report = report
+        self._born = perf_counter()
+        self._due = self._born
+        self._mark: float | None = None
+        self._told = False
+        self._steps = self._samples = 0
+        self._seconds = self._waited = 0.0
+        self._knows_wait = False
+        self._epoch_began: float | None = None
+        self._epoch_before: float | None = None
+        self._epoch = [0.0, 0.0, 0.0]
+        self._epoch_knows_wait = False
+
+    def step(self, samples: int | None = None) -> None:
+        """A training step has ended."""
+        now = perf_counter()
+        self._told = True
+        mark, self._mark = self._mark, now
+        if mark is None:
+            if self._epoch_began is None:
+                self._epoch_began = now
+            return
+        self._steps += 1
+        self._seconds += now - mark
+        self._samples += samples or self.batch_size or 0
+        if now >= self._due:
+            self.flush(now)
+
+    def began(self) -> None:
+        """An iteration over the training loader begins."""
+        self._mark = now = perf_counter()
+        if self._epoch_began is None:
+            self._epoch_began = now
+        self._told = True
+
+    def waited(self, seconds: float) -> None:
+        """The loader took this long to give a batch."""
+        self._waited += seconds
+        self._knows_wait = True
+        self._told = False
+
+    def consumed(self, samples: int | None) -> None:
+        """The script asks for the next batch: a step, unless it told of it itself."""
+        if not self._told:
+            self.step(samples)
+
+    def flush(self, now: float) -> None:
+        """Hand over what has come together."""
+        self._due = now + REPORT_EVERY_S
+        if not self._steps:
+            return
+        fields: dict[str, Any] = {"steps": self._steps, "seconds": self._seconds}
+        if self._samples:
+            fields["samples"] = self._samples
+        if self._knows_wait:
+            fields["loader_wait_seconds"] = min(self._waited, self._seconds)
+        epoch = self._epoch
+        epoch[0] += self._seconds
+        epoch[1] += self._waited
+        epoch[2] += self._samples
+        self._epoch_knows_wait |= self._knows_wait
+        self._steps = self._samples = 0
+        self._seconds = self._waited = 0.0
+        self._knows_wait = False
+        self._report(fields)
+
+    def end_epoch(self) -> EpochTimes:
+        """Close the epoch that now ends; the next one begins with its first step or iteration."""
+        now = perf_counter()
+        self.flush(now)
+        busy, waited, samples = self._epoch
+        began = self._epoch_began if self._epoch_began is not None else self._epoch_before
+        if began is None:
+            began = self._born
+        valid = now - self._mark if self._mark is not None and busy else None
+        percent = 100.0 * min(waited / busy, 1.0) if busy and self._epoch_knows_wait else None
+        self._epoch, self._epoch_knows_wait = [0.0, 0.0, 0.0], False
+        self._epoch_began, self._epoch_before, self._mark = None, now, None
+        return EpochTimes(now - began, valid, int(samples) or None, percent)
+
+
+class Loader:
+    """Iterates over `inner` as it is and tells the meter when the script waits for it. Everything else (its
+    length, its sampler, ...) is `inner`'s own."""
+
+    def __init__(self, inner: Iterable[Any], meter: Meter) -> None:
+        self._inner, self._meter = inner, meter
+
+    def __len__(self) -> int:
+        return len(self._inner)  # type: ignore[arg-type]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def __iter__(self) -> Iterator[Any]:
+        meter = self._meter
+        meter.began()
+        asked = perf_counter()
+        for batch in self._inner:
+            meter.waited(perf_counter() - asked)
+            yield batch
+            meter.consumed(None if meter.batch_size else samples_of(batch))
+            asked = perf_counter()
+        meter.waited(0.0)
+        meter._told = True
+
+
+def samples_of(batch: Any) -> int | None:
+    """Samples in a batch of the usual forms (tensor, tuple, mapping); None for another."""
+    try:
+        if isinstance(batch, dict):
+            batch = next(iter(batch.values()))
+        elif isinstance(batch, (tuple, list)):
+            batch = batch[0]
+        shape = getattr(batch, "shape", None)
+        return int(shape[0]) if shape is not None else len(batch)
+    except Exception:  # noqa: BLE001 - a batch of any form may come
+        return None

@@ -1,0 +1,61 @@
+"""What did the service last say of this run?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+__all__ = ["NOT_YET", "Verdict"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One action with concrete numbers, as of the events that had arrived when it was made.
+
+    action      continue | raise_batch | relaunch | lower_batch | reduce_folds | reduce_epochs |
+                stop_and_predict | add_monitoring | investigate
+    set         settings to change, by the names of a plan, e.g. {"batch_size": 256}
+    why, rule   the reason in a sentence, and the rule behind it
+    severity    info | warning | critical
+    eta_minutes   to the end of training: {"value", "low", "high", ...}; None = not known yet
+    known       False until the service has answered once: then it says continue
+    raw         the whole answer
+    """
+
+    action: str = "continue"
+    set: Mapping[str, Any] = field(default_factory=dict)
+    why: str = "No verdict has come from the service yet."
+    rule: str = ""
+    severity: str = "info"
+    eta_minutes: Mapping[str, Any] | None = None
+    budget_used_percent: float | None = None
+    known: bool = False
+    raw: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def from_answer(cls, answer: Any) -> Verdict | None:
+        """The verdict in an answer of the service; None where there is none."""
+        if not isinstance(answer, Mapping) or not isinstance(answer.get("action"), str):
+            return None
+        changes = answer.get("set")
+        return cls(
+            action=answer["action"],
+            set=MappingProxyType(dict(changes)) if isinstance(changes, Mapping) else {},
+            why=str(answer.get("why", "")),
+            rule=str(answer.get("rule", "")),
+            severity=str(answer.get("severity", "info")),
+            eta_minutes=answer.get("eta_minutes"),
+            budget_used_percent=answer.get("budget_used_percent"),
+            known=True,
+            raw=MappingProxyType(dict(answer)),
+        )
+
+    def __str__(self) -> str:
+        changes = ", ".join(f"{name}={value}" for name, value in self.set.items())
+        rule = f" [{self.rule}]" if self.rule else ""
+        return f"{self.action}{f' {changes}' if changes else ''}: {self.why}{rule}"
+
+
+NOT_YET = Verdict()

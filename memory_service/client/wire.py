@@ -1,0 +1,97 @@
+"""What became of one request? Done, to be tried again later, or refused for good; never an exception."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+__all__ = ["Reply", "Wire"]
+
+CONNECT_S, READ_S = 3.0, 10.0
+MOST_RETRY_AFTER_S = 300.0
+LATER = (404, 405, 408, 425, 429)
+"""Not now, or not this server yet: tried again, as every 5xx is (507: its disk is full)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """outcome: "done", "later" (with the seconds the server asked to wait, if it did) or "refused"."""
+
+    outcome: Literal["done", "later", "refused"]
+    status: int = 0
+    body: Mapping[str, Any] = field(default_factory=dict)
+    why: str = ""
+    retry_after: float | None = None
+
+
+class Wire:
+    """One server, one connection that is kept."""
+
+    def __init__(self, server: str) -> None:
+        self.server = server
+        self._client: Any = None
+
+    def post(self, path: str, body: bytes, seconds: float = READ_S) -> Reply:
+        """POST JSON; answers within `seconds` and the time to connect."""
+        try:
+            import httpx2
+
+            if self._client is None:
+                near = (urlsplit(self.server).hostname or "").lower() in ("127.0.0.1", "localhost", "::1")
+                self._client = httpx2.Client(base_url=self.server, trust_env=not near, follow_redirects=True)
+            answer = self._client.post(
+                path,
+                content=body,
+                headers={"Content-Type": "application/json"},
+                timeout=httpx2.Timeout(seconds, connect=min(CONNECT_S, seconds)),
+            )
+            status, content = answer.status_code, answer.content
+            wait = _retry_after(answer.headers.get("Retry-After"))
+        except Exception as error:  # noqa: BLE001 - whatever goes wrong, the training goes on
+            self.close()
+            return Reply("later", why=f"{type(error).__name__}: {error}"[:300])
+        told = _json(content)
+        if 200 <= status < 300:
+            return Reply("done", status, told)
+        why = f"{status} {told.get('detail') or content[:200].decode('utf-8', 'replace')}"
+        if status >= 500 or status in LATER:
+            return Reply("later", status, told, why, wait)
+        return Reply("refused", status, told, why)
+
+    def close(self) -> None:
+        """Let the connection go; the next request makes another."""
+        client, self._client = self._client, None
+        if client is not None:
+            try:
+                client.close()
+            except Exception:  # noqa: BLE001 - it is being given up
+                return
+
+
+def _json(content: bytes) -> Mapping[str, Any]:
+    try:
+        told = json.loads(content)
+    except ValueError:
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+def _retry_after(given: str | None) -> float | None:
+    """Seconds, or an HTTP date."""
+    if not given:
+        return None
+    try:
+        seconds = float(given)
+    except ValueError:
+        import email.utils
+
+        try:
+            seconds = email.utils.parsedate_to_datetime(given).timestamp() - time.time()
+        except (TypeError, ValueError):
+            return None
+    return None if math.isnan(seconds) else min(max(seconds, 0.0), MOST_RETRY_AFTER_S)
