@@ -82,7 +82,7 @@ def subject_for(
         profile.input_size,
         precision,
         gpu.device,
-        layout if _convolutional(profile) else "nhwc",
+        layout if layout == "nhwc" or _convolutional(profile) else "nhwc",
         mode,
         optimizer,
         compile,

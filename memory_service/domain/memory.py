@@ -246,16 +246,14 @@ def _as_learned(cold: PeakMemory, gpu: Gpu, subject: Subject, batch_size: int) -
     """The same peaks as observed runs would have them; allocated <= reserved <= driver still holds."""
     if gpu.learned is None:
         return cold
+    learned = gpu.learned.peaks_of(subject, gpu.usable_gib)
+    if learned.is_empty:
+        return cold
     predicted = cold.allocated_gib.value
-    allocated, reserved, driver = (
-        _shifted(estimate, learned, predicted)
-        for estimate, learned in (
-            (cold.allocated_gib, gpu.learned.memory_of(subject, "allocated")),
-            (cold.reserved_gib, gpu.learned.memory_of(subject, "reserved")),
-            (cold.driver_gib, gpu.learned.memory_of(subject, "driver")),
-        )
-    )
-    bounds = gpu.learned.batch_bounds(subject, gpu.usable_gib)
+    allocated = _shifted(cold.allocated_gib, learned.allocated, predicted)
+    reserved = _shifted(cold.reserved_gib, learned.reserved, predicted)
+    driver = _shifted(cold.driver_gib, learned.driver, predicted)
+    bounds = learned.bounds
     if bounds.refused is not None and batch_size >= bounds.refused:
         driver = _at_least(driver, gpu.usable_gib * OVERFULL, f"ran out of memory at batch {bounds.refused}")
     elif batch_size <= bounds.proven:
@@ -285,6 +283,8 @@ def _at_least(e: Estimate, gib: float, why: str) -> Estimate:
 
 
 def _at_most(e: Estimate, gib: float) -> Estimate:
+    if e.high <= gib:
+        return e
     value = min(e.value, gib)
     return replace(e, value=value, low=min(e.low, value), high=min(e.high, max(gib, value)))
 

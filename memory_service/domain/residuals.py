@@ -125,6 +125,22 @@ class MemoryCorrection:
 
 
 @dataclass(frozen=True, slots=True)
+class LearnedPeaks:
+    """What bears on the three readings of a peak, and on the batch."""
+
+    allocated: MemoryCorrection | None
+    reserved: MemoryCorrection | None
+    driver: MemoryCorrection | None
+    bounds: Bounds
+
+    @property
+    def is_empty(self) -> bool:
+        return not (
+            self.allocated or self.reserved or self.driver or self.bounds.proven or self.bounds.refused
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class RatioLearned:
     """First epoch / later ones, with the standard deviation of its logarithm."""
 
@@ -189,6 +205,7 @@ class Learned:
         self._known_time: dict[Hashable, TimeCorrection | None] = {}
         self._known_memory: dict[Hashable, MemoryCorrection | None] = {}
         self._known_bounds: dict[Hashable, Bounds] = {}
+        self._known_peaks: dict[Hashable, LearnedPeaks] = {}
 
     def time_of(self, subject: Subject, shares: Sequence[float], card_log_sd: float) -> TimeCorrection | None:
         """What to do to a predicted step; None where nothing observed bears on it.
@@ -203,11 +220,22 @@ class Learned:
 
     def memory_of(self, subject: Subject, reading: Reading) -> MemoryCorrection | None:
         """What to add to a predicted peak; None where nothing observed bears on it."""
-        subject = _for_memory(subject)
         key = (subject, reading)
         if key not in self._known_memory:
-            self._known_memory[key] = self._memory[reading].correction(subject)
+            self._known_memory[key] = self._memory[reading].correction(_for_memory(subject))
         return self._known_memory[key]
+
+    def peaks_of(self, subject: Subject, usable_gib: float) -> LearnedPeaks:
+        """All of the above that bears on a peak, looked up at once."""
+        key = (subject, usable_gib)
+        if key not in self._known_peaks:
+            self._known_peaks[key] = LearnedPeaks(
+                self.memory_of(subject, "allocated"),
+                self.memory_of(subject, "reserved"),
+                self.memory_of(subject, "driver"),
+                self.batch_bounds(subject, usable_gib),
+            )
+        return self._known_peaks[key]
 
     def batch_bounds(self, subject: Subject, usable_gib: float) -> Bounds:
         """The largest batch that ran and the smallest that ran out of memory, for this case and memory."""

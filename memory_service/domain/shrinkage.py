@@ -76,26 +76,29 @@ class Posterior:
             precision = np.sum(inverse**2, axis=0)
             squares = (left**2 + np.maximum(noise - noise**2 * precision, 0.0)) / noise_sd**2
             noise = noise_sd**2 / np.maximum((freedom + 1.0) / (freedom + squares), LEAST_WEIGHT)
-
-    def _known(self, row: Loadings) -> tuple[NDArray[np.intp], Floats, float]:
-        """(columns, loadings in their units, variance of the effects nobody observed)."""
-        seen = [(self._index[effect], loading) for effect, loading in row.items() if effect in self._index]
-        unseen = sum(loading**2 for effect, loading in row.items() if effect not in self._index)
-        columns = np.array([column for column, _ in seen], dtype=np.intp)
-        return columns, np.array([loading for _, loading in seen]) * self._scale[columns], unseen
+        means = (self._mean * self._scale).tolist()
+        self._effects = dict(zip(self._index, means, strict=True))
 
     def mean(self, row: Loadings) -> float:
         """Expected value of a new observation with these loadings."""
-        columns, loadings, _ = self._known(row)
-        return float(loadings @ self._mean[columns])
+        effects = self._effects
+        return sum(loading * effects.get(effect, 0.0) for effect, loading in row.items())
 
     def sd(self, row: Loadings) -> float:
-        """Standard deviation of that expectation, noise not counted."""
-        columns, loadings, unseen = self._known(row)
-        explained = self._explained[:, columns] @ loadings
-        return float(np.sqrt(max(loadings @ loadings - explained @ explained, 0.0) + unseen))
+        """Standard deviation of that expectation, noise not counted; as the prior has it for effects that
+        nobody observed."""
+        columns, loadings, unseen = [], [], 0.0
+        for effect, loading in row.items():
+            column = self._index.get(effect)
+            if column is None:
+                unseen += loading**2
+            else:
+                columns.append(column)
+                loadings.append(loading)
+        weights = np.array(loadings) * self._scale[columns]
+        explained = self._explained[:, columns] @ weights
+        return float(np.sqrt(max(weights @ weights - explained @ explained, 0.0) + unseen))
 
     def effect(self, effect: Hashable) -> float:
         """Posterior mean of one effect in standard deviations of its prior; 0 for one never observed."""
-        column = self._index.get(effect)
-        return 0.0 if column is None else float(self._mean[column] * self._scale[column])
+        return self._effects.get(effect, 0.0)
