@@ -181,7 +181,10 @@ def _named(nvml: Any, every: list[Any], word: str) -> Any | None:
 
 def _parts(nvml: Any, whole: Any) -> list[Any]:
     """The slices of a card that is cut, else the card itself."""
-    mode = _told(nvml, partial(nvml.nvmlDeviceGetMigMode, whole))
+    try:
+        mode = _told(nvml, partial(nvml.nvmlDeviceGetMigMode, whole))
+    except nvml.NVMLError:  # lost: whoever asks for this card is told, the others are still counted
+        return [whole]
     if not mode or not mode[0]:
         return [whole]
     slices = []

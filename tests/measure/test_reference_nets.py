@@ -1,0 +1,56 @@
+"""The reference networks run, and the profiles that ship are what tracing them gives."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from memory_service import resources
+from memory_service.domain.probes import REFERENCE_NETS
+from memory_service.measure.calibrate.hardware import Cpu
+from memory_service.measure.calibrate.sections.steps import training_step
+from memory_service.measure.nets.reference import build_reference, reference_module
+from memory_service.measure.trace import trace_profile
+from memory_service.services.profiling import read_profiles
+
+EVERY = {(net.model, net.image_size): net for nets in REFERENCE_NETS.values() for net in nets}
+
+
+def test_every_network_has_its_profiles_shipped() -> None:
+    shipped = read_profiles(resources.path("seeds", "reference_profiles.jsonl.gz"))
+    keys = {(profile.model, profile.input_size, profile.precision) for profile in shipped}
+    assert keys == {(*key, precision) for key in EVERY for precision in ("fp32", "amp")}
+
+
+@pytest.mark.parametrize("net", REFERENCE_NETS["cpu"], ids=lambda net: net.name)
+def test_a_shipped_profile_is_what_a_trace_gives_today(net) -> None:
+    shipped = {
+        profile.model: profile
+        for profile in read_profiles(resources.path("seeds", "reference_profiles.jsonl.gz"))
+        if profile.precision == "fp32" and profile.input_size == net.image_size
+    }[net.model]
+    traced = trace_profile(build_reference(net), precision="fp32")
+    assert traced.params == shipped.params
+    assert [[p.fixed_bytes, p.per_sample_bytes] for p in traced.peak] == [
+        [p.fixed_bytes, p.per_sample_bytes] for p in shipped.peak
+    ]
+    assert traced.forward == shipped.forward
+    assert traced.backward == shipped.backward
+
+
+@pytest.mark.parametrize("net", EVERY.values(), ids=lambda net: f"{net.model}@{net.image_size}")
+def test_every_network_answers_with_logits(net) -> None:
+    with torch.no_grad():
+        logits = reference_module(net).eval()(torch.zeros(1, 3, net.image_size, net.image_size))
+    assert logits.shape == (1, net.n_outputs)
+
+
+def test_a_training_step_moves_every_parameter() -> None:
+    net = REFERENCE_NETS["cpu"][1]
+    step = training_step(net, Cpu("cpu", ""), "fp32", "nhwc", 4)
+    module = next(
+        cell.cell_contents for cell in step.__closure__ or () if hasattr(cell.cell_contents, "train")
+    )
+    before = [parameter.detach().clone() for parameter in module.parameters()]
+    step()
+    assert all(not torch.equal(was, now) for was, now in zip(before, module.parameters(), strict=True))
