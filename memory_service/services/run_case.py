@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -23,6 +24,11 @@ from memory_service.services.sizing_question import SIZE_FIELDS, SizingQuestion
 __all__ = ["RunCase", "run_case"]
 
 DEFAULT_CPU_COUNT = 8
+
+OWN_MODEL = re.compile(r"custom(/[\w.\-/ ]{1,120})?", re.IGNORECASE)
+"""`custom` or `custom/<name>`: a network that its author alone knows. It is watched, without predictions."""
+
+OWN_MODEL_WHY = "a network of the script's own: nothing is known of its cost"
 
 PrecisionClass = Literal["fp32", "amp"]
 
@@ -99,17 +105,18 @@ def run_case(knowledge: Knowledge, said: Mapping[str, Any]) -> RunCase:
     of another kind than the model takes. A model that cannot be priced is no refusal: `why_not` says so."""
     gpu = with_cores(knowledge.gpu(said["gpu"]), _cores(said))
     _check_competition(knowledge, said.get("competition"))
-    row, name = asked_model(knowledge, said["model"])
+    own = OWN_MODEL.fullmatch(said["model"]) is not None
+    row, name = (None, said["model"]) if own else asked_model(knowledge, said["model"])
     question = SizingQuestion(
         name, said["gpu"], **{field: said[field] for field in SIZE_FIELDS if field in said}
     )
-    size = asked_size(question, row)
+    size = _own_size(said) if own else asked_size(question, row)
     precision = said.get("precision") or gpu.preferred_precision()
     mode = said.get("mode", "train")
     optimizer = "none" if mode == "infer" else said.get("optimizer", "adamw")
     layout = said.get("layout", "nhwc")
-    profile, why_not = None, None
-    if row is None or row.can_be_profiled:
+    profile, why_not = None, OWN_MODEL_WHY if own else None
+    if not own and (row is None or row.can_be_profiled):
         try:
             profile = _profile(knowledge, question, row, name, precision, bool(said.get("checkpointing")))
         except MemoryServiceError as error:
@@ -117,7 +124,7 @@ def run_case(knowledge: Knowledge, said: Mapping[str, Any]) -> RunCase:
                 raise
             why_not = error.detail
     family = row.family if row is not None else "unknown"
-    kind = row.input_kind if row is not None else "image_size"
+    kind = row.input_kind if row is not None else next((f for f in SIZE_FIELDS if f in said), "image_size")
     if profile is not None:
         family, kind, size = profile.family or family, profile.input_kind, profile.input_size
     return RunCase(
@@ -125,10 +132,15 @@ def run_case(knowledge: Knowledge, said: Mapping[str, Any]) -> RunCase:
     )
 
 
+def _own_size(said: Mapping[str, Any]) -> int | None:
+    return next((int(said[field]) for field in SIZE_FIELDS if field in said), None)
+
+
 def _cores(said: Mapping[str, Any]) -> int | None:
     cores = (said.get("host") or {}).get("cpu_count")
-    plain = isinstance(cores, int) and not isinstance(cores, bool)
-    return cores if plain and 1 <= cores <= 4096 else None
+    if isinstance(cores, bool) or not isinstance(cores, int):
+        return None
+    return cores if 1 <= cores <= 4096 else None
 
 
 def _check_competition(knowledge: Knowledge, slug: str | None) -> None:

@@ -85,6 +85,8 @@ _KINDS: dict[str, dict[str, Any]] = {
         "clock_mhz": Amount,
         "throttled": bool,
         "other_processes": Ordinal,
+        "cpu_percent": Percent,
+        "host_gib": Gib,
         **_MEMORY,
     },
     "batch": {
