@@ -100,8 +100,8 @@ def _is_sheet(body: Mapping[str, Any]) -> bool:
     if sheet and device:
         message = f"belongs to registering a device, {sheet[0]!r} to a data sheet: send one or the other"
         raise InvalidInput(f"{device[0]!r} {message}", [FieldError(device[0], message, body[device[0]])])
-    if not sheet and not device and "name" not in body:
+    if not sheet and body.get("name") is None:
         message = "is required: of a device {name, device}, of a data sheet {slug, name, kind, ...}"
-        unknown = [FieldError(name, "unknown field") for name in body]
+        unknown = [FieldError(name, "unknown field") for name in body if name not in REGISTER]
         raise InvalidInput(f"name {message}", [*unknown, FieldError("name", message)])
     return bool(sheet)

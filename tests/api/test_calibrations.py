@@ -1,0 +1,394 @@
+"""Are devices registered, measured, followed and refused over HTTP as the contract says?"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from fastapi.testclient import TestClient
+
+from memory_service.app import create_app
+from memory_service.services import benchmark as benchmarks
+from memory_service.services import calibrations, registering
+from memory_service.settings import load_settings
+from tests.api.test_openapi import listen
+from tests.conftest import Servers
+from tests.services.test_calibrating import CARD, CPU, DONE, LAUNCH, SAY
+
+MEASURED = {"value": 5.0, "unit": "us", "p20": 4.9, "p80": 5.2, "n": 30, "flagged": False}
+
+
+def posted(device: str | None = "box7", **changes: Any) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "id": uuid.uuid4().hex,
+        "device": device,
+        "fingerprint": CARD.as_dict() | {"uuid": f"GPU-of-{device}"},
+        "status": "done",
+        "budget_seconds": 60.0,
+        "sections": {"launch.us": MEASURED},
+        "missing": {"attention.bf16.512": "no bf16 on this device"},
+        "seconds": 40.0,
+        "started_at": "2026-01-31T12:00:00+00:00",
+    }
+    return body | changes
+
+
+class TestResultsMadeElsewhere:
+    def test_one_is_extended_while_it_runs_and_read_back(self, client: TestClient):
+        body = posted("growing", status="running", sections={}, missing={}, progress=0.1, doing="launch")
+        made = client.post("/calibrations", json=body)
+        assert made.status_code == 201, made.text
+        assert made.headers["location"] == f"/calibrations/{body['id']}"
+        assert made.json()["gpu"] == "a100"
+        body |= {"sections": {"launch.us": MEASURED}, "progress": 0.5}
+        grown = client.post("/calibrations", json=body)
+        assert grown.status_code == 200
+        assert (grown.json()["status"], grown.json()["progress"]) == ("running", 0.5)
+        more = {"bandwidth.copy": MEASURED | {"unit": "GB/s"}}
+        ended = client.post("/calibrations", json=body | {"status": "done", "sections": more}).json()
+        assert (ended["status"], ended["progress"], ended["usable"]) == ("done", 1.0, True)
+        assert set(ended["sections"]) == {"launch.us", "bandwidth.copy"}
+        assert client.get(f"/calibrations/{body['id']}").json() == ended
+        page = client.get("/calibrations?device=growing").json()["items"]
+        assert [(row["id"], row["status"], row["stale"]) for row in page] == [(body["id"], "done", [])]
+        assert client.get("/gpus/growing").json()["registered"][0]["calibrations"][0]["id"] == body["id"]
+
+    def test_the_same_again_changes_nothing_and_another_body_is_refused(self, client: TestClient):
+        body = posted("twice")
+        assert client.post("/calibrations", json=body).status_code == 201
+        revision = client.app.state.service.database.knowledge_revision()  # type: ignore[attr-defined]
+        assert client.post("/calibrations", json=body).status_code == 200
+        assert client.app.state.service.database.knowledge_revision() == revision  # type: ignore[attr-defined]
+        for change in (
+            {"sections": {"launch.us": MEASURED | {"value": 5.1}}},
+            {"status": "failed"},
+            {"device": "another"},
+            {"fingerprint": body["fingerprint"] | {"driver": "560.28"}},
+        ):
+            refused = client.post("/calibrations", json=body | change)
+            assert refused.status_code == 409, (change, refused.text)
+        assert client.get("/calibrations?device=another").json()["items"] == []
+
+    def test_a_fingerprint_that_is_not_its_device_s_is_refused(self, client: TestClient):
+        assert client.post("/calibrations", json=posted("mine")).status_code == 201
+        other = posted("mine", fingerprint=CARD.as_dict() | {"uuid": "GPU-of-somebody-else"})
+        refused = client.post("/calibrations", json=other)
+        assert refused.status_code == 409
+        assert refused.json()["errors"][0]["field"] == "fingerprint.uuid"
+        assert "GPU-of-mine" in refused.json()["detail"]
+
+    @pytest.mark.parametrize(
+        ("change", "field"),
+        [
+            ({"value": -5.0, "p20": -5.0}, "sections.launch.us.value"),
+            ({"value": 0.0, "p20": 0.0}, "sections.launch.us.value"),
+            ({"value": 1e12, "p80": 1e12}, "sections.launch.us.value"),
+            ({"p20": 6.0}, "sections.launch.us.p20"),
+            ({"value": 9.0}, "sections.launch.us.value"),
+            ({"unit": "GB/s"}, "sections.launch.us.unit"),
+            ({"unit": "furlongs"}, "sections.launch.us.unit"),
+            ({"n": 0}, "sections.launch.us.n"),
+            ({"n": 2.5}, "sections.launch.us.n"),
+            ({"value": "fast"}, "sections.launch.us.value"),
+            ({"value": None}, "sections.launch.us.value"),
+            ({"more": 1}, "sections.launch.us.more"),
+        ],
+    )
+    def test_figures_that_cannot_be_are_named(self, client: TestClient, change: dict[str, Any], field: str):
+        body = posted("never", sections={"launch.us": MEASURED | change})
+        refused = client.post("/calibrations", json=body)
+        assert refused.status_code == 422, refused.text
+        assert field in [error["field"] for error in refused.json()["errors"]]
+        assert client.get("/gpus/never").status_code == 404
+
+    @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+    def test_what_is_no_number_is_refused(self, client: TestClient, number: str):
+        raw = json.dumps(posted("never")).replace("5.0", number, 1)
+        refused = client.post("/calibrations", content=raw, headers={"Content-Type": "application/json"})
+        assert refused.status_code == 422
+        assert client.get("/gpus/never").status_code == 404
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"sections": {"launch.use": MEASURED}},
+            {"missing": {"no.such.section": "why"}},
+            {"missing": {"launch.us": "both"}},
+            {"id": "one"},
+            {"device": "a b"},
+            {"device": "t4"},
+            {"status": "finished"},
+            {"budget_seconds": 0},
+            {"started_at": "yesterday"},
+            {"fingerprint": {"kind": "cuda"}},
+            {"fingerprint": CARD.as_dict() | {"name": "NVIDIA Z9", "uuid": "z"}},
+            {"fingerprint": CARD.as_dict() | {"cores": -1}},
+            {"sections": [MEASURED]},
+            {
+                "self_check": {
+                    "median_error_percent": {"a": {"b": {"c": {"d": {"e": {"f": {"g": {"h": 1}}}}}}}}
+                }
+            },
+            {"nonsense": True},
+        ],
+        ids=str,
+    )
+    def test_nonsense_is_refused_and_nothing_is_written(self, client: TestClient, change: dict[str, Any]):
+        refused = client.post("/calibrations", json=posted("never") | change)
+        assert refused.status_code == 422, refused.text
+        assert client.get("/gpus/never").status_code == 404
+
+    def test_ten_megabytes_are_too_much(self, client: TestClient):
+        body = posted("never", why="x" * 10_000_000)
+        assert client.post("/calibrations", json=body).status_code == 413
+
+    def test_an_unnamed_device_is_called_by_its_host_and_found_again(self, client: TestClient):
+        about = {"host": "Box 9.example", "word": "cuda:1", "fingerprint": CARD.as_dict() | {"uuid": "GPU-9"}}
+        first = client.post("/calibrations", json=posted(None, **about))
+        assert first.json()["device"] == "Box-9.example-cuda1"
+        again = client.post("/calibrations", json=posted(None, **about))
+        assert (again.status_code, again.json()["device"]) == (201, "Box-9.example-cuda1")
+
+    def test_another_environment_makes_those_before_stale(self, client: TestClient):
+        old = client.post("/calibrations", json=posted("changing")).json()
+        faster = {"launch.us": MEASURED | {"value": 4.0, "p20": 3.9}}
+        newer = posted("changing", sections=faster, started_at="2026-02-28T12:00:00+00:00")
+        newer["fingerprint"] |= {"driver": "560.28"}
+        new = client.post("/calibrations", json=newer).json()
+        assert new["usable"]
+        before = client.get(f"/calibrations/{old['id']}").json()
+        assert (before["usable"], before["stale"]) == (False, ["driver was 550.54, is 560.28"])
+        device = client.get("/gpus/changing").json()["registered"][0]
+        assert [c["id"] for c in device["calibrations"]] == [new["id"], old["id"]]
+        assert device["calibrations"][1]["stale"] == before["stale"]
+        assert device["calibrations"][0]["key_figures"]["launch.us"]["value"] == 4.0
+        assert device["drift"] == [
+            {
+                "from": old["id"],
+                "to": new["id"],
+                "because": ["driver was 550.54, is 560.28"],
+                "groups": {"launch": {"percent": 25.0, "n": 1}},
+            }
+        ]
+
+
+class TestLists:
+    def test_they_are_narrowed_sorted_and_streamed(self, client: TestClient):
+        for number in range(3):
+            client.post("/calibrations", json=posted("listed", started_at=f"2026-03-0{number + 1}T00:00:00Z"))
+        rows = client.get("/calibrations?device=listed&sort=-started_at&limit=2").json()
+        assert [row["started_at"][:10] for row in rows["items"]] == ["2026-03-03", "2026-03-02"]
+        rest = client.get(
+            f"/calibrations?device=listed&sort=-started_at&limit=2&cursor={rows['next']}"
+        ).json()
+        assert [row["started_at"][:10] for row in rest["items"]] == ["2026-03-01"]
+        late = client.get("/calibrations?device=listed&started_at_min=2026-03-02T00:00:00Z").json()["items"]
+        assert len(late) == 2
+        assert len(client.get("/calibrations?device=listed&format=csv").text.splitlines()) == 4
+        wrong = client.get("/calibrations?status=finished")
+        assert wrong.status_code == 422
+        assert client.get("/calibrations/no-such-one").status_code == 404
+        assert client.get("/calibrations/no-such-one/events").status_code == 404
+
+
+class TestRegistering:
+    def test_a_device_elsewhere_gets_the_command_to_run_beside_it(self, client: TestClient):
+        body = {"name": "far", "device": "cuda:1", "calibrate": True, "budget_seconds": 20}
+        answer = client.post("/gpus", json=body, headers={"Host": "memory.example:8000"})
+        assert answer.status_code == 201, answer.text
+        assert answer.headers["location"] == "/gpus/far"
+        made = answer.json()
+        assert made["calibration"] is None
+        assert shlex.split(made["command"]) == shlex.split(
+            "memory-service calibrate --name far --device cuda:1 --budget-seconds 20 "
+            "--server http://memory.example:8000"
+        )
+        assert made["why"]
+        page = client.get("/gpus/far").json()
+        assert (page["slug"], page["device"], page["registered"][0]["fingerprint"]) == (None, "far", None)
+        assert client.post("/calibrations", json=posted("far")).status_code == 201
+        assert client.get("/gpus/far").json()["slug"] == "a100"
+
+    def test_where_the_operator_forbids_load_the_device_is_registered_all_the_same(self, client: TestClient):
+        made = client.post("/gpus", json={"name": "cpu", "device": "cpu"}).json()
+        assert made["calibration"] is None
+        assert "MEMORY_CALIBRATE" in made["why"]
+        assert made["command"].startswith("memory-service calibrate --name cpu --device cpu --server http://")
+        assert made["gpu"] == "cpu"
+        assert made["card"]["cores"] == made["fingerprint"]["cores"]
+        assert client.post("/gpus", json={"name": "cpu", "device": "cpu"}).status_code == 200
+        assert "cpu" in client.get("/gpus/cpu").json()["devices"]
+        (row,) = client.get("/gpus?slug=cpu").json()["items"]
+        assert row["devices"] == client.get("/gpus/cpu").json()["devices"]
+        assert client.get("/predict?model=lightgbm&gpu=cpu&n_features=50&n_train=1000").status_code == 200
+
+    @pytest.mark.parametrize(
+        ("body", "field"),
+        [
+            ({"name": "x", "device": "gpu0"}, "device"),
+            ({"name": "x", "device": "cuda:9999"}, "device"),
+            ({"name": "x", "device": "cpu", "slug": "y"}, "device"),
+            ({"name": "x", "budget_seconds": 60, "memory_gib": 4}, "budget_seconds"),
+            ({"name": "x y", "device": "cpu"}, "name"),
+            ({"name": "a100", "device": "cpu"}, "name"),
+            ({"device": "cpu"}, "name"),
+            ({"name": None, "device": "cpu"}, "name"),
+            ({"name": "x", "device": "cpu", "budget_seconds": 0.5}, "budget_seconds"),
+            ({"name": "x", "device": "cpu", "budget_seconds": 1e9}, "budget_seconds"),
+            ({"name": "x", "device": "cpu", "calibrate": "yes"}, "calibrate"),
+            ({"name": "x", "device": "cpu", "bugdet_seconds": 5}, "bugdet_seconds"),
+            ({}, "name"),
+        ],
+        ids=str,
+    )
+    def test_what_cannot_be_registered_is_named(self, client: TestClient, body: dict[str, Any], field: str):
+        refused = client.post("/gpus", json=body)
+        assert refused.status_code == 422, refused.text
+        assert field in [error["field"] for error in refused.json()["errors"]]
+        assert client.get("/gpus/x").status_code == 404
+
+    def test_a_data_sheet_is_added_as_before(self, client: TestClient):
+        sheet = {
+            "slug": "z9", "name": "Z9", "kind": "cuda", "architecture": "zeta", "memory_gib": 10.0,
+            "usable_gib": 9.5, "bandwidth_gb_s": 100.0, "tflops": {"fp32": 1.0}, "who": "ada", "why": "new",
+        }  # fmt: skip
+        made = client.post("/gpus", json=sheet)
+        assert (made.status_code, made.headers["location"]) == (201, "/gpus/z9")
+        body = posted("z", fingerprint=CARD.as_dict() | {"name": "NVIDIA Z9", "uuid": "z"})
+        assert client.post("/calibrations", json=body).json()["gpu"] == "z9"
+        refused = client.delete("/gpus/z9?version=1")
+        assert refused.status_code == 409
+        assert client.delete("/gpus/z").status_code == 204
+        assert client.get("/gpus/z").status_code == 404
+        assert client.get(f"/calibrations/{body['id']}").status_code == 404
+        assert client.delete("/gpus/z9?version=1").status_code == 204
+
+    def test_an_index_past_the_cards_of_this_host_is_refused(
+        self, client: TestClient, monkeypatch: pytest.MonkeyPatch
+    ):
+        """What the NVML of a host with one card says; there is no card here."""
+        from memory_service.errors import FieldError, InvalidInput
+        from memory_service.measure import identity
+
+        def identify(word: str) -> Any:
+            if word != "cuda:0":
+                raise InvalidInput(
+                    "this host has 1 card", [FieldError("device", "past the cards", word, ("cuda:0",))]
+                )
+            return CARD
+
+        monkeypatch.setattr(identity, "identify", identify)
+        refused = client.post("/gpus", json={"name": "x", "device": "cuda:5"})
+        assert (refused.status_code, refused.json()["errors"][0]["nearest"]) == (422, ["cuda:0"])
+
+
+@pytest.fixture
+def live(
+    servers: Servers, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[TestClient]:
+    """A server that may load its host; the benchmark's process says a section a second until told to end."""
+    script = tmp_path / "speaker.py"
+    script.write_text(
+        SAY + 'section("launch.us", 5.0)\nsay("progress", done=1, of=4, doing="bandwidth", seconds=0.1)\n'
+        f"import pathlib\nwhile not pathlib.Path({str(tmp_path / 'go')!r}).exists(): time.sleep(0.05)\n"
+        'section("bandwidth.copy", 20.0, "GB/s")\nsay("missing", name="trees.10000x20", why="no time")\n'
+        + DONE
+    )
+    monkeypatch.setattr(benchmarks, "command", lambda *_, **__: [sys.executable, str(script)])
+    url = servers.new(kind, "seeded")
+    app = create_app(load_settings(database_url=url, seed_on_start=False))
+    with TestClient(app) as client:
+        assert app.state.service.preparation.wait(300).ready
+        yield client
+    servers.drop(url)
+
+
+def events_of(text: str) -> list[tuple[str, dict[str, Any]]]:
+    found = []
+    for block in text.split("\n\n"):
+        lines = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":"))
+        if lines:
+            found.append((lines["event"], json.loads(lines["data"])))
+    return found
+
+
+def follow_from_many_places(url: str, key: str, go: Path) -> tuple[list[str], str]:
+    """What 50 listeners from the beginning, one from the middle and one after the end were told."""
+    told: list[str] = []
+
+    def follow(after: float) -> None:
+        time.sleep(after)
+        answer = httpx2.get(f"{url}/calibrations/{key}/events", timeout=30)
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        told.append(answer.text)
+
+    listeners = [threading.Thread(target=follow, args=(delay,)) for delay in [*[0.0] * 50, 1.0]]
+    for listener in listeners:
+        listener.start()
+    time.sleep(1.5)
+    assert httpx2.get(f"{url}/healthz", timeout=5).status_code == 200
+    now = httpx2.get(f"{url}/calibrations/{key}", timeout=5).json()
+    assert now["doing"] == "bandwidth", "listeners hold no worker"
+    go.touch()
+    for listener in listeners:
+        listener.join(30)
+    assert len(told) == len(listeners)
+    return told, httpx2.get(f"{url}/calibrations/{key}/events", timeout=5).text
+
+
+def test_a_device_of_this_host_is_measured_and_followed(live: TestClient, tmp_path: Path):
+    made = live.post("/gpus", json={"name": "cpu", "device": "cpu", "calibrate": True, "budget_seconds": 60})
+    assert made.status_code == 201, made.text
+    key = made.json()["calibration"]["id"]
+    assert made.json()["calibration"]["status"] == "running"
+    second = live.post("/gpus", json={"name": "cpu", "device": "cpu"})
+    assert (second.status_code, second.json()["errors"][0]["nearest"]) == (409, [key])
+    assert live.delete("/gpus/cpu").status_code == 409
+    for url in listen(live):
+        told, late = follow_from_many_places(url, key, tmp_path / "go")
+        for text in (*told, late):
+            events = events_of(text)
+            assert [data["name"] for name, data in events if name == "section"] == [
+                "launch.us",
+                "bandwidth.copy",
+            ]
+            assert [data["name"] for name, data in events if name == "missing"] == ["trees.10000x20"]
+            assert events[-1][0] == "end"
+            assert (events[-1][1]["status"], events[-1][1]["measured"]) == ("done", 2)
+        resumed = httpx2.get(
+            f"{url}/calibrations/{key}/events", headers={"Last-Event-ID": "1.0"}, timeout=5
+        ).text
+        assert [data["name"] for name, data in events_of(resumed) if name == "section"] == ["bandwidth.copy"]
+    assert live.get("/gpus/cpu").json()["registered"][0]["calibrations"][0]["status"] == "done"
+
+
+def test_a_client_that_was_killed_leaves_a_failed_calibration(
+    live: TestClient, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(calibrations, "SILENT_SECONDS", 1.0)
+    body = posted("killed", status="running")
+    assert live.post("/calibrations", json=body).status_code == 201
+    assert live.post("/calibrations", json=posted("killed", status="running")).status_code == 409
+    time.sleep(1.2)
+    (row,) = live.get("/calibrations?device=killed").json()["items"]
+    assert (row["status"], row["measured"]) == ("failed", 1)
+    assert "nothing more was heard of it" in row["why"]
+    assert live.get(f"/calibrations/{body['id']}").json()["usable"]
+    back = live.post("/calibrations", json=body | {"status": "done"})
+    assert (back.status_code, back.json()["status"]) == (200, "done")
+
+
+def test_the_fake_devices_of_these_tests_are_as_real_ones_are():
+    word, here = registering.look_at("cpu")
+    assert word == "cpu"
+    assert here.as_dict().keys() == CPU.as_dict().keys() == CARD.as_dict().keys()
+    assert LAUNCH.startswith("section(")
