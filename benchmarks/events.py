@@ -1,0 +1,186 @@
+"""How many events a second are taken in? Beside a bare `executemany` into the same database, as durable.
+
+    python -m benchmarks.events
+
+Every figure is of one run of this program: rounds of the service (a server pinned to one core, eight clients
+on another) and of the bare insertion (on the server's core, one transaction a request) take turns.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from sqlalchemy import make_url
+
+from benchmarks.bench import pin_client, pinned, postgresql, server_environment, serving
+
+CLIENTS = 8
+SECONDS = 2.0
+ROUNDS = 4
+BATCHES = (1, 100)
+BEGIN = {"task": "image", "gpu": "a100", "model": "resnet50", "batch_size": 128, "precision": "bf16"}
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Events a second at one number of events a request."""
+
+    database: str
+    per_request: int
+    ours: float
+    bare: float
+
+    @property
+    def ratio(self) -> float:
+        return self.ours / self.bare
+
+
+def main() -> None:
+    """Measure both databases and print the table."""
+    pin_client()
+    with tempfile.TemporaryDirectory() as folder:
+        measured = measure("SQLite", f"sqlite:///{folder}/events.sqlite3")
+        with postgresql(Path(folder)) as url:
+            subprocess.run(
+                [sys.executable, "-m", "memory_service", "db", "upgrade"],
+                env=server_environment(url),
+                check=True,
+            )
+            measured += measure("PostgreSQL", url)
+    table = Table("database", "events a request", "events/s", "bare executemany, events/s", "ratio", "target")
+    for f in measured:
+        table.add_row(
+            f.database, str(f.per_request), f"{f.ours:.0f}", f"{f.bare:.0f}", f"{f.ratio:.2f}", "≥ 0.3"
+        )
+    Console().print(table)
+
+
+def measure(name: str, url: str) -> list[Figures]:
+    """Both sizes of request, ours and bare in alternating rounds; medians."""
+    with serving(server_environment(url)) as (port, _, _, _):
+        found = []
+        for size in BATCHES:
+            ours, theirs = [], []
+            for _ in range(ROUNDS):
+                theirs.append(bare_per_second(url, size))
+                ours.append(service_per_second(port, size))
+            found.append(Figures(name, size, statistics.median(ours), statistics.median(theirs)))
+    return found
+
+
+def service_per_second(port: int, size: int) -> float:
+    """Events acknowledged a second over `CLIENTS` kept connections, each with a run of its own."""
+    done: list[float] = []
+    start = threading.Barrier(CLIENTS)
+
+    def send() -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", port)
+        run_id = str(uuid.uuid4())
+        assert _post(connection, "/runs", json.dumps(BEGIN | {"run_id": run_id}).encode())[0] == 201
+        path, bodies = f"/runs/{run_id}/events", _bodies(size)
+        start.wait()
+        sent, began = 0, time.perf_counter()
+        while time.perf_counter() - began < SECONDS:
+            status, answer = _post(connection, path, next(bodies))
+            assert status == 200, answer
+            sent += size
+        done.append(sent / (time.perf_counter() - began))
+
+    threads = [threading.Thread(target=send) for _ in range(CLIENTS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sum(done)
+
+
+def events(size: int) -> list[dict[str, object]]:
+    """Nine samples of the card to one epoch."""
+    moment = "2026-03-01T12:00:00Z"
+    sample = {"kind": "gpu", "at": moment, "utilization_percent": 91.5, "used_gib": 18.25, "power_w": 251.0}
+    epoch = {"kind": "epoch", "at": moment, "fold": 0, "epoch": 3, "seconds": 61.5, "train_loss": 0.4312}
+    epoch |= {"valid_loss": 0.512, "metric": 0.871, "peak_allocated_gib": 16.1, "samples": 32_000}
+    return [epoch if n % 10 == 9 else sample for n in range(size)]
+
+
+def _bodies(size: int) -> Iterator[bytes]:
+    """Bodies with rising seqs, put together from pieces: the client must not be the slower side."""
+    pieces = [json.dumps(event).encode()[1:] for event in events(size)]
+    seq = 0
+    while True:
+        yield b'{"events":[' + b",".join(b'{"seq":%d,' % (seq + n) + p for n, p in enumerate(pieces)) + b"]}"
+        seq += size
+
+
+def _post(connection: http.client.HTTPConnection, path: str, body: bytes) -> tuple[int, bytes]:
+    connection.request("POST", path, body, {"Content-Type": "application/json"})
+    response = connection.getresponse()
+    return response.status, response.read()
+
+
+def bare_per_second(url: str, size: int) -> float:
+    """Rows a second of `executemany` with a commit after each request's worth, in a process on the server's
+    core, into the table that the service fills."""
+    command = pinned([sys.executable, "-m", "benchmarks.events", url, str(size)])
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True, env=os.environ)
+    return float(done.stdout)
+
+
+def _bare(url: str, size: int) -> float:
+    run_id = str(uuid.uuid4())
+    rows = [(str(e["kind"]), json.dumps(e)) for e in events(size)]
+    with _inserting(url) as insert:
+        sent, began = 0, time.perf_counter()
+        while time.perf_counter() - began < SECONDS:
+            insert([(run_id, sent + n, *row) for n, row in enumerate(rows)])
+            sent += size
+        return sent / (time.perf_counter() - began)
+
+
+@contextmanager
+def _inserting(url: str) -> Iterator[Callable[[list[tuple[str, int, str, str]]], None]]:
+    into = "INSERT INTO run_events (run_id, seq, kind, body) VALUES "
+    if url.startswith("sqlite"):
+        file = sqlite3.connect(str(make_url(url).database), isolation_level=None, timeout=30)
+        file.execute("PRAGMA synchronous = FULL")
+
+        def into_file(rows: list[tuple[str, int, str, str]]) -> None:
+            file.execute("BEGIN IMMEDIATE")
+            file.executemany(into + "(?, ?, ?, ?)", rows)
+            file.execute("COMMIT")
+
+        yield into_file
+        file.close()
+        return
+    import psycopg
+
+    with psycopg.connect(url) as server, server.cursor() as cursor:
+
+        def into_server(rows: list[tuple[str, int, str, str]]) -> None:
+            cursor.executemany(into + "(%s, %s, %s, %s)", rows)
+            server.commit()
+
+        yield into_server
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        print(_bare(sys.argv[1], int(sys.argv[2])))
+    else:
+        main()
