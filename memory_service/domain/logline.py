@@ -26,8 +26,9 @@ KEPT_CHARS = 500
 _ESCAPES = re.compile(
     r"\x1b(?:\[[0-9;:?]{0,40}[ -/]{0,4}[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)?|[@-Z\\-_])"
 )
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]+")
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]+")
 _NO_DIGITS = str.maketrans("", "", "0123456789 ")
+_JSON_UNSAFE = re.compile("[\x00\ud800-\udfff]")
 _FRAME_ENDS = re.compile(r"[\r\x08]+")
 _PREFIX = re.compile(
     r"^[\s\-|:]{0,4}(?:\[?(?:INFO|DEBUG|WARNING|ERROR)\]?\s{0,8}[:\-|]{0,3}\s{0,3}(?:root[:\s]{1,3})?)?"
@@ -66,7 +67,8 @@ class Reading:
 
 
 def read_log(text: str | bytes, context: Context | None = None, *, final: bool = False) -> Reading:
-    """The events of the next piece of a log; pieces may end anywhere, also within a line or a character.
+    """The events of the next piece of a log; pieces may end anywhere. Of bytes, a character cut in
+    two between pieces is lost.
 
     final   nothing follows: an unfinished last line is read as it stands
     Never raises, whatever the bytes.
@@ -80,7 +82,7 @@ def read_log(text: str | bytes, context: Context | None = None, *, final: bool =
         end = max(text.rfind("\n"), text.rfind("\r"))
         text, rest = text[: end + 1], text[end + 1 :]
         clipped += max(0, len(rest) - 2 * MOST_CHARS)
-        now = replace(now, tail=rest[: 2 * MOST_CHARS])
+        now = replace(now, tail=_JSON_UNSAFE.sub(" ", rest[: 2 * MOST_CHARS]))
     else:
         now = replace(now, tail="")
     events: list[Told] = []

@@ -193,19 +193,18 @@ def dictionary(line: str, context: Context) -> tuple[Events, Context] | None:
     if "epoch" not in found or not found["epoch"][-1].isdigit():
         return None
     at, scores = float(found["epoch"]), scores_of(plain)
-    runtime = found.get("eval_runtime")
     scores.pop("seconds", None)
     after = replace(context, trainer="hf" if "'" in plain else context.trainer)
     if "train_runtime" in found:
-        return [("note", {"text": plain[:300], "train_seconds": float(found["train_runtime"])})], after
+        return [("note", {"text": plain[:300]})], after
     whole = round(at)
     if (abs(at - whole) < 0.02 and at >= 0.5) or "." not in found["epoch"]:
         body = {"fold": context.fold, "epoch": whole, **scores, **memory_of(plain)}
-        if runtime is not None:
-            body["eval_seconds"] = float(runtime)
+        if "eval_runtime" in found:
+            body["valid_seconds"] = float(found["eval_runtime"])
         return [("epoch", body)], replace(after, epoch=whole)
     if "valid_loss" in scores:
-        return [("note", {"epoch_float": at, **scores})], after
+        return [("note", {"text": plain[:300]})], after
     body = {
         "steps": 1,
         "fold": context.fold,
@@ -229,7 +228,6 @@ def boosting(line: str, context: Context) -> tuple[Events, Context] | None:
             body.setdefault(f"{side}_loss", number)
         elif side == "valid":
             body.setdefault("metric", number)
-            body.setdefault("metric_name", what)
     return [("epoch", body)], replace(context, epoch=int(found[1]))
 
 
@@ -270,7 +268,7 @@ def fold_line(line: str, context: Context) -> tuple[Events, Context] | None:
     if _DONE.search(line) is not None and "===" not in line:
         body["done"] = True
         scores = scores_of(line, best=True)
-        return [("fold", {**body, **_only(scores, "metric", "valid_loss")})], after
+        return [("fold", {**body, **_only(scores, "metric")})], after
     return [("fold", body)], replace(after, epoch=None)
 
 
@@ -293,7 +291,7 @@ def epoch_line(line: str, context: Context) -> tuple[Events, Context] | None:
         return [("batch", body)], after
     if scores or memory:
         return [("epoch", {**where, **scores, **memory})], after
-    return [("note", where)], after
+    return ([("note", {"epochs": after.epochs})] if found[2] else []), after
 
 
 def scores_line(line: str, context: Context) -> tuple[Events, Context] | None:

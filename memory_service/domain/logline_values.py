@@ -88,7 +88,6 @@ _SETTING_WORDS = (
     "learning_rate", "patience", "gpu=", "precision",
 )  # fmt: skip
 _GPU_NAME = re.compile(r"\bGPU=([A-Za-z][^,\n]{2,80})")
-_MIXED = re.compile(r"\bMixed Precision=(ON|OFF)", re.IGNORECASE)
 _PERSISTENT = re.compile(r"\bpersistent_workers=(True|False)", re.IGNORECASE)
 
 _CLOCK = re.compile(
@@ -160,7 +159,7 @@ def pairs_of(text: str) -> Iterator[tuple[str, str, str]]:
 
 
 def scores_of(text: str, best: bool = False) -> dict[str, Any]:
-    """train_loss, valid_loss, metric (+ metric_name), learning_rate, seconds, as far as the text names them.
+    """train_loss, valid_loss, metric, learning_rate, seconds, as far as the text names them.
 
     Not-a-number losses are kept as the text "nan" or "inf": they mean something.
     """
@@ -180,7 +179,7 @@ def scores_of(text: str, best: bool = False) -> dict[str, Any]:
         elif what in _METRICS and side != "train":
             better = 2 if side == "valid" else 1
             if better > rank:
-                rank, out["metric"], out["metric_name"] = better, _score(value), what
+                rank, out["metric"] = better, _score(value)
     took = _CLOCK_TIME.search(text)
     if took is not None:
         seconds = duration_of(took[1])
@@ -279,11 +278,9 @@ def settings_of(text: str) -> dict[str, Any]:
         if found is not None and name not in out:
             value = found[1].replace(",", "")
             out[name] = float(value) if name == "learning_rate" else int(value)
-    card, mixed, kept = _GPU_NAME.search(text), _MIXED.search(text), _PERSISTENT.search(text)
+    card, kept = _GPU_NAME.search(text), _PERSISTENT.search(text)
     if card is not None:
         out["gpu_name"] = card[1].strip()
-    if mixed is not None:
-        out["mixed_precision"] = mixed[1].upper() == "ON"
     if kept is not None:
-        out["persistent_workers"] = kept[1]
+        out["persistent_workers"] = kept[1].lower() == "true"
     return out

@@ -48,7 +48,8 @@ def change_point(
         least = max(jump, noise_times * median(others) if others else 0.0)
         before = median(values[max(0, i - BEFORE) : i])
         after = median(values[i : i + AFTER])
-        if abs(after - before) >= least and steps[i - 1] >= least:
+        stays = all(abs(value - before) >= least for value in values[i : i + confirm])
+        if stays and abs(after - before) >= least and steps[i - 1] >= least:
             return Change(i, before, after)
     return None
 

@@ -119,8 +119,8 @@ def monitoring_answer(view: View, fill: Fill | None) -> Answer | None:
     why = (
         "No reading of the card's memory in what the run told"
         if fill is None
-        else f"Memory is only known as {fill.words}: weights, gradients and optimizer state, not the peak of a "
-        "step; no batch is judged by it"
+        else f"Memory is only known as {fill.words}: weights, gradients and optimizer state, not the peak of "
+        "a step; no batch is judged by it"
     )
     if is_late(view):
         return Answer(
@@ -142,7 +142,7 @@ def fill_answer(view: View, fill: Fill | None) -> Answer | None:
     """R23 by class and fill; throughput decides where it says otherwise. None without a usable reading."""
     if fill is None or view.state.facts.device_kind != "cuda" or view.state.facts.is_trees:
         return None
-    large, p = view.state.model_class == "large", fill.percent
+    large, p = view.state.model_class == "large", round(fill.percent, 1)
     size = "large" if large else "small"
     if fill.lower_bound:
         if p < 50.0:

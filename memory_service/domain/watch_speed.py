@@ -68,8 +68,8 @@ def loader_answer(view: View, *, in_time: bool) -> Answer | None:
             changes["image_size"] = int(state.facts.image_size * 0.75) // 32 * 32
             how += f", or train at {changes['image_size']} px"
     why = (
-        f"{wait:.0f} % of the time goes into waiting for the loader: {how}; a larger batch would gain nothing "
-        "(R26)."
+        f"{wait:.0f} % of the time goes into waiting for the loader: {how}; a larger batch would gain "
+        "nothing (R26)."
     )
     if in_time and is_late(view):
         return Answer(

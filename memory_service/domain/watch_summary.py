@@ -40,6 +40,7 @@ SETTINGS = (
 )  # fmt: skip
 """What a run may state about itself at any time; the latest statement holds."""
 
+_NOT_NUMBERS: dict[str, type] = {"gpu_name": str, "precision": str, "persistent_workers": bool}
 _EPOCH_NUMBERS = ("seconds", "samples", "loader_wait_percent", "utilization_percent", "memory_percent")
 _EPOCH_SCORES = ("train_loss", "valid_loss", "metric")
 
@@ -225,13 +226,13 @@ class _Tally:
             value = body.get(name)
             if value is None:
                 continue
-            if not isinstance(value, str):
+            if name not in _NOT_NUMBERS:
                 number = number_of(value)
-                if number is None:
-                    self.now["odd"] += 1
-                    continue
-                value = int(number) if float(number).is_integer() else number
-            elif len(value) > 200:
+                value = None if number is None else int(number) if number.is_integer() else number
+            elif not isinstance(value, _NOT_NUMBERS[name]) or len(str(value)) > 200:
+                value = None
+            if value is None:
+                self.now["odd"] += 1
                 continue
             self.now["settings"][name] = _newer(self.now["settings"].get(name), (us, seq, value))
             if name == "batch_size" and isinstance(value, int) and 0 < value < 1 << 40:

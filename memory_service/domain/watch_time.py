@@ -79,11 +79,12 @@ def training_deadline_seconds(view: View) -> float | None:
 def project(view: View) -> Projection | None:
     """The end of training; None while nothing was measured, or the number of epochs is not known."""
     epochs = view.state.whole("epochs")
-    if epochs is None or view.state.facts.status != "running":
-        return _by_run_progress(view)
+    whole = None if view.epochs else _by_run_progress(view)
+    if epochs is None or whole is not None or view.state.facts.status != "running":
+        return whole
     one, n, basis = epoch_seconds(view)
     if one is None:
-        return _by_run_progress(view)
+        return None
     return _projection(view, one, n, basis, epochs)
 
 
@@ -156,7 +157,7 @@ def _epochs_left(view: View, epochs: int) -> tuple[float, float]:
 
 
 def _by_run_progress(view: View) -> Projection | None:
-    """A progress bar over the whole run (Hugging Face) tells of its end by itself."""
+    """A progress bar over all epochs of a fold (Hugging Face) tells of its end by itself."""
     progress = view.summary.progress
     if progress is None or view.state.facts.status != "running":
         return None
@@ -164,12 +165,13 @@ def _by_run_progress(view: View) -> Projection | None:
     if scope != "run" or not of or not elapsed or step < view.state.expected.not_before_steps:
         return None
     basis = f"{step} of {of} steps of the run"
-    end = _around((of - step) * elapsed / step, 0.1, "measured", 1, basis)
+    later = max(0, (view.state.whole("folds") or 1) - view.position.fold_index - 1)
+    end = _around((of - step + later * of) * elapsed / step, 0.1, "measured", 1, basis)
     at = progress[0] / 1e6
     whole = Estimate(at + end.value, at + end.low, at + end.high, "measured", 1, basis)
     epochs = max(1, view.state.whole("epochs") or 1)
     one = _around(of * elapsed / step / epochs, 0.1, "measured", 1, basis)
-    return Projection(one, whole, epochs * (of - step) / of, 1)
+    return Projection(one, whole, epochs * ((of - step) / of + later), 1)
 
 
 def too_late(view: View, projection: Projection, deadline: float) -> bool:

@@ -1,0 +1,288 @@
+"""Slow, stalled, waiting for the loader, out of memory, not a number: is each told apart and answered?"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_service.domain.estimate import Estimate
+from memory_service.domain.watch_state import Expectation, RunFacts
+from tests.watching import Said, judged
+
+RUN = RunFacts(
+    model="resnet50",
+    params_m=25.6,
+    batch_size=128,
+    memory_gib=24.0,
+    folds=1,
+    epochs=20,
+    n_train=20_000,
+    cpu_count=8,
+    num_workers=2,
+    image_size=224,
+)
+READING: Said = ("gpu", 20.0, {"peak_allocated_gib": 18.0})
+GOOD: Said = ("batch", 60.0, {"steps": 300, "seconds": 40.0, "samples": 38_400, "train_loss": 0.7})
+
+
+def steps(at: float, wait: float, rate: float = 1000.0) -> Said:
+    fields = {"steps": 100, "seconds": 12_800 / rate, "samples": 12_800, "loader_wait_percent": wait}
+    return ("batch", at, fields)
+
+
+def test_the_first_check_waits_for_60_seconds() -> None:
+    early = judged(RUN, [("gpu", 10.0, {"peak_allocated_gib": 3.0}), ("batch", 59.0, {"steps": 500})])
+    assert early.action == "continue"
+    assert "Too early" in early.why
+    assert early.next_check_seconds == 60.0
+
+
+@pytest.mark.parametrize(("done", "action"), [(19, "continue"), (20, "relaunch")])
+def test_the_first_check_waits_for_enough_steps(done: int, action: str) -> None:
+    said: list[Said] = [("gpu", 10.0, {"peak_allocated_gib": 3.0}), ("batch", 90.0, {"steps": done})]
+    assert judged(RUN, said).action == action
+
+
+@pytest.mark.parametrize(
+    ("now", "then"), [(60.0, 210.0), (61.0, 210.0), (209.0, 210.0), (210.0, 360.0), (4000.0, 4110.0)]
+)
+def test_then_every_150_seconds(now: float, then: float) -> None:
+    """R21 says 120-180."""
+    assert judged(RUN, [READING, ("batch", now, {"steps": 500})]).next_check_seconds == then
+
+
+@pytest.mark.parametrize("fill", [5.0, 13.0, 18.0])
+def test_waiting_for_the_loader_never_raises_the_batch(fill: float) -> None:
+    answer = judged(RUN, [("gpu", 30.0, {"peak_allocated_gib": fill}), steps(60.0, 45.0)])
+    assert answer.action == "relaunch"
+    assert answer.set == {"num_workers": 8, "persistent_workers": True, "prefetch_factor": 4}
+    assert answer.rule == "R08"
+
+
+def test_with_all_cores_at_work_the_samples_must_get_smaller() -> None:
+    answer = judged(replace(RUN, num_workers=8), [READING, steps(60.0, 45.0)])
+    assert answer.set["image_size"] == 160
+    assert "cache" in answer.set
+    assert "batch_size" not in answer.set
+
+
+def test_no_worker_at_all_is_heard_from_the_log() -> None:
+    answer = judged(
+        replace(RUN, num_workers=None), [("note", 1.0, {"num_workers": 0}), READING, steps(60.0, 45.0)]
+    )
+    assert answer.set["num_workers"] == 8
+
+
+def test_a_run_that_ends_in_time_is_not_restarted_late_for_its_loader() -> None:
+    answer = judged(replace(RUN, minutes=20.0), [READING, steps(300.0, 45.0)])
+    assert answer.action == "continue"
+    assert answer.next_time["num_workers"] == 8
+
+
+@given(st.lists(st.floats(15.5, 19.5), min_size=1, max_size=30))
+def test_waiting_between_15_and_20_percent_does_not_flap(waits: list[float]) -> None:
+    said: list[Said] = [READING, steps(60.0, 60.0)]
+    said += [steps(70.0 + 10.0 * n, wait) for n, wait in enumerate(waits)]
+    heard = [judged(RUN, said[: n + 2]).action == "continue" for n in range(len(waits) + 1)]
+    assert sum(a != b for a, b in itertools.pairwise(heard)) <= 1
+
+
+RATE = Estimate(1000.0, 850.0, 1150.0)
+
+
+def test_as_fast_as_predicted_is_no_r18_alarm() -> None:
+    slow_but_right = Expectation(samples_per_second=Estimate(100.0, 85.0, 115.0))
+    answer = judged(RUN, [READING, steps(80.0, 2.0, rate=100.0)], slow_but_right)
+    assert answer.action == "continue"
+
+
+def test_half_as_fast_as_predicted_is_investigated() -> None:
+    answer = judged(RUN, [READING, steps(80.0, 2.0, rate=400.0)], Expectation(samples_per_second=RATE))
+    assert answer.action == "investigate"
+    assert "2.5 times as long as predicted" in answer.why
+
+
+@pytest.mark.parametrize(
+    ("task", "seconds", "action"),
+    [
+        ("image-classification", 0.7, "investigate"),
+        ("image-classification", 0.5, "continue"),
+        ("tabular-classification", 0.2, "investigate"),
+        ("tabular-classification", 0.1, "continue"),
+    ],
+)
+def test_r18_without_a_prediction(task: str, seconds: float, action: str) -> None:
+    said: list[Said] = [READING, ("batch", 90.0, {"steps": 100, "seconds": 100 * seconds, "samples": 12_800})]
+    answer = judged(replace(RUN, task=task), said)
+    assert answer.action == action
+    assert action == "continue" or answer.rule == "R18"
+
+
+def test_r18_is_silent_where_the_card_is_busy() -> None:
+    said: list[Said] = [
+        READING,
+        ("gpu", 50.0, {"utilization_percent": 97.0}),
+        ("batch", 90.0, {"steps": 100, "seconds": 90.0, "samples": 12_800}),
+    ]
+    assert judged(RUN, said).action == "continue"
+
+
+def test_an_idle_card_that_does_not_wait_takes_a_larger_batch() -> None:
+    """R05."""
+    said: list[Said] = [
+        ("gpu", 30.0, {"peak_allocated_gib": 15.0 * 0.75, "utilization_percent": 35.0}),
+        steps(80.0, 1.0, rate=400.0),
+    ]
+    small = replace(RUN, model="resnet18", batch_size=64)
+    answer = judged(
+        small,
+        [("gpu", 30.0, {"peak_allocated_gib": 12.5, "utilization_percent": 35.0}), said[1]],
+        Expectation(samples_per_second=RATE),
+    )
+    assert (answer.action, answer.rule) == ("raise_batch", "R05")
+    assert answer.set["batch_size"] > 64
+
+
+def epochs(each: list[float]) -> list[Said]:
+    said, now = [READING], 0.0
+    for n, seconds in enumerate(each, 1):
+        now += seconds
+        said.append(("epoch", now, {"epoch": n, "seconds": seconds, "train_loss": 0.5}))
+    return said
+
+
+def test_epochs_that_suddenly_take_twice_as_long_are_investigated() -> None:
+    answer = judged(RUN, epochs([35.0, 30.0, 30.0, 31.0, 30.0, 62.0, 61.0]))
+    assert (answer.action, answer.rule) == ("investigate", "R25")
+
+
+def test_one_slow_epoch_is_nothing() -> None:
+    assert judged(RUN, epochs([35.0, 30.0, 30.0, 31.0, 30.0, 62.0, 30.0])).action == "continue"
+    assert judged(RUN, epochs([35.0, 30.0, 30.0, 31.0, 30.0, 62.0])).action == "continue"
+
+
+@pytest.mark.parametrize(("idle", "action"), [(50.0, "continue"), (70.0, "investigate")])
+def test_no_step_for_long_is_a_stall(idle: float, action: str) -> None:
+    said: list[Said] = [READING, GOOD, ("gpu", 60.0 + idle, {"utilization_percent": 0.0})]
+    answer = judged(RUN, said)
+    assert answer.action == action
+    assert action == "continue" or (answer.rule, answer.severity) == ("stall", "critical")
+
+
+def test_a_long_validation_is_no_stall() -> None:
+    said = epochs([400.0, 400.0])
+    busy: list[Said] = [
+        ("batch", 810.0, {"steps": 100, "seconds": 10.0}),
+        ("gpu", 970.0, {"utilization_percent": 90.0}),
+    ]
+    assert judged(RUN, [*said, *busy]).action == "continue"
+
+
+def test_without_steps_an_epoch_that_never_comes_is_a_stall() -> None:
+    assert (
+        judged(RUN, [*epochs([30.0, 30.0]), ("gpu", 120.0, {"utilization_percent": 0.0})]).action
+        == "continue"
+    )
+    assert (
+        judged(RUN, [*epochs([30.0, 30.0]), ("gpu", 160.0, {"utilization_percent": 0.0})]).action
+        == "investigate"
+    )
+
+
+def test_no_first_step_in_five_minutes_is_a_stall() -> None:
+    assert judged(RUN, [READING, ("gpu", 301.0, {"utilization_percent": 0.0})]).rule == "stall"
+
+
+def test_what_is_done_does_not_stall() -> None:
+    said = [*epochs([30.0] * 20), ("gpu", 5_000.0, {"utilization_percent": 0.0})]
+    assert judged(RUN, said).action == "continue"
+
+
+@pytest.mark.parametrize("bad", ["nan", "inf", float("nan"), float("-inf")])
+@pytest.mark.parametrize("at", [5.0, 90.0])
+def test_a_loss_that_is_no_number_is_told_at_once(bad: Any, at: float) -> None:
+    said: list[Said] = [READING, ("batch", at, {"steps": 100, "train_loss": bad})]
+    answer = judged(replace(RUN, learning_rate=1e-3), said)
+    assert (answer.action, answer.severity) == ("relaunch", "critical")
+    assert answer.set["learning_rate"] == pytest.approx(3e-4)
+    assert judged(RUN, said).action == "investigate"
+
+
+def test_a_loss_that_recovers_is_forgotten() -> None:
+    said: list[Said] = [READING, ("batch", 50.0, {"steps": 100, "train_loss": "nan"}), GOOD]
+    assert judged(RUN, said).action == "continue"
+
+
+def test_out_of_memory_halves_the_batch_and_keeps_the_effective_one() -> None:
+    """R02."""
+    answer = judged(RUN, [("note", 30.0, {"out_of_memory": True})])
+    assert (answer.action, answer.rule) == ("lower_batch", "R02")
+    assert answer.set == {"batch_size": 64, "grad_accumulation": 2}
+    ended = judged(replace(RUN, status="out_of_memory"), [GOOD])
+    assert ended.action == "lower_batch"
+
+
+def test_a_batch_lowered_after_running_out_is_judged_anew() -> None:
+    said: list[Said] = [
+        ("note", 0.0, {"batch_size": 128}),
+        ("gpu", 10.0, {"used_gib": 23.9}),
+        ("note", 30.0, {"out_of_memory": True}),
+        ("note", 40.0, {"batch_size": 64}),
+        ("gpu", 95.0, {"used_gib": 18.0}),
+        ("batch", 100.0, {"steps": 100}),
+    ]
+    answer = judged(RUN, said)
+    assert answer.action == "continue"
+    assert answer.fill_percent == pytest.approx(75.0)
+
+
+def test_memory_that_grows_until_it_will_not_fit_is_a_leak() -> None:
+    said: list[Said] = [
+        ("epoch", 30.0 * n, {"epoch": n, "seconds": 30.0, "train_loss": 0.5, "used_gib": 14.4 + 0.6 * n})
+        for n in range(1, 9)
+    ]
+    answer = judged(RUN, said)
+    assert (answer.action, answer.rule) == ("investigate", "R25")
+    assert "2.5 points every epoch" in answer.why
+
+
+@pytest.mark.parametrize("status", ["completed", "stopped", "timed_out", "crashed"])
+def test_a_run_that_has_ended_is_not_told_what_to_do(status: str) -> None:
+    assert judged(replace(RUN, status=status, minutes=1.0), [GOOD]).action == "continue"
+
+
+def test_a_plan_s_promises_are_read_from_its_json() -> None:
+    plan = {
+        "batch_size": 128,
+        "early_stopping_patience": 3,
+        "expected": {
+            "peak_memory_gib": {
+                "value": 9.0,
+                "low": 8.5,
+                "high": 9.7,
+                "grade": "estimated",
+                "n": 0,
+                "basis": "",
+            },
+            "bound": "gpu",
+        },
+        "checks": {
+            "first_after_seconds": 60,
+            "every_seconds": 150,
+            "not_before_steps": 20,
+            "model_class": "large",
+        },
+        "alternatives": [{"objective": "smaller", "model": "resnet18", "epochs": 5, "expected": {}}],
+        "on_trouble": [{"when": "x", "planned_percent": 24.0}],
+    }
+    expected = Expectation.from_plan(plan)
+    assert expected.planned
+    assert expected.patience == 3
+    assert expected.driver_gib == Estimate(9.0, 8.5, 9.7)
+    assert expected.smaller == {"model": "resnet18", "epochs": 5}
+    assert Expectation.from_plan({}) == Expectation(planned=True)
