@@ -74,6 +74,8 @@ def run(
         return runner.calibrate(device, force, only, extra)
     except MemoryServiceError as error:
         return runner.end("failed", error.detail)
+    except EOFError:
+        return runner.end("failed", "the process that imports torch died")
     except _StoppedError as stopped:
         runner.end("failed", str(stopped))
         return 130
@@ -159,6 +161,7 @@ class _Runner:
         nursery.wait()
 
     def _start_nursery(self, fingerprint: Fingerprint) -> None:
+        self._read.clear()
         environment = dict(os.environ)
         if fingerprint.kind == "cuda":
             environment["CUDA_VISIBLE_DEVICES"] = fingerprint.uuid
@@ -212,7 +215,7 @@ class _Runner:
             for probe in named:
                 if probe.name not in self.state.found:
                     self.miss(probe.name, why or "its section ended without it")
-            if self.nursery is None:
+            if self.nursery is None and not self.state.cut:
                 self._start_nursery(fingerprint)
                 self._await_torch()
         self._progress(total, "")

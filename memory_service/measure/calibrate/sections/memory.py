@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import psutil
 import torch
@@ -29,7 +30,7 @@ def _process_gib(hardware: Hardware) -> float:
     """Of a forked child: its parent with all imports, and what a step adds. 3 % below a process that did
     both by itself (0.665 against 0.687 GiB), which would take three seconds to start."""
     before = _own_gib()
-    _step()
+    _step(hardware.device)
     if not hardware.forked:
         return resident_gib()
     return float(psutil.Process(os.getppid()).memory_info().rss) / GIB + _own_gib() - before
@@ -64,12 +65,15 @@ def _card(hardware: Hardware) -> Iterator[tuple[str, Measurement]]:
     yield "memory.matmul_gib", summary([max(used() - conv, 0.0)], "GiB")
 
 
-def _step() -> None:
-    """Train a very small network for one step on the processor."""
+def _step(device: torch.device) -> None:
+    """Train a very small network for one step."""
     module = torch.nn.Sequential(
         torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU(), torch.nn.Flatten(),
         torch.nn.Linear(8 * 36, 2),
     )  # fmt: skip
+    module.to(device)
     optimizer = torch.optim.AdamW(module.parameters())
-    functional.cross_entropy(module(torch.ones(2, 3, 8, 8)), torch.zeros(2, dtype=torch.long)).backward()  # type: ignore[no-untyped-call]
+    target = torch.zeros(2, dtype=torch.long, device=device)
+    loss: Any = functional.cross_entropy(module(torch.ones(2, 3, 8, 8, device=device)), target)
+    loss.backward()
     optimizer.step()
