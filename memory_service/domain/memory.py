@@ -257,7 +257,7 @@ def _as_learned(cold: PeakMemory, gpu: Gpu, subject: Subject, batch_size: int) -
     if bounds.refused is not None and batch_size >= bounds.refused:
         driver = _at_least(driver, gpu.usable_gib * OVERFULL, f"ran out of memory at batch {bounds.refused}")
     elif batch_size <= bounds.proven:
-        driver = _at_most(driver, gpu.usable_gib)
+        reserved, driver = _at_most(reserved, gpu.usable_gib), _at_most(driver, gpu.usable_gib)
         allocated = _at_most(allocated, allocated_limit_gib(gpu))
     return _in_order(allocated, reserved, driver)
 

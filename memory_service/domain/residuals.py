@@ -335,6 +335,9 @@ def _robust(
     for _ in range(2):
         posterior = _posterior(rows, values, noise, sorted(kept))
         expected = [0.0 if posterior is None else posterior.mean(row) for row in rows]
+        if posterior is not None:
+            for i, others in zip(sorted(kept), posterior.from_others.tolist(), strict=True):
+                expected[i] = others
         believed = agreed | {i for i, v in enumerate(values) if abs(v - expected[i]) <= far[i]}
         if believed == kept:
             break

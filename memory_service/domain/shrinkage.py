@@ -14,6 +14,7 @@ followed.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +23,8 @@ __all__ = ["Loadings", "Posterior"]
 
 Floats = NDArray[np.float64]
 
-Loadings = Mapping[Hashable, float]
-"""Effect -> how much one standard deviation of it moves the observation."""
+Loadings = Mapping[Any, float]
+"""Effect (any hashable name) -> how much one standard deviation of it moves the observation."""
 
 ROUNDS = 8
 """Rounds of reweighting; the weights move under 1 % after the sixth on the public tables."""
@@ -38,6 +39,8 @@ class Posterior:
     values    what was observed, shape (n,)
     noise_sd  standard deviation of what the effects do not explain, shape (n,)
     freedom   degrees of freedom of the tails; infinity = Gaussian
+
+    from_others   what each observation would be expected as by all the others, shape (n,)
     """
 
     def __init__(
@@ -76,6 +79,8 @@ class Posterior:
             precision = np.sum(inverse**2, axis=0)
             squares = (left**2 + np.maximum(noise - noise**2 * precision, 0.0)) / noise_sd**2
             noise = noise_sd**2 / np.maximum((freedom + 1.0) / (freedom + squares), LEAST_WEIGHT)
+        weighed = inverse.T @ inverse
+        self.from_others = values - (weighed @ values) / np.diag(weighed)
         means = (self._mean * self._scale).tolist()
         self._effects = dict(zip(self._index, means, strict=True))
 
