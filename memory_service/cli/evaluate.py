@@ -21,8 +21,13 @@ def register(app: typer.Typer) -> None:
 
 def evaluate(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="CSV files of measurements (docs/accuracy.md).")
-    ],
+        list[Path] | None,
+        typer.Argument(
+            metavar="FILE...",
+            help="CSV files of measurements (docs/accuracy.md); without one, the runs that were told.",
+            show_default=False,
+        ),
+    ] = None,
     observe: Annotated[
         list[Path] | None,
         typer.Option(
@@ -42,11 +47,17 @@ def evaluate(
     ] = None,
     json: bool = JSON_OPTION,
 ) -> None:
-    """Predict every row of public measurements; print errors beside naive baselines.
+    """Predict every row of public measurements; print errors beside naive baselines. Without FILE: score what
+    was predicted for runs when they began on what happened.
 
     Models without a profile are traced (about a second each) and kept in the database. What is learned from
     --observe is not.
     """
+    if not files:
+        if observe or write or profiles:
+            raise typer.BadParameter("--observe, --write and --profiles go with a FILE")
+        _evaluate_runs(database, json)
+        return
     from rich.markdown import Markdown
     from rich.progress import Progress
 
@@ -89,3 +100,15 @@ def evaluate(
         "observed": observed,
     }
     emit(data, json, lambda _: Markdown(report))
+
+
+def _evaluate_runs(database: str | None, json: bool) -> None:
+    from memory_service.cli.runs import accuracy_report
+    from memory_service.services.database import ensure_ready
+    from memory_service.services.scored import accuracy
+    from memory_service.services.unit import Database
+    from memory_service.settings import load_settings
+
+    store = Database(load_settings(database_url=database).database_url)
+    ensure_ready(store)
+    emit(accuracy(store), json, accuracy_report)

@@ -1,0 +1,139 @@
+"""`memory-service runs [ID]`: which runs were told of, what was predicted for them and what happened?"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from memory_service.cli.output import JSON_OPTION, emit, number, table
+
+__all__ = ["accuracy_report", "register"]
+
+
+def register(app: typer.Typer) -> None:
+    app.command("runs")(runs)
+
+
+def runs(
+    run_id: Annotated[str | None, typer.Argument(metavar="ID", help="Show this one.")] = None,
+    status: Annotated[str | None, typer.Option(help="running, completed, out_of_memory …")] = None,
+    gpu: Annotated[str | None, typer.Option(help="Only of this GPU model (slug).")] = None,
+    model: Annotated[str | None, typer.Option(help="Only of this model.")] = None,
+    competition: Annotated[str | None, typer.Option(help="Only of this competition.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=500, help="How many, the latest first.")] = 20,
+    database: Annotated[str | None, typer.Option(metavar="URL", help="Another database.")] = None,
+    json: bool = JSON_OPTION,
+) -> None:
+    """Runs, the latest first, what was predicted (pred.) beside what happened; or one with its epochs."""
+    from memory_service.services.catalogue import list_rows
+    from memory_service.services.database import ensure_ready
+    from memory_service.services.runs import run_page
+    from memory_service.services.unit import Database
+    from memory_service.settings import load_settings
+
+    store = Database(load_settings(database_url=database).database_url)
+    ensure_ready(store)
+    if run_id is not None:
+        emit(run_page(store, run_id), json, _one)
+        return
+    asked = {"status": status, "gpu": gpu, "model": model, "competition": competition}
+    with store.read() as unit:
+        page = list_rows(unit, "runs", asked, "-started_at", limit)
+    emit({"items": page.items, "next": page.next}, json, _many)
+
+
+def accuracy_report(answer: dict[str, Any]) -> Any:
+    """The errors of frozen predictions as a table; a sentence when there is nothing to score."""
+    counted = answer["runs"]
+    if not counted["scored"]:
+        return (
+            f"Nothing to score yet: {counted['ended']} runs have ended, {counted['without_prediction']} of "
+            "them without a prediction. Tell runs with POST /runs or the client."
+        )
+    rows = [
+        (name, *_score(score))
+        for name, scores in (
+            ("all", answer["overall"]),
+            *(
+                (f"{kind} {g['name']}", g["scores"])
+                for kind in ("device", "family", "age")
+                for g in answer[f"by_{kind}"]
+            ),
+        )
+        for score in scores
+    ]
+    columns = ("of", "figure", ">runs", ">median error", ">p90", ">bias", ">inside 80 %", ">naive median")
+    return table(f"Predictions of {counted['scored']} runs against what happened", columns, rows)
+
+
+def _score(score: dict[str, Any]) -> tuple[str, ...]:
+    naive = score["naive"]
+    return (
+        score["quantity"],
+        str(score["n"]),
+        f"{score['median_percent']:.1f} %",
+        f"{score['p90_percent']:.1f} %",
+        f"{score['bias_percent']:+.1f} %",
+        f"{score['inside_percent']:.0f} %",
+        f"{naive['median_percent']:.1f} %" if naive else "",
+    )
+
+
+def _many(answer: dict[str, Any]) -> Any:
+    if not answer["items"]:
+        return "No runs. Tell one with POST /runs or the client."
+    rows = [
+        (
+            run["id"],
+            run["started_at"][:16].replace("T", " "),
+            run["status"],
+            run["model"],
+            run["device"] or run["gpu"],
+            run["batch_size"],
+            _pair(run["predicted_samples_per_second"], run["samples_per_second"]),
+            _pair(run["predicted_peak_gib"], run["peak_gib"]),
+            _pair(run["predicted_minutes"], run["total_minutes"]),
+            "" if run["best_metric"] is None else f"{run['best_metric']:.5g}",
+        )
+        for run in answer["items"]
+    ]
+    facts = ("id", "started", "status", "model", "device", ">batch")
+    figures = (">samples/s (pred.)", ">peak GiB (pred.)", ">minutes (pred.)", ">best metric")
+    return table(None, (*facts, *figures), rows)
+
+
+def _pair(predicted: float | None, actual: float | None) -> str:
+    happened = "–" if actual is None else f"{actual:.4g}"
+    return happened if predicted is None else f"{happened} ({predicted:.4g})"
+
+
+def _one(page: dict[str, Any]) -> Any:
+    from rich.console import Group
+
+    rows = [
+        (
+            c["quantity"],
+            number(c["predicted"]),
+            f"{c['actual']:.4g}",
+            f"{c['error_percent']:+.1f} %",
+            c["excluded"],
+        )
+        for c in page["comparison"]
+    ]
+    columns = ("figure", ">predicted", ">happened", ">error", "not scored, because")
+    title = (
+        f"{page['model']} on {page['device'] or page['gpu']}, batch {page['batch_size']}: {page['status']}"
+    )
+    epochs = [
+        tuple(
+            _shown(e.get(name)) for name in ("fold", "epoch", "seconds", "train_loss", "valid_loss", "metric")
+        )
+        for e in page["outcome"]["epochs"]
+    ]
+    heads = (">fold", ">epoch", ">seconds", ">train loss", ">valid loss", ">metric")
+    return Group(table(title, columns, rows), table(None, heads, epochs))
+
+
+def _shown(value: Any) -> Any:
+    return f"{value:.5g}" if isinstance(value, float) else value
