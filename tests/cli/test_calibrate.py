@@ -1,0 +1,222 @@
+"""Does `memory-service calibrate` measure this processor for real, and end in order whatever happens?"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import psutil
+import pytest
+
+from memory_service.services import calibrations
+from memory_service.services.calibrations import get_calibration
+from memory_service.services.database import require_head
+from memory_service.services.unit import Database
+from tests.api.conftest import serve
+from tests.api.test_openapi import listen
+from tests.conftest import Servers
+
+QUIET = {"MEMORY_EMBEDDING_MODEL": "/nowhere", "MEMORY_SEED_ON_START": "false", "TERM": "dumb"}
+
+
+@pytest.fixture
+def url(servers: Servers) -> Iterator[str]:
+    url = servers.new("sqlite", "seeded")
+    yield url
+    servers.drop(url)
+
+
+def run(*arguments: str, folder: Path | None = None) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "memory_service", *arguments]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=os.environ | QUIET, cwd=folder)
+
+
+def after_first_figure(process: subprocess.Popen[str]) -> None:
+    assert process.stderr is not None
+    for line in process.stderr:
+        if " us (" in line:
+            return
+    raise AssertionError("nothing was measured")
+
+
+def only_one(url: str) -> dict[str, Any]:
+    with Database(url) as database:
+        (row,) = calibrations.calibration_page(database).items
+        return get_calibration(database, row["id"])
+
+
+@pytest.mark.slow
+def test_a_short_budget_is_kept_and_the_result_is_one_document(url: str):
+    began = time.monotonic()
+    process = run("calibrate", "--device", "cpu", "--budget-seconds", "10", "--database", url, "--json")
+    out, err = process.communicate(timeout=60)
+    made = json.loads(out)
+    assert made["seconds"] <= 11.1, (time.monotonic() - began, err)
+    assert process.returncode == (0 if made["status"] == "done" else 1)
+    assert (made["device"], made["gpu"], made["origin"]) == ("cpu", "cpu", "local")
+    assert made["sections"]
+    assert all(name in err for name in made["sections"]), "a line for every figure where there is no terminal"
+    assert only_one(url) == made
+
+
+@pytest.mark.slow
+def test_a_budget_of_a_second_ends_and_says_what_happened(url: str):
+    process = run("calibrate", "--device", "cpu", "--budget-seconds", "1", "--database", url)
+    process.communicate(timeout=60)
+    made = only_one(url)
+    assert made["status"] in ("done", "timed_out")
+    assert made["status"] == "done" or "budget of 1 s ended" in made["why"]
+    assert process.returncode == (0 if made["status"] == "done" else 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_a_signal_ends_it_as_failed_with_what_was_measured(url: str, name: str):
+    process = run("calibrate", "--device", "cpu", "--database", url, "--name", "mine")
+    after_first_figure(process)
+    children = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(signal.Signals[name])
+    process.communicate(timeout=30)
+    assert process.returncode == 1
+    made = only_one(url)
+    assert (made["device"], made["status"], made["why"]) == ("mine", "failed", f"stopped by {name}")
+    assert made["sections"]
+    assert made["usable"] or made["contended"]
+    assert not psutil.wait_procs(children, timeout=15)[1]
+
+
+@pytest.mark.slow
+def test_killed_outright_it_reads_as_failed_and_leaves_no_process(url: str):
+    process = run("calibrate", "--device", "cpu", "--database", url)
+    after_first_figure(process)
+    time.sleep(1.0)
+    children = psutil.Process(process.pid).children(recursive=True)
+    process.kill()
+    process.communicate()
+    made = only_one(url)
+    assert made["status"] == "failed"
+    assert "it was killed" in made["why"]
+    assert made["sections"]
+    assert not psutil.wait_procs(children, timeout=15)[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--device", "gpu0"], 1, "cpu, mps or cuda:N"),
+        (["--device", "cuda:0"], 1, "unavailable"),
+        (["--device", "cpu", "--budget-seconds", "0"], 2, "budget-seconds"),
+        (["--device", "cpu", "--budget-seconds", "x"], 2, "budget-seconds"),
+        (["--device", "cpu", "--name", "a100"], 1, "means the GPU model"),
+        (["--device", "cpu", "--server", "ftp://x"], 1, "must be the URL"),
+        (["--device", "cpu", "--server", "http://127.0.0.1:9"], 1, "does not answer"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_with_its_exit_code(
+    url: str, arguments: list[str], code: int, said: str
+):
+    database = [] if "--server" in arguments else ["--database", url]
+    process = run("calibrate", *arguments, *database)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == code, err
+    assert said in " ".join(err.split())
+
+
+@pytest.fixture(scope="module")
+def server(servers: Servers) -> Iterator[str]:
+    for client in serve(servers, "sqlite"):
+        yield from listen(client)
+
+
+@pytest.mark.slow
+class TestWithAServer:
+    def test_a_result_arrives_there(self, server: str, tmp_path: Path):
+        process = run(
+            "calibrate",
+            "--device",
+            "cpu",
+            "--budget-seconds",
+            "5",
+            "--server",
+            server,
+            "--json",
+            folder=tmp_path,
+        )
+        out, err = process.communicate(timeout=60)
+        made = json.loads(out)
+        assert (made["origin"], made["status"] in calibrations.ENDED) == ("posted", True), err
+        assert made["device"].endswith("-cpu")
+        assert httpx2.get(f"{server}/calibrations/{made['id']}").json() == made
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_client_killed_outright_reads_as_failed(self, server: str, monkeypatch: pytest.MonkeyPatch):
+        process = run("calibrate", "--device", "cpu", "--name", "killed", "--server", server)
+        after_first_figure(process)
+        time.sleep(2.5)
+        process.kill()
+        process.communicate()
+        (running,) = httpx2.get(f"{server}/calibrations?device=killed").json()["items"]
+        assert running["status"] == "running"
+        monkeypatch.setattr(calibrations, "SILENT_SECONDS", 1.0)
+        time.sleep(1.0)
+        (row,) = httpx2.get(f"{server}/calibrations?device=killed").json()["items"]
+        assert row["status"] == "failed"
+        assert "nothing more was heard" in row["why"]
+        assert row["measured"] > 0
+
+
+@pytest.mark.slow
+def test_a_server_killed_outright_leaves_a_failed_calibration_with_its_figures(url: str, tmp_path: Path):
+    with serving(url) as (process, address):
+        made = httpx2.post(f"{address}/gpus", json={"name": "cpu", "device": "cpu"}, timeout=30)
+        assert made.status_code == 201, made.text
+        key = made.json()["calibration"]["id"]
+        while httpx2.get(f"{address}/calibrations/{key}", timeout=30).json()["measured"] < 2:
+            time.sleep(0.2)
+        children = psutil.Process(process.pid).children(recursive=True)
+        process.kill()
+        process.wait()
+        assert not psutil.wait_procs(children, timeout=15)[1], "the benchmark ends with the server"
+    with serving(url) as (_, address):
+        after = httpx2.get(f"{address}/calibrations/{key}", timeout=30).json()
+        assert (after["status"], after["stale"]) == ("failed", [])
+        assert "it was killed" in after["why"]
+        assert after["measured"] >= 2
+        assert after["usable"] or after["contended"]
+        again = httpx2.post(
+            f"{address}/gpus", json={"name": "cpu", "device": "cpu", "budget_seconds": 1}, timeout=30
+        )
+        assert (again.status_code, again.json()["calibration"]["status"]) == (200, "running")
+
+
+@contextlib.contextmanager
+def serving(url: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """`memory-service serve` in a process of its own, once it is ready."""
+    process = run("serve", "--port", "0", "--database", url)
+    assert process.stderr is not None
+    try:
+        line = next(line for line in process.stderr if "Uvicorn running on" in line)
+        address = line.split("running on ")[1].split()[0]
+        until = time.monotonic() + 120
+        while httpx2.get(f"{address}/gpus?limit=1", timeout=30).status_code != 200:
+            assert time.monotonic() < until
+            time.sleep(0.2)
+        yield process, address
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)
+
+
+def test_the_database_of_these_tests_is_at_head(url: str):
+    with Database(url) as database:
+        assert require_head(database) is None
