@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from memory_service import resources
-from memory_service.domain.probes import REFERENCE_NETS
+from memory_service.domain.memory import allocated_bytes
+from memory_service.domain.probes import REFERENCE_NETS, probe_of
 from memory_service.measure.calibrate.hardware import Cpu
-from memory_service.measure.calibrate.sections.steps import training_step
+from memory_service.measure.calibrate.sections.steps import measure, training_step
 from memory_service.measure.nets.reference import build_reference, reference_module
 from memory_service.measure.trace import trace_profile
 from memory_service.services.profiling import read_profiles
@@ -54,3 +55,23 @@ def test_a_training_step_moves_every_parameter() -> None:
     before = [parameter.detach().clone() for parameter in module.parameters()]
     step()
     assert all(not torch.equal(was, now) for was, now in zip(before, module.parameters(), strict=True))
+
+
+def test_where_a_peak_cannot_be_read_the_time_is_still_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Cpu, "peak", lambda self: None)
+    probe = probe_of("cpu", "step.mobile.fp32.nchw.b8")
+    assert probe is not None
+    assert [name for name, _ in measure(probe, Cpu("cpu", ""), 0.1)] == [probe.name]
+
+
+def test_a_step_peaks_at_no_less_than_the_tensors_that_must_be_alive() -> None:
+    probe = probe_of("cpu", "step.vit.fp32.nchw.b32")
+    assert probe is not None
+    found = dict(measure(probe, Cpu("cpu", ""), 0.1))
+    profile = next(
+        p
+        for p in read_profiles(resources.path("seeds", "reference_profiles.jsonl.gz"))
+        if p.model == probe.facts["model"] and p.precision == "fp32"
+    )
+    needed = allocated_bytes(profile, 32) / 2**30
+    assert 0.6 * needed < found[f"{probe.name}.steady_peak_gib"].value < 3.0 * needed

@@ -101,8 +101,8 @@ class Hardware:
         """Forget the peak so far."""
         raise NotImplementedError
 
-    def peak(self) -> float:
-        """GiB at the peak since `start_peak`, in the same sense as `memory_now`."""
+    def peak(self) -> float | None:
+        """GiB at the peak since `start_peak`, in the same sense as `memory_now`; None: not told here."""
         raise NotImplementedError
 
     def reserved(self) -> dict[str, float]:
@@ -116,7 +116,7 @@ class Cpu(Hardware):
 
     def __init__(self, torch_device: str, uuid: str) -> None:
         super().__init__(torch_device, uuid)
-        self._highest = 0.0
+        self._forgets = False
         torch.ones(ALLOCATOR_BYTES, dtype=torch.int8)
 
     def tensor(self, *shape: int, precision: str = "fp32", gradient: bool = False) -> torch.Tensor:
@@ -136,18 +136,16 @@ class Cpu(Hardware):
         return resident_gib()
 
     def start_peak(self) -> None:
-        try:
-            Path("/proc/self/clear_refs").write_text("5")
-        except OSError:
-            self._highest = -1.0
+        self._forgets = False
+        with contextlib.suppress(OSError):  # macOS, and containers that forbid it
+            Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+            self._forgets = True
 
-    def peak(self) -> float:
-        if self._highest < 0.0:
-            raise NotImplementedError("this system does not let a process forget its peak memory")
+    def peak(self) -> float | None:
+        if not self._forgets:
+            return None
         found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="ascii"))
-        if found is None:
-            raise NotImplementedError("this system does not tell a process's peak memory")
-        return int(found.group(1)) * 1024 / GIB
+        return int(found.group(1)) * 1024 / GIB if found else None
 
 
 class Cuda(Hardware):
@@ -217,10 +215,6 @@ class Mps(Hardware):
     """Apple's GPU: no events are used, memory is what Metal holds for the process."""
 
     kind = "mps"
-
-    def __init__(self, torch_device: str, uuid: str) -> None:
-        super().__init__(torch_device, uuid)
-        self._highest = 0.0
 
     def synchronize(self) -> None:
         torch.mps.synchronize()

@@ -28,7 +28,7 @@ SHARES: dict[str, Share] = {
     "matmul": Share(0.5, 1.0),
     "bandwidth.": Share(0.8, 2.5),
     "bandwidth": Share(2.0, 2.0),
-    "conv.dense": Share(1.6, 3.0),
+    "conv.dense": Share(2.0, 3.5),
     "conv.thin": Share(1.0, 2.0),
     "conv.all": Share(2.0, 3.0),
     "conv.few": Share(0.8, 1.5),

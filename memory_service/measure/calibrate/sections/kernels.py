@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -64,16 +64,19 @@ def convolution(probe: Probe, hardware: Hardware, seconds: float) -> Iterator[tu
         yield probe.name, measured(probe, hardware, work, seconds)
         if probe_of(hardware.kind, f"{probe.name}.workspace_gib") is not None:
             made = sum(t.nbytes for t in (gradient, *wanted)) / GIB  # the output is as large as its gradient
-            yield f"{probe.name}.workspace_gib", _workspace(hardware, work, made)
+            peak = _peak_of(hardware, work)
+            if peak is not None:
+                yield f"{probe.name}.workspace_gib", summary([max(0.0, peak - made)], "GiB")
 
 
-def _workspace(hardware: Hardware, work: Any, made_gib: float) -> Measurement:
-    """GiB at the peak of one repetition beyond the tensors that were there and those that it makes."""
+def _peak_of(hardware: Hardware, work: Callable[[], object]) -> float | None:
+    """GiB at the peak of one repetition beyond what was there before; None where it is not told."""
     hardware.release()
     before = hardware.memory_now()
     hardware.start_peak()
     work()
-    return summary([max(0.0, hardware.peak() - before - made_gib)], "GiB")
+    peak = hardware.peak()
+    return None if peak is None else peak - before
 
 
 def attention(probe: Probe, hardware: Hardware, seconds: float) -> Iterator[tuple[str, Measurement]]:

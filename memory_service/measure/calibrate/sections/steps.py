@@ -3,6 +3,7 @@ later?"""
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -29,18 +30,21 @@ def measure(probe: Probe, hardware: Hardware, seconds: float) -> Iterator[tuple[
     net = _net(probe, hardware)
     if hardware.kind == "cpu":
         training_step(net, hardware, probe.precision, probe.layout, 2)()  # libraries and kernels are loaded
+    gc.collect()
+    hardware.release()
     base = hardware.memory_now()
     hardware.start_peak()
     step = training_step(net, hardware, probe.precision, probe.layout, probe.batch)
     step()
-    first = hardware.peak() - base
+    first = hardware.peak()
     for _ in range(WARM_STEPS):
         step()
     hardware.start_peak()
     step()
-    steady, others = hardware.peak() - base, hardware.reserved()
-    yield f"{probe.name}.first_peak_gib", summary([max(first, steady)], "GiB")
-    yield f"{probe.name}.steady_peak_gib", summary([steady], "GiB")
+    steady, others = hardware.peak(), hardware.reserved()
+    if first is not None and steady is not None:
+        yield f"{probe.name}.first_peak_gib", summary([max(first, steady) - base], "GiB")
+        yield f"{probe.name}.steady_peak_gib", summary([steady - base], "GiB")
     for name, gib in others.items():
         yield f"{probe.name}.{name}", summary([gib], "GiB")
     yield probe.name, in_unit(probe, repeat(lambda: hardware.timed(step, 1), ends))
