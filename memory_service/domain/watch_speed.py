@@ -38,6 +38,9 @@ STALL_STEPS, STALL_EPOCHS, STALL_LEAST_S, STALL_SETUP_S = 10.0, 3.0, 60.0, 300.0
 """No step for 10 x the expected step, and at least 60 s and half an epoch (validation and checkpoints take no
 steps); no epoch for 3 x an epoch where steps are not told of; no first step within 5 minutes."""
 
+HOT_C = 83.0
+"""From about here data centre and desktop cards lower their clocks."""
+
 SLOWER_FROM = 1.5
 """Epochs that at once take half again as long, two in a row: throttling, another tenant, a swapping host."""
 
@@ -118,16 +121,14 @@ def throughput_says(view: View, to_batch: int) -> str | None:
 
 def slow_answer(view: View, fill_percent: float | None, reading: str | None) -> Answer | None:
     """R05, R18 and the prediction: slower than it should be, although the loader is not what it waits for."""
+    cause, checks = _causes(view)
     change = change_point([e.seconds for e in view.epochs if e.seconds and not e.first], jump=0.1, confirm=2)
     if change is not None and change.after >= SLOWER_FROM * change.before:
-        hot = f"; the card is at {view.hottest_c:.0f} C" if view.hottest_c >= 83.0 else ""
         return Answer(
             "investigate",
-            f"Epochs took {change.before:.3g} s and at once {change.after:.3g} s{hot}: look for "
-            f"throttling, another "
-            "process on the card, a swapping host.",
+            f"Epochs took {change.before:.3g} s and at once {change.after:.3g} s{cause}.",
             "R25",
-            {"check": ["throttling", "other processes on the card", "host memory"]},
+            {"check": checks},
         )
     slow, busy = slowdown(view), view.utilization
     waiting = view.wait_percents[-1] if view.wait_percents else None
@@ -152,9 +153,26 @@ def slow_answer(view: View, fill_percent: float | None, reading: str | None) -> 
                 "R05",
                 {"batch_size": to_batch},
             )
-    checks = ["waiting time of the loader", "mixed precision", "other processes on the card"]
     idle = "" if busy is None else f"; the card is busy {busy:.0f} % of the time"
-    return Answer("investigate", f"{why}{idle}: look at what it waits for.", rule, {"check": checks})
+    return Answer("investigate", f"{why}{idle}{cause}.", rule, {"check": checks})
+
+
+def _causes(view: View) -> tuple[str, list[str]]:
+    """What the card itself said that explains slowness, or what to look at where it said nothing."""
+    hot = f" at {view.hottest_c:.0f} C" if view.hottest_c >= HOT_C else ""
+    seen = []
+    if view.lately(view.summary.shared_us):
+        seen.append("other processes on the card")
+    if hot or view.lately(view.summary.throttled_us):
+        seen.append(f"the card being throttled{hot}")
+    if seen:
+        return f"; what explains it: {' and '.join(seen)}", seen
+    return "; nothing that was told explains it", [
+        "loader",
+        "mixed precision",
+        "other processes",
+        "host memory",
+    ]
 
 
 def _r18(view: View) -> str | None:

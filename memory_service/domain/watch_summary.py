@@ -40,6 +40,7 @@ SETTINGS = (
 )  # fmt: skip
 """What a run may state about itself at any time; the latest statement holds."""
 
+_SETTINGS = frozenset(SETTINGS)
 _NOT_NUMBERS: dict[str, type] = {"gpu_name": str, "precision": str, "persistent_workers": bool}
 _EPOCH_NUMBERS = ("seconds", "samples", "loader_wait_percent", "utilization_percent", "memory_percent")
 _EPOCH_SCORES = ("train_loss", "valid_loss", "metric")
@@ -48,19 +49,11 @@ Stamped = tuple[int, int, Any]
 """(own time in microseconds, seq, value): the larger (time, seq) wins."""
 
 Slot = tuple[int, ...]
-"""Sums of one stretch: see `SLOT_FIELDS`."""
+"""Sums of one stretch, at these places."""
 
-SLOT_FIELDS = (
-    "steps",
-    "busy_us",
-    "told_us",
-    "waited_us",
-    "samples",
-    "utilization_milli",
-    "utilization_n",
-    "hot",
-)
-"""told_us: the part of busy_us whose waiting for the loader is known; hot: a maximum, in 1/10 C."""
+STEPS, BUSY, TOLD, WAITED, SAMPLES, UTILIZATION, SAMPLED, HOT = range(8)
+"""Steps, their microseconds, the part of these whose waiting for the loader is known, the waiting, samples,
+the sum of utilisation in 1/1000 % and how often it was sampled; HOT is a maximum, in 1/10 C."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +78,7 @@ class Summary:
     steps         training steps counted one by one; top_step: the greatest position in a progress line
     first_step_us, step_us   when training first and last moved; bad_loss_us, good_loss_us: when the
                   training loss last was not a number, last was one
+    throttled_us, shared_us   when the card last said that it was throttled, or used by others too
     peaks         memory kind -> [(time us, KiB)]: highest so far, and the latest reading
     settings      name -> the latest statement; batches: batch size -> [first, last time it was stated]
     progress      the latest position line
@@ -106,6 +100,8 @@ class Summary:
     good_loss_us: int | None = None
     out_of_memory_us: int | None = None
     error_us: int | None = None
+    throttled_us: int | None = None
+    shared_us: int | None = None
     reading_us: int | None = None
     peaks: Mapping[str, int] = field(default_factory=dict)
     settings: Mapping[str, Stamped] = field(default_factory=dict)
@@ -129,8 +125,9 @@ class Summary:
 
     def as_dict(self) -> dict[str, Any]:
         """JSON form, a few kilobytes; keys that JSON cannot hold become text."""
-        out = asdict(self)
+        out: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
         out["epochs"] = [[*key, record] for key, record in sorted(self.epochs.items())]
+        out["folds"] = {number: asdict(fold) for number, fold in self.folds.items()}
         for name in ("batches", "slots", "slot_peaks", "folds"):
             out[name] = {str(key): value for key, value in sorted(out[name].items())}
         return out
@@ -194,6 +191,10 @@ class _Tally:
             now["out_of_memory_us"] = _latest(now["out_of_memory_us"], us)
         if body.get("error") is True:
             now["error_us"] = _latest(now["error_us"], us)
+        if body.get("throttled") is True:
+            now["throttled_us"] = _latest(now["throttled_us"], us)
+        if number_of(body.get("other_processes")):
+            now["shared_us"] = _latest(now["shared_us"], us)
 
     def add_summary(self, other: Summary) -> None:
         now = self.now
@@ -201,7 +202,16 @@ class _Tally:
             now[name] += getattr(other, name)
         for name in ("last_us", "top_step"):
             now[name] = max(now[name], getattr(other, name))
-        for name in ("step_us", "bad_loss_us", "good_loss_us", "out_of_memory_us", "error_us", "reading_us"):
+        for name in (
+            "step_us",
+            "bad_loss_us",
+            "good_loss_us",
+            "out_of_memory_us",
+            "error_us",
+            "reading_us",
+            "throttled_us",
+            "shared_us",
+        ):
             now[name] = _latest(now[name], getattr(other, name))
         now["first_step_us"] = _earliest(now["first_step_us"], other.first_step_us)
         now["progress"] = _newer(now["progress"], other.progress)
@@ -222,8 +232,8 @@ class _Tally:
                 self._slot_peak(slot, kind, kib)
 
     def _settings(self, us: int, seq: int, body: Mapping[str, Any]) -> None:
-        for name in SETTINGS:
-            value = body.get(name)
+        for name in _SETTINGS & body.keys():
+            value = body[name]
             if value is None:
                 continue
             if name not in _NOT_NUMBERS:
@@ -246,8 +256,9 @@ class _Tally:
             del batches[min(batches)]
 
     def _memory(self, us: int, body: Mapping[str, Any]) -> None:
-        for name, kind in MEMORY_FIELDS.items():
-            if name not in body or (name == "used_gib" and body.get("process_gib") is not None):
+        for name in MEMORY_FIELDS.keys() & body.keys():
+            kind = MEMORY_FIELDS[name]
+            if name == "used_gib" and body.get("process_gib") is not None:
                 continue
             gib = number_of(body[name], most=1e6)
             if gib is None:

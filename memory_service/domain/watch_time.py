@@ -77,7 +77,7 @@ def training_deadline_seconds(view: View) -> float | None:
 
 
 def project(view: View) -> Projection | None:
-    """The end of training; None while nothing was measured, or the number of epochs is not known."""
+    """The end of training, measured or else predicted; None when neither, or the epochs are not counted."""
     epochs = view.state.whole("epochs")
     whole = None if view.epochs else _by_run_progress(view)
     if epochs is None or whole is not None or view.state.facts.status != "running":
@@ -123,6 +123,9 @@ def epoch_seconds(view: View) -> tuple[Estimate | None, int, str]:
         low, value, high = (factor * steps * view.step_seconds for factor in STEPS_ONLY)
         basis = f"{view.steps_seen} measured steps of {steps} an epoch"
         return Estimate(value, low, high, "measured", 1, basis), 0, basis
+    told = view.state.expected
+    if told.epoch_seconds is not None and told.batch_size in (None, view.state.batch_size):
+        return told.epoch_seconds, 0, f"predicted, nothing was measured yet ({told.epoch_seconds.basis})"
     return None, 0, ""
 
 
@@ -386,12 +389,12 @@ def early_stopping(view: View, projection: Projection | None) -> Answer | None:
     best = metric or fold.lowest_loss
     default = TREE_PATIENCE_ROUNDS if state.facts.is_trees else PATIENCE
     patience = state.whole("patience") or state.expected.patience or default
-    if best is None or fold.last_epoch - best[1] <= patience:
+    since = 0 if best is None else at.epochs_done - 1 + view.first_number - best[1]
+    if best is None or since <= patience:
         return None
     if epochs is not None and at.epochs_done >= epochs:
         return None
     what = "metric" if metric else "validation loss"
-    since = fold.last_epoch - best[1]
     why = (
         f"The best {what} ({best[0]:.4g}) is {since} epochs back, at epoch {best[1]}; patience is {patience}"
     )

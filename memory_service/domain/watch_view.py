@@ -11,11 +11,26 @@ from statistics import median
 from memory_service.domain.budget import split_of
 from memory_service.domain.watch_event import MemoryKind
 from memory_service.domain.watch_state import State
-from memory_service.domain.watch_summary import SLOT_SECONDS
+from memory_service.domain.watch_summary import (
+    BUSY,
+    HOT,
+    SAMPLED,
+    SAMPLES,
+    SLOT_SECONDS,
+    SLOTS_KEPT,
+    STEPS,
+    TOLD,
+    UTILIZATION,
+    WAITED,
+)
 
 __all__ = ["EpochSeen", "Position", "View"]
 
 GIB = 1 / (1 << 20)
+
+
+FAR_BEYOND = 2
+"""An epoch number over twice the planned count is a slip; a run that merely goes on stays below."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +76,13 @@ class View:
     def epochs(self) -> tuple[EpochSeen, ...]:
         """Finished epochs in their own order (fold, epoch), of the latest 48."""
         since, rows = self.state.since_us, sorted(self.summary.epochs.items())
-        rows = [(key, record) for key, record in rows if record["done"][0] >= since]
+        rows = [(key, record) for key, record in rows if record["done"][0] >= since and self._likely(*key)]
         out: list[EpochSeen] = []
         for (fold, epoch), record in rows:
             at = record["done"][0] / 1e6
             told = record.get("seconds")
             seconds = told[2] if told else self._between(out, fold, epoch, at)
-            memory: dict[str, float] = {
-                kind: told[2] * GIB for kind, told in record.items() if kind in _KINDS
-            }
+            memory: dict[str, float] = {kind: record[kind][2] * GIB for kind in _KINDS if kind in record}
             out.append(EpochSeen(
                 fold, epoch, at, seconds if seconds and seconds > 0 else None,
                 first=not out and epoch <= 1 and fold <= 1,
@@ -91,26 +104,52 @@ class View:
         return None
 
     @cached_property
+    def first_number(self) -> int:
+        """What the first epoch is called: 0 or 1, by the least that was told of."""
+        told = [f.first_epoch for f in self.summary.folds.values() if f.first_epoch is not None]
+        return 0 if told and min(told) == 0 else 1
+
+    @cached_property
     def position(self) -> Position:
-        """Folds and epochs done. The numbers may start at 0 or at 1: the least one told of decides."""
-        folds = {
-            n: f for n, f in sorted(self.summary.folds.items()) if f.last_epoch is not None or f.begun_us
-        }
-        with_epochs = [f.first_epoch for f in folds.values() if f.first_epoch is not None]
-        base = 0 if with_epochs and min(with_epochs) == 0 else 1
-        counts = {n: 0 if f.last_epoch is None else f.last_epoch - base + 1 for n, f in folds.items()}
-        planned = self.state.whole("epochs")
-        if planned:
-            counts = {n: min(count, planned) for n, count in counts.items()}
+        """Folds and epochs done. Folds, too, may be counted from 0 or from 1."""
+        told, planned = self.summary.folds, self.state.whole("folds")
+        begun = [n for n, f in told.items() if f.last_epoch is not None or f.begun_us is not None]
+        counts = {n: self._epochs_done(n) for n in begun if self._likely(n)}
         if not counts:
             return Position(0, 0, ())
         *finished, present = sorted(counts)
-        first = 0 if min(counts) == 0 else 1
-        index = max(present - first, len(finished))
+        index = max(present - (0 if min(counts) == 0 else 1), len(finished))
+        if planned:
+            index = min(index, max(planned - 1, len(finished)))
         done = tuple(counts[n] for n in finished if counts[n] > 0)
-        if folds[present].done:
+        if told[present].done:
             return Position(index + 1, 0, (*done, counts[present]))
         return Position(index, counts[present], done)
+
+    def _epochs_done(self, fold: int) -> int:
+        """At most the planned ones. A number far beyond them, alone, is a slip of whoever told it."""
+        last, planned = self.summary.folds[fold].last_epoch, self.state.whole("epochs")
+        if last is None:
+            return 0
+        done = last - self.first_number + 1
+        if not planned or done <= planned:
+            return done
+        if done <= FAR_BEYOND * planned:
+            return planned
+        likely = [e.epoch for e in self.epochs if e.fold == fold]
+        return min(planned, max(likely, default=last) - self.first_number + 1)
+
+    def _likely(self, fold: int, epoch: int = 0) -> bool:
+        """Whether a number can be meant: one far beyond the plan is a slip, unless all are beyond it."""
+        folds, epochs = self.state.whole("folds"), self.state.whole("epochs")
+        if folds and fold > folds and min(self.summary.folds, default=fold) <= folds:
+            return False
+        return not epochs or epoch <= FAR_BEYOND * epochs or self._all_far_beyond
+
+    @cached_property
+    def _all_far_beyond(self) -> bool:
+        most = FAR_BEYOND * (self.state.whole("epochs") or 1)
+        return all(epoch > most for _, epoch in self.summary.epochs)
 
     @cached_property
     def later_epoch_seconds(self) -> tuple[float, ...]:
@@ -130,8 +169,8 @@ class View:
     def step_seconds(self) -> float | None:
         """Mean seconds a step, waiting included: of steps told one by one, else of the latest progress
         line."""
-        steps = sum(s[0] for _, s in self._slots if s[1] > 0)
-        busy = sum(s[1] for _, s in self._slots)
+        steps = sum(s[STEPS] for _, s in self._slots if s[BUSY] > 0)
+        busy = sum(s[BUSY] for _, s in self._slots)
         if steps and busy:
             return busy / 1e6 / steps
         if self.summary.progress is not None:
@@ -150,8 +189,8 @@ class View:
     def samples_per_second(self) -> float | None:
         """Of training steps, waiting for the loader included; None when steps are not told of."""
         batch = self.state.batch_size
-        busy = sum(s[1] for _, s in self._slots)
-        samples = sum(s[4] for _, s in self._slots)
+        busy = sum(s[BUSY] for _, s in self._slots)
+        samples = sum(s[SAMPLES] for _, s in self._slots)
         if busy and samples:
             return samples * 1e6 / busy
         if self.step_seconds and batch:
@@ -175,8 +214,8 @@ class View:
         """Share of time spent waiting for the loader, averaged from the start to each moment told of."""
         out, told, waited = [], 0, 0
         for _, sums in self._slots:
-            if sums[2] > 0:
-                told, waited = told + sums[2], waited + sums[3]
+            if sums[TOLD] > 0:
+                told, waited = told + sums[TOLD], waited + sums[WAITED]
                 out.append(100.0 * waited / told)
         if out:
             return tuple(out)
@@ -186,15 +225,19 @@ class View:
     @cached_property
     def utilization(self) -> float | None:
         """Mean share of time in which any kernel ran, percent; None when it was not sampled."""
-        total, n = (sum(s[i] for _, s in self._slots) for i in (5, 6))
+        total, n = (sum(s[i] for _, s in self._slots) for i in (UTILIZATION, SAMPLED))
         if n:
             return total / 1000.0 / n
         seen = [e.utilization_percent for e in self.epochs if e.utilization_percent is not None]
         return median(seen) if seen else None
 
+    def lately(self, when_us: int | None) -> bool:
+        """Whether something was told of within the latest stretch that the summary keeps (320 s)."""
+        return when_us is not None and when_us / 1e6 >= self.now - SLOT_SECONDS * SLOTS_KEPT
+
     @cached_property
     def hottest_c(self) -> float:
-        return max((s[7] for _, s in self._slots), default=0) / 10.0
+        return max((s[HOT] for _, s in self._slots), default=0) / 10.0
 
     def memory_since(self, kind: str) -> float | None:
         """Highest figure of a kind in GiB since the batch changed; None when there was none."""

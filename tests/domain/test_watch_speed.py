@@ -161,6 +161,15 @@ def test_epochs_that_suddenly_take_twice_as_long_are_investigated() -> None:
     assert (answer.action, answer.rule) == ("investigate", "R25")
 
 
+def test_slowness_that_the_card_explains_is_explained() -> None:
+    said = [
+        *epochs([35.0, 30.0, 30.0, 31.0, 30.0, 62.0, 61.0]),
+        ("gpu", 280.0, {"other_processes": 1, "throttled": True}),
+    ]
+    answer = judged(RUN, said)
+    assert answer.set["check"] == ["other processes on the card", "the card being throttled"]
+
+
 def test_one_slow_epoch_is_nothing() -> None:
     assert judged(RUN, epochs([35.0, 30.0, 30.0, 31.0, 30.0, 62.0, 30.0])).action == "continue"
     assert judged(RUN, epochs([35.0, 30.0, 30.0, 31.0, 30.0, 62.0])).action == "continue"

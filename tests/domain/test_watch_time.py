@@ -237,6 +237,37 @@ def test_not_even_one_epoch_fits_and_nothing_is_trained_takes_a_smaller_model() 
     assert 0 < on_less.set["n_train"] < 20_000
 
 
+def test_before_anything_is_measured_the_prediction_counts() -> None:
+    """R11: 5 x 30 epochs of 40 s in 30 minutes are known to miss from the first check on."""
+    said: list[Said] = [
+        READING,
+        ("batch", 60.0, {"steps": 5}),
+        ("batch", 61.0, {"steps": 20}),
+    ]
+    facts = replace(RUN, folds=5, epochs=30)
+    answer = judged(facts, said, Expectation(epoch_seconds=Estimate(40.0, 30.0, 52.0)))
+    assert answer.action in {"reduce_folds", "reduce_epochs"}
+    assert "cannot finish" in answer.why
+    assert answer.eta_minutes is not None
+    assert answer.eta_minutes.grade == "estimated"
+
+
+def test_a_slip_in_one_number_does_not_end_the_run() -> None:
+    said = told([100.0] * 4, 10)
+    slip: Said = ("epoch", 405.0, {"fold": 1, "epoch": 900_000, "seconds": 100.0, "train_loss": 1.0})
+    other: Said = ("epoch", 406.0, {"fold": 700_000, "epoch": 3, "seconds": 100.0, "train_loss": 1.0})
+    right, slipped = judged(RUN, said), judged(RUN, [*said, slip, other])
+    assert (slipped.action, slipped.set) == (right.action, right.set)
+    assert right.action == "reduce_folds"
+
+
+@pytest.mark.parametrize("fold", [0, 2, 4])
+def test_one_fold_alone_is_the_whole_run_whatever_its_number(fold: int) -> None:
+    answer = judged(replace(RUN, folds=1), told([50.0] * 4, 10, first_fold=fold))
+    assert answer.eta_minutes is not None
+    assert answer.eta_minutes.value == pytest.approx(5.0, rel=0.05)
+
+
 def test_no_budget_no_word_about_time() -> None:
     answer = at([500.0] * 5, replace(RUN, minutes=None))
     assert answer.action == "continue"
