@@ -7,7 +7,8 @@ a yardstick measured in the same run, so a slow or busy machine shifts both:
 - /recommend, asked before, against a bare FastAPI `def` endpoint that returns the same bytes;
 - /similar over 10 000 competitions against encoding its text alone, in the server's own setting (one core).
 
-All of it on SQLite and on PostgreSQL with pgvector.
+All of it on SQLite and on PostgreSQL with pgvector. Before that, with every core: how close are predictions
+on this processor once it is calibrated (benchmarks/cpu_epochs.py)?
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import cpu_epochs
 from benchmarks.fill import COMPETITIONS, fill
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -78,13 +80,15 @@ class Figures:
 
 def main() -> None:
     """Measure both databases, print the table, write the page."""
+    epochs = cpu_epochs.section(cpu_epochs.measure())
+    print(epochs)
     pin_client()
     with tempfile.TemporaryDirectory() as folder:
         measured = [measure("SQLite", f"sqlite:///{folder}/bench.sqlite3", Path(folder))]
         with postgresql(Path(folder)) as url:
             measured.append(measure("PostgreSQL", url, Path(folder)))
     Console().print(drawn(measured))
-    (ROOT / "docs" / "performance.md").write_text(page(measured), encoding="utf-8")
+    (ROOT / "docs" / "performance.md").write_text(f"{page(measured)}\n{epochs}\n", encoding="utf-8")
 
 
 def measure(name: str, url: str, folder: Path) -> Figures:

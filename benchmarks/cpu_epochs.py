@@ -1,0 +1,341 @@
+"""How close are predicted epochs and memory on this processor, calibrated a minute ago?
+
+    python -m benchmarks.cpu_epochs [--budget-seconds 60] [--cases small-cnn,mlp,lightgbm]
+
+One run on one machine: a real server calibrates the processor (POST /gpus), /predict says what each case
+takes, then each case is really trained for an epoch in a process of its own. `make bench` writes the table
+into docs/performance.md; run alone it replaces the table there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import re
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "performance.md"
+BEGIN, END = "<!-- cpu_epochs -->", "<!-- /cpu_epochs -->"
+GIB = 2.0**30
+BUDGET_SECONDS = 60.0
+PATIENCE_SECONDS = 900.0
+
+
+@dataclass(frozen=True)
+class Case:
+    """One question to /predict and the training that answers it.
+
+    target_time, target_memory   how far off is allowed; None = for information
+    """
+
+    name: str
+    model: str
+    title: str
+    question: Mapping[str, Any]
+    target_time: float | None = None
+    target_memory: float | None = None
+
+    @property
+    def data_gib(self) -> float:
+        """The pictures that the training process holds in memory beside what /predict counts."""
+        side = self.question.get("image_size")
+        return self.question["n_train"] * 3 * side * side * 4 / GIB if side else 0.0
+
+
+def images(name: str, model: str, layout: str, n_train: int, batch: int, target: bool = False) -> Case:
+    asked = {"image_size": 64, "batch_size": batch, "n_train": n_train, "layout": layout}
+    goals = (0.25, 0.2) if target else (None, None)
+    return Case(name, model, f"{model}, 64 px, batch {batch}, {layout}", asked, *goals)
+
+
+CASES: tuple[Case, ...] = (
+    images("small-cnn", "small-cnn", "nchw", 3200, 32, target=True),
+    Case(
+        "mlp", "mlp", "MLP 3 x 512, 200 000 x 50, batch 1024",
+        {"n_features": 50, "batch_size": 1024, "n_train": 200_000}, 0.25, 0.2,
+    ),
+    Case(
+        "lightgbm", "lightgbm", "LightGBM, 200 000 x 50, 300 trees",
+        {"n_features": 50, "n_train": 200_000, "rounds": 300}, 0.25,
+    ),
+    images("small-cnn-128", "small-cnn", "nchw", 3200, 128),
+    images("small-cnn-nhwc", "small-cnn", "nhwc", 3200, 32),
+    images("resnet18", "resnet18", "nchw", 800, 32),
+    images("resnet18-nhwc", "resnet18", "nhwc", 800, 32),
+    images("mobilenetv3", "mobilenetv3_small_100", "nchw", 1600, 32),
+    images("mobilenetv3-nhwc", "mobilenetv3_small_100", "nhwc", 1600, 32),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Row:
+    """Seconds of an epoch (LightGBM: of the whole fit) and GiB of the training process at its peak."""
+
+    case: Case
+    predicted_seconds: float
+    low_seconds: float
+    high_seconds: float
+    measured_seconds: float
+    predicted_gib: float
+    measured_gib: float
+
+    @property
+    def time_ratio(self) -> float:
+        return self.predicted_seconds / self.measured_seconds
+
+    @property
+    def memory_ratio(self) -> float:
+        return self.predicted_gib / self.measured_gib
+
+    @property
+    def met(self) -> bool:
+        """Whether both figures are as close as they are meant to be."""
+        goals = ((self.time_ratio, self.case.target_time), (self.memory_ratio, self.case.target_memory))
+        return all(goal is None or abs(ratio - 1.0) <= goal for ratio, goal in goals)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """calibration: what GET /calibrations/{id} said at its end; wall_seconds: from the POST to that."""
+
+    calibration: Mapping[str, Any]
+    wall_seconds: float
+    rows: Sequence[Row]
+
+
+def measure(budget_seconds: float = BUDGET_SECONDS, names: Sequence[str] = ()) -> Outcome:
+    """Calibrate, predict, train: all with every core, one thing after the other."""
+    cases = [case for case in CASES if not names or case.name in names]
+    with serving() as address:
+        calibration, seconds = calibrate(address, budget_seconds)
+        predicted = [_predicted(address, case) for case in cases]
+    rows = []
+    for case, answer in zip(cases, predicted, strict=True):
+        told = _trained(case)
+        time_of = answer.get("epoch_seconds") or answer["fit_seconds"]
+        rows.append(
+            Row(
+                case, time_of["value"], time_of["low"], time_of["high"], told["seconds"],
+                answer["peak_memory_gib"]["value"] + case.data_gib, told["peak_gib"],
+            )
+        )  # fmt: skip
+    return Outcome(calibration, seconds, rows)
+
+
+@contextmanager
+def serving() -> Iterator[str]:
+    """A server over an empty database, with as many threads as the machine has."""
+    from benchmarks.bench import free_port, wait_for
+
+    with tempfile.TemporaryDirectory() as folder:
+        port = free_port()
+        environment = os.environ | {
+            "MEMORY_DATABASE_URL": f"sqlite:///{folder}/epochs.sqlite3", "MEMORY_LOG_LEVEL": "WARNING",
+        }  # fmt: skip
+        command = [sys.executable, "-m", "memory_service", "serve", "--port", str(port)]
+        process = subprocess.Popen(command, env=environment, cwd=ROOT)
+        try:
+            wait_for(port, "/readyz", process, PATIENCE_SECONDS)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+def calibrate(address: str, budget_seconds: float) -> tuple[Mapping[str, Any], float]:
+    """(the ended calibration, seconds from the request to its end)."""
+    began = time.perf_counter()
+    body = {
+        "name": "cpu",
+        "device": "cpu",
+        "calibrate": True,
+        "budget_seconds": budget_seconds,
+        "force": True,
+    }
+    device = _ask(f"{address}/gpus", body)
+    key = device["calibration"]["id"]
+    while time.perf_counter() - began < PATIENCE_SECONDS:
+        told = _ask(f"{address}/calibrations/{key}")
+        if told["status"] not in ("queued", "running"):
+            return told, time.perf_counter() - began
+        time.sleep(0.25)
+    raise TimeoutError(f"calibration {key} did not end within {PATIENCE_SECONDS:.0f} s")
+
+
+def _predicted(address: str, case: Case) -> Mapping[str, Any]:
+    query = urllib.parse.urlencode({"model": case.model, "gpu": "cpu", **case.question})
+    return _ask(f"{address}/predict?{query}")
+
+
+def _ask(url: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=120) as response:
+        answer: dict[str, Any] = json.loads(response.read())
+    return answer
+
+
+def _trained(case: Case) -> Mapping[str, float]:
+    """What a fresh process said that trained the case for one epoch."""
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.cpu_epochs", "--train", case.name],
+        cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True, timeout=PATIENCE_SECONDS,
+    )  # fmt: skip
+    told: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return told
+
+
+def train(case: Case) -> dict[str, float]:
+    """Seconds of one epoch as a plain script trains it, and the peak of this process."""
+    seconds = _boost(case) if case.model == "lightgbm" else _epoch(case)
+    return {"seconds": seconds, "peak_gib": _peak_gib()}
+
+
+def _boost(case: Case) -> float:
+    """LightGBM on random numbers that trees can learn from, binning included."""
+    import lightgbm
+    import numpy as np
+
+    draw = np.random.default_rng(5)
+    table = draw.standard_normal((case.question["n_train"], case.question["n_features"]))
+    label = (table[:, 0] + table[:, 1] * table[:, 2] + draw.standard_normal(len(table)) > 0).astype(np.int32)
+    began = time.perf_counter()
+    data = lightgbm.Dataset(table, label)
+    lightgbm.train({"objective": "binary", "verbose": -1}, data, num_boost_round=case.question["rounds"])
+    return time.perf_counter() - began
+
+
+def _epoch(case: Case) -> float:
+    import torch
+    from torch.nn import functional
+
+    layout = torch.channels_last if case.question.get("layout") == "nhwc" else torch.contiguous_format
+    x, module = _data_and_module(case)
+    y = torch.randint(0, 2, (len(x),))
+    module = module.to(memory_format=layout).train()
+    optimizer: Any = torch.optim.AdamW(module.parameters())
+    size = case.question["batch_size"]
+    order = torch.randperm(len(x))
+    began = time.perf_counter()
+    for chosen in order.split(size):
+        batch = x[chosen]
+        if batch.dim() == 4:
+            batch = batch.contiguous(memory_format=layout)
+        optimizer.zero_grad()
+        functional.cross_entropy(module(batch), y[chosen]).backward()
+        optimizer.step()
+    return time.perf_counter() - began
+
+
+def _data_and_module(case: Case) -> tuple[Any, Any]:
+    import torch
+
+    if "n_features" in case.question:
+        from memory_service.measure.nets.tables import Mlp
+
+        columns = case.question["n_features"]
+        return torch.randn(case.question["n_train"], columns), Mlp(columns, 2)
+    side = case.question["image_size"]
+    x = torch.randn(case.question["n_train"], 3, side, side)
+    if case.model == "small-cnn":
+        from memory_service.measure.nets.images import SmallCnn
+
+        return x, SmallCnn(3, 2)
+    import timm
+
+    return x, timm.create_model(case.model, pretrained=False, num_classes=2)
+
+
+def _peak_gib() -> float:
+    """Resident memory at its highest; Linux counts it from the start of this program, not of its parent."""
+    status = Path("/proc/self/status")
+    found = re.search(r"VmHWM:\s+(\d+) kB", status.read_text()) if status.exists() else None
+    if found:
+        return int(found.group(1)) * 1024 / GIB
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most / GIB if sys.platform == "darwin" else most * 1024 / GIB
+
+
+def section(outcome: Outcome) -> str:
+    """The part of docs/performance.md between its markers."""
+    told = outcome.calibration
+    check = (told.get("self_check") or {}).get("median_error_percent")
+    how = (
+        f"`POST /gpus` measured this machine's {os.cpu_count()} cores: {told['status']} after "
+        f"{outcome.wall_seconds:.1f} s of {told['budget_seconds']:g} s, {len(told['sections'])} figures, "
+        f"reference networks predicted without their own measurement: median error "
+        f"{'not known' if check is None else f'{check:.0f} %'}. Then `/predict?gpu=cpu` was asked, and each "
+        "case trained for an epoch in a fresh process (LightGBM: its 300 trees, binning included; the "
+        "pictures in memory are added to the predicted process)."
+    )
+    heads = "case | predicted s | 80 % interval | measured s | ratio | predicted GiB | measured GiB | ratio | target"
+    lines = [
+        BEGIN,
+        "## How close are predictions on a processor that was just calibrated?",
+        "",
+        how,
+        "",
+        f"| {heads} |",
+        "|---|---:|---|---:|---:|---:|---:|---:|---|",
+    ]
+    for row in outcome.rows:
+        goals = [
+            f"{word} ± {goal:.0%}"
+            for word, goal in (("time", row.case.target_time), ("memory", row.case.target_memory))
+            if goal is not None
+        ]
+        target = f"{', '.join(goals)}: {'met' if row.met else 'missed'}" if goals else ""
+        name = f"**{row.case.title}**" if goals else row.case.title
+        lines.append(
+            f"| {name} | {row.predicted_seconds:.2f} | {row.low_seconds:.2f} to {row.high_seconds:.2f} "
+            f"| {row.measured_seconds:.2f} | {row.time_ratio:.2f} | {row.predicted_gib:.2f} "
+            f"| {row.measured_gib:.2f} | {row.memory_ratio:.2f} | {target} |"
+        )
+    off = [abs(math.log(row.time_ratio)) for row in outcome.rows]
+    if off:
+        lines += ["", f"Median error of the times: {math.expm1(statistics.median(off)):.0%}."]
+    if told.get("contended"):
+        lines += ["", "The calibration was contended: others used the processor, and it was not used."]
+    return "\n".join([*lines, END])
+
+
+def written(page: str, text: str) -> str:
+    """The page with its section replaced, or added at the end."""
+    if BEGIN in page and END in page:
+        before, _, rest = page.partition(BEGIN)
+        return before + text + rest.partition(END)[2]
+    return f"{page.rstrip()}\n\n{text}\n"
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--budget-seconds", type=float, default=BUDGET_SECONDS)
+    arguments.add_argument("--cases", default="", help="names with commas; default all")
+    arguments.add_argument("--train", default="", help=argparse.SUPPRESS)
+    given = arguments.parse_args()
+    if given.train:
+        print(json.dumps(train(next(case for case in CASES if case.name == given.train))))
+        return
+    text = section(measure(given.budget_seconds, tuple(name for name in given.cases.split(",") if name)))
+    print(text)
+    if not given.cases:
+        PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), text), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
