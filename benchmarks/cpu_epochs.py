@@ -160,14 +160,8 @@ def serving() -> Iterator[str]:
 def calibrate(address: str, budget_seconds: float) -> tuple[Mapping[str, Any], float]:
     """(the ended calibration, seconds from the request to its end)."""
     began = time.perf_counter()
-    body = {
-        "name": "cpu",
-        "device": "cpu",
-        "calibrate": True,
-        "budget_seconds": budget_seconds,
-        "force": True,
-    }
-    device = _ask(f"{address}/gpus", body)
+    body = {"name": "cpu", "device": "cpu", "calibrate": True, "budget_seconds": budget_seconds}
+    device = _ask(f"{address}/gpus", {**body, "force": True})
     key = device["calibration"]["id"]
     while time.perf_counter() - began < PATIENCE_SECONDS:
         told = _ask(f"{address}/calibrations/{key}")
@@ -232,12 +226,14 @@ def _epoch(case: Case) -> float:
     size = case.question["batch_size"]
     order = torch.randperm(len(x))
     began = time.perf_counter()
-    for chosen in order.split(size):
+    for start in range(0, len(x), size):
+        chosen = order[start : start + size]
         batch = x[chosen]
         if batch.dim() == 4:
             batch = batch.contiguous(memory_format=layout)
         optimizer.zero_grad()
-        functional.cross_entropy(module(batch), y[chosen]).backward()
+        loss: Any = functional.cross_entropy(module(batch), y[chosen])
+        loss.backward()
         optimizer.step()
     return time.perf_counter() - began
 
@@ -283,7 +279,7 @@ def section(outcome: Outcome) -> str:
         "case trained for an epoch in a fresh process (LightGBM: its 300 trees, binning included; the "
         "pictures in memory are added to the predicted process)."
     )
-    heads = "case | predicted s | 80 % interval | measured s | ratio | predicted GiB | measured GiB | ratio | target"
+    heads = "case | predicted s | 80 % | measured s | ratio | predicted GiB | measured GiB | ratio | target"
     lines = [
         BEGIN,
         "## How close are predictions on a processor that was just calibrated?",
