@@ -92,7 +92,8 @@ class Courier:
             self._queue.put((kind, fields, at))
 
     def finish(self, body: Mapping[str, Any], at: float) -> None:
-        """Hand over the end: what is put later is not kept."""
+        """Hand over the end: what is put later is not kept. An empty body ends nothing but the telling: the
+        run goes on elsewhere."""
         self.put("", body, at)
 
     def wait(self, seconds: float) -> bool:
@@ -103,7 +104,8 @@ class Courier:
         while not (self._kept_all and self._over) and not self._forked and time.monotonic() < until:
             time.sleep(0.005)
         complete = self._kept_all and self._over and not self._spool.has_unsent
-        if self._kept_all and self._config.mode == "online" and not complete and "away" not in self._warned:
+        told_why = self._warned & {"away", "refused", "send"}
+        if self._kept_all and self._config.mode == "online" and not complete and not told_why:
             self._warn("left", f"not all of the run could be sent; {self._where()}")
         return complete
 
@@ -136,9 +138,10 @@ class Courier:
     def _keep_these(self, items: list[Item]) -> None:
         events: list[dict[str, Any]] = []
         finish: dict[str, Any] | None = None
+        ended = False
         for kind, fields, at in items:
             if kind == "":
-                finish = {**fields, "at": utc(at)}
+                ended, finish = True, {**fields, "at": utc(at)} if fields else None
                 break
             known, problems = cleaned(kind, fields) if kind in RAW_KINDS else (dict(fields), [])
             if problems:
@@ -153,8 +156,8 @@ class Courier:
         self._spool.append(events, finish)
         if self._spool.trouble:
             self._warn("disk", f"the disk takes nothing more ({self._spool.trouble}): kept in memory only")
-        self._kept_all |= finish is not None
-        if finish is not None or any(event["kind"] not in RAW_KINDS for event in events):
+        self._kept_all |= ended
+        if ended or any(event["kind"] not in RAW_KINDS for event in events):
             self._wake.set()
 
     def _send(self) -> None:
@@ -173,6 +176,8 @@ class Courier:
                     if ending and (not step.retry_after or step.retry_after > self._config.flush_seconds):
                         break
                     self._ending.wait(pause) if not ending else time.sleep(pause)
+                elif step.outcome == "idle" and ending and self._spool.finish is None:
+                    step = Step("done")
                 elif step.outcome == "idle":
                     self._wake.wait(SEND_EVERY_S)
                     self._wake.clear()

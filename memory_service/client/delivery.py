@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from memory_service.client.facts import OWN_MODEL
 from memory_service.client.spool import Part, Spool
 from memory_service.client.wire import READ_S, Reply, Wire
 
@@ -19,6 +20,7 @@ __all__ = ["Delivery", "Step"]
 
 MOST_EVENTS, MOST_BYTES = 1_000, 512 * 1024
 MOST_RESTARTS = 3
+NOT_A_NAME = re.compile(r"[^\w.\-/ ]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class Delivery:
         self._on_verdict, self._on_trouble = on_verdict, on_trouble
         self._begun = spool.header.get("run") is None
         self._finished = False
-        self._restarts = 0
+        self._restarts = self._begins = 0
         self._most_bytes = MOST_BYTES
         self.sent = 0
         """Events that the service acknowledged, new to it or not."""
@@ -78,7 +80,30 @@ class Delivery:
             self._begun = True
             self._on_verdict(reply.body.get("verdict"))
             return Step("progress")
-        return _later(reply) if reply.outcome == "later" else Step("refused", reply.why)
+        if reply.outcome == "later":
+            return _later(reply)
+        return self._with_less(reply) or Step("refused", reply.why)
+
+    def _with_less(self, reply: Reply) -> Step | None:
+        """A run is worth more than a field of it: what the service does not know is left out, and a model it
+        does not know is one of the script's own. None where nothing can be given up."""
+        run = dict(self._spool.header["run"])
+        refused = {
+            str(error.get("field")).split(".")[0]
+            for error in reply.body.get("errors") or ()
+            if isinstance(error, dict)
+        } & set(run)
+        if reply.status != 422 or not refused or refused & {"task", "gpu"} or self._begins >= MOST_RESTARTS:
+            return None
+        self._begins += 1
+        for name in refused:
+            given = run.pop(name)
+            if name == "model":
+                own = str(given).casefold().startswith(OWN_MODEL)
+                run["model"] = OWN_MODEL if own else f"{OWN_MODEL}/{NOT_A_NAME.sub('-', str(given))[:120]}"
+        self._spool.change_run(run)
+        self._on_trouble(f"the run goes on without what the service does not take: {reply.why}")
+        return Step("progress")
 
     def _on_events(self, part: Part, reply: Reply) -> Step:
         if reply.outcome == "done":

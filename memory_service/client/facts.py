@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 import platform
+import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from memory_service import __version__
 from memory_service.client.gauge import cores
 
-__all__ = ["body_of", "from_plan", "host_facts"]
+__all__ = ["OWN_MODEL", "body_of", "from_plan", "guessed_task", "host_facts", "script_text"]
 
 PLAIN = (
     "task",
@@ -28,6 +30,9 @@ PLAIN = (
     "optimizer",
 )
 SIZES = ("image_size", "seq_len", "n_features")
+OWN_MODEL = "custom"
+"""What a network of one's own is called: watched, without predictions."""
+
 NAMED = {"batch": "batch_size", "workers": "num_workers", "max_epochs": "epochs"}
 """Other words for a field that scripts use."""
 
@@ -80,6 +85,35 @@ def host_facts() -> dict[str, Any]:
     if torch is not None:
         facts["torch"] = str(getattr(torch, "__version__", ""))
     return facts
+
+
+TASKS = (
+    ("image-segmentation", r"segmentation|\bunet\b|mask2former|deeplab"),
+    ("object-detection", r"object.?detection|\byolo|fasterrcnn|faster_rcnn|\bdetr\b"),
+    ("question-answering", r"forquestionanswering"),
+    ("seq2seq", r"forseq2seqlm|forconditionalgeneration"),
+    ("text-classification", r"forsequenceclassification|\bbert|roberta|deberta|tokenizer"),
+    ("audio-classification", r"torchaudio|librosa|spectrogram"),
+    ("image-classification", r"torchvision|\btimm\b|conv2d|imagefolder|albumentations|keras\.applications"),
+    ("tabular-regression", r"lgbmregressor|xgbregressor|catboostregressor"),
+    ("tabular-classification", r"lightgbm|xgboost|catboost|sklearn|read_csv"),
+)
+"""Task -> what scripts for it contain, in the order of looking."""
+
+
+def guessed_task(text: str) -> str:
+    """The task that a script's text looks like: of use for the page of a run, not for predictions."""
+    plain = text[:1_000_000].lower()
+    return next((task for task, words in TASKS if re.search(words, plain)), "image-classification")
+
+
+def script_text(command: Sequence[str]) -> str:
+    """The text of the first Python file in a command line; "" where there is none."""
+    for word in command:
+        if word.endswith(".py"):
+            with contextlib.suppress(OSError):
+                return Path(word).read_text(encoding="utf-8", errors="replace")
+    return ""
 
 
 def _plain(value: Any) -> Any:

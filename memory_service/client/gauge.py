@@ -38,18 +38,17 @@ class Gauge:
         every_seconds: float = SAMPLE_EVERY_S,
         tree_every_seconds: float = TREE_EVERY_S,
     ) -> None:
-        """pid: the process whose tree is measured; this one by default."""
+        """pid: the process whose tree is measured; this one by default, none with 0."""
         self.name: str | None = None
         self.total_gib: float | None = None
         self.device_index: int | None = None
         """torch's number of the device in use, as the training thread sees it."""
         self._report = report
-        self._pid = pid or os.getpid()
         self._every, self._tree_every = every_seconds, tree_every_seconds
         self._ready, self._stop = threading.Event(), threading.Event()
         self._nvml: Any = None
         self._handle: Any = None
-        self._tree = _Tree(self._pid)
+        self._tree = _Tree(os.getpid() if pid is None else pid)
         self._busy = [0.0, 0]
         threading.Thread(target=self._run, name="memory-service-gauge", daemon=True).start()
 
@@ -151,13 +150,15 @@ class _Tree:
     """A process and its children: their ids, their share of the cores, their memory."""
 
     def __init__(self, pid: int) -> None:
-        self.pids = {pid}
+        self.pids = {pid} - {0}
         self._pid = pid
         self._processes: dict[int, Any] = {}
         self._cores = cores()
 
     def look(self) -> None:
         """Find the children there are now."""
+        if not self._pid:
+            return
         import psutil
 
         first = self._processes.get(self._pid) or psutil.Process(self._pid)

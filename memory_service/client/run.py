@@ -21,13 +21,15 @@ from typing import Any, TypeVar
 
 from memory_service.client.config import Config, load_config
 from memory_service.client.courier import Courier, utc
-from memory_service.client.facts import body_of, host_facts
+from memory_service.client.facts import OWN_MODEL, body_of, guessed_task, host_facts, script_text
 from memory_service.client.fields import cleaned
-from memory_service.client.gauge import Gauge, torch_device, torch_memory
+from memory_service.client.gauge import SAMPLE_EVERY_S, TREE_EVERY_S, Gauge, torch_device, torch_memory
 from memory_service.client.meter import EpochTimes, Loader, Meter
 from memory_service.client.verdict import NOT_YET, Verdict
 
-__all__ = ["Run", "status_of", "watch"]
+__all__ = ["Run", "attach", "status_of", "watch"]
+
+ATTACHED_SINCE = 1_577_836_800.0  # 2020-01-01: 53 bits hold its milliseconds times 4096 for two centuries
 
 log = logging.getLogger("memory_service.client")
 
@@ -43,12 +45,17 @@ def watch(
     model: str | None = None,
     batch_size: int | None = None,
     run_id: str | None = None,
+    pid: int | None = None,
     mode: str | None = None,
     server: str | None = None,
     **facts: Any,
 ) -> Run:
     """Begin to tell of a run. Use it as a context manager, or call `finish` at the end.
 
+    task       one of the vocabulary or an alias; guessed from the script's own text if not given
+    model      a catalogue, timm or transformers name; `custom/<name>` for a network of one's own, which is
+               also what a name becomes that the service does not know
+    pid        the process to sample, with its children; by default this one
     plan       an answer of /recommend: a mapping, its JSON text or a file. It fills in what is not given
     gpu        "auto" takes the name that the card's driver tells, "cpu" where there is no card; else a
                registered device or a GPU model
@@ -63,9 +70,19 @@ def watch(
         config = load_config(mode, server)
         if config.mode == "disabled":
             return Run._silent()
-        return Run._begun(config, body_of(given, plan), gpu, run_id)
+        return Run._begun(config, body_of(given, plan), gpu, run_id, pid)
     except Exception as error:  # noqa: BLE001 - never the training's problem
         log.warning("memory-service: this run goes untold: %r", error)
+        return Run._silent()
+
+
+def attach(run_id: str, *, pid: int | None = None, mode: str | None = None, server: str | None = None) -> Run:
+    """Tell more of a run that was begun elsewhere, which also ends it. Never raises, as `watch`."""
+    try:
+        config = load_config(mode, server)
+        return Run._silent() if config.mode == "disabled" else Run._attached(config, run_id, pid)
+    except Exception as error:  # noqa: BLE001 - never the training's problem
+        log.warning("memory-service: run %s goes untold: %r", run_id, error)
         return Run._silent()
 
 
@@ -82,6 +99,9 @@ class Run:
         self._zero = (time.time(), time.perf_counter())
         self._fold: int | None = None
         self._ended = courier is None
+        self._is_attached = False
+        self.status = "running" if courier is not None else "disabled"
+        """running, how it ended, or disabled"""
         self._said: dict[str, Any] = {}
         self._pid = os.getpid()
         self._complained: set[str] = set()
@@ -91,15 +111,25 @@ class Run:
         return cls("", None, None, None)
 
     @classmethod
-    def _begun(cls, config: Config, body: dict[str, Any], gpu: str, run_id: str | None) -> Run:
+    def _begun(
+        cls, config: Config, body: dict[str, Any], gpu: str, run_id: str | None, pid: int | None = None
+    ) -> Run:
         key = str(uuid.UUID(run_id)) if run_id else str(uuid.uuid4())
         samples: list[Run] = []
-        gauge = Gauge(lambda fields: samples[0]._tell("gpu", fields) if samples else None)
+        gauge = Gauge(
+            lambda fields: samples[0]._tell("gpu", fields) if samples else None,
+            pid=pid,
+            tree_every_seconds=TREE_EVERY_S if pid is None else SAMPLE_EVERY_S,
+        )
         if gpu == "auto":
             body.setdefault("gpu", gauge.wait_for_name())
         else:
             body["gpu"] = gpu
         begun = time.time()
+        body.setdefault("model", OWN_MODEL)
+        if "task" not in body:
+            body["task"] = guessed_task(script_text(sys.argv))
+            log.warning("memory-service: no task was given; from the script it looks like %s", body["task"])
         host = host_facts()
         if gauge.name:
             host |= {"gpu_name": gauge.name, "gpu_memory_gib": gauge.total_gib}
@@ -110,6 +140,19 @@ class Run:
         samples.append(run)
         if gauge.total_gib:
             run._tell("note", {"total_gib": gauge.total_gib, "gpu_name": gauge.name})
+        _remember(run)
+        return run
+
+    @classmethod
+    def _attached(cls, config: Config, run_id: str, pid: int | None) -> Run:
+        """More events for a run that was begun, and will be ended, elsewhere."""
+        key = str(uuid.UUID(run_id))
+        # Its own events count up from 0; these come behind them, and behind those of whoever attached before.
+        first_seq = int((time.time() - ATTACHED_SINCE) * 1000.0) * 4096
+        run = cls(key, config, Courier(config, key, None, first_seq), None)
+        run._is_attached = True
+        tell = lambda fields: run._tell("gpu", fields)  # noqa: E731
+        run._gauge = Gauge(tell, pid=pid, tree_every_seconds=SAMPLE_EVERY_S)
         _remember(run)
         return run
 
@@ -205,7 +248,7 @@ class Run:
         service has everything; the spool has it otherwise. Called again it does nothing."""
         if self._ended or self._courier is None or self._config is None or os.getpid() != self._pid:
             return False
-        self._ended = True
+        self._ended, self.status = True, status
         with self._guarded("finish"):
             self._meter.flush(time.perf_counter())
             if self._gauge is not None:
@@ -215,7 +258,7 @@ class Run:
                     self._tell("gpu", last)
             said = {"best_metric": best_metric, "best_epoch": best_epoch, "submission": submission, **more}
             body = {**self._said, **_finish_fields({n: v for n, v in said.items() if v is not None})}
-            self._courier.finish({"status": status, **body}, self._now())
+            self._courier.finish({} if self._is_attached else {"status": status, **body}, self._now())
             _forget(self)
             return self._courier.wait(self._config.flush_seconds if flush_seconds is None else flush_seconds)
         return False

@@ -254,6 +254,12 @@ class Spool:
             if self._read_at > COMPACT_BYTES:
                 self._rewrite(line for line, _ in self._lines(self._read_at))
 
+    def change_run(self, body: Mapping[str, Any]) -> None:
+        """Begin the run with this instead."""
+        with self._lock:
+            self.header["run"] = dict(body)
+            self._rewrite([line for line, _ in self._lines(self._read_at)])
+
     def close(self, *, remove: bool = False) -> None:
         """Give up the lock; `remove` when everything in it is acknowledged."""
         with self._lock:

@@ -1,0 +1,130 @@
+"""`memory-service watch LOGFILE [-- COMMAND]`: tell of a training that nobody may touch, by its log."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from memory_service.cli.output import JSON_OPTION, emit, stderr
+
+__all__ = ["register"]
+
+_FACTS = (
+    "task", "model", "batch_size", "image_size", "seq_len", "n_features", "n_classes", "n_train", "folds",
+    "epochs", "minutes", "precision", "competition", "plan_id", "num_workers", "optimizer",
+)  # fmt: skip
+
+
+def register(app: typer.Typer) -> None:
+    app.command("watch")(watch)
+
+
+def watch(
+    logfile: Annotated[Path, typer.Argument(help="Log to follow; a command's output is added to it.")],
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="[-- COMMAND ...]", help="Launch this and follow it.")
+    ] = None,
+    run: Annotated[
+        str | None,
+        typer.Option(metavar="UUID", help="Id of the run; alone: add to a run begun elsewhere."),
+    ] = None,
+    task: Annotated[str | None, typer.Option(help="Task or alias; else guessed from the script.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Catalogue or timm name, or custom/NAME; without it no predictions.")
+    ] = None,
+    gpu: Annotated[str, typer.Option(help="Device or GPU model; auto asks the driver.")] = "auto",
+    batch_size: Annotated[int | None, typer.Option(min=1)] = None,
+    image_size: Annotated[int | None, typer.Option(min=1)] = None,
+    seq_len: Annotated[int | None, typer.Option(min=1)] = None,
+    n_features: Annotated[int | None, typer.Option(min=1)] = None,
+    n_classes: Annotated[int | None, typer.Option(min=1)] = None,
+    n_train: Annotated[int | None, typer.Option(min=1)] = None,
+    folds: Annotated[int | None, typer.Option(min=1)] = None,
+    epochs: Annotated[int | None, typer.Option(min=1)] = None,
+    minutes: Annotated[float | None, typer.Option(help="Wall-clock budget.")] = None,
+    precision: Annotated[str | None, typer.Option(help="fp32, tf32, fp16 or bf16.")] = None,
+    competition: Annotated[str | None, typer.Option(help="Slug of a known competition.")] = None,
+    num_workers: Annotated[int | None, typer.Option(min=0)] = None,
+    optimizer: Annotated[str | None, typer.Option()] = None,
+    plan: Annotated[
+        Path | None,
+        typer.Option(help="File with an answer of `recommend --json`; given facts go first."),
+    ] = None,
+    plan_id: Annotated[str | None, typer.Option()] = None,
+    server: Annotated[str | None, typer.Option(metavar="URL", help="Default: MEMORY_SERVER.")] = None,
+    pid: Annotated[
+        int | None, typer.Option(help="Without a command: the process that trains; ends with it.")
+    ] = None,
+    idle_seconds: Annotated[
+        float, typer.Option(help="Without a command: ends when the log has not grown for so long.")
+    ] = 600.0,
+    json: bool = JSON_OPTION,
+) -> None:
+    """Follow a training log, or launch a training and follow it: epochs, losses, times and memory that its
+    output tells, and the use of GPU and CPU by its processes. Ends with the exit code of the command. The
+    training is never held up: it writes the log itself and goes on if this process is killed."""
+    from memory_service.client.facts import guessed_task, script_text
+    from memory_service.client.follow import follow
+    from memory_service.client.launch import launch
+    from memory_service.client.run import Run, attach
+    from memory_service.client.run import watch as begin
+
+    given = locals()
+    facts: dict[str, Any] = {name: given[name] for name in _FACTS if given[name] is not None}
+    attached = run is not None and not facts and plan is None and not command
+
+    def begun(process: int | None) -> Run:
+        if attached:
+            return attach(str(run), pid=process, server=server)
+        if task is None and plan is None:
+            facts["task"] = guessed_task(script_text(command or []))
+        return begin(plan, gpu=gpu, run_id=run, pid=process, server=server, **facts)
+
+    code = 0
+    if command:
+        try:
+            code, reader, told = launch(command, logfile, begun, show=not json)
+        except OSError as error:
+            stderr.print(f"cannot run {command[0]}: {error}", markup=False, highlight=False)
+            raise typer.Exit(127 if isinstance(error, FileNotFoundError) else 126) from None
+    else:
+        told = begun(pid or 0)
+        try:
+            reader = follow(logfile, told, idle_seconds=idle_seconds, stop=lambda: _gone(pid))
+        except KeyboardInterrupt:
+            told.finish("stopped")
+            raise typer.Exit(130) from None
+        told.finish(reader.ended_as)
+    answer = {
+        "run_id": told.run_id,
+        "status": told.status,
+        "exit_code": code,
+        "log": {"lines": reader.lines, "understood": reader.understood},
+        "verdict": dict(told.verdict.raw) or None,
+        "problems": told.problems,
+    }
+    if json:
+        emit(answer, json, lambda _: None)
+    else:
+        stderr.print(
+            f"memory-service: run {told.run_id} {told.status}; {reader.understood} of {reader.lines} lines "
+            "understood",
+            markup=False, highlight=False, soft_wrap=True,
+        )  # fmt: skip
+    if code:
+        raise typer.Exit(code)
+
+
+def _gone(pid: int | None) -> bool:
+    if not pid:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False

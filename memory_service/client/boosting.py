@@ -1,0 +1,112 @@
+"""How do boosted trees tell of themselves? By a callback of LightGBM, XGBoost or CatBoost on a run.
+
+    lightgbm.train(..., callbacks=[lightgbm_callback(run)])
+    xgboost.train(..., callbacks=[xgboost_callback(run)])
+    CatBoostClassifier(...).fit(..., callbacks=[CatBoostCallback(run)])
+
+A boosting round is told of as an epoch, at most twice a second and always the last that is seen; `seconds` is
+the mean of the rounds since the one told of before. The run is its maker's to end.
+"""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Callable
+from typing import Any
+
+from memory_service.client.quiet import quiet
+from memory_service.client.run import Run
+
+__all__ = ["CatBoostCallback", "lightgbm_callback", "xgboost_callback"]
+
+TELL_EVERY_S = 0.5
+LOSSES = ("loss", "rmse", "mae", "mse", "l1", "l2", "error", "mape", "entropy", "poisson", "quantile")
+TRAIN = ("train", "learn")
+
+
+class _Rounds:
+    """Tells of rounds as they pass."""
+
+    def __init__(self, run: Run, fold: int | None, metric: str | None) -> None:
+        self._run, self._fold, self._metric = run, fold, metric
+        self._told_at = time.perf_counter()
+        self._since = 0
+        self._due = 0.0
+
+    @quiet
+    def passed(self, number: int, scores: list[tuple[str, str, float]], *, last: bool) -> None:
+        """Round `number` (from 0) ended; scores: (data, metric, value)."""
+        self._since += 1
+        now = time.perf_counter()
+        if now < self._due and not last:
+            return
+        seconds = (now - self._told_at) / self._since
+        self._run.epoch(number, seconds=seconds, fold=self._fold, **self._figures(scores))
+        self._told_at, self._since, self._due = now, 0, now + TELL_EVERY_S
+
+    def _figures(self, scores: list[tuple[str, str, float]]) -> dict[str, float]:
+        found: dict[str, float] = {}
+        for data, name, value in scores:
+            side = "train" if data.lower().startswith(TRAIN) else "valid"
+            if any(word in name.lower() for word in LOSSES):
+                found.setdefault(f"{side}_loss", value)
+            if side == "valid" and self._metric in (None, name):
+                found.setdefault("metric", value)
+        return found
+
+
+def lightgbm_callback(
+    run: Run, *, fold: int | None = None, metric: str | None = None
+) -> Callable[[Any], None]:
+    """For `callbacks=` of lightgbm.train, of lightgbm.cv and of the scikit-learn estimators."""
+    rounds = _Rounds(run, fold, metric)
+
+    def tell(env: Any) -> None:
+        rounds.passed(env.iteration, _rows(env), last=env.iteration + 1 >= env.end_iteration)
+
+    tell.order = 25  # type: ignore[attr-defined]  # after evaluation, before early stopping raises (30)
+    return tell
+
+
+def xgboost_callback(run: Run, *, fold: int | None = None, metric: str | None = None) -> Any:
+    """For `callbacks=` of xgboost.train and of the scikit-learn estimators."""
+    rounds = _Rounds(run, fold, metric)
+    base: Any = importlib.import_module("xgboost").callback.TrainingCallback
+
+    class WatchCallback(base):  # type: ignore[misc]
+        """Tells of each round; never ends the training."""
+
+        def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:  # noqa: ARG002
+            rounds.passed(epoch, _latest(evals_log), last=False)
+            return False
+
+    return WatchCallback()
+
+
+class CatBoostCallback:
+    """For `callbacks=` of CatBoost's fit."""
+
+    def __init__(self, run: Run, *, fold: int | None = None, metric: str | None = None) -> None:
+        self._rounds = _Rounds(run, fold, metric)
+
+    def after_iteration(self, info: Any) -> bool:
+        """CatBoost counts rounds from 1. True: go on."""
+        self._rounds.passed(info.iteration - 1, _latest(info.metrics), last=False)
+        return True
+
+
+def _rows(env: Any) -> list[tuple[str, str, float]]:
+    """LightGBM's (data, metric, value, higher is better, ...); cv names the data in the metric."""
+    return [(str(row[0]), str(row[1]), float(row[2])) for row in env.evaluation_result_list or ()]
+
+
+def _latest(histories: Any) -> list[tuple[str, str, float]]:
+    """The last value of each in {data: {metric: [values]}}; XGBoost's cv keeps (mean, deviation)."""
+    found = []
+    for data, metrics in (histories or {}).items():
+        for name, values in metrics.items():
+            if len(values):
+                value = values[-1]
+                found.append((str(data), str(name), float(value[0] if isinstance(value, tuple) else value)))
+    return found

@@ -1,0 +1,112 @@
+"""How does a training that nobody may touch tell of itself? It is launched with its output going to the log;
+this process follows the log, samples the tree of its processes, and ends as it ended.
+
+The script writes to the log file itself, so that nothing here can hold it up or break its pipe: if this
+process is killed, the training goes on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from memory_service.client.follow import LogReader, LogTail
+from memory_service.client.run import Run
+
+__all__ = ["ended_as", "launch"]
+
+LOOK_EVERY_S = 0.2
+FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+STOPPED_BY = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+
+
+def launch(
+    command: Sequence[str], log: Path, begin: Callable[[int], Run], *, show: bool = True
+) -> tuple[int, LogReader, Run]:
+    """Run a command to its end; (its exit code, what was read, the run), 128 + N where signal N ended it.
+
+    begin   makes the run, told of the process id once the command runs. show: copy the output to stdout
+    OSError where the command cannot be started or the log cannot be written.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    environment = {**os.environ, "PYTHONUNBUFFERED": os.environ.get("PYTHONUNBUFFERED") or "1"}
+    with log.open("ab") as out:
+        start = out.tell()
+        process = subprocess.Popen(  # noqa: S603 - the command is what the caller came to run
+            list(command), stdout=out, stderr=subprocess.STDOUT, env=environment
+        )
+    with _forwarding(process):
+        run = begin(process.pid)
+        reader, tail = LogReader(run), LogTail(log, start)
+        ended = False
+        while True:
+            if _copy(tail, reader, show=show):
+                reader.tell_rest()
+            elif ended:
+                break
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(LOOK_EVERY_S)
+                ended = True
+        code = process.returncode
+    with contextlib.suppress(Exception):
+        reader.read(b"", final=True)
+        reader.tell_rest()
+        reader.tell_counts()
+        run.finish(ended_as(code, reader))
+    return (code if code >= 0 else 128 - code), reader, run
+
+
+def ended_as(code: int, reader: LogReader) -> str:
+    """The status of a run whose process ended with this code (negative: by a signal)."""
+    if code == 0:
+        return "completed"
+    if reader.out_of_memory:
+        return "out_of_memory"
+    if -code in STOPPED_BY or code - 128 in STOPPED_BY:
+        return "stopped"
+    return "timed_out" if code == 124 else "crashed"  # 124: coreutils' timeout
+
+
+def _copy(tail: LogTail, reader: LogReader, *, show: bool) -> bool:
+    """Whether there was something new; what goes wrong with it is not the training's problem."""
+    piece = tail.read()
+    if not piece:
+        return False
+    if show:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.buffer.write(piece)
+            sys.stdout.buffer.flush()
+    with contextlib.suppress(Exception):
+        reader.read(piece)
+    return True
+
+
+class _forwarding:  # noqa: N801 - reads as what it does
+    """Passes signals on to the process. A terminal's Ctrl-C reaches it anyway: then it is not sent twice."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> None:
+        for number in FORWARDED:
+            with contextlib.suppress(ValueError):  # not in the main thread
+                self._before[number] = signal.signal(number, self._pass_on)
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _pass_on(self, number: int, frame: FrameType | None) -> None:
+        del frame
+        with contextlib.suppress(OSError, ValueError):
+            if number == signal.SIGINT and sys.stdin is not None and sys.stdin.isatty():
+                return
+            self._process.send_signal(number)

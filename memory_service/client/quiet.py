@@ -1,0 +1,32 @@
+"""What may a callback of a framework do when it fails? Log it once, and let the training go on."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+__all__ = ["quiet"]
+
+log = logging.getLogger("memory_service.client")
+
+Hook = TypeVar("Hook", bound=Callable[..., Any])
+
+_told: set[str] = set()
+
+
+def quiet(hook: Hook) -> Hook:
+    """The hook, answering None instead of raising."""
+
+    @functools.wraps(hook)
+    def never_raises(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return hook(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - never the training's problem
+            if hook.__qualname__ not in _told:
+                _told.add(hook.__qualname__)
+                log.warning("memory-service: %s failed: %r", hook.__qualname__, error)
+            return None
+
+    return never_raises  # type: ignore[return-value]
