@@ -23,6 +23,9 @@ MOST_CHARS = 2_000
 
 KEPT_CHARS = 500
 
+MOST_FRAMES = 1_000
+"""Of more frames on one line only those at 100 % are compared at all."""
+
 _ESCAPES = re.compile(
     r"\x1b(?:\[[0-9;:?]{0,40}[ -/]{0,4}[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)?|[@-Z\\-_])"
 )
@@ -122,6 +125,8 @@ def _frames(text: str) -> Iterator[str]:
             yield line
             continue
         frames = [frame for frame in _FRAME_ENDS.split(line) if frame.strip()]
+        if len(frames) > MOST_FRAMES:
+            frames = [*(frame for frame in frames[:-1] if "100%" in frame), frames[-1]]
         for frame, following in zip_longest(frames, frames[1:]):
             if following is None or _finishes(frame, following):
                 yield frame
