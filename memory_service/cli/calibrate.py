@@ -221,7 +221,16 @@ def _render(made: Mapping[str, Any]) -> RenderableType:
     if rows:
         parts.append(table(None, ("section", ">median", "unit", ">p20–p80", ">n", ""), rows))
     if made["missing"]:
-        parts.append(table("Not measured", ("section", "why"), list(made["missing"].items())))
+        parts.append(table("Not measured", (">sections", "why", "which"), _by_reason(made["missing"])))
     if not made["usable"]:
         parts.append(Text("Predictions do not use it" + (": it was disturbed" if made["contended"] else "")))
     return Group(*parts)
+
+
+def _by_reason(missing: Mapping[str, str]) -> list[tuple[int, str, str]]:
+    reasons: dict[str, list[str]] = {}
+    for name, why in missing.items():
+        reasons.setdefault(why, []).append(name)
+    return [
+        (len(names), why, ", ".join(names[:3]) + " …" * (len(names) > 3)) for why, names in reasons.items()
+    ]

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 
 from memory_service import __version__
 from memory_service.domain.calibration import CalibrationStatus, Fingerprint
-from memory_service.errors import MemoryServiceError, Unavailable
+from memory_service.errors import Conflict, MemoryServiceError, Unavailable
 from memory_service.services import calibrations
 from memory_service.services.benchmark import Report, Stop, benchmark
 from memory_service.services.devices import environment_of, host_name, keep_device
 from memory_service.services.latest import Latest
-from memory_service.services.unit import Database
+from memory_service.services.unit import Database, WriteUnit
 from memory_service.store import calibrations as store
 from memory_service.store import tables
 
@@ -64,33 +64,46 @@ def begin(
     """
     calibrations.settle(database)
     key = uuid.uuid4().hex
-    with database.write() as unit:
-        device, new = keep_device(unit, name, fingerprint, word=word, host=host_name())
-        calibrations.refuse_second(unit, name, fingerprint.uuid)
-        status: CalibrationStatus = "running"
-        if any(map(_runs_here, store.active(unit.session))):
-            status = "queued"
-        row = tables.Calibration(
-            id=key,
-            device=name,
-            gpu=device.gpu,
-            status=status,
-            progress=0.0,
-            measured=0,
-            contended=False,
-            budget_seconds=budget_seconds,
-            origin="local",
-            runner=calibrations.runner_here(),
-            version=__version__,
-            started_at=unit.now,
-            heartbeat_at=unit.now,
-            fingerprint=fingerprint.as_dict(),
-            environment=environment_of(fingerprint),
-            sections={},
-            missing={},
-        )
-        store.add(unit.session, row)
+    try:
+        with database.write() as unit:
+            status, new = _add_row(unit, key, name, fingerprint, word, budget_seconds)
+    except Conflict as refusal:
+        if not refusal.errors:  # of two who began at once, the database refused the second: tell of the first
+            with database.read() as reading:
+                calibrations.refuse_second(reading, name, fingerprint.uuid)
+        raise
     return Begun(key, name, word, fingerprint.kind, budget_seconds, force, status, new)
+
+
+def _add_row(
+    unit: WriteUnit, key: str, name: str, fingerprint: Fingerprint, word: str, budget_seconds: float
+) -> tuple[CalibrationStatus, bool]:
+    device, new = keep_device(unit, name, fingerprint, word=word, host=host_name())
+    calibrations.refuse_second(unit, name, fingerprint.uuid)
+    status: CalibrationStatus = "running"
+    if any(map(_runs_here, store.active(unit.session))):
+        status = "queued"
+    row = tables.Calibration(
+        id=key,
+        device=name,
+        gpu=device.gpu,
+        status=status,
+        progress=0.0,
+        measured=0,
+        contended=False,
+        budget_seconds=budget_seconds,
+        origin="local",
+        runner=calibrations.runner_here(),
+        version=__version__,
+        started_at=unit.now,
+        heartbeat_at=unit.now,
+        fingerprint=fingerprint.as_dict(),
+        environment=environment_of(fingerprint),
+        sections={},
+        missing={},
+    )
+    store.add(unit.session, row)
+    return status, new
 
 
 def carry_out(

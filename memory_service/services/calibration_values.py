@@ -96,7 +96,7 @@ class Posted(_Part):
     )
     contended: bool = Field(False, description="Another process used the device: kept, never used.")
     why: Sentences | None = Field(None, description="Sentence for a status that is not `done`.")
-    self_check: JsonObject | None = None
+    self_check: JsonObject | None = Field(None, description="Not kept: it is computed anew here.")
     progress: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.0
     doing: Line | None = Field(None, description="What is being measured now.")
     seconds: Positive | None = Field(None, description="Taken so far.")

@@ -49,6 +49,7 @@ __all__ = [
     "may_go_on",
     "refuse_second",
     "runner_here",
+    "seconds_of",
     "settle",
     "settle_if_possible",
     "shown",
@@ -126,7 +127,7 @@ def shown(row: tables.Calibration, device: Device | None) -> dict[str, Any]:
     ended = row.status in ENDED
     values = {column.name: getattr(row, column.name) for column in tables.Calibration.__table__.columns}
     values.pop("runner")
-    values["seconds"] = _seconds(row)
+    values["seconds"] = seconds_of(row)
     values |= {"stale": list(stale), "usable": ended and not stale and measured_calibration(row).usable}
     return on_the_wire(values)
 
@@ -143,7 +144,7 @@ def events_after(database: Database, key: str, sections: int, missing: int) -> t
     for place, (name, why) in enumerate([*row.missing.items()][missing:], missing + 1):
         events.append(Event("missing", {"name": name, "why": why}, f"{len(row.sections)}.{place}"))
     state = {name: getattr(row, name) for name in ("status", "progress", "doing", "measured")}
-    state["seconds"] = _seconds(row)
+    state["seconds"] = seconds_of(row)
     last = f"{len(row.sections)}.{len(row.missing)}"
     events.append(Event("progress", state, last))
     if ended:
@@ -303,7 +304,8 @@ def _is_gone(runner: str) -> bool | None:
         return None
 
 
-def _seconds(row: tables.Calibration) -> float:
+def seconds_of(row: tables.Calibration) -> float:
+    """How long it took, or has been taking."""
     if row.seconds is not None:
         return row.seconds
     return round(max(0.0, (dt.datetime.now(dt.UTC) - row.started_at).total_seconds()), 3)

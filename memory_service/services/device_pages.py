@@ -12,7 +12,7 @@ from memory_service.domain.device_card import device_card
 from memory_service.domain.drift import drift_percent, key_figures
 from memory_service.domain.gpu_names import gpu_from_row
 from memory_service.errors import NotFound
-from memory_service.services.calibrations import ENDED, settle_if_possible
+from memory_service.services.calibrations import ENDED, seconds_of, settle_if_possible
 from memory_service.services.catalogue import get_row, on_the_wire
 from memory_service.services.devices import Device, device_of, measured_calibration, stale_because
 from memory_service.services.rows import clean_text
@@ -86,13 +86,14 @@ def card_of(unit: ReadUnit, row: tables.Device) -> dict[str, Any] | None:
 
 def _brief(row: tables.Calibration, device: Device | None) -> dict[str, Any]:
     columns = (
-        "id", "status", "started_at", "ended_at", "seconds", "budget_seconds", "progress", "measured",
+        "id", "status", "started_at", "ended_at", "budget_seconds", "progress", "measured",
         "error_percent", "contended", "why", "origin", "environment",
     )  # fmt: skip
     stale = stale_because(row, device) if device is not None else ()
     made = measured_calibration(row)
     values = {name: getattr(row, name) for name in columns}
     values |= {"stale": list(stale), "usable": row.status in ENDED and not stale and made.usable}
+    values["seconds"] = seconds_of(row)
     return on_the_wire(values | {"key_figures": key_figures(made.sections)})
 
 

@@ -196,15 +196,15 @@ def test_of_many_who_begin_at_once_one_may(seeded_database: Database) -> None:
         try:
             started(seeded_database)
             outcomes.append("began")
-        except Conflict:
-            outcomes.append("refused")
+        except Conflict as refused:
+            outcomes.append(f"refused for its {refused.errors[0].field}")
 
     threads = [threading.Thread(target=work) for _ in range(5)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(outcomes) == ["began", *["refused"] * 4]
+    assert sorted(outcomes) == ["began", *["refused for its device"] * 4]
 
 
 def test_a_server_that_stops_ends_what_it_runs(seeded_database: Database, script: Script) -> None:
