@@ -197,7 +197,7 @@ def _trained(case: Case) -> Mapping[str, float]:
 def train(case: Case) -> dict[str, float]:
     """Seconds of one epoch as a plain script trains it, and the peak of this process."""
     seconds = _boost(case) if case.model == "lightgbm" else _epoch(case)
-    return {"seconds": seconds, "peak_gib": _peak_gib()}
+    return {"seconds": seconds, "peak_gib": peak_gib()}
 
 
 def _boost(case: Case) -> float:
@@ -257,7 +257,7 @@ def _data_and_module(case: Case) -> tuple[Any, Any]:
     return x, timm.create_model(case.model, pretrained=False, num_classes=2)
 
 
-def _peak_gib() -> float:
+def peak_gib() -> float:
     """Resident memory at its highest; Linux counts it from the start of this program, not of its parent."""
     status = Path("/proc/self/status")
     found = re.search(r"VmHWM:\s+(\d+) kB", status.read_text()) if status.exists() else None

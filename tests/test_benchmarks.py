@@ -1,0 +1,49 @@
+"""What the benchmarks write into pages leaves the rest of the page alone and says what was missed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from benchmarks import cpu_epochs, gpu_validation
+from memory_service.domain.calibrated import calibrated_rates
+from tests.synthetic import Truth, calibration, references, sheets
+
+
+def test_a_table_replaces_only_its_own_part_of_the_page() -> None:
+    for module in (cpu_epochs, gpu_validation):
+        page = f"# Title\n\nbefore\n\n{module.BEGIN}\nold\n{module.END}\n\nafter\n"
+        new = module.written(page, f"{module.BEGIN}\nnew \\1\n{module.END}")
+        assert new == page.replace("old", "new \\1")
+        added = module.written("# Title\n", f"{module.BEGIN}\nnew\n{module.END}")
+        assert added.startswith("# Title\n\n")
+        assert module.written(added, f"{module.BEGIN}\nnew\n{module.END}") == added
+
+
+def test_a_case_past_its_target_is_said_to_be_missed() -> None:
+    case = cpu_epochs.CASES[0]
+    good = cpu_epochs.Row(case, 10.0, 8.0, 12.0, 9.0, 0.9, 0.85)
+    slow, heavy = replace(good, measured_seconds=7.0), replace(good, measured_gib=1.4)
+    assert good.met
+    assert not slow.met
+    assert not heavy.met
+    told = {"status": "done", "budget_seconds": 60.0, "sections": {}, "self_check": None}
+    text = cpu_epochs.section(cpu_epochs.Outcome(told, 61.0, [good, slow]))
+    assert text.count(": met") == 1
+    assert text.count(": missed") == 1
+    assert "0.90" in text
+
+
+def test_the_validation_table_counts_rungs_and_names_what_did_not_fit() -> None:
+    gpu = sheets()["a100"]
+    found = calibration(gpu, Truth(1))
+    card = replace(gpu, calibrated=calibrated_rates(found, (), (), gpu, references()))
+    rows = [
+        gpu_validation.Row("resnet50", 64, 110.0, 100.0, 10.0, 10.2),
+        gpu_validation.Row("resnet50", 4096, 110.0, None, 99.0, None),
+    ]
+    largest = [gpu_validation.Largest("resnet50", 384, 256), gpu_validation.Largest("swin", 64, None)]
+    text = gpu_validation.section(card, found, rows, largest)
+    assert "| throughput | 1 | 10.0% |" in text
+    assert "out of memory" in text
+    assert "| largest batch, rungs of the ladder apart | 1 | 1 | 1 |" in text
+    assert "| swin | 64 | not tried |" in text
