@@ -7,7 +7,8 @@
     ├── NotFound                404  no such row
     ├── Conflict                409  the same key with another body, or a row that moved meanwhile
     └── Unavailable             503  the service cannot answer now, and says what to do
-        └── WrongRevision       503  the database needs `memory-service db upgrade`
+        ├── WrongRevision       503  the database needs `memory-service db upgrade`
+        └── OutOfSpace          507  the disk is full: nothing of the request was kept
 
 HTTP, the command line and the client show the same `code`.
 """
@@ -26,6 +27,7 @@ __all__ = [
     "MalformedBody",
     "MemoryServiceError",
     "NotFound",
+    "OutOfSpace",
     "TooLarge",
     "Unavailable",
     "WrongRevision",
@@ -95,6 +97,12 @@ class Unavailable(MemoryServiceError):
 class WrongRevision(Unavailable):
     code = "wrong-database-revision"
     title = "The database is at another revision than this program"
+
+
+class OutOfSpace(Unavailable):
+    code = "out-of-space"
+    title = "There is no room to keep this"
+    status = 507
 
 
 def unknown_name(field: str, given: str, known: Sequence[str], limit: int = 5) -> InvalidInput:

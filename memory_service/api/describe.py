@@ -48,6 +48,7 @@ _REFUSALS = {
     413: "The body is over the limit.",
     415: "The body is not `application/json`.",
     422: "A value cannot be used; `errors` names each field and the nearest right names.",
+    507: "The disk of the database is full: nothing of the request was kept.",
     503: "The service is starting or its database does not answer; ask again after `Retry-After` seconds.",
 }
 _BODY = (400, 413, 415)
@@ -141,7 +142,7 @@ def tells(
     where it was there before."""
     known = body.get("$defs", {})
     shape = _inline({name: part for name, part in body.items() if name not in ("$defs", "title")}, known)
-    codes = (*_BODY, *refused, 422, 503)
+    codes = (*_BODY, *refused, 422, 503, 507)
     route = _route(answer, codes, _json_body(shape), 200 if created is None else 201)
     if created is None:
         return route

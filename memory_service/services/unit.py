@@ -23,7 +23,7 @@ from sqlalchemy import Connection, select
 from sqlalchemy.exc import DatabaseError, DBAPIError, IntegrityError, InterfaceError, OperationalError
 from sqlalchemy.orm.exc import StaleDataError
 
-from memory_service.errors import Conflict, Unavailable
+from memory_service.errors import Conflict, OutOfSpace, Unavailable
 from memory_service.store import dialects
 from memory_service.store.engine import make_engine
 from memory_service.store.session import ReadSession, WriteSession, bump_revision
@@ -58,7 +58,8 @@ class Database:
     """A database by its URL. Threads may share it; after a fork, make a new one.
 
     Unavailable is raised when the database cannot be reached, or is still busy after the time writers wait;
-    Conflict when a row moved between reading and writing, or breaks a constraint.
+    OutOfSpace when its disk is full; Conflict when a row moved between reading and writing, or breaks a
+    constraint.
     """
 
     def __init__(self, url: str) -> None:
@@ -154,6 +155,8 @@ def _refusals() -> Iterator[None]:
     except IntegrityError as error:
         raise Conflict(f"this contradicts what is stored: {_first_line(error)}") from error
     except (OperationalError, InterfaceError) as error:
+        if dialects.out_of_space(error):
+            raise OutOfSpace(f"the disk of the database is full: {_first_line(error)}") from error
         raise Unavailable(f"the database did not answer: {_first_line(error)}") from error
     except DatabaseError as error:
         # Exactly this class: a file that is no database, or a damaged one. Its subclasses are our mistakes.

@@ -11,7 +11,7 @@ import re
 
 from sqlalchemy import JSON, URL, Connection, DateTime, Engine, String, Text, make_url
 from sqlalchemy import Dialect as SqlDialect
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.orm import Session
 from sqlalchemy.types import TypeDecorator
 
@@ -32,6 +32,7 @@ __all__ = [
     "Vector32",
     "for_url",
     "of",
+    "out_of_space",
     "parse_url",
 ]
 
@@ -69,6 +70,16 @@ class UtcDateTime(TypeDecorator[dt.datetime]):
         if value is None:
             return None
         return value.replace(tzinfo=dt.UTC) if value.tzinfo is None else value.astimezone(dt.UTC)
+
+
+_OUT_OF_SPACE = {"SQLITE_FULL", "53100"}
+
+
+def out_of_space(error: DBAPIError) -> bool:
+    """Whether the database refused because its disk (or its own limit) is full."""
+    cause = error.orig
+    code = getattr(cause, "sqlite_errorname", None) or getattr(cause, "sqlstate", None)
+    return code in _OUT_OF_SPACE
 
 
 _DIALECTS: dict[str, Dialect] = {"sqlite": Sqlite(), "postgresql": Postgresql()}

@@ -159,7 +159,13 @@ class TestTelling:
     def test_a_batch_with_one_wrong_event_is_kept_in_no_part(self, shared: Database) -> None:
         body = case()
         begin_run(shared, body)
-        wrong = [{"seconds": -1}, {"epoch": 10**9}, {"used_gb": 3}, {"at": "yesterday"}, {"seq": -1}]
+        wrong: list[dict[str, Any]] = [
+            {"seconds": -1},
+            {"epoch": 10**9},
+            {"used_gb": 3},
+            {"at": "yesterday"},
+            {"seq": -1},
+        ]
         for change in wrong:
             events = epochs(0.08)
             events[2] |= change
