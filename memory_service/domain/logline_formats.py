@@ -29,7 +29,9 @@ Events = list[tuple[str, Body]]
 class Context:
     """What earlier lines of the same log established. JSON form by `as_dict`.
 
-    trainer   "hf" once Hugging Face's lines were seen, "keras" once Keras' were; tail: an unfinished line
+    steps         in an epoch, as Keras said; longest_bar: steps of the longest bar without a name
+    evaluating    Hugging Face's header of an evaluation came last: its sizes are not the training's
+    trainer       "hf" once Hugging Face's lines were seen, "keras" once Keras' were; tail: an unfinished line
     """
 
     fold: int = 1
@@ -37,6 +39,8 @@ class Context:
     epoch: int | None = None
     epochs: int | None = None
     steps: int | None = None
+    longest_bar: int = 0
+    evaluating: bool = False
     trainer: str = ""
     tail: str = ""
 
@@ -48,6 +52,9 @@ class Context:
         known = {f.name for f in fields(cls)}
         return cls(**{name: value for name, value in raw.items() if name in known})
 
+
+SIDE_BAR = 0.6
+"""A bar without a name that is this much shorter than another one is the validation's."""
 
 Form = Callable[[str, Context], "tuple[Events, Context] | None"]
 
@@ -89,8 +96,10 @@ _DONE = re.compile(r"best|score|oof|\bcv\b|done|finished|complete", re.IGNORECAS
 _LOWER_IS_BETTER = re.compile(
     r"loss|rmse|mae|mse|l1|l2|error|mape|poisson|quantile|huber|tweedie|gamma|rmsle", re.IGNORECASE
 )
+_SECTION = re.compile(r"\*{5} Running (training|evaluation|prediction|test)", re.IGNORECASE)
+_SIZES = re.compile(r"\s{0,8}(?:Num examples|Batch size)\b", re.IGNORECASE)
 _HEADERS = (
-    "running training", "num examples", "num epochs", "batch size per device", "total optimization steps",
+    "num examples", "num epochs", "batch size per device", "total optimization steps",
     "total train batch", "gradient accumulation steps", "number of trainable parameters", "early stopping",
     "training until validation", "trainer.fit", "max_epochs", "[lightgbm]", "sanity check", "gpu available",
     "using device",
@@ -165,6 +174,10 @@ def bar(line: str, context: Context) -> tuple[Events, Context] | None:
         return [("epoch", body)], replace(after, epoch=step, epochs=of)
     elif _SIDE.search(name):
         return [], after
+    if epoch is None:
+        if of < SIDE_BAR * after.longest_bar:
+            return [], after
+        after = replace(after, longest_bar=max(of, after.longest_bar))
     known = epoch is not None or (after.epoch is not None and after.trainer != "hf")
     body = {"step": step, "of": of, "fold": after.fold, **({"epochs": after.epochs} if after.epochs else {})}
     body["scope"] = "epoch" if known else "run" if after.trainer == "hf" else None
@@ -319,13 +332,19 @@ def scores_line(line: str, context: Context) -> tuple[Events, Context] | None:
 
 def facts_line(line: str, context: Context) -> tuple[Events, Context] | None:
     """R27's `RESOURCES`, `GPU Memory`, `DataLoader`, `VALIDATION` lines, and how other trainers begin."""
+    section = _SECTION.search(line)
+    if section is not None:
+        training = section[1].lower() == "training"
+        return [], replace(context, trainer="hf", evaluating=not training)
+    if context.evaluating and _SIZES.match(line):
+        return [], context
     memory, settings = memory_of(line), settings_of(line)
     if memory:
         kind = "gpu" if set(memory) - {"total_gib"} else "note"
         return [(kind, {**settings, **memory})], context
     plain = line.lower()
     header = any(phrase in plain for phrase in _HEADERS)
-    after = replace(context, trainer="hf") if re.search(r"\*{5} Running training", line) else context
+    after = context
     if settings:
         after = replace(
             after, epochs=settings.get("epochs", after.epochs), folds=settings.get("folds", after.folds)

@@ -231,6 +231,7 @@ def _stop(view: View, rule: str, why: str) -> Answer:
         rule,
         {"stop_training": True, "predict_with_folds": models},
         "critical",
+        dict(view.state.expected.smaller or {}),
     )
 
 

@@ -178,6 +178,24 @@ def test_hugging_face() -> None:
     assert read_log(lines).kept == ()
 
 
+def test_an_evaluation_of_hugging_face_changes_no_setting_and_no_position() -> None:
+    lines = "\n".join(
+        [
+            " 33%|███▎      | 500/1689 [01:23<02:46,  6.0it/s]",
+            "{'loss': 0.69, 'learning_rate': 4.5e-05, 'epoch': 0.5}",
+            "***** Running Evaluation *****",
+            "  Num examples = 1000",
+            "  Batch size = 64",
+            " 50%|█████     | 16/32 [00:01<00:01,  16.0it/s]",
+        ]
+    )
+    reading = read_log(lines, final=True)
+    assert [event.kind for event in reading.events] == ["batch", "batch"]
+    assert reading.kept == ()
+    after = read_log("***** Running training *****\n  Num examples = 9,000\n", reading.context)
+    assert [event.fields for event in after.events] == [{"n_train": 9000}]
+
+
 def test_keras() -> None:
     lines = (
         "Epoch 3/30\n"

@@ -147,6 +147,12 @@ def test_over_70_percent_stops_when_it_will_not_be_done() -> None:
     assert answer.set["predict_with_folds"] == 3, "two whole folds and the one begun"
 
 
+def test_what_was_too_large_is_smaller_next_time() -> None:
+    smaller = {"model": "resnet18", "epochs": 6}
+    assert at([55.0] * 24, smaller=smaller).next_time == smaller
+    assert at([30.0] * 4, smaller=smaller).next_time == {}
+
+
 def test_over_70_percent_goes_on_when_even_the_late_end_keeps_the_deadline() -> None:
     answer = at([46.0] * 28)
     assert answer.budget_used_percent == pytest.approx(71.6, abs=0.1)
