@@ -103,7 +103,7 @@ _PREDICT_ABOUT = {
     "n_features": "Columns of a table.",
     "batch_size": "Samples a step; without it the answer is for the knee of throughput.",
     "precision": f"{_words(PRECISIONS)}, `amp`; the card's own best when not given.",
-    "layout": "`nhwc` (channels last, default) or `nchw`.",
+    "layout": "`nhwc` (channels last) or `nchw`; default: what a plan would set there.",
     "optimizer": "`adamw` (default), `adam`, `sgd-momentum` …",
     "mode": "`train` (default) or `infer`.",
     "n_train": "Training rows: the answer then says how long an epoch, or a fit of boosted trees, takes.",

@@ -28,7 +28,7 @@ def predict(
     precision: Annotated[
         str | None, typer.Option(help="fp32, tf32, fp16 or bf16; default: the card's.")
     ] = None,
-    layout: Annotated[str | None, typer.Option(help="nhwc (default) or nchw.")] = None,
+    layout: Annotated[str | None, typer.Option(help="nhwc or nchw; default: as a plan sets it.")] = None,
     optimizer: Annotated[str | None, typer.Option(help="adamw (default), sgd-momentum, ...")] = None,
     mode: Annotated[str | None, typer.Option(help="train (default) or infer.")] = None,
     n_train: Annotated[str | None, typer.Option(help="Rows of training: tells an epoch.")] = None,

@@ -221,7 +221,8 @@ def _of_runs(shown: Sequence[Shown]) -> Iterator[Item]:
 
 def _why_run(one: Shown) -> str:
     if one.measured is None:
-        return f"Plans use the estimate: what was observed is set aside ({one.aside[0].set_aside})."
+        used = "what other runs showed" if one.now.grade == "measured" else "the estimate"
+        return f"Plans use {used}: what was observed here is set aside ({one.aside[0].set_aside})."
     beside = " What is set aside is not used." if one.aside else ""
     return f"Plans use what was measured: it outranks what was computed without it ({one.now.basis}).{beside}"
 

@@ -26,7 +26,7 @@ from memory_service.domain.memory import (
     largest_batch,
     peak_memory,
 )
-from memory_service.domain.options import observed_bounds
+from memory_service.domain.options import layout_of, observed_bounds
 from memory_service.domain.profile import Profile
 from memory_service.domain.rates import with_cores
 from memory_service.domain.reasons import ground_warnings
@@ -63,7 +63,7 @@ LARGEST_SHOWN = 4096
 
 USUAL_ROUNDS = 500
 
-Key = tuple[str, int | None, str, str, str, str, str]
+Key = tuple[str, int | None, str, str, str | None, str, str]
 
 
 def predict(database: Database, raw: Mapping[str, Any]) -> dict[str, Any]:
@@ -160,7 +160,8 @@ def _prepare(profile: Profile, gpu: Gpu, precision: str, question: SizingQuestio
     def most(confidence: Confidence) -> int:
         return largest_batch(profile, gpu, optimizer, confidence=confidence, inference=infer)
 
-    step = prepare(profile, gpu, precision, question.layout, optimizer, question.mode)
+    layout = question.layout or layout_of(profile, gpu)
+    step = prepare(profile, gpu, precision, layout, optimizer, question.mode)
     value, safe, best = most("p50"), most("p90"), most("p10")
     shown = [b for b in BATCH_LADDER if b <= min(value, LARGEST_SHOWN)]
     shown += [b for b in BATCH_LADDER if b > value][:1]
@@ -179,7 +180,7 @@ def _prepare(profile: Profile, gpu: Gpu, precision: str, question: SizingQuestio
         profile.input_kind: profile.input_size,
         **_where(gpu),
         "precision": precision,
-        "layout": question.layout,
+        "layout": layout,
         "optimizer": optimizer,
         "mode": question.mode,
         "max_batch_size": _largest(value, safe, best, bounds),

@@ -12,6 +12,7 @@ from memory_service.domain.cold import precision_class, subject_for
 from memory_service.domain.device_card import cores_beside
 from memory_service.domain.gpu import Gpu
 from memory_service.domain.observation import Observation
+from memory_service.domain.options import layout_of
 from memory_service.domain.profile import Profile
 from memory_service.domain.rates import with_cores
 from memory_service.domain.vocabulary import modality_of
@@ -114,7 +115,6 @@ def run_case(knowledge: Knowledge, said: Mapping[str, Any]) -> RunCase:
     precision = said.get("precision") or gpu.preferred_precision()
     mode = said.get("mode", "train")
     optimizer = "none" if mode == "infer" else said.get("optimizer", "adamw")
-    layout = said.get("layout", "nhwc")
     profile, why_not = None, OWN_MODEL_WHY if own else None
     if not own and (row is None or row.can_be_profiled):
         try:
@@ -123,6 +123,7 @@ def run_case(knowledge: Knowledge, said: Mapping[str, Any]) -> RunCase:
             if row is None:
                 raise
             why_not = error.detail
+    layout = said.get("layout") or ("nchw" if profile is None else layout_of(profile, gpu))
     family = row.family if row is not None else "unknown"
     kind = row.input_kind if row is not None else next((f for f in SIZE_FIELDS if f in said), "image_size")
     if profile is not None:

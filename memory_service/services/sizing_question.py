@@ -40,7 +40,10 @@ _MODES = {"train": "train", "training": "train", "infer": "infer", "inference": 
 
 @dataclass(frozen=True, slots=True)
 class SizingQuestion:
-    """One question, checked; None means "not said". Names are not resolved yet."""
+    """One question, checked; None means "not said". Names are not resolved yet.
+
+    layout   None: the one that a plan would set on that card
+    """
 
     model: str
     gpu: str
@@ -49,7 +52,7 @@ class SizingQuestion:
     n_features: int | None = None
     batch_size: int | None = None
     precision: str | None = None
-    layout: str = "nhwc"
+    layout: str | None = None
     optimizer: str = "adamw"
     mode: Literal["train", "infer"] = "train"
     n_train: int | None = None
@@ -84,7 +87,8 @@ def parse_prediction(raw: Mapping[str, Any]) -> SizingQuestion:
             fields[name] = integer_of(name, said[name], *bounds)
     if "precision" in said:
         fields["precision"] = parse_precision(str(said["precision"])[:80])
-    fields["layout"] = _word("layout", said.get("layout", "nhwc"), {word: word for word in _LAYOUTS})
+    if "layout" in said:
+        fields["layout"] = _word("layout", said["layout"], {word: word for word in _LAYOUTS})
     fields["optimizer"] = _word("optimizer", said.get("optimizer", "adamw"), {o: o for o in OPTIMIZERS})
     fields["mode"] = _word("mode", said.get("mode", "train"), _MODES)
     return SizingQuestion(**fields)
