@@ -16,7 +16,7 @@ from math import exp
 from memory_service.domain.calibration import Calibration, Fingerprint, Measurement
 from memory_service.domain.gpu import Gpu
 from memory_service.domain.gpu_names import gpu_from_row
-from memory_service.domain.probes import Probe, probes
+from memory_service.domain.probes import Kind, Probe, probes
 from memory_service.domain.profile import Profile
 from memory_service.domain.rate_fit import DEFAULT_UPDATE_SECONDS, RateEffects
 from memory_service.domain.rates import Rates, rates_of
@@ -88,7 +88,7 @@ def calibration(
     device: str = "box",
 ) -> Calibration:
     """All timed sections of such a device whose name `keep` accepts, and `extra` ones."""
-    kind = "cpu" if gpu.kind == "cpu" else "cuda"
+    kind: Kind = "cpu" if gpu.kind == "cpu" else "cuda"
     cores = CORES if kind == "cpu" else None
     fingerprint = Fingerprint(kind, gpu.name, f"uuid-{device}", gpu.memory_gib, gpu.architecture, cores=cores)
     known = {probe.name: probe for probe in probes(kind, PRECISIONS[kind], CORES)}

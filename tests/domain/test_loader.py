@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory_service.domain.estimate import Estimate
 from memory_service.domain.loader import loader_samples_per_second, loader_settings
 from memory_service.domain.vocabulary import TASKS
 
@@ -64,3 +65,36 @@ def test_r08_workers_follow_the_cores_up_to_twelve(cores: int, task: str) -> Non
     assert settings["pin_memory"] is True
     assert settings["persistent_workers"] is True
     assert settings["prefetch_factor"] in (3, 4)
+
+
+def test_a_timed_loader_is_believed_and_narrows_the_interval() -> None:
+    law = loader_samples_per_second("image-classification", 224, 4, 4, stored_side=320)
+    timed = {workers: 2.0 * rate.value for workers, rate in _laws(4).items()}
+    measured = loader_samples_per_second("image-classification", 224, 4, 4, stored_side=320, measured=timed)
+    assert measured.value == pytest.approx(2.0 * law.value)
+    assert measured.high / measured.low < law.high / law.low
+    assert "timed on this host" in measured.basis
+
+
+def test_pictures_say_nothing_of_rows_that_sit_in_memory() -> None:
+    timed = {workers: 3.0 * rate.value for workers, rate in _laws(4).items()}
+    for task in ("tabular-classification", "text-classification"):
+        rate = loader_samples_per_second(task, 64, 2, 4, measured=timed)
+        assert rate == loader_samples_per_second(task, 64, 2, 4)
+
+
+@given(sizes, st.integers(0, 64), st.integers(0, 64), counts, st.floats(1.0, 1e5), st.floats(1.0, 1e5))
+def test_more_workers_are_never_slower_on_a_timed_host(
+    size: int, one: int, other: int, cores: int, alone: float, several: float
+) -> None:
+    few, many = sorted((one, other))
+    slow, quick = (
+        loader_samples_per_second("image", size, w, cores, measured={0: alone, 2: several}).value
+        for w in (few, many)
+    )
+    assert slow <= quick * (1 + 1e-12)
+
+
+def _laws(cores: int) -> dict[int, Estimate]:
+    task = "image-classification"
+    return {w: loader_samples_per_second(task, 224, w, cores, stored_side=320) for w in (0, 1, 2, 4)}

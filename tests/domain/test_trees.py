@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_service.domain.trees import CPU_MODELS, fit_cost
+from memory_service.domain.trees import CPU_MODELS, fit_cost, tree_speed
 from memory_service.errors import InvalidInput
 
 kinds = st.sampled_from(sorted(CPU_MODELS))
@@ -89,3 +89,47 @@ def test_one_thread_of_lightgbm_as_timed(
 def test_an_unknown_model_is_refused_with_the_nearest() -> None:
     with pytest.raises(InvalidInput, match="lightgbm"):
         fit_cost("lightgbmm", 1000, 10)
+
+
+MEASURED = {(10_000, 20, 1): 0.004, (10_000, 20, 0): 0.05, (100_000, 50, 1): 0.03, (100_000, 50, 0): 0.9}
+
+
+def test_a_calibrated_host_is_believed_at_the_sizes_it_was_timed_at() -> None:
+    speed = tree_speed(MEASURED, cores=2, leaves=31)
+    assert speed is not None
+    for rows, columns in ((10_000, 20), (100_000, 50)):
+        long, short = (
+            fit_cost("lightgbm", rows, columns, rounds=r, cpu_count=2, speed=speed).fit_seconds.value
+            for r in (101, 1)
+        )
+        assert (long - short) / 100 == pytest.approx(MEASURED[rows, columns, 1], rel=0.01)
+    first = fit_cost("lightgbm", 100_000, 50, rounds=1, cpu_count=2, speed=speed).fit_seconds.value
+    assert first == pytest.approx(0.93, rel=0.01)
+
+
+@given(
+    st.floats(1e-4, 10.0), st.floats(1e-4, 10.0), st.integers(1, 64), rows, rows, st.integers(1, 2000),
+    st.integers(1, 2000), cores,
+)  # fmt: skip
+def test_whatever_was_timed_more_rows_and_rounds_never_cost_less(
+    quick: float, slow: float, host: int, one: int, other: int, few: int, many: int, cpus: int
+) -> None:
+    speed = tree_speed({(10_000, 20, 1): quick, (100_000, 50, 1): slow}, host, 31)
+    small, large = (fit_cost("lightgbm", n, 50, cpu_count=cpus, speed=speed) for n in sorted((one, other)))
+    assert small.fit_seconds.value <= large.fit_seconds.value
+    short, long = (
+        fit_cost("lightgbm", one, 50, rounds=r, cpu_count=cpus, speed=speed) for r in sorted((few, many))
+    )
+    assert short.fit_seconds.value <= long.fit_seconds.value
+    assert 0 < short.fit_seconds.low < short.fit_seconds.high
+
+
+def test_a_timed_host_narrows_the_interval_and_says_so() -> None:
+    timed = fit_cost("lightgbm", 200_000, 50, speed=tree_speed(MEASURED, 2, 31)).fit_seconds
+    law = fit_cost("lightgbm", 200_000, 50).fit_seconds
+    assert timed.high / timed.low < law.high / law.low
+    assert "measured on this host" in timed.basis
+
+
+def test_without_a_time_per_tree_nothing_is_known_of_the_host() -> None:
+    assert tree_speed({(10_000, 20, 0): 0.1}, 2, 31) is None
