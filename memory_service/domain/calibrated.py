@@ -40,6 +40,9 @@ UNCHECKED_SD = 0.2
 BETWEEN_SD: Mapping[Origin, float] = {"device": 0.0, "model": 0.06, "architecture": 0.12}
 """How much devices of one model (cooling, power limit, software), and models of one architecture, differ."""
 
+THROTTLED_BELOW, LEAST_SUSTAINED = 0.97, 0.2
+"""Speed under lasting load / at first: above the one it is noise, below the other it is no device."""
+
 KEPT_OF_ARCHITECTURE = 0.6
 """Share of what another model's calibration says that is taken over, on the logarithm."""
 
@@ -55,7 +58,8 @@ class CalibratedRates:
     memory       what a process holds beyond its live tensors; None = not measured
     loader       workers -> images/s measured, as `domain.loader` explains; empty = not measured
     trees        how fast the host builds boosted trees; None = not measured
-    sustained    speed after minutes of load / at first (1 = no throttling); None = not measured
+    sustained    speed under lasting load / at first, below 1 where it clearly throttles; a step of a long run
+                 takes that much longer. None = not measured
     """
 
     origin: Origin
@@ -72,6 +76,8 @@ class CalibratedRates:
     def applied(self, rates: Rates, precision: str, layout: str) -> Rates:
         """The data sheet's rates corrected by what was measured."""
         rates = _through(self.layers, rates, precision, layout, self.cpu)
+        if self.sustained is not None and self.sustained < 1.0:
+            rates = _slowed(rates, self.sustained)
         return replace(rates, basis=self.basis, n=self.n, log_spread=self.log_spread, extrapolation=0.0)
 
 
@@ -127,7 +133,7 @@ def calibrated_rates(
         memory=_first_of([*mine, *alike], lambda _, c: held_memory(c, profiles)),
         loader=_first_of(mine, lambda _, c: _loader(c)) or {},
         trees=_first_of(mine, lambda _, c: _trees(c)),
-        sustained=_first_of([*mine, *alike], lambda _, c: _value(c, "sustained.ratio")),
+        sustained=_first_of(mine, lambda _, c: _sustained(c)),
     )
 
 
@@ -249,9 +255,21 @@ def _basis(origin: Origin, level: Sequence[tuple[Gpu, Calibration]], gpu: Gpu) -
     return f"data sheet x rates measured on {models} ({gpu.architecture}, {count})"
 
 
-def _value(calibration: Calibration, name: str) -> float | None:
-    section = calibration.sections.get(name)
-    return section.value if section is not None else None
+def _sustained(calibration: Calibration) -> float | None:
+    """Throttling that its own spread does not explain; 1 otherwise."""
+    section = calibration.sections.get("sustained.ratio")
+    if section is None or not section.value > LEAST_SUSTAINED:
+        return None
+    return section.value if section.p80 < THROTTLED_BELOW and section.value < THROTTLED_BELOW else 1.0
+
+
+def _slowed(rates: Rates, factor: float) -> Rates:
+    return replace(
+        rates,
+        flops_per_second=tuple(rate * factor for rate in rates.flops_per_second),
+        bytes_per_second=tuple(rate * factor for rate in rates.bytes_per_second),
+        memory_bytes_per_second=rates.memory_bytes_per_second * factor,
+    )
 
 
 def _first_of(

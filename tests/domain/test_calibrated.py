@@ -234,3 +234,17 @@ def test_a_processor_of_more_cores_borrows_what_a_smaller_one_measured() -> None
     (p,) = (p for p in catalogue("fp32", "small-cnn") if p.input_size == 64)
     more = rated(sheets()["cpu-16"], None, (found,))
     assert prepare(p, more, "fp32").seconds(64) < prepare(p, rated(CPU, found), "fp32").seconds(64)
+
+
+def test_a_card_that_throttles_under_load_is_planned_at_what_it_sustains() -> None:
+    found = calibration(A100, Truth(9))
+
+    def seconds(ratio: float, p20: float, p80: float) -> float:
+        sustained = Measurement(ratio, "ratio", p20, p80, 40)
+        own = replace(found, sections={**found.sections, "sustained.ratio": sustained})
+        return prepare(resnet(), rated(A100, own), "bf16").seconds(256)
+
+    steady = seconds(1.0, 0.99, 1.01)
+    assert seconds(0.99, 0.97, 1.01) == steady
+    assert seconds(0.8, 0.6, 1.1) == steady
+    assert 1.15 < seconds(0.8, 0.79, 0.81) / steady <= 1.25
