@@ -56,8 +56,11 @@ at 8 and 40 rows; less carries over less to a card nobody measured, more moves a
 
 NOISE_SD = 0.02
 STEP_NOISE_SD = 0.05
-"""Noise of a median: 2 % between nominally equal hosts, however long they ran (research/sizing.md), and 5 %
-of one step or epoch, which falls with how many there were."""
+TABLE_NOISE_SD = 0.10
+"""Noise of a median: 2 % between nominally equal hosts however long they ran (research/sizing.md), 5 % of one
+step or epoch, which falls with how many there were, and 10 % of a published figure, whose host and software
+are not known: with 0.05 one row of the V100 did harm, with 0.15 eight rows of the RTX 4090 taught too
+little."""
 
 FLOOR_SD = 0.02
 """No interval is narrower."""
@@ -266,7 +269,7 @@ class _Levels:
         self._runs: dict[Hashable, set[Hashable]] = {}
         for index, one in enumerate(seen):
             run = one.what.run_id or index
-            for key in _level_keys(one.subject, one.what.run_id != "" or one.subject.device != "").values():
+            for key in _level_keys(one.subject, _is_own(one.what)).values():
                 self._runs.setdefault(key, set()).add(run)
 
     def closest(self, subject: Subject) -> tuple[int, str, bool]:
@@ -373,7 +376,7 @@ class _TimePosterior:
         timed = [s for s in told if s.what.step_seconds is not None]
         rows = [_time_row(s) for s in timed]
         values = [log((s.what.step_seconds or 0.0) / s.cold.step_seconds) for s in timed]
-        noise = [_time_noise(s.what.n) for s in timed]
+        noise = [_time_noise(s.what) for s in timed]
         far = [max(FAR, FAR_SDS * sqrt(sum(x * x for x in row.values()))) for row in rows]
         runs = [s.what.run_id or i for i, s in enumerate(timed)]
         self._posterior, aside = _robust(rows, values, noise, far, [_where(s) for s in timed], runs)
@@ -388,7 +391,7 @@ class _TimePosterior:
             self._posterior = Posterior(
                 [rows[i] for i in kept] + [row for _, row in late],
                 [values[i] for i in kept] + [self._least(s) for s, _ in late],
-                [noise[i] for i in kept] + [_time_noise(s.what.n) for s, _ in late],
+                [noise[i] for i in kept] + [_time_noise(s.what) for s, _ in late],
                 FREEDOM,
             )
         self._levels = _Levels(used)
@@ -419,8 +422,13 @@ class _TimePosterior:
         )
 
 
-def _time_noise(n: int) -> float:
-    return sqrt(NOISE_SD**2 + STEP_NOISE_SD**2 / max(n, 1))
+def _time_noise(o: Observation) -> float:
+    return sqrt(NOISE_SD**2 + STEP_NOISE_SD**2 / max(o.n, 1)) if _is_own(o) else TABLE_NOISE_SD
+
+
+def _is_own(o: Observation) -> bool:
+    """Observed by a run here, not read in a table."""
+    return o.run_id != "" or o.device != ""
 
 
 def _time_levels(subject: Subject, card_log_sd: float, own: bool) -> dict[Hashable, float]:
@@ -441,7 +449,7 @@ def _weighted(parts: Sequence[Loadings], shares: Sequence[float]) -> dict[Hashab
 
 
 def _time_row(one: _Seen) -> dict[Hashable, float]:
-    own = one.what.run_id != "" or one.subject.device != ""
+    own = _is_own(one.what)
     parts = [_part_effects(one.subject, part) for part in PARTS]
     return {
         **_time_levels(one.subject, one.cold.card_log_sd, own),
@@ -456,7 +464,7 @@ class _MemoryPosterior:
         ]
         rows = [
             {**_fixed_row(s.subject, own), **_share_row(s.subject, own, s.cold.allocated_gib)}
-            for s in told for own in [s.what.run_id != "" or s.subject.device != ""]
+            for s in told for own in [_is_own(s.what)]
         ]  # fmt: skip
         predicted = [_cold_peak(s, reading) for s in told]
         values = [float(_peak(s.what, reading) or 0.0) - p for s, p in zip(told, predicted, strict=True)]

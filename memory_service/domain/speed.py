@@ -25,11 +25,11 @@ from memory_service.domain.gpu import Gpu
 from memory_service.domain.ladder import BATCH_LADDER
 from memory_service.domain.profile import OP_CLASSES, Profile
 from memory_service.domain.rates import Rates, Stack, rates_of
-from memory_service.domain.residuals import TimeCorrection
+from memory_service.domain.residuals import Learned, TimeCorrection
 from memory_service.domain.roofline import Roofline, StepMode, roofline_of
 
 __all__ = [
-    "StepModel", "card_log_sd", "knee_batch_size", "optimizer_bytes_per_param", "prepare",
+    "StepModel", "card_log_sd", "knee_batch_size", "learned_step", "optimizer_bytes_per_param", "prepare",
     "samples_per_second", "step_model", "step_seconds",
 ]  # fmt: skip
 
@@ -192,9 +192,28 @@ def prepare(
     cold = step_model(profile, rates, precision, optimizer, mode, compile)
     if gpu.learned is None:
         return cold
+    return learned_step(
+        cold, gpu.learned, profile, gpu, rates, precision, layout, optimizer, mode, compile, stack
+    )
+
+
+def learned_step(
+    cold: StepModel,
+    learned: Learned,
+    profile: Profile,
+    gpu: Gpu,
+    rates: Rates,
+    precision: str,
+    layout: str = "nhwc",
+    optimizer: str = "adamw",
+    mode: StepMode = "train",
+    compile: bool = False,  # noqa: A002
+    stack: Stack = "torch2",
+) -> StepModel:
+    """The step model with what observed runs say of this profile on this card."""
     subject = subject_for(profile, gpu, precision, layout, optimizer, mode, compile, stack)
-    learned = gpu.learned.time_of(subject, cold.shares(USUAL_BATCH), card_log_sd(rates))
-    return cold if learned is None else cold.corrected(learned)
+    correction = learned.time_of(subject, cold.shares(USUAL_BATCH), card_log_sd(rates))
+    return cold if correction is None else cold.corrected(correction)
 
 
 def card_log_sd(rates: Rates) -> float:
