@@ -195,6 +195,8 @@ def _parse_filter(table: str, name: str, value: Any) -> tuple[str, str, Any]:
         return base, how, _parse(entity, base, value, name)
     if name == "task" and table != "claims":
         return name, "is", parse_task(str(value))
+    if table == "profiles" and name == "model":
+        return name, "named", _parse(entity, name, value, name)
     return name, "is", _parse(entity, name, value, name)
 
 
@@ -204,6 +206,8 @@ def _condition(entity: type[Base], name: str, how: str, value: Any) -> ColumnEle
         return exists(select(ModelTask.task).where(ModelTask.model == key, ModelTask.task == value))
     compared = column(entity, name)
     holds: ColumnElement[bool] = compared == value
+    if how == "named":  # with or without timm's tag of the weights: they cost the same
+        return or_(holds, compared.startswith(f"{value}.", autoescape=True))
     if how == "min":
         holds = compared >= value
     elif how == "max":

@@ -164,3 +164,11 @@ def test_progress_of_a_calibration_prices_nothing_anew(seeded_database: Database
     after = knowledge_of(seeded_database)
     assert after.revision > before.revision
     assert after.cards is before.cards
+
+
+def test_sizing_is_found_by_the_name_without_the_tag_of_the_weights(seeded_database: Database) -> None:
+    with seeded_database.read() as unit:
+        plain = catalogue.list_rows(unit, "sizing", {"model": "resnet50"}, None, 500, None).items
+        tagged = catalogue.list_rows(unit, "sizing", {"model": plain[0]["model"]}, None, 500, None).items
+    assert {row["model"].split(".")[0] for row in plain} == {"resnet50"}
+    assert {row["id"] for row in tagged} <= {row["id"] for row in plain}
