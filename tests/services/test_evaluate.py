@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +16,8 @@ from memory_service.domain.measured_rows import parse_row
 from memory_service.domain.profile import Profile
 from memory_service.errors import InvalidInput, MemoryServiceError
 from memory_service.resources import path
-from memory_service.services.accuracy import markdown, summarise, summary_as_dict
-from memory_service.services.evaluate import evaluate_rows, read_rows
+from memory_service.services.accuracy import markdown, summarise, summary_as_dict, with_sections
+from memory_service.services.evaluate import evaluate_rows, learn_from_rows, read_rows
 from memory_service.services.profiling import read_profiles
 from memory_service.services.shelf import ProfileKey, ProfileShelf
 
@@ -149,6 +150,67 @@ def test_a_refusal_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     assert calls == ["resnet18"]
 
 
+def row_of(gpu: str, model: str, rate: float, **more: str) -> str:
+    cells = {"precision": "amp-fp16", "layout": "nhwc", "batch": "64", "peak": "", "notes": "", **more}
+    return (
+        f"x,{gpu},24,{model},{cells['precision']},{cells['layout']},{cells['batch']},224,train,{rate},"
+        f"{cells['peak']},{cells['notes']}"
+    )
+
+
+def rates(file: Path, profiles: list[Profile], gpus: dict[str, Gpu]) -> list[float]:
+    rows = evaluate_rows(read_rows(file), NoTracing({}, profiles), gpus)
+    return [row.predicted["samples_per_s"].value for row in rows]
+
+
+def test_rows_learned_from_first_correct_their_family_on_the_card(
+    tmp_path: Path, profiles: list[Profile], gpus: dict[str, Gpu]
+) -> None:
+    models = ("resnet18", "resnet34", "resnet50", "resnet101")
+    asked = table(tmp_path, *(row_of(gpu, m, 1000.0) for gpu in ("rtx3090", "t4") for m in models))
+    cold = rates(asked, profiles, gpus)
+    seen = [row_of("rtx3090", m, rate * 0.7) for m, rate in zip(models[:3], cold, strict=False)]
+    (tmp_path / "seen").mkdir()
+    observed = table(
+        tmp_path / "seen", *seen, row_of("rtx3090", "resnotnet", 5.0), row_of("x", "resnet50", 5.0)
+    )
+    learned, used = learn_from_rows(read_rows(observed), NoTracing({}, profiles), gpus)
+    assert used == 3
+    warm = rates(asked, profiles, learned)
+    here, elsewhere = [w / c for w, c in zip(warm, cold, strict=True)][3::4]
+    assert 0.7 <= here < 0.85
+    assert here < elsewhere <= 1.0
+    assert all(gpu.learned is None for gpu in gpus.values())
+
+
+def test_what_a_search_for_the_largest_batch_found_is_believed(
+    tmp_path: Path, profiles: list[Profile], gpus: dict[str, Gpu]
+) -> None:
+    found = row_of("rtx3090", "resnet50", 1000.0, batch="96", notes=LADDER)
+    learned, _ = learn_from_rows(read_rows(table(tmp_path, found)), NoTracing({}, profiles), gpus)
+    (row,) = evaluate_rows(read_rows(table(tmp_path, found)), NoTracing({}, profiles), learned)
+    assert [row.predicted["max_batch_size"].value, row.predicted["max_batch_size"].high] == [96, 96]
+
+
+def test_one_absurd_row_moves_nothing(tmp_path: Path, profiles: list[Profile], gpus: dict[str, Gpu]) -> None:
+    asked = table(tmp_path, row_of("rtx3090", "resnet50", 1000.0))
+    (cold,) = rates(asked, profiles, gpus)
+    (tmp_path / "seen").mkdir()
+    absurd = table(tmp_path / "seen", row_of("rtx3090", "resnet50", cold / 100))
+    learned, used = learn_from_rows(read_rows(absurd), NoTracing({}, profiles), gpus)
+    assert used == 1
+    assert rates(asked, profiles, learned) == [cold]
+
+
+def test_a_page_written_anew_keeps_what_other_commands_wrote() -> None:
+    before = "# Old\n\n<!-- observe -->\nrows\n<!-- /observe -->\n\ntext\n<!-- gpu -->\nran\n<!-- /gpu -->\n"
+    page = with_sections("# New\n", before)
+    assert page.startswith("# New\n\n<!-- observe -->")
+    assert page.endswith("<!-- gpu -->\nran\n<!-- /gpu -->\n")
+    assert "text" not in page
+    assert with_sections("# New\n", page) == page
+
+
 needs_oracles = pytest.mark.skipif(not ORACLES.is_dir(), reason="../shared/oracles is not here")
 
 
@@ -180,3 +242,18 @@ def test_driver_seen_memory_of_the_a100_rows_beats_the_naive_line(
     report = markdown([("peak_memory_a100_40gb.csv", summary)])
     assert "1976 MiB + 1.108 x fake tensor" in report
     assert json.dumps(summary_as_dict(summary))
+
+
+@needs_oracles
+@pytest.mark.parametrize(("n", "at_most"), [(8, 0.12), (40, 0.09)])
+def test_observed_rows_of_a_card_serve_its_other_rows(
+    n: int, at_most: float, profiles: list[Profile], gpus: dict[str, Gpu], tmp_path: Path
+) -> None:
+    rows = [r for r in read_rows(ORACLES / "throughput_and_fit.csv") if r["gpu"] == "rtx4090"]
+    random.Random(n).shuffle(rows)
+    learned, used = learn_from_rows(rows[:n], NoTracing({}, profiles), gpus)
+    assert used == n
+    rest = [r for r in evaluate_rows(rows[n:], NoTracing({}, profiles), learned) if r.predicted]
+    assert len(rest) > 150
+    ours, *_ = dict(summarise(rest).throughput)["infer, rtx4090"]
+    assert ours.median <= at_most
