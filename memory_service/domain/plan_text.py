@@ -44,7 +44,7 @@ def _plan_lines(answer: Mapping[str, Any]) -> list[str]:
     )
     first, every, kill = (checks[n] for n in ("first_after_seconds", "every_seconds", "kill_below_percent"))
     out = [
-        f"**{answer['plan_id']}**: {answer['task']} on {answer['gpu']['name']}, {answer['minutes']:g} min",
+        f"**{answer['plan_id']}**: {answer['task']} on {_card(answer['gpu'])}, {answer['minutes']:g} min",
         f"- model: {model['name']}{size}" + (", pretrained" if model["pretrained"] else ""),
         f"- batch_size={answer['batch_size']}{accumulated}, {answer['precision']}{layout}",
         f"- folds={answer['folds']}, epochs={answer['epochs']}, patience={answer['early_stopping_patience']}",
@@ -70,7 +70,7 @@ _TOLD = (
 
 def _refusal_lines(answer: Mapping[str, Any]) -> list[str]:
     out = [
-        f"**No plan fits** {answer['task']} on {answer['gpu']['name']} in {answer['minutes']:g} min",
+        f"**No plan fits** {answer['task']} on {_card(answer['gpu'])} in {answer['minutes']:g} min",
         answer["why"],
     ]
     closest = answer["closest"]
@@ -78,6 +78,10 @@ def _refusal_lines(answer: Mapping[str, Any]) -> list[str]:
         changes = ", ".join(f"{name}={value}" for name, value in change["set"].items())
         out.append(f"- would fit: {changes} ({change['why']}): {change['plan']['model']}")
     return out
+
+
+def _card(gpu: Mapping[str, Any]) -> str:
+    return f"{gpu['device']} ({gpu['name']})" if "device" in gpu else str(gpu["name"])
 
 
 def _range(estimate: Mapping[str, Any]) -> str:
