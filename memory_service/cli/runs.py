@@ -63,8 +63,12 @@ def accuracy_report(answer: dict[str, Any]) -> Any:
         )
         for score in scores
     ]
-    columns = ("of", "figure", ">runs", ">median error", ">p90", ">bias", ">inside 80 %", ">naive median")
-    return table(f"Predictions of {counted['scored']} runs against what happened", columns, rows)
+    columns = ("of", "figure", ">n", ">median", ">p90", ">bias", ">inside", ">naive")
+    title = (
+        f"Predictions of {counted['scored']} runs against what happened: errors, their bias, the share "
+        "inside the 80 % interval, and a naive guess's median"
+    )
+    return table(title, columns, rows)
 
 
 def _score(score: dict[str, Any]) -> tuple[str, ...]:

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from memory_service.domain.observation import Observation
-
 __all__ = ["NAIVE_METHODS", "Pair", "Score", "pairs_of", "score"]
 
 NAIVE_FIXED_GIB = 1976.0 / 1024.0
@@ -75,16 +73,17 @@ class Score:
 
 
 def pairs_of(
-    run: Mapping[str, Any], prediction: Mapping[str, Any], observations: Sequence[Observation]
+    run: Mapping[str, Any], prediction: Mapping[str, Any], observations: Iterable[Mapping[str, Any]]
 ) -> list[Pair]:
     """Every figure that was both predicted and observed.
 
     run   the figures of the run as a whole: batch_size, samples_per_second, epoch_seconds, total_minutes
+    observations   of the run, as `Observation.as_dict` writes them
     """
     excluded = run.get("excluded")
     slow = excluded if excluded != "loader_bound" else None
     naive: Mapping[str, float] = prediction.get("naive") or {}
-    mine = next((one for one in observations if one.batch_size == run.get("batch_size")), None)
+    mine = next((one for one in observations if one["batch_size"] == run.get("batch_size")), None)
     found: list[tuple[str, float | None, str | None, float | None]] = [
         ("samples_per_second", run.get("samples_per_second"), excluded, naive.get("gflops_per_sample")),
         ("epoch_seconds", run.get("epoch_seconds"), slow, None),
@@ -94,7 +93,7 @@ def pairs_of(
         line = NAIVE_FIXED_GIB + NAIVE_SLOPE * naive["traced_gib"] if "traced_gib" in naive else None
         for quantity, name in _MEMORY:
             guess = line if quantity == "peak_memory_gib" else None
-            found.append((quantity, getattr(mine, name), None, guess))
+            found.append((quantity, mine[name], None, guess))
     return [
         Pair(quantity, prediction[quantity], actual, why, guess)
         for quantity, actual, why, guess in found

@@ -23,13 +23,16 @@ from memory_service.store.run_tables import Run
 
 __all__ = ["conclude", "fingerprint", "observed", "read_outcome"]
 
+MOST_OF_A_CASE = 8
+"""Of one model, batch and setting on one device: more than learning weighs (`domain.residuals`)."""
+
 SETUP_SECONDS = 120.0
 """What may pass before the first step when nothing was predicted."""
 
 
 def observed(unit: ReadUnit) -> list[Observation]:
-    """Every observation of every run that ended, oldest first."""
-    return [Observation.from_dict(wire) for wire in runs.observations(unit.session)]
+    """What runs that ended showed, oldest first: of each case the latest few."""
+    return [Observation.from_dict(wire) for wire in runs.observations(unit.session, MOST_OF_A_CASE)]
 
 
 def fingerprint(unit: ReadUnit) -> tuple[int, str]:

@@ -8,17 +8,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from memory_service.domain.observation import Observation
 from memory_service.domain.scoring import Pair, pairs_of, score
 from memory_service.services.unit import Database
 from memory_service.store import runs
-from memory_service.store.run_tables import Run
+from memory_service.store.runs import EndedRun
 
 __all__ = ["ACCURACY_FILTERS", "accuracy", "compared"]
 
 ACCURACY_FILTERS = ("gpu", "device", "family", "model")
 
-MOST_RUNS = 10_000
+MOST_RUNS = 2_000
 """The latest are scored; older software and drivers say little of the next prediction."""
 
 AGES = ((1, "under a day"), (7, "under a week"), (30, "under a month"), (10**9, "a month or more"))
@@ -27,7 +26,7 @@ AGES = ((1, "under a day"), (7, "under a week"), (30, "under a month"), (10**9, 
 
 @dataclass(frozen=True, slots=True)
 class _Scored:
-    run: Run
+    run: EndedRun
     pairs: tuple[Pair, ...]
 
 
@@ -36,7 +35,7 @@ def compared(
 ) -> list[dict[str, Any]]:
     """Every figure of a run that was predicted and happened: `{quantity, predicted, actual, error_percent,
     inside, excluded}`."""
-    return [pair.as_dict() for pair in pairs_of(run, prediction or {}, _observations(found))]
+    return [pair.as_dict() for pair in pairs_of(run, prediction or {}, found)]
 
 
 def accuracy(database: Database, asked: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -70,23 +69,15 @@ def accuracy(database: Database, asked: Mapping[str, Any] | None = None) -> dict
     }
 
 
-def _scored(run: Run, found: Sequence[Mapping[str, Any]]) -> _Scored:
-    figures = {
-        name: getattr(run, name)
-        for name in ("batch_size", "samples_per_second", "epoch_seconds", "total_minutes", "excluded")
-    }
-    return _Scored(run, tuple(pairs_of(figures, run.prediction or {}, _observations(found))))
-
-
-def _observations(found: Iterable[Mapping[str, Any]]) -> list[Observation]:
-    return [Observation.from_dict(wire) for wire in found]
+def _scored(run: EndedRun, found: Sequence[Mapping[str, Any]]) -> _Scored:
+    return _Scored(run, tuple(pairs_of(run._asdict(), run.prediction or {}, found)))
 
 
 def _scores(scored: Iterable[_Scored]) -> list[dict[str, Any]]:
     return [asdict(each) for each in score(pair for one in scored for pair in one.pairs)]
 
 
-def _grouped(scored: Sequence[_Scored], name_of: Callable[[Run], str]) -> list[dict[str, Any]]:
+def _grouped(scored: Sequence[_Scored], name_of: Callable[[EndedRun], str]) -> list[dict[str, Any]]:
     groups: dict[str, list[_Scored]] = {}
     for one in scored:
         groups.setdefault(name_of(one.run), []).append(one)
@@ -98,11 +89,11 @@ def _age(passed: dt.timedelta) -> str:
     return next(name for days, name in AGES if passed < dt.timedelta(days=days))
 
 
-def _unpredicted(run: Run) -> bool:
+def _unpredicted(run: EndedRun) -> bool:
     return (run.prediction or {}).get("why_not") is not None
 
 
-def _limit(ended: Iterable[Run]) -> dict[str, int]:
+def _limit(ended: Iterable[EndedRun]) -> dict[str, int]:
     """Whether runs ran out of memory, against whether that was predicted."""
     counts = Counter(
         ("fitted" if run.status != "out_of_memory" else "ran_out")

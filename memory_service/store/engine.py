@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import orjson
 from sqlalchemy import Engine, create_engine
 
 from memory_service.errors import Unavailable
@@ -32,6 +33,8 @@ def make_engine(url: str) -> Engine:
         except OSError as error:
             raise Unavailable(f"the folder {file.parent} for the database cannot be made: {error}") from error
         parsed = parsed.set(database=str(file))
-    engine = create_engine(parsed, json_serializer=_to_json, **dialect.engine_options())
+    engine = create_engine(
+        parsed, json_serializer=_to_json, json_deserializer=orjson.loads, **dialect.engine_options()
+    )
     dialect.install(engine)
     return engine

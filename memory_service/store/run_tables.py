@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from sqlalchemy import BigInteger, CheckConstraint, ForeignKey
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index
 from sqlalchemy.orm import Mapped, mapped_column
 
 from memory_service.store.dialects import Json, Name, Prose
@@ -98,15 +98,19 @@ class RunEvent(Base):
 
 
 class Observation(Base):
-    """What a finished run says of its device at one batch: `observation` is `domain.observation`'s wire
-    form."""
+    """What a finished run says of its device at one batch: `observation` is `domain.observation`'s wire form.
+
+    subject   all that tells one case from another: of each the latest few are read, however many there are
+    """
 
     __tablename__ = "observations"
+    __table_args__ = (Index("ix_observations_latest", "subject", "updated_at", "id"),)
 
     id: Mapped[str] = mapped_column(Name, primary_key=True)
     run_id: Mapped[str] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), index=True)
     gpu: Mapped[str] = mapped_column(Name, index=True)
     device: Mapped[str] = mapped_column(Name, index=True)
     model: Mapped[str] = mapped_column(Name, index=True)
+    subject: Mapped[str]
     updated_at: Mapped[dt.datetime] = mapped_column(index=True)
     observation: Mapped[Any] = mapped_column(Json, nullable=False)

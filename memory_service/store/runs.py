@@ -6,8 +6,7 @@ import datetime as dt
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import delete, func, insert, select, update
-from sqlalchemy.orm import defer
+from sqlalchemy import Row, delete, func, insert, select, update
 
 from memory_service.store import dialects
 from memory_service.store.run_tables import Observation, Run, RunEvent
@@ -15,6 +14,7 @@ from memory_service.store.session import ReadSession, WriteSession
 
 __all__ = [
     "EVENT_COLUMNS",
+    "EndedRun",
     "add",
     "add_events",
     "bodies",
@@ -33,6 +33,20 @@ __all__ = [
 EVENT_COLUMNS = ("run_id", "seq", "kind", "body")
 
 Event = tuple[str, int, str, str]
+
+EndedRun = Row[Any]
+"""The columns of a run that scoring needs; not the entity, which costs four times as much to make."""
+
+_ENDED = (
+    Run.id, Run.gpu, Run.device, Run.family, Run.status, Run.created_at, Run.batch_size, Run.excluded,
+    Run.samples_per_second, Run.epoch_seconds, Run.total_minutes, Run.prediction,
+)  # fmt: skip
+
+SUBJECT = (
+    "device", "gpu", "model", "input_size", "precision", "layout", "mode", "optimizer", "compiled",
+    "checkpointing", "stack", "batch_size", "out_of_memory",
+)  # fmt: skip
+"""Members of an observation that tell one case from another."""
 
 
 def add(session: WriteSession, values: Mapping[str, Any]) -> None:
@@ -90,12 +104,12 @@ def events_of(session: ReadSession, run_id: str, kinds: Sequence[str] = ()) -> l
     return [(row.seq, row.kind, row.body) for row in session.execute(query.order_by(RunEvent.seq))]
 
 
-def ended(session: ReadSession, filters: Mapping[str, Any], limit: int) -> list[Run]:
+def ended(session: ReadSession, filters: Mapping[str, Any], limit: int) -> Sequence[EndedRun]:
     """Runs that ended, the latest first; `filters`: column -> value, and `since`: ended then or later."""
-    query = select(Run).where(Run.finished_at.is_not(None)).options(defer(Run.summary), defer(Run.given))
+    query = select(*_ENDED).where(Run.finished_at.is_not(None))
     for name, value in filters.items():
         query = query.where(Run.finished_at >= value if name == "since" else getattr(Run, name) == value)
-    return list(session.scalars(query.order_by(Run.finished_at.desc(), Run.id).limit(limit)))
+    return session.execute(query.order_by(Run.finished_at.desc(), Run.id).limit(limit)).all()
 
 
 def observations_by_run(session: ReadSession, run_ids: Collection[str]) -> dict[str, list[Mapping[str, Any]]]:
@@ -109,10 +123,14 @@ def observations_by_run(session: ReadSession, run_ids: Collection[str]) -> dict[
     return found
 
 
-def observations(session: ReadSession) -> list[Mapping[str, Any]]:
-    """Every observation's wire form, oldest run first."""
-    query = select(Observation.observation).order_by(Observation.updated_at, Observation.id)
-    return list(session.scalars(query))
+def observations(session: ReadSession, most_of_a_subject: int) -> list[Mapping[str, Any]]:
+    """The wire forms of the latest observations of each case, the oldest first."""
+    latest = (Observation.updated_at.desc(), Observation.id.desc())
+    place = func.row_number().over(partition_by=Observation.subject, order_by=latest).label("place")
+    ranked = select(Observation.id, place).subquery()
+    query = select(Observation.observation).join(ranked, ranked.c.id == Observation.id)
+    query = query.where(ranked.c.place <= most_of_a_subject)
+    return list(session.scalars(query.order_by(Observation.updated_at, Observation.id)))
 
 
 def observations_of(session: ReadSession, run_id: str) -> list[Mapping[str, Any]]:
@@ -131,6 +149,7 @@ def replace_observations(
             {
                 "id": f"{run_id}/{number}",
                 "run_id": run_id,
+                "subject": "|".join(str(wire.get(name)) for name in SUBJECT),
                 "updated_at": now,
                 "observation": dict(wire),
                 **{name: wire[name] for name in ("gpu", "device", "model")},

@@ -96,6 +96,7 @@ def upgrade() -> None:
         sa.Column("gpu", dialects.Name, nullable=False),
         sa.Column("device", dialects.Name, nullable=False),
         sa.Column("model", dialects.Name, nullable=False),
+        sa.Column("subject", dialects.Name, nullable=False),
         sa.Column("updated_at", dialects.UtcDateTime(), nullable=False),
         sa.Column("observation", dialects.Json, nullable=False),
         sa.ForeignKeyConstraint(
@@ -105,6 +106,7 @@ def upgrade() -> None:
     )
     for column in ("run_id", "gpu", "device", "model", "updated_at"):
         op.create_index(f"ix_observations_{column}", "observations", [column])
+    op.create_index("ix_observations_latest", "observations", ["subject", "updated_at", "id"])
 
 
 def downgrade() -> None:
