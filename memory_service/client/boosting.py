@@ -4,8 +4,8 @@
     xgboost.train(..., callbacks=[xgboost_callback(run)])
     CatBoostClassifier(...).fit(..., callbacks=[CatBoostCallback(run)])
 
-A boosting round is told of as an epoch, at most twice a second and always the last that is seen; `seconds` is
-the mean of the rounds since the one told of before. The run is its maker's to end.
+A boosting round is told of as an epoch, at most twice a second, and the last where the framework says which
+that is; `seconds` is the mean of the rounds since the one told of before. The run is its maker's to end.
 """
 
 from __future__ import annotations
@@ -33,17 +33,31 @@ class _Rounds:
         self._told_at = time.perf_counter()
         self._since = 0
         self._due = 0.0
+        self._untold: tuple[int, list[tuple[str, str, float]]] | None = None
 
     @quiet
     def passed(self, number: int, scores: list[tuple[str, str, float]], *, last: bool) -> None:
         """Round `number` (from 0) ended; scores: (data, metric, value)."""
         self._since += 1
-        now = time.perf_counter()
-        if now < self._due and not last:
+        self._untold = (number, scores)
+        if last or time.perf_counter() >= self._due:
+            self.ended()
+
+    @quiet
+    def ended(self) -> None:
+        """Tell of the last round, unless it was told of."""
+        if self._untold is None:
             return
+        (number, scores), self._untold = self._untold, None
+        now = time.perf_counter()
         seconds = (now - self._told_at) / self._since
         self._run.epoch(number, seconds=seconds, fold=self._fold, **self._figures(scores))
         self._told_at, self._since, self._due = now, 0, now + TELL_EVERY_S
+
+    @quiet
+    def passed_with(self, number: int, histories: Any) -> None:
+        """The same, with the scores of all rounds so far: {data: {metric: [values]}}."""
+        self.passed(number, _latest(histories), last=False)
 
     def _figures(self, scores: list[tuple[str, str, float]]) -> dict[str, float]:
         found: dict[str, float] = {}
@@ -62,6 +76,7 @@ def lightgbm_callback(
     """For `callbacks=` of lightgbm.train, of lightgbm.cv and of the scikit-learn estimators."""
     rounds = _Rounds(run, fold, metric)
 
+    @quiet
     def tell(env: Any) -> None:
         rounds.passed(env.iteration, _rows(env), last=env.iteration + 1 >= env.end_iteration)
 
@@ -78,8 +93,12 @@ def xgboost_callback(run: Run, *, fold: int | None = None, metric: str | None = 
         """Tells of each round; never ends the training."""
 
         def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:  # noqa: ARG002
-            rounds.passed(epoch, _latest(evals_log), last=False)
+            rounds.passed_with(epoch, evals_log)
             return False
+
+        def after_training(self, model: Any) -> Any:
+            rounds.ended()
+            return model
 
     return WatchCallback()
 
@@ -92,8 +111,12 @@ class CatBoostCallback:
 
     def after_iteration(self, info: Any) -> bool:
         """CatBoost counts rounds from 1. True: go on."""
-        self._rounds.passed(info.iteration - 1, _latest(info.metrics), last=False)
+        self._tell(info)
         return True
+
+    @quiet
+    def _tell(self, info: Any) -> None:
+        self._rounds.passed_with(info.iteration - 1, info.metrics)
 
 
 def _rows(env: Any) -> list[tuple[str, str, float]]:

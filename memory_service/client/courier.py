@@ -173,7 +173,7 @@ class Courier:
                     self._warn("away", f"{self._config.server} does not take the run now ({step.why}); "
                                f"training goes on, {self._where()}")  # fmt: skip
                     pause = pause_before(failures, step.retry_after, random.random)
-                    if ending and (not step.retry_after or step.retry_after > self._config.flush_seconds):
+                    if ending and (not step.answered or pause > self._config.flush_seconds):
                         break
                     self._ending.wait(pause) if not ending else time.sleep(pause)
                 elif step.outcome == "idle" and ending and self._spool.finish is None:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["RAW_KINDS", "cleaned"]
+__all__ = ["RAW_KINDS", "as_float", "cleaned"]
 
 RAW_KINDS = ("gpu", "batch")
 """Samples: the first to go when there is no room. Every other kind sums something up."""
@@ -14,9 +14,15 @@ RAW_KINDS = ("gpu", "batch")
 Cleaner = Callable[[Any], Any]
 
 
+def as_float(value: Any) -> float:
+    """The number in a number, text, numpy scalar or one-element tensor (also one with a gradient)."""
+    detach = getattr(value, "detach", None)
+    return float(detach() if callable(detach) else value)
+
+
 def _number(low: float, high: float, digits: int = 6) -> Cleaner:
     def clean(value: Any) -> float:
-        plain = float(value)
+        plain = as_float(value)
         if not low <= plain <= high:
             raise ValueError(f"is not between {low:g} and {high:g}")
         return round(plain, digits)
@@ -26,7 +32,7 @@ def _number(low: float, high: float, digits: int = 6) -> Cleaner:
 
 def _whole(low: int, high: int) -> Cleaner:
     def clean(value: Any) -> int:
-        plain = float(value) if not isinstance(value, int) else value
+        plain = as_float(value) if not isinstance(value, int) else value
         if not low <= plain <= high or plain != int(plain):
             raise ValueError(f"is no whole number between {low} and {high}")
         return int(plain)
@@ -35,7 +41,7 @@ def _whole(low: int, high: int) -> Cleaner:
 
 
 def _score(value: Any) -> float | str:
-    plain = float(value)
+    plain = as_float(value)
     if math.isfinite(plain):
         return plain
     return "nan" if math.isnan(plain) else ("inf" if plain > 0 else "-inf")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from memory_service.client.run import Run
@@ -118,11 +118,12 @@ def follow(
     written; without clocks they all count as written then.
     """
     reader, tail = LogReader(run), LogTail(path)
-    written = _modified(path)
-    old = tail.read(1 << 40)
-    if old:
-        reader.read(old, at=_dated(old, written))
-        reader.tell_rest()
+    size, written = _facts(path)
+    if size:
+        at = _dated(path, size, written)
+        for piece in _pieces(tail, size):
+            reader.read(piece, at=at)
+            reader.tell_rest()
     quiet_since = time.monotonic()
     while not stop():
         piece = tail.read()
@@ -140,13 +141,26 @@ def follow(
     return reader
 
 
-def _dated(text: bytes, written: float) -> Callable[[float | None], float]:
-    """When a line of `text` was written, from its clock: clocks have no zone, so the last is `written`."""
-    clocks = [told.clock for told in read_log(text, final=True).events if told.clock is not None]
+def _pieces(tail: LogTail, size: int) -> Iterator[bytes]:
+    """The first `size` bytes, as far as they are there."""
+    while size > 0 and (piece := tail.read(min(size, BLOCK_BYTES))):
+        size -= len(piece)
+        yield piece
+
+
+def _dated(path: Path, size: int, written: float) -> Callable[[float | None], float]:
+    """When a line was written, from its clock: clocks have no zone, so the last one stands for `written`."""
+    clocks: list[float] = []
+    context = Context()
+    for piece in _pieces(LogTail(path), size):
+        reading = read_log(piece, context)
+        context = reading.context
+        found = [told.clock for told in reading.events if told.clock is not None]
+        clocks = [min(clocks + found), max(clocks + found)] if clocks + found else []
     if not clocks:
         return lambda _: written
-    shift = written - max(clocks)
-    latest = [min(clocks)]
+    shift = written - clocks[1]
+    latest = [clocks[0]]
 
     def at(clock: float | None) -> float:
         if clock is not None:
@@ -156,8 +170,10 @@ def _dated(text: bytes, written: float) -> Callable[[float | None], float]:
     return at
 
 
-def _modified(path: Path) -> float:
+def _facts(path: Path) -> tuple[int, float]:
+    """(bytes, seconds since 1970 of the last change); (0, now) while there is no such file."""
     try:
-        return path.stat().st_mtime
+        facts = path.stat()
     except OSError:
-        return time.time()
+        return 0, time.time()
+    return facts.st_size, facts.st_mtime

@@ -150,7 +150,7 @@ def samples_of(batch: Any) -> int | None:
         if isinstance(batch, dict):
             batch = next(iter(batch.values()))
         elif isinstance(batch, (tuple, list)):
-            batch = batch[0]
+            batch = batch[0] if hasattr(batch[0], "shape") or isinstance(batch[0], (tuple, list)) else batch
         shape = getattr(batch, "shape", None)
         return int(shape[0]) if shape is not None else len(batch)
     except Exception:  # noqa: BLE001 - a batch of any form may come

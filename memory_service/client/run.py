@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import logging
+import math
 import os
 import signal
 import sys
@@ -22,7 +23,7 @@ from typing import Any, TypeVar
 from memory_service.client.config import Config, load_config
 from memory_service.client.courier import Courier, utc
 from memory_service.client.facts import OWN_MODEL, body_of, guessed_task, host_facts, script_text
-from memory_service.client.fields import cleaned
+from memory_service.client.fields import as_float, cleaned
 from memory_service.client.gauge import SAMPLE_EVERY_S, TREE_EVERY_S, Gauge, torch_device, torch_memory
 from memory_service.client.meter import EpochTimes, Loader, Meter
 from memory_service.client.verdict import NOT_YET, Verdict
@@ -256,20 +257,21 @@ class Run:
                 last = torch_memory(torch_device() or 0)
                 if last:
                     self._tell("gpu", last)
-            said = {"best_metric": best_metric, "best_epoch": best_epoch, "submission": submission, **more}
-            body = {**self._said, **_finish_fields({n: v for n, v in said.items() if v is not None})}
-            self._courier.finish({} if self._is_attached else {"status": status, **body}, self._now())
+            self.result(best_metric=best_metric, best_epoch=best_epoch, submission=submission, **more)
+        with self._guarded("finish"):
+            body = {} if self._is_attached else {"status": status, **self._said}
+            self._courier.finish(body, self._now())
             _forget(self)
             return self._courier.wait(self._config.flush_seconds if flush_seconds is None else flush_seconds)
         return False
 
-    def result(
-        self, *, best_metric: Any = None, best_epoch: int | None = None, submission: bool | None = None
-    ) -> None:
-        """What the end will be told with, when the `with` block closes the run."""
-        said = {"best_metric": best_metric, "best_epoch": best_epoch, "submission": submission}
-        with self._guarded("result"):
-            self._said |= _finish_fields({name: value for name, value in said.items() if value is not None})
+    def result(self, **said: Any) -> None:
+        """What the end will be told with, when the `with` block closes the run: best_metric=, best_epoch=,
+        submission= (whether one was written), batch_size= (the one that ran out of memory)."""
+        for name, value in said.items():
+            if value is not None:
+                with self._guarded(name):
+                    self._said[name] = _RESULT[name](value)
 
     def __enter__(self) -> Run:
         return self
@@ -302,8 +304,11 @@ class Run:
         known, problems = cleaned(kind, fields)
         for problem in problems:
             self._complain(problem.split("=")[0], f"{kind}: {problem}")
-        if needs is None or needs in known:
-            courier.put(kind, known, at or self._now())
+        if needs is not None and needs not in known:
+            if not problems:
+                self._complain(kind, f"{kind}: it has no number")
+            return
+        courier.put(kind, known, at or self._now())
 
     def _now(self) -> float:
         """Seconds since 1970, by a clock that never goes back."""
@@ -360,14 +365,16 @@ def _times(times: EpochTimes, seconds: float | None, more: Mapping[str, Any]) ->
     return {"seconds": times.seconds, "valid_seconds": times.valid_seconds}
 
 
-def _finish_fields(said: Mapping[str, Any]) -> dict[str, Any]:
-    makers: dict[str, Callable[[Any], Any]] = {
-        "best_metric": float, "best_epoch": int, "submission": bool, "batch_size": int,
-    }  # fmt: skip
-    out = {name: makers.get(name, lambda v: v)(value) for name, value in said.items()}
-    if out.get("best_metric") != out.get("best_metric"):  # NaN
-        out.pop("best_metric")
-    return out
+def _finite(value: Any) -> float:
+    plain = as_float(value)
+    if not math.isfinite(plain):
+        raise ValueError(f"{plain} is no finite number")
+    return plain
+
+
+_RESULT: dict[str, Callable[[Any], Any]] = {
+    "best_metric": _finite, "best_epoch": int, "submission": bool, "batch_size": int,
+}  # fmt: skip
 
 
 def _whole(value: Any) -> int | None:

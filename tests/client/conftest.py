@@ -1,0 +1,177 @@
+"""A real service on a free port over a seeded SQLite database, and a small one that answers as it is told."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+
+from memory_service.app import create_app
+from memory_service.services.runs import run_page
+from memory_service.services.unit import Database
+from memory_service.settings import load_settings
+from memory_service.store import runs as run_store
+from tests.conftest import Servers
+
+
+@dataclass
+class Service:
+    """The service in this process; it can be stopped and started again on its port."""
+
+    database_url: str
+    port: int = 0
+    _server: uvicorn.Server | None = None
+    _thread: threading.Thread | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        app = create_app(load_settings(database_url=self.database_url, seed_on_start=False))
+        config = uvicorn.Config(app, port=self.port, log_level="error")
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._server.run)
+        self._thread.start()
+        until = time.monotonic() + 120
+        while not self._server.started:
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        self.port = self._server.servers[0].sockets[0].getsockname()[1]
+
+    def stop(self) -> None:
+        if self._server is not None and self._thread is not None:
+            self._server.should_exit = True
+            self._thread.join(60)
+        self._server = self._thread = None
+
+    def events(self, run_id: str) -> list[dict[str, Any]]:
+        """What the database has, in the order of seq."""
+        database = Database(self.database_url)
+        try:
+            with database.read() as unit:
+                rows = run_store.events_of(unit.session, run_id)
+        finally:
+            database.close()
+        return [{"seq": seq, "kind": kind, **json.loads(body)} for seq, kind, body in rows]
+
+    def page(self, run_id: str) -> dict[str, Any]:
+        database = Database(self.database_url)
+        try:
+            return run_page(database, run_id)
+        finally:
+            database.close()
+
+
+@pytest.fixture(scope="package")
+def _service(servers: Servers) -> Iterator[Service]:
+    url = servers.new("sqlite", "seeded")
+    service = Service(url)
+    service.start()
+    yield service
+    service.stop()
+    servers.drop(url)
+
+
+@pytest.fixture
+def service(_service: Service) -> Iterator[Service]:
+    """The real service, running; a test may stop it."""
+    yield _service
+    if _service._server is None:
+        _service.start()
+
+
+Answer = tuple[int, dict[str, str], dict[str, Any]]
+
+
+@dataclass
+class Scripted:
+    """Takes what it is sent; `answer` may say otherwise: (path, body) -> (status, headers, body) or None."""
+
+    answer: Callable[[str, dict[str, Any]], Answer | None] = lambda path, body: None
+    begun: dict[str, dict[str, Any]] = field(default_factory=dict)
+    events: dict[int, dict[str, Any]] = field(default_factory=dict)
+    ends: list[dict[str, Any]] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
+    repeated: int = 0
+    url: str = ""
+
+    def take(self, path: str, body: dict[str, Any]) -> Answer:
+        self.times.append(time.monotonic())
+        told = self.answer(path, body)
+        if told is not None:
+            return told
+        if path == "/runs":
+            self.begun[body["run_id"]] = body
+            return 201, {}, {"run_id": body["run_id"]}
+        if path.endswith("/finish"):
+            self.ends.append(body)
+            return 200, {}, {}
+        for event in body["events"]:
+            self.repeated += event["seq"] in self.events
+            self.events[event["seq"]] = event
+        return 200, {}, {"accepted": len(body["events"]), "verdict": VERDICT}
+
+
+VERDICT = {
+    "action": "raise_batch",
+    "set": {"batch_size": 256},
+    "why": "Fill is 34 %.",
+    "rule": "R23",
+    "severity": "warning",
+    "eta_minutes": {"value": 3.0, "low": 2.5, "high": 4.0},
+    "budget_used_percent": 10.0,
+}
+
+
+@pytest.fixture
+def scripted() -> Iterator[Scripted]:
+    script = Scripted()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            status, headers, answer = script.take(self.path, body)
+            data = json.dumps(answer).encode()
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    script.url = f"http://127.0.0.1:{server.server_port}"
+    yield script
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Spools go into the test's own folder; nobody listens at the server that is set."""
+    for name in ("MEMORY_MODE", "MEMORY_FLUSH_SECONDS", "MEMORY_SPOOL_MIB"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("MEMORY_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("MEMORY_SERVER", "http://127.0.0.1:9")
+    return tmp_path / "home"
+
+
+def spools(home: Path) -> list[Path]:
+    return sorted((home / "spool").glob("*"))

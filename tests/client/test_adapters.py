@@ -1,0 +1,241 @@
+"""Do trainings of other frameworks tell of themselves by one callback: epochs, times, scores and the end?"""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+
+from memory_service.client import Run, Verdict, watch
+from memory_service.client.boosting import CatBoostCallback, lightgbm_callback, xgboost_callback
+from tests.client.conftest import Scripted, Service
+
+ROWS = 320
+
+
+@pytest.fixture(autouse=True)
+def foreign_warnings() -> Any:
+    """What frameworks warn of each other is not ours."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def epochs_of(service: Service, run_id: str) -> list[dict[str, Any]]:
+    page = service.page(run_id)
+    assert page["status"] == "completed"
+    told: list[dict[str, Any]] = page["outcome"]["epochs"]
+    return told
+
+
+def table() -> TensorDataset:
+    torch.manual_seed(0)
+    rows = torch.randn(ROWS, 10)
+    return TensorDataset(rows, (rows[:, 0] > 0).long())
+
+
+def lightning_fit(callback: Any, epochs: int = 3) -> int:
+    """Epochs that were trained."""
+    import lightning
+
+    class Net(lightning.LightningModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = nn.Linear(10, 2)
+
+        def training_step(self, batch: Any, index: int) -> Any:
+            loss = nn.functional.cross_entropy(self.net(batch[0]), batch[1])
+            self.log("train_loss", loss, on_epoch=True)
+            return loss
+
+        def validation_step(self, batch: Any, index: int) -> None:
+            guessed = self.net(batch[0])
+            self.log("val_loss", nn.functional.cross_entropy(guessed, batch[1]))
+            self.log("val_acc", (guessed.argmax(1) == batch[1]).float().mean())
+
+        def configure_optimizers(self) -> Any:
+            return torch.optim.AdamW(self.parameters(), 3e-2)
+
+    quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False}
+    quiet |= {"enable_model_summary": False}
+    trainer = lightning.Trainer(max_epochs=epochs, accelerator="cpu", callbacks=[callback], **quiet)
+    trainer.fit(Net(), DataLoader(table(), batch_size=32), DataLoader(table(), batch_size=64))
+    return int(trainer.current_epoch)
+
+
+def test_lightning_tells_of_a_fit(service: Service, monkeypatch: pytest.MonkeyPatch):
+    from memory_service.client.lightning import WatchCallback
+
+    monkeypatch.setenv("MEMORY_SERVER", service.url)
+    callback = WatchCallback(task="tabular", minutes=10)
+    lightning_fit(callback)
+    assert callback.run is not None
+    assert callback.run.problems == []
+    page = service.page(callback.run.run_id)
+    assert {name: page[name] for name in ("model", "batch_size", "epochs", "n_train", "precision")} == {
+        "model": "custom/Net", "batch_size": 32, "epochs": 3, "n_train": ROWS, "precision": "fp32",
+    }  # fmt: skip
+    told = epochs_of(service, callback.run.run_id)
+    assert [row["epoch"] for row in told] == [0, 1, 2]
+    assert all(row["samples"] == ROWS and 0 < row["valid_seconds"] < row["seconds"] < 30 for row in told)
+    assert all(0 <= row["loader_wait_percent"] <= 100 for row in told)
+    assert told[-1]["valid_loss"] < told[0]["valid_loss"]
+    assert told[-1]["metric"] > 0.8
+    steps = [event.get("steps", 0) for event in service.events(callback.run.run_id)]
+    assert sum(steps) == 3 * ROWS // 32
+
+
+def test_lightning_obeys_a_verdict_to_stop_where_it_was_asked_to(
+    scripted: Scripted, monkeypatch: pytest.MonkeyPatch
+):
+    from memory_service.client.lightning import WatchCallback
+
+    monkeypatch.setenv("MEMORY_SERVER", scripted.url)
+    run = watch(task="tabular", model="custom", server=scripted.url)
+    assert run._courier is not None
+    scripted.answer = lambda path, body: (200, {}, {})
+    run._courier.verdict = Verdict(action="stop_and_predict", known=True)
+    for obey, epochs in ((False, 3), (True, 1)):
+        callback = WatchCallback(run, obey_stop=obey)
+        assert lightning_fit(callback) == epochs
+        assert run.status == "running", "whoever made the run ends it"
+    run.finish()
+
+
+def test_lightning_tells_how_a_fit_failed(scripted: Scripted, monkeypatch: pytest.MonkeyPatch):
+    from memory_service.client.lightning import WatchCallback
+
+    class Failing(WatchCallback):
+        def on_train_batch_end(self, *given: Any) -> None:
+            raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+    monkeypatch.setenv("MEMORY_SERVER", scripted.url)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        lightning_fit(Failing(task="tabular"))
+    assert [end["status"] for end in scripted.ends] == ["out_of_memory"]
+
+
+def test_hugging_face_tells_of_a_training(service: Service, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    from transformers import AutoModelForSequenceClassification, BertConfig, Trainer, TrainingArguments
+
+    from memory_service.client.huggingface import WatchCallback
+
+    class Texts(Dataset[dict[str, Any]]):
+        def __len__(self) -> int:
+            return 160
+
+        def __getitem__(self, index: int) -> dict[str, Any]:
+            words = torch.full((8,), index % 50)
+            return {"input_ids": words, "attention_mask": torch.ones(8).long(), "labels": index % 2}
+
+    shape: dict[str, Any] = {
+        "hidden_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 32,
+    }
+    model = AutoModelForSequenceClassification.from_config(BertConfig(vocab_size=50, num_labels=2, **shape))
+    settings = TrainingArguments(
+        output_dir=str(tmp_path), num_train_epochs=3, per_device_train_batch_size=8, eval_strategy="epoch",
+        logging_strategy="epoch", save_strategy="no", report_to=[], use_cpu=True, disable_tqdm=True,
+        gradient_accumulation_steps=2,
+    )  # fmt: skip
+    monkeypatch.setenv("MEMORY_SERVER", service.url)
+    callback = WatchCallback(task="text", metric="accuracy")
+    Trainer(
+        model=model,
+        args=settings,
+        train_dataset=Texts(),
+        eval_dataset=Texts(),
+        callbacks=[callback],
+        compute_metrics=accuracy,
+    ).train()
+    assert callback.run is not None
+    assert callback.run.problems == []
+    page = service.page(callback.run.run_id)
+    assert {name: page[name] for name in ("model", "batch_size", "epochs", "n_train")} == {
+        "model": "custom/BertForSequenceClassification", "batch_size": 8, "epochs": 3, "n_train": 160,
+    }  # fmt: skip
+    told = epochs_of(service, callback.run.run_id)
+    assert [row["epoch"] for row in told] == [0, 1, 2]
+    assert all(row["samples"] == 160 and 0 < row["valid_seconds"] < row["seconds"] < 60 for row in told)
+    assert all(row["metric"] >= 0.4 and row["valid_loss"] > 0 and row["train_loss"] > 0 for row in told)
+
+
+def accuracy(told: Any) -> dict[str, float]:
+    return {"f1": 0.1, "accuracy": float(np.mean(told.predictions.argmax(-1) == told.label_ids))}
+
+
+def rows() -> tuple[Any, Any]:
+    random = np.random.default_rng(0)
+    found = random.normal(size=(500, 5))
+    return found, (found[:, 0] + 0.1 * random.normal(size=500) > 0).astype(int)
+
+
+def test_lightgbm_tells_of_its_rounds(service: Service):
+    import lightgbm
+
+    features, labels = rows()
+    train = lightgbm.Dataset(features[:400], labels[:400])
+    valid = lightgbm.Dataset(features[400:], labels[400:], reference=train)
+    settings = {"objective": "binary", "metric": ["auc", "binary_logloss"], "verbosity": -1, "num_threads": 1}
+    with watch(task="tabular", model="lightgbm", server=service.url, n_train=500) as run:
+        lightgbm.train(
+            settings, train, 60, valid_sets=[valid],
+            callbacks=[lightgbm_callback(run, fold=1, metric="auc"), lightgbm.early_stopping(50)],
+        )  # fmt: skip
+    told = epochs_of(service, run.run_id)
+    assert (told[0]["epoch"], told[-1]["epoch"]) == (0, 59)
+    assert told[-1]["metric"] > 0.9
+    assert 0 < told[-1]["valid_loss"] < told[0]["valid_loss"]
+    assert all(row["fold"] == 1 and 0 < row["seconds"] < 5 for row in told)
+
+
+def rounds_of(run: Run, scripted: Scripted) -> list[dict[str, Any]]:
+    run.finish()
+    return [event for _, event in sorted(scripted.events.items()) if event["kind"] == "epoch"]
+
+
+def test_xgboost_tells_of_its_rounds(scripted: Scripted):
+    xgboost = pytest.importorskip("xgboost", reason="no extra of this package brings XGBoost")
+    features, labels = rows()
+    matrix = xgboost.DMatrix(features, labels)
+    run = watch(task="tabular", model="xgboost", server=scripted.url)
+    xgboost.train(
+        {"objective": "binary:logistic", "nthread": 1}, matrix, 20, evals=[(matrix, "valid")],
+        verbose_eval=False, callbacks=[xgboost_callback(run)],
+    )  # fmt: skip
+    told = rounds_of(run, scripted)
+    assert (told[0]["epoch"], told[-1]["epoch"]) == (0, 19)
+    assert 0 < told[-1]["valid_loss"] < told[0]["valid_loss"]
+
+
+def test_catboost_tells_of_its_rounds(scripted: Scripted):
+    catboost = pytest.importorskip("catboost", reason="no extra of this package brings CatBoost")
+    features, labels = rows()
+    run = watch(task="tabular", model="catboost", server=scripted.url)
+    model = catboost.CatBoostClassifier(
+        iterations=20, thread_count=1, verbose=False, allow_writing_files=False
+    )
+    model.fit(features, labels, eval_set=(features, labels), callbacks=[CatBoostCallback(run)])
+    told = rounds_of(run, scripted)
+    assert told[0]["epoch"] == 0
+    assert 0 < told[0]["valid_loss"] < 1
+
+
+def test_a_callback_that_fails_does_not_end_the_training(scripted: Scripted):
+    class Strange:
+        iteration = "first"
+        end_iteration = None
+        evaluation_result_list = ((1, 2),)
+
+    run = watch(task="tabular", model="lightgbm", server=scripted.url)
+    lightgbm_callback(run)(Strange())
+    assert CatBoostCallback(run).after_iteration(Strange()) is True
+    run.finish()

@@ -1,0 +1,172 @@
+"""Does everything arrive once, whatever the service answers on the way?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory_service.client import watch
+from memory_service.client.courier import pause_before
+from memory_service.client.sync import sync
+from memory_service.client.wire import Wire
+from tests.client.conftest import Answer, Scripted, spools
+
+
+def told(scripted: Scripted, epochs: int = 5, **facts: Any) -> list[str]:
+    """A run of so many epochs, told to the end; its problems."""
+    with watch(**{"task": "image", "model": "resnet18", "server": scripted.url, **facts}) as run:
+        for epoch in range(epochs):
+            run.epoch(epoch, seconds=1.0, train_loss=0.5)
+    return run.problems
+
+
+def first(number: int, answer: Answer, path: str = "") -> Callable[[str, dict[str, Any]], Answer | None]:
+    """The first so many requests to a path get this answer."""
+    left = [number]
+
+    def script(asked: str, body: dict[str, Any]) -> Answer | None:
+        if path in asked and left[0]:
+            left[0] -= 1
+            return answer
+        return None
+
+    return script
+
+
+def epochs_of(scripted: Scripted) -> list[int]:
+    return [e["epoch"] for _, e in sorted(scripted.events.items()) if e["kind"] == "epoch"]
+
+
+def test_a_run_arrives_whole_and_its_spool_is_gone(scripted: Scripted, home: Path):
+    assert told(scripted) == []
+    assert epochs_of(scripted) == [0, 1, 2, 3, 4]
+    assert [end["status"] for end in scripted.ends] == ["completed"]
+    assert spools(home) == []
+
+
+@pytest.mark.parametrize("status", [429, 500, 503, 507])
+def test_a_service_that_is_busy_gets_it_later_and_not_before_it_said(scripted: Scripted, status: int):
+    scripted.answer = first(1, (status, {"Retry-After": "1"}, {"detail": "later"}))
+    with watch(task="image", model="resnet18", server=scripted.url) as run:
+        run.epoch(0, seconds=1.0)
+        until = time.monotonic() + 10
+        while not scripted.events and time.monotonic() < until:
+            time.sleep(0.01)
+    assert epochs_of(scripted) == [0]
+    assert scripted.times[1] - scripted.times[0] >= 1.0
+    assert str(status) in run.problems[0]
+
+
+def test_pauses_double_up_to_a_minute_with_jitter_and_never_undercut_the_server():
+    assert [pause_before(n, None, lambda: 0.0) for n in (1, 2, 3, 20)] == [0.5, 1.0, 2.0, 60.0]
+    assert pause_before(3, None, lambda: 1.0) == 1.0
+    assert pause_before(1, 7.0, lambda: 0.5) == 7.0
+
+
+def test_an_answer_that_was_lost_makes_the_same_events_come_again(scripted: Scripted):
+    taken: list[int] = []
+
+    def lose_the_first_answer(path: str, body: dict[str, Any]) -> Answer | None:
+        if path.endswith("/events") and not taken:
+            taken.extend(event["seq"] for event in body["events"])
+            for event in body["events"]:
+                scripted.events[event["seq"]] = event
+            return 503, {"Retry-After": "0"}, {}
+        return None
+
+    scripted.answer = lose_the_first_answer
+    told(scripted)
+    assert scripted.repeated >= len(taken)
+    assert epochs_of(scripted) == [0, 1, 2, 3, 4]
+
+
+def test_a_body_over_the_limit_is_sent_in_parts(scripted: Scripted):
+    most = 20
+
+    def limit(path: str, body: dict[str, Any]) -> Answer | None:
+        return (413, {}, {"detail": "too large"}) if len(body.get("events", ())) > most else None
+
+    scripted.answer = limit
+    told(scripted, mode="offline", epochs=300)
+    assert [one.outcome for one in sync(scripted.url)] == ["sent"]
+    assert epochs_of(scripted) == list(range(300))
+
+
+def test_an_event_the_service_cannot_take_holds_up_none_behind_it(scripted: Scripted):
+    def refuse_epoch_2(path: str, body: dict[str, Any]) -> Answer | None:
+        wrong = [i for i, event in enumerate(body.get("events", ())) if event.get("epoch") == 2]
+        errors = [{"field": f"events.{i}.seconds", "message": "no"} for i in wrong]
+        return (422, {}, {"detail": "wrong", "errors": errors}) if wrong else None
+
+    scripted.answer = refuse_epoch_2
+    problems = told(scripted)
+    assert epochs_of(scripted) == [0, 1, 3, 4]
+    assert "left out" in problems[0]
+
+
+def test_a_service_that_lost_the_run_is_told_of_it_again(scripted: Scripted):
+    scripted.answer = first(1, (404, {}, {"detail": "no such run"}), "/events")
+    told(scripted)
+    assert epochs_of(scripted) == [0, 1, 2, 3, 4]
+
+
+def test_a_model_the_service_does_not_know_costs_the_predictions_not_the_run(scripted: Scripted):
+    def know_no_model(path: str, body: dict[str, Any]) -> Answer | None:
+        if path == "/runs" and not body["model"].startswith("custom"):
+            return 422, {}, {"detail": "Unknown model", "errors": [{"field": "model", "message": "unknown"}]}
+        return None
+
+    scripted.answer = know_no_model
+    problems = told(scripted, model="my net, v2")
+    assert [body["model"] for body in scripted.begun.values()] == ["custom/my net- v2"]
+    assert "Unknown model" in problems[0]
+    assert epochs_of(scripted) == [0, 1, 2, 3, 4]
+
+
+def test_a_run_that_is_refused_stays_on_disk_and_says_why(scripted: Scripted, home: Path):
+    errors = [{"field": "task", "message": "unknown", "nearest": ["image-classification"]}]
+    scripted.answer = first(99, (422, {}, {"detail": "Unknown task 'imgae'", "errors": errors}), "/runs")
+    problems = told(scripted)
+    assert "Unknown task 'imgae'" in problems[0]
+    assert len(spools(home)) == 1
+    assert [one.outcome for one in sync()] == ["refused"]
+    scripted.answer = lambda path, body: None
+    assert [(one.outcome, one.events) for one in sync()] == [("sent", 5)]
+    assert spools(home) == []
+
+
+def test_nothing_is_slower_and_nothing_lost_with_the_service_down_for_the_whole_run(
+    scripted: Scripted, home: Path
+):
+    began = time.perf_counter()
+    problems = told(scripted, epochs=200, server="http://127.0.0.1:9")
+    assert time.perf_counter() - began < 3.0
+    assert len(problems) == 1, "warned once"
+    assert [(one.outcome, one.events) for one in sync(scripted.url)] == [("sent", 200)]
+    assert epochs_of(scripted) == list(range(200))
+    assert spools(home) == []
+    assert list(sync(scripted.url)) == []
+
+
+def test_a_service_that_never_answers_holds_the_end_up_for_the_stated_time_only(
+    scripted: Scripted, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("MEMORY_FLUSH_SECONDS", "1")
+
+    def hang(path: str, body: dict[str, Any]) -> None:
+        time.sleep(4.0)
+
+    scripted.answer = hang
+    began = time.perf_counter()
+    told(scripted)
+    assert 0.9 < time.perf_counter() - began < 3.0
+
+
+def test_what_no_server_can_be_is_a_reply_not_an_exception():
+    reply = Wire("http://127.0.0.1:9").post("/runs", b"{}")
+    assert (reply.outcome, reply.status) == ("later", 0)
+    assert Wire("http://[not-an-address").post("/runs", b"{}").outcome == "later"
