@@ -12,12 +12,13 @@ import pytest
 
 from memory_service.errors import Conflict, InvalidInput, NotFound
 from memory_service.services.catalogue import list_rows
-from memory_service.services.observations import observed
+from memory_service.services.observations import MOST_OF_A_CASE, observed
 from memory_service.services.predict import predict
 from memory_service.services.runs import begin_run, finish_run, run_page
 from memory_service.services.telemetry import take_events
 from memory_service.services.unit import Database
 from tests.conftest import KINDS, Servers
+from tests.registered import calibrate, register
 from tests.telling import CASE, STEPS, at, case, epochs, told
 
 QUESTION = {name: CASE[name] for name in ("gpu", "model", "batch_size", "precision")}
@@ -111,6 +112,17 @@ class TestBeginning:
         assert page["prediction"]["total_minutes"]["value"] > 0
         assert page["status"] == "completed"
         assert page["observations"] == []
+
+    def test_a_registered_device_is_named_with_its_calibration(self, shared: Database) -> None:
+        register(shared, "box7", "a100")
+        calibration = calibrate(shared, "box7", "a100", {"memory.context_gib": 0.5})
+        begun, _ = begin_run(shared, case(gpu="box7"))
+        page = run_page(shared, begun["run_id"])
+        assert (page["device"], page["gpu"]) == ("box7", "a100")
+        inputs = begun["prediction"]["inputs"]
+        assert (inputs["device"], inputs["calibration"]["id"]) == ("box7", calibration)
+        (one,) = told(shared, case(gpu="box7"), epochs(0.08))["observations"]
+        assert (one["device"], one["gpu"]) == ("box7", "a100")
 
 
 class TestTelling:
@@ -261,6 +273,15 @@ class TestEnding:
         assert after["value"] == pytest.approx(slow, rel=0.05)
         assert after["n"] == 3
         assert after["grade"] == "measured"
+
+    def test_of_a_case_that_ran_often_the_latest_are_read(self, shared: Database) -> None:
+        for n in range(MOST_OF_A_CASE + 2):
+            told(shared, case(gpu="l4"), epochs(0.2 + n / 1000))
+        told(shared, case(gpu="l4", batch_size=32), epochs(0.1))
+        mine = [one for one in _learned(shared) if one["gpu"] == "l4"]
+        assert len(mine) == MOST_OF_A_CASE + 1
+        steps = [round(one["step_seconds"], 4) for one in mine if one["batch_size"] == 128]
+        assert steps == [round(0.2 + n / 1000, 4) for n in range(2, MOST_OF_A_CASE + 2)]
 
     def test_runs_are_listed_narrowed_and_paged(self, shared: Database) -> None:
         for n in range(5):
