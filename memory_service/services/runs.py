@@ -56,7 +56,7 @@ def begin_run(database: Database, body: Mapping[str, Any]) -> tuple[dict[str, An
 def finish_run(database: Database, run_id: str, body: Mapping[str, Any]) -> dict[str, Any]:
     """The run's page after it ended. Told again, or with more than before, it is the same end; what
     contradicts the end that is known is a Conflict."""
-    key, said = known_run_key(run_id), parse_finish(body)
+    said, key = parse_finish(body), known_run_key(run_id)
     with database.tell() as unit:
         run = _existing(unit, key, to_change=True)
         finish = _merged(run, said)

@@ -31,8 +31,9 @@ def take_events(database: Database, run_id: str, body: Mapping[str, Any]) -> dic
 
     Events of a run that has ended count too: what is concluded from it is concluded anew.
     """
+    events = parse_events(body)
     key = known_run_key(run_id)
-    batch = _batch(key, parse_events(body))
+    batch = _batch(key, events)
     _writer(database).write(batch)
     if batch.status is None:
         raise NotFound(f"There is no run {key}; begin it with POST /runs")
