@@ -100,9 +100,9 @@ def test_a_calibrated_host_is_believed_at_the_sizes_it_was_timed_at() -> None:
     for rows, columns in ((10_000, 20), (100_000, 50)):
         long, short = (
             fit_cost("lightgbm", rows, columns, rounds=r, cpu_count=2, speed=speed).fit_seconds.value
-            for r in (101, 1)
+            for r in (3, 1)
         )
-        assert (long - short) / 100 == pytest.approx(MEASURED[rows, columns, 1], rel=0.01)
+        assert (long - short) / 2 == pytest.approx(MEASURED[rows, columns, 1], rel=0.01)
     first = fit_cost("lightgbm", 100_000, 50, rounds=1, cpu_count=2, speed=speed).fit_seconds.value
     assert first == pytest.approx(0.93, rel=0.01)
 
