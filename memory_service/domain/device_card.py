@@ -33,6 +33,7 @@ def device_card(name: str, fingerprint: Fingerprint, sheets: Mapping[str, Gpu], 
     card = replace(
         with_cores(sheet, fingerprint.cores),
         device=name,
+        name=fingerprint.name,
         memory_gib=fingerprint.memory_gib,
         usable_gib=_usable_gib(sheet, fingerprint.memory_gib),
     )
@@ -51,7 +52,6 @@ def device_card(name: str, fingerprint: Fingerprint, sheets: Mapping[str, Gpu], 
     return replace(
         card,
         slug=slug or normal_gpu_name(fingerprint.name) or name,
-        name=fingerprint.name,
         architecture=fingerprint.architecture or card.architecture,
         compute_capability=fingerprint.compute_capability,
         aliases=(),

@@ -11,9 +11,10 @@ from typing import Any
 import orjson
 
 from memory_service.errors import Conflict, FieldError, NotFound
-from memory_service.services.catalogue import on_the_wire
+from memory_service.services.catalogue import keep_profiles, on_the_wire
 from memory_service.services.frozen import frozen_prediction
-from memory_service.services.knowledge import knowledge_of
+from memory_service.services.knowledge import Knowledge, knowledge_of
+from memory_service.services.learning import observed_profile
 from memory_service.services.observations import conclude, read_outcome
 from memory_service.services.run_case import RunCase, run_case
 from memory_service.services.run_fields import parse_finish, parse_start
@@ -42,6 +43,7 @@ def begin_run(database: Database, body: Mapping[str, Any]) -> tuple[dict[str, An
     key = key or str(uuid.uuid4())
     knowledge = knowledge_of(database)
     case = run_case(knowledge, said)
+    _keep_profile(database, knowledge, case)
     prediction = frozen_prediction(database, knowledge, case)
     try:
         with database.tell() as unit:
@@ -51,6 +53,15 @@ def begin_run(database: Database, body: Mapping[str, Any]) -> tuple[dict[str, An
             return _same(_existing(unit, key), digest), False
     with database.read() as unit:
         return _begun(_existing(unit, key)), True
+
+
+def _keep_profile(database: Database, knowledge: Knowledge, case: RunCase) -> None:
+    """What was traced for a run is kept: whatever process learns from the run must know what ran."""
+    of = case.observation()
+    if of is None or case.profile is None or observed_profile(knowledge.priced, of) is not None:
+        return
+    with database.write() as unit:
+        keep_profiles(unit, [case.profile], source="traced for a run")
 
 
 def finish_run(database: Database, run_id: str, body: Mapping[str, Any]) -> dict[str, Any]:

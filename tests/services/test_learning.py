@@ -15,6 +15,7 @@ from memory_service.services.recommend import recommend
 from memory_service.services.unit import Database
 from tests.conftest import Servers
 from tests.registered import observe, register
+from tests.telling import STEPS, case, epochs, told
 
 DEVICE = "box7"
 CASE = {"model": "resnet50", "gpu": DEVICE, "image_size": 224, "precision": "bf16"}
@@ -177,6 +178,17 @@ def test_an_out_of_memory_on_a_small_card_does_not_bound_a_larger_one(box: Datab
     observe(box, [replace(RAN, gpu="t4", device="", batch_size=8, out_of_memory=True)])
     assert batches_offered(plans(box, gpu="a100-80gb")) == before
     assert max(batches_offered(plans(box))) >= 96
+
+
+def test_a_run_at_a_size_that_nobody_profiled_is_learned_from_by_every_process(box: Database) -> None:
+    asked = {"gpu": DEVICE, "model": "resnet10t", "image_size": 96, "batch_size": 64, "precision": "bf16"}
+    truth = 1.3 * predict(box, asked)["step_seconds"]["value"]
+    told(box, case(**asked, n_train=None, folds=1), epochs(truth, samples=64 * STEPS))
+    other = Database(str(box.engine.url))
+    found = predict(other, asked)["step_seconds"]
+    other.close()
+    assert found["grade"] == "measured"
+    assert found["value"] < truth * 1.05
 
 
 def test_several_cards_keep_the_bound_of_the_one_that_ran_out(box: Database) -> None:
