@@ -177,16 +177,23 @@ def test_a_time_out_is_a_lower_bound() -> None:
 
 def test_only_the_very_case_is_graded_measured() -> None:
     gpu = taught([ran("resnet50", 1.1, "run 1"), ran("resnet50", 1.1, "run 2", batch=32)])
-    here, kin, stranger = (step(m, gpu).step_seconds(64) for m in ("resnet50", "resnet101", "vit_base"))
+    here, kin = (step(m, gpu).step_seconds(64) for m in ("resnet50", "resnet101"))
     assert (here.grade, here.n) == ("measured", 2)
     assert "residual of 2 runs of resnet50 at 224" in here.basis
     assert (kin.grade, kin.n) == ("estimated", 2)
     assert "2 runs of resnet on box7" in kin.basis
-    assert stranger.grade == "estimated"
-    assert "other models on box7" in stranger.basis
     assert prepare(replace(PROFILES["resnet50"], input_size=320), gpu, "bf16").grade == "estimated"
-    other = replace(CARD, slug="l4", learned=gpu.learned)
-    assert "on other cards" in step("resnet50", other).basis
+
+
+def test_one_network_says_nothing_of_the_device_two_do() -> None:
+    one = taught([ran("resnet50", 1.2, f"run {i}") for i in range(3)])
+    two = taught([ran("resnet50", 1.2, "run 1"), ran("resnet18", 1.2, "run 2")])
+    other = replace(CARD, slug="l4")
+    for gpu, is_told in ((one, False), (two, True)):
+        assert (moved("vit_base", gpu) > 1.0) is is_told
+        assert ("2 runs of other models" in step("vit_base", gpu).basis) is is_told
+        assert ("on other cards" in step("resnet50", replace(other, learned=gpu.learned)).basis) is is_told
+    assert step("vit_base", two).grade == "estimated"
 
 
 def test_intervals_narrow_with_runs_and_never_below_two_percent() -> None:
