@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic_core import PydanticUndefined
 
+from memory_service.client.config import CLIENT_SETTINGS
 from memory_service.services.database import open_database
 from memory_service.services.recommend import recommend
 from memory_service.settings import Settings
@@ -53,6 +54,15 @@ def settings_page() -> str:
         default = "see there" if field.default is PydanticUndefined else f"`{field.default}`"
         default = "empty" if field.default == "" else default
         lines.append(f"| `MEMORY_{name.upper()}` | {default} | {field.description} |")
+    lines += [
+        "",
+        "## Of the client",
+        "",
+        "Read in the process that trains (docs/client.md), as MEMORY_HOME is.",
+    ]
+    lines.append("")
+    lines += ["| variable | default | what it does |", "|---|---|---|"]
+    lines += [f"| `{name}` | `{default}` | {about} |" for name, (default, about) in CLIENT_SETTINGS.items()]
     return "\n".join([*lines, ""])
 
 

@@ -62,7 +62,7 @@ def lightning_fit(callback: Any, epochs: int = 3) -> int:
         def configure_optimizers(self) -> Any:
             return torch.optim.AdamW(self.parameters(), 3e-2)
 
-    quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False}
+    quiet: dict[str, Any] = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False}
     quiet |= {"enable_model_summary": False}
     trainer = lightning.Trainer(max_epochs=epochs, accelerator="cpu", callbacks=[callback], **quiet)
     trainer.fit(Net(), DataLoader(table(), batch_size=32), DataLoader(table(), batch_size=64))
@@ -140,7 +140,10 @@ def test_hugging_face_tells_of_a_training(service: Service, monkeypatch: pytest.
         "num_attention_heads": 2,
         "intermediate_size": 32,
     }
-    model = AutoModelForSequenceClassification.from_config(BertConfig(vocab_size=50, num_labels=2, **shape))
+    config: Any = BertConfig(vocab_size=50, **shape)
+    config.num_labels = 2
+    made: Any = AutoModelForSequenceClassification
+    model = made.from_config(config)
     settings = TrainingArguments(
         output_dir=str(tmp_path), num_train_epochs=3, per_device_train_batch_size=8, eval_strategy="epoch",
         logging_strategy="epoch", save_strategy="no", report_to=[], use_cpu=True, disable_tqdm=True,

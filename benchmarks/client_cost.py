@@ -1,0 +1,183 @@
+"""What does watching cost the training thread? `python -m benchmarks.client_cost`; `make bench` adds it to
+docs/performance.md.
+
+Loops of 5 ms steps (array arithmetic and plain Python, as a training step of a small network is) take turns:
+one that tells nothing, one that tells a service, one whose service is down, one that only keeps a spool. Each
+figure is a ratio to the silent loop of the same round, so that what else runs on the machine meets all alike.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from memory_service.client import Run, watch
+
+__all__ = ["Cost", "drawn", "measure", "section"]
+
+STEPS, STEP_SECONDS, ROUNDS = 500, 0.005, 10
+CALLS = 200_000
+FACTS: dict[str, Any] = {"task": "image", "model": "resnet18", "batch_size": 32, "epochs": 10}
+WAYS = ("up", "down", "offline")
+NAMES = {"up": "the service takes it", "down": "the service is down", "offline": "kept on disk only"}
+
+
+@dataclass(frozen=True)
+class Cost:
+    """batch_us, epoch_us: of one call, net of the bare loop; loader_us: of a step through `run.loader`.
+
+    loops          way -> loop / silent loop, by round; threads_percent: way -> processor time of the client's
+                   threads, of the loop's time
+    end_seconds    way -> of `finish`
+    """
+
+    batch_us: float
+    loader_us: float
+    epoch_us: float
+    loops: dict[str, list[float]]
+    threads_percent: dict[str, float]
+    end_seconds: dict[str, float]
+
+
+def main() -> None:
+    """Measure and print."""
+    logging.getLogger("memory_service.client").setLevel(logging.ERROR)
+    print(drawn(measure()))
+
+
+def section() -> str:
+    """The figures as a part of docs/performance.md, measured in a process whose arithmetic takes one core."""
+    one_core = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "benchmarks.client_cost"]
+    return subprocess.run(
+        command, env=os.environ | one_core, check=True, text=True, stdout=subprocess.PIPE
+    ).stdout
+
+
+def measure(rounds: int = ROUNDS, steps: int = STEPS) -> Cost:
+    """All figures; takes about `rounds` x 4 x `steps` x 5 ms."""
+    from benchmarks.bench import server_environment, serving
+
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["MEMORY_HOME"] = f"{folder}/client"
+        with serving(server_environment(f"sqlite:///{folder}/cost.sqlite3")) as (port, *_):
+            servers = {"up": f"http://127.0.0.1:{port}", "down": "http://127.0.0.1:9", "offline": None}
+            step = _step()
+            loops: dict[str, list[float]] = {way: [] for way in WAYS}
+            ends: dict[str, list[float]] = {way: [] for way in WAYS}
+            beside = dict.fromkeys(WAYS, 0.0)
+            total = dict.fromkeys(WAYS, 0.0)
+            for _ in range(rounds):
+                silent, _ = _loop(step, steps, lambda: None)
+                for way in WAYS:
+                    mode = "offline" if way == "offline" else "online"
+                    run = watch(server=servers[way], mode=mode, **FACTS)
+                    taken, others = _loop(step, steps, run.batch)
+                    loops[way].append(taken / silent)
+                    beside[way] += others
+                    total[way] += taken
+                    run.epoch(0, train_loss=0.5)
+                    began = time.perf_counter()
+                    run.finish()
+                    ends[way].append(time.perf_counter() - began)
+        calls = _calls()
+    return Cost(
+        *calls,
+        loops,
+        {way: 100.0 * beside[way] / total[way] for way in WAYS},
+        {way: statistics.median(taken) for way, taken in ends.items()},
+    )
+
+
+def drawn(cost: Cost) -> str:
+    """The figures as a table in Markdown."""
+    lines = [
+        "<!-- client_cost -->",
+        "## What does watching cost a training?",
+        "",
+        f"`memory_service.client` in a loop of {STEP_SECONDS * 1000:.0f} ms steps; ratios are to a loop of",
+        "the same round that tells nothing: median of the rounds, and the middle half of them.",
+        "",
+        "| figure | value | target |",
+        "|---|---:|---:|",
+        f"| one `run.batch()`, µs | {cost.batch_us:.2f} | ≤ 20 |",
+        f"| one step through `run.loader(...)`, µs | {cost.loader_us:.2f} | ≤ 20 |",
+        f"| one `run.epoch(...)`, µs | {cost.epoch_us:.0f} |  |",
+    ]
+    for way, ratios in cost.loops.items():
+        low, middle, high = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
+        spread = f"{middle:.4f} ({low:.4f}–{high:.4f})"
+        lines.append(f"| **loop ÷ silent loop, {NAMES[way]}** | {spread} | ≤ 1.01 |")
+    for way, share in cost.threads_percent.items():
+        lines.append(
+            f"| processor time of the client's threads, {NAMES[way]}, % of the loop | {share:.2f} |  |"
+        )
+    for way, taken in cost.end_seconds.items():
+        lines.append(f"| end of the run, {NAMES[way]}, s | {taken:.3f} |  |")
+    return "\n".join([*lines, "<!-- /client_cost -->"])
+
+
+def _step() -> Callable[[], None]:
+    """Work of about 5 ms: most of it outside the interpreter's lock, some of it in Python."""
+    matrix = np.random.default_rng(0).normal(size=(160, 160)).astype(np.float32)
+    state = {"matrix": matrix}
+
+    def work(times: int) -> None:
+        for _ in range(times):
+            state["matrix"] = np.tanh(matrix @ state["matrix"])
+            sum(range(500))
+
+    times = 1
+    for _ in range(12):
+        began = time.perf_counter()
+        work(times)
+        taken = time.perf_counter() - began
+        times = max(1, round(times * STEP_SECONDS / taken))
+    return lambda: work(times)
+
+
+def _loop(step: Callable[[], None], steps: int, tell: Callable[[], None]) -> tuple[float, float]:
+    """(seconds, processor seconds of all other threads meanwhile)."""
+    process, thread, began = time.process_time(), time.thread_time(), time.perf_counter()
+    for _ in range(steps):
+        step()
+        tell()
+    taken = time.perf_counter() - began
+    return taken, (time.process_time() - process) - (time.thread_time() - thread)
+
+
+def _calls() -> tuple[float, float, float]:
+    """Microseconds of one call of batch, of a step through the loader, of epoch: the best of five tries."""
+    run: Run = watch(mode="offline", **FACTS)
+    empty = min(_loop(lambda: None, CALLS, lambda: None)[0] for _ in range(5))
+    batch = min(_loop(lambda: None, CALLS, run.batch)[0] for _ in range(5))
+    bare = min(_over(range(CALLS)) for _ in range(5))
+    through = min(_over(run.loader(range(CALLS))) for _ in range(5))
+    epoch = min(_loop(lambda: None, 500, lambda: _epoch(run))[0] / 500 for _ in range(5))
+    run.finish()
+    return (batch - empty) / CALLS * 1e6, (through - bare) / CALLS * 1e6, epoch * 1e6
+
+
+def _over(batches: Any) -> float:
+    began = time.perf_counter()
+    for _ in batches:
+        pass
+    return time.perf_counter() - began
+
+
+def _epoch(run: Run) -> None:
+    run.epoch(0, train_loss=0.5, valid_loss=0.4, metric=0.9)
+
+
+if __name__ == "__main__":
+    main()
