@@ -58,6 +58,16 @@ def test_claims_about_one_thing_stand_together(seeded_sqlite: Database) -> None:
     assert all(len(row["sides"]) >= 2 for row in rows.values())
 
 
+def test_claims_that_contradict_each_other_are_listed_where_nothing_can_be_computed(
+    seeded_sqlite: Database,
+) -> None:
+    """C59 (40-60 minutes) and C61 (30-35) speak of EfficientNet-B5 on the A100, without epochs."""
+    row = next(item for item in conflicts(seeded_sqlite) if item["id"] == "C59")
+    assert [side["id"] for side in row["sides"]] == ["C59", "C61"]
+    assert row["uses"] is None
+    assert row["apart"] == pytest.approx(40 / 35, abs=1e-3)
+
+
 @pytest.fixture
 def box(servers: Servers) -> Iterator[Database]:
     """A seeded database in which an A100 is registered as box7."""
