@@ -120,7 +120,7 @@ def test_more_memory_never_lowers_the_batch_of_a_pinned_model(
 def test_a_larger_image_never_needs_less_memory(
     seen: list[Observation], model: str, batch: int, first: int, second: int
 ) -> None:
-    card, peaks = card_after(seen), []
+    card, peaks = card_after(seen), list[float]()
     for size in sorted((first * 16, second * 16)):
         on_card = asked(card, n_train=5000, model=model, batch_size=batch, image_size=size, vram_gib=4000)
         search = search_case(on_card, seed_knowledge()).searches[0]
