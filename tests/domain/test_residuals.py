@@ -351,3 +351,12 @@ def test_one_observation_of_a_well_predicted_card_does_no_harm_on_average() -> N
         cold.append(next_one**2)
         warm.append((next_one - log(predicted)) ** 2)
     assert sum(warm) < 0.6 * sum(cold)
+
+
+@pytest.mark.parametrize("figure", [0.0, -1.0, float("nan"), float("inf")])
+def test_impossible_figures_teach_nothing(figure: float) -> None:
+    seen = replace(ran(), step_seconds=figure, first_epoch_ratio=figure, peak_driver_gib=figure)
+    gpu = taught([seen, replace(seen, step_seconds=None, at_least_seconds=figure)])
+    assert moved("resnet50", gpu) == 1.0
+    assert learned([seen]).first_epoch(subject()) is None
+    assert peak_memory(PROFILES["resnet50"], 32, gpu) == peak_memory(PROFILES["resnet50"], 32, BOX)
