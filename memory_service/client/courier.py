@@ -72,7 +72,7 @@ class Courier:
         self._queue: queue.SimpleQueue[Item] = queue.SimpleQueue()
         self._seq = first_seq
         self._wake, self._ending = threading.Event(), threading.Event()
-        self._kept_all = self._over = self._forked = False
+        self._kept_all = self._over = self._told_all = self._forked = False
         self._warned: set[str] = set()
         self._advised: object = None
         header = {"run": body, "run_id": run_id, "server": config.server}
@@ -84,7 +84,7 @@ class Courier:
         if config.mode == "online":
             self._start("sender", self._send)
         else:
-            self._over = True
+            self._over = self._told_all = True
 
     def put(self, kind: str, fields: Mapping[str, Any], at: float) -> None:
         """Hand over an event that happened at `at` (seconds since 1970). Never blocks."""
@@ -103,9 +103,10 @@ class Courier:
         until = time.monotonic() + seconds
         while not (self._kept_all and self._over) and not self._forked and time.monotonic() < until:
             time.sleep(0.005)
-        complete = self._kept_all and self._over and not self._spool.has_unsent
+        online = self._config.mode == "online"
+        complete = self._kept_all and self._over and self._told_all
         told_why = self._warned & {"away", "refused", "send"}
-        if self._kept_all and self._config.mode == "online" and not complete and not told_why:
+        if online and not complete and not told_why:
             self._warn("left", f"not all of the run could be sent; {self._where()}")
         return complete
 
@@ -173,7 +174,7 @@ class Courier:
                     self._warn("away", f"{self._config.server} does not take the run now ({step.why}); "
                                f"training goes on, {self._where()}")  # fmt: skip
                     pause = pause_before(failures, step.retry_after, random.random)
-                    if ending and (not step.answered or pause > self._config.flush_seconds):
+                    if ending and (not step.reached or pause > self._config.flush_seconds):
                         break
                     self._ending.wait(pause) if not ending else time.sleep(pause)
                 elif step.outcome == "idle" and ending and self._spool.finish is None:
@@ -187,6 +188,7 @@ class Courier:
             if step.outcome == "refused":
                 self._warn("refused", f"{self._config.server} refuses the run: {step.why}; {self._where()}")
             self._spool_done(sent=step.outcome == "done")
+            self._told_all = step.outcome == "done"
         except Exception as error:  # noqa: BLE001 - never the training's problem
             self._warn("send", f"sending ended: {error!r}; {self._where()}")
         finally:

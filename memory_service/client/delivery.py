@@ -37,8 +37,7 @@ class Step:
     outcome: Literal["idle", "progress", "later", "done", "refused"]
     why: str = ""
     retry_after: float | None = None
-    answered: bool = True
-    """False where no server was reached."""
+    reached: bool = True
 
 
 class Delivery:
@@ -169,7 +168,7 @@ class Delivery:
 
 
 def _later(reply: Reply) -> Step:
-    return Step("later", reply.why, reply.retry_after, answered=reply.status != 0)
+    return Step("later", reply.why, reply.retry_after, reached=reply.reached)
 
 
 def _body(part: Part) -> bytes:

@@ -93,7 +93,7 @@ def _delivered(delivery: Delivery, sleep: Callable[[float], None]) -> Step:
             failures = 0
         elif step.outcome == "later":
             failures += 1
-            if failures >= ATTEMPTS or not step.answered or (step.retry_after or 0) > LONGEST_WAIT_S:
+            if failures >= ATTEMPTS or not step.reached or (step.retry_after or 0) > LONGEST_WAIT_S:
                 return step
             sleep(pause_before(failures, step.retry_after, random.random))
         else:

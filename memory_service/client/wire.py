@@ -27,6 +27,8 @@ class Reply:
     body: Mapping[str, Any] = field(default_factory=dict)
     why: str = ""
     retry_after: float | None = None
+    reached: bool = True
+    """False where nobody listened: then trying again at once is of no use."""
 
 
 class Wire:
@@ -42,8 +44,7 @@ class Wire:
             import httpx2
 
             if self._client is None:
-                near = (urlsplit(self.server).hostname or "").lower() in ("127.0.0.1", "localhost", "::1")
-                self._client = httpx2.Client(base_url=self.server, trust_env=not near, follow_redirects=True)
+                self._client = self._made(httpx2)
             answer = self._client.post(
                 path,
                 content=body,
@@ -53,18 +54,28 @@ class Wire:
             status, content = answer.status_code, answer.content
             wait = _retry_after(answer.headers.get("Retry-After"))
         except Exception as error:  # noqa: BLE001 - whatever goes wrong, the training goes on
-            self.close()
-            return Reply("later", why=f"{type(error).__name__}: {error}"[:300])
+            reached = type(error).__name__ not in ("ConnectError", "ConnectTimeout")
+            return Reply("later", why=f"{type(error).__name__}: {error}"[:300], reached=reached)
         told = _json(content)
         if 200 <= status < 300:
             return Reply("done", status, told)
+        if status < 400:
+            content = f"it redirects to {answer.headers.get('Location')}: set MEMORY_SERVER to that".encode()
         why = f"{status} {told.get('detail') or content[:200].decode('utf-8', 'replace')}"
         if status >= 500 or status in LATER:
             return Reply("later", status, told, why, wait)
         return Reply("refused", status, told, why)
 
+    def _made(self, httpx2: Any) -> Any:
+        """Reading the certificates takes longer than everything else; without TLS they are not needed, and a
+        redirect, which could lead to where they are, is not followed."""
+        parts = urlsplit(self.server)
+        tls = parts.scheme == "https"
+        near = (parts.hostname or "").lower() in ("127.0.0.1", "localhost", "::1")
+        return httpx2.Client(base_url=self.server, trust_env=not near, follow_redirects=tls, verify=tls)
+
     def close(self) -> None:
-        """Let the connection go; the next request makes another."""
+        """Let the connection go."""
         client, self._client = self._client, None
         if client is not None:
             try:
