@@ -8,7 +8,8 @@ a yardstick measured in the same run, so a slow or busy machine shifts both:
 - /similar over 10 000 competitions against encoding its text alone, in the server's own setting (one core).
 
 All of it on SQLite and on PostgreSQL with pgvector. Before that, with every core: how close are predictions
-on this processor once it is calibrated (benchmarks/cpu_epochs.py)?
+on this processor once it is calibrated (benchmarks/cpu_epochs.py), and what does watching cost a training
+(benchmarks/client_cost.py)?
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import cpu_epochs
+from benchmarks import client_cost, cpu_epochs
 from benchmarks.fill import COMPETITIONS, fill
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -82,13 +83,15 @@ def main() -> None:
     """Measure both databases, print the table, write the page."""
     epochs = cpu_epochs.section(cpu_epochs.measure())
     print(epochs)
+    cost = client_cost.section()
+    print(cost)
     pin_client()
     with tempfile.TemporaryDirectory() as folder:
         measured = [measure("SQLite", f"sqlite:///{folder}/bench.sqlite3", Path(folder))]
         with postgresql(Path(folder)) as url:
             measured.append(measure("PostgreSQL", url, Path(folder)))
     Console().print(drawn(measured))
-    (ROOT / "docs" / "performance.md").write_text(f"{page(measured)}\n{epochs}\n", encoding="utf-8")
+    (ROOT / "docs" / "performance.md").write_text(f"{page(measured)}\n{epochs}\n{cost}", encoding="utf-8")
 
 
 def measure(name: str, url: str, folder: Path) -> Figures:
