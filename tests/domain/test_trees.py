@@ -77,12 +77,12 @@ def test_every_figure_lies_inside_its_interval(
 def test_one_thread_of_lightgbm_as_timed(
     n: int, features: int, classes: int, leaves: int, seconds_per_round: float
 ) -> None:
-    """Processor seconds of a boosting round, LightGBM 4.7 (benchmarks/fit_trees.py)."""
+    """Processor seconds of one of the first boosting rounds, LightGBM 4.7 (benchmarks/fit_trees.py)."""
     many, few = (
         fit_cost("lightgbm", n, features, classes, rounds=r, leaves=leaves, cpu_count=1).fit_seconds
-        for r in (110, 10)
+        for r in (3, 1)
     )
-    per_round = (many.value - few.value) / 100
+    per_round = (many.value - few.value) / 2
     assert seconds_per_round / 1.6 < per_round < seconds_per_round * 1.6
 
 
@@ -102,7 +102,7 @@ def test_a_calibrated_host_is_believed_at_the_sizes_it_was_timed_at() -> None:
             fit_cost("lightgbm", rows, columns, rounds=r, cpu_count=2, speed=speed).fit_seconds.value
             for r in (3, 1)
         )
-        assert (long - short) / 2 == pytest.approx(MEASURED[rows, columns, 1], rel=0.01)
+        assert (long - short) / 2 == pytest.approx(MEASURED[rows, columns, 1], rel=0.03)
     first = fit_cost("lightgbm", 100_000, 50, rounds=1, cpu_count=2, speed=speed).fit_seconds.value
     assert first == pytest.approx(0.93, rel=0.01)
 
