@@ -48,6 +48,7 @@ class Gauge:
         self._ready, self._stop = threading.Event(), threading.Event()
         self._nvml: Any = None
         self._handle: Any = None
+        self._index_of_handle: int | None = None
         self._tree = _Tree(os.getpid() if pid is None else pid)
         self._busy = [0.0, 0]
         threading.Thread(target=self._run, name="memory-service-gauge", daemon=True).start()
@@ -109,10 +110,12 @@ class Gauge:
         nvml, handle = self._nvml, self._handle
         if nvml is None or handle is None:
             return {}
-        uuid = _torch_uuid(self.device_index)
-        if uuid is not None:
+        if self.device_index != self._index_of_handle:
+            uuid = _torch_uuid(self.device_index)
+            self._index_of_handle = self.device_index
             with contextlib.suppress(nvml.NVMLError):
-                handle = self._handle = nvml.nvmlDeviceGetHandleByUUID(uuid)
+                if uuid is not None:
+                    handle = self._handle = nvml.nvmlDeviceGetHandleByUUID(uuid)
         fields: dict[str, Any] = {}
 
         def ask(name: str, question: Callable[[], Any]) -> None:

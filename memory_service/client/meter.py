@@ -129,6 +129,8 @@ class Loader:
         return len(self._inner)  # type: ignore[arg-type]
 
     def __getattr__(self, name: str) -> Any:
+        if name in ("_inner", "_meter"):  # while it is being copied
+            raise AttributeError(name)
         return getattr(self._inner, name)
 
     def __iter__(self) -> Iterator[Any]:
