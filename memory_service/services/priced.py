@@ -166,9 +166,10 @@ class PricedCatalogue:
 
         A table's columns are what they are: networks on tables are priced at `sizes.n_features`. A pinned
         model keeps its own input size unless one is pinned too: its size was not up for choice, and more
-        memory then never lowers its batch.
+        memory then never lowers its batch. Networks for a processor alone are planned only when pinned.
         """
-        rows = [self.row(model)] if model else models_for_task(task, self.models.values())
+        serving = (row for row in models_for_task(task, self.models.values()) if row.device != "cpu")
+        rows = [self.row(model)] if model else list(serving)
         rows = [row for row in rows if self.profiled_sizes(row)]
         out = []
         for row in self._shortlist(rows, sizes, model):
