@@ -36,6 +36,8 @@ log = logging.getLogger("memory_service.client")
 
 T = TypeVar("T")
 
+STATUSES = ("completed", "stopped", "out_of_memory", "timed_out", "crashed")
+
 
 def watch(
     plan: Any = None,
@@ -62,11 +64,14 @@ def watch(
                registered device or a GPU model
     facts      more fields of POST /runs: image_size, seq_len, n_features, precision, folds, epochs, n_train,
                minutes, competition, optimizer, num_workers, ...
-    mode       online | offline | disabled; by default MEMORY_MODE. server: by default MEMORY_SERVER
+    mode       online | offline | disabled, by default MEMORY_MODE; or train | infer: what the run's steps are
+    server     its address, by default MEMORY_SERVER
 
     Never raises: what cannot be used is logged, and the run goes untold.
     """
     given = {"plan_id": plan_id, "task": task, "model": model, "batch_size": batch_size, **facts}
+    if mode in ("train", "infer"):
+        given["mode"], mode = mode, None
     try:
         config = load_config(mode, server)
         if config.mode == "disabled":
@@ -209,6 +214,7 @@ class Run:
             where = {"epoch": epoch, "fold": self._fold if fold is None else fold}
             said = {name: value for name, value in {**scores, **more}.items() if value is not None}
             self._tell("epoch", {**where, **measured, **said}, now, needs="epoch")
+            self._meter.batch_size = _whole(more.get("batch_size")) or self._meter.batch_size
         return self.verdict
 
     def fold(self, fold: int, folds: int | None = None, *, done: bool = False, **more: Any) -> None:
@@ -249,6 +255,9 @@ class Run:
         service has everything; the spool has it otherwise. Called again it does nothing."""
         if self._ended or self._courier is None or self._config is None or os.getpid() != self._pid:
             return False
+        if status not in STATUSES:
+            self._complain("status", f"the run ended {status!r}, which is none of {', '.join(STATUSES)}")
+            status = "completed"
         self._ended, self.status = True, status
         with self._guarded("finish"):
             self._meter.flush(time.perf_counter())

@@ -22,9 +22,9 @@ from memory_service.store import runs
 from tests.conftest import Servers
 
 KILLS = int(os.environ.get("KILLS", "2"))
-"""`KILLS=50` is what was promised; twice is what a test run has the time for."""
+"""`KILLS=50 CLIENTS=8` is what was promised; twice is what a test run has the time for."""
 
-CLIENTS = 3
+CLIENTS = int(os.environ.get("CLIENTS", "3"))
 
 
 def serve(url: str, port: int, folder: Path) -> subprocess.Popen[bytes]:

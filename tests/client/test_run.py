@@ -171,7 +171,7 @@ def test_wrong_calls_do_not_raise_either(scripted: Scripted):
         run.note(b"\xff\0bytes")  # type: ignore[arg-type]
         run.set(batch_size="small", workers=3)
         run.event("no such kind", {})
-        run.finish("completed", best_metric="good")
+        run.finish("done and dusted", best_metric="good")
     assert scripted.ends[0]["status"] == "completed"
     watch(run_id="not a uuid", server=scripted.url).epoch(0)
     watch(plan="/no/such/file.json", server=scripted.url).epoch(0)
