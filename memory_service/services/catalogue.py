@@ -61,7 +61,7 @@ _HIDDEN = ("seed_digest",)
 _ONLY_ALONE = {
     "profiles": ("profile",),
     "calibrations": ("fingerprint", "environment", "sections", "missing", "self_check", "runner"),
-    "runs": ("digest", "given", "prediction", "summary", "finish"),
+    "runs": ("digest", "given", "prediction", "summary", "finish", "watch"),
 }
 
 

@@ -30,7 +30,7 @@ from memory_service.services.neighbours import Hit, find_similar, read_text, rec
 from memory_service.services.suggestions import suggestions_of
 from memory_service.services.unit import Database
 
-__all__ = ["case_of", "recommend"]
+__all__ = ["case_of", "plan_given", "recommend"]
 
 DEFAULT_CPU_COUNT = 8
 DEFAULT_N_FEATURES = 50
@@ -62,6 +62,11 @@ class _Answers:
                 self._held.move_to_end(key)
             return answer
 
+    def with_plan(self, database: str, plan_id: str) -> dict[str, Any] | None:
+        with self._lock:
+            held = ((key[0], answer) for key, answer in self._held.items())
+            return next((a for of, a in held if of == database and a.get("plan_id") == plan_id), None)
+
     def keep(self, key: tuple[str, int, str], answer: dict[str, Any]) -> None:
         with self._lock:
             self._held[key] = answer
@@ -88,6 +93,12 @@ def recommend(database: Database, question: Question | Mapping[str, Any]) -> dic
     answer = make_plan(case, knowledge).as_dict()
     _ANSWERS.keep(key, answer)
     return answer
+
+
+def plan_given(database: Database, plan_id: str) -> dict[str, Any] | None:
+    """The answer of that id, where this process gave it not long ago; do not change it. Plans are not kept:
+    they can be asked for again."""
+    return _ANSWERS.with_plan(f"{id(database)}:{database.url}", plan_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,12 @@ import orjson
 
 from memory_service.errors import Conflict, FieldError, NotFound
 from memory_service.services.catalogue import keep_profiles, on_the_wire
+from memory_service.services.expected import frozen_watch
 from memory_service.services.frozen import frozen_prediction
 from memory_service.services.knowledge import Knowledge, knowledge_of
 from memory_service.services.learning import observed_profile
 from memory_service.services.observations import conclude, read_outcome
+from memory_service.services.recommend import plan_given
 from memory_service.services.run_case import RunCase, run_case
 from memory_service.services.run_fields import parse_finish, parse_start
 from memory_service.services.scored import compared
@@ -45,9 +47,11 @@ def begin_run(database: Database, body: Mapping[str, Any]) -> tuple[dict[str, An
     case = run_case(knowledge, said)
     _keep_profile(database, knowledge, case)
     prediction = frozen_prediction(database, knowledge, case)
+    plan = plan_given(database, said["plan_id"]) if "plan_id" in said else None
+    watch = frozen_watch(knowledge, case, prediction, plan)
     try:
         with database.tell() as unit:
-            runs.add(unit.session, _values(unit, key, digest, case, prediction))
+            runs.add(unit.session, {**_values(unit, key, digest, case, prediction), "watch": watch})
     except Conflict:
         with database.read() as unit:  # somebody sent the same at the same time
             return _same(_existing(unit, key), digest), False
@@ -101,7 +105,7 @@ def run_page(database: Database, run_id: str) -> dict[str, Any]:
     }
 
 
-_APART = ("digest", "given", "finish", "prediction", "summary")
+_APART = ("digest", "given", "finish", "prediction", "summary", "watch")
 
 
 def _existing(unit: ReadUnit, key: str, *, to_change: bool = False) -> Run:

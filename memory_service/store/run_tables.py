@@ -15,7 +15,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 from memory_service.store.dialects import Json, Name, Prose
 from memory_service.store.tables import Base
 
-__all__ = ["Base", "Observation", "Run", "RunEvent"]
+__all__ = ["Base", "Observation", "Run", "RunAdvice", "RunEvent", "RunLog", "RunSummary"]
 
 
 class Run(Base):
@@ -28,6 +28,7 @@ class Run(Base):
     samples_per_second   of the device at the run's batch, steady; peak_gib: as the driver saw the process
     excluded        why its speed says nothing of the device (`domain.run_observed`)
     summary         per-epoch figures and totals, when the run has ended
+    watch           what a verdict measures it by (`services.expected`); never changed
     """
 
     __tablename__ = "runs"
@@ -79,6 +80,7 @@ class Run(Base):
     prediction: Mapped[Any] = mapped_column(Json, nullable=True)
     summary: Mapped[Any] = mapped_column(Json, nullable=True)
     finish: Mapped[Any] = mapped_column(Json, nullable=True)
+    watch: Mapped[Any] = mapped_column(Json, nullable=True)
 
 
 class RunEvent(Base):
@@ -114,3 +116,59 @@ class Observation(Base):
     subject: Mapped[str]
     updated_at: Mapped[dt.datetime] = mapped_column(index=True)
     observation: Mapped[Any] = mapped_column(Json, nullable=False)
+
+
+class RunSummary(Base):
+    """All events of a run in sum, written with them: `domain.watch_summary` as JSON text.
+
+    events    how many are in it; it tells a process whether what it remembers is still the present
+    summary   None = to be made from the events (before the first one, and of runs told before there was one)
+    """
+
+    __tablename__ = "run_summaries"
+    __table_args__ = {"sqlite_with_rowid": False}  # noqa: RUF012 - SQLAlchemy's form
+
+    run_id: Mapped[str] = mapped_column(Name, primary_key=True)
+    events: Mapped[int] = mapped_column(BigInteger)
+    summary: Mapped[str | None] = mapped_column(Prose)
+
+
+class RunLog(Base):
+    """How far the raw log of a run has been read.
+
+    offset         bytes taken so far; next_seq: of the next event that a line gives
+    shift_seconds  from the clock that lines are stamped with to seconds since 1970; None = no stamp yet
+    last_piece     digest of the last piece taken; context: `domain.logline.Context`
+    """
+
+    __tablename__ = "run_logs"
+
+    run_id: Mapped[str] = mapped_column(Name, primary_key=True)
+    offset: Mapped[int] = mapped_column(BigInteger)
+    next_seq: Mapped[int] = mapped_column(BigInteger)
+    lines: Mapped[int] = mapped_column(BigInteger)
+    understood: Mapped[int] = mapped_column(BigInteger)
+    clipped: Mapped[int] = mapped_column(BigInteger)
+    shift_seconds: Mapped[float | None]
+    last_piece: Mapped[str | None] = mapped_column(Name)
+    context: Mapped[Any] = mapped_column(Json, nullable=False)
+
+
+class RunAdvice(Base):
+    """What a run was told to do: one row each time the action or its numbers changed.
+
+    at_seconds   the moment in the run's own time; given_at: by the service's clock
+    verdict      the whole answer
+    """
+
+    __tablename__ = "run_advice"
+    __table_args__ = (Index("ix_run_advice_action", "action", "rule"),)
+
+    run_id: Mapped[str] = mapped_column(Name, primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    given_at: Mapped[dt.datetime]
+    at_seconds: Mapped[float]
+    action: Mapped[str] = mapped_column(Name)
+    rule: Mapped[str] = mapped_column(Name)
+    severity: Mapped[str] = mapped_column(Name)
+    verdict: Mapped[Any] = mapped_column(Json, nullable=False)
