@@ -80,12 +80,22 @@ def _copy(tail: LogTail, reader: LogReader, *, show: bool) -> bool:
     if not piece:
         return False
     if show:
-        with contextlib.suppress(OSError, ValueError):
+        try:
             sys.stdout.buffer.write(piece)
             sys.stdout.buffer.flush()
+        except (OSError, ValueError):
+            _mute()
     with contextlib.suppress(Exception):
         reader.read(piece)
     return True
+
+
+def _mute() -> None:
+    """Nobody reads the output any more (`| head`): what is left of it must not change the exit code."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 class _forwarding:  # noqa: N801 - reads as what it does

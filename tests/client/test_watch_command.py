@@ -127,6 +127,19 @@ def test_a_training_goes_on_when_its_watcher_is_killed(scripted: Scripted, tmp_p
         time.sleep(0.1)
 
 
+def test_an_output_that_nobody_reads_any_more_changes_nothing(scripted: Scripted, tmp_path: Path):
+    script = (
+        "import time\nfor n in range(10):\n    print('line', n)\n    time.sleep(0.1)\nraise SystemExit(5)"
+    )
+    with watch(tmp_path, scripted.url, script) as done:
+        assert done.stdout is not None
+        done.stdout.readline()
+        done.stdout.close()
+        assert done.wait(60) == 5
+    assert "line 9" in (tmp_path / "train.log").read_text()
+    assert scripted.ends[0]["status"] == "crashed"
+
+
 def test_a_command_that_does_not_exist_is_said_as_a_shell_says_it(scripted: Scripted, tmp_path: Path):
     command = [sys.executable, "-m", "memory_service", "watch", str(tmp_path / "x.log"), "--server",
                scripted.url, "--", "no-such-program"]  # fmt: skip
