@@ -82,12 +82,12 @@ class Posterior:
         weighed = inverse.T @ inverse
         self.from_others = values - (weighed @ values) / np.diag(weighed)
         means = (self._mean * self._scale).tolist()
-        self._effects = dict(zip(self._index, means, strict=True))
+        self._effects: dict[Hashable, float] = dict(zip(self._index, means, strict=True))
 
     def mean(self, row: Loadings) -> float:
         """Expected value of a new observation with these loadings."""
         effects = self._effects
-        return sum(loading * effects.get(effect, 0.0) for effect, loading in row.items())
+        return float(sum(loading * effects.get(effect, 0.0) for effect, loading in row.items()))
 
     def sd(self, row: Loadings) -> float:
         """Standard deviation of that expectation, noise not counted; as the prior has it for effects that

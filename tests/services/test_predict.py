@@ -9,8 +9,9 @@ import pytest
 
 from memory_service.domain.ladder import BATCH_LADDER
 from memory_service.errors import InvalidInput, TooLarge
+from memory_service.services.asked_profile import MOST_TRACES
 from memory_service.services.knowledge import knowledge_of
-from memory_service.services.predict import MOST_TRACES, predict, predict_many
+from memory_service.services.predict import predict, predict_many
 from memory_service.services.unit import Database
 
 ASKED = {"model": "resnet50", "gpu": "a100", "image_size": 224}
