@@ -62,9 +62,15 @@ class Courier:
     """One run's way out. `put` and `finish` may be called from any thread and from a signal handler."""
 
     def __init__(
-        self, config: Config, run_id: str, body: Mapping[str, Any] | None, first_seq: int = 0
+        self,
+        config: Config,
+        run_id: str,
+        body: Mapping[str, Any] | None,
+        first_seq: int = 0,
+        usual: Mapping[str, Any] | None = None,
     ) -> None:
-        """body: of POST /runs; None for a run that was begun elsewhere."""
+        """body: of POST /runs; None for a run that was begun elsewhere. usual: what it is to say where the
+        service asks for a field that is not in it."""
         self.run_id = run_id
         self.verdict: Verdict = NOT_YET
         self.problems: list[str] = []
@@ -75,7 +81,7 @@ class Courier:
         self._kept_all = self._over = self._told_all = self._forked = False
         self._warned: set[str] = set()
         self._advised: object = None
-        header = {"run": body, "run_id": run_id, "server": config.server}
+        header = {"run": body, "run_id": run_id, "server": config.server, "usual": usual or {}}
         self._spool = Spool.create(config.spool, run_id, header, config.spool_bytes)
         if self._spool.trouble:
             self._warn("disk", f"nothing can be kept in {config.spool} ({self._spool.trouble})")

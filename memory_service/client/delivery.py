@@ -75,7 +75,9 @@ class Delivery:
         return Step("idle")
 
     def _on_begin(self, reply: Reply) -> Step:
-        if reply.outcome == "done":
+        if reply.status == 409:  # the id is ours: it is this run, and what was first said of it holds
+            self._on_trouble(f"the run had begun already, with other facts: {reply.why}")
+        if reply.outcome == "done" or reply.status == 409:
             self._begun = True
             self._on_verdict(reply.body.get("verdict"))
             return Step("progress")
@@ -91,17 +93,27 @@ class Delivery:
             str(error.get("field")).split(".")[0]
             for error in reply.body.get("errors") or ()
             if isinstance(error, dict)
-        } & set(run)
-        if reply.status != 422 or not refused or refused & {"task", "gpu"} or self._begins >= MOST_RESTARTS:
+        }
+        usual = self._spool.header.get("usual") or {}
+        lacking = {name: usual[name] for name in refused - set(run) if name in usual}
+        refused &= set(run)
+        if (
+            reply.status != 422
+            or not (refused or lacking)
+            or refused & {"task", "gpu"}
+            or self._begins >= MOST_RESTARTS
+        ):
             return None
         self._begins += 1
+        run |= lacking
         for name in refused:
             given = run.pop(name)
             if name == "model":
                 own = str(given).casefold().startswith(OWN_MODEL)
                 run["model"] = OWN_MODEL if own else f"{OWN_MODEL}/{NOT_A_NAME.sub('-', str(given))[:120]}"
         self._spool.change_run(run)
-        self._on_trouble(f"the run goes on without what the service does not take: {reply.why}")
+        if refused:
+            self._on_trouble(f"the run goes on without what the service does not take: {reply.why}")
         return Step("progress")
 
     def _on_events(self, part: Part, reply: Reply) -> Step:

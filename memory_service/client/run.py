@@ -132,15 +132,14 @@ class Run:
         else:
             body["gpu"] = gpu
         begun = time.time()
-        body.setdefault("model", OWN_MODEL)
-        if "task" not in body:
-            body["task"] = guessed_task(script_text(sys.argv))
-            log.warning("memory-service: no task was given; from the script it looks like %s", body["task"])
+        usual = {"model": OWN_MODEL, "task": guessed_task(script_text(sys.argv))}
+        if "plan_id" not in body:  # else the service may know the plan: it says what it lacks
+            body = {**usual, **body}
         host = host_facts()
         if gauge.name:
             host |= {"gpu_name": gauge.name, "gpu_memory_gib": gauge.total_gib}
         body = {**body, "started_at": body.get("started_at") or utc(begun), "host": body.get("host") or host}
-        run = cls(key, config, Courier(config, key, body), _whole(body.get("batch_size")))
+        run = cls(key, config, Courier(config, key, body, usual=usual), _whole(body.get("batch_size")))
         run._zero = (begun, time.perf_counter())
         run._gauge = gauge
         samples.append(run)

@@ -127,6 +127,30 @@ def test_a_model_the_service_does_not_know_costs_the_predictions_not_the_run(scr
     assert epochs_of(scripted) == [0, 1, 2, 3, 4]
 
 
+def test_a_run_that_had_begun_with_other_facts_goes_on(scripted: Scripted):
+    scripted.answer = first(1, (409, {}, {"detail": "run_id is taken"}), "/runs")
+    told(scripted)
+    assert epochs_of(scripted) == [0, 1, 2, 3, 4]
+    assert [end["status"] for end in scripted.ends] == ["completed"]
+
+
+def test_a_service_that_knows_the_plan_is_told_no_more_than_it_asks_for(scripted: Scripted):
+    told(scripted, task=None, model=None, plan_id="p1")
+    assert {"task", "model"}.isdisjoint(*scripted.begun.values())
+    scripted.begun.clear()
+
+    def know_no_plan(path: str, body: dict[str, Any]) -> Answer | None:
+        lacking = [name for name in ("task", "model") if name not in body]
+        errors = [{"field": name, "message": "Field required"} for name in lacking]
+        return (422, {}, {"detail": "required", "errors": errors}) if path == "/runs" and lacking else None
+
+    scripted.answer = know_no_plan
+    assert told(scripted, task=None, model=None, plan_id="p1") == []
+    (body,) = scripted.begun.values()
+    assert (body["plan_id"], body["model"]) == ("p1", "custom")
+    assert body["task"]
+
+
 def test_a_run_that_is_refused_stays_on_disk_and_says_why(scripted: Scripted, home: Path):
     errors = [{"field": "task", "message": "unknown", "nearest": ["image-classification"]}]
     scripted.answer = first(99, (422, {}, {"detail": "Unknown task 'imgae'", "errors": errors}), "/runs")
