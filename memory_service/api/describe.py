@@ -36,6 +36,7 @@ __all__ = [
     "streams",
     "takes",
     "takes_list",
+    "takes_raw",
     "tells",
     "text",
 ]
@@ -147,6 +148,16 @@ def tells(
     if created is None:
         return route
     return _created(route, created, {"description": "It was there already, just so.", "model": answer})
+
+
+def takes_raw(fields: Fields, answer: type[BaseModel]) -> Route:
+    """Text as it is, of any bytes."""
+    content = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+    extra = {
+        "parameters": parameters(fields.values()),
+        "requestBody": {"required": True, "content": content},
+    }
+    return _route(answer, (404, 409, 413, 422, 503, 507), extra)
 
 
 def streams(about: str) -> Route:

@@ -22,6 +22,7 @@ __all__ = [
     "parse_json",
     "parse_query_string",
     "query_of",
+    "raw_body",
 ]
 
 MAX_FIELDS = 200
@@ -72,6 +73,11 @@ async def json_body(request: Request) -> Any:
     """
     _check_media(request.headers.get("content-type", "application/json"))
     return parse_json(await _limited(request, request.app.state.service.settings.max_body_bytes))
+
+
+async def raw_body(request: Request) -> bytes:
+    """The body as it is, whatever it is called. TooLarge while it streams in."""
+    return await _limited(request, request.app.state.service.settings.max_body_bytes)
 
 
 async def json_object(request: Request) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from memory_service.api.shapes import Number, Shape
 
-__all__ = ["Accuracy", "RunBegun", "RunEventsTaken", "RunPage"]
+__all__ = ["Accuracy", "RunBegun", "RunEventsTaken", "RunLogTaken", "RunPage", "RunVerdict"]
 
 Status = Literal["running", "completed", "stopped", "out_of_memory", "timed_out", "crashed"]
 
@@ -31,6 +31,31 @@ class RunBegun(Shape):
     prediction: RunPrediction
 
 
+Action = Literal[
+    "continue", "raise_batch", "relaunch", "lower_batch", "reduce_folds", "reduce_epochs",
+    "stop_and_predict", "add_monitoring", "investigate",
+]  # fmt: skip
+
+
+class RunVerdict(Shape):
+    """One action, the settings to change (by a plan's names), why and by which rule. `eta_minutes`: from
+    `at_seconds`, the present in the run's own time, to the end of training. `next_time`: settings for the
+    next run, where changing this one costs more than it brings."""
+
+    action: Action
+    set: dict[str, Any]
+    why: str
+    rule: str
+    severity: Literal["info", "warning", "critical"]
+    eta_minutes: Number | None
+    budget_used_percent: float | None
+    memory: dict[str, Any]
+    at_seconds: float
+    next_check_seconds: float
+    next_time: dict[str, Any]
+    notes: list[str]
+
+
 class RunEventsTaken(Shape):
     """`accepted` are new and on disk; `duplicates` were there already and changed nothing; `differing` names
     the seqs among them that were there with another body."""
@@ -38,6 +63,34 @@ class RunEventsTaken(Shape):
     accepted: int
     duplicates: int
     differing: list[int]
+    verdict: RunVerdict
+
+
+class RunLogTaken(Shape):
+    """`accepted`: events that this piece gave. `offset`: bytes of the log taken so far, where the next piece
+    begins; lines (blank ones not counted), those understood, and characters of overlong lines not looked at,
+    of the whole log so far."""
+
+    accepted: int
+    offset: int
+    lines: int
+    understood: int
+    clipped: int
+    verdict: RunVerdict
+
+
+class RunAdvice(Shape):
+    """What was advised, and whether it was taken: yes, no, open while the run goes on, null where nothing
+    can tell."""
+
+    given_at: str
+    at_seconds: float
+    action: Action
+    set: dict[str, Any]
+    rule: str
+    severity: str
+    why: str
+    followed: Literal["yes", "no", "open"] | None
 
 
 class RunOutcome(Shape):
@@ -74,6 +127,10 @@ class RunPage(Shape):
     outcome: RunOutcome
     comparison: list[RunFigure]
     observations: list[dict[str, Any]]
+    verdict: RunVerdict
+    watch: dict[str, Any]
+    advice: list[RunAdvice]
+    log: dict[str, Any] | None
 
 
 class Scores(Shape):

@@ -11,16 +11,18 @@ from starlette.responses import Response, StreamingResponse
 from memory_service.api import describe, run_shapes
 from memory_service.api.answers import json_answer
 from memory_service.api.fields import Field, checked_query
-from memory_service.api.reading import event_object, json_object, no_query, query_of
+from memory_service.api.reading import event_object, json_object, no_query, query_of, raw_body
 from memory_service.api.rows import list_fields
 from memory_service.api.service import database_of
 from memory_service.services.catalogue import list_rows
 from memory_service.services.export import MEDIA_TYPES, stream_rows
 from memory_service.services.run_events import event_schema
 from memory_service.services.run_fields import STATUSES, RunFinish, RunStart
+from memory_service.services.run_log import take_log
 from memory_service.services.runs import begin_run, finish_run, run_page
 from memory_service.services.scored import ACCURACY_FILTERS, accuracy
-from memory_service.services.telemetry import RUNNING, take_events
+from memory_service.services.telemetry import RUNNING, known_run_key, take_events
+from memory_service.services.verdicts import run_verdict
 
 __all__ = ["router"]
 
@@ -28,6 +30,7 @@ router = APIRouter(tags=["runs"])
 
 Body = Annotated[dict[str, Any], Depends(json_object)]
 Told = Annotated[dict[str, Any], Depends(event_object)]
+Raw = Annotated[bytes, Depends(raw_body)]
 
 _LISTED = list_fields("runs")
 _LISTED["status"] = replace(_LISTED["status"], choices=(RUNNING, *STATUSES))
@@ -35,6 +38,24 @@ _LISTED["status"] = replace(_LISTED["status"], choices=(RUNNING, *STATUSES))
 _ACCURACY = {
     **{name: replace(_LISTED[name], about=f"Only runs with this `{name}`.") for name in ACCURACY_FILTERS},
     "days": Field("days", "number", "Only runs that ended in the last so many days.", 0, 36_500, above=True),
+}
+
+_PIECE = {
+    "offset": Field(
+        "offset",
+        "integer",
+        "Where in the log the piece begins, in bytes; what was taken before is passed over. Without it the "
+        "piece follows what was taken, unless it is the very piece taken last.",
+        0,
+        2**53 - 1,
+    ),
+    "at": Field(
+        "at",
+        "text",
+        "When it was written, ISO 8601, UTC; now when not given.",
+        example="2026-03-01T12:00:00Z",
+        longest=40,
+    ),
 }
 
 _EVENTS = {
@@ -84,6 +105,22 @@ def post_events(request: Request, run_id: str, body: Told) -> Response:
     """Tell what happens. Each seq counts once however often it is sent; what is acknowledged is on disk."""
     no_query(request)
     return json_answer(take_events(database_of(request), run_id, body))
+
+
+@router.post("/runs/{run_id}/log", **describe.takes_raw(_PIECE, run_shapes.RunLogTaken))
+def post_log(request: Request, run_id: str, body: Raw) -> Response:
+    """Tell by the raw text of a training's log, piece by piece: what is understood becomes events, the rest
+    is kept as it is."""
+    asked = checked_query(_PIECE, query_of(request))
+    offset = int(asked["offset"]) if "offset" in asked else None
+    return json_answer(take_log(database_of(request), run_id, body, offset, asked.get("at")))
+
+
+@router.get("/runs/{run_id}/verdict", **describe.one(run_shapes.RunVerdict))
+def get_verdict(request: Request, run_id: str) -> Response:
+    """The one thing to do now, by all that the run has told; asking writes nothing."""
+    no_query(request)
+    return json_answer(run_verdict(database_of(request), known_run_key(run_id)))
 
 
 @router.post(

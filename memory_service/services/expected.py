@@ -18,6 +18,7 @@ from memory_service.domain.memory import largest_batch
 from memory_service.domain.options import observed_bounds
 from memory_service.domain.profile import Profile
 from memory_service.domain.speed import prepare
+from memory_service.domain.watch_event import number_of
 from memory_service.domain.watch_state import Expectation, RunFacts
 from memory_service.services.knowledge import Knowledge
 from memory_service.services.run_case import RunCase
@@ -32,6 +33,10 @@ MOST_TRIED = 16
 
 _ESTIMATES = ("driver_gib", "samples_per_second", "epoch_seconds", "inference_minutes")
 _PAIRS = ("curve", "tried")
+_NUMBERS = (
+    "batch_size", "patience", "first_check_seconds", "every_seconds", "not_before_steps",
+    "first_fold_percent",
+)  # fmt: skip
 _SAID = (
     "task", "batch_size", "folds", "epochs", "n_train", "minutes", "num_workers", "image_size",
 )  # fmt: skip
@@ -43,11 +48,7 @@ def frozen_watch(
     """`{"facts", "expected"}` as it is kept. `plan`: the answer of /recommend that the run follows, where it
     is at hand."""
     facts = _facts(knowledge, case, plan)
-    expected: dict[str, Any] = {}
-    if plan is not None and plan.get("feasible"):
-        expected = _plain(Expectation.from_plan(plan))
-        expected["planned"] = _follows(case, plan)
-    expected |= _predicted(prediction)
+    expected = ({} if plan is None else _promised(case, plan)) | _predicted(prediction)
     if case.profile is not None and case.mode == "train":
         expected |= _sized(knowledge, case, case.profile)
     return {"facts": facts, "expected": {k: v for k, v in expected.items() if v not in (None, [], ())}}
@@ -74,7 +75,8 @@ def expected_of(run: Run) -> Watch:
 def _facts(knowledge: Knowledge, case: RunCase, plan: Mapping[str, Any] | None) -> dict[str, Any]:
     said, row, gpu = case.said, case.row, case.gpu
     competition = knowledge.competitions.get(said.get("competition") or "")
-    planned_gib = ((plan or {}).get("gpu") or {}).get("memory_gib")
+    planned = (plan or {}).get("gpu")
+    planned_gib = number_of(planned.get("memory_gib"), most=1e6) if isinstance(planned, Mapping) else None
     params_m = row.params_m if row is not None and row.params_m else 0.0
     if case.profile is not None:
         params_m = case.profile.params / 1e6
@@ -100,8 +102,9 @@ def _facts_of_row(run: Run) -> dict[str, Any]:
 
 def _follows(case: RunCase, plan: Mapping[str, Any]) -> bool:
     """Whether the run uses the plan's batch (then its fill is as intended) with the plan's model."""
-    model = (plan.get("model") or {}).get("name")
-    return bool(case.said.get("batch_size") == plan.get("batch_size") and case.model == model)
+    model = plan.get("model")
+    name = model.get("name") if isinstance(model, Mapping) else None
+    return bool(case.said.get("batch_size") == plan.get("batch_size") and case.model == name)
 
 
 def _predicted(prediction: Mapping[str, Any]) -> dict[str, Any]:
@@ -175,6 +178,21 @@ def _tried(knowledge: Knowledge, case: RunCase) -> list[list[float]]:
     return [[batch, found[batch]] for batch in sorted(found)][-MOST_TRIED:]
 
 
-def _plain(expected: Expectation) -> dict[str, Any]:
-    out = asdict(expected)
-    return {name: value for name, value in out.items() if value is not None}
+def _promised(case: RunCase, plan: Mapping[str, Any]) -> dict[str, Any]:
+    """What the plan said. It may have come with the run: what has not the form of a plan's is left out."""
+    try:
+        told = asdict(Expectation.from_plan(plan))
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return {}
+    expected = {name: told[name] for name in _NUMBERS if number_of(told[name], most=1e9)}
+    for name in _ESTIMATES:
+        known = told[name]
+        if known is not None and all(number_of(known[part]) is not None for part in ("value", "low", "high")):
+            plain = {part: float(known[part]) for part in ("value", "low", "high")}
+            expected[name] = {**plain, "grade": "estimated", "n": 0, "basis": "the plan"}
+    if told["model_class"] in ("small", "large"):
+        expected["model_class"] = told["model_class"]
+    if isinstance(told["smaller"], Mapping):
+        expected["smaller"] = dict(told["smaller"])
+    expected["planned"] = _follows(case, plan)
+    return expected

@@ -7,6 +7,7 @@ JSON has no NaN, so it is the text "nan", "inf" or "-inf" (a literal NaN is take
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import isfinite
 from typing import Annotated, Any, Literal, NotRequired, Union
 
 import orjson
@@ -25,15 +26,30 @@ from memory_service.errors import FieldError, InvalidInput, unknown_name
 from memory_service.services.rows import clean_text
 from memory_service.services.run_fields import Moment
 
-__all__ = ["EVENT_FIELDS", "MOST_EVENTS", "NewEvent", "event_schema", "parse_events"]
+__all__ = [
+    "EVENT_FIELDS",
+    "MOST_EVENTS",
+    "SERVER_SEQ",
+    "NewEvent",
+    "Told",
+    "as_kept",
+    "event_schema",
+    "fitting",
+    "parse_events",
+]
 
 NewEvent = tuple[int, str, str]
 """seq, kind, and the rest as canonical JSON text: equal events have equal texts."""
+
+Told = tuple[int, str, dict[str, Any]]
+"""seq, kind, and the rest."""
 
 MOST_EVENTS = 5_000
 """Of one request: what a client that was offline for an hour sends in a few."""
 
 MOST_SEQ = 2**53 - 1
+SERVER_SEQ = 2**60
+"""From here on count the events that this service reads from a log: no client can send such a seq."""
 
 Seconds = Annotated[float, Field(ge=0, le=1e8, allow_inf_nan=False)]
 Percent = Annotated[float, Field(ge=0, le=101, allow_inf_nan=False)]
@@ -123,7 +139,7 @@ _KINDS: dict[str, dict[str, Any]] = {
         "metric": Score,
         "best_epoch": Ordinal,
     },
-    "note": {"text": Text, "out_of_memory": bool, "error": bool},
+    "note": {"text": Text, "out_of_memory": bool, "error": bool, "submission": bool},
 }
 
 EVENT_FIELDS: Mapping[str, tuple[str, ...]] = {
@@ -155,7 +171,7 @@ def event_schema() -> dict[str, Any]:
     return {"type": "array", "items": {"oneOf": kinds}, "maxItems": MOST_EVENTS}
 
 
-def parse_events(body: Mapping[str, Any]) -> list[NewEvent]:
+def parse_events(body: Mapping[str, Any]) -> list[Told]:
     """The events of a request's body `{"events": [...]}`, in their order; InvalidInput names the index and
     the field of what is wrong, and then none of them may be kept."""
     unknown = [name for name in body if name != "events"]
@@ -172,14 +188,44 @@ def parse_events(body: Mapping[str, Any]) -> list[NewEvent]:
         events = _EVENTS.validate_python(given)
     except ValidationError as error:
         raise _refusal(error, given) from None
-    return [_kept(event) for event in events]
+    return [_told(event) for event in events]
 
 
-def _kept(event: dict[str, Any]) -> NewEvent:
+def fitting(seq: int, kind: str, at: str, fields: Mapping[str, Any]) -> Told:
+    """An event that a line of a log gave, as if a client had sent it: what no client may send is left out."""
+    event = {name: _wire(value) for name, value in fields.items() if value is not None}
+    event = {name: value for name, value in event.items() if name in EVENT_FIELDS[kind]}
+    for _ in range(2):
+        try:
+            (fits,) = _EVENTS.validate_python([{**event, "seq": 0, "kind": kind, "at": at}])
+        except ValidationError as error:
+            wrong = {
+                str(found["loc"][2]) for found in error.errors(include_url=False) if len(found["loc"]) > 2
+            }
+            event = {name: value for name, value in event.items() if name not in wrong}
+        else:
+            _, _, rest = _told(fits)
+            return seq, kind, rest
+    return seq, kind, {"at": at}
+
+
+def as_kept(told: Told) -> NewEvent:
+    """The form in which it is stored."""
+    seq, kind, fields = told
+    return seq, kind, orjson.dumps(fields, option=orjson.OPT_SORT_KEYS).decode()
+
+
+def _told(event: dict[str, Any]) -> Told:
     seq, kind = event.pop("seq"), event.pop("kind")
     if None in event.values():
         event = {name: value for name, value in event.items() if value is not None}
-    return seq, kind, orjson.dumps(event, option=orjson.OPT_SORT_KEYS).decode()
+    return seq, kind, event
+
+
+def _wire(value: Any) -> Any:
+    if isinstance(value, float) and not isfinite(value):
+        return "nan" if value != value else "inf" if value > 0 else "-inf"
+    return value
 
 
 def _refusal(error: ValidationError, given: list[Any]) -> InvalidInput:

@@ -11,7 +11,7 @@ import datetime as dt
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import orjson
@@ -21,7 +21,7 @@ from memory_service.domain.watch_summary import Summary, fold_in
 from memory_service.services.unit import Database, ReadUnit, WriteUnit
 from memory_service.store import runs, watched
 
-__all__ = ["Folding", "event_of", "read_summary", "remember"]
+__all__ = ["Folding", "begin_summary", "read_summary", "remembered"]
 
 MOST_REMEMBERED = 512
 """Runs; a summary takes up to 0.1 MB as objects."""
@@ -45,6 +45,8 @@ class _Memory:
                 self.held.popitem(last=False)
 
 
+_NOTHING = orjson.dumps(Summary().as_dict()).decode()
+
 _memories: weakref.WeakKeyDictionary[Database, _Memory] = weakref.WeakKeyDictionary()
 
 
@@ -56,6 +58,11 @@ def event_of(seq: int, kind: str, body: str, start: float) -> Event:
     """A kept event in the run's own time. start: of the run, seconds since 1970."""
     fields = orjson.loads(body)
     return Event(kind, seq, dt.datetime.fromisoformat(fields["at"]).timestamp() - start, fields)
+
+
+def begin_summary(unit: WriteUnit, run_id: str) -> None:
+    """A new run has told nothing."""
+    watched.begin_summary(unit.session, [run_id], _NOTHING)
 
 
 class Folding:
@@ -73,9 +80,8 @@ class Folding:
             self._counts |= watched.lock_counts(unit.session, missing)
         self._now: dict[str, Summary] = {}
 
-    def add(self, run_id: str, new: Iterable[tuple[int, str, str]]) -> None:
-        """Fold in (seq, kind, body) of events that were not there before and have been inserted by now."""
-        events = [event_of(*one, self._starts[run_id]) for one in new]
+    def add(self, run_id: str, events: Sequence[Event]) -> None:
+        """Fold in events that were not there before and have been inserted by now."""
         if not events:
             return
         known = self._now.get(run_id) or self._known(run_id)
@@ -114,7 +120,7 @@ def read_summary(database: Database, unit: ReadUnit, run_id: str, start: float) 
     return fold_in(Summary(), (event_of(*one, start) for one in told))
 
 
-def remember(database: Database, run_id: str) -> Summary | None:
+def remembered(database: Database, run_id: str) -> Summary | None:
     """The summary as this process wrote it last."""
     memory = _memory(database)
     with memory.lock:

@@ -1,39 +1,47 @@
 """How does what a run tells get onto the disk, once, however often it is sent?
 
-An event is acknowledged when its transaction is on disk. Requests that come at the same time share one
-transaction: whoever gets the lock writes for all who wait, so that waiting for the disk is paid once.
+An event is acknowledged when its transaction is on disk, and with it the run's summary. Requests that come at
+the same time share one transaction: whoever gets the lock writes for all who wait, so that waiting for the
+disk is paid once.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
+
+from memory_service.domain.watch_clock import latest_moment
+from memory_service.domain.watch_event import Event
 from memory_service.errors import NotFound
 from memory_service.services.observations import conclude
-from memory_service.services.run_events import NewEvent, parse_events
-from memory_service.services.run_fields import run_key
+from memory_service.services.run_events import NewEvent, Told, as_kept, parse_events
+from memory_service.services.run_fields import run_key, utc_text
+from memory_service.services.summaries import Folding
 from memory_service.services.unit import Database, WriteUnit
+from memory_service.services.verdicts import told_verdict
 from memory_service.store import runs
 
-__all__ = ["known_run_key", "take_events"]
+__all__ = ["Batch", "insert", "known_run_key", "take_events"]
 
 MOST_SHOWN = 100
 RUNNING = "running"
 
 
 def take_events(database: Database, run_id: str, body: Mapping[str, Any]) -> dict[str, Any]:
-    """`{"accepted", "duplicates", "differing"}`; differing: seqs that were there with another body, which
-    stays. NotFound for a run nobody began; InvalidInput (nothing is kept) for what is no event.
+    """`{"accepted", "duplicates", "differing", "verdict"}`; differing: seqs that were there with another
+    body, which stays. NotFound for a run nobody began; InvalidInput (nothing is kept) for what is no event.
 
     Events of a run that has ended count too: what is concluded from it is concluded anew.
     """
     events = parse_events(body)
     key = known_run_key(run_id)
-    batch = _batch(key, events)
+    batch = Batch.of(key, events)
     _writer(database).write(batch)
     if batch.status is None:
         raise NotFound(f"There is no run {key}; begin it with POST /runs")
@@ -43,6 +51,7 @@ def take_events(database: Database, run_id: str, body: Mapping[str, Any]) -> dic
         "accepted": batch.accepted,
         "duplicates": batch.duplicates,
         "differing": sorted(batch.differing)[:MOST_SHOWN],
+        "verdict": told_verdict(database, key, batch.status, batch.kinds, new=batch.accepted > 0),
     }
 
 
@@ -56,27 +65,63 @@ def known_run_key(run_id: str) -> str:
 
 
 @dataclass(eq=False)
-class _Batch:
-    """One request's events, each seq once, and what became of them. status: of the run; None: no such run."""
+class Batch:
+    """One request's events, each seq once, and what became of them. status: of the run; None: no such run.
+
+    events    as they are stored; moments: of each, in seconds since 1970
+    start     of the run, in seconds since 1970
+    """
 
     run_id: str
-    events: Sequence[NewEvent]
+    told: list[Told]
+    events: list[NewEvent]
+    moments: list[float]
     duplicates: int
     differing: set[int]
+    kinds: frozenset[str]
     accepted: int = 0
     status: str | None = None
+    start: float = 0.0
     error: BaseException | None = None
     done: bool = False
 
-    def rows(self) -> list[tuple[str, int, str, str]]:
-        return [(self.run_id, *event) for event in self.events]
+    @classmethod
+    def of(cls, run_id: str, told: Sequence[Told]) -> Batch:
+        """Of two events with one seq in one request the first counts, as it would over two requests."""
+        kept = [as_kept(one) for one in told]
+        first: dict[int, int] = {}
+        differing = {e[0] for n, e in enumerate(kept) if kept[first.setdefault(e[0], n)] != e}
+        once = list(first.values())
+        moments = [dt.datetime.fromisoformat(told[n][2]["at"]).timestamp() for n in once]
+        return cls(
+            run_id, [told[n] for n in once], [kept[n] for n in once], moments, len(kept) - len(once),
+            differing, frozenset(one[1] for one in told),
+        )  # fmt: skip
 
+    def of_run(self, head: Any, now: dt.datetime) -> None:
+        """The run is there. No event may be later than the service's clock allows: such a one counts as told
+        now, and keeps what it said as `at_told`."""
+        self.status, self.start = head.status, head.started_at.timestamp()
+        latest = latest_moment(self.start, head.created_at.timestamp(), now.timestamp())
+        if max(self.moments, default=latest) <= latest:
+            return
+        for n, moment in enumerate(self.moments):
+            if moment > latest:
+                seq, kind, fields = self.told[n]
+                fields = {**fields, "at": utc_text(now.isoformat()), "at_told": fields["at"]}
+                self.told[n], self.moments[n] = (seq, kind, fields), now.timestamp()
+                self.events[n] = as_kept(self.told[n])
 
-def _batch(run_id: str, events: Sequence[NewEvent]) -> _Batch:
-    """Of two events with one seq in one request the first counts, as it would over two requests."""
-    first: dict[int, NewEvent] = {}
-    differing = {event[0] for event in events if first.setdefault(event[0], event) != event}
-    return _Batch(run_id, list(first.values()), len(events) - len(first), differing)
+    def rows(self, but: Mapping[int, Any] | None = None) -> list[tuple[str, int, str, str]]:
+        return [(self.run_id, *event) for event in self.events if not but or event[0] not in but]
+
+    def folded(self, but: Mapping[int, Any] | None = None) -> list[Event]:
+        """In the run's own time."""
+        return [
+            Event(kind, seq, moment - self.start, fields)
+            for (seq, kind, fields), moment in zip(self.told, self.moments, strict=True)
+            if not but or seq not in but
+        ]
 
 
 @dataclass(eq=False)
@@ -84,11 +129,11 @@ class _Writer:
     """Writes batches to one database, all that wait in one transaction."""
 
     database: weakref.ReferenceType[Database]
-    waiting: list[_Batch] = field(default_factory=list)
+    waiting: list[Batch] = field(default_factory=list)
     line: threading.Lock = field(default_factory=threading.Lock)
     turn: threading.Lock = field(default_factory=threading.Lock)
 
-    def write(self, batch: _Batch) -> None:
+    def write(self, batch: Batch) -> None:
         """Returns when the batch is on disk; raises what kept it from there."""
         with self.line:
             self.waiting.append(batch)
@@ -100,7 +145,7 @@ class _Writer:
         if batch.error is not None:
             raise batch.error
 
-    def _commit(self, group: Sequence[_Batch]) -> None:
+    def _commit(self, group: Sequence[Batch]) -> None:
         database = self.database()
         assert database is not None  # noqa: S101 - whoever waits holds it
         try:
@@ -117,46 +162,70 @@ class _RepeatedError(Exception):
     """Leaves the transaction without a trace: some of it was there already."""
 
 
-def _all_new(database: Database, group: Sequence[_Batch]) -> bool:
+def _all_new(database: Database, group: Sequence[Batch]) -> bool:
     """The usual case: one executemany for all. False, and nothing written, where something was there."""
     try:
         with database.tell() as unit:
-            rows = [row for batch in _known(unit, group) for row in batch.rows()]
+            folding = _folding(database, unit, group)
+            rows = [row for batch in group if batch.status is not None for row in batch.rows()]
             if runs.add_events(unit.session, rows) != len(rows):
                 raise _RepeatedError  # noqa: TRY301 - rolls the transaction back
+            for batch in group:
+                if batch.status is not None:
+                    folding.add(batch.run_id, batch.folded())
+            folding.write()
     except _RepeatedError:
         return False
+    folding.committed()
     for batch in group:
         batch.accepted = len(batch.events) if batch.status is not None else 0
     return True
 
 
-def _one_by_one(database: Database, group: Sequence[_Batch]) -> None:
+def _one_by_one(database: Database, group: Sequence[Batch]) -> None:
     counted = []
     with database.tell() as unit:
-        for batch in _known(unit, group):
-            new = runs.add_events(unit.session, batch.rows())
-            there = {}
-            if new < len(batch.events):
-                there = runs.bodies(unit.session, batch.run_id, (event[0] for event in batch.events))
-            counted.append(
-                (
-                    batch,
-                    new,
-                    {seq for seq, *told in batch.events if seq in there and list(there[seq]) != told},
-                )
-            )
-    for batch, new, differing in counted:
-        batch.accepted = new
-        batch.duplicates += len(batch.events) - new
-        batch.differing |= differing
+        folding = _folding(database, unit, group)
+        for batch in group:
+            if batch.status is not None:
+                there = insert(unit, folding, batch)
+                counted.append((batch, there))
+        folding.write()
+    folding.committed()
+    for batch, there in counted:
+        batch.accepted = len(batch.events) - len(there)
+        batch.duplicates += len(there)
+        batch.differing |= {
+            e[0] for e in batch.events if e[0] in there and _as_told(there[e[0]]) != _as_told(e[1:])
+        }
 
 
-def _known(unit: WriteUnit, group: Sequence[_Batch]) -> list[_Batch]:
-    statuses = runs.statuses(unit.session, (batch.run_id for batch in group))
+def insert(unit: WriteUnit, folding: Folding, batch: Batch) -> dict[int, tuple[str, str]]:
+    """Write the events that are not there yet, and fold them; seq -> (kind, body) of those that are. The
+    run's summary is locked by `folding`: nobody else adds events to it meanwhile."""
+    there = runs.bodies(unit.session, batch.run_id, (event[0] for event in batch.events))
+    runs.add_events(unit.session, batch.rows(but=there))
+    folding.add(batch.run_id, batch.folded(but=there))
+    return there
+
+
+def _as_told(event: tuple[str, str]) -> tuple[str, str]:
+    kind, body = event
+    if '"at_told"' not in body:
+        return kind, body
+    fields = orjson.loads(body)
+    if "at_told" in fields:
+        fields["at"] = fields.pop("at_told")
+    return kind, orjson.dumps(fields, option=orjson.OPT_SORT_KEYS).decode()
+
+
+def _folding(database: Database, unit: WriteUnit, group: Sequence[Batch]) -> Folding:
+    """Finds the runs of all batches and locks their summaries."""
+    heads = runs.heads(unit.session, (batch.run_id for batch in group))
     for batch in group:
-        batch.status = statuses.get(batch.run_id)
-    return [batch for batch in group if batch.status is not None]
+        if batch.run_id in heads:
+            batch.of_run(heads[batch.run_id], unit.now)
+    return Folding(database, unit, {run_id: head.started_at.timestamp() for run_id, head in heads.items()})
 
 
 _writers: weakref.WeakKeyDictionary[Database, _Writer] = weakref.WeakKeyDictionary()

@@ -17,17 +17,18 @@ __all__ = [
     "EndedRun",
     "add",
     "add_events",
+    "begun_after",
     "bodies",
     "change",
     "ended",
     "events_of",
     "find",
     "fingerprint",
+    "heads",
     "observations",
     "observations_by_run",
     "observations_of",
     "replace_observations",
-    "statuses",
 ]
 
 EVENT_COLUMNS = ("run_id", "seq", "kind", "body")
@@ -68,12 +69,12 @@ def change(session: WriteSession, run_id: str, values: Mapping[str, Any]) -> Non
     )
 
 
-def statuses(session: WriteSession, run_ids: Iterable[str]) -> dict[str, str]:
-    """id -> status of those that are there. They can get no other status until this transaction ends, so an
-    event is either seen by the finish or sees it."""
-    query = select(Run.id, Run.status).where(Run.id.in_(sorted(set(run_ids))))
+def heads(session: WriteSession, run_ids: Iterable[str]) -> dict[str, Any]:
+    """id -> (id, status, started_at, created_at) of those that are there. They can get no other status until
+    this transaction ends, so an event is either seen by the finish or sees it."""
+    query = select(Run.id, Run.status, Run.started_at, Run.created_at).where(Run.id.in_(sorted(set(run_ids))))
     found = session.execute(query.with_for_update(read=True, key_share=True))
-    return {row.id: row.status for row in found}
+    return {row.id: row for row in found}
 
 
 def add_events(session: WriteSession, events: Sequence[Event]) -> int:
@@ -94,6 +95,14 @@ def bodies(session: ReadSession, run_id: str, seqs: Iterable[int]) -> dict[int, 
         query = query.where(RunEvent.run_id == run_id, RunEvent.seq.in_(some))
         found |= {row.seq: (row.kind, row.body) for row in session.execute(query)}
     return found
+
+
+def begun_after(session: ReadSession, run: Run, limit: int) -> list[Mapping[str, Any]]:
+    """What the first runs of the same model, task and competition said that began after this one."""
+    query = select(Run.given).where(Run.model == run.model, Run.task == run.task)
+    query = query.where(Run.created_at > run.created_at)
+    same = Run.competition.is_(None) if run.competition is None else Run.competition == run.competition
+    return list(session.scalars(query.where(same).order_by(Run.created_at).limit(limit)))
 
 
 def events_of(session: ReadSession, run_id: str, kinds: Sequence[str] = ()) -> list[tuple[int, str, str]]:

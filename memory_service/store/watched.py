@@ -26,9 +26,10 @@ __all__ = [
 _COLUMNS = ("run_id", "events", "summary")
 
 
-def begin_summary(session: WriteSession, run_ids: Sequence[str]) -> None:
-    """An empty place for the summaries of these runs; those that have one are passed over."""
-    rows = [(run_id, 0, None) for run_id in run_ids]
+def begin_summary(session: WriteSession, run_ids: Sequence[str], text: str | None = None) -> None:
+    """A place for the summaries of these runs; those that have one are passed over. text: of no events; None
+    where it has to be made from the events that are there."""
+    rows = [(run_id, 0, text) for run_id in run_ids]
     dialects.of(session).insert_new(session, RunSummary.__tablename__, _COLUMNS, rows)
 
 

@@ -1,0 +1,177 @@
+"""What is a run told to do now, and what was it told before? Verdicts are made, given and kept here."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from memory_service.domain.watch import verdict
+from memory_service.domain.watch_followed import followed
+from memory_service.domain.watch_page import watch_page
+from memory_service.domain.watch_state import Expectation, RunFacts, State
+from memory_service.domain.watch_summary import Summary
+from memory_service.errors import Conflict, NotFound, OutOfSpace, Unavailable
+from memory_service.services.expected import expected_of
+from memory_service.services.run_fields import utc_text
+from memory_service.services.summaries import read_summary, remembered
+from memory_service.services.unit import Database, ReadUnit
+from memory_service.store import runs, watched
+from memory_service.store.run_tables import Run
+
+__all__ = ["run_verdict", "told_verdict", "watched_page"]
+
+ANEW_SECONDS = 5.0
+"""Between samples that only show more of the same, the verdict of the last 5 s of the run's own time stands:
+it looks at minutes."""
+
+SAMPLES = frozenset({"gpu", "batch"})
+MOST_REMEMBERED = 512
+MOST_ADVICE = 200
+
+
+@dataclass(eq=False)
+class _Watched:
+    """What this process knows of a run that it hears: what it is measured by, and what it was told last.
+
+    signs     what of its summary calls for a new verdict at once; at_us: own time of the last verdict
+    advised   (action, numbers) of the last advice kept; None = not looked up yet
+    """
+
+    facts: RunFacts
+    expected: Expectation
+    start: float
+    at_us: int = -1
+    signs: tuple[Any, ...] = ()
+    wire: dict[str, Any] = field(default_factory=dict)
+    advised: tuple[str, Mapping[str, Any]] | None = None
+
+
+@dataclass(eq=False)
+class _Memory:
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    held: OrderedDict[str, _Watched] = field(default_factory=OrderedDict)
+
+
+_memories: weakref.WeakKeyDictionary[Database, _Memory] = weakref.WeakKeyDictionary()
+
+
+def run_verdict(database: Database, run_id: str) -> dict[str, Any]:
+    """The verdict on all that the run has told. The same events in any order give the same one; asking writes
+    nothing. NotFound."""
+    with database.read() as unit:
+        run = runs.find(unit.session, run_id)
+        if run is None:
+            raise NotFound(f"There is no run {run_id}")
+        return verdict(state_of(database, unit, run)).as_dict()
+
+
+def told_verdict(
+    database: Database, run_id: str, status: str, kinds: Collection[str], *, new: bool
+) -> dict[str, Any]:
+    """The verdict that whoever tells of a run gets back; what is advised is kept.
+
+    kinds   of the events that were told; new: whether any of them was new
+    """
+    known = _watched(database, run_id)
+    summary = remembered(database, run_id) if new else None
+    if summary is None:
+        with database.read() as unit:
+            summary = read_summary(database, unit, run_id, known.start)
+    signs = (status, summary.bad_loss_us, summary.out_of_memory_us, summary.error_us, _stated(summary))
+    stale = summary.last_us - known.at_us >= ANEW_SECONDS * 1e6 or signs != known.signs
+    if not known.wire or stale or not SAMPLES.issuperset(kinds):
+        state = State(replace(known.facts, status=status), summary, known.expected)
+        known.wire = verdict(state).as_dict()
+        known.at_us, known.signs = summary.last_us, signs
+        with contextlib.suppress(Conflict, OutOfSpace, Unavailable):  # the events themselves are on disk
+            _keep_advice(database, run_id, known)
+    return known.wire
+
+
+def watched_page(database: Database, unit: ReadUnit, run: Run) -> dict[str, Any]:
+    """`{"verdict", "watch", "advice", "log"}` of a run's page."""
+    state = state_of(database, unit, run)
+    log = watched.log_of(unit.session, run.id)
+    given = watched.advice_of(unit.session, run.id, MOST_ADVICE)
+    after = runs.begun_after(unit.session, run, 20) if any(each.verdict["set"] for each in given) else []
+    return {
+        "verdict": verdict(state).as_dict(),
+        "watch": watch_page(state),
+        "advice": [
+            {
+                "given_at": utc_text(each.given_at.isoformat()),
+                "followed": followed(each.at_seconds, each.verdict, state, after),
+                **{name: each.verdict.get(name) for name in _SHOWN},
+            }
+            for each in given
+        ],
+        "log": None if log is None else {name: getattr(log, name) for name in _LOG},
+    }
+
+
+_SHOWN = ("at_seconds", "action", "set", "rule", "severity", "why")
+_LOG = ("offset", "lines", "understood", "clipped")
+
+
+def state_of(database: Database, unit: ReadUnit, run: Run) -> State:
+    """All that a verdict is made of."""
+    facts, expected = expected_of(run)
+    return State(facts, read_summary(database, unit, run.id, run.started_at.timestamp()), expected)
+
+
+def _watched(database: Database, run_id: str) -> _Watched:
+    memory = _memories.setdefault(database, _Memory())
+    with memory.lock:
+        known = memory.held.get(run_id)
+        if known is not None:
+            memory.held.move_to_end(run_id)
+            return known
+    with database.read() as unit:
+        run = runs.find(unit.session, run_id)
+        if run is None:
+            raise NotFound(f"There is no run {run_id}")
+        known = _Watched(*expected_of(run), run.started_at.timestamp())
+    with memory.lock:
+        known = memory.held.setdefault(run_id, known)
+        if len(memory.held) > MOST_REMEMBERED:
+            memory.held.popitem(last=False)
+        return known
+
+
+def _stated(summary: Summary) -> tuple[Any, ...]:
+    return tuple(told[2] for _, told in sorted(summary.settings.items()))
+
+
+def _keep_advice(database: Database, run_id: str, known: _Watched) -> None:
+    """One row each time the action or its numbers change; "continue" only where it takes advice back."""
+    said = known.wire
+    advice = (said["action"], said["set"])
+    if advice == known.advised:
+        return
+    if known.advised is None:
+        with database.read() as unit:
+            last = watched.last_advice(unit.session, run_id)
+        before = ("continue", {}) if last is None else (last.action, last.verdict["set"])
+        if said["action"] == before[0] == "continue" or advice == before:
+            known.advised = advice
+            return
+    elif said["action"] == known.advised[0] == "continue":
+        known.advised = advice
+        return
+    with database.tell() as unit:
+        watched.add_advice(
+            unit.session,
+            run_id,
+            {
+                "given_at": dt.datetime.now(dt.UTC),
+                **{name: said[name] for name in ("at_seconds", "action", "rule", "severity")},
+                "verdict": said,
+            },
+        )
+    known.advised = advice
