@@ -18,7 +18,7 @@ from memory_service.client.wire import READ_S, Reply, Wire
 
 __all__ = ["Delivery", "Step"]
 
-MOST_EVENTS, MOST_BYTES = 1_000, 512 * 1024
+MOST_EVENTS, MOST_BYTES, LEAST_BYTES = 1_000, 512 * 1024, 8 * 1024
 MOST_RESTARTS = 3
 NOT_A_NAME = re.compile(r"[^\w.\-/ ]+")
 
@@ -125,6 +125,8 @@ class Delivery:
         if reply.status == 404 and self._spool.header.get("run") is not None:
             return self._again(reply)
         if reply.outcome == "later":
+            if reply.status == 0 and reply.reached:  # perhaps it was too much for the time
+                self._most_bytes = max(LEAST_BYTES, self._most_bytes // 2)
             return _later(reply)
         if reply.status == 413 and len(part.events) > 1:
             self._most_bytes = max(1, sum(map(len, part.events)) // 2)

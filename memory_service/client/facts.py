@@ -56,6 +56,8 @@ def from_plan(plan: Any) -> dict[str, Any]:
         return {}
     model, loader, gpu = (plan.get(name) or {} for name in ("model", "data_loader", "gpu"))
     body = {name: plan[name] for name in PLAIN if plan.get(name) is not None}
+    if "plan_id" in body:
+        body["plan"] = dict(plan)  # the service may have forgotten it
     body |= {name: model[name] for name in SIZES if model.get(name) is not None}
     if model.get("name"):
         body["model"] = model["name"]

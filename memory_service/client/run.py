@@ -275,7 +275,8 @@ class Run:
 
     def result(self, **said: Any) -> None:
         """What the end will be told with, when the `with` block closes the run: best_metric=, best_epoch=,
-        submission= (whether one was written), batch_size= (the one that ran out of memory)."""
+        submission= (whether one was written), test_metric= (its score), followed= (patterns of the plan that
+        were acted on), batch_size= (the one that ran out of memory)."""
         for name, value in said.items():
             if value is not None:
                 with self._guarded(name):
@@ -381,7 +382,8 @@ def _finite(value: Any) -> float:
 
 
 _RESULT: dict[str, Callable[[Any], Any]] = {
-    "best_metric": _finite, "best_epoch": int, "submission": bool, "batch_size": int,
+    "best_metric": _finite, "test_metric": _finite, "best_epoch": int, "submission": bool, "batch_size": int,
+    "followed": lambda names: [str(name) for name in names],
 }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 __all__ = ["Reply", "Wire"]
 
-CONNECT_S, READ_S = 3.0, 10.0
+CONNECT_S, READ_S = 3.0, 30.0
 MOST_RETRY_AFTER_S = 300.0
 LATER = (404, 405, 408, 425, 429)
 """Not now, or not this server yet: tried again, as every 5xx is (507: its disk is full)."""
