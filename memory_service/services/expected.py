@@ -90,7 +90,7 @@ def _facts(knowledge: Knowledge, case: RunCase, plan: Mapping[str, Any] | None) 
         "precision": case.precision,
         "optimizer": case.optimizer,
         "metric_direction": (competition or {}).get("metric_direction"),
-        "pretrained": bool(row.pretrained) if row is not None else False,
+        **({} if row is None else {"pretrained": bool(row.pretrained)}),
     }
 
 

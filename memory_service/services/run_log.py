@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memory_service.domain.logline import Context, Reading, read_log
-from memory_service.errors import Conflict, FieldError, NotFound, Unavailable
+from memory_service.errors import Conflict, FieldError, InvalidInput, NotFound, Unavailable
 from memory_service.services.observations import conclude
 from memory_service.services.run_events import SERVER_SEQ, Told, fitting
 from memory_service.services.run_fields import utc_text
@@ -213,4 +213,8 @@ def _iso(moment: float) -> str:
 
 
 def _moment(at: str) -> float:
-    return dt.datetime.fromisoformat(utc_text(at)).timestamp()
+    try:
+        at = utc_text(at)
+    except ValueError as error:
+        raise InvalidInput(f"at {error}", [FieldError("at", str(error), at)]) from None
+    return dt.datetime.fromisoformat(at).timestamp()

@@ -95,7 +95,7 @@ def told_verdict(
 
 
 def watched_page(database: Database, unit: ReadUnit, run: Run) -> dict[str, Any]:
-    """`{"verdict", "watch", "advice", "log"}` of a run's page."""
+    """`{"verdict", "watch", "verdicts", "log"}` of a run's page."""
     state = state_of(database, unit, run)
     log = watched.log_of(unit.session, run.id)
     given = watched.advice_of(unit.session, run.id, MOST_ADVICE)
@@ -103,7 +103,7 @@ def watched_page(database: Database, unit: ReadUnit, run: Run) -> dict[str, Any]
     return {
         "verdict": verdict(state).as_dict(),
         "watch": watch_page(state),
-        "advice": [
+        "verdicts": [
             {
                 "given_at": utc_text(each.given_at.isoformat()),
                 "followed": followed(each.at_seconds, each.verdict, state, after),

@@ -1,0 +1,363 @@
+"""Are runs watched over HTTP as docs/watching.md says: by events and by logs, on both databases?"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from memory_service.services.run_events import SERVER_SEQ
+from tests.domain.test_watch_examples import DOG_BREED, EPOCH_SECONDS, slow_run
+from tests.telling import START, at, case
+from tests.watching import Said, from_log
+
+B4 = {
+    "gpu": "a10", "model": "custom/EfficientNet-B4", "batch_size": 128, "folds": 3, "epochs": 10, "minutes": 30,
+    "n_train": 9_000, "precision": None,
+}  # fmt: skip
+Line = tuple[float, str]
+
+
+def begin(client: TestClient, **changed: Any) -> str:
+    answer = client.post("/runs", json=case(**changed))
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["run_id"])
+
+
+def tell(client: TestClient, run_id: str, said: Iterable[Said], first_seq: int = 0) -> dict[str, Any]:
+    events = [
+        {"seq": first_seq + n, "kind": kind, "at": moment(seconds), **fields}
+        for n, (kind, seconds, fields) in enumerate(said)
+    ]
+    answer = client.post(f"/runs/{run_id}/events", json={"events": events})
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+def moment(seconds: float) -> str:
+    whole = at(seconds)
+    return f"{whole[:-1]}.{round(seconds % 1 * 1000):03d}Z" if round(seconds % 1 * 1000) < 1000 else whole
+
+
+def log(client: TestClient, run_id: str, lines: Iterable[Line]) -> dict[str, Any]:
+    """Each line as a piece of its own, written when it appeared."""
+    offset, answer = 0, None
+    for seconds, line in lines:
+        raw = line.encode() + b"\n"
+        answer = client.post(
+            f"/runs/{run_id}/log", params={"offset": offset, "at": moment(seconds)}, content=raw
+        )
+        assert answer.status_code == 200, answer.text
+        offset = answer.json()["offset"]
+    assert answer is not None
+    return dict(answer.json())
+
+
+def verdict(client: TestClient, run_id: str) -> dict[str, Any]:
+    answer = client.get(f"/runs/{run_id}/verdict")
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+def both_ways(client: TestClient, lines: list[Line], **facts: Any) -> dict[str, Any]:
+    """The verdict on a log told as text and, the same run again, as events: they must be the same."""
+    as_text, as_events = begin(client, **facts), begin(client, **facts)
+    told = log(client, as_text, lines)["verdict"]
+    heard = tell(client, as_events, from_log(lines))["verdict"]
+    assert told == verdict(client, as_text)
+    assert heard == verdict(client, as_events)
+    known = (n for n in told if n not in ("at_seconds", "next_check_seconds", "budget_used_percent"))
+    assert {n: told[n] for n in known if n != "eta_minutes"} == {n: heard[n] for n in told if n not in (
+        "at_seconds", "next_check_seconds", "budget_used_percent", "eta_minutes")}  # fmt: skip
+    return told
+
+
+class TestTheSourcesExamples:
+    def test_18_of_24_on_b4_goes_on(self, client: TestClient) -> None:
+        answer = both_ways(client, DOG_BREED, **B4)
+        assert (answer["action"], answer["rule"], answer["set"]) == ("continue", "R23", {})
+        assert answer["memory"]["fill_percent"] == pytest.approx(76.25, abs=0.1)
+        assert answer["memory"]["model_class"] == "large"
+
+    @pytest.mark.parametrize(
+        ("model", "action", "changes"),
+        [
+            ("custom/EfficientNet-B4", "raise_batch", {"batch_size": 192}),
+            ("custom/ResNet-18", "continue", {}),
+            ("resnet18", "continue", {}),
+        ],
+    )
+    def test_12_of_24_raises_the_batch_of_a_large_model_only(
+        self, client: TestClient, model: str, action: str, changes: dict[str, int]
+    ) -> None:
+        lines = [(2.0, "GPU Memory: 24.0 GB"), (60.0, "GPU Memory Used: 12.3 GB / 24.0 GB (51.3%)")]
+        answer = both_ways(client, lines, **B4 | {"model": model, "minutes": None})
+        assert (answer["action"], answer["set"], answer["rule"]) == (action, changes, "R23")
+
+    def test_small_cnn_ends_at_batch_512_and_following_is_seen(self, client: TestClient) -> None:
+        heard, made = [], []
+        for batch, used in ((256, 8.2), (384, 11.7), (512, 14.1)):
+            facts = B4 | {"model": "custom/Small CNN", "batch_size": batch, "n_train": 60_000, "minutes": 10}
+            lines = [(60.0, f"GPU Memory Used: {used} GB / 24.0 GB")]
+            answer = both_ways(client, lines, **facts)
+            heard.append((answer["action"], answer["set"]))
+            made.append(begin(client, **facts))
+            log(client, made[-1], lines)
+        assert heard == [
+            ("relaunch", {"batch_size": 512}),
+            ("relaunch", {"batch_size": 512}),
+            ("continue", {}),
+        ]
+        (first,) = client.get(f"/runs/{made[0]}").json()["verdicts"]
+        assert (first["action"], first["followed"]) == ("relaunch", "yes"), "the third began with 512"
+        assert client.get(f"/runs/{made[2]}").json()["verdicts"] == []
+
+    def test_batch_32_is_told_at_60_seconds_what_would_finish(self, client: TestClient) -> None:
+        facts = B4 | {"gpu": "a100", "batch_size": 32, "folds": 5, "epochs": 30, "minutes": 11}
+        run_id = begin(client, **facts)
+        said = slow_run(10 * EPOCH_SECONDS)
+        first = tell(
+            client, run_id, [one for one in said if one[1] <= 60.0] + [said[-1][:1] + (60.0, said[-1][2])]
+        )
+        answer = first["verdict"]
+        assert (answer["action"], answer["severity"]) == ("reduce_folds", "critical")
+        assert answer["eta_minutes"]["low"] > 60.0
+        assert answer["set"]["folds"] * answer["set"]["epochs"] * EPOCH_SECONDS <= 0.85 * 660
+        late = tell(client, run_id, [one for one in said if one[1] > 60.0], 100)["verdict"]
+        assert (late["action"], late["rule"]) == ("stop_and_predict", "R15")
+        given = client.get(f"/runs/{run_id}").json()["verdicts"]
+        assert [each["action"] for each in given] == ["reduce_folds", "stop_and_predict"]
+        assert {each["followed"] for each in given} == {"open"}
+        ended = client.post(f"/runs/{run_id}/finish", json={"status": "stopped", "at": at(600)}).json()
+        assert [each["followed"] for each in ended["verdicts"]] == ["no", "yes"]
+        assert ended["verdict"]["action"] == "continue"
+
+    @pytest.mark.parametrize(
+        ("fills", "action", "rule"),
+        [
+            ([76.0 - 0.4 * n for n in range(11)], "continue", "R23"),
+            ([76.0, 75.4, 76.3, 45.0], "investigate", "R25"),
+        ],
+    )
+    def test_a_slow_decline_is_nothing_and_a_jump_is_investigated(
+        self, client: TestClient, fills: list[float], action: str, rule: str
+    ) -> None:
+        lines = [(0.5, "GPU Memory: 24.0 GB")]
+        lines += [(25.0 * n, f"Epoch {n}: Loss=0.5, Acc=0.8, GPU={p * 0.24:.2f}GB ({p}%)")
+                  for n, p in enumerate(fills, 1)]  # fmt: skip
+        answer = both_ways(client, lines, **B4)
+        assert (answer["action"], answer["rule"]) == (action, rule)
+
+
+class TestTheVerdict:
+    def test_any_order_and_repetition_gives_the_same(self, client: TestClient) -> None:
+        said = [*from_log(DOG_BREED), ("batch", 70.0, {"steps": 100, "seconds": 30.0, "samples": 12_800})]
+        events = [
+            {"seq": n, "kind": kind, "at": moment(seconds), **fields}
+            for n, (kind, seconds, fields) in enumerate(said)
+        ]
+        found = []
+        for seed in range(3):
+            run_id = begin(client, **B4)
+            mixed = events * 2
+            random.Random(seed).shuffle(mixed)
+            for place in range(0, len(mixed), 5):
+                body = {"events": mixed[place : place + 5]}
+                assert client.post(f"/runs/{run_id}/events", json=body).status_code == 200
+            found.append((verdict(client, run_id), client.get(f"/runs/{run_id}").json()["watch"]))
+        assert found[0] == found[1] == found[2]
+        assert found[0][1]["peaks_gib"]["unstated"] == pytest.approx(18.3)
+
+    def test_before_anything_is_told_it_says_so_and_asking_writes_nothing(self, client: TestClient) -> None:
+        run_id = begin(client)
+        assert verdict(client, run_id)["action"] == "continue"
+        page = client.get(f"/runs/{run_id}").json()
+        assert (page["verdicts"], page["log"], page["watch"]["steps"]) == ([], None, None)
+        answer = tell(client, run_id, [])
+        assert (answer["accepted"], answer["verdict"]) == (0, verdict(client, run_id))
+
+    def test_what_was_predicted_is_what_it_is_measured_by(self, client: TestClient) -> None:
+        body = case()
+        begun = client.post("/runs", json=body).json()
+        slow = 3.0 * begun["prediction"]["step_seconds"]["value"]
+        said = [("batch", 20.0 * n, {"steps": int(20 / slow), "seconds": 20.0, "samples": int(20 / slow) * 128,
+                 "loader_wait_percent": 1.0}) for n in range(1, 9)]  # fmt: skip
+        said.append(("gpu", 161.0, {"process_gib": 30.0, "utilization_percent": 95.0}))
+        answer = tell(client, body["run_id"], said)["verdict"]
+        assert any("predicted" in text for text in (answer["why"], *answer["notes"])), answer
+        page = client.get(f"/runs/{body['run_id']}").json()["watch"]
+        assert page["samples_per_second"] < 0.5 * page["expected"]["samples_per_second"]["value"]
+        assert page["fill"]["kind"] == "driver"
+
+    def test_nan_is_told_at_once(self, client: TestClient) -> None:
+        run_id = begin(client, **B4)
+        said = [("batch", 3.0, {"steps": 5, "seconds": 1.0, "train_loss": "nan"})]
+        answer = tell(client, run_id, said)["verdict"]
+        assert (answer["rule"], answer["severity"]) == ("not-a-number", "critical")
+
+    def test_samples_in_between_keep_the_verdict_that_stands(self, client: TestClient) -> None:
+        run_id = begin(client, **B4)
+        first = tell(client, run_id, [("gpu", 61.0, {"used_gib": 10.0})])["verdict"]
+        assert (first["at_seconds"], first["action"]) == (61.0, "relaunch")
+        again = tell(client, run_id, [("gpu", 63.0, {"used_gib": 10.0})], 1)["verdict"]
+        assert again == first
+        assert verdict(client, run_id)["at_seconds"] == 63.0
+        assert tell(client, run_id, [("gpu", 66.0, {"used_gib": 10.0})], 2)["verdict"]["at_seconds"] == 66.0
+
+    def test_advice_that_was_taken_is_seen_and_taken_back(self, client: TestClient) -> None:
+        run_id = begin(client, **B4)
+        tell(client, run_id, [("gpu", 61.0, {"used_gib": 10.0})])
+        taken = [("note", 80.0, {"batch_size": 192}), ("gpu", 150.0, {"used_gib": 17.0, "batch_size": 192})]
+        wanted = client.get(f"/runs/{run_id}").json()["verdicts"][0]["set"]["batch_size"]
+        taken[0][2]["batch_size"] = taken[1][2]["batch_size"] = wanted
+        assert tell(client, run_id, taken, 1)["verdict"]["action"] == "continue"
+        given = client.get(f"/runs/{run_id}").json()["verdicts"]
+        assert [(each["action"], each["followed"]) for each in given] == [
+            ("relaunch", "yes"),
+            ("continue", None),
+        ]
+
+    def test_a_finished_run_that_goes_on_is_heard_and_told_that_it_ended(self, client: TestClient) -> None:
+        run_id = begin(client, **B4)
+        client.post(f"/runs/{run_id}/finish", json={"status": "completed", "at": at(100)})
+        answer = tell(client, run_id, [("epoch", 200.0, {"epoch": 3, "seconds": 20.0})])
+        assert (answer["accepted"], answer["verdict"]["action"]) == (1, "continue")
+        assert "ended" in answer["verdict"]["why"]
+        assert log(client, run_id, [(220.0, "Epoch 4: Loss=0.4")])["accepted"] > 0
+        assert client.get(f"/runs/{run_id}").json()["outcome"]["epochs_done"] == 2
+
+    def test_clocks_that_run_ahead_or_backwards_are_absorbed(self, client: TestClient) -> None:
+        run_id = begin(client, **B4)
+        ahead = {"seq": 0, "kind": "gpu", "at": "2190-01-01T00:00:00Z", "used_gib": 18.0}
+        body = {"events": [ahead, {"seq": 1, "kind": "gpu", "at": "2025-01-01T00:00:00Z", "used_gib": 18.5}]}
+        first = client.post(f"/runs/{run_id}/events", json=body).json()
+        assert first["accepted"] == 2
+        day = 86_400.0 * 20_000
+        assert first["verdict"]["at_seconds"] < day, "it counts as told now"
+        again = client.post(f"/runs/{run_id}/events", json=body).json()
+        assert (again["duplicates"], again["differing"]) == (2, []), "what was told is known as it was told"
+        running = begin(client, **B4)
+        tell(client, running, [("gpu", 100.0, {"used_gib": 18.0})])
+        back = tell(client, running, [("gpu", 40.0, {"used_gib": 18.0})], 1)
+        assert back["verdict"]["at_seconds"] == 100.0
+
+    @pytest.mark.parametrize("path", ["/verdict", "/log"])
+    def test_a_run_that_nobody_began_is_404(self, client: TestClient, path: str) -> None:
+        for run_id in ("0" * 32, "nonsense", "%00"):
+            url = f"/runs/{run_id}{path}"
+            answer = client.get(url) if path == "/verdict" else client.post(url, content=b"Epoch 1\n")
+            assert answer.status_code == 404, answer.text
+
+
+class TestTheLog:
+    def test_the_same_piece_twice_changes_nothing(self, client: TestClient) -> None:
+        text = "".join(f"{line}\n" for _, line in DOG_BREED).encode()
+        run_id = begin(client, **B4)
+        url, when = f"/runs/{run_id}/log", {"at": at(80)}
+        first = client.post(url, params=when, content=text[:70]).json()
+        assert client.post(url, params=when, content=text[:70]).json()["offset"] == first["offset"] == 70
+        assert client.post(url, params=when | {"offset": 0}, content=text).json()["offset"] == len(text)
+        once = client.get(f"/runs/{run_id}").json()
+        again = client.post(url, params=when | {"offset": 0}, content=text).json()
+        assert (again["accepted"], again["offset"], again["lines"]) == (0, len(text), len(DOG_BREED))
+        assert client.get(f"/runs/{run_id}").json()["outcome"] == once["outcome"]
+        whole = begin(client, **B4)
+        client.post(f"/runs/{whole}/log", params=when, content=text)
+        assert client.get(f"/runs/{whole}").json()["outcome"]["epochs"] == once["outcome"]["epochs"]
+
+    def test_a_gap_is_refused_with_the_place_to_go_on(self, client: TestClient) -> None:
+        run_id = begin(client, **B4)
+        client.post(f"/runs/{run_id}/log", content=b"Epoch 1: Loss=0.5\n")
+        refused = client.post(f"/runs/{run_id}/log?offset=19", content=b"Epoch 2: Loss=0.4\n")
+        assert refused.status_code == 409
+        assert "18" in refused.json()["errors"][0]["message"]
+        assert client.get(f"/runs/{run_id}").json()["log"] == {
+            "offset": 18, "lines": 1, "understood": 1, "clipped": 0,
+        }  # fmt: skip
+
+    def test_seqs_of_the_log_meet_no_clients(self, client: TestClient) -> None:
+        run_id = begin(client, **B4)
+        lines = [(10.0 * n, f"Epoch {n}: Loss=0.5") for n in range(1, 4)]
+        log(client, run_id, lines)
+        assert tell(client, run_id, from_log(lines))["duplicates"] == 0
+        too_far = {"events": [{"seq": SERVER_SEQ, "kind": "note", "at": at(1)}]}
+        assert client.post(f"/runs/{run_id}/events", json=too_far).status_code == 422
+
+    def test_lines_with_clocks_keep_their_distances(self, client: TestClient) -> None:
+        run_id = begin(client, **B4)
+        lines = "".join(f"2026-03-01 09:{n:02d}:00,000 INFO Epoch {n}/10: Loss=0.5\n" for n in range(1, 7))
+        answer = client.post(f"/runs/{run_id}/log", params={"at": at(400)}, content=lines.encode()).json()
+        assert answer["verdict"]["at_seconds"] == 400.0
+        page = client.get(f"/runs/{run_id}").json()
+        assert page["outcome"]["epochs_done"] == 6
+        assert page["watch"]["end_minutes"]["value"] == pytest.approx(30.0, rel=0.2)
+
+    def test_an_unfinished_last_line_is_read_at_the_end(self, client: TestClient) -> None:
+        run_id = begin(client, **B4)
+        client.post(f"/runs/{run_id}/log", content=b"Epoch 1: Loss=0.5\nEpoch 2: Lo")
+        client.post(f"/runs/{run_id}/log", content=b"ss=0.25")
+        page = client.post(f"/runs/{run_id}/finish", json={"status": "completed"}).json()
+        assert [e["train_loss"] for e in page["outcome"]["epochs"]] == [0.5, 0.25]
+        assert page["log"]["offset"] == 36
+
+    def test_binary_noise_is_kept_and_counted(self, client: TestClient) -> None:
+        run_id = begin(client, **B4)
+        noise = random.Random(5).randbytes(200_000)
+        answer = client.post(f"/runs/{run_id}/log", content=noise)
+        assert answer.status_code == 200, answer.text
+        found = answer.json()
+        assert found["offset"] == len(noise)
+        assert found["lines"] >= found["understood"]
+        assert client.get(f"/runs/{run_id}").json()["outcome"]["events"].get("note", 0) > 0
+        assert client.post(f"/runs/{run_id}/finish", json={"status": "crashed"}).status_code == 200
+
+    def test_a_line_of_50_mb_is_refused_whole_and_absorbed_in_pieces(self, sqlite_client: TestClient) -> None:
+        run_id, url = begin(sqlite_client, **B4), ""
+        url = f"/runs/{run_id}/log"
+        block = b"x" * 2_000_000
+        assert sqlite_client.post(url, content=block * 25).status_code == 413
+        for n in range(25):
+            assert sqlite_client.post(f"{url}?offset={n * len(block)}", content=block).status_code == 200
+        answer = sqlite_client.post(url, content=b"\nEpoch 1: Loss=0.5\n").json()
+        assert (answer["lines"], answer["understood"]) == (2, 1)
+        assert answer["clipped"] > 49_000_000
+
+    def test_wrong_places_and_times_are_named(self, client: TestClient) -> None:
+        run_id = begin(client, **B4)
+        for query, field in (
+            ("offset=-1", "offset"),
+            ("offset=x", "offset"),
+            ("at=yesterday", "at"),
+            ("to=1", "to"),
+        ):
+            refused = client.post(f"/runs/{run_id}/log?{query}", content=b"Epoch 1\n")
+            assert refused.status_code == 422, refused.text
+            assert refused.json()["errors"][0]["field"] == field
+
+
+def test_a_restart_and_a_second_process_lose_nothing(client: TestClient) -> None:
+    """What another process tells in between counts; nothing that is remembered is trusted without a look."""
+    from memory_service.services.telemetry import take_events
+    from memory_service.services.unit import Database
+    from memory_service.services.verdicts import run_verdict
+
+    run_id = begin(client, **B4)
+    said = from_log(DOG_BREED)
+    other = Database(client.app.state.service.database.engine.url.render_as_string(hide_password=False))  # type: ignore[attr-defined]
+    for n, (kind, seconds, fields) in enumerate(said):
+        event: Mapping[str, Any] = {"seq": n, "kind": kind, "at": moment(seconds), **fields}
+        if n % 2:
+            take_events(other, run_id, {"events": [event]})
+        else:
+            client.post(f"/runs/{run_id}/events", json={"events": [event]})
+    alone = begin(client, **B4)
+    tell(client, alone, said)
+    assert verdict(client, run_id) == run_verdict(other, run_id) == verdict(client, alone)
+    other.close()
+
+
+def test_the_run_s_start_is_its_own(client: TestClient) -> None:
+    assert case()["started_at"] == START
