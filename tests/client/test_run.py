@@ -63,6 +63,21 @@ def test_the_verdict_comes_back_to_the_script_which_never_waits_for_it(scripted:
     assert str(told) == "raise_batch batch_size=256: Fill is 34 %. [R23]"
 
 
+def test_the_services_own_verdict_reaches_the_script(service: Service):
+    facts = {**FACTS, "epochs": 30, "folds": 5, "minutes": 11, "n_train": 50_000}
+    with watch(**facts, server=service.url) as run:
+        for epoch in range(2):
+            run.epoch(epoch, fold=1, seconds=50.0, train_loss=1.0)
+            until = time.monotonic() + 20
+            while not run.verdict.known and time.monotonic() < until:
+                time.sleep(0.02)
+        told = run.verdict
+    assert told.known
+    assert told.why
+    assert told.raw["action"] == told.action
+    assert run.problems == []
+
+
 def test_a_service_that_goes_away_and_comes_back_gets_everything_once(service: Service, home: Path):
     with watch(**FACTS, server=service.url) as run:
         train(run, epochs=1)
@@ -120,6 +135,10 @@ def test_a_plan_says_what_the_script_does_not(service: Service):
     assert (page["plan_id"], page["model"]) == (plan["plan_id"], plan["model"]["name"])
     assert (page["batch_size"], page["folds"]) == (plan["batch_size"], plan["folds"])
     assert (page["gpu"], page["n_train"]) == ("t4", 5000)
+    with watch(plan_id=plan["plan_id"], gpu="t4", server=service.url) as run:
+        run.epoch(0, seconds=2.0)
+    assert run.problems == []
+    assert service.page(run.run_id)["plan_id"] == plan["plan_id"]
 
 
 def test_more_can_be_told_of_a_run_that_was_begun_elsewhere(service: Service):
