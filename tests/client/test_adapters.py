@@ -31,6 +31,9 @@ def epochs_of(service: Service, run_id: str) -> list[dict[str, Any]]:
     page = service.page(run_id)
     assert page["status"] == "completed"
     told: list[dict[str, Any]] = page["outcome"]["epochs"]
+    # A run that did all it meant to do asks for nothing.
+    assert (page["verdict"]["action"], page["verdict"]["set"]) == ("continue", {}), page["verdict"]
+    assert page["watch"]["odd_values"] == 0
     return told
 
 

@@ -64,6 +64,9 @@ def test_a_training_that_is_launched_untouched_is_told_of(service: Service, tmp_
     assert [row["seconds"] for row in told] == [float(text) for text in printed]
     assert all(row["batch_size"] == 50 for row in told)
     assert told[-1]["metric"] > 0.9
+    assert page["verdict"]["action"] == "continue", page["verdict"]
+    assert page["watch"]["position"]["epochs"] == 5
+    assert page["watch"]["position"]["epochs_done"] == 5
     assert told[-1]["train_loss"] < told[0]["train_loss"]
     events = service.events(run_id)
     samples = [event for event in events if event["kind"] == "gpu"]
