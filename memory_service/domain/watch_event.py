@@ -60,7 +60,7 @@ class Event:
         epoch    one finished epoch: fold, epoch, seconds, train_loss, valid_loss, metric, samples,
                  loader_wait_percent, utilization_percent, the names of MEMORY_FIELDS
         fold     fold, folds: a fold begins; `done`: true when it ended
-        note     text; out_of_memory: true; error: true
+        note     text; out_of_memory: true; error: true; submission: true (one was written just now)
     """
 
     kind: str
@@ -71,6 +71,8 @@ class Event:
 
 def number_of(value: Any, most: float = 1e15) -> float | None:
     """A finite number from 0 to `most`, also as text; None for anything else."""
+    if type(value) is float:  # nearly all of them, many times an event
+        return value if 0.0 <= value <= most else None
     if isinstance(value, str):
         try:
             value = float(value[:40])

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
+from operator import add
 from typing import Any
 
 from memory_service.domain.watch_event import MEMORY_FIELDS, Event, is_bad_loss, loss_of, number_of
@@ -41,6 +42,7 @@ SETTINGS = (
 """What a run may state about itself at any time; the latest statement holds."""
 
 _SETTINGS = frozenset(SETTINGS)
+_MEMORY = frozenset((*MEMORY_FIELDS, "memory_percent"))
 _NOT_NUMBERS: dict[str, type] = {"gpu_name": str, "precision": str, "persistent_workers": bool}
 _EPOCH_NUMBERS = ("seconds", "samples", "loader_wait_percent", "utilization_percent", "memory_percent")
 _EPOCH_SCORES = ("train_loss", "valid_loss", "metric")
@@ -166,6 +168,8 @@ class _Tally:
         self.now = {f.name: getattr(start, f.name) for f in fields(Summary)}
         for name in ("peaks", "settings", "batches", "epochs", "folds", "slots", "slot_peaks"):
             self.now[name] = dict(self.now[name])
+        self.own: set[int] = set()
+        """Stretches whose peaks were copied: these may be changed in place."""
 
     def summary(self) -> Summary:
         return Summary(**self.now)
@@ -176,9 +180,14 @@ class _Tally:
         us = round((seconds or 0.0) * US)
         now["odd"] += seconds is None
         now["events"] += 1
-        now["last_us"] = max(now["last_us"], us)
-        self._settings(us, event.seq, body)
-        self._memory(us, body)
+        if us > now["last_us"]:
+            now["last_us"] = us
+        stated = _SETTINGS & body.keys()
+        if stated:
+            self._settings(us, event.seq, body, stated)
+        told = _MEMORY & body.keys()
+        if told:
+            self._memory(us, body, told)
         if event.kind == "batch":
             self._batch(us, event.seq, body)
         elif event.kind == "epoch":
@@ -193,7 +202,7 @@ class _Tally:
             now["error_us"] = _latest(now["error_us"], us)
         if body.get("throttled") is True:
             now["throttled_us"] = _latest(now["throttled_us"], us)
-        if number_of(body.get("other_processes")):
+        if body.get("other_processes") and number_of(body["other_processes"]):
             now["shared_us"] = _latest(now["shared_us"], us)
 
     def add_summary(self, other: Summary) -> None:
@@ -231,8 +240,8 @@ class _Tally:
             for kind, kib in peaks.items():
                 self._slot_peak(slot, kind, kib)
 
-    def _settings(self, us: int, seq: int, body: Mapping[str, Any]) -> None:
-        for name in _SETTINGS & body.keys():
+    def _settings(self, us: int, seq: int, body: Mapping[str, Any], stated: Iterable[str]) -> None:
+        for name in stated:
             value = body[name]
             if value is None:
                 continue
@@ -255,8 +264,10 @@ class _Tally:
         if len(batches) > BATCHES_KEPT:
             del batches[min(batches)]
 
-    def _memory(self, us: int, body: Mapping[str, Any]) -> None:
-        for name in MEMORY_FIELDS.keys() & body.keys():
+    def _memory(self, us: int, body: Mapping[str, Any], told: Iterable[str]) -> None:
+        for name in told:
+            if name == "memory_percent":
+                continue
             kind = MEMORY_FIELDS[name]
             if name == "used_gib" and body.get("process_gib") is not None:
                 continue
@@ -277,11 +288,18 @@ class _Tally:
 
     def _slot_peak(self, slot: int, kind: str, kib: int) -> None:
         known = self.now["slot_peaks"]
-        mine = dict(known.get(slot, {}))
-        mine[kind] = max(mine.get(kind, 0), kib)
-        known[slot] = mine
-        if len(known) > SLOTS_KEPT:
-            del known[min(known)]
+        if slot not in self.own:
+            known[slot] = dict(known.get(slot, {}))
+            self.own.add(slot)
+            if len(known) > SLOTS_KEPT:
+                oldest = min(known)
+                del known[oldest]
+                self.own.discard(oldest)
+                if oldest == slot:
+                    return
+        mine = known[slot]
+        if kib >= mine.get(kind, 0):
+            mine[kind] = kib
 
     def _batch(self, us: int, seq: int, body: Mapping[str, Any]) -> None:
         steps = number_of(body.get("steps"), most=1e9)
@@ -372,6 +390,8 @@ class _Tally:
             del folds[max(folds)]
 
     def _sample(self, us: int, body: Mapping[str, Any]) -> None:
+        if "utilization_percent" not in body and "temperature_c" not in body:
+            return
         busy = number_of(body.get("utilization_percent"), most=100.0)
         hot = number_of(body.get("temperature_c"), most=200.0)
         if busy is None and hot is None:
@@ -385,15 +405,18 @@ class _Tally:
     def _add_slot(self, slot: int, sums: Slot) -> None:
         slots = self.now["slots"]
         mine = slots.get(slot)
-        if mine is not None:
-            added = (a + b for a, b in zip(mine[:-1], sums[:-1], strict=True))
-            sums = (*added, max(mine[-1], sums[-1]))
-        slots[slot] = sums
-        if len(slots) > SLOTS_KEPT:
-            del slots[min(slots)]
+        if mine is None:
+            slots[slot] = sums
+            if len(slots) > SLOTS_KEPT:
+                del slots[min(slots)]
+            return
+        hot = max(mine[HOT], sums[HOT])
+        slots[slot] = (*map(add, mine[:HOT], sums[:HOT]), hot)
 
     def _loss(self, us: int, body: Mapping[str, Any]) -> None:
         told = body.get("train_loss", body.get("loss"))
+        if told is None:
+            return
         if is_bad_loss(told):
             self.now["bad_loss_us"] = _latest(self.now["bad_loss_us"], us)
         elif loss_of(told) is not None:
