@@ -26,7 +26,9 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         service.preparation.start()
+        service.retention.start(lambda: service.preparation.state.knowledge)
         yield
+        await anyio.to_thread.run_sync(service.retention.stop)
         await anyio.to_thread.run_sync(service.calibrating.stop)
         await anyio.to_thread.run_sync(service.preparation.stop)
         service.database.close()

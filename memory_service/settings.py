@@ -68,6 +68,13 @@ class Settings(BaseSettings):
             "loaded: then the answer names the command to run instead."
         ),
     )
+    keep_raw_days: Annotated[float, Field(ge=0, le=36_500, allow_inf_nan=False)] = Field(
+        30.0,
+        description=(
+            "Days after which a run's raw samples (GPU readings, step counts) are thinned to one of each an "
+            "epoch; its epochs and its summary stay. 0 keeps all for ever."
+        ),
+    )
     log_level: LogLevel = Field("INFO", description="Least severe message that is logged.")
     seed_on_start: bool = Field(
         True,

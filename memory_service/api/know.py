@@ -17,10 +17,14 @@ from memory_service.services.catalogue import CORRECTABLE, TABLES, get_row, hist
 from memory_service.services.curation import correct_row, remove_row
 from memory_service.services.device_pages import with_devices
 from memory_service.services.export import MEDIA_TYPES, stream_rows
+from memory_service.services.outcomes import with_outcomes, with_tallies
 
 __all__ = ["routers"]
 
 Body = Annotated[dict[str, Any], Depends(json_object)]
+
+_BESIDE = {"gpus": with_devices, "patterns": with_tallies}
+"""What the rows of a list carry beside their columns."""
 
 
 def routers() -> list[APIRouter]:
@@ -50,7 +54,7 @@ def _add_reading(router: APIRouter, table: str, fields: dict[str, Field]) -> Non
             )
         with database.read() as unit:
             page = list_rows(unit, table, asked, sort, limit, cursor)
-            items = with_devices(unit, page.items) if table == "gpus" else page.items
+            items = _BESIDE[table](unit, page.items) if table in _BESIDE else page.items
         return json_answer({"items": items, "next": page.next})
 
     if table in CORRECTABLE:
@@ -72,7 +76,7 @@ def _add_reading(router: APIRouter, table: str, fields: dict[str, Field]) -> Non
         """One row, whole."""
         no_query(request)
         with database_of(request).read() as unit:
-            return json_answer(get_row(unit, table, key))
+            return json_answer(with_outcomes(unit, table, get_row(unit, table, key)))
 
 
 def _add_adding(router: APIRouter, table: str) -> None:

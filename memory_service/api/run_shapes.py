@@ -113,6 +113,23 @@ class RunFigure(Shape):
     excluded: str | None
 
 
+class RunEvidence(Shape):
+    """What came of a run: what it is worth to later plans. `followed` by part of its plan (null: not said);
+    `served`: memories that the plan told of, and whether each was followed."""
+
+    status: Status
+    succeeded: bool | None
+    metric: float | None
+    test_metric: float | None
+    epochs_to_best: float | None
+    folds_done: int
+    minutes: float | None
+    minutes_to_submission: float | None
+    budget_percent: float | None
+    followed: dict[str, bool | None] | None
+    served: dict[str, bool | None]
+
+
 class RunPage(Shape):
     id: str
     status: Status
@@ -129,8 +146,10 @@ class RunPage(Shape):
     observations: list[dict[str, Any]]
     verdict: RunVerdict
     watch: dict[str, Any]
-    advice: list[RunAdvice]
+    verdicts: list[RunAdvice]
     log: dict[str, Any] | None
+    advice: dict[str, Any] | None
+    evidence: RunEvidence | None
 
 
 class Scores(Shape):

@@ -11,6 +11,7 @@ from fastapi import Request
 from memory_service.api.metrics import Metrics
 from memory_service.services.calibrating import Calibrating
 from memory_service.services.readiness import Preparation
+from memory_service.services.retention import Retention
 from memory_service.services.unit import Database
 from memory_service.settings import Settings
 
@@ -53,6 +54,7 @@ class Service:
         self.database = Database(settings.database_url)
         self.preparation = Preparation(self.database, settings)
         self.calibrating = Calibrating(self.database)
+        self.retention = Retention(self.database, settings.keep_raw_days)
         self.metrics = Metrics()
         self.answers = KeptAnswers()
 

@@ -111,6 +111,27 @@ def restore(
     emit(_plain(asdict(report)), json, lambda _: f"restored from {file}, at revision {report.after}")
 
 
+@_db.command("thin")
+def thin(
+    keep_days: Annotated[
+        float | None,
+        typer.Option(min=0.0, help="Instead of MEMORY_KEEP_RAW_DAYS; 0 thins nothing.", show_default=False),
+    ] = None,
+    database: Url = None,
+    json: bool = JSON_OPTION,
+) -> None:
+    """Thin raw samples of old runs to one an epoch now; a server does so every day."""
+    from memory_service.services import database as databases
+    from memory_service.services.retention import thin as thin_raw
+    from memory_service.settings import load_settings
+
+    days = load_settings().keep_raw_days if keep_days is None else keep_days
+    with _open(database) as opened:
+        databases.require_head(opened)
+        done = thin_raw(opened, days)
+    emit(done, json, lambda _: f"{done['runs']} runs thinned, {done['events']} raw samples are gone")
+
+
 def seed(
     without_vectors: Annotated[
         bool, typer.Option("--without-vectors", help="Do not load the embedding model; search goes by words.")

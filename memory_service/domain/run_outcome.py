@@ -105,6 +105,7 @@ class Outcome:
     epochs    by fold and epoch; of two that claim one place the later seq counts
     peaks     batch size -> most memory while it was used (None: no batch size was ever told)
     last_seconds   own time of the latest event
+    first_submission_seconds   own time of the first note that a submission was written
     """
 
     epochs: tuple[Epoch, ...] = ()
@@ -115,6 +116,7 @@ class Outcome:
     last_seconds: float | None = None
     first_seconds: float | None = None
     out_of_memory: bool = False
+    first_submission_seconds: float | None = None
 
     @property
     def first(self) -> Epoch | None:
@@ -159,6 +161,7 @@ class Outcome:
             "device": self.use.as_dict(),
             "events": dict(self.counts),
             "last_event_after_seconds": self.last_seconds,
+            "first_submission_seconds": self.first_submission_seconds,
             "epochs": [dict(epoch.told) for epoch in shown],
             "epochs_left_out": len(self.epochs) - len(shown),
         }
@@ -255,6 +258,7 @@ class _Reader:
         if self.pending != Peaks():
             self._settle()
         times = [event.at_seconds for event in told]
+        submitted = [event.at_seconds for event in told if event.fields.get("submission") is True]
         return Outcome(
             tuple(self.epochs[key] for key in sorted(self.epochs)),
             tuple(self.stretches),
@@ -264,6 +268,7 @@ class _Reader:
             max(times, default=None),
             min(times, default=None),
             self.out_of_memory,
+            min(submitted, default=None),
         )
 
 

@@ -26,6 +26,7 @@ from memory_service.domain.gpu_names import gpu_from_row, normal_gpu_name
 from memory_service.domain.observation import Observation
 from memory_service.domain.options import CostTable
 from memory_service.domain.profile import Profile
+from memory_service.domain.remembered import Tally
 from memory_service.errors import FieldError, InvalidInput, NotFound
 from memory_service.resources import path
 from memory_service.services import observations
@@ -36,6 +37,7 @@ from memory_service.services.learning import taught
 from memory_service.services.priced import PricedCatalogue
 from memory_service.services.unit import Database, ReadUnit
 from memory_service.store import calibrations as device_store
+from memory_service.store import outcomes
 from memory_service.store.fingerprints import devices_fingerprint, fingerprint
 from memory_service.store.rows import all_rows
 
@@ -56,6 +58,7 @@ class Knowledge:
     cards      GPU models and registered devices, with what was measured and observed
     observations   what runs showed, oldest first
     competitions   slug -> facts, without the long description
+    tallies        memory ("pattern:<id>", "competition:<slug>") -> place -> what runs there say of it
     """
 
     revision: int
@@ -67,6 +70,7 @@ class Knowledge:
     competitions: Mapping[str, Row]
     model_names: Mapping[str, str] = field(default_factory=dict)
     observations: tuple[Observation, ...] = ()
+    tallies: Mapping[str, Mapping[str, Tally]] = field(default_factory=dict)
 
     @property
     def gpus(self) -> Mapping[str, Gpu]:
@@ -177,6 +181,7 @@ def _renewed(unit: ReadUnit, revision: int, held: _Read | None) -> _Read:
     }
     prints["devices"] = devices_fingerprint(unit.session)
     prints["observations"] = observations.fingerprint(unit)
+    prints["tallies"] = outcomes.fingerprint(unit.session)
     same = {name for name, value in prints.items() if held is not None and held.prints[name] == value}
     rows = {
         name: held.rows[name] if held is not None and name in same else tuple(all_rows(unit.session, name))
@@ -201,7 +206,11 @@ def _renewed(unit: ReadUnit, revision: int, held: _Read | None) -> _Read:
     else:
         cards = taught(calibrated, seen, priced)
         priced.forget_all_but(cards.all.values())
-    knowledge = _assemble(revision, priced, cards, rows, seen)
+    if held is not None and "tallies" in same:
+        tallies = held.knowledge.tallies
+    else:
+        tallies = outcomes.tallies(unit.session)
+    knowledge = _assemble(revision, priced, cards, rows, seen, tallies)
     return _Read(prints, rows, calibrated, knowledge)
 
 
@@ -247,6 +256,7 @@ def _assemble(
     cards: Cards,
     rows: Mapping[str, Sequence[Row]],
     observations: tuple[Observation, ...] = (),
+    tallies: Mapping[str, Mapping[str, Tally]] | None = None,
 ) -> Knowledge:
     competitions = {
         row["slug"]: {key: value for key, value in row.items() if key != "description"}
@@ -262,6 +272,7 @@ def _assemble(
         competitions=competitions,
         model_names=model_index(priced.models),
         observations=observations,
+        tallies=tallies or {},
     )
 
 

@@ -17,6 +17,7 @@ from memory_service.domain.observation import Observation
 from memory_service.domain.run_observed import Ending, exclusion_of, observations_of
 from memory_service.domain.run_outcome import Outcome, outcome_of
 from memory_service.domain.watch_event import Event
+from memory_service.services.remembering import changed_outcome, remember
 from memory_service.services.unit import Database, ReadUnit
 from memory_service.store import runs
 from memory_service.store.run_tables import Run
@@ -53,9 +54,10 @@ def read_outcome(unit: ReadUnit, run: Run) -> Outcome:
 
 
 def conclude(database: Database, run_id: str) -> None:
-    """Draw the conclusion of a run that has ended and keep it; nothing for one that still runs.
+    """Draw the conclusion of a run that has ended and keep it: what it says of its device, and of the advice
+    it had; nothing for one that still runs.
 
-    The knowledge revision rises, once, when what was observed differs from what was known of this run.
+    The knowledge revision rises, once, where either differs from what was known of this run.
     """
     with database.read() as unit:
         run = runs.find(unit.session, run_id)
@@ -63,16 +65,28 @@ def conclude(database: Database, run_id: str) -> None:
             return
         outcome = read_outcome(unit, run)
         known = [dict(wire) for wire in runs.observations_of(unit.session, run_id)]
+        summary = outcome.as_dict() | {"events_read": sum(outcome.counts.values())}
+        lasting = run.summary if _outdated(run, summary) else summary
+        new_evidence = changed_outcome(unit, run, lasting) is not None
     found = [one.as_dict() for one in _observations(run, outcome)]
-    events = sum(outcome.counts.values())
-    changes = _figures(run, outcome, found) | {"summary": outcome.as_dict() | {"events_read": events}}
-    with database.tell() if found == known else database.write() as unit:
+    changes = _figures(run, outcome, found) | {"summary": summary}
+    rises = new_evidence or (found != known and lasting is summary)
+    with database.write() if rises else database.tell() as unit:
         now = runs.find(unit.session, run_id, to_change=True)
-        if now is None or (now.summary or {}).get("events_read", -1) > events:
-            return  # somebody read more events than these meanwhile
-        runs.change(unit.session, run_id, changes | {"updated_at": unit.now})
-        if found != known:
-            runs.replace_observations(unit.session, run_id, found, unit.now)
+        if now is None:
+            return
+        lasting = now.summary
+        if not _outdated(now, summary):
+            lasting = summary
+            runs.change(unit.session, run_id, changes | {"updated_at": unit.now})
+            if found != known:
+                runs.replace_observations(unit.session, run_id, found, unit.now)
+        remember(unit, now, lasting)
+
+
+def _outdated(run: Run, summary: Mapping[str, Any]) -> bool:
+    """Whether somebody read more events than these: meanwhile, or before raw samples were thinned."""
+    return bool((run.summary or {}).get("events_read", -1) > summary["events_read"])
 
 
 def _events(told: Iterable[tuple[int, str, str]], started_at: dt.datetime) -> Iterable[Event]:

@@ -27,6 +27,7 @@ from memory_service.errors import FieldError, InvalidInput
 from memory_service.recall.encoder import load_encoder
 from memory_service.services.knowledge import Knowledge, knowledge_of
 from memory_service.services.neighbours import Hit, find_similar, read_text, recall
+from memory_service.services.outcomes import happened_there
 from memory_service.services.suggestions import suggestions_of
 from memory_service.services.unit import Database
 
@@ -125,6 +126,14 @@ class Remembered:
         with self.database.read() as unit:
             return find_similar(unit, task=question.task, facts=facts, limit=SHOWN, mode=question.mode)
 
+    def happened(self, question: Question) -> tuple[Mapping[str, Any], ...]:
+        """What came of runs of the very competition; mode open only."""
+        slug = question.competition or self.described
+        if slug is None or self.database is None or question.mode != "open":
+            return ()
+        with self.database.read() as unit:
+            return happened_there(unit, slug)
+
 
 def case_of(knowledge: Knowledge, question: Question, remembered: Remembered = Remembered()) -> Case:
     """The question with every fact filled in: what was asked > the text > the competition's record > a usual
@@ -148,7 +157,7 @@ def case_of(knowledge: Knowledge, question: Question, remembered: Remembered = R
         knowledge.priced.ensure_profile(model.name, question.seq_len or question.image_size)
     _check_memory(question, cards, warnings)
     hits = remembered.neighbours(question, task, n_train)
-    suggestions, evidence = suggestions_of(knowledge, question, task, n_train, hits)
+    suggested = suggestions_of(knowledge, question, task, n_train, hits, remembered.described)
     return Case(
         question=replace(
             question,
@@ -166,10 +175,10 @@ def case_of(knowledge: Knowledge, question: Question, remembered: Remembered = R
         visible=tuple(knowledge.gpus[key] for key in visible) if visible != planned else (),
         model=model.name if model else None,
         inferred=tuple(inferred),
-        warnings=tuple(warnings),
+        warnings=(*warnings, *suggested.warnings),
         similar=tuple({"slug": hit.slug, "score": hit.score, "why": hit.why} for hit in hits),
-        suggestions=suggestions,
-        evidence=evidence,
+        suggestions=suggested.models,
+        evidence=(*suggested.evidence, *remembered.happened(question)),
     )
 
 
@@ -280,4 +289,4 @@ def _remembered(database: Database, question: Question) -> Remembered:
             limit=SHOWN,
             mode=question.mode,
         )
-    return Remembered(found.facts, read.facts if read else None, found.described, found.hits)
+    return Remembered(found.facts, read.facts if read else None, found.described, found.hits, database)

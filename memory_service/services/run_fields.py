@@ -13,7 +13,7 @@ from memory_service.domain.memory import OPTIMIZERS
 from memory_service.domain.question import INTEGER_BOUNDS, NUMBER_BOUNDS
 from memory_service.domain.vocabulary import parse_precision
 from memory_service.errors import FieldError, InvalidInput, unknown_name
-from memory_service.services.rows import JsonObject, Line, Slug, Task, Word
+from memory_service.services.rows import JsonObject, Line, RowName, Slug, Task, Word
 
 __all__ = [
     "STATUSES",
@@ -83,6 +83,11 @@ class RunStart(_Said):
 
     run_id: RunId | None = Field(None, description="A UUID made by the client, so that asking twice is safe.")
     plan_id: Word | None = Field(None, description="The plan it follows.")
+    plan: JsonObject | None = Field(
+        None,
+        description="That plan itself, the answer of /recommend as it was: for a server that was started "
+        "since and has forgotten it. What is held against the run is kept, the rest is not.",
+    )
     competition: Slug | None = Field(None, description="Slug of a known competition.")
     task: Task = Field(description="A task or its alias.")
     gpu: Line = Field(description="A registered device, or a GPU model by any name.")
@@ -124,6 +129,14 @@ class RunFinish(_Said):
     best_metric: Finite | None = Field(None, description="The best validation metric.")
     best_epoch: Annotated[int, Field(ge=0, le=1_000_000)] | None = Field(None, description="Its epoch.")
     submission: bool | None = Field(None, description="Whether a submission was written.")
+    test_metric: Finite | None = Field(
+        None, description="The submission's score on data it never saw; it goes before best_metric."
+    )
+    followed: Annotated[list[RowName], Field(max_length=50)] | None = Field(
+        None,
+        description="Patterns of the plan's `evidence` that were acted on, where nothing else would show it: "
+        "losses, augmentation, features.",
+    )
     batch_size: Annotated[int, _bounds("batch_size")] | None = Field(
         None, description="The batch that ran out of memory, where it is not the run's."
     )

@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from memory_service.errors import Conflict, FieldError, NotFound
+from memory_service.services.advised import advised, begin_outcome, plan_brought
 from memory_service.services.catalogue import keep_profiles, on_the_wire
 from memory_service.services.expected import frozen_watch
 from memory_service.services.frozen import frozen_prediction
@@ -18,11 +19,15 @@ from memory_service.services.knowledge import Knowledge, knowledge_of
 from memory_service.services.learning import observed_profile
 from memory_service.services.observations import conclude, read_outcome
 from memory_service.services.recommend import plan_given
+from memory_service.services.remembering import evidence_of
 from memory_service.services.run_case import RunCase, run_case
 from memory_service.services.run_fields import parse_finish, parse_start
+from memory_service.services.run_log import end_log
 from memory_service.services.scored import compared
+from memory_service.services.summaries import begin_summary
 from memory_service.services.telemetry import RUNNING, known_run_key
 from memory_service.services.unit import Database, ReadUnit, WriteUnit
+from memory_service.services.verdicts import watched_page
 from memory_service.store import runs
 from memory_service.store.run_tables import Run
 
@@ -43,15 +48,21 @@ def begin_run(database: Database, body: Mapping[str, Any]) -> tuple[dict[str, An
         if known is not None:
             return _same(known, digest), False
     key = key or str(uuid.uuid4())
+    brought = plan_brought(said)
     knowledge = knowledge_of(database)
     case = run_case(knowledge, said)
     _keep_profile(database, knowledge, case)
     prediction = frozen_prediction(database, knowledge, case)
-    plan = plan_given(database, said["plan_id"]) if "plan_id" in said else None
+    plan = brought
+    if plan is None and "plan_id" in said:
+        plan = plan_given(database, said["plan_id"])
     watch = frozen_watch(knowledge, case, prediction, plan)
+    advice = advised(knowledge, case, plan)
     try:
         with database.tell() as unit:
             runs.add(unit.session, {**_values(unit, key, digest, case, prediction), "watch": watch})
+            begin_summary(unit, key)
+            begin_outcome(unit, key, case, advice)
     except Conflict:
         with database.read() as unit:  # somebody sent the same at the same time
             return _same(_existing(unit, key), digest), False
@@ -72,6 +83,7 @@ def finish_run(database: Database, run_id: str, body: Mapping[str, Any]) -> dict
     """The run's page after it ended. Told again, or with more than before, it is the same end; what
     contradicts the end that is known is a Conflict."""
     said, key = parse_finish(body), known_run_key(run_id)
+    end_log(database, key)
     with database.tell() as unit:
         run = _existing(unit, key, to_change=True)
         finish = _merged(run, said)
@@ -93,6 +105,8 @@ def run_page(database: Database, run_id: str) -> dict[str, Any]:
         run = _existing(unit, key)
         outcome = run.summary or read_outcome(unit, run).as_dict()
         found = list(runs.observations_of(unit.session, key))
+        evidence = evidence_of(unit, key)
+        watch = watched_page(database, unit, run)
     row = {c.name: getattr(run, c.name) for c in Run.__table__.columns if c.name not in _APART}
     return {
         **on_the_wire(row),
@@ -102,6 +116,8 @@ def run_page(database: Database, run_id: str) -> dict[str, Any]:
         "outcome": outcome,
         "comparison": compared(row, run.prediction, found),
         "observations": found,
+        **watch,
+        **evidence,
     }
 
 
