@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 
 from memory_service.domain.cold import Subject, precision_class, subject_of
 from memory_service.domain.observation import Observation
 
-__all__ = ["Bounds", "Fits"]
+__all__ = ["Bounds", "Fits", "bounding"]
 
 OPTIMIZER_STATE_BYTES = {
     "none": 0.0, "sgd-plain": 0.0, "adafactor": 0.1, "adamw-8bit": 2.0, "sgd": 4.0, "sgd-momentum": 4.0,
@@ -17,6 +18,9 @@ OPTIMIZER_STATE_BYTES = {
 """Per parameter, to tell which of two optimizers needs no more; others keep two fp32 moments."""
 
 SAME_MEMORY = 1.01
+
+MOST_OF_A_BATCH = 6
+"""Out-of-memories of one case at one batch that are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,22 @@ class Fits:
         if refused is not None:
             proven = min(proven, refused - 1)
         return Bounds(proven, refused, len(standing))
+
+
+def bounding(newest_first: Iterable[Observation]) -> Iterator[Observation]:
+    """Those that bound a batch: an out-of-memory at each batch, and each success larger than all later ones
+    of its case (a smaller, earlier one proves and lifts nothing more)."""
+    failed: Counter[Hashable] = Counter()
+    largest: dict[Subject, int] = {}
+    for o in newest_first:
+        subject = subject_of(o)
+        if o.out_of_memory:
+            failed[subject, o.batch_size] += 1
+            if failed[subject, o.batch_size] <= MOST_OF_A_BATCH:
+                yield o
+        elif _ran(o) and o.batch_size > largest.get(subject, 0):
+            largest[subject] = o.batch_size
+            yield o
 
 
 def _ran(o: Observation) -> bool:

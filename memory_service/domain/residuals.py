@@ -18,8 +18,8 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memory_service.domain.cold import Predict, Subject, subject_of
-from memory_service.domain.fits import Bounds, Fits
+from memory_service.domain.cold import Cold, Predict, Subject, subject_of
+from memory_service.domain.fits import Bounds, Fits, bounding
 from memory_service.domain.levels import Seen
 from memory_service.domain.memory_residuals import (
     READINGS,
@@ -38,7 +38,8 @@ MOST_OBSERVATIONS = 384
 under a second."""
 
 MOST_OF_A_CASE = 6
-"""Of one case on one device, newest first: further ones say the same again, and software moves on."""
+"""Of one case on one device, newest first: further ones say the same of time and peaks again, and software
+moves on. Bounds on the batch are kept however old (`domain.fits.bounding`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,27 +64,30 @@ def learn(observations: Iterable[Observation], predict: Predict) -> Learned:
     predict   the prediction for an observation without learning (`domain.observed.cold_of`); None where there
               is no profile or no such card: then nothing is learned from it
     """
+    newest = sorted(observations, key=_newest, reverse=True)
     taken: Counter[Hashable] = Counter()
     of_device: Counter[Hashable] = Counter()
     ranked: list[tuple[int, Observation]] = []
-    for observation in sorted(observations, key=_newest, reverse=True):
-        case = (subject_of(observation), observation.out_of_memory)
-        taken[case] += 1
-        if taken[case] <= MOST_OF_A_CASE:
-            here = (observation.device or observation.gpu, observation.out_of_memory)
+    for observation in newest:
+        case = subject_of(observation)
+        taken[case] += not observation.out_of_memory
+        if taken[case] <= MOST_OF_A_CASE and not observation.out_of_memory:
+            here = observation.device or observation.gpu
             of_device[here] += 1
             ranked.append((of_device[here], observation))
     seen: list[Seen] = []
-    fits: list[tuple[Observation, float]] = []
+    known: dict[int, Cold | None] = {}
     for _, observation in sorted(ranked, key=lambda one: one[0]):
-        if len(seen) >= MOST_OBSERVATIONS and not observation.out_of_memory:
-            continue
-        cold = predict(observation)
-        if cold is None:
-            continue
-        fits.append((observation, cold.usable_gib))
-        if not observation.out_of_memory:
+        if len(seen) >= MOST_OBSERVATIONS:
+            break
+        cold = known[id(observation)] = predict(observation)
+        if cold is not None:
             seen.append(Seen(observation, subject_of(observation), cold))
+    fits: list[tuple[Observation, float]] = []
+    for observation in bounding(newest):
+        cold = known[id(observation)] if id(observation) in known else predict(observation)
+        if cold is not None:
+            fits.append((observation, cold.usable_gib))
     return Learned(seen, Fits(fits))
 
 

@@ -225,6 +225,24 @@ def test_an_out_of_memory_refuses_its_batch_until_a_later_success() -> None:
     assert largest_batch(p, taught([failed, later, again])) == 96
 
 
+def later(count: int, **more: Any) -> list[Observation]:
+    """Runs that end one after another, a day behind the others."""
+    return [ran(run=f"later {i}", at=f"2026-11-22T10:00:{i:02}Z", **more) for i in range(count)]
+
+
+def test_a_success_that_lifted_an_out_of_memory_is_not_forgotten_over_later_smaller_runs() -> None:
+    failed = ran(times=None, batch=96, out_of_memory=True)
+    lifted = ran(batch=128, run="lifted", at="2026-11-21T10:00:00Z")
+    p = PROFILES["resnet50"]
+    assert largest_batch(p, taught([failed, lifted, *later(20, batch=32)])) == largest_batch(p, BOX)
+
+
+def test_an_out_of_memory_is_not_forgotten_over_later_larger_ones() -> None:
+    failed = ran(times=None, batch=96, out_of_memory=True)
+    larger = later(20, times=None, batch=128, out_of_memory=True)
+    assert largest_batch(PROFILES["resnet50"], taught([failed, *larger])) == 64
+
+
 def test_an_out_of_memory_holds_for_what_needs_as_much_and_nothing_else() -> None:
     gpu = taught([ran(times=None, batch=96, out_of_memory=True, optimizer="sgd")])
     p = PROFILES["resnet50"]
