@@ -59,19 +59,23 @@ class Levels:
 
     def __init__(self, seen: Iterable[Seen], lone: Container[str] = ()) -> None:
         self._runs: dict[Hashable, set[Hashable]] = {}
+        self._devices: dict[Hashable, set[str]] = {}
         for index, one in enumerate(seen):
             run = one.what.run_id or index
             for level, key in level_keys(one.subject, is_own(one.what)).items():
                 if level in OWN_LEVELS or where(one) not in lone:
                     self._runs.setdefault(key, set()).add(run)
+                    self._devices.setdefault(key, set()).add(one.subject.device)
 
     def closest(self, subject: Subject) -> tuple[int, str, bool]:
         """(n, basis, exact) of the most specific level that has observations."""
         for level, key in level_keys(subject, True).items():
             n = len(self._runs.get(key, ()))
             if n:
+                only = self._devices[key] == {subject.device}
+                here = (subject.device or subject.gpu) if only else "this GPU model"
                 runs = f"residual of {n} run{'s' if n > 1 else ''}"
-                return n, f"{runs} {_WORDS[level].format(s=subject, here=_here(subject))}", level == "case"
+                return n, f"{runs} {_WORDS[level].format(s=subject, here=here)}", level == "case"
         return 0, "", False
 
 
@@ -86,7 +90,3 @@ _WORDS = {
     "family": "of {s.family} on other cards",
     "all": "on other cards",
 }
-
-
-def _here(subject: Subject) -> str:
-    return subject.device or subject.gpu

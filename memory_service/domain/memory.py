@@ -349,7 +349,7 @@ def _as_seen(allocated: float, workspace: float, gpu: Gpu, basis: str) -> PeakMe
             return PeakMemory(live, seen, seen)
         grown = allocated * (held.ratio or 1.0)
         total = held.base_gib + grown
-        how = f"{basis} + runtime and allocator measured on this device"
+        how = f"{basis} + measured runtime and allocator"
         low = max(allocated, total - 0.05 * held.base_gib - 0.25 * grown)
         seen = Estimate(total, min(low, total), total + 0.05 * held.base_gib + 0.3 * grown, basis=how)
         return PeakMemory(live, seen, seen)

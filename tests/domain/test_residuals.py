@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory_service.domain.cold import Subject, subject_for
+from memory_service.domain.cold import PARTS, Subject, subject_for
 from memory_service.domain.gpu import Gpu
 from memory_service.domain.memory import largest_batch, peak_memory
 from memory_service.domain.observation import Exclusion, Observation
@@ -183,6 +183,15 @@ def test_only_the_very_case_is_graded_measured() -> None:
     assert (kin.grade, kin.n) == ("estimated", 2)
     assert "2 runs of resnet on box7" in kin.basis
     assert prepare(replace(PROFILES["resnet50"], input_size=320), gpu, "bf16").grade == "estimated"
+
+
+def test_what_another_device_showed_is_not_said_of_this_one() -> None:
+    known = learned([ran("resnet50", 1.2, f"run {i}") for i in range(2)])
+    there, model = (subject_for(PROFILES["resnet50"], replace(CARD, device=d), "bf16") for d in ("box8", ""))
+    for subject in (there, model):
+        found = known.time_of(subject, (0.0,) * len(PARTS), 0.1)
+        assert found is not None
+        assert found.basis == "residual of 2 runs of resnet50 at 224 on this GPU model"
 
 
 def test_one_network_says_nothing_of_the_device_two_do() -> None:
