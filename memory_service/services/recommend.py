@@ -65,7 +65,8 @@ class _Answers:
 
     def with_plan(self, database: str, plan_id: str) -> dict[str, Any] | None:
         with self._lock:
-            held = ((key[0], answer) for key, answer in self._held.items())
+            # The latest first: evidence may have changed while settings, and with them the id, stayed.
+            held = ((key[0], answer) for key, answer in reversed(self._held.items()))
             return next((a for of, a in held if of == database and a.get("plan_id") == plan_id), None)
 
     def keep(self, key: tuple[str, int, str], answer: dict[str, Any]) -> None:
