@@ -15,7 +15,7 @@ from memory_service.domain.probes import probe_of
 from memory_service.domain.timed import profile_of_step, profiles_by_key
 from tests.synthetic import catalogue, references, sheets
 
-CPU_STEPS = ("step.cnn.fp32.nchw.b8", "step.cnn.fp32.nchw.b32", "step.vit.fp32.nchw.b32")
+CPU_STEPS = ("step.cnn.fp32.nchw.b16", "step.cnn.fp32.nchw.b64", "step.vit.fp32.nchw.b64")
 CARD_STEPS = ("step.cnn.bf16.nhwc.b32", "step.mobile.bf16.nhwc.b32", "step.vit.bf16.nhwc.b32")
 
 
@@ -87,7 +87,7 @@ def test_the_context_alone_is_used_where_no_network_was_measured() -> None:
 
 
 def test_without_a_figure_of_the_process_nothing_is_said() -> None:
-    _, calibration = calibrated(sheets()["cpu"], "cpu", {"step.cnn.fp32.nchw.b8": 40.0})
+    _, calibration = calibrated(sheets()["cpu"], "cpu", {"step.cnn.fp32.nchw.b16": 40.0})
     assert held_memory(calibration, references()) is None
 
 
