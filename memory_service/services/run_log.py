@@ -17,7 +17,7 @@ from memory_service.errors import Conflict, FieldError, InvalidInput, NotFound, 
 from memory_service.services.observations import conclude
 from memory_service.services.run_events import SERVER_SEQ, Told, fitting
 from memory_service.services.run_fields import utc_text
-from memory_service.services.summaries import Folding
+from memory_service.services.summaries import Folding, begun
 from memory_service.services.telemetry import RUNNING, Batch, insert, known_run_key
 from memory_service.services.unit import Database, WriteUnit
 from memory_service.services.verdicts import told_verdict
@@ -134,15 +134,15 @@ def _kept(
     """Events, summary and the place in the log in one transaction; (None, _) where the log went on between
     reading and writing."""
     with database.tell() as unit:
-        heads = runs.heads(unit.session, [key])
-        head = heads[key]
-        folding = Folding(database, unit, {key: head.started_at.timestamp()})
+        status = runs.statuses(unit.session, [key])[key]
+        since = begun(database, unit, key)
+        folding = Folding(database, unit, {key: since.started})
         if not _unmoved(unit, key, place):
             return None, place
         written = unit.now.timestamp() if at is None else at
         shift, told = _told(reading, place, written)
         batch = Batch.of(key, told)
-        batch.of_run(head, unit.now)
+        batch.of_run(status, since, unit.now)
         batch.accepted = len(batch.events) - len(insert(unit, folding, batch))
         folding.write()
         after = _Place(

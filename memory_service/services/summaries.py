@@ -21,7 +21,7 @@ from memory_service.domain.watch_summary import Summary, fold_in
 from memory_service.services.unit import Database, ReadUnit, WriteUnit
 from memory_service.store import runs, watched
 
-__all__ = ["Folding", "begin_summary", "read_summary", "remembered"]
+__all__ = ["Begun", "Folding", "begin_summary", "begun", "read_summary", "remembered"]
 
 MOST_REMEMBERED = 512
 """Runs; a summary takes up to 0.1 MB as objects."""
@@ -31,6 +31,7 @@ MOST_REMEMBERED = 512
 class _Memory:
     lock: threading.Lock = field(default_factory=threading.Lock)
     held: OrderedDict[str, Summary] = field(default_factory=OrderedDict)
+    begun: dict[str, Begun] = field(default_factory=dict)
 
     def get(self, run_id: str, events: int) -> Summary | None:
         with self.lock:
@@ -43,6 +44,17 @@ class _Memory:
             self.held.move_to_end(run_id)
             if len(self.held) > MOST_REMEMBERED:
                 self.held.popitem(last=False)
+
+
+MOST_BEGUN = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """When a run began, in seconds since 1970: by its own clock and by the service's."""
+
+    started: float
+    created: float
 
 
 _NOTHING = orjson.dumps(Summary().as_dict()).decode()
@@ -58,6 +70,18 @@ def event_of(seq: int, kind: str, body: str, start: float) -> Event:
     """A kept event in the run's own time. start: of the run, seconds since 1970."""
     fields = orjson.loads(body)
     return Event(kind, seq, dt.datetime.fromisoformat(fields["at"]).timestamp() - start, fields)
+
+
+def begun(database: Database, unit: ReadUnit, run_id: str) -> Begun:
+    """Of a run that is there; looked up once."""
+    known = _memory(database).begun
+    found = known.get(run_id)
+    if found is None:
+        started, created = runs.begun(unit.session, run_id)
+        if len(known) >= MOST_BEGUN:
+            known.clear()
+        found = known[run_id] = Begun(started.timestamp(), created.timestamp())
+    return found
 
 
 def begin_summary(unit: WriteUnit, run_id: str) -> None:

@@ -22,7 +22,7 @@ from memory_service.errors import NotFound
 from memory_service.services.observations import conclude
 from memory_service.services.run_events import NewEvent, Told, as_kept, parse_events
 from memory_service.services.run_fields import run_key, utc_text
-from memory_service.services.summaries import Folding
+from memory_service.services.summaries import Begun, Folding, begun
 from memory_service.services.unit import Database, WriteUnit
 from memory_service.services.verdicts import told_verdict
 from memory_service.store import runs
@@ -98,11 +98,11 @@ class Batch:
             differing, frozenset(one[1] for one in told),
         )  # fmt: skip
 
-    def of_run(self, head: Any, now: dt.datetime) -> None:
+    def of_run(self, status: str, begun: Begun, now: dt.datetime) -> None:
         """The run is there. No event may be later than the service's clock allows: such a one counts as told
         now, and keeps what it said as `at_told`."""
-        self.status, self.start = head.status, head.started_at.timestamp()
-        latest = latest_moment(self.start, head.created_at.timestamp(), now.timestamp())
+        self.status, self.start = status, begun.started
+        latest = latest_moment(begun.started, begun.created, now.timestamp())
         if max(self.moments, default=latest) <= latest:
             return
         for n, moment in enumerate(self.moments):
@@ -221,11 +221,12 @@ def _as_told(event: tuple[str, str]) -> tuple[str, str]:
 
 def _folding(database: Database, unit: WriteUnit, group: Sequence[Batch]) -> Folding:
     """Finds the runs of all batches and locks their summaries."""
-    heads = runs.heads(unit.session, (batch.run_id for batch in group))
+    statuses = runs.statuses(unit.session, (batch.run_id for batch in group))
+    starts = {run_id: begun(database, unit, run_id) for run_id in statuses}
     for batch in group:
-        if batch.run_id in heads:
-            batch.of_run(heads[batch.run_id], unit.now)
-    return Folding(database, unit, {run_id: head.started_at.timestamp() for run_id, head in heads.items()})
+        if batch.run_id in statuses:
+            batch.of_run(statuses[batch.run_id], starts[batch.run_id], unit.now)
+    return Folding(database, unit, {run_id: each.started for run_id, each in starts.items()})
 
 
 _writers: weakref.WeakKeyDictionary[Database, _Writer] = weakref.WeakKeyDictionary()

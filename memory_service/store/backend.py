@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -43,6 +43,10 @@ class Dialect(ABC):
     embedded: ClassVar[bool]
     mark: ClassVar[str]
     """Where a value goes in a statement that the driver gets as it is."""
+    lock_row: ClassVar[str] = ""
+    keep_row: ClassVar[str] = ""
+    """Behind a SELECT: nobody else may write its rows, or may lock them so, until the transaction ends. Where
+    one writer has the whole database nothing needs to be said."""
     read_options: ClassVar[Mapping[str, Any]]
     write_options: ClassVar[Mapping[str, Any]]
     glance_options: ClassVar[Mapping[str, Any]]
@@ -110,6 +114,19 @@ class Dialect(ABC):
     def upsert_with(self, insert: Any, session: Session, rows: Sequence[Mapping[str, Any]], key: str) -> None:
         taken = {name: insert.excluded[name] for name in rows[0] if name not in (key, *_KEPT)}
         session.execute(insert.on_conflict_do_update(index_elements=[key], set_=taken), list(rows))
+
+    def locked(
+        self, session: Session, table: str, columns: Sequence[str], keys: Iterable[str], lock: str
+    ) -> list[tuple[Any, ...]]:
+        """Plain values of the rows whose first column is one of `keys`, in their order; `lock`: `lock_row` or
+        `keep_row`. For thousands of times a second: a composed statement takes five times as long."""
+        wanted = tuple(sorted(set(keys)))
+        if not wanted:
+            return []
+        marks = ", ".join([self.mark] * len(wanted))
+        query = f"SELECT {', '.join(columns)} FROM {table} WHERE {columns[0]} IN ({marks})"  # noqa: S608
+        query += f" ORDER BY {columns[0]}{lock}"
+        return [tuple(row) for row in session.connection().exec_driver_sql(query, wanted)]
 
     def insert_new(
         self, session: Session, table: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]

@@ -45,6 +45,8 @@ class Postgresql(Dialect):
     name = "postgresql"
     embedded = False
     mark = "%s"
+    lock_row = " FOR UPDATE"
+    keep_row = " FOR KEY SHARE"
     # One snapshot for a whole answer: the knowledge revision and the rows it counts belong together.
     read_options: ClassVar[Mapping[str, Any]] = {
         "isolation_level": "REPEATABLE READ",

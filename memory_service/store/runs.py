@@ -17,6 +17,7 @@ __all__ = [
     "EndedRun",
     "add",
     "add_events",
+    "begun",
     "begun_after",
     "bodies",
     "change",
@@ -24,11 +25,11 @@ __all__ = [
     "events_of",
     "find",
     "fingerprint",
-    "heads",
     "observations",
     "observations_by_run",
     "observations_of",
     "replace_observations",
+    "statuses",
 ]
 
 EVENT_COLUMNS = ("run_id", "seq", "kind", "body")
@@ -69,12 +70,17 @@ def change(session: WriteSession, run_id: str, values: Mapping[str, Any]) -> Non
     )
 
 
-def heads(session: WriteSession, run_ids: Iterable[str]) -> dict[str, Any]:
-    """id -> (id, status, started_at, created_at) of those that are there. They can get no other status until
-    this transaction ends, so an event is either seen by the finish or sees it."""
-    query = select(Run.id, Run.status, Run.started_at, Run.created_at).where(Run.id.in_(sorted(set(run_ids))))
-    found = session.execute(query.with_for_update(read=True, key_share=True))
-    return {row.id: row for row in found}
+def statuses(session: WriteSession, run_ids: Iterable[str]) -> dict[str, str]:
+    """id -> status of those that are there. They can get no other status until this transaction ends, so an
+    event is either seen by the finish or sees it."""
+    dialect = dialects.of(session)
+    return dict(dialect.locked(session, Run.__tablename__, ("id", "status"), run_ids, dialect.keep_row))
+
+
+def begun(session: ReadSession, run_id: str) -> tuple[dt.datetime, dt.datetime]:
+    """(start by the run's own clock, when it was begun by ours) of a run that is there; neither changes."""
+    row = session.execute(select(Run.started_at, Run.created_at).where(Run.id == run_id)).one()
+    return row.started_at, row.created_at
 
 
 def add_events(session: WriteSession, events: Sequence[Event]) -> int:

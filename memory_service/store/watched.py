@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import bindparam, func, insert, select, update
+from sqlalchemy import func, insert, select, update
 
 from memory_service.store import dialects
 from memory_service.store.run_tables import RunAdvice, RunLog, RunSummary
@@ -36,9 +36,9 @@ def begin_summary(session: WriteSession, run_ids: Sequence[str], text: str | Non
 def lock_counts(session: WriteSession, run_ids: Iterable[str]) -> dict[str, int]:
     """run -> events in its summary; nobody else can fold into them until this transaction ends. Always taken
     in the order of ids, so that two who tell of the same runs cannot wait for each other."""
-    query = select(RunSummary.run_id, RunSummary.events).where(RunSummary.run_id.in_(sorted(set(run_ids))))
-    found = session.execute(query.order_by(RunSummary.run_id).with_for_update())
-    return {row.run_id: row.events for row in found}
+    dialect = dialects.of(session)
+    table = RunSummary.__tablename__
+    return dict(dialect.locked(session, table, ("run_id", "events"), run_ids, dialect.lock_row))
 
 
 def summary_of(session: ReadSession, run_id: str) -> tuple[int, str | None] | None:
@@ -49,17 +49,12 @@ def summary_of(session: ReadSession, run_id: str) -> tuple[int, str | None] | No
     return None if row is None else (row.events, row.summary)
 
 
-_KEEP = (
-    update(RunSummary)
-    .where(RunSummary.run_id == bindparam("of"))
-    .values(events=bindparam("count"), summary=bindparam("text"))
-)
-
-
 def keep_summaries(session: WriteSession, rows: Sequence[tuple[str, int, str]]) -> None:
     """Write (run, events, summary as JSON) of runs whose counts are locked."""
-    given = [{"of": run_id, "count": events, "text": text} for run_id, events, text in rows]
-    session.connection().execute(_KEEP, given)
+    mark = dialects.of(session).mark
+    change = f"UPDATE {RunSummary.__tablename__} SET events = {mark}, summary = {mark} WHERE run_id = {mark}"  # noqa: S608
+    given = [(events, text, run_id) for run_id, events, text in rows]
+    session.connection().exec_driver_sql(change, given)
 
 
 def log_of(session: ReadSession, run_id: str, *, to_change: bool = False) -> RunLog | None:
