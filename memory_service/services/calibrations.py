@@ -197,7 +197,8 @@ def refuse_second(unit: ReadUnit, name: str, uuid: str) -> None:
 
 def _begun(unit: WriteUnit, posted: Posted, sent: Calibration) -> tables.Calibration:
     name = sent.device or _name_for(unit, posted, sent)
-    device, _ = keep_device(unit, name, sent.fingerprint, word=posted.word, host=posted.host)
+    began = min(dt.datetime.fromisoformat(sent.started_at), unit.now)
+    device, _ = keep_device(unit, name, sent.fingerprint, word=posted.word, host=posted.host, seen_at=began)
     if sent.status == "running":
         refuse_second(unit, name, sent.fingerprint.uuid)
     row = tables.Calibration(

@@ -207,6 +207,7 @@ def _of_runs(shown: Sequence[Shown]) -> Iterator[Item]:
             width,
             one.now,
             _why_run(one),
+            used="measured" if one.measured is not None else None,
             unit=one.unit,
             gpu=o.gpu,
             device=o.device or None,

@@ -46,6 +46,9 @@ __all__ = [
     "stale_because",
 ]
 
+CLOCKS_APART = dt.timedelta(minutes=10)
+"""A result begun this long before a device was last seen is an old one; less may be another host's clock."""
+
 _SLICE = re.compile(r"\s+MIG\s+\S+$", re.IGNORECASE)
 
 _log = logging.getLogger(__name__)
@@ -158,10 +161,12 @@ def keep_device(
     *,
     word: str | None = None,
     host: str | None = None,
+    seen_at: dt.datetime | None = None,
 ) -> tuple[tables.Device, bool]:
     """The device under this name, registered now if it was not (then True), with what it is at the moment.
 
-    `fingerprint` None: a device elsewhere, of which nothing is known yet. Conflict when the name belongs to
+    `fingerprint` None: a device elsewhere, of which nothing is known yet. `seen_at`: when it was like this,
+    None = now; an old result says nothing of what the device is today. Conflict when the name belongs to
     another piece of hardware; InvalidInput when it means another GPU model, or the model is not known.
     """
     row = store.device(unit.session, name, to_change=True)
@@ -174,8 +179,11 @@ def keep_device(
         sheet = gpu_model_of(unit, fingerprint)
         _check_name(unit, name, sheet)
         row.gpu, row.kind, row.uuid = sheet.slug, fingerprint.kind, fingerprint.uuid
-        row.fingerprint, row.environment = fingerprint.as_dict(), environment_of(fingerprint)
-        row.word, row.host, row.seen_at = word or row.word, host or row.host, unit.now
+        seen_at = seen_at or unit.now
+        if row.seen_at is None or seen_at > row.seen_at - CLOCKS_APART:
+            row.fingerprint, row.environment = fingerprint.as_dict(), environment_of(fingerprint)
+            row.seen_at = max(seen_at, row.seen_at or seen_at)
+    row.word, row.host = word or row.word, host or row.host
     if new:
         store.add(unit.session, row)
     return row, new

@@ -158,6 +158,14 @@ class TestResultsMadeElsewhere:
         again = client.post("/calibrations", json=posted(None, **about))
         assert (again.status_code, again.json()["device"]) == (201, "Box-9.example-cuda1")
 
+    def test_an_old_result_sent_late_does_not_make_newer_ones_stale(self, client: TestClient):
+        now = client.post("/calibrations", json=posted("current")).json()
+        old = posted("current", started_at="2025-12-24T12:00:00+00:00")
+        old["fingerprint"] |= {"torch": "2.9.0"}
+        late = client.post("/calibrations", json=old).json()
+        assert (late["usable"], client.get(f"/calibrations/{now['id']}").json()["usable"]) == (False, True)
+        assert client.get("/gpus/current").json()["registered"][0]["environment"]["torch"] != "2.9.0"
+
     def test_another_environment_makes_those_before_stale(self, client: TestClient):
         old = client.post("/calibrations", json=posted("changing")).json()
         faster = {"launch.us": MEASURED | {"value": 4.0, "p20": 3.9}}
