@@ -7,12 +7,15 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from memory_service.domain.remembered import MOST_COMPARED, Tally
+from memory_service.domain.remembered import Tally
 from memory_service.services.catalogue import on_the_wire
 from memory_service.services.unit import ReadUnit
 from memory_service.store import outcomes
 
 __all__ = ["competition_outcomes", "happened_there", "with_outcomes", "with_tallies"]
+
+_CONSIDERED = 50
+"""Latest runs: a plan reads them while somebody waits."""
 
 _SHOWN = 5
 _TOLD = (
@@ -44,7 +47,7 @@ def with_outcomes(unit: ReadUnit, table: str, row: Mapping[str, Any]) -> dict[st
 
 def competition_outcomes(unit: ReadUnit, slug: str) -> dict[str, Any]:
     """The latest runs of a competition in short: counts by status, the best, usual figures, a few runs."""
-    found = outcomes.latest(unit.session, f"competition:{slug}", MOST_COMPARED)
+    found = outcomes.latest(unit.session, f"competition:{slug}", _CONSIDERED)
     told = [row.outcome for row in found]
     best = _best(told)
     place = told.index(best) if best is not None else None

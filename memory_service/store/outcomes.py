@@ -119,10 +119,13 @@ def tallies_of(session: ReadSession, subjects: Iterable[str]) -> dict[str, Tally
 
 
 def tallies(session: ReadSession) -> dict[str, dict[str, Tally]]:
-    """Subject -> place -> what the runs there say of it."""
+    """Subject -> place -> what the runs there say of it; places where nothing was compared are left out."""
+    columns = [getattr(tables.Tally, name) for name in ("subject", "place", *_COUNTS)]
+    query = select(*columns).where(tables.Tally.weight > 0.0)
     found: dict[str, dict[str, Tally]] = {}
-    for row in session.scalars(select(tables.Tally).order_by(tables.Tally.subject, tables.Tally.place)):
-        found.setdefault(row.subject, {})[row.place] = _tally(row)
+    # Columns, not entities: after a run ended all of them are read again.
+    for subject, place, *counts in session.execute(query.order_by(tables.Tally.subject, tables.Tally.place)):
+        found.setdefault(subject, {})[place] = Tally(*counts)
     return found
 
 
