@@ -126,7 +126,8 @@ class Outcome:
     @property
     def steady(self) -> tuple[Epoch, ...]:
         """All epochs but the first."""
-        return tuple(epoch for epoch in self.epochs if epoch is not self.first)
+        first = self.first
+        return tuple(epoch for epoch in self.epochs if epoch is not first)
 
     @property
     def peak(self) -> Peaks:
