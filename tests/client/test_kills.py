@@ -28,11 +28,12 @@ CLIENTS = int(os.environ.get("CLIENTS", "3"))
 
 
 def serve(url: str, port: int, folder: Path) -> subprocess.Popen[bytes]:
-    environment = os.environ | {"MEMORY_SEED_ON_START": "false", "MEMORY_HOME": str(folder)}
+    own = {"MEMORY_SEED_ON_START": "false", "MEMORY_HOME": str(folder), "PYTHONFAULTHANDLER": "1"}
+    environment = os.environ | own
     command = [sys.executable, "-m", "memory_service", "serve", "--port", str(port), "--database", url]
     with (folder / "server.log").open("ab") as log:
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
-    until = time.monotonic() + 120
+    until = time.monotonic() + 240
     while time.monotonic() < until:
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=5):
@@ -40,7 +41,9 @@ def serve(url: str, port: int, folder: Path) -> subprocess.Popen[bytes]:
         except OSError:
             assert process.poll() is None, (folder / "server.log").read_text()
             time.sleep(0.05)
-    raise AssertionError("the server never answered")
+    process.send_signal(signal.SIGABRT)  # it says where each of its threads is
+    process.wait(30)
+    raise AssertionError(f"the server never answered: {(folder / 'server.log').read_text()[-20_000:]}")
 
 
 def tell(run: Run, stop: threading.Event, told: list[int]) -> None:
@@ -69,14 +72,16 @@ def test_sigkill_of_the_server_at_random_moments_loses_and_doubles_nothing(
     threads = [threading.Thread(target=tell, args=(r, stop, t)) for r, t in zip(watched, told, strict=True)]
     for thread in threads:
         thread.start()
-    for _ in range(KILLS):
-        time.sleep(chance.uniform(0.1, 1.5))
-        server.send_signal(signal.SIGKILL)
-        server.wait(30)
-        server = serve(url, port, tmp_path)
-    stop.set()
-    for thread in threads:
-        thread.join(30)
+    try:
+        for _ in range(KILLS):
+            time.sleep(chance.uniform(0.1, 1.5))
+            server.send_signal(signal.SIGKILL)
+            server.wait(30)
+            server = serve(url, port, tmp_path)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(30)
     assert [run.finish(flush_seconds=90) for run in watched] == [True] * CLIENTS
     server.terminate()
     server.wait(60)
