@@ -189,7 +189,7 @@ REFERENCE_NETS: Mapping[str, tuple[ReferenceNet, ...]] = {
         ReferenceNet("vit", "reference-vit-192", 192, 4, 128, (16, 64)),
     ),
     "cpu": (
-        ReferenceNet("cnn", "reference-cnn-16", 16, 1, 64, (16, 64)),
+        ReferenceNet("cnn", "reference-cnn-32", 32, 1, 64, (16, 64)),
         ReferenceNet("mobile", "reference-mobile-16", 16, 1, 64, (16, 64)),
         ReferenceNet("vit", "reference-vit-128", 128, 4, 64, (16, 64)),
     ),

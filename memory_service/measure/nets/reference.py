@@ -22,7 +22,7 @@ from memory_service.measure.nets.blocks import encoder
 __all__ = ["build_reference", "reference_module"]
 
 SMALL_IMAGE = 96
-"""Below it a stem keeps the resolution (cnn) or uses patches of 8 instead of 16 (vit)."""
+"""Below it a stem halves the picture once, by its pooling (cnn), or uses patches of 8 instead of 16 (vit)."""
 
 
 class _Residual(nn.Module):
@@ -52,8 +52,7 @@ class _Cnn(nn.Module):
             nn.BatchNorm2d(width),
             nn.ReLU(),
         ]
-        if large:
-            stem.append(nn.MaxPool2d(3, 2, 1))
+        stem.append(nn.MaxPool2d(3, 2, 1) if large else nn.MaxPool2d(2))
         blocks: list[nn.Module] = []
         before = width
         for stage in range(4):
