@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from memory_service.cli import app
+from memory_service.store.schema import head
 from tests.conftest import Servers
 
 runner = CliRunner()
@@ -29,7 +30,7 @@ def _run(*words: str, code: int = 0) -> Result:
 def test_upgrade_check_backup_and_restore_of_the_embedded_database(tmp_path: Path) -> None:
     assert json.loads(_run("db", "upgrade", "--json").stdout) == {
         "before": None,
-        "after": "0001",
+        "after": head(),
         "backup": None,
     }
     assert "already" in _run("db", "upgrade").stdout
