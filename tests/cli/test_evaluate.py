@@ -48,7 +48,7 @@ def test_rows_of_a_second_file_are_learned_from_first_and_not_kept(
     )
     warm, two = rates("--observe", seen)
     assert (none, two) == (0, 2)
-    assert warm[0] == pytest.approx(0.7 * cold[0], rel=0.15)
+    assert 0.7 * cold[0] <= warm[0] <= 0.85 * cold[0]  # most of the way: published rows are noisy
     with seeded_sqlite.read() as unit:
         assert observed(unit) == []
 
