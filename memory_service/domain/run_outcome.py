@@ -246,7 +246,7 @@ class _Reader:
 
     def _stretch(self, fields: Mapping[str, Any]) -> None:
         steps, seconds = number_of(fields.get("steps")), number_of(fields.get("seconds"))
-        if not steps or not seconds:
+        if not steps or int(steps) < 1 or not seconds:
             return
         percent = number_of(fields.get("loader_wait_percent")) or 0.0
         waited = number_of(fields.get("loader_wait_seconds"))

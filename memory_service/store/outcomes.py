@@ -167,9 +167,9 @@ def unconcluded(session: ReadSession, limit: int) -> list[str]:
 
 def to_thin(session: ReadSession, before: dt.datetime, limit: int) -> list[tuple[str, bool]]:
     """(run, whether it has ended) of runs that ended, or began and never ended, before a moment and are not
-    thinned yet, the oldest first."""
+    thinned yet, the oldest first. One that the service was told of later (an old log, a late sync) waits."""
     query = select(Run.id, Run.finished_at).outerjoin(Outcome, Outcome.run_id == Run.id)
-    query = query.where(func.coalesce(Run.finished_at, Run.started_at) < before)
+    query = query.where(func.coalesce(Run.finished_at, Run.started_at) < before, Run.created_at < before)
     query = query.where(or_(Outcome.run_id.is_(None), Outcome.thinned_at.is_(None)))
     found = session.execute(query.order_by(Run.started_at, Run.id).limit(limit))
     return [(row.id, row.finished_at is not None) for row in found]

@@ -56,6 +56,10 @@ def test_one_epoch_alone_says_no_steady_speed_but_batches_do():
     assert one.step_seconds == pytest.approx(0.1), "the first ten steps choose kernels"
 
 
+def test_less_than_one_step_says_nothing_of_a_step():
+    assert observed(*(Event("batch", n, 5.0 * n, {"steps": 0.5, "seconds": 1.0}) for n in range(1, 40))) == []
+
+
 def test_told_samples_win_over_those_that_follow_from_the_folds():
     (one,) = observed(epoch(0, 8.0), epoch(1, 8.0, samples=16_000), epoch(2, 8.0, samples=16_000))
     assert one.step_seconds == pytest.approx(8.0 / 160)

@@ -77,6 +77,14 @@ def test_only_what_is_older_is_thinned_and_what_is_learned_from_it_stays(databas
     assert sum(s.steps for s in after.stretches) == 750
 
 
+def test_an_old_run_that_was_told_today_waits(database: Database) -> None:
+    run_id = _tell(database, 90, ended=False)
+    with database.tell() as unit:
+        runs.find(unit.session, run_id).created_at = NOW  # type: ignore[union-attr]
+    assert thin(database, 30, now=NOW) == {"runs": 0, "events": 0}
+    assert _kinds(database, run_id) == WHOLE
+
+
 def test_thinning_again_finds_nothing(database: Database) -> None:
     _tell(database, 31)
     assert thin(database, 30, now=NOW)["runs"] == 1
