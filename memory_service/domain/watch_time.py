@@ -98,7 +98,7 @@ def _projection(view: View, one: Estimate, n: int, basis: str, epochs: int) -> P
         view.now + max(0.0, left * one.low - into),
         view.now + max(0.0, most * one.high - into) + folds * FOLD_OVERHEAD_S[1],
         one.grade,
-        n,
+        one.n,
         basis,
     )
     return Projection(one, end, left, n)

@@ -54,6 +54,12 @@ def test_in_time_goes_on_and_says_when_it_ends() -> None:
     assert answer.budget_used_percent == pytest.approx(100 * 130 / 1800)
 
 
+def test_an_end_foreseen_from_the_first_epoch_counts_it() -> None:
+    only = at([60.0]).eta_minutes
+    assert only is not None
+    assert (only.grade, only.n) == ("measured", 1)
+
+
 def test_the_first_epoch_stands_apart() -> None:
     """A first epoch of twice the time does not double the projection."""
     slow_start, even = at([60.0, 30.0, 30.0]), at([30.0, 30.0, 30.0])
