@@ -8,8 +8,9 @@ from typing import Any
 from memory_service.domain.logline import Context, read_log
 from memory_service.domain.watch import verdict
 from memory_service.domain.watch_event import Event
+from memory_service.domain.watch_fold import fold_in
 from memory_service.domain.watch_state import Expectation, RunFacts, State
-from memory_service.domain.watch_summary import Summary, fold_in
+from memory_service.domain.watch_summary import Summary
 from memory_service.domain.watch_verdict import Verdict
 
 Said = tuple[str, float, Mapping[str, Any]]

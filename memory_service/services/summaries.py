@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 import orjson
 
 from memory_service.domain.watch_event import Event
-from memory_service.domain.watch_summary import Summary, fold_in
+from memory_service.domain.watch_fold import fold_in
+from memory_service.domain.watch_summary import Summary
 from memory_service.services.unit import Database, ReadUnit, WriteUnit
 from memory_service.store import runs, watched
 

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from memory_service.domain.logline import MOST_CHARS, Context, Reading, Told, read_log
 from memory_service.domain.watch import verdict
 from memory_service.domain.watch_event import MEMORY_FIELDS, Event
+from memory_service.domain.watch_fold import fold_in
 from memory_service.domain.watch_state import RunFacts, State
-from memory_service.domain.watch_summary import Summary, fold_in
+from memory_service.domain.watch_summary import Summary
 from memory_service.services.run_events import EVENT_FIELDS, parse_events
 
 
