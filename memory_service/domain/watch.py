@@ -13,9 +13,11 @@ from math import ceil
 from memory_service.domain.estimate import Estimate
 from memory_service.domain.watch_batch import accumulation_for, smaller_rung
 from memory_service.domain.watch_fill import Fill, fill_answer, fill_of, memory_trend, monitoring_answer
+from memory_service.domain.watch_patience import early_stopping
+from memory_service.domain.watch_projection import Projection, project
 from memory_service.domain.watch_speed import loader_answer, slow_answer, stall_answer
 from memory_service.domain.watch_state import State
-from memory_service.domain.watch_time import Projection, early_stopping, project, time_answer
+from memory_service.domain.watch_time import time_answer
 from memory_service.domain.watch_verdict import Answer, Verdict
 from memory_service.domain.watch_view import View
 

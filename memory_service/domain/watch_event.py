@@ -71,8 +71,11 @@ class Event:
 
 def number_of(value: Any, most: float = 1e15) -> float | None:
     """A finite number from 0 to `most`, also as text; None for anything else."""
-    if type(value) is float:  # nearly all of them, many times an event
-        return value if 0.0 <= value <= most else None
+    kind = type(value)  # nearly all are told or absent, many times an event
+    if kind is float or kind is int:
+        return float(value) if 0 <= value <= most else None
+    if value is None:
+        return None
     if isinstance(value, str):
         try:
             value = float(value[:40])

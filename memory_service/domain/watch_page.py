@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from memory_service.domain.watch_fill import fill_of
+from memory_service.domain.watch_projection import project
 from memory_service.domain.watch_state import State
 from memory_service.domain.watch_summary import (
     BUSY,
@@ -18,7 +19,6 @@ from memory_service.domain.watch_summary import (
     WAITED,
     Slot,
 )  # fmt: skip
-from memory_service.domain.watch_time import project
 from memory_service.domain.watch_view import GIB, View
 
 __all__ = ["watch_page"]
