@@ -10,11 +10,12 @@ import anyio.to_thread
 from fastapi import FastAPI
 
 from memory_service import __version__
-from memory_service.api import ask, calibrations, know, operate, pages, problems, runs
+from memory_service.api import ask, calibrations, know, operate, problems, runs
 from memory_service.api.boundary import Boundary
 from memory_service.api.describe import describe
 from memory_service.api.service import Service
 from memory_service.settings import Settings, load_settings
+from memory_service.web import pages, refusals
 
 __all__ = ["create_app"]
 
@@ -45,11 +46,13 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     )
     app.state.service = service
     problems.install(app)
-    routers = (ask.router, *know.routers(), calibrations.router, runs.router, operate.router, pages.router)
+    refusals.install(app)
+    routers = (
+        ask.router, *know.routers(), calibrations.router, runs.router, operate.router, *pages.routers(),
+    )  # fmt: skip
     for router in routers:
         app.include_router(router)
     app.state.routes = [route for router in routers for route in router.routes]
-    pages.mount(app)
     describe(app)
     app.add_middleware(Boundary, metrics=service.metrics)
     return app

@@ -1,0 +1,92 @@
+"""How do the files that pages are made of reach a browser? Compressed once, under a name that changes with
+their content, so that a browser asks for each only once."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import mimetypes
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+
+from fastapi import APIRouter, Request
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+__all__ = ["STATIC", "asset", "compressed", "router", "takes_gzip"]
+
+router = APIRouter(include_in_schema=False)
+
+STATIC = Path(str(files("memory_service.web") / "static"))
+
+_FOR_EVER = "public, max-age=31536000, immutable"
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """One file: its bytes, the same in gzip, its media type, a digest of its content."""
+
+    body: bytes
+    packed: bytes
+    media_type: str
+    digest: str
+
+
+def asset(name: str) -> str:
+    """The URL of a file below `static/`; KeyError for one that is not there."""
+    return f"/static/{name}?v={_digest(name)}"
+
+
+def takes_gzip(request: Request) -> bool:
+    """Whether the browser reads gzip."""
+    return "gzip" in request.headers.get("accept-encoding", "")
+
+
+def compressed(request: Request, response: Response) -> Response:
+    """The answer in gzip where the browser reads it and it is worth it."""
+    response.headers["Vary"] = "Accept-Encoding"
+    if takes_gzip(request) and len(response.body) > 1_000:
+        response.body = gzip.compress(bytes(response.body), 5, mtime=0)
+        response.headers["Content-Encoding"] = "gzip"
+        response.headers["Content-Length"] = str(len(response.body))
+    return response
+
+
+@router.get("/static/{name:path}")
+def static(request: Request, name: str) -> Response:
+    """One of the files; 304 when the browser has it."""
+    if name not in _names():
+        raise HTTPException(404)
+    found = _read(name)
+    current = request.query_params.get("v") == found.digest
+    headers = {
+        "Cache-Control": _FOR_EVER if current else "no-cache",
+        "ETag": f'"{found.digest}"',
+        "Vary": "Accept-Encoding",
+    }
+    if request.headers.get("if-none-match") == headers["ETag"]:
+        return Response(status_code=304, headers=headers)
+    if not takes_gzip(request):
+        return Response(found.body, headers=headers, media_type=found.media_type)
+    return Response(found.packed, headers=headers | {"Content-Encoding": "gzip"}, media_type=found.media_type)
+
+
+@lru_cache(maxsize=1)
+def _names() -> frozenset[str]:
+    return frozenset(p.relative_to(STATIC).as_posix() for p in STATIC.rglob("*") if p.is_file())
+
+
+@lru_cache(maxsize=256)
+def _digest(name: str) -> str:
+    if name not in _names():
+        raise KeyError(name)
+    return hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:16]
+
+
+@lru_cache(maxsize=256)
+def _read(name: str) -> Asset:
+    body = (STATIC / name).read_bytes()
+    media_type = mimetypes.guess_type(name)[0] or "text/plain"
+    return Asset(body, gzip.compress(body, 9, mtime=0), media_type, _digest(name))

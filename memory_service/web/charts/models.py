@@ -1,0 +1,26 @@
+"""What does a sample of a model cost as its input grows?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from memory_service.web.charts.base import axis, line, option
+
+__all__ = ["cost_by_size"]
+
+
+def cost_by_size(profiles: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """Memory of one sample (MiB) over input size, one line a precision; None with fewer than two sizes.
+
+    profiles   rows of the sizing table, ascending by input size; only the usual layout is drawn
+    """
+    usual = [p for p in profiles if p["fused_attention"] and not p["checkpointing"]]
+    series = []
+    for precision in ("fp32", "amp"):
+        data = [[p["input_size"], p["per_sample_mib"]] for p in usual if p["precision"] == precision]
+        if len({x for x, _ in data}) > 1:
+            series.append(line(precision, data, dashed=precision == "fp32"))
+    if not series:
+        return None
+    return option(axis("Input size"), axis("Memory of one more sample, MiB", at="y"), series)

@@ -1,0 +1,99 @@
+"""How are pages drawn? One Jinja2 environment: everything escaped, nothing undefined, nothing marked safe."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import orjson
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from memory_service import __version__
+from memory_service.web import text
+from memory_service.web.assets import asset
+
+__all__ = ["NAV", "TEMPLATES", "environment", "rendered"]
+
+TEMPLATES = Path(str(files("memory_service.web") / "templates"))
+
+NAV = (
+    ("Ask", "/"),
+    ("Competitions", "/browse/competitions"),
+    ("Sizing", "/browse/sizing"),
+    ("Strategies", "/browse/strategies"),
+    ("Runs", "/browse/runs"),
+    ("Devices", "/browse/devices"),
+    ("Accuracy", "/browse/accuracy"),
+    ("Conflicts", "/browse/conflicts"),
+    ("Models", "/browse/models"),
+)
+
+GRADES = {
+    "measured": "seen in a run or calibration here",
+    "estimated": "computed from the model's profile and the device's rates",
+    "claimed": "somebody wrote it; nobody measured it here",
+}
+
+_NUMBERS = itertools.count(1)
+
+
+@lru_cache(maxsize=1)
+def environment() -> Environment:
+    """The environment of all pages; made once a process."""
+    made = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_shown,
+    )
+    made.policies["json.dumps_function"] = _as_json
+    made.globals.update(
+        asset=asset, nav=NAV, grades=GRADES, version=__version__, fresh=lambda: f"n{next(_NUMBERS):x}"
+    )
+    made.filters.update(
+        amount=text.amount,
+        clock=text.clock,
+        counted=_counted,
+        cut=text.cut,
+        href=_href,
+        interval=text.interval,
+        minutes=text.minutes,
+        moment=text.moment,
+        title_of=text.title_of,
+    )
+    return made
+
+
+def rendered(template: str, **view: Any) -> str:
+    """A page as HTML."""
+    return environment().get_template(template).render(**view)
+
+
+def _shown(value: Any) -> Any:
+    """What stands between `{{` and `}}`: no control characters, whoever wrote the text."""
+    return text.plain(value) if type(value) is str and not isinstance(value, Markup) else value
+
+
+def _as_json(value: Any, **_: Any) -> str:
+    """JSON for a script; NaN and infinity, which JSON has not, become null."""
+    return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS).decode()
+
+
+def _counted(choices: Iterable[tuple[str, int]]) -> list[tuple[str, str]]:
+    """Options of a select from `[(value, how many rows)]`."""
+    return [(value, f"{value} ({count:,})") for value, count in choices]
+
+
+def _href(path: str, *parts: Any) -> str:
+    """A URL of this server: `{}` in the path takes the next part, quoted."""
+    for part in parts:
+        path = path.replace("{}", quote(str(part), safe="/@+:"), 1)
+    return path

@@ -1,0 +1,15 @@
+"""Which pages are there? One router a file; the first that matches a path answers it."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from memory_service.web import assets
+from memory_service.web.pages import docs, models, start
+
+__all__ = ["routers"]
+
+
+def routers() -> tuple[APIRouter, ...]:
+    """The routers of all pages."""
+    return (assets.router, docs.router, start.router, models.router)

@@ -1,0 +1,67 @@
+"""What does a person see when a page is refused? The same document as everybody gets, as a page."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import orjson
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from memory_service.api.service import service_of
+from memory_service.errors import MemoryServiceError
+from memory_service.web.assets import compressed
+from memory_service.web.environment import rendered
+from memory_service.web.site import HEADERS, here_of, wants_json
+
+__all__ = ["install", "is_page"]
+
+Handler = Callable[[Request, Any], Response | Awaitable[Response]]
+
+_SECONDS_BETWEEN = 2
+
+
+def install(app: FastAPI) -> None:
+    """Behind the refusals of `api.problems`: pages get theirs as HTML, everything else as before."""
+    for kind in (MemoryServiceError, HTTPException, RequestValidationError):
+        app.add_exception_handler(kind, _as_page(app.exception_handlers[kind]))
+
+
+def is_page(request: Request) -> bool:
+    """Whether a person asked for a page rather than a program for its data."""
+    path: str = request.scope["path"]
+    data = wants_json(request) or path.endswith((".json", ".csv", ".jsonl", ".parquet"))
+    return (path == "/" or path.startswith("/browse")) and not data
+
+
+def _as_page(inner: Handler) -> Callable[[Request, Exception], Response]:
+    def handler(request: Request, error: Exception) -> Response:
+        response = inner(request, error)
+        assert isinstance(response, Response)  # noqa: S101 - those of api.problems are plain functions
+        if not is_page(request):
+            return response
+        document = orjson.loads(bytes(response.body))
+        kept = {name: value for name, value in response.headers.items() if name in ("allow", "retry-after")}
+        return _page(request, document, kept)
+
+    return handler
+
+
+def _page(request: Request, document: dict[str, Any], headers: dict[str, str]) -> Response:
+    status = int(document["status"])
+    state = service_of(request).preparation.state
+    waiting = status == 503 and not state.knowledge and not state.failed
+    html = rendered(
+        "refused.html",
+        title="Getting ready" if waiting else document["title"],
+        data=document,
+        here=here_of(request),
+        waiting=waiting,
+        state=state.as_dict(),
+        refresh_seconds=_SECONDS_BETWEEN if waiting else None,
+    )
+    response = Response(html, status, {**HEADERS, **headers}, media_type="text/html")
+    return compressed(request, response)

@@ -1,0 +1,190 @@
+"""What do all pages share? Their routes and forms, what was asked of them, and the answer in HTML or JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+from urllib.parse import parse_qsl, quote, urlencode
+
+from fastapi import APIRouter, Depends, Request
+from starlette.responses import RedirectResponse, Response, StreamingResponse
+
+from memory_service.api.answers import json_answer
+from memory_service.api.reading import parse_query_string, raw_body
+from memory_service.api.service import database_of
+from memory_service.errors import FieldError, InvalidInput, MemoryServiceError
+from memory_service.services.export import FORMATS, MEDIA_TYPES, stream_rows
+from memory_service.web.assets import compressed
+from memory_service.web.environment import rendered
+
+__all__ = ["POLICY", "Here", "OtherOrigin", "Pages", "answer", "form_of", "query_of", "see", "wants_json"]
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "same-origin",
+}
+
+_PAGING = ("cursor", "limit", "total")
+
+Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
+
+
+class OtherOrigin(MemoryServiceError):
+    """A form of another site was sent to this server by somebody's browser."""
+
+    code = "other-origin"
+    title = "Forms are taken from the pages of this server only"
+    status: ClassVar[int] = 403
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """Where the reader is: the page's path and what was asked of it. Links keep what they do not change."""
+
+    path: str
+    query: Mapping[str, str]
+
+    def link(self, **changes: Any) -> str:
+        """This page with other fields of the query; None takes one away. A change begins at the first
+        page."""
+        kept = {name: value for name, value in self.query.items() if name != "cursor"}
+        kept |= {name: str(value) for name, value in changes.items()}
+        gone = {name for name, value in changes.items() if value is None}
+        return _url(self.path, {name: value for name, value in kept.items() if name not in gone})
+
+    def file(self, form: str) -> str:
+        """The same rows, all of them, as `csv`, `jsonl` or `parquet`; for `json` the page as it is."""
+        left = () if form == "json" else _PAGING
+        stem = "/index" if self.path == "/" else self.path
+        return _url(f"{stem}.{form}", {name: value for name, value in self.query.items() if name not in left})
+
+
+class Pages(APIRouter):
+    """Routes of pages: each also answers as JSON, tables as files, forms from this server only."""
+
+    def __init__(self) -> None:
+        super().__init__(include_in_schema=False)
+
+    def page(self, path: str) -> Callable[[Endpoint], Endpoint]:
+        """GET `path` as HTML and `path.json` as its data: the endpoint returns `answer(...)`."""
+
+        def register(endpoint: Endpoint) -> Endpoint:
+            stem = "/index" if path == "/" else path
+            self.add_api_route(f"{stem}.json", endpoint, methods=["GET"], response_class=Response)
+            self.add_api_route(path, endpoint, methods=["GET"], response_class=Response)
+            return endpoint
+
+        return register
+
+    def form(self, path: str) -> Callable[[Endpoint], Endpoint]:
+        """POST `path`, refused when another site sends it. Answer with `see(...)`, or with a page that says
+        what is wrong."""
+
+        def register(endpoint: Endpoint) -> Endpoint:
+            guard = [Depends(_same_origin)]
+            self.add_api_route(path, endpoint, methods=["POST"], response_class=Response, dependencies=guard)
+            return endpoint
+
+        return register
+
+    def files(self, path: str, table: str) -> None:
+        """GET `path.csv`, `.jsonl`, `.parquet`: all rows of a table of the store that match the filters.
+        Register before a page whose path could take these for a name."""
+
+        def rows(request: Request) -> Response:
+            asked = {name: value for name, value in query_of(request).items() if name not in _PAGING}
+            form, sort = request.url.path.rpartition(".")[2], asked.pop("sort", None)
+            pieces = stream_rows(database_of(request), table, asked, sort, form)
+            return StreamingResponse(pieces, media_type=MEDIA_TYPES[form])
+
+        for form in FORMATS:
+            self.add_api_route(f"{path}.{form}", rows, methods=["GET"], response_class=Response)
+
+
+def answer(
+    request: Request,
+    template: str,
+    data: Mapping[str, Any],
+    *,
+    title: str,
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
+    **view: Any,
+) -> Response:
+    """The page, or its `data` where the URL ends in `.json`.
+
+    The template sees `data`, `title`, `here`, and what else `view` names (charts, choices of filters).
+    """
+    if wants_json(request):
+        return compressed(request, json_answer(data, status))
+    html = rendered(template, data=data, title=title, here=here_of(request), **view)
+    response = Response(html, status, {**HEADERS, **(headers or {})}, media_type="text/html")
+    return compressed(request, response)
+
+
+def see(path: str) -> Response:
+    """After a form was taken: go and look there (303), so that reloading sends nothing again."""
+    return RedirectResponse(path, 303)
+
+
+def wants_json(request: Request) -> bool:
+    """Whether the page was asked for as `.json`."""
+    return str(getattr(request.scope.get("route"), "path", "")).endswith(".json")
+
+
+def here_of(request: Request) -> Here:
+    """Where the reader is, as links see it. A query that cannot be read counts as none."""
+    try:
+        query = query_of(request)
+    except InvalidInput:
+        query = {}
+    path: str = request.scope["path"]
+    if wants_json(request):
+        path = path.removesuffix(".json")
+    return Here(quote(path, safe="/@+:~,"), query)
+
+
+def query_of(request: Request) -> dict[str, str]:
+    """Field -> text. A form sends the fields that were left empty, too: those count as not given.
+    InvalidInput for a field given twice and for text that is not UTF-8."""
+    raw: bytes = request.scope["query_string"]
+    given = b"&".join(part for part in raw.split(b"&") if part.partition(b"=")[2])
+    return parse_query_string(given)
+
+
+async def form_of(request: Request) -> dict[str, str]:
+    """Field -> text of a form that was sent (a dependency of form routes); empty fields are kept as "".
+    TooLarge; InvalidInput for what is not UTF-8 or given twice."""
+    raw = await raw_body(request)
+    try:
+        pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=1_000)
+    except ValueError:
+        raise InvalidInput("The form cannot be read: it must be URL-encoded UTF-8") from None
+    out: dict[str, str] = {}
+    for name, value in pairs:
+        if name in out:
+            raise InvalidInput(
+                f"{name[:80]} is given twice", [FieldError(name[:80], "is given twice", value)]
+            )
+        out[name] = value.replace("\r\n", "\n")
+    return out
+
+
+def _same_origin(request: Request) -> None:
+    """Browsers say where a form comes from; programs that say nothing are no browsers."""
+    site = request.headers.get("sec-fetch-site")
+    origin = request.headers.get("origin")
+    own = f"{request.url.scheme}://{request.headers.get('host', '')}"
+    foreign = site not in ("same-origin", "none") if site else origin not in (None, own)
+    if foreign:
+        raise OtherOrigin(f"This form came from {(origin or 'another site')[:200]}, not from {own[:200]}")
+
+
+def _url(path: str, query: Mapping[str, str]) -> str:
+    return f"{path}?{urlencode(query, safe='/,:@')}" if query else path

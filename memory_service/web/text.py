@@ -1,0 +1,119 @@
+"""How does a value read to a person? Numbers, amounts, times and texts from outside as plain text."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["amount", "clock", "cut", "interval", "minutes", "moment", "plain", "title_of"]
+
+NOT_KNOWN = "–"
+
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def plain(text: str) -> str:
+    """Text from outside as it may be shown: terminal colours gone, other control characters and those that
+    turn the direction of writing made visible."""
+    if not _CONTROL.search(text):
+        return text
+    text = text.replace("\r\n", "\n")
+    return _CONTROL.sub(lambda found: _visible(found[0]), _ANSI.sub("", text))
+
+
+def cut(text: str, most: int = 400) -> str:
+    """The text, or its beginning and how much of it there is."""
+    return text if len(text) <= most else f"{text[:most].rstrip()}… ({len(text):,} characters)"
+
+
+def amount(value: Any, digits: int = 3) -> str:
+    """Any JSON value: numbers to significant digits with thousands marked, a dash for what is not known."""
+    if value is None or value in ("", [], {}):
+        return NOT_KNOWN
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return _number(value, digits)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}: {amount(item, digits)}" for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(amount(item, digits) for item in value)
+    return plain(str(value))
+
+
+def interval(estimate: Mapping[str, Any], digits: int = 3) -> str:
+    """`128 (96–141)`; the value alone where both ends read like it."""
+    value, low, high = (amount(_round(estimate.get(k)), digits) for k in ("value", "low", "high"))
+    return value if low == high == value or NOT_KNOWN in (low, high) else f"{value} ({low}–{high})"
+
+
+def minutes(value: float | None) -> str:
+    """Minutes as a person says them: `45 s`, `12.3 min`, `2 h 05 min`."""
+    if value is None or not math.isfinite(value):
+        return NOT_KNOWN
+    if abs(value) < 1:
+        return f"{value * 60:.0f} s"
+    if abs(value) < 100:
+        return f"{value:.1f} min"
+    hours, rest = divmod(round(value), 60)
+    return f"{hours:,} h {rest:02d} min"
+
+
+def clock(seconds: float | None) -> str:
+    """Seconds as a person says them."""
+    if seconds is not None and 0 < abs(seconds) < 10:
+        return f"{_number(float(seconds), 3)} s"
+    return minutes(None if seconds is None else seconds / 60)
+
+
+def moment(value: str | dt.datetime | None) -> str:
+    """`2026-03-01 14:05 UTC` of a time in ISO 8601."""
+    if value is None:
+        return NOT_KNOWN
+    if isinstance(value, str):
+        try:
+            return moment(dt.datetime.fromisoformat(value))
+        except ValueError:
+            return plain(value)
+    return value.astimezone(dt.UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def title_of(name: str) -> str:
+    """A field's name as a heading: `peak_memory_gib` -> `Peak memory, GiB`."""
+    words = name.split("_")
+    unit = _UNITS.get(words[-1]) if len(words) > 1 else None
+    text = " ".join(words[:-1] if unit else words)
+    for word in ("gpu", "id", "url", "cpu", "vram"):
+        text = re.sub(rf"\b{word}\b", word.upper(), text)
+    text = text[:1].upper() + text[1:]
+    return f"{text}, {unit}" if unit else text
+
+
+_UNITS = {"gib": "GiB", "mib": "MiB", "gb": "GB", "percent": "%", "minutes": "min", "seconds": "s", "w": "W"}
+
+
+def _number(value: float, digits: int) -> str:
+    if not math.isfinite(value):
+        return str(value)
+    if value == 0:
+        return "0"
+    places = digits - 1 - math.floor(math.log10(abs(value)))
+    if abs(value) < 1e-4 or abs(value) >= 1e15:
+        return f"{value:.{digits - 1}e}"
+    text = f"{round(value, places):,.{max(places, 0)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _round(value: Any) -> Any:
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) and value > 10**6 else value
+
+
+def _visible(character: str) -> str:
+    code = ord(character)
+    return chr(0x2400 + code) if code < 0x20 else "\u2421" if code == 0x7F else f"\\u{code:04x}"

@@ -1,0 +1,33 @@
+"""Which pages are there? Every page of the service, for the tests that look at all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["PAGES", "Page"]
+
+
+@dataclass(frozen=True)
+class Page:
+    """One page.
+
+    path   its URL; of a page about a thing that has another name in every database: where it is linked from
+    via    CSS selector of that link; "" means `path` is the page. An empty database has no such link.
+    needs_seeds   an empty database answers 404: it is a page about a shipped row
+    """
+
+    path: str
+    via: str = ""
+    needs_seeds: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.path} {self.via}".strip()
+
+
+PAGES = (
+    Page("/"),
+    Page("/browse/models"),
+    Page("/browse/models?task=image-classification&sort=-quality_score"),
+    Page("/browse/models/resnet50.a1_in1k", needs_seeds=True),
+)
+"""Each page helper adds those of their pages; one of every kind is enough."""
