@@ -284,6 +284,19 @@ def server_environment(url: str) -> dict[str, str]:
     return os.environ | one | own | {"MEMORY_LOG_LEVEL": "WARNING", "PYTHONPATH": str(ROOT)}
 
 
+def seeded(url: str) -> dict[str, str]:
+    """Settings of a server over this database, which is brought to head and seeded, without vectors: for
+    what asks nothing of descriptions."""
+    from memory_service.services import database as databases
+    from memory_service.services.seeding import seed
+    from memory_service.services.unit import Database
+
+    with Database(url) as database:
+        databases.upgrade(database)
+        seed(database)
+    return {"MEMORY_SEED_ON_START": "false"}
+
+
 def pinned(command: list[str]) -> list[str]:
     """The command on the last core, where the system can pin."""
     if not hasattr(os, "sched_getaffinity"):

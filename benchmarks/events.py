@@ -1,9 +1,12 @@
-"""How many events a second are taken in? Beside a bare `executemany` into the same database, as durable.
+"""How many events a second are taken in? Beside a bare `executemany` into the same database, as durable, and
+beside MLflow's tracking server.
 
     python -m benchmarks.events
 
 Every figure is of one run of this program: rounds of the service (a server pinned to one core, eight clients
-on another) and of the bare insertion (on the server's core, one transaction a request) take turns.
+on another), of the bare insertion (on the server's core, one transaction a request) and of MLflow (as the
+service) take turns. `make bench` writes the table into docs/performance.md; run alone it replaces the table
+there.
 """
 
 from __future__ import annotations
@@ -24,27 +27,39 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
 from sqlalchemy import make_url
 
-from benchmarks.bench import pin_client, pinned, postgresql, server_environment, serving
+from benchmarks.bench import pin_client, pinned, postgresql, seeded, server_environment, serving
+from benchmarks.mlflow_peer import Peer, peer_per_second, serving_peer
+from benchmarks.page import Section
 
 CLIENTS = 8
 SECONDS = 2.0
 ROUNDS = 4
 BATCHES = (1, 100)
+VALUES = [7 if n % 10 == 9 else 3 for n in range(100)]
+"""Values of each event of a request, as `events` makes them."""
+
 BEGIN = {"task": "image", "gpu": "a100", "model": "resnet50", "batch_size": 128, "precision": "bf16"}
+
+
+SECTION = Section("events")
 
 
 @dataclass(frozen=True)
 class Figures:
-    """Events a second at one number of events a request."""
+    """Events a second at one number of events a request.
+
+    metrics   MLflow's where each of its metrics counts as an event; alike: where it is told the same events,
+              each with all its values. None = MLflow could not be had
+    """
 
     database: str
     per_request: int
     ours: float
     bare: float
+    metrics: float | None = None
+    alike: float | None = None
 
     @property
     def ratio(self) -> float:
@@ -52,36 +67,83 @@ class Figures:
 
 
 def main() -> None:
-    """Measure both databases and print the table."""
+    """Measure both databases, print the table and keep it in docs/performance.md."""
     pin_client()
-    with tempfile.TemporaryDirectory() as folder:
-        measured = measure("SQLite", f"sqlite:///{folder}/events.sqlite3")
+    text = section(*measure())
+    print(text)
+    SECTION.keep(text)
+
+
+def measure() -> tuple[Peer, list[Figures]]:
+    """Every figure of both databases beside one MLflow."""
+    with tempfile.TemporaryDirectory() as folder, serving_peer(Path(folder)) as peer:
+        measured = measure_one("SQLite", f"sqlite:///{folder}/events.sqlite3", peer)
         with postgresql(Path(folder)) as url:
-            subprocess.run(
-                [sys.executable, "-m", "memory_service", "db", "upgrade"],
-                env=server_environment(url),
-                check=True,
-            )
-            measured += measure("PostgreSQL", url)
-    table = Table("database", "events a request", "events/s", "bare executemany, events/s", "ratio", "target")
-    for f in measured:
-        table.add_row(
-            f.database, str(f.per_request), f"{f.ours:.0f}", f"{f.bare:.0f}", f"{f.ratio:.2f}", "≥ 0.3"
-        )
-    Console().print(table)
+            measured += measure_one("PostgreSQL", url, peer)
+    return peer, measured
 
 
-def measure(name: str, url: str) -> list[Figures]:
-    """Both sizes of request, ours and bare in alternating rounds; medians."""
-    with serving(server_environment(url)) as (port, _, _, _):
+def measure_one(name: str, url: str, peer: Peer) -> list[Figures]:
+    """Both sizes of request, ours, bare and MLflow's in alternating rounds; medians."""
+    with serving(server_environment(url) | seeded(url)) as (port, _, _, _):
         found = []
         for size in BATCHES:
-            ours, theirs = [], []
+            ours, theirs, metrics, alike = [], [], [], []
             for _ in range(ROUNDS):
                 theirs.append(bare_per_second(url, size))
                 ours.append(service_per_second(port, size))
-            found.append(Figures(name, size, statistics.median(ours), statistics.median(theirs)))
+                if peer.port:
+                    metrics.append(peer_per_second(peer.port, [1] * size, CLIENTS, SECONDS))
+                    alike.append(peer_per_second(peer.port, VALUES[:size], CLIENTS, SECONDS))
+            medians = [statistics.median(kept) if kept else None for kept in (metrics, alike)]
+            found.append(Figures(name, size, statistics.median(ours), statistics.median(theirs), *medians))
     return found
+
+
+def section(peer: Peer, measured: list[Figures]) -> str:
+    """The part of docs/performance.md between its markers."""
+    beside = f"MLflow's server is missing: {peer.why_not}."
+    if peer.port:
+        beside = (
+            f"MLflow {peer.version} (`mlflow server`, one worker, SQLite, `runs/log-batch`) is asked as ours."
+        )
+    lines = [
+        HEAD,
+        beside,
+        "",
+        f"| database | events a request | service | bare | ÷ bare | {' | '.join(PEER_COLUMNS)} |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for f in measured:
+        against = [
+            part
+            for theirs in (f.metrics, f.alike)
+            for part in (("—", "—") if theirs is None else (f"{theirs:.0f}", f"**{f.ours / theirs:.1f}**"))
+        ]
+        lines.append(
+            f"| {f.database} | {f.per_request} | {f.ours:.0f} | {f.bare:.0f} | **{f.ratio:.2f}** | "
+            + " | ".join(against)
+            + " |"
+        )
+    lines += ["", "Targets: at least 0.3 of bare, and 50 times MLflow.", "", COUNTED]
+    return SECTION.marked("\n".join(lines))
+
+
+HEAD = f"""\
+## How many events are taken in?
+
+Events acknowledged a second, each on disk: the service on one core, {CLIENTS} clients on another; a bare
+`executemany` into the same table in a process on the service's core, one transaction a request. Rounds take
+turns; medians.
+"""
+
+PEER_COLUMNS = ("MLflow, a metric an event", "÷ MLflow", "MLflow, the same events", "÷ MLflow")
+
+COUNTED = f"""\
+One event of ours is what a run tells at one moment, with all its values. Of ten events nine are samples of the card (3 values) and one is an epoch (7 values): {sum(VALUES[:10]) / 10:g} values an event. A metric
+of MLflow is one value. "A metric an event" takes each of them for a whole event, the strictest count
+for us; "the same events" has MLflow told what we are told, every value of every event. One event a request is
+a sample. Each answer of ours brings a verdict; MLflow's is empty."""
 
 
 def service_per_second(port: int, size: int) -> float:

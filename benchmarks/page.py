@@ -1,0 +1,40 @@
+"""Where in docs/performance.md does a benchmark write? Between two markers of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["PAGE", "Section"]
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
+
+
+@dataclass(frozen=True)
+class Section:
+    """The part of the page that one benchmark writes, by its name."""
+
+    name: str
+
+    @property
+    def begin(self) -> str:
+        return f"<!-- {self.name} -->"
+
+    @property
+    def end(self) -> str:
+        return f"<!-- /{self.name} -->"
+
+    def marked(self, text: str) -> str:
+        """The text between its markers."""
+        return f"{self.begin}\n{text.strip()}\n{self.end}"
+
+    def written(self, page: str, text: str) -> str:
+        """The page with this section replaced, or added at the end. text: with its markers."""
+        if self.begin in page and self.end in page:
+            before, _, rest = page.partition(self.begin)
+            return before + text + rest.partition(self.end)[2]
+        return f"{page.rstrip()}\n\n{text}\n"
+
+    def keep(self, text: str) -> None:
+        """Write the section into docs/performance.md."""
+        PAGE.write_text(self.written(PAGE.read_text(encoding="utf-8"), text), encoding="utf-8")
