@@ -130,6 +130,14 @@ class Knowledge:
             for row in self.claims
         )
 
+    @cached_property
+    def observed(self) -> Mapping[tuple[str, str], tuple[Observation, ...]]:
+        """(GPU model, architecture) -> what runs showed of it, oldest first."""
+        out: dict[tuple[str, str], list[Observation]] = {}
+        for one in self.observations:
+            out.setdefault((one.gpu, one.model), []).append(one)
+        return {case: tuple(found) for case, found in out.items()}
+
     def _slug(self, name: str | None) -> str | None:
         return self.cards.models.get(normal_gpu_name(name)) if name else None
 
