@@ -53,7 +53,7 @@ def fold_in(summary: Summary, events: Iterable[Event]) -> Summary:
 
 
 _FIELDS = tuple(f.name for f in fields(Summary))
-_MAPPINGS = ("peaks", "settings", "batches", "epochs", "folds", "slots", "slot_peaks")
+_MAPPINGS = ("counts", "peaks", "settings", "batches", "epochs", "folds", "slots", "slot_peaks")
 
 
 class _Tally:
@@ -77,6 +77,7 @@ class _Tally:
     throttled_us: int | None
     shared_us: int | None
     reading_us: int | None
+    counts: dict[str, int]
     peaks: dict[str, int]
     settings: dict[str, Stamped]
     batches: dict[int, tuple[int, int]]
@@ -107,6 +108,7 @@ class _Tally:
             us = round((seconds or 0.0) * US)
             self.odd += seconds is None
         self.events += 1
+        self.counts[kind] = self.counts.get(kind, 0) + 1
         if us > self.last_us:
             self.last_us = us
         if not _SETTINGS.isdisjoint(body):

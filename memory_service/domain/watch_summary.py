@@ -59,7 +59,7 @@ class FoldSummary:
 class Summary:
     """A run so far. Empty: `Summary()`. Times in microseconds of the run's own time, memory in KiB.
 
-    events        how many were folded; odd: values among them that no run can have
+    events        how many were folded, counts: of each kind; odd: values among them that no run can have
     last_us       the latest time told of: "now" for every verdict
     steps         training steps counted one by one; top_step: the greatest position in a progress line
     first_step_us, step_us   when training first and last moved; bad_loss_us, good_loss_us: when the
@@ -89,6 +89,7 @@ class Summary:
     throttled_us: int | None = None
     shared_us: int | None = None
     reading_us: int | None = None
+    counts: Mapping[str, int] = field(default_factory=dict)
     peaks: Mapping[str, int] = field(default_factory=dict)
     settings: Mapping[str, Stamped] = field(default_factory=dict)
     batches: Mapping[int, tuple[int, int]] = field(default_factory=dict)

@@ -17,7 +17,7 @@ from memory_service.services.expected import frozen_watch
 from memory_service.services.frozen import frozen_prediction
 from memory_service.services.knowledge import Knowledge, knowledge_of
 from memory_service.services.learning import observed_profile
-from memory_service.services.observations import conclude, read_outcome
+from memory_service.services.observations import conclude
 from memory_service.services.recommend import plan_given
 from memory_service.services.remembering import evidence_of
 from memory_service.services.run_case import RunCase, run_case
@@ -103,7 +103,6 @@ def run_page(database: Database, run_id: str) -> dict[str, Any]:
     key = known_run_key(run_id)
     with database.read() as unit:
         run = _existing(unit, key)
-        outcome = run.summary or read_outcome(unit, run).as_dict()
         found = list(runs.observations_of(unit.session, key))
         evidence = evidence_of(unit, key)
         watch = watched_page(database, unit, run)
@@ -113,7 +112,6 @@ def run_page(database: Database, run_id: str) -> dict[str, Any]:
         "given": run.given,
         "finish": run.finish,
         "prediction": run.prediction,
-        "outcome": outcome,
         "comparison": compared(row, run.prediction, found),
         "observations": found,
         **watch,

@@ -19,6 +19,7 @@ from memory_service.domain.watch_summary import Summary
 from memory_service.errors import Conflict, NotFound, OutOfSpace, Unavailable
 from memory_service.services.expected import expected_of
 from memory_service.services.run_fields import utc_text
+from memory_service.services.so_far import outcome_so_far
 from memory_service.services.summaries import read_summary, remembered
 from memory_service.services.unit import Database, ReadUnit
 from memory_service.store import runs, watched
@@ -95,12 +96,13 @@ def told_verdict(
 
 
 def watched_page(database: Database, unit: ReadUnit, run: Run) -> dict[str, Any]:
-    """`{"verdict", "watch", "verdicts", "log"}` of a run's page."""
+    """`{"outcome", "verdict", "watch", "verdicts", "log"}` of a run's page."""
     state = state_of(database, unit, run)
     log = watched.log_of(unit.session, run.id)
     given = watched.advice_of(unit.session, run.id, MOST_ADVICE)
     after = runs.begun_after(unit.session, run, 20) if any(each.verdict["set"] for each in given) else []
     return {
+        "outcome": run.summary or outcome_so_far(unit, run, state.summary),
         "verdict": verdict(state).as_dict(),
         "watch": watch_page(state),
         "verdicts": [

@@ -9,13 +9,16 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from memory_service.store.dialects import Json, Name, Prose
 from memory_service.store.tables import Base
 
-__all__ = ["Base", "Observation", "Run", "RunAdvice", "RunEvent", "RunLog", "RunSummary"]
+__all__ = ["NOT_RAW", "Base", "Observation", "Run", "RunAdvice", "RunEvent", "RunLog", "RunSummary"]
+
+NOT_RAW = "kind NOT IN ('gpu', 'batch')"
+"""Events that are not samples: few, and never thinned. In these very words an index of them is found."""
 
 
 class Run(Base):
@@ -91,7 +94,12 @@ class RunEvent(Base):
     """
 
     __tablename__ = "run_events"
-    __table_args__ = {"sqlite_with_rowid": False}  # noqa: RUF012 - SQLAlchemy's form
+    __table_args__ = (
+        Index(
+            "ix_run_events_not_raw", "run_id", "seq", sqlite_where=text(NOT_RAW), postgresql_where=text(NOT_RAW)
+        ),
+        {"sqlite_with_rowid": False},
+    )
 
     run_id: Mapped[str] = mapped_column(Name, primary_key=True)
     seq: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
@@ -119,9 +127,12 @@ class Observation(Base):
 
 
 class RunSummary(Base):
-    """All events of a run in sum, written with them: `domain.watch_summary` as JSON text.
+    """A run's events in sum: `domain.watch_summary` as JSON text. It may be behind by some hundred events.
 
-    events    how many are in it; it tells a process whether what it remembers is still the present
+    events    how many are in it
+    upto      the greatest seq of a client's event in it: it holds all of these up to there, and all that were
+              read from a log; None = all that are there
+    mark      new with every writing: whoever remembers it, and the events told since, need not read
     summary   None = to be made from the events (before the first one, and of runs told before there was one)
     """
 
@@ -131,6 +142,8 @@ class RunSummary(Base):
     run_id: Mapped[str] = mapped_column(Name, primary_key=True)
     events: Mapped[int] = mapped_column(BigInteger)
     summary: Mapped[str | None] = mapped_column(Prose)
+    upto: Mapped[int | None] = mapped_column(BigInteger)
+    mark: Mapped[str | None] = mapped_column(Name)
 
 
 class RunLog(Base):

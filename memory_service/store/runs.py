@@ -6,10 +6,10 @@ import datetime as dt
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Row, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Row, TextClause, delete, func, insert, select, text, update
 
 from memory_service.store import dialects
-from memory_service.store.run_tables import Observation, Run, RunEvent
+from memory_service.store.run_tables import NOT_RAW, Observation, Run, RunEvent
 from memory_service.store.session import ReadSession, WriteSession
 
 __all__ = [
@@ -24,6 +24,8 @@ __all__ = [
     "ended",
     "events_of",
     "find",
+    "latest_events",
+    "latest_marks",
     "fingerprint",
     "observations",
     "observations_by_run",
@@ -117,6 +119,24 @@ def events_of(session: ReadSession, run_id: str, kinds: Sequence[str] = ()) -> l
     if kinds:
         query = query.where(RunEvent.kind.in_(kinds))
     return [(row.seq, row.kind, row.body) for row in session.execute(query.order_by(RunEvent.seq))]
+
+
+def latest_events(session: ReadSession, run_id: str, limit: int) -> list[tuple[int, str, str]]:
+    """(seq, kind, body) of those with the greatest seqs."""
+    return _latest(session, run_id, limit)
+
+
+def latest_marks(session: ReadSession, run_id: str, limit: int) -> list[tuple[int, str, str]]:
+    """The same of those that are no raw samples, however many of these there are."""
+    return _latest(session, run_id, limit, text(NOT_RAW))
+
+
+def _latest(
+    session: ReadSession, run_id: str, limit: int, *which: ColumnElement[bool] | TextClause
+) -> list[tuple[int, str, str]]:
+    query = select(RunEvent.seq, RunEvent.kind, RunEvent.body).where(RunEvent.run_id == run_id, *which)
+    found = session.execute(query.order_by(RunEvent.seq.desc()).limit(limit))
+    return [(row.seq, row.kind, row.body) for row in found]
 
 
 def ended(session: ReadSession, filters: Mapping[str, Any], limit: int) -> Sequence[EndedRun]:

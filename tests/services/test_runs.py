@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from memory_service.errors import Conflict, InvalidInput, NotFound
+from memory_service.services import so_far
 from memory_service.services.catalogue import list_rows
 from memory_service.services.observations import MOST_OF_A_CASE, observed
 from memory_service.services.predict import predict
@@ -220,6 +221,31 @@ class TestTelling:
         assert sum(accepted) == 3 * 202
         for body in bodies:
             assert run_page(shared, body["run_id"])["outcome"]["events"] == {"gpu": 202}
+
+    def test_the_page_of_a_run_that_goes_on_needs_not_all_its_samples(
+        self, shared: Database, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        body = case()
+        begin_run(shared, body)
+        events: list[dict[str, Any]] = [
+            {"seq": s, "kind": "gpu", "at": at(s), "utilization_percent": 50.0, "used_gib": 9.0 + (s == 1)}
+            for s in range(200)
+        ]
+        for n in range(4):
+            told = {"seq": 40 * n + 5, "kind": "epoch", "fold": 0, "epoch": n, "seconds": 20.0 + n, "metric": 0.5}
+            events[told["seq"]] = {**told, "at": at(told["seq"]), "peak_reserved_gib": 8.0}
+        take_events(shared, body["run_id"], {"events": events})
+        whole = run_page(shared, body["run_id"])["outcome"]
+        assert (whole["device"]["samples"], whole["epochs_done"], whole["epoch_seconds"]) == (196, 4, 22.0)
+        monkeypatch.setattr(so_far, "ALL_READ", 100)
+        monkeypatch.setattr(so_far, "SAMPLES_READ", 30)
+        some = run_page(shared, body["run_id"])["outcome"]
+        assert some["device"]["samples"] == 30
+        assert some | {"device": whole["device"]} == whole
+        monkeypatch.setattr(so_far, "MARKS_READ", 2)
+        few = run_page(shared, body["run_id"])["outcome"]
+        assert [e["epoch"] for e in few["epochs"]] == [2, 3]
+        assert (few["epochs_done"], few["epochs_left_out"]) == (4, 2)
 
 
 class TestEnding:
