@@ -62,25 +62,33 @@ def _asked(view: View, fill: Fill | None, projection: Projection | None) -> Iter
     if view.state.facts.status != "running":
         yield _ended(view)
         return
-    at_once = (_out_of_memory(view), _bad_loss(view), stall_answer(view))
-    yield from (answer for answer in at_once if answer is not None)
     late = time_answer(view, projection)
+    time_is_up = late is not None and late.action == "stop_and_predict" and _has_something(late)
+    at_once = (late if time_is_up else None, _out_of_memory(view), _bad_loss(view), stall_answer(view))
+    yield from (answer for answer in at_once if answer is not None)
+    left = None if projection is None else max(0.0, projection.end.value - view.now)
     if not _may_check(view):
-        if late is not None and late.action == "stop_and_predict":
+        if late is not None and late.action == "stop_and_predict" and not time_is_up:
             yield late
         yield _wait(view)
         return
     rules = (
-        late,
+        None if time_is_up else late,
         memory_trend(view),
         early_stopping(view, projection),
         monitoring_answer(view, fill),
-        loader_answer(view, in_time=late is None),
-        fill_answer(view, fill),
+        loader_answer(view, in_time=late is None, left_seconds=left),
+        fill_answer(view, fill, left),
         slow_answer(view, None if fill is None else fill.percent, None if fill is None else fill.kind),
     )
     said = [answer for answer in rules if answer is not None]
     yield from said or [Answer("continue", "Nothing stands out.", "R21", severity="info")]
+
+
+def _has_something(stop: Answer) -> bool:
+    """Whether there is a model to predict with, or no time for anything else: then no trouble of the training
+    matters any more."""
+    return stop.rule == "R14" or stop.set.get("predict_with_folds", 0) > 0
 
 
 def _may_check(view: View) -> bool:

@@ -11,11 +11,14 @@ from memory_service.domain.watch_view import View
 
 __all__ = [
     "EARLY_SHARE",
+    "RESTART_SECONDS",
     "accumulation_for",
     "fastest_batch",
     "is_late",
     "larger_batch",
+    "pays_to_restart",
     "predicted_gain",
+    "smaller_rung",
 ]
 
 EARLY_SHARE = 0.20
@@ -29,6 +32,12 @@ allocator's fragments (4 %)."""
 
 LEAST_UPDATES = 30
 """A plan keeps about 50 updates an epoch; an alarm of fill may take them down to 30, not further."""
+
+RESTART_SECONDS = 45.0
+"""p90 of starting again: imports, context, first kernels (`domain.budget`)."""
+
+CONTEXT_GIB, LIVE_SHARE = 0.9, 0.9
+"""What the driver counts beside the allocator's memory, and the share of that which live tensors take."""
 
 LEAST_FASTER = 1.5
 """A batch must be predicted to be this much faster before a run is started again for its speed alone."""
@@ -49,7 +58,7 @@ def larger_batch(
     if fill_percent and reading in FULL_PERCENT:
         full = FULL_PERCENT[reading]
         limits.append((batch * full / fill_percent, f"more would pass {full:.0f} % of the memory"))
-    if state.expected.largest_batch:
+    if state.expected.largest_batch and not _less_than_predicted(view, fill_percent, reading):
         limits.append((state.expected.largest_batch, "more is predicted not to fit"))
     if state.expected.refused_batch:
         limits.append((state.expected.refused_batch - 1, f"{state.expected.refused_batch} ran out of memory"))
@@ -60,6 +69,19 @@ def larger_batch(
     room, why = min(limits, key=lambda limit: limit[0])
     wanted = floor_to_ladder(room)
     return (wanted, why) if wanted > batch else (batch, why)
+
+
+def _less_than_predicted(view: View, fill_percent: float | None, reading: str | None) -> bool:
+    """Whether the run needs less memory than even the low end of its prediction: then what was measured says
+    what fits (a measured figure goes before an estimated one)."""
+    expected, card = view.state.expected, view.state.memory_gib
+    predicted = expected.driver_gib
+    if predicted is None or not fill_percent or not card or reading not in FULL_PERCENT:
+        return False
+    if expected.batch_size is not None and expected.batch_size != view.state.batch_size:
+        return False
+    low = predicted.low if reading == "driver" else LIVE_SHARE * predicted.low - CONTEXT_GIB
+    return fill_percent / 100.0 * card < low
 
 
 def predicted_gain(view: View, to_batch: int) -> float | None:
@@ -105,6 +127,14 @@ def is_late(view: View) -> bool:
     return (
         bool(epochs) and at.fold_index * (epochs or 0) + at.epochs_done > EARLY_SHARE * (epochs or 0) * folds
     )
+
+
+def pays_to_restart(view: View, left_seconds: float | None, gain: float) -> bool:
+    """Whether a run of `gain` times the speed, started now, would end before this one; True where the end is
+    not known. left_seconds: until training ends as it is."""
+    if left_seconds is None:
+        return True
+    return RESTART_SECONDS + (view.now + left_seconds) / gain < left_seconds
 
 
 def _on_curve(curve: tuple[tuple[int, float], ...], batch: int) -> float | None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-__all__ = ["AHEAD_SECONDS", "latest_moment"]
+__all__ = ["AHEAD_SECONDS", "LIVE_SECONDS", "asked_seconds", "latest_moment"]
 
 AHEAD_SECONDS = 60.0
 """How far a run's clock may gain on the service's while it runs: a second a minute is a bad clock."""
+
+
+LIVE_SECONDS = 3_600.0
+"""A run that told something within the last hour may still be going on; what is told of an older one is a
+replay, in which silence means nothing."""
 
 
 def latest_moment(started: float, begun: float, now: float) -> float:
@@ -17,3 +22,18 @@ def latest_moment(started: float, begun: float, now: float) -> float:
     has passed since. One that began long ago (a replay, a spool sent late) may tell up to the present.
     """
     return now + max(0.0, started - begun) + AHEAD_SECONDS
+
+
+def asked_seconds(
+    heard: float, started: float, begun: float, now: float, since_heard: float | None
+) -> float | None:
+    """When a verdict is asked for, in the run's own time; None where the run is not going on just now.
+
+    heard         own time of the latest event, seconds; started, begun, now: as `latest_moment`
+    since_heard   seconds by the service's clock since that event came, where this process saw it come: a
+                  run whose clock is behind must not seem silent
+    """
+    silent = now + max(0.0, started - begun) - started - heard
+    if since_heard is not None:
+        silent = min(silent, since_heard)
+    return heard + silent if 0.0 < silent <= LIVE_SECONDS else None

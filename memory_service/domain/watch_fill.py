@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from memory_service.domain.memory import GIB, optimizer_bytes
 from memory_service.domain.trend import Change, change_point, growth_per_step
-from memory_service.domain.watch_batch import accumulation_for, is_late, larger_batch
+from memory_service.domain.watch_batch import accumulation_for, is_late, larger_batch, pays_to_restart
 from memory_service.domain.watch_event import MEMORY_KINDS, number_of
 from memory_service.domain.watch_speed import slowdown, throughput_says
 from memory_service.domain.watch_verdict import Answer
@@ -106,7 +106,7 @@ def monitoring_answer(view: View, fill: Fill | None) -> Answer | None:
     if fill is not None and (not fill.lower_bound or fill.percent >= 50.0):
         return None
     slow = slowdown(view)
-    if fill is not None and slow is not None and slow[0] <= 1.2:
+    if fill is not None and slow is not None and slow.ratio <= 1.2:
         return Answer(
             "continue",
             f"Memory is only known between steps ({fill.words}), which says nothing of a step's peak; "
@@ -138,8 +138,11 @@ def monitoring_answer(view: View, fill: Fill | None) -> Answer | None:
     )
 
 
-def fill_answer(view: View, fill: Fill | None) -> Answer | None:
-    """R23 by class and fill; throughput decides where it says otherwise. None without a usable reading."""
+def fill_answer(view: View, fill: Fill | None, left_seconds: float | None = None) -> Answer | None:
+    """R23 by class and fill; throughput decides where it says otherwise. None without a usable reading.
+
+    left_seconds   until training ends as it is; None = not known
+    """
     if fill is None or view.state.facts.device_kind != "cuda" or view.state.facts.is_trees:
         return None
     large, p = view.state.model_class == "large", round(fill.percent, 1)
@@ -158,14 +161,14 @@ def fill_answer(view: View, fill: Fill | None) -> Answer | None:
     if p >= 50.0 and not large:
         return _go(f"Memory is at {fill.words}: acceptable for a small model", "R23")
     factor = 2.0 if p < 50.0 else 1.5
-    return _raise(view, fill, factor, size)
+    return _raise(view, fill, factor, size, left_seconds)
 
 
 def _go(why: str, rule: str) -> Answer:
     return Answer("continue", f"{why}.", rule, severity="info")
 
 
-def _raise(view: View, fill: Fill, factor: float, size: str) -> Answer:
+def _raise(view: View, fill: Fill, factor: float, size: str, left_seconds: float | None) -> Answer:
     batch = view.state.batch_size
     low = "under 50 %" if factor == 2.0 else "under 70 %"
     why = f"Memory is at {fill.words}, {low} for a {size} model"
@@ -190,7 +193,7 @@ def _raise(view: View, fill: Fill, factor: float, size: str) -> Answer:
         return _go(f"{why}, yet {says}: throughput decides, not fill (R04)", "R23")
     changes = {"batch_size": to_batch, **accumulation_for(view, to_batch)}
     rest = f" ({held})" if held else ""
-    if is_late(view):
+    if is_late(view) or not pays_to_restart(view, left_seconds, to_batch / batch):
         return Answer(
             "continue",
             f"{why}. Starting again would now cost more than it brings: batch {to_batch} next time{rest}.",
@@ -221,7 +224,7 @@ def _as_planned(view: View, fill: Fill) -> bool:
     if expected.batch_size is not None and expected.batch_size != view.state.batch_size:
         return False
     slow = slowdown(view)
-    if slow is not None and slow[0] > 1.5 * slow[1]:
+    if slow is not None and slow.ratio > 1.5 * slow.late:
         return False
     return fill.percent >= PLANNED_SHARE * 100.0 * expected.driver_gib.low / fill.of_gib
 

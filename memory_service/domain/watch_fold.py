@@ -36,6 +36,7 @@ MOST_EPOCH = 1_000_000
 """An epoch, fold or step number beyond any real one is counted as odd and otherwise left alone."""
 
 SLOT_US = SLOT_SECONDS * US
+MOVED_ONCE = (0, 0, 0, 0, 0, 0, 0, 1, 0)
 
 _SETTINGS = frozenset(SETTINGS)
 _MEMORY = frozenset((*MEMORY_FIELDS, "memory_percent"))
@@ -207,7 +208,7 @@ class _Tally:
             self.busy_us += busy_us
             self.samples += samples
             told_us, waited_us = (0, 0) if waited is None else (busy_us, min(busy_us, round(waited * US)))
-            self._slot(us, (count, busy_us, told_us, waited_us, samples, 0, 0, 0))
+            self._slot(us, (count, busy_us, told_us, waited_us, samples, 0, 0, 1, 0))
         if step is not None:
             self.top_step = max(self.top_step, int(step))
             where = [number_of(body.get(name), most=1e9) for name in ("fold", "epoch", "of")]
@@ -217,6 +218,8 @@ class _Tally:
             self.progress = _newer(self.progress, (us, seq, line))
         if steps or step:
             self._moved(us)
+            if not steps:
+                self._slot(us, MOVED_ONCE)
 
     def _moved(self, us: int) -> None:
         if self.step_us is None or us > self.step_us:
@@ -261,6 +264,7 @@ class _Tally:
             us,
         ))  # fmt: skip
         self._moved(us)
+        self._slot(us, MOVED_ONCE)
 
     def _record(self, key: tuple[int, int], record: Mapping[str, Stamped]) -> None:
         mine = dict(self.epochs.get(key, {}))
@@ -289,7 +293,7 @@ class _Tally:
         if busy is None and hot is None:
             return
         milli, n = (0, 0) if busy is None else (round(busy * 1000), 1)
-        self._slot(us, (0, 0, 0, 0, 0, milli, n, round((hot or 0.0) * 10)))
+        self._slot(us, (0, 0, 0, 0, 0, milli, n, 0, round((hot or 0.0) * 10)))
 
     def _slot(self, us: int, sums: Slot) -> None:
         slots, slot = self.slots, us // SLOT_US

@@ -94,10 +94,10 @@ def epoch_seconds(view: View) -> tuple[Estimate | None, int, str]:
         basis = f"the first epoch, which takes about {FIRST_EPOCH_FACTOR:g} times an ordinary one"
         value = first / FIRST_EPOCH_FACTOR
         return Estimate(value, value / FIRST_EPOCH_FACTOR, first, "measured", 1, basis), 0, basis
-    steps = _steps_per_epoch(view)
+    steps = view.steps_per_epoch
     if steps and view.step_seconds and (view.steps_seen or 0) >= view.state.expected.not_before_steps:
         low, value, high = (factor * steps * view.step_seconds for factor in STEPS_ONLY)
-        basis = f"{view.steps_seen} measured steps of {steps} an epoch"
+        basis = f"{view.steps_seen} measured steps, {steps} an epoch"
         return Estimate(value, low, high, "measured", 1, basis), 0, basis
     told = view.state.expected
     if told.epoch_seconds is not None and told.batch_size in (None, view.state.batch_size):
@@ -107,19 +107,6 @@ def epoch_seconds(view: View) -> tuple[Estimate | None, int, str]:
 
 def _around(value: float, width: float, grade: Any, n: int, basis: str) -> Estimate:
     return Estimate(value, value / (1.0 + width), value * (1.0 + width), grade, n, basis)
-
-
-def _steps_per_epoch(view: View) -> int | None:
-    progress = view.summary.progress
-    if progress is not None and progress[2][2] and progress[2][5] == "epoch":
-        return int(progress[2][2])
-    told = view.state.whole("steps_per_epoch")
-    n_train, batch = view.state.whole("n_train"), view.state.batch_size
-    if told or not n_train or not batch:
-        return told
-    folds = view.state.whole("folds") or 1
-    share = 0.8 if folds <= 1 else 1.0 - 1.0 / folds
-    return max(1, -(-int(n_train * share) // batch))
 
 
 def _epochs_left(view: View, epochs: int) -> tuple[float, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
@@ -9,7 +10,7 @@ from memory_service.domain.loader import MOST_WORKERS
 from memory_service.domain.speed import KNEE_GAIN
 from memory_service.domain.trend import change_point, latched
 from memory_service.domain.vocabulary import modality_of
-from memory_service.domain.watch_batch import is_late, larger_batch, predicted_gain
+from memory_service.domain.watch_batch import is_late, larger_batch, pays_to_restart, predicted_gain
 from memory_service.domain.watch_verdict import Answer
 from memory_service.domain.watch_view import View
 
@@ -34,47 +35,60 @@ BATCHES_PER_MINUTE = {"image": 100.0, "tabular": 500.0}
 LOW_UTILIZATION = 60.0
 """R05: under this the card idles; more does not mean that it is used well."""
 
+USUAL_WORKERS = 8
+"""R08's lower end, where the cores are not known."""
+
 STALL_STEPS, STALL_EPOCHS, STALL_LEAST_S, STALL_SETUP_S = 10.0, 3.0, 60.0, 300.0
-"""No step for 10 x the expected step, and at least 60 s and half an epoch (validation and checkpoints take no
-steps); no epoch for 3 x an epoch where steps are not told of; no first step within 5 minutes."""
+"""No step for 10 x the expected step and 60 s; outside the middle of an epoch also half an epoch, or before
+the first is over its whole training (validation and checkpoints take no steps); no epoch for 3 x an epoch
+where steps are not told of; no first step or epoch within 5 minutes, or 3 epochs as predicted."""
+
+PAUSE_TIMES = 2.0
+"""Some tell of every 500th step: twice the longest pause between two tellings is not yet a stall."""
+
+TRAINING_UTILIZATION = 20.0
+"""Percent; a card that is this busy before the first epoch was told of is training."""
 
 HOT_C = 83.0
 """From about here data centre and desktop cards lower their clocks."""
 
-SLOWER_FROM = 1.5
-"""Epochs that at once take half again as long, two in a row: throttling, another tenant, a swapping host."""
+SLOWER_FROM, LEAST_SLOWER_S, TOLD_FOR_EPOCHS = 1.5, 1.0, 4
+"""Epochs that at once take half again as long and a second longer, two in a row: throttling, another tenant,
+a swapping host. It is told of until four epochs show it; then it is known."""
 
 
 def is_loader_bound(view: View) -> bool:
     return latched(view.wait_percents, WAIT_ON, WAIT_OFF)
 
 
-def loader_answer(view: View, *, in_time: bool) -> Answer | None:
-    """R08, R26: more workers, else smaller or cached samples; a larger batch would wait just as long."""
+def loader_answer(view: View, *, in_time: bool, left_seconds: float | None = None) -> Answer | None:
+    """R08, R26: more workers, else cached or smaller samples; a larger batch would wait just as long.
+
+    left_seconds   until training ends as it is; None = not known
+    """
     if not is_loader_bound(view):
         return None
     state, wait = view.state, view.wait_percents[-1]
-    cores, workers = state.whole("cpu_count"), state.whole("num_workers")
-    told = state.summary.setting("num_workers")
-    workers = 0 if told == 0 else workers
-    most = min(cores, MOST_WORKERS) if cores else None
+    cores, told = state.whole("cpu_count"), state.summary.setting("num_workers")
+    workers = 0 if told == 0 else state.whole("num_workers")
+    most = min(cores, MOST_WORKERS) if cores else USUAL_WORKERS
     changes: dict[str, Any]
-    if workers is not None and (most or 8) > workers:
-        changes = {"num_workers": most or 8, "persistent_workers": True, "prefetch_factor": 4}
-        how = f"num_workers {workers} -> {most or 8}"
+    if workers is None or workers < most:
+        changes = {"num_workers": most, "persistent_workers": True, "prefetch_factor": 4}
+        how = f"set num_workers to {most}{'' if workers is None else f' instead of {workers}'}"
         rule = "R08"
     else:
-        changes = {"cache": "samples resized once to the input size of the model"}
-        how = "resize or decode the samples once and cache them"
-        rule = "R26"
+        changes = {"cache": "samples decoded and resized once to the input size of the model"}
+        enough = f"all that {cores} cores can feed" if cores and cores <= most else "as many as help (R08)"
+        how = f"{workers} workers are {enough}, so decode and resize the samples once and cache them"
         if state.facts.image_size and state.facts.image_size >= 192:
-            changes["image_size"] = int(state.facts.image_size * 0.75) // 32 * 32
-            how += f", or train at {changes['image_size']} px"
+            how += f" (or train at {int(state.facts.image_size * 0.75) // 32 * 32} px)"
+        rule = "R26"
     why = (
         f"{wait:.0f} % of the time goes into waiting for the loader: {how}; a larger batch would gain "
         "nothing (R26)."
     )
-    if in_time and is_late(view):
+    if in_time and (is_late(view) or not pays_to_restart(view, left_seconds, 1.0 / (1.0 - wait / 100.0))):
         return Answer(
             "continue",
             f"{why} The run ends in time as it is: change it next time.",
@@ -85,18 +99,36 @@ def loader_answer(view: View, *, in_time: bool) -> Answer | None:
     return Answer("relaunch", why, rule, changes)
 
 
-def slowdown(view: View) -> tuple[float, float] | None:
-    """(measured time / predicted time, the late end of the prediction / its median); None without either."""
+@dataclass(frozen=True, slots=True)
+class Slowdown:
+    """Measured time over predicted; late: the late end of the prediction over its median."""
+
+    ratio: float
+    late: float
+    words: str
+
+
+def slowdown(view: View) -> Slowdown | None:
+    """How measured speed compares with the prediction; None without either."""
     expected = view.state.expected
     if expected.batch_size is not None and expected.batch_size != view.state.batch_size:
         return None
-    rate = expected.samples_per_second
-    if rate is not None and view.samples_per_second and rate.low > 0:
-        return rate.value / view.samples_per_second, rate.value / rate.low
-    if expected.epoch_seconds is not None and view.later_epoch_seconds and expected.epoch_seconds.value > 0:
-        one = expected.epoch_seconds
-        return median(view.later_epoch_seconds) / one.value, one.high / one.value
+    rate, measured = expected.samples_per_second, view.samples_per_second
+    if rate is not None and measured and rate.low > 0:
+        ratio = rate.value / measured
+        words = f"a step takes {ratio:.1f} times as long as predicted ({_n(measured)} samples/s, not "
+        return Slowdown(ratio, rate.value / rate.low, f"{words}{_n(rate.value)})")
+    one, seconds = expected.epoch_seconds, view.later_epoch_seconds
+    if one is not None and seconds and one.value > 0:
+        ratio = median(seconds) / one.value
+        words = f"an epoch takes {ratio:.1f} times as long as predicted ({_n(median(seconds))} s, not "
+        return Slowdown(ratio, one.high / one.value, f"{words}{_n(one.value)} s)")
     return None
+
+
+def _n(value: float) -> str:
+    """Three figures, without an exponent."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def throughput_says(view: View, to_batch: int) -> str | None:
@@ -111,7 +143,7 @@ def throughput_says(view: View, to_batch: int) -> str | None:
                 "past the knee of throughput, measured"
             )
     slow, gain = slowdown(view), predicted_gain(view, to_batch)
-    if slow is not None and slow[0] <= 1 / AS_PREDICTED and gain is not None and gain < KNEE_GAIN:
+    if slow is not None and slow.ratio <= 1 / AS_PREDICTED and gain is not None and gain < KNEE_GAIN:
         return (
             f"{measured:.0f} samples/s is what batch {batch} was predicted to bring, and batch {to_batch} "
             f"would bring {100 * (gain - 1):.0f} % more at most"
@@ -122,21 +154,24 @@ def throughput_says(view: View, to_batch: int) -> str | None:
 def slow_answer(view: View, fill_percent: float | None, reading: str | None) -> Answer | None:
     """R05, R18 and the prediction: slower than it should be, although the loader is not what it waits for."""
     cause, checks = _causes(view)
-    change = change_point([e.seconds for e in view.epochs if e.seconds and not e.first], jump=0.1, confirm=2)
-    if change is not None and change.after >= SLOWER_FROM * change.before:
+    seconds = view.later_epoch_seconds
+    change = change_point(seconds, jump=LEAST_SLOWER_S, confirm=2)
+    recent = change is not None and len(seconds) - change.index <= TOLD_FOR_EPOCHS
+    if change is not None and recent and change.after >= SLOWER_FROM * change.before:
         return Answer(
             "investigate",
-            f"Epochs took {change.before:.3g} s and at once {change.after:.3g} s{cause}.",
+            f"Epochs took {_n(change.before)} s and at once {_n(change.after)} s{cause}.",
             "R25",
             {"check": checks},
         )
+    if is_loader_bound(view):
+        return None
     slow, busy = slowdown(view), view.utilization
     waiting = view.wait_percents[-1] if view.wait_percents else None
     if slow is not None:
-        ratio, width = slow
-        if ratio <= SLOW * max(1.0, width):
+        if slow.ratio <= SLOW * max(1.0, slow.late):
             return None
-        why, rule = f"A step takes {ratio:.1f} times as long as predicted", "R18"
+        why, rule = slow.words[0].upper() + slow.words[1:], "R18"
     else:
         alarm = _r18(view)
         if alarm is None or (busy is not None and busy >= 70.0) or (waiting is not None and waiting < 10.0):
@@ -167,12 +202,10 @@ def _causes(view: View) -> tuple[str, list[str]]:
         seen.append(f"the card being throttled{hot}")
     if seen:
         return f"; what explains it: {' and '.join(seen)}", seen
+    unknown = [] if view.wait_percents else ["loader"]
     return "; nothing that was told explains it", [
-        "loader",
-        "mixed precision",
-        "other processes",
-        "host memory",
-    ]
+        *unknown, "mixed precision", "other processes", "host memory"
+    ]  # fmt: skip
 
 
 def _r18(view: View) -> str | None:
@@ -188,35 +221,55 @@ def _r18(view: View) -> str | None:
 
 
 def stall_answer(view: View) -> Answer | None:
-    """Nothing moves although the run still tells of itself (its own time goes on)."""
-    state, summary = view.state, view.summary
-    if state.facts.status != "running":
+    """Nothing moves, although the run's own time goes on: other events come, or it is asked about."""
+    state, step_us = view.state, view.summary.step_us
+    if state.facts.status != "running" or _is_done(view):
         return None
-    at, epochs, folds = view.position, state.whole("epochs"), state.whole("folds") or 1
-    if epochs is not None and (
-        at.fold_index >= folds or (at.fold_index == folds - 1 and at.epochs_done >= epochs)
-    ):
+    limit = _usual_pause(view)
+    idle = view.now - (0.0 if step_us is None else step_us / 1e6)
+    if limit is None or idle <= limit:
         return None
-    if summary.step_us is None:
-        limit, what = STALL_SETUP_S, "first step"
-        idle = view.now
-    else:
-        idle = view.now - summary.step_us / 1e6
-        epoch = median(view.later_epoch_seconds) if view.later_epoch_seconds else view.first_epoch_seconds
-        if view.step_seconds:
-            limit, what = max(STALL_STEPS * view.step_seconds, STALL_LEAST_S, 0.5 * (epoch or 0.0)), "step"
-        elif epoch:
-            limit, what = max(STALL_EPOCHS * epoch, STALL_LEAST_S), "epoch"
-        else:
-            return None
-    if idle <= limit:
-        return None
+    what = "step" if view.steps_seen else "epoch" if step_us is not None else "first step"
+    silent = view.now - state.heard_seconds
+    if silent > 0.9 * idle:
+        return Answer(
+            "investigate",
+            f"Nothing was told for {silent:.0f} s, where {limit:.0f} s is the longest that is usual: see "
+            "whether it still runs; if it does, a loader worker hangs, a lock is held or a disk is full.",
+            "stall",
+            {"check": ["process alive", "loader workers", "deadlock", "disk space"]},
+            "critical",
+        )
     return Answer(
         "investigate",
-        f"No {what} for {idle:.0f} s, where {limit:.0f} s is the longest that is usual: look for a "
-        f"hanging loader "
-        "worker, a deadlock, a full disk.",
+        f"No {what} for {idle:.0f} s, where {limit:.0f} s is the longest that is usual: look for a hanging "
+        "loader worker, a deadlock, a full disk.",
         "stall",
         {"check": ["loader workers", "deadlock", "disk space"]},
         "critical",
     )
+
+
+def _is_done(view: View) -> bool:
+    at, epochs, folds = view.position, view.state.whole("epochs"), view.state.whole("folds") or 1
+    return epochs is not None and (
+        at.fold_index >= folds or (at.fold_index == folds - 1 and at.epochs_done >= epochs)
+    )
+
+
+def _usual_pause(view: View) -> float | None:
+    """Seconds without a step (where steps are told of) or an epoch that need no explanation; None = unknown.
+
+    A run that tells of epochs only is silent through its first one, and shows by a busy card that it trains.
+    """
+    expected = view.state.expected.epoch_seconds
+    epoch = median(view.later_epoch_seconds) if view.later_epoch_seconds else view.first_epoch_seconds
+    if view.summary.step_us is None:
+        if (view.utilization or 0.0) >= TRAINING_UTILIZATION and view.now == view.state.heard_seconds:
+            return None
+        return max(STALL_SETUP_S, 0.0 if expected is None else STALL_EPOCHS * expected.high)
+    usual = max(STALL_LEAST_S, PAUSE_TIMES * view.longest_pause_seconds)
+    if view.step_seconds:
+        validation = 0.5 * epoch if epoch else (view.steps_per_epoch or 0) * view.step_seconds
+        return max(usual, STALL_STEPS * view.step_seconds, 0.0 if view.in_mid_epoch else validation)
+    return max(usual, STALL_EPOCHS * epoch) if epoch else None

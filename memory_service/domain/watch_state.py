@@ -125,16 +125,26 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Everything a verdict is made of. The same state gives the same verdict, whenever it is asked for."""
+    """Everything a verdict is made of. The same state gives the same verdict, whenever it is asked for.
+
+    asked_seconds   when the verdict was asked for, in the run's own time, where the run is known to be going
+                    on: silence is time too. None = judged at its latest event
+    """
 
     facts: RunFacts
     summary: Summary = field(default_factory=Summary)
     expected: Expectation = field(default_factory=Expectation)
+    asked_seconds: float | None = None
+
+    @property
+    def heard_seconds(self) -> float:
+        """The run's own time at its latest event."""
+        return self.summary.last_us / 1e6
 
     @property
     def now_seconds(self) -> float:
-        """The run's own time: that of the latest event."""
-        return self.summary.last_us / 1e6
+        """The run's own time."""
+        return max(self.heard_seconds, self.asked_seconds or 0.0)
 
     def whole(self, name: str) -> int | None:
         """A count that the run stated (batch_size, epochs, folds, ...), else the one it began with."""

@@ -6,7 +6,7 @@ run's own time and memory whole KiB: sums of floats would depend on their order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -37,9 +37,10 @@ Stamped = tuple[int, int, Any]
 Slot = tuple[int, ...]
 """Sums of one stretch, at these places."""
 
-STEPS, BUSY, TOLD, WAITED, SAMPLES, UTILIZATION, SAMPLED, HOT = range(8)
+STEPS, BUSY, TOLD, WAITED, SAMPLES, UTILIZATION, SAMPLED, MOVED, HOT = range(9)
 """Steps, their microseconds, the part of these whose waiting for the loader is known, the waiting, samples,
-the sum of utilisation in 1/1000 % and how often it was sampled; HOT is a maximum, in 1/10 C."""
+the sum of utilisation in 1/1000 % and how often it was sampled, how often progress of training was told of;
+HOT is a maximum, in 1/10 C."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +124,8 @@ class Summary:
             (int(f), int(e)): {name: tuple(told) for name, told in record.items()}
             for f, e, record in data.get("epochs", [])
         }
-        for name in ("batches", "slots"):
-            data[name] = {int(key): tuple(value) for key, value in data.get(name, {}).items()}
+        data["batches"] = {int(key): tuple(value) for key, value in data.get("batches", {}).items()}
+        data["slots"] = {int(key): _slot_from(value) for key, value in data.get("slots", {}).items()}
         data["slot_peaks"] = {int(key): value for key, value in data.get("slot_peaks", {}).items()}
         data["folds"] = {int(key): _fold_from(value) for key, value in data.get("folds", {}).items()}
         if data.get("progress") is not None:
@@ -137,3 +138,8 @@ def _fold_from(raw: Mapping[str, Any]) -> FoldSummary:
     for name in ("lowest_loss", "lowest_metric", "highest_metric"):
         data[name] = None if data.get(name) is None else tuple(data[name])
     return FoldSummary(**data)
+
+
+def _slot_from(raw: Sequence[int]) -> Slot:
+    """Written before `MOVED` was counted, it has none."""
+    return tuple(raw) if len(raw) > HOT else (*raw[:MOVED], 0, *raw[MOVED:])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import floor, inf
 
 from memory_service.domain.quality import learning_of, quality_index
-from memory_service.domain.watch_batch import EARLY_SHARE, accumulation_for, fastest_batch
+from memory_service.domain.watch_batch import EARLY_SHARE, RESTART_SECONDS, accumulation_for, fastest_batch
 from memory_service.domain.watch_projection import Projection, too_late, training_deadline_seconds
 from memory_service.domain.watch_speed import is_loader_bound
 from memory_service.domain.watch_verdict import Answer
@@ -15,9 +15,6 @@ __all__ = ["time_answer"]
 
 STOP_FROM_SHARE = 0.70
 """R15; held back only while even the late end of the projection keeps the deadline."""
-
-RELAUNCH_SECONDS = 45.0
-"""p90 of starting again: imports, context, first kernels (`domain.budget`)."""
 
 RELAUNCH_GAIN = 1.3
 """Starting again must bring this many times the epochs that staying brings."""
@@ -154,7 +151,7 @@ def _relaunch(view: View, projection: Projection, deadline: float, cannot: str, 
     if faster is None:
         return None
     to_batch, gain = faster[0], faster[1] / PREDICTION_ERROR
-    again = (deadline - view.now - RELAUNCH_SECONDS) * gain / projection.epoch.high
+    again = (deadline - view.now - RESTART_SECONDS) * gain / projection.epoch.high
     if again < max(1.0, RELAUNCH_GAIN * room):
         return None
     folds, epochs = view.state.whole("folds") or 1, view.state.whole("epochs") or 1
@@ -188,7 +185,7 @@ def _smaller(view: View, projection: Projection, deadline: float, cannot: str) -
             "critical",
         )
     n_train = view.state.whole("n_train")
-    share = max(0.0, deadline - view.now - RELAUNCH_SECONDS) / projection.epoch.high / 2
+    share = max(0.0, deadline - view.now - RESTART_SECONDS) / projection.epoch.high / 2
     if n_train and share * n_train >= 1:
         keep = int(share * n_train)
         return Answer(

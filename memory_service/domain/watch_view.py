@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
+from math import ceil
 from statistics import median
 
 from memory_service.domain.budget import split_of
@@ -14,6 +16,7 @@ from memory_service.domain.watch_state import State
 from memory_service.domain.watch_summary import (
     BUSY,
     HOT,
+    MOVED,
     SAMPLED,
     SAMPLES,
     SLOT_SECONDS,
@@ -28,6 +31,8 @@ __all__ = ["EpochSeen", "Position", "View"]
 
 GIB = 1 / (1 << 20)
 
+
+MID_EPOCH = 0.97
 
 FAR_BEYOND = 2
 """An epoch number over twice the planned count is a slip; a run that merely goes on stays below."""
@@ -180,10 +185,39 @@ class View:
         return None
 
     @cached_property
+    def longest_pause_seconds(self) -> float:
+        """Between two tellings of progress, the longest so far (of the latest 320 s); 0 where fewer were."""
+        told = [n for n, sums in self._slots if sums[MOVED]]
+        return max((b - a for a, b in pairwise(told)), default=0) * float(SLOT_SECONDS)
+
+    @cached_property
     def steps_seen(self) -> int | None:
         """Training steps so far; None when the run does not tell of steps."""
         most = max(self.summary.steps, self.summary.top_step)
         return most or None
+
+    @cached_property
+    def steps_told_per_epoch(self) -> int | None:
+        """As a progress line or the run itself said."""
+        progress = self.summary.progress
+        if progress is not None and progress[2][2] and progress[2][5] == "epoch":
+            return int(progress[2][2])
+        return self.state.whole("steps_per_epoch")
+
+    @cached_property
+    def steps_per_epoch(self) -> int | None:
+        """As it was told, else as the training samples and the batch make it."""
+        n_train, batch = self.state.whole("n_train"), self.state.batch_size
+        if self.steps_told_per_epoch or not n_train or not batch:
+            return self.steps_told_per_epoch
+        fit, _ = split_of(n_train, self.state.whole("folds") or 1)
+        return max(1, ceil(float(fit) / batch))
+
+    @cached_property
+    def in_mid_epoch(self) -> bool:
+        """Whether the latest progress line lies well before the end of its epoch: no validation is due."""
+        progress, of = self.summary.progress, self.steps_told_per_epoch
+        return progress is not None and of is not None and progress[2][3] < MID_EPOCH * of
 
     @cached_property
     def samples_per_second(self) -> float | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import threading
+import time
 import weakref
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from memory_service.domain.watch import verdict
+from memory_service.domain.watch_clock import asked_seconds
 from memory_service.domain.watch_followed import followed
 from memory_service.domain.watch_page import watch_page
 from memory_service.domain.watch_state import Expectation, RunFacts, State
@@ -42,6 +44,7 @@ class _Watched:
 
     signs     what of its summary calls for a new verdict at once; at_us: own time of the last verdict
     advised   (action, numbers) of the last advice kept; None = not looked up yet
+    heard_at  when something new was told last, by the service's clock; None = not to this process
     """
 
     facts: RunFacts
@@ -51,6 +54,7 @@ class _Watched:
     signs: tuple[Any, ...] = ()
     wire: dict[str, Any] = field(default_factory=dict)
     advised: tuple[str, Mapping[str, Any]] | None = None
+    heard_at: float | None = None
 
 
 @dataclass(eq=False)
@@ -63,8 +67,8 @@ _memories: weakref.WeakKeyDictionary[Database, _Memory] = weakref.WeakKeyDiction
 
 
 def run_verdict(database: Database, run_id: str) -> dict[str, Any]:
-    """The verdict on all that the run has told. The same events in any order give the same one; asking writes
-    nothing. NotFound."""
+    """The verdict on all that the run has told, and on its silence since, where it is going on just now. The
+    same events in any order give the same one; asking writes nothing. NotFound."""
     with database.read() as unit:
         run = runs.find(unit.session, run_id)
         if run is None:
@@ -80,6 +84,8 @@ def told_verdict(
     kinds   of the events that were told; new: whether any of them was new
     """
     known = _watched(database, run_id)
+    if new:
+        known.heard_at = time.time()
     summary = remembered(database, run_id) if new else None
     if summary is None:
         with database.read() as unit:
@@ -124,7 +130,17 @@ _LOG = ("offset", "lines", "understood", "clipped")
 def state_of(database: Database, unit: ReadUnit, run: Run) -> State:
     """All that a verdict is made of."""
     facts, expected = expected_of(run)
-    return State(facts, read_summary(database, unit, run.id, run.started_at.timestamp()), expected)
+    started, begun = run.started_at.timestamp(), run.created_at.timestamp()
+    summary = read_summary(database, unit, run.id, started)
+    asked = None
+    if run.status == "running":
+        memory, now = _memories.setdefault(database, _Memory()), time.time()
+        with memory.lock:
+            known = memory.held.get(run.id)
+        heard_at = begun if not summary.events else None if known is None else known.heard_at
+        since = None if heard_at is None else now - heard_at
+        asked = asked_seconds(summary.last_us / 1e6, started, begun, now, since)
+    return State(facts, summary, expected, asked)
 
 
 def _watched(database: Database, run_id: str) -> _Watched:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import random
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -85,6 +87,7 @@ class TestTheSourcesExamples:
         ("model", "action", "changes"),
         [
             ("custom/EfficientNet-B4", "raise_batch", {"batch_size": 192}),
+            ("tf_efficientnet_b4.ns_jft_in1k", "raise_batch", {"batch_size": 192}),
             ("custom/ResNet-18", "continue", {}),
             ("resnet18", "continue", {}),
         ],
@@ -243,6 +246,25 @@ class TestTheVerdict:
         tell(client, running, [("gpu", 100.0, {"used_gib": 18.0})])
         back = tell(client, running, [("gpu", 40.0, {"used_gib": 18.0})], 1)
         assert back["verdict"]["at_seconds"] == 100.0
+
+    def test_silence_counts_where_the_run_is_going_on_and_not_in_a_replay(
+        self, client: TestClient, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        began = dt.datetime.now(dt.UTC)
+        live, replay = begin(client, **B4 | {"started_at": began.isoformat()}), begin(client, **B4)
+        reading = {"seq": 0, "kind": "batch", "steps": 300, "seconds": 40.0, "process_gib": 18.0}
+        for run_id, moment_of in ((live, began + dt.timedelta(seconds=50)), (replay, at(50))):
+            told_at = moment_of if isinstance(moment_of, str) else moment_of.isoformat()
+            client.post(f"/runs/{run_id}/events", json={"events": [{**reading, "at": told_at}]})
+        later = time.time() + 250
+        monkeypatch.setattr("memory_service.services.verdicts.time.time", lambda: later)
+        answer = verdict(client, live)
+        assert (answer["action"], answer["rule"]) == ("investigate", "stall")
+        assert answer["at_seconds"] == pytest.approx(250, abs=5)
+        assert client.get(f"/runs/{live}").json()["verdict"]["rule"] == "stall"
+        assert verdict(client, replay)["at_seconds"] == 50.0
+        client.post(f"/runs/{live}/finish", json={"status": "stopped"})
+        assert verdict(client, live)["at_seconds"] == 50.0, "what has ended is not silent"
 
     @pytest.mark.parametrize("path", ["/verdict", "/log"])
     def test_a_run_that_nobody_began_is_404(self, client: TestClient, path: str) -> None:

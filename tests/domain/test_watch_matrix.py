@@ -234,3 +234,18 @@ def test_fill_is_of_the_card_that_was_planned_for() -> None:
 )  # fmt: skip
 def test_r22_by_name_else_by_parameters(name: str, params_m: float, size: str) -> None:
     assert class_of_model(name, params_m) == size
+
+
+B4_PREDICTED = Expectation(batch_size=128, driver_gib=Estimate(16.2, 15.2, 17.4), largest_batch=128)
+
+
+@pytest.mark.parametrize("field", ["used_gib", "peak_allocated_gib", "memory_gib"])
+def test_memory_measured_below_its_prediction_says_what_fits(field: str) -> None:
+    """Source 002's 12.3 of 24 GB at batch 128, of which 15.2 or more were predicted: measured goes first."""
+    assert at(51.25, field, LARGE, B4_PREDICTED).set == {"batch_size": 192}
+
+
+def test_memory_measured_as_predicted_leaves_the_predicted_limit() -> None:
+    answer = at(47.0, "used_gib", LARGE, replace(B4_PREDICTED, driver_gib=Estimate(11.5, 10.9, 12.3)))
+    assert answer.action == "continue"
+    assert "more is predicted not to fit" in answer.why

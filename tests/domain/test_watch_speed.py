@@ -11,8 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_service.domain.estimate import Estimate
-from memory_service.domain.watch_state import Expectation, RunFacts
-from tests.watching import Said, judged
+from memory_service.domain.watch import verdict
+from memory_service.domain.watch_fold import fold_in
+from memory_service.domain.watch_state import Expectation, RunFacts, State
+from memory_service.domain.watch_summary import Summary
+from memory_service.domain.watch_verdict import Verdict
+from tests.watching import Said, events, judged
 
 RUN = RunFacts(
     model="resnet50",
@@ -66,9 +70,9 @@ def test_waiting_for_the_loader_never_raises_the_batch(fill: float) -> None:
 
 def test_with_all_cores_at_work_the_samples_must_get_smaller() -> None:
     answer = judged(replace(RUN, num_workers=8), [READING, steps(60.0, 45.0)])
-    assert answer.set["image_size"] == 160
-    assert "cache" in answer.set
-    assert "batch_size" not in answer.set
+    assert list(answer.set) == ["cache"], "one change, not two"
+    assert "8 workers are all that 8 cores can feed" in answer.why
+    assert "train at 160 px" in answer.why
 
 
 def test_no_worker_at_all_is_heard_from_the_log() -> None:
@@ -295,3 +299,110 @@ def test_a_plan_s_promises_are_read_from_its_json() -> None:
     assert expected.driver_gib == Estimate(9.0, 8.5, 9.7)
     assert expected.smaller == {"model": "resnet18", "epochs": 5}
     assert Expectation.from_plan({}) == Expectation(planned=True)
+
+
+def test_workers_that_were_never_told_are_asked_for_first() -> None:
+    """PyTorch's default is none at all."""
+    answer = judged(replace(RUN, num_workers=None), [READING, steps(60.0, 45.0)])
+    assert (answer.rule, answer.set["num_workers"]) == ("R08", 8)
+
+
+def test_waiting_explains_slowness_and_no_other_cause_is_looked_for() -> None:
+    answer = judged(RUN, [READING, steps(60.0, 60.0, rate=300.0)], Expectation(samples_per_second=RATE))
+    assert answer.rule == "R08"
+    assert not any("predicted" in note for note in answer.notes)
+
+
+def test_slowness_is_told_with_both_numbers() -> None:
+    answer = judged(RUN, [READING, steps(80.0, 2.0, rate=400.0)], Expectation(samples_per_second=RATE))
+    assert "(400 samples/s, not 1000)" in answer.why
+    assert "loader" not in answer.set["check"], "it was told that the loader is not waited for"
+    of_epochs = judged(RUN, epochs([60.0, 51.3, 51.3]), Expectation(epoch_seconds=Estimate(16.2, 12.5, 23.5)))
+    assert "An epoch takes 3.2 times as long as predicted (51.3 s, not 16.2 s)" in of_epochs.why
+
+
+SHORT = replace(RUN, n_train=100_000, batch_size=64, epochs=20, minutes=30.0)
+
+
+@pytest.mark.parametrize(("seconds", "action"), [(3.0, "continue"), (60.0, "relaunch")])
+def test_a_run_that_is_nearly_over_is_not_started_again_for_its_fill(seconds: float, action: str) -> None:
+    """19 epochs of 3 s are over before a new start has paid for itself; 19 of a minute are not."""
+    said: list[Said] = [("gpu", 20.0, {"process_gib": 1.2})]
+    said += [("epoch", 60.0 + seconds * n, {"epoch": n, "seconds": seconds}) for n in range(1, 3)]
+    answer = judged(SHORT, said)
+    assert answer.action == action
+    if action == "continue":
+        assert (answer.rule, answer.next_time) == ("R24", {"batch_size": 128})
+
+
+def test_a_run_that_is_nearly_over_is_not_started_again_for_its_loader() -> None:
+    said: list[Said] = [READING, steps(60.0, 45.0)]
+    said += [("epoch", 60.0 + 3.0 * n, {"epoch": n, "seconds": 3.0}) for n in range(1, 3)]
+    answer = judged(replace(RUN, minutes=30.0), said)
+    assert (answer.action, answer.next_time["num_workers"]) == ("continue", 8)
+
+
+def test_a_pause_that_the_run_makes_anyway_is_no_stall() -> None:
+    """Every 500th step is told of, each 50 s: 90 s without one is no stall, 150 s is."""
+    said: list[Said] = [READING]
+    said += [("batch", 50.0 * n, {"steps": 500, "seconds": 50.0, "samples": 64_000}) for n in range(1, 5)]
+    quiet = judged(RUN, [*said, ("gpu", 290.0, {"utilization_percent": 90.0})])
+    assert quiet.rule != "stall"
+    assert judged(RUN, [*said, ("gpu", 350.0, {"utilization_percent": 90.0})]).rule == "stall"
+
+
+@pytest.mark.parametrize(("step", "stalls"), [(100, True), (200, False)])
+def test_a_first_validation_is_awaited_and_a_halt_in_mid_epoch_is_not(step: int, stalls: bool) -> None:
+    bar = {"step": step, "of": 200, "elapsed_seconds": 0.5 * step, "scope": "epoch"}
+    said: list[Said] = [READING, ("batch", 110.0, bar), ("gpu", 195.0, {"utilization_percent": 90.0})]
+    assert (judged(RUN, said).rule == "stall") == stalls
+
+
+def test_a_first_epoch_that_is_long_is_no_stall_while_the_card_is_busy() -> None:
+    busy: list[Said] = [("gpu", 20.0 * n, {"peak_allocated_gib": 18.0, "utilization_percent": 95.0})
+                        for n in range(1, 21)]  # fmt: skip
+    assert judged(RUN, busy).rule != "stall"
+    idle = [(kind, at, {**fields, "utilization_percent": 0.0}) for kind, at, fields in busy]
+    assert judged(RUN, idle).rule == "stall"
+    slow = Expectation(epoch_seconds=Estimate(150.0, 120.0, 200.0))
+    assert judged(RUN, idle, slow).rule != "stall", "three epochs as predicted take ten minutes"
+
+
+def asked(said: list[Said], seconds: float, facts: RunFacts = RUN) -> Verdict:
+    return verdict(State(facts, fold_in(Summary(), events(said)), asked_seconds=seconds))
+
+
+def test_silence_is_a_stall_when_it_is_asked_about() -> None:
+    said: list[Said] = [READING, GOOD]
+    assert asked(said, 110.0) == replace(judged(RUN, said), at_seconds=110.0)
+    answer = asked(said, 200.0)
+    assert (answer.action, answer.rule, answer.severity) == ("investigate", "stall", "critical")
+    assert "Nothing was told for 140 s" in answer.why
+    assert answer.set["check"][0] == "process alive"
+
+
+def test_the_first_check_comes_when_it_is_asked_for_and_not_at_the_next_line() -> None:
+    """One epoch of 51 s shows that 5 x 30 cannot fit: told of at 60 s, not at the next epoch's end."""
+    facts = replace(RUN, folds=5, epochs=30, minutes=11.0)
+    said: list[Said] = [READING, ("epoch", 51.3, {"epoch": 1, "seconds": 51.3, "train_loss": 1.0})]
+    assert "Too early" in judged(facts, said).why
+    answer = asked(said, 60.0, facts)
+    assert (answer.action, answer.severity) == ("reduce_folds", "critical")
+
+
+def test_a_silent_run_is_told_to_stop_in_time_for_a_submission() -> None:
+    said: list[Said] = [READING, ("epoch", 60.0, {"epoch": 1, "seconds": 55.0, "train_loss": 1.0})]
+    answer = asked(said, 0.86 * 600.0, replace(RUN, minutes=10.0, epochs=8))
+    assert (answer.action, answer.rule) == ("stop_and_predict", "R14")
+    assert any("Nothing was told" in note for note in answer.notes)
+
+
+@pytest.mark.parametrize("trouble", [{"out_of_memory": True}, {"train_loss": "nan"}])
+def test_when_time_is_up_no_trouble_starts_it_again(trouble: dict[str, Any]) -> None:
+    """At 80 % of the budget a fold is there to predict with; a new start would bring nothing any more."""
+    facts = replace(RUN, minutes=10.0, folds=3)
+    said = epochs([24.0] * 19)
+    told: Said = ("note", 478.0, trouble) if "out_of_memory" in trouble else ("batch", 478.0, trouble)
+    assert judged(facts, [*said, told]).action == "stop_and_predict"
+    without = judged(facts, [READING, ("gpu", 450.0, {"utilization_percent": 90.0}), told])
+    assert without.rule != "R15", "nothing to predict with: what can still be trained is worth more"
