@@ -18,6 +18,7 @@ FILTERS = ("task", "library", "family", "pretrained", "device")
 """What the page narrows by; each is a filter of the table, too."""
 
 _MOST_PROFILES = 200
+_USUAL = ("t4", "p100", "v100", "l4", "a10g", "rtx3090", "rtx4090", "a100", "a100-80gb", "h100")
 
 
 def models_page(database: Database, knowledge: Knowledge, asked: Mapping[str, str]) -> dict[str, Any]:
@@ -40,7 +41,7 @@ def models_page(database: Database, knowledge: Knowledge, asked: Mapping[str, st
 
 
 def model_page(database: Database, knowledge: Knowledge, name: str) -> dict[str, Any]:
-    """`{"model", "profiles", "claims", "history", "cards"}`; NotFound with the nearest names.
+    """`{"model", "profiles", "claims", "history", "cards", "usual_cards"}`; NotFound with the nearest names.
 
     profiles   what a sample costs by input size and precision, ascending
     claims     rows of claims about the model, whatever the spelling
@@ -58,6 +59,10 @@ def model_page(database: Database, knowledge: Knowledge, name: str) -> dict[str,
         "model": row,
         "profiles": profiles,
         "claims": [dict(claim) for claim, _, model in knowledge.located_claims if model == name],
-        "cards": sorted(slug for slug, card in knowledge.gpus.items() if card.kind != "cpu"),
+        "usual_cards": [
+            *knowledge.cards.devices,
+            *(slug for slug in _USUAL if slug in knowledge.cards.sheets),
+        ],
+        "cards": sorted(knowledge.gpus),
         "history": history,
     }

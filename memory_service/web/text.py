@@ -31,7 +31,8 @@ def cut(text: str, most: int = 400) -> str:
 
 
 def amount(value: Any, digits: int = 3) -> str:
-    """Any JSON value: numbers to significant digits with thousands marked, a dash for what is not known."""
+    """Any JSON value: numbers to significant digits (a whole part is never rounded) with thousands marked, a
+    dash for what is not known."""
     if value is None or value in ("", [], {}):
         return NOT_KNOWN
     if isinstance(value, bool):
@@ -49,7 +50,7 @@ def amount(value: Any, digits: int = 3) -> str:
 
 def interval(estimate: Mapping[str, Any], digits: int = 3) -> str:
     """`128 (96–141)`; the value alone where both ends read like it."""
-    value, low, high = (amount(_round(estimate.get(k)), digits) for k in ("value", "low", "high"))
+    value, low, high = (amount(estimate.get(k), digits) for k in ("value", "low", "high"))
     return value if low == high == value or NOT_KNOWN in (low, high) else f"{value} ({low}–{high})"
 
 
@@ -106,12 +107,8 @@ def _number(value: float, digits: int) -> str:
     places = digits - 1 - math.floor(math.log10(abs(value)))
     if abs(value) < 1e-4 or abs(value) >= 1e15:
         return f"{value:.{digits - 1}e}"
-    text = f"{round(value, places):,.{max(places, 0)}f}"
+    text = f"{value:,.{max(places, 0)}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-def _round(value: Any) -> Any:
-    return float(value) if isinstance(value, int) and not isinstance(value, bool) and value > 10**6 else value
 
 
 def _visible(character: str) -> str:
