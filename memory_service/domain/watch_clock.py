@@ -34,6 +34,6 @@ def asked_seconds(
                   run whose clock is behind must not seem silent
     """
     silent = now + max(0.0, started - begun) - started - heard
-    if since_heard is not None:
-        silent = min(silent, since_heard)
-    return heard + silent if 0.0 < silent <= LIVE_SECONDS else None
+    if not 0.0 < silent <= LIVE_SECONDS:
+        return None
+    return heard + (silent if since_heard is None else max(0.0, min(silent, since_heard)))
