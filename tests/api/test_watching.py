@@ -252,10 +252,11 @@ class TestTheVerdict:
     ) -> None:
         began = dt.datetime.now(dt.UTC)
         live, replay = begin(client, **B4 | {"started_at": began.isoformat()}), begin(client, **B4)
-        reading = {"seq": 0, "kind": "batch", "steps": 300, "seconds": 40.0, "process_gib": 18.0}
+        reading = {"seq": 0, "kind": "batch", "steps": 300, "seconds": 40.0}
         for run_id, moment_of in ((live, began + dt.timedelta(seconds=50)), (replay, at(50))):
             told_at = moment_of if isinstance(moment_of, str) else moment_of.isoformat()
-            client.post(f"/runs/{run_id}/events", json={"events": [{**reading, "at": told_at}]})
+            event = {**reading, "at": told_at}
+            assert client.post(f"/runs/{run_id}/events", json={"events": [event]}).json()["accepted"] == 1
         later = time.time() + 250
         monkeypatch.setattr("memory_service.services.verdicts.time.time", lambda: later)
         answer = verdict(client, live)
