@@ -54,5 +54,5 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         app.include_router(router)
     app.state.routes = [route for router in routers for route in router.routes]
     describe(app)
-    app.add_middleware(Boundary, metrics=service.metrics)
+    app.add_middleware(Boundary, metrics=service.metrics, shown=refusals.shown)
     return app

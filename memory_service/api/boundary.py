@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 import time
 import uuid
+from collections.abc import Callable
 from typing import Any
 
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_service.api.metrics import Metrics
@@ -25,9 +27,13 @@ _SAFE = (
 class Boundary:
     """ASGI middleware, the outermost. One object per request and one wrapped `send`: the hot path is thin."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+    def __init__(
+        self, app: ASGIApp, metrics: Metrics, shown: Callable[[Scope, Response], Response] | None = None
+    ) -> None:
+        """`shown` may turn the refusal of the unexpected into a page, where a person waits for one."""
         self.app = app
         self.metrics = metrics
+        self.shown = shown
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -58,6 +64,8 @@ class Boundary:
             await self.app(inner, receive, answer)
         except Exception as error:  # noqa: BLE001 - the last line of defence: answered as a problem, logged with its trace
             response = unexpected(error, request_id)
+            if self.shown is not None:
+                response = self.shown(inner, response)
             if status == 0:
                 await response(inner, receive, answer)
         finally:

@@ -15,7 +15,7 @@ def start_page(knowledge: Knowledge) -> dict[str, Any]:
         "known": {
             "competitions": len(knowledge.competitions),
             "models": len(knowledge.models),
-            "gpus": len(knowledge.cards.models),
+            "gpus": len(knowledge.cards.sheets),
             "strategies": len(knowledge.strategies),
             "patterns": len(knowledge.patterns),
         },

@@ -10,6 +10,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.types import Scope
 
 from memory_service.api.service import service_of
 from memory_service.errors import MemoryServiceError
@@ -17,7 +18,7 @@ from memory_service.web.assets import compressed
 from memory_service.web.environment import rendered
 from memory_service.web.site import HEADERS, here_of, wants_json
 
-__all__ = ["install", "is_page"]
+__all__ = ["install", "is_page", "shown"]
 
 Handler = Callable[[Request, Any], Response | Awaitable[Response]]
 
@@ -28,6 +29,16 @@ def install(app: FastAPI) -> None:
     """Behind the refusals of `api.problems`: pages get theirs as HTML, everything else as before."""
     for kind in (MemoryServiceError, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, _as_page(app.exception_handlers[kind]))
+
+
+def shown(scope: Scope, response: Response) -> Response:
+    """A refusal as a page where a person asked for one, else as it is."""
+    request = Request(scope)
+    if not is_page(request):
+        return response
+    document = orjson.loads(bytes(response.body))
+    kept = {name: value for name, value in response.headers.items() if name in ("allow", "retry-after")}
+    return _page(request, document, kept)
 
 
 def is_page(request: Request) -> bool:
@@ -41,11 +52,7 @@ def _as_page(inner: Handler) -> Callable[[Request, Exception], Response]:
     def handler(request: Request, error: Exception) -> Response:
         response = inner(request, error)
         assert isinstance(response, Response)  # noqa: S101 - those of api.problems are plain functions
-        if not is_page(request):
-            return response
-        document = orjson.loads(bytes(response.body))
-        kept = {name: value for name, value in response.headers.items() if name in ("allow", "retry-after")}
-        return _page(request, document, kept)
+        return shown(request.scope, response)
 
     return handler
 

@@ -90,8 +90,8 @@ def title_of(name: str) -> str:
     words = name.split("_")
     unit = _UNITS.get(words[-1]) if len(words) > 1 else None
     text = " ".join(words[:-1] if unit else words)
-    for word in ("gpu", "id", "url", "cpu", "vram"):
-        text = re.sub(rf"\b{word}\b", word.upper(), text)
+    for word in ("gpus", "gpu", "id", "url", "cpu", "vram"):
+        text = re.sub(rf"\b{word}\b", word.upper().replace("GPUS", "GPUs"), text)
     text = text[:1].upper() + text[1:]
     return f"{text}, {unit}" if unit else text
 

@@ -1,0 +1,250 @@
+"""What do all pages keep to? States in URLs, files of tables, safe texts, refusals as pages, no flash."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import re
+from collections.abc import Iterator
+
+import pytest
+from fastapi import FastAPI, Request
+from fastapi.testclient import TestClient
+from starlette.responses import Response
+
+from memory_service.app import create_app
+from memory_service.services import readiness
+from memory_service.settings import load_settings
+from memory_service.web.assets import STATIC, asset
+from memory_service.web.environment import TEMPLATES, environment
+from memory_service.web.site import POLICY, Pages, answer, see
+from tests.conftest import Servers
+from tests.web.conftest import Site, Visitor
+
+HOSTILE = '<script>alert(1)</script>\x1b[31mred\x1b[0m "q" \u202eabc 😀 שלום'
+
+
+@pytest.fixture(scope="module")
+def app(servers: Servers) -> Iterator[FastAPI]:
+    """The application with three pages more: one with a hostile text, one that fails, one that takes a
+    form."""
+    url = servers.new("sqlite", "seeded")
+    made = create_app(load_settings(database_url=url, seed_on_start=False, calibrate=False))
+    pages = Pages()
+
+    @pages.page("/browse/test/hostile")
+    def hostile(request: Request) -> Response:
+        data = {"title": "refused", "detail": HOSTILE, "errors": [], "status": 200, "request_id": HOSTILE}
+        return answer(request, "refused.html", data, title=HOSTILE, waiting=False)
+
+    @pages.page("/browse/test/broken")
+    def broken(request: Request) -> Response:
+        raise RuntimeError("nobody thought of this")
+
+    @pages.form("/browse/test/form")
+    def form(request: Request) -> Response:
+        return see("/browse/models")
+
+    made.router.routes[:0] = pages.routes
+    with TestClient(made):
+        assert made.state.service.preparation.wait(600).knowledge
+        yield made
+
+
+@pytest.fixture
+def client(app: FastAPI) -> TestClient:
+    return TestClient(app, raise_server_exceptions=False)
+
+
+def test_a_page_and_its_data_are_the_same_question(client: TestClient):
+    query = "task=image-classification&sort=-quality_score&limit=3"
+    page = client.get(f"/browse/models?{query}")
+    data = client.get(f"/browse/models.json?{query}").json()
+    assert page.headers["content-security-policy"] == POLICY
+    names = [row["name"] for row in data["items"]]
+    assert len(names) == 3
+    assert [name for name in names if f">{name}<" not in page.text] == []
+    assert data["next"]
+    following = client.get(f"/browse/models.json?{query}&cursor={data['next']}").json()
+    assert not {row["name"] for row in following["items"]} & set(names)
+
+
+def test_the_file_of_a_table_holds_all_rows_that_the_page_would_show(client: TestClient):
+    query = "family=vit&sort=-quality_score"
+    text = client.get(f"/browse/models.csv?{query}&limit=1").text
+    names = [row["name"] for row in csv.DictReader(io.StringIO(text))]
+    listed = client.get(f"/models?{query}&limit=500").json()["items"]
+    assert names == [row["name"] for row in listed]
+    assert len(names) > 1
+    lines = client.get("/browse/models.jsonl?family=vit").text.splitlines()
+    assert {json.loads(line)["name"] for line in lines} == set(names)
+
+
+def test_fields_that_a_form_left_empty_count_as_not_given(client: TestClient):
+    assert client.get("/browse/models.json?task=&family=vit").json() == (
+        client.get("/browse/models.json?family=vit").json()
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "says"),
+    [
+        ("/browse/models/resnet5", 404, "resnet1d"),
+        ("/browse/models?task=image-clasification", 422, "image-classification"),
+        ("/browse/models?sort=nam", 422, "name"),
+        ("/browse/nowhere", 404, "/browse/nowhere"),
+        ("/browse/test/broken", 500, "unexpected"),
+    ],
+)
+def test_a_refusal_is_a_page_that_says_what_would_be_right(
+    client: TestClient, path: str, status: int, says: str
+):
+    page = client.get(path)
+    assert (page.status_code, page.headers["content-type"]) == (status, "text/html; charset=utf-8")
+    assert page.headers["content-security-policy"] == POLICY
+    assert says in page.text
+    assert "nobody thought of this" not in page.text
+    before, mark, query = path.partition("?")
+    data = client.get(f"{before}.json{mark}{query}")
+    assert (data.status_code, data.headers["content-type"]) == (status, "application/problem+json")
+
+
+def test_other_refusals_stay_documents(client: TestClient):
+    for path in ("/models/nope", "/nowhere", "/static/nope", "/browse/models.csv?task=nope"):
+        assert client.get(path).headers["content-type"] == "application/problem+json", path
+
+
+def test_a_form_of_another_site_is_refused(client: TestClient):
+    def sent(headers: dict[str, str]) -> int:
+        return client.post("/browse/test/form", headers=headers, follow_redirects=False).status_code
+
+    assert sent({}) == 303
+    assert sent({"sec-fetch-site": "same-origin", "origin": "http://testserver"}) == 303
+    assert sent({"origin": "http://testserver"}) == 303
+    assert sent({"sec-fetch-site": "cross-site", "origin": "http://evil.example"}) == 403
+    assert sent({"sec-fetch-site": "same-site", "origin": "http://testserver:81"}) == 403
+    assert sent({"origin": "http://evil.example"}) == 403
+    assert sent({"origin": "null"}) == 403
+
+
+def test_text_from_outside_is_text(client: TestClient):
+    text = client.get("/browse/test/hostile").text
+    assert "<script>alert" not in text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;red" in text
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    assert "\\u202e" in text
+    assert "😀 שלום" in text
+
+
+def test_until_knowledge_is_there_pages_say_how_far_it_is_and_ask_again(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(readiness.Preparation, "_run", lambda self: None)
+    settings = load_settings(database_url=servers.new("sqlite", "seeded"), calibrate=False)
+    with TestClient(create_app(settings)) as client:
+        page = client.get("/browse/models")
+        assert page.status_code == 503
+        assert page.headers["retry-after"] == "2"
+        assert '<meta http-equiv="refresh" content="2">' in page.text
+        assert "loading" in page.text
+
+
+def test_files_of_pages_are_named_by_content_and_kept_for_ever(client: TestClient):
+    url = asset("site.css")
+    packed = client.get(url, headers={"accept-encoding": "gzip"})
+    assert packed.headers["cache-control"].endswith("immutable")
+    assert packed.headers["content-encoding"] == "gzip"
+    assert packed.content == (STATIC / "site.css").read_bytes()
+    plain = client.get(url, headers={"accept-encoding": "identity"})
+    assert plain.content == packed.content
+    assert "content-encoding" not in plain.headers
+    again = client.get(url, headers={"if-none-match": packed.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    assert client.get("/static/site.css").headers["cache-control"] == "no-cache"
+    assert client.get("/static/../site.py").status_code == 404
+
+
+def test_first_paint_of_a_page_with_charts_is_small(client: TestClient):
+    page = client.get("/browse/models/resnet50.a1_in1k").text
+    files = re.findall(r'(?:src|href)="/static/([^"?]+)\?v=', page)
+    assert "vendor/echarts.common.min.js" in files
+    sizes = {name: len(gzip.compress((STATIC / name).read_bytes(), 9)) for name in files}
+    total = sum(sizes.values()) + len(gzip.compress(page.encode(), 5))
+    assert total <= 300 * 1024, sizes
+
+
+def test_templates_keep_to_the_policy():
+    wrong = []
+    for path in sorted(TEMPLATES.rglob("*.html")):
+        text = path.read_text(encoding="utf-8")
+        found = re.findall(r"\|\s*safe\b|autoescape false|\bstyle=|\son[a-z]+=|javascript:|https?://", text)
+        found += [
+            tag for tag in re.findall(r"<script[^>]*>", text) if "src=" not in tag and "json" not in tag
+        ]
+        wrong += [f"{path.name}: {each}" for each in found]
+    assert wrong == []
+
+
+@pytest.mark.browser
+def test_filters_are_the_url_and_the_back_button_undoes_them(visit: Visitor, seeded: Site):
+    page = visit(seeded, "/browse/models")
+    first = page.locator("#rows tbody th").first
+    page.get_by_label("Family").select_option("vit")
+    page.wait_for_url("**/browse/models?family=vit")
+    page.wait_for_function("document.querySelector('#rows tbody td').textContent.trim() === 'vit'")
+    page.get_by_role("link", name="Quality").click()
+    page.wait_for_url("**sort=quality_score**")
+    shown = first.inner_text()
+    other = visit(seeded, page.url.removeprefix(seeded.url))
+    assert other.locator("#rows tbody th").first.inner_text() == shown
+    assert other.get_by_label("Family").input_value() == "vit"
+    page.go_back()
+    page.wait_for_url("**/browse/models?family=vit")
+    page.go_back()
+    page.wait_for_url("**/browse/models")
+    page.wait_for_function("document.querySelector('#rows tbody td').textContent.trim() !== 'vit'")
+    assert page.get_by_label("Family").input_value() == ""
+
+
+@pytest.mark.browser
+def test_everything_works_without_scripts(visit: Visitor, seeded: Site):
+    page = visit(seeded, "/browse/models", java_script_enabled=False)
+    page.get_by_label("Family").select_option("vit")
+    page.get_by_role("button", name="Show").click()
+    assert "family=vit" in page.url
+    assert page.locator("#rows tbody td").first.inner_text() == "vit"
+
+
+@pytest.mark.browser
+def test_the_chosen_colours_stay_and_do_not_flash(visit: Visitor, seeded: Site):
+    page = visit(seeded, "/browse/models/resnet50.a1_in1k", scheme="light")
+    back = "getComputedStyle(document.documentElement).backgroundColor"
+    white = page.evaluate(back)
+    switch = page.locator("[data-theme-switch]")
+    switch.click()
+    switch.click()
+    assert page.evaluate(back) != white
+    page.reload(wait_until="commit")
+    page.wait_for_selector("main", state="attached")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    page.locator("[data-theme-switch]").click()
+    assert page.evaluate(back) == white
+
+
+@pytest.mark.browser
+def test_a_number_opens_where_it_came_from_by_keyboard(visit: Visitor, seeded: Site):
+    page = visit(seeded, "/browse/models/resnet50.a1_in1k")
+    number = {"value": 128, "low": 96, "high": 141, "grade": "estimated", "n": 0, "basis": "profile × rates"}
+    macro = '{% import "parts/macros.html" as p %}{{ p.number(n, "samples") }}'
+    html = environment().from_string(macro).render(n=number)
+    page.evaluate("html => document.querySelector('h1').insertAdjacentHTML('afterend', html)", html)
+    page.locator(".number").focus()
+    page.keyboard.press("Enter")
+    opened = page.locator(".origin:popover-open")
+    opened.wait_for()
+    assert "profile × rates" in opened.inner_text()
+    page.keyboard.press("Escape")
+    assert page.locator(".origin:popover-open").count() == 0

@@ -1,0 +1,63 @@
+"""How do values read?"""
+
+from __future__ import annotations
+
+import pytest
+
+from memory_service.web.site import Here
+from memory_service.web.text import amount, clock, cut, interval, minutes, moment, plain, title_of
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "–"),
+        (True, "yes"),
+        (1234567, "1,234,567"),
+        (0.0, "0"),
+        (12.3456, "12.3"),
+        (1024.4, "1,024"),
+        (0.012345, "0.0123"),
+        (2.0, "2"),
+        (1e-9, "1.00e-09"),
+        ([1, "a", None], "1, a, –"),
+        ({"epochs": 8}, "epochs: 8"),
+    ],
+)
+def test_amounts(value: object, text: str):
+    assert amount(value) == text
+
+
+def test_an_interval_that_says_nothing_is_left_out():
+    assert interval({"value": 128, "low": 96, "high": 141}) == "128 (96–141)"
+    assert interval({"value": 128, "low": 128, "high": 128}) == "128"
+    assert interval({"value": 3.2, "low": None, "high": None}) == "3.2"
+
+
+def test_times():
+    assert [minutes(v) for v in (None, 0.5, 12.34, 125.0)] == ["–", "30 s", "12.3 min", "2 h 05 min"]
+    assert [clock(v) for v in (None, 0.25, 45.0, 600.0)] == ["–", "0.25 s", "45 s", "10.0 min"]
+    assert moment("2026-03-01T14:05:09.000000Z") == "2026-03-01 14:05 UTC"
+    assert moment("yesterday") == "yesterday"
+
+
+def test_control_characters_are_shown_and_colours_are_gone():
+    assert plain("\x1b[1;31mloss\x1b[0m=nan\x07") == "loss=nan␇"
+    assert plain("a\u202eb\tc\nd") == "a\\u202eb\tc\nd"
+    assert plain("\x1b]0;title\x07text") == "text"
+    assert cut("x" * 1_000_000, 10) == "xxxxxxxxxx… (1,000,000 characters)"
+
+
+def test_headings():
+    assert title_of("peak_memory_gib") == "Peak memory, GiB"
+    assert title_of("gpu") == "GPU"
+    assert title_of("budget_percent") == "Budget, %"
+
+
+def test_links_keep_what_they_do_not_change():
+    here = Here("/browse/runs", {"status": "failed", "cursor": "abc", "limit": "5"})
+    assert here.link(sort="-minutes") == "/browse/runs?status=failed&limit=5&sort=-minutes"
+    assert here.link(status=None) == "/browse/runs?limit=5"
+    assert here.file("csv") == "/browse/runs.csv?status=failed"
+    assert here.file("json") == "/browse/runs.json?status=failed&cursor=abc&limit=5"
+    assert Here("/", {}).file("json") == "/index.json"
