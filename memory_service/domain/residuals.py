@@ -14,8 +14,10 @@ lower bound; an out-of-memory refuses its batch until a later success there (`do
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from memory_service.domain.cold import Cold, Predict, Subject, subject_of
@@ -31,15 +33,20 @@ from memory_service.domain.memory_residuals import (
 from memory_service.domain.observation import Observation
 from memory_service.domain.time_residuals import FirstEpoch, RatioLearned, TimeCorrection, TimePosterior
 
-__all__ = ["Learned", "LearnedPeaks", "MemoryCorrection", "RatioLearned", "TimeCorrection", "learn"]
+__all__ = [
+    "MOST_OF_A_CASE", "Choice", "Learned", "LearnedPeaks", "MemoryCorrection", "RatioLearned",
+    "TimeCorrection", "learn", "newest_last",
+]  # fmt: skip
 
 MOST_OBSERVATIONS = 384
-"""Kept in all, the newest of every device in turn: the posterior over them is solved once a revision, in well
-under a second."""
+"""Read by `learn`, the newest of every device in turn."""
 
 MOST_OF_A_CASE = 6
 """Of one case on one device, newest first: further ones say the same of time and peaks again, and software
 moves on. Bounds on the batch are kept however old (`domain.fits.bounding`)."""
+
+Choice = tuple[Sequence[Seen], Fits]
+"""What is learned from: observations beside their predictions, and bounds on the batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +66,13 @@ class LearnedPeaks:
 
 
 def learn(observations: Iterable[Observation], predict: Predict) -> Learned:
-    """All that the observations say, in whatever order they come; built once per knowledge revision.
+    """All that the observations say, in whatever order they come. `domain.lessons` chooses what bears on one
+    card, and so can hold any number of them.
 
     predict   the prediction for an observation without learning (`domain.observed.cold_of`); None where there
               is no profile or no such card: then nothing is learned from it
     """
-    newest = sorted(observations, key=_newest, reverse=True)
+    newest = sorted(observations, key=newest_last, reverse=True)
     taken: Counter[Hashable] = Counter()
     of_device: Counter[Hashable] = Counter()
     ranked: list[tuple[int, Observation]] = []
@@ -88,26 +96,51 @@ def learn(observations: Iterable[Observation], predict: Predict) -> Learned:
         cold = known[id(observation)] if id(observation) in known else predict(observation)
         if cold is not None:
             fits.append((observation, cold.usable_gib))
-    return Learned(seen, Fits(fits))
+    return Learned(lambda: (seen, Fits(fits)))
 
 
-def _newest(o: Observation) -> tuple[Any, ...]:
+def newest_last(o: Observation) -> tuple[Any, ...]:
+    """Sorts by time, and the same in whatever order they came."""
     return (o.at, o.run_id, o.source, o.device, o.gpu, o.model, o.input_size, o.precision, o.layout, o.mode,
             o.batch_size, o.step_seconds or 0.0, o.peak_driver_gib or 0.0)  # fmt: skip
 
 
 class Learned:
-    """All that observed runs say; attach the same one to every card (`Gpu.learned`)."""
+    """What observed runs say; attached to cards as `Gpu.learned`. Nothing is solved before it is asked.
 
-    def __init__(self, seen: Sequence[Seen], fits: Fits) -> None:
-        self._time = TimePosterior(seen)
-        self._memory = {reading: MemoryPosterior(seen, reading) for reading in READINGS}
-        self._first = FirstEpoch(seen)
-        self._fits = fits
+    choose   what it is learned from; alone: entered while it is solved (threads of a linear algebra library)
+    """
+
+    def __init__(
+        self,
+        choose: Callable[[], Choice],
+        alone: Callable[[], AbstractContextManager[object]] = nullcontext,
+    ) -> None:
+        self._choose = choose
+        self._alone = alone
         self._known_time: dict[Hashable, TimeCorrection | None] = {}
         self._known_memory: dict[Hashable, MemoryCorrection | None] = {}
         self._known_bounds: dict[Hashable, Bounds] = {}
         self._known_peaks: dict[Hashable, LearnedPeaks] = {}
+
+    @cached_property
+    def _chosen(self) -> Choice:
+        return self._choose()
+
+    @cached_property
+    def _time(self) -> TimePosterior:
+        with self._alone():
+            return TimePosterior(self._chosen[0])
+
+    @cached_property
+    def _memory(self) -> Mapping[Reading, MemoryPosterior]:
+        with self._alone():
+            return {reading: MemoryPosterior(self._chosen[0], reading) for reading in READINGS}
+
+    @cached_property
+    def _first(self) -> FirstEpoch:
+        with self._alone():
+            return FirstEpoch(self._chosen[0])
 
     def time_of(self, subject: Subject, shares: Sequence[float], card_log_sd: float) -> TimeCorrection | None:
         """What to do to a predicted step; None where nothing observed bears on it.
@@ -143,7 +176,7 @@ class Learned:
         """The largest batch that ran and the smallest that ran out of memory, for this case and memory."""
         key = (subject, usable_gib)
         if key not in self._known_bounds:
-            self._known_bounds[key] = self._fits.bounds(subject, usable_gib)
+            self._known_bounds[key] = self._chosen[1].bounds(subject, usable_gib)
         return self._known_bounds[key]
 
     def refused_batch(self, subject: Subject, usable_gib: float) -> int | None:

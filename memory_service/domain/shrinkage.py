@@ -9,6 +9,9 @@ observations of mean m give the closed form m x a / (a + b / n).
 
 Effects and noise have the tails of Student's t: what is small is shrunk, what is large and repeated is
 followed.
+
+Observations with the same loadings (one case, seen again) are solved for as one, which is exact: the work is
+in proportion to the cube of how many different ones there are.
 """
 
 from __future__ import annotations
@@ -26,10 +29,11 @@ Floats = NDArray[np.float64]
 Loadings = Mapping[Any, float]
 """Effect (any hashable name) -> how much one standard deviation of it moves the observation."""
 
-ROUNDS = 8
+ROUNDS = 6
 """Rounds of reweighting; the weights move under 1 % after the sixth on the public tables."""
 
 LEAST_WEIGHT = 0.02
+TINY = 1e-12
 
 
 class Posterior:
@@ -51,36 +55,50 @@ class Posterior:
         freedom: float = float("inf"),
     ) -> None:
         self._index: dict[Hashable, int] = {}
-        for row in rows:
+        different: dict[Hashable, int] = {}
+        kind = np.array([different.setdefault(frozenset(row.items()), len(different)) for row in rows])
+        one_of_each = dict(zip(kind.tolist(), rows, strict=True))
+        for row in one_of_each.values():
             for effect in row:
                 self._index.setdefault(effect, len(self._index))
-        z = np.zeros((len(rows), len(self._index)))
-        for i, row in enumerate(rows):
+        z = np.zeros((len(one_of_each), len(self._index)))
+        for i, row in one_of_each.items():
             for effect, loading in row.items():
                 z[i, self._index[effect]] = loading
-        self._solve(z, np.asarray(values, dtype=np.float64), np.asarray(noise_sd, dtype=np.float64), freedom)
+        told = np.asarray(values, dtype=np.float64), np.asarray(noise_sd, dtype=np.float64)
+        self._solve(z, kind, *told, freedom)
 
-    def _solve(self, z: Floats, values: Floats, noise_sd: Floats, freedom: float) -> None:
+    def _solve(
+        self, z: Floats, kind: NDArray[np.int64], values: Floats, noise_sd: Floats, freedom: float
+    ) -> None:
+        """z: loadings of each different row, shape (k, effects); kind: which of them each observation has."""
         heavy = np.isfinite(freedom)
-        spread, noise = np.ones(z.shape[1]), noise_sd**2
+        spread, next_noise = np.ones(z.shape[1]), noise_sd**2
         for _ in range(ROUNDS if heavy else 1):
+            noise = next_noise
+            precision = np.bincount(kind, 1.0 / noise)
+            together = np.bincount(kind, values / noise) / precision
             scaled = z * np.sqrt(spread)
-            lower = np.linalg.cholesky(scaled @ scaled.T + np.diag(noise))
+            lower = np.linalg.cholesky(scaled @ scaled.T + np.diag(1.0 / precision))
             inverse = np.linalg.inv(lower)
             self._explained = inverse @ scaled
-            self._mean = self._explained.T @ (inverse @ values)
+            self._mean = self._explained.T @ (inverse @ together)
             self._scale = np.sqrt(spread)
+            fitted = scaled @ self._mean
+            unsure = np.maximum(1.0 / precision - np.sum(inverse**2, axis=0) / precision**2, 0.0)
             if not heavy:
                 break
             variance = np.maximum(1.0 - np.sum(self._explained**2, axis=0), 0.0)
             squares = spread * (self._mean**2 + variance)
             spread = 1.0 / np.maximum((freedom + 1.0) / (freedom + squares), LEAST_WEIGHT)
-            left = values - scaled @ self._mean
-            precision = np.sum(inverse**2, axis=0)
-            squares = (left**2 + np.maximum(noise - noise**2 * precision, 0.0)) / noise_sd**2
-            noise = noise_sd**2 / np.maximum((freedom + 1.0) / (freedom + squares), LEAST_WEIGHT)
-        weighed = inverse.T @ inverse
-        self.from_others = values - (weighed @ values) / np.diag(weighed)
+            squares = ((values - fitted[kind]) ** 2 + unsure[kind]) / noise_sd**2
+            next_noise = noise_sd**2 / np.maximum((freedom + 1.0) / (freedom + squares), LEAST_WEIGHT)
+        left_out = 1.0 / np.maximum(unsure[kind], TINY) - 1.0 / noise
+        self.from_others = np.where(
+            left_out > 0.0,
+            (fitted[kind] / np.maximum(unsure[kind], TINY) - values / noise) / np.maximum(left_out, TINY),
+            0.0,
+        )
         means = (self._mean * self._scale).tolist()
         self._effects: dict[Hashable, float] = dict(zip(self._index, means, strict=True))
 

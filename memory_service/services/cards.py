@@ -16,8 +16,8 @@ from memory_service.domain.device_card import device_card
 from memory_service.domain.gpu import Gpu
 from memory_service.domain.gpu_names import gpu_index, normal_gpu_name, resolve_gpu
 from memory_service.domain.ground import Ground
+from memory_service.domain.lessons import Lessons
 from memory_service.domain.profile import Profile
-from memory_service.domain.residuals import Learned
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.services.devices import Device, KeptCalibration
 
@@ -67,16 +67,16 @@ class Cards:
             raise InvalidInput(f"gpu {name!r} {message}", [FieldError("gpu", message, name)])
         return resolve_gpu(name, self.all)
 
-    def taught(self, learned: Learned | None, runs: Mapping[str, int]) -> Cards:
-        """The same cards with what observed runs say; `runs`: device -> how many of them were its own."""
+    def taught(self, lessons: Lessons) -> Cards:
+        """The same cards with what observed runs say."""
 
         def ground(card: Gpu) -> Ground | None:
-            return card.ground and replace(card.ground, observations=runs.get(card.device, 0))
+            return card.ground and replace(card.ground, observations=lessons.count(card.device))
 
         return Cards(
-            {slug: replace(card, learned=learned) for slug, card in self.sheets.items()},
+            {slug: replace(card, learned=lessons.about("", slug)) for slug, card in self.sheets.items()},
             {
-                name: replace(card, learned=learned, ground=ground(card))
+                name: replace(card, learned=lessons.about(name, card.slug), ground=ground(card))
                 for name, card in self.devices.items()
             },
             self.silent,

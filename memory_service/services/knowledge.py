@@ -23,18 +23,19 @@ from memory_service.domain.case import Case
 from memory_service.domain.catalogue import CatalogueModel, model_index, normal_model_name, resolve_model
 from memory_service.domain.gpu import Gpu
 from memory_service.domain.gpu_names import gpu_from_row, normal_gpu_name
+from memory_service.domain.lessons import Lessons
 from memory_service.domain.observation import Observation
 from memory_service.domain.options import CostTable
 from memory_service.domain.profile import Profile
 from memory_service.domain.remembered import Tally
 from memory_service.errors import FieldError, InvalidInput, NotFound
 from memory_service.resources import path
-from memory_service.services import observations
 from memory_service.services.cards import Cards, cards_of
 from memory_service.services.devices import calibrations_of, registered
 from memory_service.services.evidence import evidence_rows
-from memory_service.services.learning import taught
+from memory_service.services.learning import lessons_of
 from memory_service.services.priced import PricedCatalogue
+from memory_service.services.seen import Observed, observed
 from memory_service.services.unit import Database, ReadUnit
 from memory_service.store import calibrations as device_store
 from memory_service.store import outcomes
@@ -179,6 +180,8 @@ class _Read:
     prints: Mapping[str, Hashable]
     rows: Mapping[str, Sequence[Row]]
     calibrated: Cards
+    seen: Observed
+    lessons: Lessons
     knowledge: Knowledge
 
 
@@ -188,7 +191,6 @@ def _renewed(unit: ReadUnit, revision: int, held: _Read | None) -> _Read:
         name: fingerprint(unit.session, name) for name in (*LIGHT_TABLES, *CATALOGUE, "gpus")
     }
     prints["devices"] = devices_fingerprint(unit.session)
-    prints["observations"] = observations.fingerprint(unit)
     prints["tallies"] = outcomes.fingerprint(unit.session)
     same = {name for name, value in prints.items() if held is not None and held.prints[name] == value}
     rows = {
@@ -205,24 +207,25 @@ def _renewed(unit: ReadUnit, revision: int, held: _Read | None) -> _Read:
         sheets = _sheets(all_rows(unit.session, "gpus"))
         silent = [row.name for row in device_store.devices(unit.session) if row.fingerprint is None]
         calibrated = cards_of(sheets, registered(unit), calibrations_of(unit), reference_profiles(), silent)
-    if held is not None and "observations" in same:
-        seen = held.knowledge.observations
+    seen = observed(unit, held.seen if held is not None else None)
+    same_ground = held is not None and priced is held.knowledge.priced and calibrated is held.calibrated
+    if held is None or not same_ground:
+        lessons = lessons_of(calibrated, seen.all, priced)
+    elif seen is held.seen:
+        lessons = held.lessons
     else:
-        seen = tuple(observations.observed(unit))
-    if held is not None and priced is held.knowledge.priced and same.issuperset(_OF_CARDS):
+        lessons = held.lessons.renewed(seen.all)
+    if held is not None and lessons is held.lessons:
         cards = held.knowledge.cards
     else:
-        cards = taught(calibrated, seen, priced)
+        cards = calibrated.taught(lessons) if seen.cases else calibrated
         priced.forget_all_but(cards.all.values())
     if held is not None and "tallies" in same:
         tallies = held.knowledge.tallies
     else:
         tallies = outcomes.tallies(unit.session)
-    knowledge = _assemble(revision, priced, cards, rows, seen, tallies)
-    return _Read(prints, rows, calibrated, knowledge)
-
-
-_OF_CARDS = ("gpus", "devices", "observations")
+    knowledge = _assemble(revision, priced, cards, rows, seen.all, tallies)
+    return _Read(prints, rows, calibrated, seen, lessons, knowledge)
 
 
 class _Cache:

@@ -18,7 +18,7 @@ from memory_service.domain.planner import make_plan, search_case
 from memory_service.services.cards import Cards, cards_of
 from memory_service.services.devices import Device, KeptCalibration
 from memory_service.services.knowledge import reference_profiles
-from memory_service.services.learning import taught
+from memory_service.services.learning import lessons_of
 from tests.planning import case, promises_kept, seed_knowledge
 from tests.registered import A100, measurement
 
@@ -71,7 +71,8 @@ def runs(draw: st.DrawFn) -> list[Observation]:
 
 
 def card_after(observations: list[Observation]) -> Gpu:
-    return taught(calibrated(), observations, seed_knowledge().priced).named(DEVICE)
+    cards = calibrated()
+    return cards.taught(lessons_of(cards, observations, seed_knowledge().priced)).named(DEVICE)
 
 
 def asked(card: Gpu, **facts: Any) -> Case:
