@@ -25,13 +25,17 @@ def sync(
     folder: Annotated[
         Path | None, typer.Option(help="Folder of the spools; default: `spool` in MEMORY_HOME.")
     ] = None,
+    refused: Annotated[
+        bool, typer.Option("--refused", help="Try again also what a service refused for good.")
+    ] = False,
     json: bool = JSON_OPTION,
 ) -> None:
     """Send what runs kept on disk while the service was away. Each event counts once, however often it is
-    sent; a run whose process is gone without telling its end has crashed. Exit 1 when something is left."""
+    sent; a run whose process is gone without telling its end has crashed. What the service refuses for good
+    is kept aside and named. Exit 1 when something is left that was not aside before."""
     from memory_service.client.sync import sync as send
 
-    found = [one.as_dict() for one in send(server, folder)]
+    found = [one.as_dict() for one in send(server, folder, refused=refused)]
     emit({"spools": found}, json, lambda _: _drawn(found))
     if any(one["outcome"] in ("away", "refused", "unreadable") for one in found):
         raise typer.Exit(1)

@@ -66,11 +66,12 @@ def watch(
     """Follow a training log, or launch a training and follow it: epochs, losses, times and memory that its
     output tells, and the use of GPU and CPU by its processes. Ends with the exit code of the command. The
     training is never held up: it writes the log itself and goes on if this process is killed."""
+    from memory_service.client.begin import attach
+    from memory_service.client.begin import watch as begin
     from memory_service.client.facts import guessed_task, script_text
     from memory_service.client.follow import follow
     from memory_service.client.launch import launch
-    from memory_service.client.run import Run, attach
-    from memory_service.client.run import watch as begin
+    from memory_service.client.run import Run
 
     given = locals()
     facts: dict[str, Any] = {name: given[name] for name in _FACTS if given[name] is not None}

@@ -15,7 +15,8 @@ Standard library and httpx2 only: importing it loads neither torch nor the servi
 
 from __future__ import annotations
 
-from memory_service.client.run import Run, watch
+from memory_service.client.begin import watch
+from memory_service.client.run import Run
 from memory_service.client.verdict import Verdict
 
 __all__ = ["Run", "Verdict", "watch"]

@@ -191,9 +191,7 @@ class Courier:
                 elif step.outcome == "progress":
                     failures = 0
                     self._ending.wait(SEND_GAP_S)
-            if step.outcome == "refused":
-                self._warn("refused", f"{self._config.server} refuses the run: {step.why}; {self._where()}")
-            self._spool_done(sent=step.outcome == "done")
+            self._spool_done(step)
             self._told_all = step.outcome == "done"
         except Exception as error:  # noqa: BLE001 - never the training's problem
             self._warn("send", f"sending ended: {error!r}; {self._where()}")
@@ -201,10 +199,16 @@ class Courier:
             self._over = True
             wire.close()
 
-    def _spool_done(self, *, sent: bool) -> None:
+    def _spool_done(self, step: Step) -> None:
+        if step.outcome == "refused":
+            self._warn("refused", f"{self._config.server} refuses the run for good: {step.why}; it is kept "
+                       "aside, and `memory-service sync --refused` tries it again")  # fmt: skip
         while not self._kept_all:  # refused while the run goes on: the keeper still writes
             self._ending.wait()
-        self._spool.close(remove=sent)
+        if step.outcome == "refused":
+            self._spool.set_aside(step.why)
+        else:
+            self._spool.close(remove=step.outcome == "done")
 
     def _on_verdict(self, answer: Any) -> None:
         verdict = Verdict.from_answer(answer)

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from memory_service.client.facts import OWN_MODEL
+from memory_service.client.facts import OWN
 from memory_service.client.spool import Part, Spool
 from memory_service.client.wire import READ_S, Reply, Wire
 
 __all__ = ["Delivery", "Step"]
 
 MOST_EVENTS, MOST_BYTES, LEAST_BYTES = 1_000, 512 * 1024, 8 * 1024
-MOST_RESTARTS = 3
+MOST_RESTARTS, MOST_BEGINS = 3, 6
 NOT_A_NAME = re.compile(r"[^\w.\-/ ]+")
 
 
@@ -86,34 +86,30 @@ class Delivery:
         return self._with_less(reply) or Step("refused", reply.why)
 
     def _with_less(self, reply: Reply) -> Step | None:
-        """A run is worth more than a field of it: what the service does not know is left out, and a model it
-        does not know is one of the script's own. None where nothing can be given up."""
+        """A run is worth more than a field of it: what the service does not know is left out, or told as
+        something of the script's own. None where nothing can be given up."""
         run = dict(self._spool.header["run"])
+        usual = self._spool.header.get("usual") or {}
         refused = {
             str(error.get("field")).split(".")[0]
             for error in reply.body.get("errors") or ()
             if isinstance(error, dict)
         }
-        usual = self._spool.header.get("usual") or {}
-        lacking = {name: usual[name] for name in refused - set(run) if name in usual}
+        told = {name: usual[name] for name in refused - set(run) if name in usual}
         refused &= set(run)
-        if (
-            reply.status != 422
-            or not (refused or lacking)
-            or refused & {"task", "gpu"}
-            or self._begins >= MOST_RESTARTS
-        ):
+        if reply.status != 422 or not (refused or told) or self._begins >= MOST_BEGINS:
             return None
         self._begins += 1
-        run |= lacking
         for name in refused:
             given = run.pop(name)
-            if name == "model":
-                own = str(given).casefold().startswith(OWN_MODEL)
-                run["model"] = OWN_MODEL if own else f"{OWN_MODEL}/{NOT_A_NAME.sub('-', str(given))[:120]}"
-        self._spool.change_run(run)
-        if refused:
-            self._on_trouble(f"the run goes on without what the service does not take: {reply.why}")
+            instead = _instead(name, str(given), usual)
+            if instead is not None:
+                told[name] = instead
+            elif name in usual:
+                return None
+        self._spool.change_run(run | told)
+        goes = f"; it is told as {', '.join(f'{n} {v}' for n, v in sorted(told.items()))}" if told else ""
+        self._on_trouble(f"the run goes on without what the service does not take ({reply.why}){goes}")
         return Step("progress")
 
     def _on_events(self, part: Part, reply: Reply) -> Step:
@@ -187,3 +183,14 @@ def _later(reply: Reply) -> Step:
 
 def _body(part: Part) -> bytes:
     return b'{"events":[' + b",".join(part.events) + b"]}"
+
+
+def _instead(name: str, given: str, usual: Mapping[str, Any]) -> Any:
+    """What a required name that the service does not know is told as; None where there is nothing."""
+    if name in ("gpu", "model"):
+        if name == "gpu" and usual.get(name) not in (None, "cpu", given):
+            return usual[name]  # as the driver names the card
+        if given == OWN:
+            return None
+        return OWN if given.casefold().startswith(OWN) else f"{OWN}/{NOT_A_NAME.sub('-', given)[:120]}"
+    return usual[name] if name in usual and usual[name] != given else None

@@ -16,22 +16,13 @@ from typing import Any
 from memory_service import __version__
 from memory_service.client.gauge import cores
 
-__all__ = ["OWN_MODEL", "body_of", "from_plan", "guessed_task", "host_facts", "script_text"]
+__all__ = ["OWN", "body_of", "from_plan", "guessed_task", "host_facts", "script_text"]
 
-PLAIN = (
-    "task",
-    "plan_id",
-    "minutes",
-    "batch_size",
-    "precision",
-    "folds",
-    "epochs",
-    "grad_accumulation",
-    "optimizer",
-)
+PLAIN = ("task", "plan_id", "minutes", "precision", "folds", "epochs")
+OF_THE_MODEL = ("batch_size", "grad_accumulation")
 SIZES = ("image_size", "seq_len", "n_features")
-OWN_MODEL = "custom"
-"""What a network of one's own is called: watched, without predictions."""
+OWN = "custom"
+"""What a network or a card is called that the service does not know: watched, without predictions."""
 
 NAMED = {"batch": "batch_size", "workers": "num_workers", "max_epochs": "epochs"}
 """Other words for a field that scripts use."""
@@ -40,36 +31,33 @@ NAMED = {"batch": "batch_size", "workers": "num_workers", "max_epochs": "epochs"
 def body_of(given: Mapping[str, Any], plan: Any = None) -> dict[str, Any]:
     """The body of POST /runs but for `gpu: "auto"`: given fields first, then the plan's. Values are made
     plain; what is None is not said."""
-    body = from_plan(plan)
+    body = from_plan(plan, given.get("model"))
     for name, value in given.items():
         if value is not None:
             body[NAMED.get(name, name)] = _plain(value)
     return body
 
 
-def from_plan(plan: Any) -> dict[str, Any]:
-    """What an answer of /recommend (as a mapping, its JSON text, or a file with it) says of the run."""
+def from_plan(plan: Any, model: Any = None) -> dict[str, Any]:
+    """What an answer of /recommend (as a mapping, its JSON text, or a file with it) says of the run; for
+    another model than the plan's nothing of its batch and sizes. The card is the service's to tell: it knows
+    which devices are registered."""
     if isinstance(plan, (str, Path)):
         text = str(plan)
         plan = json.loads(text if text.lstrip().startswith("{") else Path(text).read_text(encoding="utf-8"))
     if not isinstance(plan, Mapping):
         return {}
-    model, loader, gpu = (plan.get(name) or {} for name in ("model", "data_loader", "gpu"))
-    body = {name: plan[name] for name in PLAIN if plan.get(name) is not None}
-    if "plan_id" in body:
+    planned, loader = plan.get("model") or {}, plan.get("data_loader") or {}
+    body = {name: plan.get(name) for name in PLAIN} | {"num_workers": loader.get("num_workers")}
+    if body["plan_id"]:
         body["plan"] = dict(plan)  # the service may have forgotten it
-    body |= {name: model[name] for name in SIZES if model.get(name) is not None}
-    if model.get("name"):
-        body["model"] = model["name"]
-    if loader.get("num_workers") is not None:
-        body["num_workers"] = loader["num_workers"]
-    if "channels_last" in plan:
-        body["layout"] = "nhwc" if plan["channels_last"] else "nchw"
-    if plan.get("compile"):
-        body["compiled"] = True
-    if isinstance(gpu, Mapping) and gpu.get("device"):
-        body["gpu"] = gpu["device"]
-    return body
+    if model in (None, planned.get("name")):
+        body |= {name: plan.get(name) for name in OF_THE_MODEL}
+        body |= {name: planned.get(name) for name in SIZES} | {"model": planned.get("name")}
+        body |= {"compiled": plan.get("compile"), "checkpointing": plan.get("gradient_checkpointing")}
+        if "channels_last" in plan:
+            body["layout"] = "nhwc" if plan["channels_last"] else "nchw"
+    return {name: value for name, value in body.items() if value is not None and value is not False}
 
 
 def host_facts() -> dict[str, Any]:

@@ -108,7 +108,7 @@ _FIELDS: dict[str, dict[str, Cleaner]] = {
         "seconds": _seconds,
         "metric": _score,
     },
-    "note": {"text": _text(20_000), "out_of_memory": _flag, "error": _flag},
+    "note": {"text": _text(20_000), **_each(_flag, "out_of_memory error submission")},
 }
 
 

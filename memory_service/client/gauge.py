@@ -53,10 +53,10 @@ class Gauge:
         self._busy = [0.0, 0]
         threading.Thread(target=self._run, name="memory-service-gauge", daemon=True).start()
 
-    def wait_for_name(self, seconds: float = 3.0) -> str:
-        """The card's name as its driver says it, "cpu" where there is none or it does not answer in time."""
+    def wait_for_name(self, seconds: float = 3.0) -> str | None:
+        """The card's name as its driver says it, None where there is none or it does not answer in time."""
         self._ready.wait(seconds)
-        return self.name or "cpu"
+        return self.name
 
     def take_utilization(self) -> float | None:
         """Mean utilisation in percent since this was last asked; None without a sample."""

@@ -6,9 +6,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from memory_service.client.begin import watch as begin
 from memory_service.client.quiet import quiet
 from memory_service.client.run import Run
-from memory_service.client.run import watch as begin
 from memory_service.client.verdict import NOT_YET, Verdict
 
 if TYPE_CHECKING:

@@ -12,9 +12,10 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from memory_service.client.begin import watch as begin
+from memory_service.client.ending import status_of
 from memory_service.client.quiet import quiet
-from memory_service.client.run import Run, status_of
-from memory_service.client.run import watch as begin
+from memory_service.client.run import Run
 from memory_service.client.verdict import NOT_YET, Verdict
 
 __all__ = ["WatchCallback"]
@@ -115,7 +116,7 @@ class WatchCallback(_Callback):  # type: ignore[misc]
     @quiet
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
         if self.run is not None and self._own:
-            self.run._finish_by(exception)
+            self.run.finish_by(exception)
 
     @quiet
     def on_fit_end(self, trainer: Any, pl_module: Any) -> None:

@@ -28,7 +28,7 @@ from typing import Any, Protocol
 
 from memory_service.client.fields import RAW_KINDS
 
-__all__ = ["InUseError", "Part", "Spool", "line_of"]
+__all__ = ["ASIDE", "InUseError", "Part", "Spool", "line_of"]
 
 FSYNC_EVERY_S = 5.0
 COMPACT_BYTES = 4 * 2**20
@@ -39,6 +39,9 @@ MEMORY_BYTES = 8 * 2**20
 
 SHRINK_TO = 0.5
 """A spool over its bound is brought to this share of it, so that it is not rewritten for every line."""
+
+ASIDE, ASIDE_BYTES = "refused", 256 * 2**20
+"""Folder in that of the spools for runs that a service refused for good; most that is kept there."""
 
 BLOCK_BYTES = 1 << 18
 CONTROL = (b'{"run"', b'{"acked"')
@@ -267,6 +270,24 @@ class Spool:
                 self._sync(force=True)
             self._medium.close(remove=remove)
 
+    def set_aside(self, why: str) -> Path | None:
+        """Into the folder of what a service refused for good, with its reason, and closed; None where it is
+        in memory. The oldest there go when they take more than ASIDE_BYTES."""
+        with self._lock:
+            self.header["refused"] = why
+            self._rewrite([line for line, _ in self._lines(self._read_at)])
+            path = self.path
+            self.close()
+        if path is None:
+            return None
+        folder = path.parent if path.parent.name == ASIDE else path.parent / ASIDE
+        try:
+            folder.mkdir(exist_ok=True)
+            _make_room(folder)
+            return path.replace(folder / path.name)
+        except OSError:
+            return path
+
     def forget(self) -> None:
         """In a forked child: let go of the file, so that the parent's lock ends with the parent."""
         self._medium.close(remove=False)
@@ -358,6 +379,14 @@ class Spool:
             raise ValueError("does not begin as a spool does")
         if good < self._medium.size:
             self._write(b"\n")  # the last line was cut off with its process: ended so, it is passed over
+
+
+def _make_room(folder: Path) -> None:
+    kept = 0
+    for path in sorted(folder.glob("*.jsonl"), key=lambda p: p.stat().st_mtime, reverse=True):
+        kept += path.stat().st_size
+        if kept > ASIDE_BYTES:
+            path.unlink()
 
 
 def _locked(path: Path, flags: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 import time
@@ -14,10 +15,12 @@ from typing import Any, Literal
 from memory_service.client.config import spool_folder
 from memory_service.client.courier import pause_before
 from memory_service.client.delivery import Delivery, Step
-from memory_service.client.spool import InUseError, Spool
+from memory_service.client.spool import ASIDE, InUseError, Spool
 from memory_service.client.wire import Wire
 
 __all__ = ["Synced", "sync"]
+
+Outcome = Literal["sent", "in_use", "away", "refused", "aside", "unreadable"]
 
 ATTEMPTS = 4
 """Requests in a row that may fail before a spool is left for another time."""
@@ -30,13 +33,14 @@ class Synced:
     """What became of one spool.
 
     outcome   sent: the service has all of it, the file is gone · in_use: its process lives and sends it ·
-              away: the service did not answer · refused: it will not take the run · unreadable: no spool
+              away: the service did not answer · refused: it will not take the run, which is kept aside ·
+              aside: it was refused before, and was not tried now · unreadable: no spool
     events    acknowledged now
     """
 
     path: str
     run_id: str
-    outcome: Literal["sent", "in_use", "away", "refused", "unreadable"]
+    outcome: Outcome
     events: int = 0
     why: str = ""
 
@@ -48,17 +52,22 @@ def sync(
     server: str | None = None,
     folder: Path | None = None,
     *,
+    refused: bool = False,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[Synced]:
     """Send every spool of `folder` (default: the one in MEMORY_HOME) to `server` (default: the one each was
     meant for), oldest first; one result each. A run whose process is gone without telling its end has crashed
-    at its last event."""
+    at its last event. What a service refused for good stays aside and is named, or tried again if `refused`.
+    """
     place = folder or spool_folder(os.environ)
     wires: dict[str, Wire] = {}
-    for path in sorted(place.glob("*.jsonl"), key=_changed):
+    aside = sorted((place / ASIDE).glob("*.jsonl"), key=_changed)
+    for path in [*sorted(place.glob("*.jsonl"), key=_changed), *(aside if refused else ())]:
         yield _sent(path, server, wires, sleep)
     for wire in wires.values():
         wire.close()
+    for path in () if refused else aside:
+        yield Synced(str(path), path.stem, "aside", why=_reason(path))
 
 
 def _sent(path: Path, server: str | None, wires: dict[str, Wire], sleep: Callable[[float], None]) -> Synced:
@@ -76,13 +85,20 @@ def _sent(path: Path, server: str | None, wires: dict[str, Wire], sleep: Callabl
     troubles: list[str] = []
     delivery = Delivery(spool, wire, lambda _: None, troubles.append)
     step = _delivered(delivery, sleep)
+    if step.outcome == "refused":
+        kept = spool.set_aside(step.why) or path
+        return Synced(str(kept), delivery.run_id, "refused", delivery.sent, step.why)
     # A run that was begun elsewhere ends elsewhere: with its events sent it owes nothing.
     done = step.outcome == "done" or (step.outcome == "idle" and spool.finish is None)
     spool.close(remove=done)
-    outcome: Literal["sent", "away", "refused"] = (
-        "sent" if done else "refused" if step.outcome == "refused" else "away"
-    )
-    return Synced(str(path), delivery.run_id, outcome, delivery.sent, step.why or "; ".join(troubles))
+    why = step.why or "; ".join(troubles)
+    return Synced(str(path), delivery.run_id, "sent" if done else "away", delivery.sent, why)
+
+
+def _reason(path: Path) -> str:
+    with contextlib.suppress(OSError, ValueError, AttributeError), path.open("rb") as file:
+        return str(json.loads(file.readline()).get("refused", ""))
+    return ""
 
 
 def _delivered(delivery: Delivery, sleep: Callable[[float], None]) -> Step:

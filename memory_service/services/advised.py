@@ -43,10 +43,17 @@ class _Model(_Part):
     name: Line
     image_size: Count | None = None
     seq_len: Count | None = None
+    n_features: Count | None = None
 
 
 class _Card(_Part):
+    slug: Line | None = None
+    device: Line | None = None
     memory_gib: Amount | None = None
+
+
+class _Loader(_Part):
+    num_workers: Count | None = None
 
 
 class _Expected(_Part):
@@ -81,13 +88,20 @@ class _Plan(_Part):
 
     plan_id: Word
     feasible: Literal[True]
+    task: Word | None = None
     model: _Model
     gpu: _Card = Field(default_factory=_Card)
     batch_size: Count | None = None
+    grad_accumulation: Count | None = None
     folds: Count | None = None
     epochs: Count | None = None
     early_stopping_patience: Count | None = None
     precision: Word | None = None
+    optimizer: Word | None = None
+    channels_last: bool | None = None
+    compile: bool | None = None
+    gradient_checkpointing: bool | None = None
+    data_loader: _Loader = Field(default_factory=_Loader)
     minutes: Amount | None = None
     expected: _Expected = Field(default_factory=_Expected)
     checks: _Checks = Field(default_factory=_Checks)

@@ -145,7 +145,7 @@ def _trees(database: Database, case: RunCase) -> tuple[dict[str, Any], str | Non
     rows = said["n_train"]
     asked = {
         "model": case.model,
-        "gpu": said["gpu"],
+        "gpu": "cpu" if case.why_not else said["gpu"],
         "n_train": min(rows, MOST_UNBOUNDED),
         "n_features": said.get("n_features"),
         "n_classes": said.get("n_classes"),

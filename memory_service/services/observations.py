@@ -127,6 +127,12 @@ def _figures(run: Run, outcome: Outcome, found: list[dict[str, Any]]) -> dict[st
         "samples_per_second": run.batch_size / step if step and run.batch_size else None,
         "peak_gib": mine["peak_driver_gib"] if mine is not None else outcome.peak.driver_gib,
         "epoch_seconds": outcome.epoch_seconds,
-        "excluded": exclusion_of(outcome),
+        "excluded": "no_card" if _unseen(run) else exclusion_of(outcome),
         "total_minutes": minutes if minutes is not None and minutes >= 0.0 else None,
     }
+
+
+def _unseen(run: Run) -> bool:
+    """Whether it ran where no card was seen, under the name of its plan's card."""
+    facts = (run.watch or {}).get("facts", {})
+    return (run.given.get("host") or {}).get("gpu_seen") is False and facts.get("device_kind") == "cuda"

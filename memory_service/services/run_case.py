@@ -16,6 +16,7 @@ from memory_service.domain.options import layout_of
 from memory_service.domain.profile import Profile
 from memory_service.domain.rates import with_cores
 from memory_service.domain.vocabulary import modality_of
+from memory_service.domain.watch_event import number_of
 from memory_service.errors import FieldError, InvalidInput, MemoryServiceError, NotFound
 from memory_service.services.asked_profile import TraceBudget, asked_model, asked_profile, asked_size
 from memory_service.services.knowledge import Knowledge
@@ -26,10 +27,12 @@ __all__ = ["RunCase", "run_case"]
 
 DEFAULT_CPU_COUNT = 8
 
-OWN_MODEL = re.compile(r"custom(/[\w.\-/ ]{1,120})?", re.IGNORECASE)
-"""`custom` or `custom/<name>`: a network that its author alone knows. It is watched, without predictions."""
+OWN = re.compile(r"custom(/[\w.\-/ ]{1,120})?", re.IGNORECASE)
+"""`custom` or `custom/<name>`: a network that its author alone knows, or a card that is not listed. It is
+watched, without predictions."""
 
 OWN_MODEL_WHY = "a network of the script's own: nothing is known of its cost"
+OWN_CARD_WHY = "an unregistered card: nothing is known of its speed or memory; POST /gpus registers it"
 
 PrecisionClass = Literal["fp32", "amp"]
 
@@ -41,6 +44,8 @@ class RunCase:
     said      the checked body of POST /runs
     gpu       with the host's cores; device and calibration on it where a registered device was named
     profile   cost of one sample; None for boosted trees and where there is none: `why_not` tells
+    unseen    the card is the plan's, and whoever began the run sees no card at all: perhaps it is a trial run
+              on a processor, so nothing is learned of the card
     """
 
     said: Mapping[str, Any]
@@ -56,6 +61,7 @@ class RunCase:
     input_size: int | None
     profile: Profile | None
     why_not: str | None
+    unseen: bool = False
 
     @property
     def is_trees(self) -> bool:
@@ -73,7 +79,7 @@ class RunCase:
 
     def observation(self) -> Observation | None:
         """What an observation of this run would be of, without figures; None where it could teach nothing."""
-        if self.profile is None:
+        if self.profile is None or self.unseen:
             return None
         subject = subject_for(
             self.profile,
@@ -104,9 +110,10 @@ class RunCase:
 def run_case(knowledge: Knowledge, said: Mapping[str, Any]) -> RunCase:
     """InvalidInput for an unknown card, model or competition (nearest names with it), and for an input size
     of another kind than the model takes. A model that cannot be priced is no refusal: `why_not` says so."""
-    gpu = with_cores(knowledge.gpu(said["gpu"]), _cores(said))
+    own_card = OWN.fullmatch(said["gpu"]) is not None
+    gpu = _own_card(said) if own_card else with_cores(knowledge.gpu(said["gpu"]), _cores(said))
     _check_competition(knowledge, said.get("competition"))
-    own = OWN_MODEL.fullmatch(said["model"]) is not None
+    own = OWN.fullmatch(said["model"]) is not None
     row, name = (None, said["model"]) if own else asked_model(knowledge, said["model"])
     question = SizingQuestion(
         name, said["gpu"], **{field: said[field] for field in SIZE_FIELDS if field in said}
@@ -115,8 +122,8 @@ def run_case(knowledge: Knowledge, said: Mapping[str, Any]) -> RunCase:
     precision = said.get("precision") or gpu.preferred_precision()
     mode = said.get("mode", "train")
     optimizer = "none" if mode == "infer" else said.get("optimizer", "adamw")
-    profile, why_not = None, OWN_MODEL_WHY if own else None
-    if not own and (row is None or row.can_be_profiled):
+    profile, why_not = None, OWN_MODEL_WHY if own else OWN_CARD_WHY if own_card else None
+    if why_not is None and (row is None or row.can_be_profiled):
         try:
             profile = _profile(knowledge, question, row, name, precision, bool(said.get("checkpointing")))
         except MemoryServiceError as error:
@@ -128,9 +135,16 @@ def run_case(knowledge: Knowledge, said: Mapping[str, Any]) -> RunCase:
     kind = row.input_kind if row is not None else next((f for f in SIZE_FIELDS if f in said), "image_size")
     if profile is not None:
         family, kind, size = profile.family or family, profile.input_kind, profile.input_size
+    unseen = gpu.kind == "cuda" and (said.get("host") or {}).get("gpu_seen") is False
     return RunCase(
-        said, gpu, name, row, family, precision, layout, optimizer, mode, kind, size, profile, why_not
+        said, gpu, name, row, family, precision, layout, optimizer, mode, kind, size, profile, why_not, unseen
     )
+
+
+def _own_card(said: Mapping[str, Any]) -> Gpu:
+    """A card that is not listed: its memory as its driver says it, 0 where nobody does."""
+    told = number_of((said.get("host") or {}).get("gpu_memory_gib"), most=1e6) or 0.0
+    return Gpu(said["gpu"], said["gpu"], "cuda", "unknown", told, told, 0.0, {"fp16": 0.0, "bf16": 0.0})
 
 
 def _own_size(said: Mapping[str, Any]) -> int | None:

@@ -20,6 +20,7 @@ __all__ = [
     "Moment",
     "RunFinish",
     "RunStart",
+    "fitting_start",
     "parse_finish",
     "parse_start",
     "refusal",
@@ -79,7 +80,9 @@ class _Said(BaseModel):
 
 
 class RunStart(_Said):
-    """A run that begins. What is not known may be left out: then less can be predicted and learned."""
+    """A run that begins. `task`, `gpu` and `model` are required unless the plan it follows says them: what
+    the run leaves out is taken from its plan. What nobody knows may be left out: then less can be predicted
+    and learned."""
 
     run_id: RunId | None = Field(None, description="A UUID made by the client, so that asking twice is safe.")
     plan_id: Word | None = Field(None, description="The plan it follows.")
@@ -89,9 +92,17 @@ class RunStart(_Said):
         "since and has forgotten it. What is held against the run is kept, the rest is not.",
     )
     competition: Slug | None = Field(None, description="Slug of a known competition.")
-    task: Task = Field(description="A task or its alias.")
-    gpu: Line = Field(description="A registered device, or a GPU model by any name.")
-    model: Line = Field(description="A catalogue, timm or transformers name.")
+    task: Task | None = Field(None, description="A task or its alias.")
+    gpu: Line | None = Field(
+        None,
+        description="A registered device, or a GPU model by any name; `custom/NAME` for a card that is not "
+        "listed: it is watched, without predictions.",
+    )
+    model: Line | None = Field(
+        None,
+        description="A catalogue, timm or transformers name; `custom/NAME` for a network of one's own: it is "
+        "watched, without predictions.",
+    )
     batch_size: Annotated[int, _bounds("batch_size")] | None = Field(None, description="Samples a step.")
     image_size: Annotated[int, _bounds("image_size")] | None = Field(None, description="Pixels a side.")
     seq_len: Annotated[int, _bounds("seq_len")] | None = Field(None, description="Tokens a text.")
@@ -147,6 +158,16 @@ def parse_start(body: Mapping[str, Any]) -> dict[str, Any]:
     """What was said, without nulls, names in their one spelling where the vocabulary knows them; InvalidInput
     names each wrong field."""
     return _parsed(RunStart, body, "This cannot begin a run")
+
+
+def fitting_start(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Of facts that somebody else said (a plan), those that a run could have said."""
+    facts = dict(body)
+    try:
+        return _parsed(RunStart, facts, "")
+    except InvalidInput as error:
+        wrong = {problem.field.split(".")[0] for problem in error.errors}
+        return _parsed(RunStart, {n: v for n, v in facts.items() if n not in wrong}, "")
 
 
 def parse_finish(body: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from memory_service.services.remembering import evidence_of
 from memory_service.services.run_case import RunCase, run_case
 from memory_service.services.run_fields import parse_finish, parse_start
 from memory_service.services.run_log import end_log
+from memory_service.services.run_plan import with_plan
 from memory_service.services.scored import compared
 from memory_service.services.summaries import begin_summary
 from memory_service.services.telemetry import RUNNING, known_run_key
@@ -50,12 +51,12 @@ def begin_run(database: Database, body: Mapping[str, Any]) -> tuple[dict[str, An
     key = key or str(uuid.uuid4())
     brought = plan_brought(said)
     knowledge = knowledge_of(database)
-    case = run_case(knowledge, said)
-    _keep_profile(database, knowledge, case)
-    prediction = frozen_prediction(database, knowledge, case)
     plan = brought
     if plan is None and "plan_id" in said:
         plan = plan_given(database, said["plan_id"])
+    case = run_case(knowledge, with_plan(knowledge, said, plan))
+    _keep_profile(database, knowledge, case)
+    prediction = frozen_prediction(database, knowledge, case)
     watch = frozen_watch(knowledge, case, prediction, plan)
     advice = advised(knowledge, case, plan)
     try:

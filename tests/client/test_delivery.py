@@ -145,22 +145,50 @@ def test_a_service_that_knows_the_plan_is_told_no_more_than_it_asks_for(scripted
         return (422, {}, {"detail": "required", "errors": errors}) if path == "/runs" and lacking else None
 
     scripted.answer = know_no_plan
-    assert told(scripted, task=None, model=None, plan_id="p1") == []
+    (problem,) = told(scripted, task=None, model=None, plan_id="p1")
     (body,) = scripted.begun.values()
     assert (body["plan_id"], body["model"]) == ("p1", "custom")
-    assert body["task"]
+    assert body["task"] in problem, "what is guessed is said"
 
 
-def test_a_run_that_is_refused_stays_on_disk_and_says_why(scripted: Scripted, home: Path):
-    errors = [{"field": "task", "message": "unknown", "nearest": ["image-classification"]}]
-    scripted.answer = first(99, (422, {}, {"detail": "Unknown task 'imgae'", "errors": errors}), "/runs")
-    problems = told(scripted)
+def test_an_unknown_card_or_task_costs_the_predictions_not_the_run(scripted: Scripted):
+    def know_little(path: str, body: dict[str, Any]) -> Answer | None:
+        if path == "/runs" and body["task"] == "imgae":
+            return 422, {}, {"detail": "Unknown task 'imgae'", "errors": [{"field": "task"}]}
+        if path == "/runs" and not body["gpu"].startswith("custom"):
+            return 422, {}, {"detail": "Unknown gpu; nearest: a100", "errors": [{"field": "gpu"}]}
+        return None
+
+    scripted.answer = know_little
+    problems = told(scripted, gpu="A101 (beta)", task="imgae")
+    (body,) = scripted.begun.values()
+    assert body["gpu"] == "custom/A101 -beta-"
     assert "Unknown task 'imgae'" in problems[0]
-    assert len(spools(home)) == 1
-    assert [one.outcome for one in sync()] == ["refused"]
+    assert body["task"] in problems[0]
+    assert "nearest: a100" in problems[1]
+    assert epochs_of(scripted) == [0, 1, 2, 3, 4]
+
+
+def test_what_is_refused_for_good_is_kept_aside_named_and_in_nobodys_way(scripted: Scripted, home: Path):
+    scripted.answer = first(99, (403, {}, {"detail": "not from here"}), "/runs")
+    problems = told(scripted)
+    assert "not from here" in problems[0]
+    assert [path.name for path in spools(home)] == ["refused"]
     scripted.answer = lambda path, body: None
-    assert [(one.outcome, one.events) for one in sync()] == [("sent", 5)]
-    assert spools(home) == []
+    (named,) = sync()
+    assert (named.outcome, named.why) == ("aside", "403 not from here")
+    told(scripted)
+    assert [(one.outcome, one.events) for one in sync(refused=True)] == [("sent", 5)]
+    assert list(sync()) == []
+
+
+def test_what_sync_finds_refused_is_put_aside_too(scripted: Scripted, home: Path):
+    told(scripted, mode="offline")
+    told(scripted, mode="offline")
+    scripted.answer = first(1, (401, {}, {"detail": "no key"}), "/runs")
+    found = list(sync(scripted.url))
+    assert sorted(one.outcome for one in found) == ["refused", "sent"]
+    assert [one.outcome for one in sync(scripted.url, refused=True)] == ["sent"]
 
 
 def test_nothing_is_slower_and_nothing_lost_with_the_service_down_for_the_whole_run(

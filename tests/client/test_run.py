@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from memory_service.client import Run, watch
-from memory_service.client.run import attach, status_of
+from memory_service.client.begin import attach
+from memory_service.client.ending import status_of
 from memory_service.client.sync import sync
 from tests.client.conftest import VERDICT, Scripted, Service, spools
 
@@ -32,11 +33,15 @@ def train(run: Run, epochs: int = 4, steps: int = 4) -> None:
 def test_epochs_times_and_the_end_arrive(service: Service, home: Path):
     with watch(**FACTS, server=service.url) as run:
         train(run)
-        run.result(best_metric=0.73, best_epoch=3, submission=True)
+        run.note("submission.csv written", submission=True)
+        run.result(best_metric=0.73, best_epoch=3, submission=True, test_metric=0.71, followed=["tta"])
     assert run.problems == []
     page = service.page(run.run_id)
     assert page["status"] == "completed"
     assert (page["best_metric"], page["best_epoch"], page["submission"]) == (0.73, 3, True)
+    assert (page["finish"]["test_metric"], page["finish"]["followed"]) == (0.71, ["tta"])
+    assert page["evidence"]["test_metric"] == 0.71
+    assert page["evidence"]["minutes_to_submission"] > 0
     epochs = page["outcome"]["epochs"]
     assert [row["epoch"] for row in epochs] == [0, 1, 2, 3]
     assert all(0.04 <= row["seconds"] < 1.0 and row["samples"] == 128 for row in epochs)
@@ -129,16 +134,40 @@ def test_a_plan_says_what_the_script_does_not(service: Service):
 
     question = {"task": "image", "size": "small", "gpu": "t4", "minutes": "30"}
     plan = httpx2.get(f"{service.url}/recommend", params=question, timeout=60).json()
-    with watch(plan, gpu="t4", n_train=5000, server=service.url) as run:
+    said: list[dict[str, Any]] = [{"plan": plan}, {"plan_id": plan["plan_id"]}]
+    for one in said:
+        with watch(**one, n_train=5000, server=service.url) as run:
+            run.epoch(0, seconds=2.0)
+        assert run.problems == []
+        page = service.page(run.run_id)
+        assert (page["plan_id"], page["model"]) == (plan["plan_id"], plan["model"]["name"])
+        for name in ("task", "batch_size", "folds", "epochs", "minutes", "precision"):
+            assert page[name] == plan[name], name
+        assert (page["gpu"], page["n_train"]) == ("t4", 5000)
+        assert page["prediction"]["samples_per_second"]
+        assert page["observations"] == [], "no card is seen here: nothing is learned of the plan's"
+    (problem,) = told_of_an_unknown_plan(service).problems
+    assert "plan-nobody-gave is not known here" in problem
+
+
+def told_of_an_unknown_plan(service: Service) -> Run:
+    with watch(plan_id="plan-nobody-gave", server=service.url) as run:
         run.epoch(0, seconds=2.0)
     page = service.page(run.run_id)
-    assert (page["plan_id"], page["model"]) == (plan["plan_id"], plan["model"]["name"])
-    assert (page["batch_size"], page["folds"]) == (plan["batch_size"], plan["folds"])
-    assert (page["gpu"], page["n_train"]) == ("t4", 5000)
-    with watch(plan_id=plan["plan_id"], gpu="t4", server=service.url) as run:
-        run.epoch(0, seconds=2.0)
-    assert run.problems == []
-    assert service.page(run.run_id)["plan_id"] == plan["plan_id"]
+    assert (page["model"], page["gpu"]) == ("custom", "cpu")
+    return run
+
+
+def test_a_card_that_is_not_registered_is_watched_without_predictions(service: Service):
+    with watch(**{**FACTS, "gpu": "Biren BR100"}, server=service.url) as run:
+        run.epoch(0, seconds=2.0, peak_allocated_gib=20.0, total_gib=32.0)
+        run.epoch(1, seconds=2.0, peak_allocated_gib=20.0)
+    assert "Unknown gpu" in run.problems[0]
+    page = service.page(run.run_id)
+    assert (page["gpu"], page["family"]) == ("custom/Biren BR100", "resnet")
+    assert "unregistered" in page["prediction"]["why_not"]
+    assert page["verdict"]["memory"]["fill_percent"] == pytest.approx(62.5)
+    assert len(page["outcome"]["epochs"]) == 2
 
 
 def test_more_can_be_told_of_a_run_that_was_begun_elsewhere(service: Service):
@@ -190,7 +219,7 @@ def test_wrong_calls_do_not_raise_either(scripted: Scripted):
         run.note(b"\xff\0bytes")  # type: ignore[arg-type]
         run.set(batch_size="small", workers=3)
         run.event("no such kind", {})
-        run.finish("done and dusted", best_metric="good")
+        run.finish("done and dusted", best_metric="good", grade="A")
     assert scripted.ends[0]["status"] == "completed"
     watch(run_id="not a uuid", server=scripted.url).epoch(0)
     watch(plan="/no/such/file.json", server=scripted.url).epoch(0)
@@ -205,6 +234,8 @@ def test_how_a_script_ends_is_how_its_run_ends(scripted: Scripted):
     for error, status in (
         (RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB"), "out_of_memory"),
         (OutOfMemoryError("no room"), "out_of_memory"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried 9 bytes"), "out_of_memory"),
+        (raised_from(MemoryError()), "out_of_memory"),
         (ValueError("shapes do not match"), "crashed"),
         (KeyboardInterrupt(), "stopped"),
         (SystemExit(0), "completed"),
@@ -216,6 +247,28 @@ def test_how_a_script_ends_is_how_its_run_ends(scripted: Scripted):
         assert scripted.ends[-1]["status"] == status
     notes = [event for event in scripted.events.values() if event["kind"] == "note"]
     assert notes, "what was raised is told"
+
+
+def raised_from(error: BaseException) -> BaseException:
+    try:
+        try:
+            raise error
+        except MemoryError as first:
+            raise ValueError("this fold failed") from first
+    except ValueError as outer:
+        return outer
+
+
+def test_of_the_processes_of_one_training_the_first_tells(
+    scripted: Scripted, monkeypatch: pytest.MonkeyPatch
+):
+    for name, rank in (("RANK", "3"), ("LOCAL_RANK", "1"), ("RANK", "0"), ("LOCAL_RANK", "0"), ("RANK", "-")):
+        monkeypatch.setenv(name, rank)
+        with watch(**FACTS, server=scripted.url) as run:
+            run.epoch(0, seconds=1.0)
+        assert run.status == ("completed" if rank in "0-" else "disabled")
+        monkeypatch.delenv(name)
+    assert len(scripted.begun) == 3
 
 
 SCRIPT = """

@@ -1,0 +1,134 @@
+"""How does a script begin to tell of a run? With a plan, with facts, or of a run that others began."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from memory_service.client.config import Config, load_config
+from memory_service.client.courier import Courier, utc
+from memory_service.client.ending import remember
+from memory_service.client.facts import OWN, body_of, guessed_task, host_facts, script_text
+from memory_service.client.gauge import SAMPLE_EVERY_S, TREE_EVERY_S, Gauge
+from memory_service.client.run import Run, whole
+
+__all__ = ["attach", "watch"]
+
+ATTACHED_SINCE = 1_577_836_800.0  # 2020-01-01: 53 bits hold its milliseconds times 4096 for two centuries
+
+log = logging.getLogger("memory_service.client")
+
+
+def watch(
+    plan: Any = None,
+    *,
+    plan_id: str | None = None,
+    task: str | None = None,
+    gpu: str = "auto",
+    model: str | None = None,
+    batch_size: int | None = None,
+    run_id: str | None = None,
+    pid: int | None = None,
+    mode: str | None = None,
+    server: str | None = None,
+    **facts: Any,
+) -> Run:
+    """Begin to tell of a run. Use it as a context manager, or call `finish` at the end.
+
+    plan       an answer of /recommend: a mapping, its JSON text or a file. It says what is not given here
+    plan_id    the same where the service gave the plan: it fills in what is not said
+    task       one of the vocabulary or an alias; guessed from the script's own text if nobody says it
+    model      a catalogue, timm or transformers name; `custom/<name>` for a network of one's own, which is
+               also what a name becomes that the service does not know
+    gpu        "auto" takes the name that the card's driver tells; where there is none the plan's, else "cpu".
+               Or a registered device or a GPU model; `custom/<name>` is what an unknown name becomes
+    pid        the process to sample, with its children; by default this one
+    facts      more fields of POST /runs: image_size, seq_len, n_features, precision, folds, epochs, n_train,
+               minutes, competition, optimizer, num_workers, ...
+    mode       online | offline | disabled, by default MEMORY_MODE; or train | infer: what the run's steps are
+    server     its address, by default MEMORY_SERVER
+
+    Never raises: what cannot be used is logged, and the run goes untold. Of the processes of one distributed
+    training only the first tells (RANK, LOCAL_RANK).
+    """
+    given = {"plan_id": plan_id, "task": task, "model": model, "batch_size": batch_size, **facts}
+    if mode in ("train", "infer"):
+        given["mode"], mode = mode, None
+    try:
+        config = load_config(mode, server)
+        if config.mode == "disabled" or not is_first(os.environ):
+            return Run.silent()
+        return _begun(config, body_of(given, plan), gpu, run_id, pid)
+    except Exception as error:  # noqa: BLE001 - never the training's problem
+        log.warning("memory-service: this run goes untold: %r", error)
+        return Run.silent()
+
+
+def attach(run_id: str, *, pid: int | None = None, mode: str | None = None, server: str | None = None) -> Run:
+    """Tell more of a run that was begun elsewhere, which also ends it. Never raises, as `watch`."""
+    try:
+        config = load_config(mode, server)
+        return Run.silent() if config.mode == "disabled" else _attached(config, run_id, pid)
+    except Exception as error:  # noqa: BLE001 - never the training's problem
+        log.warning("memory-service: run %s goes untold: %r", run_id, error)
+        return Run.silent()
+
+
+def is_first(environment: Mapping[str, str]) -> bool:
+    """Whether this is the only process of a training, or the first of several, as torchrun, accelerate and
+    Lightning number them."""
+    rank = environment.get("RANK") or environment.get("LOCAL_RANK") or "0"
+    return not rank.isdigit() or int(rank) == 0
+
+
+def _begun(config: Config, body: dict[str, Any], gpu: str, run_id: str | None, pid: int | None) -> Run:
+    key = str(uuid.UUID(run_id)) if run_id else str(uuid.uuid4())
+    samples: list[Run] = []
+    gauge = Gauge(
+        lambda fields: samples[0].tell("gpu", fields) if samples else None,
+        pid=pid,
+        tree_every_seconds=TREE_EVERY_S if pid is None else SAMPLE_EVERY_S,
+    )
+    seen = gauge.wait_for_name()
+    begun = time.time()
+    usual = {"model": OWN, "task": guessed_task(script_text(sys.argv)), "gpu": seen or "cpu"}
+    if gpu != "auto":
+        body["gpu"] = gpu
+    elif seen:
+        body["gpu"] = seen
+    if "plan_id" not in body:  # else the service may know the plan: it says what it lacks
+        body = {**usual, **body}
+    host = host_facts() | {"gpu_seen": seen is not None}
+    if seen:
+        host |= {"gpu_name": seen, "gpu_memory_gib": gauge.total_gib}
+    body = {**body, "started_at": body.get("started_at") or utc(begun), "host": body.get("host") or host}
+    courier = Courier(config, key, body, usual=usual)
+    run = Run(key, config, courier, whole(body.get("batch_size")), gauge, begun)
+    samples.append(run)
+    if gauge.total_gib:
+        run.tell("note", {"total_gib": gauge.total_gib, "gpu_name": gauge.name})
+    remember(run)
+    return run
+
+
+def _attached(config: Config, run_id: str, pid: int | None) -> Run:
+    """More events for a run that was begun, and will be ended, elsewhere."""
+    key = str(uuid.UUID(run_id))
+    # Its own events count up from 0; these come behind them, and behind those of whoever attached before.
+    first_seq = int((time.time() - ATTACHED_SINCE) * 1000.0) * 4096
+    samples: list[Run] = []
+    gauge = Gauge(
+        lambda fields: samples[0].tell("gpu", fields) if samples else None,
+        pid=pid,
+        tree_every_seconds=SAMPLE_EVERY_S,
+    )
+    run = Run(key, config, Courier(config, key, None, first_seq), None, gauge, time.time())
+    run.is_attached = True
+    samples.append(run)
+    remember(run)
+    return run
