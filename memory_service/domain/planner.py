@@ -298,7 +298,7 @@ def timetable_of(search: Search, pick: Pick) -> tuple[Stage, ...]:
     ends.append(("write the submission", done.and_independent(write).high))
     stages, start = [], 0.0
     for name, end in ends:
-        stages.append(Stage(name, start / 60, max(end, start) / 60))
+        stages.append(Stage(name, float(start / 60), float(max(end, start) / 60)))
         start = max(end, start)
     return tuple(stages)
 

@@ -31,7 +31,7 @@ from memory_service.services.outcomes import happened_there
 from memory_service.services.suggestions import suggestions_of
 from memory_service.services.unit import Database
 
-__all__ = ["case_of", "plan_given", "recommend"]
+__all__ = ["case_of", "plan_given", "recommend", "remembered"]
 
 DEFAULT_CPU_COUNT = 8
 DEFAULT_N_FEATURES = 50
@@ -91,7 +91,7 @@ def recommend(database: Database, question: Question | Mapping[str, Any]) -> dic
     held = _ANSWERS.get(key)
     if held is not None:
         return held
-    case = case_of(knowledge, asked, _remembered(database, asked))
+    case = case_of(knowledge, asked, remembered(database, asked))
     answer = make_plan(case, knowledge).as_dict()
     _ANSWERS.keep(key, answer)
     return answer
@@ -273,7 +273,7 @@ def _check_memory(question: Question, cards: tuple[Gpu, ...], warnings: list[str
         warnings.append(f"vram_gib={question.vram_gib:g} is more than {cards[0].name} has ({most:g} GiB).")
 
 
-def _remembered(database: Database, question: Question) -> Remembered:
+def remembered(database: Database, question: Question) -> Remembered:
     """The description read and the neighbours of text or competition found, before any fact is assumed."""
     text = question.description
     if text is None and question.competition is None:

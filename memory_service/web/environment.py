@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable
 from functools import lru_cache
 from importlib.resources import files
@@ -40,6 +41,8 @@ GRADES = {
     "claimed": "somebody wrote it; nobody measured it here",
 }
 
+_RULE = re.compile(r"\b([RS][0-9]{2})\b")
+
 _NUMBERS = itertools.count(1)
 
 
@@ -67,6 +70,7 @@ def environment() -> Environment:
         interval=text.interval,
         minutes=text.minutes,
         moment=text.moment,
+        ruled=_ruled,
         title_of=text.title_of,
     )
     return made
@@ -90,6 +94,14 @@ def _as_json(value: Any, **_: Any) -> str:
 def _counted(choices: Iterable[tuple[str, int]]) -> list[tuple[str, str]]:
     """Options of a select from `[(value, how many rows)]`."""
     return [(value, f"{value} ({count:,})") for value, count in choices]
+
+
+def _ruled(told: str) -> Markup:
+    """A sentence in which each rule (R02, S06) leads to its rows of the strategy tables."""
+    return Markup("").join(
+        Markup('<a href="/browse/strategies?rule={0}">{0}</a>').format(part) if n % 2 else text.plain(part)
+        for n, part in enumerate(_RULE.split(told))
+    )
 
 
 def _href(path: str, *parts: Any) -> str:

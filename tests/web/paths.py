@@ -12,13 +12,14 @@ class Page:
     """One page.
 
     path   its URL; of a page about a thing that has another name in every database: where it is linked from
-    via    CSS selector of that link; "" means `path` is the page. An empty database has no such link.
-    needs_seeds   an empty database answers 404: it is a page about a shipped row
+    via    how that link's address begins; "" means `path` is the page. An empty database has no such link.
+    needs_seeds   an empty database refuses it: it is about what is shipped; refused: with this status
     """
 
     path: str
     via: str = ""
     needs_seeds: bool = False
+    refused: int = 404
 
     def __str__(self) -> str:
         return f"{self.path} {self.via}".strip()
@@ -26,8 +27,11 @@ class Page:
 
 PAGES = (
     Page("/"),
+    Page("/?task=image&size=medium&gpu=a100&minutes=30", needs_seeds=True, refused=422),
     Page("/browse/models"),
     Page("/browse/models?task=image-classification&sort=-quality_score"),
     Page("/browse/models/resnet50.a1_in1k", needs_seeds=True),
+    Page("/browse/patterns"),
+    Page("/browse/patterns/image-classification-small-model", needs_seeds=True),
 )
 """Each page helper adds those of their pages; one of every kind is enough."""

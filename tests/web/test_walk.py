@@ -52,12 +52,12 @@ _WIDER_THAN_THE_WINDOW = """() => {
 def _opened(visit: Visitor, site: Site, page: Page) -> Any | None:
     """The page, None where this database has none of its kind."""
     if site.name == "empty" and page.needs_seeds:
-        visit(site, page.path, expect=404).close()
+        visit(site, page.path, expect=page.refused).close()
         return None
     opened = visit(site, page.path)
     if not page.via:
         return opened
-    link = opened.locator(page.via).first
+    link = opened.locator(f"main a[href^='{page.via}']").first
     if site.name in ("empty", "seeded") and link.count() == 0:
         return None
     link.click()

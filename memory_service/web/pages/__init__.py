@@ -5,11 +5,11 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from memory_service.web import assets
-from memory_service.web.pages import docs, models, start
+from memory_service.web.pages import ask, docs, models, patterns
 
 __all__ = ["routers"]
 
 
 def routers() -> tuple[APIRouter, ...]:
     """The routers of all pages."""
-    return (assets.router, docs.router, start.router, models.router)
+    return (assets.router, docs.router, ask.router, models.router, patterns.router)

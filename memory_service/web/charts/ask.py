@@ -1,0 +1,59 @@
+"""What does a minute more buy, and where does the plan stand?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from memory_service.web.charts.base import axis, deadline, line, option, points
+
+__all__ = ["quality_over_minutes"]
+
+
+def quality_over_minutes(given: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The best expected quality of each budget, every model's best plan within this one, and the choices of
+    the objectives; None when no plan fits the memory of the cards.
+
+    given   `points` of `services.ask_page`
+    """
+    if not given["front"]:
+        return None
+    budget = given["budget_minutes"]
+    # A budget five times this one is another question, and would take half the width.
+    front = [p for p in given["front"] if p["minutes"] <= 5 * budget] or given["front"][:1]
+    best = line(
+        "best for the minutes",
+        [{"value": [p["minutes"], p["quality_index"]], "name": p["model"]} for p in front],
+        colour="var(--series-1)",
+        step="end",
+        markLine=deadline(budget, f"budget, {budget:g} min"),
+    )
+    series = [best]
+    chosen = {pick["model"] for pick in given["picks"].values()}
+    others = [p for p in given["models"] if p["model"] not in chosen]
+    if others:
+        series.append(
+            points("other models, within the budget", [_at(p) for p in others], colour="var(--series-8)")
+        )
+    for number, (objective, pick) in enumerate(given["picks"].items(), start=2):
+        mine = objective == given["objective"]
+        name = f"{objective} (this plan)" if mine else objective
+        series.append(
+            points(
+                name,
+                [_at(pick)],
+                colour=f"var(--series-{number})",
+                symbolSize=16 if mine else 11,
+                symbol="circle" if mine else "emptyCircle",
+            )
+        )
+    made = option(
+        axis("Smallest budget that holds the plan, min", "log"),
+        axis("Expected quality, index within the task", at="y", scale=True),
+        series,
+    )
+    return made | {"tooltip": {"trigger": "item"}}
+
+
+def _at(point: Mapping[str, Any]) -> dict[str, Any]:
+    return {"value": [point["minutes"], point["quality_index"]], "name": point["model"]}

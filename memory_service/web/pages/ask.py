@@ -1,0 +1,58 @@
+"""`/`: ask, and see the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from fastapi import Request
+from starlette.responses import Response
+
+from memory_service.api.service import database_of
+from memory_service.domain.plan_text import plan_markdown
+from memory_service.services.ask_page import ask_page
+from memory_service.services.knowledge import knowledge_of
+from memory_service.web.charts.ask import quality_over_minutes
+from memory_service.web.site import Pages, answer, query_of
+
+__all__ = ["router"]
+
+router = Pages()
+
+
+@router.page("/")
+def ask(request: Request) -> Response:
+    """The question as a form, and the plan."""
+    database, asked = database_of(request), query_of(request)
+    data = ask_page(database, knowledge_of(database), asked)
+    plan = data["plan"]
+    status = data.pop("status", 200)
+    return answer(
+        request,
+        "ask/page.html",
+        data,
+        title="Ask" if plan is None else f"Plan for {plan['task']}",
+        status=status,
+        command=f"curl '{str(request.base_url).rstrip('/')}/recommend?{urlencode(asked, safe='/,:@')}'",
+        text=plan_markdown(plan) if plan else None,
+        text_of_settings=_settings(plan) if plan and plan["feasible"] else None,
+        charts={"quality": quality_over_minutes(data["points"])} if data["points"] else {},
+    )
+
+
+_COPIED = (
+    "batch_size", "grad_accumulation", "precision", "channels_last", "compile", "gradient_checkpointing",
+    "folds", "epochs", "early_stopping_patience", "optimizer", "learning_rate", "warmup_epochs",
+)  # fmt: skip
+
+
+def _settings(plan: Mapping[str, Any]) -> str:
+    """The settings as lines of Python that a training script can begin with."""
+    model = plan["model"]
+    said = {"plan_id": plan["plan_id"], "model": model["name"]}
+    said |= {name: model[name] for name in ("image_size", "seq_len", "n_features") if name in model}
+    said |= {name: plan[name] for name in _COPIED if name in plan}
+    lines = [f"{name} = {value!r}" for name, value in said.items()]
+    loader = ", ".join(f"{name}={value!r}" for name, value in plan["data_loader"].items())
+    return "\n".join([*lines, f"data_loader = dict({loader})"])
