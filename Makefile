@@ -7,7 +7,7 @@ HOST ?= 127.0.0.1
 PORT ?= 8000
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test check bench constraints docs clean
+.PHONY: help serve test check bench constraints docs screenshots clean
 
 help:
 	@echo "make serve   install into .venv if needed, create the database, serve http://$(HOST):$(PORT)"
@@ -15,6 +15,7 @@ help:
 	@echo "make check   lint, format, types, layers"
 	@echo "make bench   measure this checkout and write docs/performance.md"
 	@echo "make docs    write the generated pages of docs/ anew"
+	@echo "make screenshots  draw the pages anew into docs/screenshots (needs Chromium)"
 
 # Anew whenever the declared or the pinned versions change; an interrupted installation leaves no stamp.
 $(STAMP): pyproject.toml constraints.txt
@@ -41,6 +42,9 @@ bench: $(STAMP)
 
 docs: $(STAMP)
 	$(BIN)/python -m benchmarks.write_docs
+
+screenshots: $(STAMP)
+	$(BIN)/python -m benchmarks.screenshots
 
 constraints:
 	@{ echo "# Every version the tests ran with; written by \`make constraints\`. No hashes, no hosts."; \

@@ -20,6 +20,8 @@ from pathlib import Path
 import pytest
 
 from memory_service import resources
+from memory_service.web.assets import STATIC
+from memory_service.web.environment import TEMPLATES
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -56,6 +58,9 @@ WALK = (
     "/openapi.json",
     "/docs",
     "/static/vendor/swagger-ui-bundle.js",
+    "/",
+    "/browse/models?family=vit",
+    "/browse/models/resnet50.a1_in1k.json",
 )
 
 
@@ -78,8 +83,9 @@ def test_the_wheel_carries_migrations_seeds_pages_and_types(wheel: Path):
             if path.is_file() and "__pycache__" not in path.parts:
                 assert f"{shipped}/{path.relative_to(ROOT)}" in names
     assert "memory_service/py.typed" in names
-    assert "memory_service/web/static/docs.html" in names
-    assert "memory_service/web/static/vendor/VENDORED.md" in names
+    for folder in (STATIC, TEMPLATES):
+        for path in folder.rglob("*"):
+            assert path.is_dir() or str(path.relative_to(ROOT)) in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert not [name for name in names if name.startswith(("tests/", "benchmarks/"))]
 

@@ -14,7 +14,9 @@ from memory_service.api.answers import json_answer
 from memory_service.api.reading import parse_query_string, raw_body
 from memory_service.api.service import database_of
 from memory_service.errors import FieldError, InvalidInput, MemoryServiceError
-from memory_service.services.export import FORMATS, MEDIA_TYPES, stream_rows
+from memory_service.services.export import stream_rows
+from memory_service.services.formats import FORMATS, MEDIA_TYPES, Leaving, in_format
+from memory_service.services.unit import Database
 from memory_service.web.assets import compressed
 from memory_service.web.environment import rendered
 
@@ -103,6 +105,20 @@ class Pages(APIRouter):
             pieces = stream_rows(database_of(request), table, asked, sort, form)
             return StreamingResponse(pieces, media_type=MEDIA_TYPES[form])
 
+        self._in_every_form(path, rows)
+
+    def computed_files(self, path: str, rows_of: Callable[[Database, Mapping[str, str]], Leaving]) -> None:
+        """The same of rows that are computed rather than stored."""
+
+        def rows(request: Request) -> Response:
+            asked = {name: value for name, value in query_of(request).items() if name not in _PAGING}
+            form = request.url.path.rpartition(".")[2]
+            pieces = in_format(rows_of(database_of(request), asked), form)
+            return StreamingResponse(pieces, media_type=MEDIA_TYPES[form])
+
+        self._in_every_form(path, rows)
+
+    def _in_every_form(self, path: str, rows: Callable[[Request], Response]) -> None:
         for form in FORMATS:
             self.add_api_route(f"{path}.{form}", rows, methods=["GET"], response_class=Response)
 

@@ -1,0 +1,32 @@
+"""What worked: all patterns, and one."""
+
+from __future__ import annotations
+
+from fastapi import Request
+from starlette.responses import Response
+
+from memory_service.api.service import database_of
+from memory_service.services.knowledge import knowledge_of
+from memory_service.services.patterns_page import pattern_page, patterns_page
+from memory_service.web.site import Pages, answer, query_of
+
+__all__ = ["router"]
+
+router = Pages()
+router.files("/browse/patterns", "patterns")
+
+
+@router.page("/browse/patterns")
+def patterns(request: Request) -> Response:
+    """All patterns, with how often each was followed."""
+    database = database_of(request)
+    data = patterns_page(database, knowledge_of(database), query_of(request))
+    return answer(request, "patterns/list.html", data, title="Patterns")
+
+
+@router.page("/browse/patterns/{key:path}")
+def pattern(request: Request, key: str) -> Response:
+    """One pattern, and what came of following it."""
+    database = database_of(request)
+    data = pattern_page(database, knowledge_of(database), key)
+    return answer(request, "patterns/one.html", data, title=key)
