@@ -88,7 +88,7 @@ def _known(knowledge: Knowledge) -> dict[str, int]:
     return {
         "competitions": len(knowledge.competitions),
         "models": len(knowledge.models),
-        "gpus": len(knowledge.cards.models),
+        "gpus": len(knowledge.cards.sheets),
         "strategies": len(knowledge.strategies),
         "patterns": len(knowledge.patterns),
         "devices": len(knowledge.cards.devices),
