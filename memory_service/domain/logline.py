@@ -1,12 +1,14 @@
 """What does a training log say? Text becomes events; what is not understood is kept and counted.
 
 Understood: the lines of rule R27, PyTorch Lightning and tqdm bars, Hugging Face's dictionaries and headers,
-Keras, LightGBM, XGBoost, CatBoost, timm, and plain `Epoch 3/30 loss=...`. Time is linear in the text: a line
+Keras, LightGBM, XGBoost, CatBoost, timm, fastai, Ultralytics, the step lines of usual templates, nvidia-smi,
+JSON lines and plain `Epoch 3/30 loss=...`. Time is linear in the text: a line
 is read up to `MOST_CHARS`, and of the frames of a progress bar only the last and the finished ones.
 """
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -26,11 +28,12 @@ KEPT_CHARS = 500
 MOST_FRAMES = 1_000
 """Of more frames on one line only those at 100 % are compared at all."""
 
+_UTF8 = codecs.getincrementaldecoder("utf-8")
 _ESCAPES = re.compile(
     r"\x1b(?:\[[0-9;:?]{0,40}[ -/]{0,4}[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)?|[@-Z\\-_])"
 )
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]+")
-_NO_DIGITS = str.maketrans("", "", "0123456789 ")
+_NO_PROGRESS = str.maketrans("", "", "0123456789 █▉▊▋▌▍▎▏#|%=>.━╸╺")
 _JSON_UNSAFE = re.compile("[\x00\ud800-\udfff]")
 _FRAME_ENDS = re.compile(r"[\r\x08]+")
 _PREFIX = re.compile(
@@ -70,15 +73,17 @@ class Reading:
 
 
 def read_log(text: str | bytes, context: Context | None = None, *, final: bool = False) -> Reading:
-    """The events of the next piece of a log; pieces may end anywhere. Of bytes, a character cut in
-    two between pieces is lost.
+    """The events of the next piece of a log; pieces may end anywhere, also inside a character. Of a bar that
+    is redrawn in place the last frame of each piece is read: pieces tell more of it than the whole does.
 
     final   nothing follows: an unfinished last line is read as it stands
     Never raises, whatever the bytes.
     """
     now = context or Context()
     if isinstance(text, bytes):
-        text = text.decode("utf-8", "replace")
+        decoder = _UTF8("replace")
+        text = decoder.decode(bytes.fromhex(now.cut) + text, final)
+        now = replace(now, cut=decoder.getstate()[0].hex())
     text = now.tail + text
     clipped = 0
     if not final:
@@ -134,7 +139,7 @@ def _frames(text: str) -> Iterator[str]:
 
 def _finishes(frame: str, following: str) -> bool:
     """Whether a frame is the last of its bar: the next one is another bar, or begins anew after 100 %."""
-    here, there = (part[:24].translate(_NO_DIGITS) for part in (frame, following))
+    here, there = (part[:40].split("[")[0].translate(_NO_PROGRESS) for part in (frame, following))
     return here != there or ("100%" in frame[:200] and "100%" not in following[:200])
 
 

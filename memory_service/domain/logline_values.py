@@ -22,7 +22,7 @@ _PAIR = re.compile(
 _NAME_CHARS = 40
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_/.@() \-]{0,39}$")
 _BARE = re.compile(
-    r"\b((?:train|val|valid|validation|eval|test|dev)[ _]?)?(loss|acc(?:uracy)?|auc|f1)\s"
+    r"\b((?:train|val|valid|validation|eval|test|dev)[ _]?)?(loss|acc(?:uracy)?|auc|f1)\s{1,3}"
     rf"({_NUMBER}|nan\b|inf\b)",
     re.IGNORECASE,
 )
@@ -30,6 +30,7 @@ _SECONDS = re.compile(
     r"(?:\b(?:time|took|elapsed|duration)|\()\s{0,3}[:=]?\s{0,3}(\d{1,6}(?:\.\d{1,6})?)\s?s(?:ecs?|econds)?\b",
     re.IGNORECASE,
 )
+_LAST_SECONDS = re.compile(r"[|,;]\s{0,3}(\d{1,6}(?:\.\d{1,6})?)\s?s(?:ec)?\s{0,4}$")
 _CLOCK_TIME = re.compile(rf"{_TOOK}((?:\d{{1,3}}:)?\d{{1,2}}:\d{{2}}(?:\.\d{{1,6}})?)\b", re.IGNORECASE)
 _MINUTES = re.compile(rf"{_TOOK}(\d{{1,4}})\s?m(?:in)?\s?(\d{{1,2}}(?:\.\d{{1,3}})?)\s?s\b", re.IGNORECASE)
 
@@ -52,6 +53,7 @@ _METRICS = _words(
     "mcc f1_score f1_macro cv"
 )
 _TIMES = _words("time epoch_time elapsed duration took secs seconds time_per_epoch epoch_seconds")
+_UNIT_SECONDS = {"ms": 0.001, "m": 60.0, "min": 60.0}
 _RATES = {"lr", "learning_rate", "train_lr"}
 
 _SIZE = r"(\d{1,7}(?:\.\d{1,6})?)\s?"
@@ -63,6 +65,10 @@ _MEMORY = re.compile(
 )
 _MEMORY_NAME = re.compile(r"gpu|mem|vram|cuda|alloc|reserved|cached", re.IGNORECASE)
 _USE = re.compile(r"used|peak|max|alloc|reserved|cached", re.IGNORECASE)
+_SMI_CSV = re.compile(
+    r"(?:(\d{1,3}) %,\s{0,2}(?:\d{1,3} %,\s{0,2})?)?(\d{1,7}) MiB,\s{0,2}(\d{1,7}) MiB"
+    r"(?:,\s{0,2}(\d{1,3}) %)?"
+)
 _SMI = re.compile(r"(\d{1,7})MiB\s{0,3}/\s{0,3}(\d{1,7})MiB\s{0,3}\|\s{0,9}(\d{1,3})%")
 
 _N_TRAIN = rf"\b(?:num examples|n_train|train(?:ing)? samples|points in the train set){_IS}(\d[\d,]{{0,15}})"
@@ -75,6 +81,7 @@ _SETTINGS: tuple[tuple[str, str, re.Pattern[str]], ...] = tuple(
         ("num_workers", "num_workers", rf"\bnum_workers{_IS}(\d{{1,5}})"),
         ("prefetch_factor", "prefetch_factor", rf"\bprefetch_factor{_IS}(\d{{1,5}})"),
         ("epochs", "epochs", rf"\b(?:num[_ ]|n_|max_|total[_ ])?epochs{_IS}(\d{{1,7}})\b"),
+        ("epochs", "training for", r"\btraining for (\d{1,7}) epochs\b"),
         ("folds", "folds", rf"\b(?:num_|n_|cv_)?folds{_IS}(\d{{1,4}})\b"),
         ("n_train", "", _N_TRAIN),
         ("total_steps", "total optimization", rf"\btotal optimization steps{_IS}(\d[\d,]{{0,15}})"),
@@ -168,8 +175,8 @@ def scores_of(text: str, best: bool = False) -> dict[str, Any]:
     for name, value, unit in pairs_of(text):
         if name in _TIMES:
             seconds = float(value) if value[-1].isdigit() or value[-1] == "." else None
-            if seconds is not None and unit not in ("m", "min", "%"):
-                out.setdefault("seconds", seconds / 1000.0 if unit == "ms" else seconds)
+            if seconds is not None and unit != "%":
+                out.setdefault("seconds", seconds * _UNIT_SECONDS.get(unit, 1.0))
             continue
         side, what = _split_name(name, best)
         if what in _RATES:
@@ -188,7 +195,7 @@ def scores_of(text: str, best: bool = False) -> dict[str, Any]:
     if minutes is not None:
         out["seconds"] = int(minutes[1]) * 60.0 + float(minutes[2])
     elif "seconds" not in out:
-        plain = _SECONDS.search(text)
+        plain = _SECONDS.search(text) or _LAST_SECONDS.search(text)
         if plain is not None:
             out["seconds"] = float(plain[1])
     return out
@@ -226,6 +233,12 @@ def memory_of(text: str, *, alone_is_total: bool = True) -> dict[str, Any]:
     if smi is not None:
         return {"used_gib": int(smi[1]) / 1024, "total_gib": int(smi[2]) / 1024,
                 "utilization_percent": float(smi[3])}  # fmt: skip
+    listed = _SMI_CSV.search(text) if "MiB, " in text else None
+    if listed is not None:
+        less, more = sorted((int(listed[2]) / 1024, int(listed[3]) / 1024))
+        busy = listed[1] or listed[4]
+        seen = {} if busy is None else {"utilization_percent": float(busy)}
+        return {"used_gib": less, "total_gib": more, **seen}
     for found in _MEMORY.finditer(text):
         unit = found[2] or found[4]
         name = "" if unit is None else _name_before(text, found.start()).lower()

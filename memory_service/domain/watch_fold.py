@@ -219,7 +219,9 @@ class _Tally:
         if steps or step:
             self._moved(us)
             if not steps:
-                self._slot(us, MOVED_ONCE)
+                percent = number_of(body.get("loader_wait_percent"), most=100.0)
+                waited = None if percent is None else round(percent * US / 100.0)
+                self._slot(us, MOVED_ONCE if waited is None else (0, 0, US, waited, 0, 0, 0, 1, 0))
 
     def _moved(self, us: int) -> None:
         if self.step_us is None or us > self.step_us:

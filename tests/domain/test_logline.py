@@ -467,6 +467,17 @@ HARD = [
     "1e1",
     "step [1/",
     ": 1 GB / ",
+    " all 1",
+    "a 1 (1) ",
+    "train 1.",
+    "1 MiB, ",
+    " 1.5",
+    "1/1 1.5G",
+    "Test: [ 1/1 Time: 1 (",
+    "[1]\ta-b:1 ",
+    "early stopping ",
+    "Epoch: [1][1/",
+    "1 %, 1 MiB, ",
 ]
 
 
