@@ -20,6 +20,9 @@ __all__ = ["NOT_RAW", "Base", "Observation", "Run", "RunAdvice", "RunEvent", "Ru
 NOT_RAW = "kind NOT IN ('gpu', 'batch')"
 """Events that are not samples: few, and never thinned. In these very words an index of them is found."""
 
+NARROWED = ("task", "competition", "gpu", "device", "model", "family", "precision", "status")
+"""What lists of runs are narrowed by: the latest of each are found without reading the others."""
+
 
 class Run(Base):
     """One training run: what it said when it began, what was predicted then, how it ended.
@@ -40,6 +43,7 @@ class Run(Base):
             "status IN ('running', 'completed', 'stopped', 'out_of_memory', 'timed_out', 'crashed')",
             name="status",
         ),
+        *(Index(None, name, "started_at") for name in NARROWED),
     )
 
     id: Mapped[str] = mapped_column(Name, primary_key=True)
