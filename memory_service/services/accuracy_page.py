@@ -16,13 +16,14 @@ from memory_service.domain.observed import cold_of
 from memory_service.domain.question import integer_of
 from memory_service.domain.scoring import Pair, pairs_of, score
 from memory_service.errors import FieldError, InvalidInput, MemoryServiceError, unknown_name
+from memory_service.services.formats import Leaving
 from memory_service.services.knowledge import Knowledge, knowledge_of
 from memory_service.services.learning import observed_profile
 from memory_service.services.unit import Database
 from memory_service.store import runs
 from memory_service.store.runs import EndedRun
 
-__all__ = ["ACCURACY_QUANTITIES", "accuracy_page", "accuracy_rows"]
+__all__ = ["ACCURACY_QUANTITIES", "accuracy_page", "accuracy_table"]
 
 ACCURACY_QUANTITIES = {
     "samples_per_second": "samples/s",
@@ -35,13 +36,24 @@ ACCURACY_QUANTITIES = {
 """What is predicted of a run -> its unit."""
 
 FILTERS = ("gpu", "device", "family", "model")
-FIELDS = (*FILTERS, "quantity", "days", "last")
+FIELDS = (*FILTERS, "quantity", "days", "last", "by")
+
+GROUPS = ("family", "device")
+"""What the points are told apart by; of a run without a registered device, its GPU model."""
 
 USUAL_LAST, MOST_LAST = 250, 2_000
 """Runs that are scored: enough to tell a coverage of 80 % from one of 70 %, and quick to read."""
 
 MOST_MISSES = 20
 MEANT_PERCENT = 80.0
+
+_COLUMNS: Mapping[str, type[Any]] = {
+    "run_id": str, "at": dt.datetime, "gpu": str, "device": str, "family": str, "model": str,
+    "input_size": int, "precision": str, "batch_size": int, "quantity": str, "unit": str,
+    "predicted_value": float, "predicted_low": float, "predicted_high": float, "predicted_grade": str,
+    "predicted_n": int, "predicted_basis": str, "measured": float, "ratio": float, "error_percent": float,
+    "inside": bool, "excluded": str,
+}  # fmt: skip
 
 _SHEET_OF = {"samples_per_second": "step_seconds", "peak_memory_gib": "driver_gib"}
 
@@ -120,14 +132,15 @@ def accuracy_page(database: Database, asked: Mapping[str, str]) -> dict[str, Any
     }
 
 
-def accuracy_rows(database: Database, asked: Mapping[str, str]) -> list[dict[str, Any]]:
+def accuracy_table(database: Database, asked: Mapping[str, str]) -> Leaving:
     """Every pair of the runs that match, all quantities unless one is named, flat: for a file."""
     found, wanted = _found(database, asked)
-    return [
+    rows = [
         _flat(each.as_dict())
         for each in found.points
         if "quantity" not in asked or each.pair.quantity == wanted["quantity"]
     ]
+    return Leaving(_COLUMNS, lambda: iter([rows]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +173,13 @@ def _wanted(asked: Mapping[str, str]) -> dict[str, Any]:
     quantity = said.get("quantity", "samples_per_second")
     if quantity not in ACCURACY_QUANTITIES:
         raise unknown_name("quantity", quantity, tuple(ACCURACY_QUANTITIES))
+    by = said.get("by", "family")
+    if by not in GROUPS:
+        raise unknown_name("by", by, GROUPS)
     return {
         **{name: said.get(name) for name in FILTERS},
         "quantity": quantity,
+        "by": by,
         "days": _days(said["days"]) if "days" in said else None,
         "last": integer_of("last", said.get("last", USUAL_LAST), 1, MOST_LAST),
     }
@@ -219,7 +236,7 @@ def _line(method: str, n: int, median: float, p90: float) -> dict[str, Any]:
 def _sheet_errors(
     knowledge: Knowledge, quantity: str, points: Sequence[_Point]
 ) -> list[tuple[_Point, float]]:
-    """Of each run whose model and card are known: the error that profile and data sheet alone would have had."""
+    """Of each run whose model and card are known: the error of profile and data sheet alone."""
     if quantity not in _SHEET_OF:
         return []
     out = []
@@ -230,7 +247,8 @@ def _sheet_errors(
             continue
         o = Observation.from_dict(case)
         key = (
-            o.gpu, o.model, o.input_size, o.precision, o.batch_size, o.layout, o.optimizer, o.mode, o.compiled,
+            o.gpu, o.model, o.input_size, o.precision, o.batch_size, o.layout, o.optimizer, o.mode,
+            o.compiled,
         )  # fmt: skip
         if key not in known:
             known[key] = _of_sheet(knowledge, quantity, o)

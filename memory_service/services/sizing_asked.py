@@ -21,7 +21,8 @@ MOST_ROWS = 100
 DEFAULT_ROWS = 25
 
 CASE_FIELDS = (
-    "image_size", "seq_len", "n_features", "batch_size", "precision", "layout", "optimizer", "mode", "n_train",
+    "image_size", "seq_len", "n_features", "batch_size", "precision", "layout", "optimizer", "mode",
+    "n_train",
 )  # fmt: skip
 """Of one model on one card: handed to `services.predict` as they are."""
 

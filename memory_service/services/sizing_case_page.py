@@ -8,13 +8,12 @@ from typing import Any
 
 from memory_service.domain.gpu import Gpu
 from memory_service.domain.memory import OPTIMIZERS
-from memory_service.domain.options import allocated_limit_gib
 from memory_service.domain.vocabulary import PRECISIONS
 from memory_service.errors import InvalidInput, NotFound, unknown_name
 from memory_service.services.knowledge import Knowledge, knowledge_of
 from memory_service.services.predict import predict
 from memory_service.services.sizing_asked import CASE_FIELDS, DEFAULT_N_TRAIN, usual_cards
-from memory_service.services.sizing_page import cell, minutes_of
+from memory_service.services.sizing_page import cell, minutes_of, whole
 from memory_service.services.sizing_said import about, claimed, shown
 from memory_service.services.unit import Database
 
@@ -39,29 +38,32 @@ def sizing_case_page(database: Database, gpu: str, model: str, asked: Mapping[st
     card = knowledge.gpu(gpu)
     here = about(knowledge, card, answer["model"] if "fit_seconds" in answer else _named(knowledge, model))
     size = _size(answer)
-    page = {
+    return {
         "model": _model(knowledge, model, answer),
         "card": _card(card),
         "query": _query(answer, said),
         "asked_batch_size": int(float(said["batch_size"])) if "batch_size" in said else None,
         "answer": answer,
+        "begin": min(answer["knee_batch_size"] or 0, answer.get("safe_batch_size", 0)) or None,
         "points": [] if "fit_seconds" in answer else _points(database, gpu, model, said, answer),
         "measurements": [] if "fit_seconds" in answer else shown(here, answer, size),
         "claims": claimed(here),
         "elsewhere": _elsewhere(knowledge, card, model, said, answer),
         "choices": _choices(knowledge, card),
     }
-    return page
 
 
 def _answered(database: Database, question: Mapping[str, Any]) -> dict[str, Any]:
     """The prediction; a card or model that the path names and nobody knows is not found."""
     try:
-        return predict(database, question)
+        answer = predict(database, question)
     except InvalidInput as error:
         if error.errors and error.errors[0].field in ("gpu", "model"):
             raise NotFound(error.detail, error.errors) from error
         raise
+    if answer["max_batch_size"] is not None:
+        answer["max_batch_size"] = whole(answer["max_batch_size"])
+    return answer
 
 
 def _named(knowledge: Knowledge, model: str) -> str:
@@ -115,7 +117,6 @@ def _card(card: Gpu) -> dict[str, Any]:
         "kind": card.kind,
         "memory_gib": card.memory_gib,
         "usable_gib": round(card.usable_gib, 2),
-        "tensor_limit_gib": round(allocated_limit_gib(card), 2),
         "bandwidth_gb_s": card.bandwidth_gb_s,
         "tflops": dict(card.tflops),
         "source": card.source,
@@ -130,6 +131,8 @@ def _points(
     """The batches worth a line of their own, ascending: the knee, the safe one, the largest, the one asked
     for."""
     most = int(answer["max_batch_size"]["value"])
+    if not most and "batch_size" not in said:
+        return []
     names = {"knee": answer["knee_batch_size"], "safe": answer["safe_batch_size"], "largest": most}
     if "batch_size" in said:
         names["asked"] = answer["batch_size"]

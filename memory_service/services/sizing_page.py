@@ -1,4 +1,4 @@
-"""What fits, how fast, and how long is an epoch? A page of models beside chosen cards, in figures to compare."""
+"""What fits, how fast, and how long is an epoch? A page of models beside chosen cards."""
 
 from __future__ import annotations
 
@@ -12,23 +12,33 @@ import numpy as np
 from memory_service.domain.catalogue import CatalogueModel
 from memory_service.domain.gpu import Gpu
 from memory_service.errors import FieldError, InvalidInput
+from memory_service.services.formats import Leaving
 from memory_service.services.knowledge import Knowledge, knowledge_of
 from memory_service.services.predict import predict_known
 from memory_service.services.sizing_asked import SHOWN, SizingAsked, choices, read_sizing
 from memory_service.services.unit import Database
 
-__all__ = ["HEATS", "cell", "sizing_page", "sizing_rows"]
+__all__ = ["HEATS", "cell", "minutes_of", "sizing_page", "sizing_table", "whole"]
 
 HEATS = 6
 """Shades of heat: sixths of the figures on the page, 0 = the worst."""
 
 _FIGURES = {"batch": "max_batch_size", "speed": "samples_per_second", "epoch": "epoch_minutes"}
+_NAMES = ("max_batch_size", "peak_memory_gib", "samples_per_second", "epoch_minutes", "fit_minutes")
+_COLUMNS: Mapping[str, type[Any]] = {
+    "model": str, "family": str, "library": str, "params_m": float, "gpu": str, "precision": str,
+    "batch_size": int, "safe_batch_size": int,
+    **{f"{name}{end}": float for name in _NAMES for end in ("", "_low", "_high")},
+    "grade": str, "n": int, "basis": str, "why_not": str,
+}  # fmt: skip
+"""Of a file. grade, n and basis are those of the speed."""
+
 _BETWEEN = re.compile(r"[^a-z0-9]+")
 
 
 def sizing_page(database: Database, asked: Mapping[str, str]) -> dict[str, Any]:
-    """`{"items", "next", "matching", "cards", "query", ...}`: each item a model with one cell a card. A figure
-    is a Number; a cell without one says why in `why_not`."""
+    """`{"items", "next", "matching", "cards", "query", ...}`: each item a model with one cell a card. A
+    figure is a Number; a cell without one says why in `why_not`."""
     knowledge = knowledge_of(database)
     wanted = read_sizing(knowledge, asked)
     rows = _matching(knowledge, wanted)
@@ -50,21 +60,23 @@ def sizing_page(database: Database, asked: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def sizing_rows(database: Database, asked: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """Every model that matches on every chosen card, one flat row each, for a file. Refusals come at once."""
+def sizing_table(database: Database, asked: Mapping[str, str]) -> Leaving:
+    """Every model that matches on every chosen card, one flat row each, for a file."""
     knowledge = knowledge_of(database)
     wanted = read_sizing(knowledge, asked)
-    return (
-        _flat(row, each)
-        for row in _matching(knowledge, wanted)
-        for each in (cell(knowledge, row, card, wanted.settings, wanted.n_train) for card in wanted.cards)
-    )
+
+    def pages() -> Iterator[list[dict[str, Any]]]:
+        for row in _matching(knowledge, wanted):
+            cells = [cell(knowledge, row, card, wanted.settings, wanted.n_train) for card in wanted.cards]
+            yield [_flat(row, each) for each in cells]
+
+    return Leaving(_COLUMNS, pages)
 
 
 def cell(
     knowledge: Knowledge, row: CatalogueModel, card: Gpu, settings: Mapping[str, Any], n_train: int
 ) -> dict[str, Any]:
-    """One model on one card at the batch a plan would begin from. Boosted trees have a fit instead of epochs."""
+    """One model on one card at the batch a plan would begin from; boosted trees have a fit and no epochs."""
     asked = {name: value for name, value in settings.items() if name not in _SIZES or name == row.input_kind}
     out: dict[str, Any] = {"gpu": card.key, "model": row.name, "heat": None}
     try:
@@ -74,7 +86,7 @@ def cell(
     out |= {"precision": answer.get("precision"), "samples_per_second": answer["samples_per_second"]}
     if "fit_seconds" in answer:
         return out | {"fit_minutes": minutes_of(answer["fit_seconds"]), "n_train": answer["n_train"]}
-    most = answer["max_batch_size"]
+    most = whole(answer["max_batch_size"])
     if not most["value"]:
         return out | {
             "why_not": "not even one sample fits",
@@ -91,6 +103,11 @@ def cell(
 
 
 _SIZES = ("image_size", "seq_len", "n_features")
+
+
+def whole(batch: Mapping[str, Any]) -> dict[str, Any]:
+    """A Number of samples, without a decimal point."""
+    return {**batch, **{name: int(batch[name]) for name in ("value", "low", "high")}}
 
 
 def minutes_of(seconds: Mapping[str, Any]) -> dict[str, Any]:
@@ -125,7 +142,7 @@ def _flat(row: CatalogueModel, each: Mapping[str, Any]) -> dict[str, Any]:
         "gpu": each["gpu"], "precision": each.get("precision"), "batch_size": each.get("batch_size"),
         "safe_batch_size": each.get("safe_batch_size"),
     }  # fmt: skip
-    for name in ("max_batch_size", "peak_memory_gib", "samples_per_second", "epoch_minutes", "fit_minutes"):
+    for name in _NAMES:
         figure = each.get(name) or {}
         out |= {
             name: figure.get("value"),

@@ -75,9 +75,14 @@ def _claim(row: Mapping[str, Any], card: str | None, checked: Checked | None, di
         "estimate": None,
         "agrees": None,
         "apart": None,
+        "times": None,
         "fits": dispute["fits"] if dispute and dispute["id"] == row["id"] else None,
         "conflict": dispute and dispute["id"],
     }
+    if checked is None and dispute and dispute["id"] != row["id"]:
+        return out | {
+            "why": f"It leaves out what a computation needs; it says the same thing as {dispute['id']}."
+        }
     if checked is None:
         return out | {"why": dispute["why"] if dispute else _why_nothing(row)}
     subject = checked.subject
@@ -89,10 +94,10 @@ def _claim(row: Mapping[str, Any], card: str | None, checked: Checked | None, di
         "assumed": list(subject.assumed),
     }
     if not checked.disagrees:
-        return out | {
-            "why": "It agrees with what is computed; plans use the computed value, which has an interval."
-        }
-    return out | {"why": dispute["why"] if dispute else ""}
+        return out | {"why": "Plans use the computed value, which says how sure it is."}
+    middle = (row["value_min"] + (row.get("value_max") or row["value_min"])) / 2.0
+    times = float(f"{middle / max(checked.estimate.value, 1e-9):.2g}")
+    return out | {"times": times, "why": dispute["why"] if dispute else ""}
 
 
 def _why_nothing(row: Mapping[str, Any]) -> str:

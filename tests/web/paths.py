@@ -33,5 +33,14 @@ PAGES = (
     Page("/browse/models/resnet50.a1_in1k", needs_seeds=True),
     Page("/browse/patterns"),
     Page("/browse/patterns/image-classification-small-model", needs_seeds=True),
+    Page("/browse/sizing"),
+    Page("/browse/sizing?q=convnext&image_size=384&show=epoch&gpu=t4,a100", needs_seeds=True, refused=422),
+    Page("/browse/sizing/a100/efficientnet_b4.ra2_in1k?image_size=224&batch_size=512", needs_seeds=True),
+    Page("/browse/sizing/cpu/lightgbm", needs_seeds=True),
+    Page("/browse/accuracy"),
+    Page("/browse/accuracy?quantity=peak_memory_gib&by=device"),
+    Page("/browse/conflicts"),
+    Page("/browse/conflicts/C29", needs_seeds=True),
+    Page("/browse/conflicts/C28", needs_seeds=True),
 )
 """Each page helper adds those of their pages; one of every kind is enough."""

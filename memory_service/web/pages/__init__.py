@@ -5,11 +5,14 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from memory_service.web import assets
-from memory_service.web.pages import ask, docs, models, patterns
+from memory_service.web.pages import accuracy, ask, conflicts, docs, models, patterns, sizing
 
 __all__ = ["routers"]
 
 
 def routers() -> tuple[APIRouter, ...]:
     """The routers of all pages."""
-    return (assets.router, docs.router, ask.router, models.router, patterns.router)
+    return (
+        assets.router, docs.router, ask.router, models.router, patterns.router, sizing.router,
+        accuracy.router, conflicts.router,
+    )  # fmt: skip
