@@ -14,8 +14,8 @@ from memory_service.api.questions import CONFLICTS, PREDICT, RECOMMEND, SIMILAR
 from memory_service.api.reading import json_body, json_object, no_query, query_of
 from memory_service.api.service import database_of, service_of
 from memory_service.errors import FieldError, InvalidInput
-from memory_service.services.conflict_pages import conflicts_page, stream_conflicts
-from memory_service.services.export import MEDIA_TYPES
+from memory_service.services.conflict_pages import conflicts_page
+from memory_service.services.export import MEDIA_TYPES, stream_rows
 from memory_service.services.predict import predict, predict_many
 from memory_service.services.recommend import recommend
 from memory_service.services.similar import parse_similar_question, similar
@@ -91,5 +91,8 @@ def conflicts_by_query(request: Request) -> Response:
     form = asked.pop("format", "json")
     database = database_of(request)
     if form != "json":
-        return StreamingResponse(stream_conflicts(database, asked, form), media_type=MEDIA_TYPES[form])
+        sort = asked.pop("sort", None)
+        rows = {name: value for name, value in asked.items() if name not in ("limit", "cursor")}
+        pieces = stream_rows(database, "conflicts", rows, sort, form)
+        return StreamingResponse(pieces, media_type=MEDIA_TYPES[form])
     return json_answer(conflicts_page(database, asked))

@@ -13,13 +13,11 @@ from starlette.responses import Response, StreamingResponse
 
 from memory_service.api import describe, shapes
 from memory_service.api.answers import as_bytes, json_answer
-from memory_service.api.fields import checked_query
-from memory_service.api.reading import json_object, no_query, query_of
-from memory_service.api.rows import list_fields
+from memory_service.api.reading import json_object, no_query
+from memory_service.api.rows import list_answer, list_fields
 from memory_service.api.service import database_of
 from memory_service.errors import MemoryServiceError
 from memory_service.services import calibrations
-from memory_service.services.export import MEDIA_TYPES, stream_rows
 from memory_service.services.unit import Database
 
 __all__ = ["router"]
@@ -42,15 +40,8 @@ _LISTED["status"] = replace(_LISTED["status"], choices=calibrations.STATUSES)
 @router.get("", **describe.lists(_LISTED, describe.page_of("calibrations")))
 def list_calibrations(request: Request) -> Response:
     """Calibrations in order, page by page, each with the reasons why it no longer holds; or all as a file."""
-    asked = checked_query(_LISTED, query_of(request))
-    form, sort = asked.pop("format", "json"), asked.pop("sort", None)
-    limit, cursor = asked.pop("limit", None), asked.pop("cursor", None)
-    database = database_of(request)
-    if form != "json":
-        pieces = stream_rows(database, "calibrations", asked, sort, form)
-        return StreamingResponse(pieces, media_type=MEDIA_TYPES[form])
-    page = calibrations.calibration_page(database, asked, sort, limit, cursor)
-    return json_answer({"items": page.items, "next": page.next})
+    calibrations.settle_if_possible(database_of(request))
+    return list_answer(request, "calibrations", _LISTED, calibrations.with_staleness)
 
 
 @router.post("", status_code=201, **describe.posts_calibration())

@@ -16,6 +16,7 @@ from memory_service.api.fields import Field, body_schema, parameters
 from memory_service.api.rows import TOLD
 from memory_service.services.calibration_values import Posted
 from memory_service.services.catalogue import CORRECTABLE, table_named
+from memory_service.services.formats import MEDIA_TYPES
 from memory_service.services.rows import ROW_MODELS
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "asks",
     "corrects",
     "describe",
+    "files",
     "history",
     "lists",
     "one",
@@ -87,12 +89,23 @@ def takes_list(fields: Fields, answer: type[BaseModel]) -> Route:
 def lists(fields: Fields, answer: type[BaseModel]) -> Route:
     """A page of rows, or all of them as a file."""
     route = _route(answer, (422, 503), {"parameters": parameters(fields.values())})
-    files = {
-        "text/csv": {"schema": {"type": "string"}},
-        "application/x-ndjson": {"schema": {"type": "string"}},
-    }
-    route["responses"][200]["content"] = files
+    route["responses"][200]["content"] = dict(_FILES)
     return route
+
+
+_FILES = {
+    "text/csv": {"schema": {"type": "string"}},
+    "application/x-ndjson": {"schema": {"type": "string"}},
+    MEDIA_TYPES["parquet"]: {"schema": {"type": "string", "format": "binary"}},
+}
+
+
+def files(fields: Fields) -> Route:
+    """Rows as a file."""
+    responses = {200: {"description": "The file.", "content": dict(_FILES)}} | _responses((404, 422, 503))
+    extra = {"parameters": parameters(fields.values())}
+    shape = {"response_class": StreamingResponse, "response_model": None}
+    return {"responses": responses, "openapi_extra": extra, **shape}
 
 
 def history(fields: Fields) -> Route:
@@ -217,6 +230,7 @@ def row_of(table: str) -> type[BaseModel]:
 def page_of(table: str) -> type[BaseModel]:
     """The shape of a page of rows."""
     members: dict[str, Any] = {"items": (list[dict[str, Any]], ...), "next": (str | None, ...)}
+    members["total"] = (int | None, None)
     return create_model(f"{_singular(table)}Page", **members)
 
 

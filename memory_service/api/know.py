@@ -5,18 +5,24 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from memory_service.api import describe, devices
 from memory_service.api.answers import json_answer
 from memory_service.api.fields import Field, checked_query
 from memory_service.api.reading import json_object, no_query, query_of
-from memory_service.api.rows import DELETE_FIELDS, HISTORY_FIELDS, add_from, list_fields, split_correction
+from memory_service.api.rows import (
+    DELETE_FIELDS,
+    HISTORY_FIELDS,
+    add_from,
+    list_answer,
+    list_fields,
+    split_correction,
+)
 from memory_service.api.service import database_of, service_of
-from memory_service.services.catalogue import CORRECTABLE, TABLES, get_row, history_of, list_rows
+from memory_service.services.catalogue import CORRECTABLE, TABLES, get_row, history_of
 from memory_service.services.curation import correct_row, remove_row
 from memory_service.services.device_pages import with_devices
-from memory_service.services.export import MEDIA_TYPES, stream_rows
 from memory_service.services.outcomes import with_outcomes, with_tallies
 
 __all__ = ["routers"]
@@ -44,18 +50,7 @@ def _add_reading(router: APIRouter, table: str, fields: dict[str, Field]) -> Non
     @router.get("", name=f"list_{table}", **describe.lists(fields, describe.page_of(table)))
     def listed(request: Request) -> Response:
         """Rows in order, page by page; or all of them as a file with `format`."""
-        asked = checked_query(fields, query_of(request))
-        form, sort = asked.pop("format", "json"), asked.pop("sort", None)
-        limit, cursor = asked.pop("limit", None), asked.pop("cursor", None)
-        database = database_of(request)
-        if form != "json":
-            return StreamingResponse(
-                stream_rows(database, table, asked, sort, form), media_type=MEDIA_TYPES[form]
-            )
-        with database.read() as unit:
-            page = list_rows(unit, table, asked, sort, limit, cursor)
-            items = _BESIDE[table](unit, page.items) if table in _BESIDE else page.items
-        return json_answer({"items": items, "next": page.next})
+        return list_answer(request, table, fields, _BESIDE.get(table))
 
     if table in CORRECTABLE:
 

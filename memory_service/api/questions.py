@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from memory_service.api.fields import Field
 from memory_service.domain.question import INTEGER_BOUNDS, NUMBER_BOUNDS, TEXT_LIMITS
 from memory_service.domain.vocabulary import MODES, OBJECTIVES, PRECISIONS, SIZES
+from memory_service.services.formats import FORMATS
 from memory_service.services.predict import PREDICT_FIELDS
 from memory_service.services.similar import MAX_LIMIT
 
@@ -142,7 +143,7 @@ CONFLICTS = _named(
         "format",
         "text",
         "All rows as a file instead of a page.",
-        choices=("json", "csv", "jsonl"),
+        choices=("json", *FORMATS),
         default="json",
     ),
 )

@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
 from fastapi import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from memory_service.api.answers import json_answer
-from memory_service.api.fields import Field, checked_body
+from memory_service.api.fields import Field, checked_body, checked_query
+from memory_service.api.reading import query_of
 from memory_service.api.service import database_of, service_of
 from memory_service.errors import FieldError, InvalidInput
-from memory_service.services.catalogue import table_named
+from memory_service.services.catalogue import count_rows, list_rows, table_named
 from memory_service.services.curation import add_row
+from memory_service.services.export import FORMATS, MEDIA_TYPES, stream_rows
 from memory_service.services.paging import DEFAULT_LIMIT, MAX_LIMIT, filter_types, key_name, sort_names
+from memory_service.services.unit import ReadUnit
 
-__all__ = ["DELETE_FIELDS", "HISTORY_FIELDS", "TOLD", "add_from", "list_fields", "split_correction", "where"]
+__all__ = [
+    "DELETE_FIELDS",
+    "HISTORY_FIELDS",
+    "TOLD",
+    "add_from",
+    "file_answer",
+    "list_answer",
+    "list_fields",
+    "split_correction",
+    "where",
+]
 
 _KINDS = {bool: "boolean", int: "integer", float: "number"}
 _REACH = {"integer": 2**31 - 1, "number": 10**15}
@@ -41,7 +54,7 @@ HISTORY_FIELDS: Mapping[str, Field] = {
 
 
 def list_fields(table: str) -> dict[str, Field]:
-    """Filters by column, `sort`, `limit`, `cursor` and `format` of a list."""
+    """Filters by column, `sort`, `limit`, `cursor`, `total` and `format` of a list."""
     stored = table_named(table)
     sorts = sort_names(stored)
     fields = [_filter(name, kind) for name, kind in filter_types(stored).items()]
@@ -54,15 +67,44 @@ def list_fields(table: str) -> dict[str, Field]:
         ),
         Field("limit", "integer", "Rows of one page.", 1, MAX_LIMIT, default=DEFAULT_LIMIT),
         Field("cursor", "text", "`next` of the page before, with the same filters and sort.", longest=4_000),
+        Field("total", "integer", "1: tell also how many rows match, which means counting them.", 0, 1),
         Field(
             "format",
             "text",
             "All rows as a file instead of a page.",
-            choices=("json", "csv", "jsonl"),
+            choices=("json", *FORMATS),
             default="json",
         ),
     ]
     return {field.name: field for field in fields}
+
+
+Beside = Callable[[ReadUnit, Sequence[Mapping[str, Any]]], list[dict[str, Any]]]
+
+
+def list_answer(
+    request: Request, table: str, fields: Mapping[str, Field], beside: Beside | None = None
+) -> Response:
+    """A page of the table, as the query asks, or all that matches as a file; `beside`: what its rows carry
+    beside their columns."""
+    asked = checked_query(fields, query_of(request))
+    form, sort = asked.pop("format", "json"), asked.pop("sort", None)
+    limit, cursor, total = (asked.pop(name, None) for name in ("limit", "cursor", "total"))
+    if form != "json":
+        return file_answer(request, table, asked, sort, form)
+    with database_of(request).read() as unit:
+        page = list_rows(unit, table, asked, sort, limit, cursor)
+        items = page.items if beside is None else beside(unit, page.items)
+        counted = {"total": count_rows(unit, table, asked)} if int(total or 0) else {}
+    return json_answer({"items": items, "next": page.next, **counted})
+
+
+def file_answer(
+    request: Request, table: str, filters: Mapping[str, Any], sort: str | None, form: str
+) -> Response:
+    """All rows that match, streamed."""
+    pieces = stream_rows(database_of(request), table, filters, sort, form)
+    return StreamingResponse(pieces, media_type=MEDIA_TYPES[form])
 
 
 def split_correction(body: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -1,11 +1,10 @@
-"""`memory-service db …`, `seed` and `export`: how is the database kept, filled and taken along?"""
+"""`memory-service db …` and `seed`: how is the database kept and filled?"""
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -29,7 +28,6 @@ _db = typer.Typer(no_args_is_help=True, help="Upgrade, check, save and restore t
 def register(app: typer.Typer) -> None:
     app.add_typer(_db, name="db")
     app.command("seed")(seed)
-    app.command("export")(export)
 
 
 def _open(url: str | None) -> Database:
@@ -161,38 +159,6 @@ def seed(
         [(name, *asdict(r).values()) for name, r in report.tables.items()],
     )
     emit(report.as_dict(), json, lambda _: drawn)
-
-
-def export(
-    name: Annotated[str, typer.Argument(metavar="TABLE", help="competitions, patterns, models, gpus, …")],
-    format: Annotated[Literal["csv", "jsonl", "parquet"], typer.Option("--format", help="How.")] = "csv",  # noqa: A002
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="A new file (needed for parquet); else standard output."),
-    ] = None,
-    database: Url = None,
-) -> None:
-    """Write a whole table."""
-    from memory_service.errors import Conflict, InvalidInput
-    from memory_service.services import database as databases
-    from memory_service.services import export as exports
-
-    if output is not None and output.exists():
-        raise Conflict(f"{output} exists; an export overwrites nothing")
-    if format == "parquet" and output is None:
-        raise InvalidInput("parquet is written to a file: give --output FILE")
-    with _open(database) as opened:
-        databases.require_head(opened)
-        if format == "parquet" and output is not None:
-            typer.echo(f"{exports.write_parquet(opened, name, output)} rows in {output}", err=True)
-            return
-        pieces = exports.stream_rows(opened, name, format=format)
-        if output is None:
-            sys.stdout.buffer.writelines(pieces)
-            sys.stdout.buffer.flush()
-            return
-        with output.open("xb") as file:
-            file.writelines(pieces)
 
 
 def _plain(report: dict[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from sqlalchemy import select
 from memory_service.domain.calibration import Calibration
 from memory_service.errors import Conflict, FieldError, NotFound, Unavailable
 from memory_service.services.calibration_values import Posted, posted_calibration
-from memory_service.services.catalogue import Page, list_rows, on_the_wire
+from memory_service.services.catalogue import on_the_wire
 from memory_service.services.devices import (
     Device,
     environment_of,
@@ -42,7 +42,6 @@ __all__ = [
     "STATUSES",
     "Event",
     "accept",
-    "calibration_page",
     "events_after",
     "finish",
     "get_calibration",
@@ -53,6 +52,7 @@ __all__ = [
     "settle",
     "settle_if_possible",
     "shown",
+    "with_staleness",
 ]
 
 ENDED = ("done", "failed", "timed_out")
@@ -97,19 +97,10 @@ def settle(database: Database) -> int:
     return count
 
 
-def calibration_page(
-    database: Database,
-    filters: Mapping[str, Any] | None = None,
-    sort: str | None = None,
-    limit: int | str | None = None,
-    cursor: str | None = None,
-) -> Page:
-    """A page of `calibrations`, each row with `stale`: the reasons why it no longer holds."""
-    settle_if_possible(database)
-    with database.read() as unit:
-        page = list_rows(unit, "calibrations", filters, sort, limit, cursor)
-        reasons = _reasons(unit, [row["id"] for row in page.items])
-    return Page([row | {"stale": list(reasons.get(row["id"], ()))} for row in page.items], page.next)
+def with_staleness(unit: ReadUnit, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of calibrations, each with `stale`: the reasons why it no longer holds."""
+    reasons = _reasons(unit, [row["id"] for row in rows])
+    return [{**row, "stale": list(reasons.get(row["id"], ()))} for row in rows]
 
 
 def get_calibration(database: Database, key: str) -> dict[str, Any]:

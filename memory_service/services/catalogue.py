@@ -28,6 +28,7 @@ __all__ = [
     "CORRECTABLE",
     "TABLES",
     "Page",
+    "count_rows",
     "create_row",
     "delete_row",
     "get_row",
@@ -101,6 +102,12 @@ def one_page(unit: ReadUnit, query: Query) -> Page:
     found = [dict(zip(shown, row, strict=True)) for row in unit.session.execute(statement)]
     after = query.cursor(found[query.limit - 1]) if len(found) > query.limit else None
     return Page([on_the_wire(row) for row in found[: query.limit]], after)
+
+
+def count_rows(unit: ReadUnit, table: str, filters: Mapping[str, Any] | None = None) -> int:
+    """How many rows match: all of them are looked at, so only who asks for it pays."""
+    query = parse_query(table_named(table), filters)
+    return int(unit.session.scalar(query.counting()) or 0)
 
 
 def listed_columns(table: str) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, exists, or_, select
+from sqlalchemy import ColumnElement, Select, and_, exists, func, or_, select
 
 from memory_service.domain.vocabulary import parse_task
 from memory_service.errors import FieldError, InvalidInput, unknown_name
@@ -63,8 +63,7 @@ class Query:
     def narrowed(self, query: Select[Any]) -> Select[Any]:
         """The query with filters, order, starting point and one row more than the page (to see if it is the
         last)."""
-        for name, how, value in self.filters:
-            query = query.where(_condition(self.entity, name, how, value))
+        query = self._filtered(query)
         key = column(self.entity, key_of(self.entity))
         sort = column(self.entity, self.sort)
         if self.after is not None:
@@ -73,6 +72,15 @@ class Query:
         if _nullable(self.entity, self.sort):
             order = order.nulls_last()
         return query.order_by(order, key.asc()).limit(self.limit + 1)
+
+    def counting(self) -> Select[tuple[int]]:
+        """How many rows match, wherever a page begins."""
+        return self._filtered(select(func.count()).select_from(self.entity))
+
+    def _filtered(self, query: Select[Any]) -> Select[Any]:
+        for name, how, value in self.filters:
+            query = query.where(_condition(self.entity, name, how, value))
+        return query
 
     def _later(self, sort: Any, key: Any, value: Any, last_key: str) -> ColumnElement[bool]:
         if sort.key == key.key:

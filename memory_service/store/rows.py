@@ -15,7 +15,7 @@ from sqlalchemy.orm import InstrumentedAttribute
 from sqlalchemy.orm.exc import StaleDataError
 
 from memory_service.store import dialects
-from memory_service.store.run_tables import Run
+from memory_service.store.run_tables import Observation, Run
 from memory_service.store.session import ReadSession, WriteSession
 from memory_service.store.tables import (
     Base,
@@ -23,6 +23,7 @@ from memory_service.store.tables import (
     Claim,
     Competition,
     Correctable,
+    Device,
     Gpu,
     Model,
     ModelTask,
@@ -59,7 +60,13 @@ ENTITIES: Mapping[str, type[Correctable]] = {
 }
 """In the order in which rows may be inserted (parents first)."""
 
-LISTED: Mapping[str, type[Base]] = {**ENTITIES, "calibrations": Calibration, "runs": Run}
+LISTED: Mapping[str, type[Base]] = {
+    **ENTITIES,
+    "devices": Device,
+    "calibrations": Calibration,
+    "runs": Run,
+    "observations": Observation,
+}
 """What can be paged, filtered and exported: the tables of knowledge, and what the service itself records."""
 
 BOOKKEEPING = ("version", "origin", "corrected", "seed_digest", "created_at", "updated_at")

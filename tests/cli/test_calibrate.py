@@ -19,6 +19,7 @@ import pytest
 
 from memory_service.services import calibrations
 from memory_service.services.calibrations import get_calibration
+from memory_service.services.catalogue import list_rows
 from memory_service.services.database import require_head
 from memory_service.services.unit import Database
 from tests.api.conftest import serve
@@ -51,7 +52,8 @@ def after_first_figure(process: subprocess.Popen[str]) -> None:
 
 def only_one(url: str) -> dict[str, Any]:
     with Database(url) as database:
-        (row,) = calibrations.calibration_page(database).items
+        with database.read() as unit:
+            (row,) = list_rows(unit, "calibrations").items
         return get_calibration(database, row["id"])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -62,8 +63,12 @@ def test_export_writes_each_format(tmp_path: Path) -> None:
     assert len(lines) == 60
     assert _run("export", "gpus").stdout.startswith("slug,name,")
     target = tmp_path / "claims.parquet"
-    assert "73 rows" in _run("export", "claims", "--format", "parquet", "-o", str(target)).stderr
-    assert target.stat().st_size > 0
+    assert "bytes in" in _run("export", "claims", "--format", "parquet", "-o", str(target)).stderr
+    assert pq.read_table(target).num_rows == 73
+    images = _run("export", "models", "-w", "task=text", "--sort", "-params_m").stdout.splitlines()
+    assert 10 < len(images) < 200
+    assert "nearest" in _run("export", "models", "-w", "tusk=text", code=1).stderr
+    _run("export", "models", "-w", "task", code=1)
     _run("export", "claims", "-o", str(target), code=1)
     assert "gpus" in _run("export", "gpu", code=1).stderr
     _run("export", "claims", "--format", "parquet", code=1)

@@ -11,8 +11,9 @@ import pytest
 
 from memory_service.domain.observation import Observation
 from memory_service.services.claims import check_claims
-from memory_service.services.conflict_pages import conflicts_page, stream_conflicts
+from memory_service.services.conflict_pages import conflicts_page
 from memory_service.services.conflicts import conflicts
+from memory_service.services.export import stream_rows
 from memory_service.services.predict import predict
 from memory_service.services.unit import Database
 from tests.conftest import Servers
@@ -180,5 +181,5 @@ def test_the_list_pages_filters_and_exports_with_measurements(box: Database) -> 
     rest = conflicts_page(box, {"cursor": first["next"], "limit": 500})
     assert len(first["items"]) + len(rest["items"]) == len(conflicts(box))
     assert {row["device"] for row in conflicts_page(box, {"device": "box7"})["items"]} == {"box7"}
-    lines = b"".join(stream_conflicts(box, {}, "csv")).decode().splitlines()
+    lines = b"".join(stream_rows(box, "conflicts", format="csv")).decode().splitlines()
     assert len(list(csv.reader(lines))) == len(conflicts(box)) + 1

@@ -5,16 +5,22 @@ from __future__ import annotations
 import csv
 import io
 import json
-from pathlib import Path
+import math
+import tracemalloc
+from collections.abc import Iterator
+from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from memory_service.errors import InvalidInput
+from memory_service.errors import InvalidInput, NotFound
 from memory_service.services import catalogue
-from memory_service.services.export import defused, stream_rows, write_parquet
+from memory_service.services.export import EXPORTS, Leaving, defused, in_format, stream_rows
 from memory_service.services.unit import Database
+from tests.registered import calibrate, register
 from tests.store.fakes import competition, model
+from tests.telling import case, epochs, told
 
 
 def _read(database: Database, table: str, format: str, **question: object) -> str:  # noqa: A002
@@ -93,12 +99,85 @@ def test_rows_that_come_and_go_meanwhile_break_nothing(database: Database) -> No
     assert names == sorted(names)
 
 
-def test_parquet_has_types_and_every_row(seeded_database: Database, tmp_path: Path) -> None:
-    target = tmp_path / "models.parquet"
-    count = write_parquet(seeded_database, "models", target)
-    table = pq.read_table(target)
-    assert table.num_rows == count > 500
-    assert str(table.schema.field("params_m").type) == "double"
-    assert str(table.schema.field("pretrained").type) == "bool"
+def test_parquet_has_types_and_every_row(seeded_database: Database) -> None:
+    table = _parquet(stream_rows(seeded_database, "models", format="parquet"))
+    assert table.num_rows > 500
+    types = {field.name: str(field.type) for field in table.schema}
+    assert (types["params_m"], types["pretrained"]) == ("double", "bool")
+    assert types["updated_at"] == "timestamp[us, tz=UTC]"
     assert json.loads(table.column("tasks")[0].as_py())
-    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_every_table_leaves_alike_in_every_format(seeded_database: Database) -> None:
+    register(seeded_database, "box", "a100")
+    calibrate(seeded_database, "box", "a100", {"matmul_4096_fp16": 200.0})
+    plan = {"events": epochs(0.2, train_loss="nan", peak_allocated_gib=9.5, peak_reserved_gib=10.5)}
+    run_id = told(seeded_database, case(gpu="box"), plan["events"], submission=True)["id"]
+    empty = []
+    for name in EXPORTS:
+        filters = {"run_id": run_id} if name == "run-events" else {}
+        lines = [
+            json.loads(line) for line in _read(seeded_database, name, "jsonl", filters=filters).splitlines()
+        ]
+        cells = list(
+            csv.DictReader(io.StringIO(_read(seeded_database, name, "csv", filters=filters), newline=""))
+        )
+        table = _parquet(stream_rows(seeded_database, name, filters, format="parquet"))
+        assert len(lines) == len(cells) == table.num_rows, name
+        assert all(line.keys() <= set(table.column_names) for line in lines), name
+        assert all(list(row) == table.column_names for row in cells), name
+        empty += [] if lines else [name]
+    assert not empty
+    told_it = _parquet(stream_rows(seeded_database, "run-events", {"run_id": run_id}, format="parquet"))
+    assert math.isnan(told_it.column("train_loss")[0].as_py())
+    lines = _read(seeded_database, "run-events", "jsonl", filters={"run_id": run_id}).splitlines()
+    assert json.loads(lines[0])["train_loss"] == "nan"
+
+
+def test_patterns_leave_with_how_often_they_were_served_and_followed(seeded_database: Database) -> None:
+    first = next(csv.DictReader(io.StringIO(_read(seeded_database, "patterns", "csv"), newline="")))
+    assert (first["served"], first["followed"], first["better"], first["worse"]) == ("0", "0", "0", "0")
+    assert "outcomes" not in first
+
+
+def test_filters_and_sorts_hold_for_what_is_computed(seeded_database: Database) -> None:
+    for gpu in ("a100", "t4", "t4"):
+        told(seeded_database, case(gpu=gpu, precision="fp16", batch_size=32), epochs(0.2))
+    pairs = [
+        json.loads(line)
+        for line in _read(seeded_database, "accuracy", "jsonl", filters={"gpu": "t4"}).splitlines()
+    ]
+    assert len({pair["run_id"] for pair in pairs}) == 2
+    assert {pair["gpu"] for pair in pairs} == {"t4"}
+    assert all(pair["error_percent"] == 100 * (pair["predicted"] / pair["actual"] - 1) for pair in pairs)
+    assert _read(seeded_database, "observations", "jsonl", filters={"gpu": "a100"}).count("\n") == 1
+    for table, filters in (("accuracy", {"gpo": "t4"}), ("run-events", {}), ("conflicts", {"colour": "red"})):
+        with pytest.raises(InvalidInput):
+            stream_rows(seeded_database, table, filters)
+    with pytest.raises(NotFound):
+        stream_rows(seeded_database, "run-events", {"run_id": "0" * 32})
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
+def test_memory_stays_flat_however_many_rows_leave(form: str) -> None:
+    def pages(count: int) -> Iterator[list[dict[str, object]]]:
+        for start in range(0, count, 500):
+            yield [
+                {"id": f"{n:040d}", "figure": n / 7.0, "nested": {"n": n}} for n in range(start, start + 500)
+            ]
+
+    def peak(count: int) -> int:
+        table = Leaving({"id": str, "figure": float, "nested": object}, lambda: pages(count))
+        tracemalloc.start()
+        for _ in in_format(table, form):
+            pass
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return most
+
+    peak(500)
+    assert peak(40_000) < 1.5 * peak(10_000)
+
+
+def _parquet(pieces: Iterator[bytes]) -> Any:
+    return pq.read_table(pa.BufferReader(b"".join(pieces)))

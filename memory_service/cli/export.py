@@ -1,0 +1,70 @@
+"""`memory-service export TABLE`: how is a whole table taken along?"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    app.command("export")(export)
+
+
+def export(
+    name: Annotated[str, typer.Argument(metavar="TABLE", help="competitions, patterns, models, gpus, …")],
+    format: Annotated[Literal["csv", "jsonl", "parquet"], typer.Option("--format", help="How.")] = "csv",  # noqa: A002
+    where: Annotated[
+        list[str] | None,
+        typer.Option("--where", "-w", metavar="NAME=VALUE", help="A filter of the table's list; repeatable."),
+    ] = None,
+    sort: Annotated[str | None, typer.Option("--sort", help="Column, `-` before it for descending.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="A new file (needed for parquet); else standard output."),
+    ] = None,
+    database: Annotated[
+        str | None,
+        typer.Option(
+            "--database", metavar="URL", help="Another than MEMORY_DATABASE_URL.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Write a whole table, or the rows that match. An unknown name is answered with the nearest ones; the
+    events of a run are `run-events -w run_id=…`."""
+    from memory_service.errors import Conflict, FieldError, InvalidInput
+    from memory_service.services import database as databases
+    from memory_service.services.export import stream_rows
+    from memory_service.services.unit import Database
+    from memory_service.settings import load_settings
+
+    if output is not None and output.exists():
+        raise Conflict(f"{output} exists; an export overwrites nothing")
+    if format == "parquet" and output is None:
+        raise InvalidInput("parquet is written to a file: give --output FILE")
+    filters: dict[str, str] = {}
+    for given in where or ():
+        field, equals, value = given.partition("=")
+        if not equals or field in filters:
+            message = "is given twice" if equals else "must be NAME=VALUE"
+            raise InvalidInput(f"--where {message}", [FieldError("where", message, given)])
+        filters[field] = value
+    with Database(load_settings(database_url=database).database_url) as opened:
+        databases.require_head(opened)
+        pieces = stream_rows(opened, name, filters, sort, format)
+        if output is None:
+            sys.stdout.buffer.writelines(pieces)
+            sys.stdout.buffer.flush()
+            return
+        part = output.with_name(output.name + ".part")
+        try:
+            with part.open("wb") as file:
+                file.writelines(pieces)
+            part.replace(output)
+        finally:
+            part.unlink(missing_ok=True)
+    typer.echo(f"{output.stat().st_size} bytes in {output}", err=True)

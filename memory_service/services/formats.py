@@ -1,0 +1,158 @@
+"""In which form does a table leave? As CSV, JSON lines or Parquet, in pieces, never all in memory."""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import io
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from memory_service.errors import unknown_name
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["FORMATS", "MEDIA_TYPES", "Format", "Leaving", "defused", "flat", "in_format"]
+
+Format = Literal["csv", "jsonl", "parquet"]
+FORMATS: tuple[str, ...] = get_args(Format)
+MEDIA_TYPES: Mapping[str, str] = {
+    "csv": "text/csv; charset=utf-8",
+    "jsonl": "application/x-ndjson",
+    "parquet": "application/vnd.apache.parquet",
+}
+
+Row = Mapping[str, Any]
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+GROUP_ROWS = 5_000
+GROUP_CHARACTERS = 8_000_000
+"""Of a row group of Parquet, whichever comes first: it is written as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """A table on its way out.
+
+    columns   name -> type of its values: bool, int, float, str, `datetime` (ISO 8601 text in rows), or object
+              for nested ones, which are JSON text in CSV and Parquet. A row may lack some
+    pages     gives the rows, some at a time; called once
+    """
+
+    columns: Mapping[str, type[Any]]
+    pages: Callable[[], Iterator[Sequence[Row]]]
+
+
+def in_format(table: Leaving, format: str) -> Iterator[bytes]:  # noqa: A002 - the query parameter's name
+    """The pieces of the file; InvalidInput for a format that is not offered, before the first piece."""
+    if format not in FORMATS:
+        raise unknown_name("format", format, FORMATS)
+    return {"csv": _csv, "jsonl": _jsonl, "parquet": _parquet}[format](table)
+
+
+def defused(cell: Any) -> Any:
+    """A text that no spreadsheet takes for a formula (a leading apostrophe); other values as they are."""
+    return "'" + cell if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
+
+
+def flat(value: Any) -> Any:
+    """A value that fits a cell: nested ones as JSON text."""
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list | tuple) else value
+
+
+def _jsonl(table: Leaving) -> Iterator[bytes]:
+    for page in table.pages():
+        yield "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in page).encode()
+
+
+def _csv(table: Leaving) -> Iterator[bytes]:
+    out = io.StringIO(newline="")
+    writer = csv.writer(out)
+    writer.writerow([defused(name) for name in table.columns])
+    yield _taken(out)
+    for page in table.pages():
+        writer.writerows([defused(flat(row.get(name))) for name in table.columns] for row in page)
+        yield _taken(out)
+
+
+def _taken(out: io.StringIO) -> bytes:
+    piece = out.getvalue().encode()
+    out.seek(0)
+    out.truncate()
+    return piece
+
+
+def _parquet(table: Leaving) -> Iterator[bytes]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    kinds = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), dt.datetime: pa.timestamp("us", "UTC")}
+    schema = pa.schema([pa.field(name, kinds.get(kind, pa.string())) for name, kind in table.columns.items()])
+    sink = _Sink()
+    with pq.ParquetWriter(pa.PythonFile(sink, "w"), schema, compression="zstd") as writer:
+        waiting: list[Row] = []
+        for page in table.pages():
+            waiting += page
+            if len(waiting) >= GROUP_ROWS or _characters(waiting) >= GROUP_CHARACTERS:
+                writer.write_table(_group(waiting, table.columns, schema))
+                waiting = []
+                yield sink.taken()
+        if waiting:
+            writer.write_table(_group(waiting, table.columns, schema))
+    yield sink.taken()
+
+
+def _characters(rows: Sequence[Row]) -> int:
+    return sum(len(cell) for row in rows for cell in row.values() if isinstance(cell, str))
+
+
+def _group(rows: Sequence[Row], columns: Mapping[str, type[Any]], schema: pa.Schema) -> pa.Table:
+    import pyarrow as pa
+
+    cells = [[_typed(row.get(name), kind) for row in rows] for name, kind in columns.items()]
+    return pa.table(
+        [pa.array(values, field.type) for values, field in zip(cells, schema, strict=True)], schema=schema
+    )
+
+
+def _typed(value: Any, kind: type[Any]) -> Any:
+    if value is None:
+        return None
+    if kind is dt.datetime:
+        return dt.datetime.fromisoformat(value)
+    if kind in (bool, int, float):
+        return kind(value)
+    told = flat(value)
+    return told if isinstance(told, str) else json.dumps(told)
+
+
+class _Sink:
+    """What a writer of files writes to, taken away piece by piece."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._written = 0
+
+    def write(self, piece: Any) -> int:
+        self._pieces.append(bytes(piece))
+        self._written += len(self._pieces[-1])
+        return len(self._pieces[-1])
+
+    def tell(self) -> int:
+        return self._written
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def close(self) -> None:
+        self.closed = True
+
+    def taken(self) -> bytes:
+        piece, self._pieces = b"".join(self._pieces), []
+        return piece
