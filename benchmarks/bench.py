@@ -7,9 +7,10 @@ a yardstick measured in the same run, so a slow or busy machine shifts both:
 - /recommend, asked before, against a bare FastAPI `def` endpoint that returns the same bytes;
 - /similar over 10 000 competitions against encoding its text alone, in the server's own setting (one core).
 
-All of it on SQLite and on PostgreSQL with pgvector. Before that, with every core: how close are predictions
-on this processor once it is calibrated (benchmarks/cpu_epochs.py), and what does watching cost a training
-(benchmarks/client_cost.py)?
+All of it on SQLite and on PostgreSQL with pgvector. Beside them, each with a part of the page of its own and
+each to be run alone: how close are predictions on this processor once it is calibrated (cpu_epochs), what
+does watching cost a training (client_cost), how many events are taken in (events, beside MLflow's tracking
+server), and what changes over ten thousand runs (many_runs)?
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import client_cost, cpu_epochs
 from benchmarks.fill import COMPETITIONS, fill
+from benchmarks.page import PAGE
 
 ROOT = Path(__file__).resolve().parent.parent
 QUESTION = "/recommend?task=image&size=medium&gpu=a100"
@@ -80,18 +81,28 @@ class Figures:
 
 
 def main() -> None:
-    """Measure both databases, print the table, write the page."""
-    epochs = cpu_epochs.section(cpu_epochs.measure())
-    print(epochs)
-    cost = client_cost.section()
-    print(cost)
+    """Measure everything, print it and write the page, each part as soon as it is known."""
+    for part in ("cpu_epochs", "client_cost"):
+        run_part(part)
     pin_client()
     with tempfile.TemporaryDirectory() as folder:
         measured = [measure("SQLite", f"sqlite:///{folder}/bench.sqlite3", Path(folder))]
         with postgresql(Path(folder)) as url:
             measured.append(measure("PostgreSQL", url, Path(folder)))
     Console().print(drawn(measured))
-    (ROOT / "docs" / "performance.md").write_text(f"{page(measured)}\n{epochs}\n{cost}", encoding="utf-8")
+    _, marker, parts = PAGE.read_text(encoding="utf-8").partition("<!-- ")
+    PAGE.write_text(page(measured) + f"\n{marker}{parts}", encoding="utf-8")
+    for part in ("events", "many_runs"):
+        run_part(part)
+
+
+def run_part(name: str) -> None:
+    """A benchmark that writes its own part of the page, with every core."""
+    if _ALL_CORES:
+        os.sched_setaffinity(0, _ALL_CORES)
+    one_core = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    environment = os.environ | (one_core if name == "client_cost" else {})
+    subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], env=environment, check=True)
 
 
 def measure(name: str, url: str, folder: Path) -> Figures:
@@ -360,7 +371,7 @@ def page(measured: list[Figures]) -> str:
         f"| {label} | " + " | ".join(cell(f, name, form) for f in measured) + f" | {target} |"
         for label, name, form, target in ROWS
     )
-    return PAGE.format(
+    return TEXT.format(
         machine=f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
         load=f"{os.getloadavg()[0]:.1f}",
         names=" | ".join(f.database for f in measured),
@@ -370,7 +381,7 @@ def page(measured: list[Figures]) -> str:
     )
 
 
-PAGE = """\
+TEXT = """\
 # How fast is it?
 
 Written by `make bench`; run it for the figures of your machine. Every server is a process pinned to one core,

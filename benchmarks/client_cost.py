@@ -1,5 +1,5 @@
-"""What does watching cost the training thread? `python -m benchmarks.client_cost`; `make bench` adds it to
-docs/performance.md.
+"""What does watching cost the training thread? `OMP_NUM_THREADS=1 python -m
+benchmarks.client_cost` writes its part of docs/performance.md, as `make bench` does.
 
 Loops of 5 ms steps (array arithmetic and plain Python, as a training step of a small network is) take turns:
 one that tells nothing, one that tells a service, one whose service is down, one that only keeps a spool. Each
@@ -11,8 +11,6 @@ from __future__ import annotations
 import logging
 import os
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -21,10 +19,12 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.page import Section
 from memory_service.client import Run, watch
 
-__all__ = ["Cost", "drawn", "measure", "section"]
+__all__ = ["Cost", "drawn", "measure"]
 
+SECTION = Section("client_cost")
 STEPS, STEP_SECONDS, ROUNDS = 500, 0.005, 10
 CALLS = 200_000
 FACTS: dict[str, Any] = {"task": "image", "model": "resnet18", "batch_size": 32, "epochs": 10}
@@ -50,18 +50,11 @@ class Cost:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure, print, and keep the table in docs/performance.md."""
     logging.getLogger("memory_service.client").setLevel(logging.ERROR)
-    print(drawn(measure()))
-
-
-def section() -> str:
-    """The figures as a part of docs/performance.md, measured in a process whose arithmetic takes one core."""
-    one_core = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "benchmarks.client_cost"]
-    return subprocess.run(
-        command, env=os.environ | one_core, check=True, text=True, stdout=subprocess.PIPE
-    ).stdout
+    text = drawn(measure())
+    print(text)
+    SECTION.keep(text)
 
 
 def measure(rounds: int = ROUNDS, steps: int = STEPS) -> Cost:
@@ -102,7 +95,6 @@ def measure(rounds: int = ROUNDS, steps: int = STEPS) -> Cost:
 def drawn(cost: Cost) -> str:
     """The figures as a table in Markdown."""
     lines = [
-        "<!-- client_cost -->",
         "## What does watching cost a training?",
         "",
         f"`memory_service.client` in a loop of {STEP_SECONDS * 1000:.0f} ms steps; ratios are to a loop of",
@@ -124,7 +116,7 @@ def drawn(cost: Cost) -> str:
         )
     for way, taken in cost.end_seconds.items():
         lines.append(f"| end of the run, {NAMES[way]}, s | {taken:.3f} |  |")
-    return "\n".join([*lines, "<!-- /client_cost -->"])
+    return SECTION.marked("\n".join(lines))
 
 
 def _step() -> Callable[[], None]:

@@ -140,9 +140,9 @@ turns; medians.
 PEER_COLUMNS = ("MLflow, a metric an event", "÷ MLflow", "MLflow, the same events", "÷ MLflow")
 
 COUNTED = f"""\
-One event of ours is what a run tells at one moment, with all its values. Of ten events nine are samples of the
-card (3 values) and one is an epoch (7 values): {sum(VALUES[:10]) / 10:g} values an event. A metric of MLflow is
-one value. "A metric an event" takes each of them for a whole event, the strictest count for us; "the same
+One event of ours is what a run tells at one moment, with all its values. Of ten events nine are samples of
+the card (3 values), one is an epoch (7 values): {sum(VALUES[:10]) / 10:g} values an event. A metric of MLflow
+is one value. "A metric an event" takes each of them for a whole event, the strictest count for us; "the same
 events" has MLflow told what we are told, every value of every event. One event a request is a sample. Each
 answer of ours brings a verdict; MLflow's is empty."""
 

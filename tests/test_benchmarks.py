@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from benchmarks import cpu_epochs, gpu_validation
+from benchmarks import cpu_epochs, events, gpu_validation, many_runs
+from benchmarks.mlflow_peer import Peer
+from benchmarks.page import Section
 from memory_service.domain.calibrated import calibrated_rates
 from tests.synthetic import Truth, calibration, references, sheets
 
@@ -17,6 +19,30 @@ def test_a_table_replaces_only_its_own_part_of_the_page() -> None:
         added = module.written("# Title\n", f"{module.BEGIN}\nnew\n{module.END}")
         assert added.startswith("# Title\n\n")
         assert module.written(added, f"{module.BEGIN}\nnew\n{module.END}") == added
+
+
+def test_a_part_of_the_page_replaces_itself_alone() -> None:
+    own, other = Section("own"), Section("other")
+    page = own.written(other.written("# Title\n", other.marked("theirs")), own.marked("old \\1"))
+    assert own.written(page, own.marked("new")) == page.replace("old \\1", "new")
+    assert page.startswith("# Title\n\n<!-- other -->\ntheirs\n<!-- /other -->\n")
+
+
+def test_events_are_shown_beside_mlflow_or_why_it_is_missing() -> None:
+    both = [events.Figures("SQLite", 1, 6000.0, 10_000.0, 100.0, 80.0)]
+    text = events.section(Peer("3.17.2", 5000), both)
+    assert "| SQLite | 1 | 6000 | 10000 | **0.60** | 100 | **60.0** | 80 | **75.0** |" in text
+    assert "MLflow 3.17.2" in text
+    alone = events.section(Peer(why_not="no such release"), [replace(both[0], metrics=None, alike=None)])
+    assert "MLflow's server is missing: no such release." in alone
+    assert "| **0.60** | — | — | — | — |" in alone
+
+
+def test_what_grows_with_the_runs_shows_in_its_ratio() -> None:
+    slow = many_runs.Figure("`GET /runs`", 0.002, 0.008)
+    assert "| `GET /runs` | 8.0 | **4.00** | 8.0 | **4.00** |" in many_runs.section(
+        {"SQLite": [slow], "PostgreSQL": [slow]}
+    )
 
 
 def test_a_case_past_its_target_is_said_to_be_missed() -> None:
