@@ -20,9 +20,9 @@ from memory_service.services.runs import begin_run, finish_run
 from memory_service.services.telemetry import take_events
 from memory_service.services.unit import Database
 from memory_service.store import runs as stored
-from memory_service.store.outcome_tables import Outcome
+from memory_service.store.outcome_tables import Outcome, Serving
 from memory_service.store.rows import all_rows
-from memory_service.store.run_tables import Observation, Run
+from memory_service.store.run_tables import Observation, Run, RunAdvice, RunEvent, RunSummary
 
 __all__ = ["EVENTS", "fill_runs"]
 
@@ -174,24 +174,20 @@ def _copied(database: Database, draw: random.Random, told: Sequence[str], count:
                     for (old, new, _), shift in chunk
                 ],
             )
-        for table, columns in _AS_THEY_ARE.items():
-            names = ", ".join(columns)
+        for table in _AS_THEY_ARE:
+            names = ", ".join(c.name for c in table.__table__.columns if c.name != "run_id")
             session.execute(
                 text(
-                    f"INSERT INTO {table} (run_id, {names}) "
-                    f"SELECT copies.new, {names} FROM copies JOIN {table} ON {table}.run_id = copies.old"
+                    f"INSERT INTO {table.__tablename__} (run_id, {names}) "
+                    f"SELECT copies.new, {names} FROM copies "
+                    f"JOIN {table.__tablename__} ON {table.__tablename__}.run_id = copies.old"
                 )
             )
         session.execute(text("DROP TABLE copies"))
         _observed(unit, draw, pairs, later)
 
 
-_AS_THEY_ARE = {
-    "run_events": ("seq", "kind", "body"),
-    "run_summaries": ("upto", "mark", "summary"),
-    "servings": ("subject", "place", "followed"),
-    "run_advice": ("number", "given_at", "at_seconds", "action", "rule", "severity", "verdict"),
-}
+_AS_THEY_ARE = (RunEvent, RunSummary, RunAdvice, Serving)
 
 
 def _moved(run: Mapping[str, Any], new: str, shift: dt.timedelta) -> dict[str, Any]:
