@@ -13,7 +13,7 @@ from math import ceil
 from memory_service.domain.estimate import Estimate
 from memory_service.domain.watch_batch import accumulation_for, smaller_rung
 from memory_service.domain.watch_fill import Fill, fill_answer, fill_of, memory_trend, monitoring_answer
-from memory_service.domain.watch_patience import early_stopping
+from memory_service.domain.watch_patience import early_stopping, keeps_deadline
 from memory_service.domain.watch_projection import Projection, project
 from memory_service.domain.watch_speed import loader_answer, slow_answer, stall_answer
 from memory_service.domain.watch_state import State
@@ -37,7 +37,8 @@ def verdict(state: State) -> Verdict:
     projection = project(view)
     answers = list(_asked(view, fill, projection))
     first = next((a for a in answers if a.action != "continue"), None) or answers[0]
-    notes = tuple(dict.fromkeys(a.why for a in answers if a is not first and a.why != first.why))
+    others = (a.seen or a.why for a in answers if a is not first)
+    notes = tuple(dict.fromkeys(note for note in others if note != first.why))
     budget = state.budget_seconds
     return Verdict(
         action=first.action,
@@ -64,22 +65,28 @@ def _asked(view: View, fill: Fill | None, projection: Projection | None) -> Iter
         return
     late = time_answer(view, projection)
     time_is_up = late is not None and late.action == "stop_and_predict" and _has_something(late)
-    at_once = (late if time_is_up else None, _out_of_memory(view), _bad_loss(view), stall_answer(view))
-    yield from (answer for answer in at_once if answer is not None)
+    all_at_once = (late if time_is_up else None, _out_of_memory(view), _bad_loss(view), stall_answer(view))
+    at_once = [answer for answer in all_at_once if answer is not None]
+    yield from at_once
     left = None if projection is None else max(0.0, projection.end.value - view.now)
     if not _may_check(view):
         if late is not None and late.action == "stop_and_predict" and not time_is_up:
+            at_once.append(late)
             yield late
-        yield _wait(view)
+        if not at_once:
+            yield _wait(view)
         return
+    patience = early_stopping(view, projection)
+    enough = patience is not None and late is not None and keeps_deadline(view, projection)
     rules = (
+        patience if enough else None,
         None if time_is_up else late,
         memory_trend(view),
-        early_stopping(view, projection),
+        patience,
         monitoring_answer(view, fill),
         loader_answer(view, in_time=late is None, left_seconds=left),
         fill_answer(view, fill, left),
-        slow_answer(view, None if fill is None else fill.percent, None if fill is None else fill.kind),
+        slow_answer(view, None if fill is None else (fill.percent, fill.kind), left),
     )
     said = [answer for answer in rules if answer is not None]
     yield from said or [Answer("continue", "Nothing stands out.", "R21", severity="info")]

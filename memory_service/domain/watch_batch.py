@@ -60,8 +60,9 @@ def larger_batch(
         limits.append((batch * full / fill_percent, f"more would pass {full:.0f} % of the memory"))
     if state.expected.largest_batch and not _less_than_predicted(view, fill_percent, reading):
         limits.append((state.expected.largest_batch, "more is predicted not to fit"))
-    if state.expected.refused_batch:
-        limits.append((state.expected.refused_batch - 1, f"{state.expected.refused_batch} ran out of memory"))
+    refused = state.refused_batch
+    if refused:
+        limits.append((refused - 1, f"{refused} ran out of memory"))
     n_train = state.whole("n_train")
     if n_train:
         most = n_train * SINGLE_SPLIT_SHARE / LEAST_UPDATES

@@ -106,12 +106,13 @@ def monitoring_answer(view: View, fill: Fill | None) -> Answer | None:
     if fill is not None and (not fill.lower_bound or fill.percent >= 50.0):
         return None
     slow = slowdown(view)
-    if fill is not None and slow is not None and slow.ratio <= 1.2:
+    if slow is not None and slow.ratio <= 1.2:
+        known = "No reading of the card's memory was told"
+        if fill is not None:
+            known = f"Memory is only known as {fill.words}, which says nothing of a step's peak"
         return Answer(
             "continue",
-            f"Memory is only known between steps ({fill.words}), which says nothing of a step's peak; "
-            f"throughput "
-            "is as predicted, and throughput decides.",
+            f"{known}; throughput is as predicted, and throughput decides.",
             "R20",
             severity="info",
             next_time=MONITORING,
@@ -135,6 +136,7 @@ def monitoring_answer(view: View, fill: Fill | None) -> Answer | None:
         f"{why}: print the peak after the first batch and every epoch (R21).",
         "R20",
         dict(MONITORING),
+        seen=f"{why}.",
     )
 
 
@@ -207,6 +209,7 @@ def _raise(view: View, fill: Fill, factor: float, size: str, left_seconds: float
             f"{why}: stop it and start again with batch {to_batch} instead of {batch}{rest}.",
             "R23",
             changes,
+            seen=f"{why}.",
         )
     return Answer(
         "raise_batch",
@@ -214,6 +217,7 @@ def _raise(view: View, fill: Fill, factor: float, size: str, left_seconds: float
         "R23",
         changes,
         "info",
+        seen=f"{why}.",
     )
 
 

@@ -282,6 +282,9 @@ class _Tally:
             self.odd += 1
             return
         self._fold_record(int(number), FoldSummary(begun_us=us, done=body.get("done") is True))
+        if body.get("done") is True:
+            self._moved(us)
+            self._slot(us, MOVED_ONCE)
 
     def _fold_record(self, number: int, told: FoldSummary) -> None:
         known = self.folds.get(number)

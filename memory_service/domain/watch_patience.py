@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from memory_service.domain.schedule import TREE_PATIENCE_ROUNDS
-from memory_service.domain.watch_projection import Projection
+from memory_service.domain.watch_projection import Projection, training_deadline_seconds
 from memory_service.domain.watch_verdict import Answer
 from memory_service.domain.watch_view import View
 
-__all__ = ["early_stopping"]
+__all__ = ["early_stopping", "keeps_deadline"]
 
 PATIENCE = 5
 """R16 says 3-5 epochs; without a word of the run or its plan the later one."""
@@ -32,21 +32,32 @@ def early_stopping(view: View, projection: Projection | None) -> Answer | None:
         return None
     if epochs is not None and at.epochs_done >= epochs:
         return None
-    what = "metric" if metric else "validation loss"
-    why = (
-        f"The best {what} ({best[0]:.4g}) is {since} epochs back, at epoch {best[1]}; patience is {patience}"
-    )
+    what, unit = "metric" if metric else "validation loss", view.state.epoch_word
+    where = f"{since} {unit}s back, at {unit} {best[1]}"
+    why = f"The best {what} ({best[0]:.4g}) is {where}; patience is {patience}"
     if at.fold_index + 1 >= folds:
         return Answer(
             "stop_and_predict",
-            f"{why}: stop and predict with the weights of epoch {best[1]}.",
+            f"{why}: stop and predict with the weights of {unit} {best[1]}.",
             "R16",
             {"stop_training": True, "best_epoch": best[1], "predict_with_folds": at.fold_index + 1},
+            seen=f"{why}.",
         )
-    left = "" if projection is None else f", {projection.epochs_left:.0f} epochs were still planned"
+    left = "" if projection is None else f", {projection.epochs_left:.0f} {unit}s were still planned"
     return Answer(
         "reduce_epochs",
         f"{why}: end this fold now and go on to the next{left}.",
         "R16",
         {"epochs": at.epochs_done},
+        seen=f"{why}.",
     )
+
+
+def keeps_deadline(view: View, projection: Projection | None) -> bool:
+    """Whether training ends in time if this fold ends now and the later ones after as many epochs."""
+    deadline = training_deadline_seconds(view)
+    if projection is None or deadline is None:
+        return False
+    at = view.position
+    later = max(0, (view.state.whole("folds") or 1) - at.fold_index - 1)
+    return view.now + later * at.epochs_done * projection.epoch.high <= deadline

@@ -21,6 +21,9 @@ LEAST_SPREAD = 0.03
 STEPS_ONLY = (1.0, 1.12, 1.4)
 """low, value, high over the time of the training steps alone: an epoch has a validation too."""
 
+SURELY_BEGUN_S = 120.0
+"""A prediction by which two epochs would be over by now, counted from here, says nothing any more."""
+
 LATCH_OFF = 0.95
 """An alarm of time goes off again only when the projection is 5 % inside the deadline."""
 
@@ -100,7 +103,8 @@ def epoch_seconds(view: View) -> tuple[Estimate | None, int, str]:
         basis = f"{view.steps_seen} measured steps, {steps} an epoch"
         return Estimate(value, low, high, "measured", 1, basis), 0, basis
     told = view.state.expected
-    if told.epoch_seconds is not None and told.batch_size in (None, view.state.batch_size):
+    wrong = told.epoch_seconds is not None and view.now > SURELY_BEGUN_S + 2.0 * told.epoch_seconds.high
+    if told.epoch_seconds is not None and not wrong and told.batch_size in (None, view.state.batch_size):
         return told.epoch_seconds, 0, f"predicted, nothing was measured yet ({told.epoch_seconds.basis})"
     return None, 0, ""
 
@@ -128,6 +132,9 @@ def _by_run_progress(view: View) -> Projection | None:
     if progress is None or view.state.facts.status != "running":
         return None
     _, _, of, step, elapsed, scope = progress[2]
+    began = view.summary.first_step_us
+    if elapsed is None and began is not None:
+        elapsed = max(0, progress[0] - began) / 1e6
     if scope != "run" or not of or not elapsed or step < view.state.expected.not_before_steps:
         return None
     basis = f"{step} of {of} steps of the run"

@@ -10,8 +10,14 @@ from memory_service.domain.loader import MOST_WORKERS
 from memory_service.domain.speed import KNEE_GAIN
 from memory_service.domain.trend import change_point, latched
 from memory_service.domain.vocabulary import modality_of
-from memory_service.domain.watch_batch import is_late, larger_batch, pays_to_restart, predicted_gain
-from memory_service.domain.watch_verdict import Answer
+from memory_service.domain.watch_batch import (
+    accumulation_for,
+    is_late,
+    larger_batch,
+    pays_to_restart,
+    predicted_gain,
+)
+from memory_service.domain.watch_verdict import Answer, figures
 from memory_service.domain.watch_view import View
 
 __all__ = ["is_loader_bound", "loader_answer", "slow_answer", "slowdown", "stall_answer", "throughput_says"]
@@ -84,10 +90,8 @@ def loader_answer(view: View, *, in_time: bool, left_seconds: float | None = Non
         if state.facts.image_size and state.facts.image_size >= 192:
             how += f" (or train at {int(state.facts.image_size * 0.75) // 32 * 32} px)"
         rule = "R26"
-    why = (
-        f"{wait:.0f} % of the time goes into waiting for the loader: {how}; a larger batch would gain "
-        "nothing (R26)."
-    )
+    seen = f"{wait:.0f} % of the time goes into waiting for the loader"
+    why = f"{seen}: {how}; a larger batch would gain nothing (R26)."
     if in_time and (is_late(view) or not pays_to_restart(view, left_seconds, 1.0 / (1.0 - wait / 100.0))):
         return Answer(
             "continue",
@@ -96,7 +100,7 @@ def loader_answer(view: View, *, in_time: bool, left_seconds: float | None = Non
             severity="info",
             next_time=changes,
         )
-    return Answer("relaunch", why, rule, changes)
+    return Answer("relaunch", why, rule, changes, seen=f"{seen}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,19 +120,14 @@ def slowdown(view: View) -> Slowdown | None:
     rate, measured = expected.samples_per_second, view.samples_per_second
     if rate is not None and measured and rate.low > 0:
         ratio = rate.value / measured
-        words = f"a step takes {ratio:.1f} times as long as predicted ({_n(measured)} samples/s, not "
-        return Slowdown(ratio, rate.value / rate.low, f"{words}{_n(rate.value)})")
+        words = f"a step takes {ratio:.1f} times as long as predicted ({figures(measured)} samples/s, not "
+        return Slowdown(ratio, rate.value / rate.low, f"{words}{figures(rate.value)})")
     one, seconds = expected.epoch_seconds, view.later_epoch_seconds
     if one is not None and seconds and one.value > 0:
         ratio = median(seconds) / one.value
-        words = f"an epoch takes {ratio:.1f} times as long as predicted ({_n(median(seconds))} s, not "
-        return Slowdown(ratio, one.high / one.value, f"{words}{_n(one.value)} s)")
+        words = f"an epoch takes {ratio:.1f} times as long as predicted ({figures(median(seconds))} s, not "
+        return Slowdown(ratio, one.high / one.value, f"{words}{figures(one.value)} s)")
     return None
-
-
-def _n(value: float) -> str:
-    """Three figures, without an exponent."""
-    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def throughput_says(view: View, to_batch: int) -> str | None:
@@ -151,8 +150,14 @@ def throughput_says(view: View, to_batch: int) -> str | None:
     return None
 
 
-def slow_answer(view: View, fill_percent: float | None, reading: str | None) -> Answer | None:
-    """R05, R18 and the prediction: slower than it should be, although the loader is not what it waits for."""
+def slow_answer(
+    view: View, fill: tuple[float, str] | None, left_seconds: float | None = None
+) -> Answer | None:
+    """R05, R18 and the prediction: slower than it should be, although the loader is not what it waits for.
+
+    fill           of the card, percent, and which figure it was read from; None = not known
+    left_seconds   until training ends as it is; None = not known
+    """
     cause, checks = _causes(view)
     seconds = view.later_epoch_seconds
     change = change_point(seconds, jump=LEAST_SLOWER_S, confirm=2)
@@ -160,7 +165,7 @@ def slow_answer(view: View, fill_percent: float | None, reading: str | None) -> 
     if change is not None and recent and change.after >= SLOWER_FROM * change.before:
         return Answer(
             "investigate",
-            f"Epochs took {_n(change.before)} s and at once {_n(change.after)} s{cause}.",
+            f"Epochs took {figures(change.before)} s and at once {figures(change.after)} s{cause}.",
             "R25",
             {"check": checks},
         )
@@ -177,8 +182,11 @@ def slow_answer(view: View, fill_percent: float | None, reading: str | None) -> 
         if alarm is None or (busy is not None and busy >= 70.0) or (waiting is not None and waiting < 10.0):
             return None
         why, rule = alarm, "R18"
+    if slow is not None and not pays_to_restart(view, left_seconds, slow.ratio):
+        return Answer("continue", f"{why}; it is over before a new start would pay.", rule, severity="info")
     if busy is not None and busy < LOW_UTILIZATION and waiting is not None and waiting < 10.0:
-        to_batch, _ = larger_batch(view, 2.0, fill_percent, reading)
+        percent, reading = fill or (None, None)
+        to_batch, _ = larger_batch(view, 2.0, percent, reading)
         batch = view.state.batch_size or 0
         if to_batch > batch and reading not in (None, "allocated_now") and not is_late(view):
             return Answer(
@@ -186,7 +194,8 @@ def slow_answer(view: View, fill_percent: float | None, reading: str | None) -> 
                 f"{why}; the card is busy {busy:.0f} % of the time and does not wait for the loader: kernels "
                 f"are too small at batch {batch}.",
                 "R05",
-                {"batch_size": to_batch},
+                {"batch_size": to_batch, **accumulation_for(view, to_batch)},
+                seen=f"{why}.",
             )
     idle = "" if busy is None else f"; the card is busy {busy:.0f} % of the time"
     return Answer("investigate", f"{why}{idle}{cause}.", rule, {"check": checks})

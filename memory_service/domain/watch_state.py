@@ -169,6 +169,24 @@ class State:
         return max(0, mine[0] if mine[0] > others else mine[1])
 
     @property
+    def refused_batch(self) -> int | None:
+        """The smallest batch known to have run out of memory, in this run or an earlier one."""
+        when, known = self.summary.out_of_memory_us, self.expected.refused_batch
+        if when is None:
+            return known
+        stated = {batch: first for batch, (first, _) in self.summary.batches.items() if first <= when}
+        began = {} if self.facts.batch_size is None else {self.facts.batch_size: -1}
+        used = began | stated
+        if not used:
+            return known
+        mine = max(used, key=lambda batch: used[batch])
+        return mine if known is None else min(mine, known)
+
+    @property
+    def epoch_word(self) -> str:
+        return "round" if self.facts.is_trees else "epoch"
+
+    @property
     def memory_gib(self) -> float | None:
         """The card's memory in GiB: as planned for, else as the run printed it."""
         return self.facts.memory_gib or number_of(self.summary.setting("total_gib"), most=1e6)

@@ -8,7 +8,7 @@ from memory_service.domain.quality import learning_of, quality_index
 from memory_service.domain.watch_batch import EARLY_SHARE, RESTART_SECONDS, accumulation_for, fastest_batch
 from memory_service.domain.watch_projection import Projection, too_late, training_deadline_seconds
 from memory_service.domain.watch_speed import is_loader_bound
-from memory_service.domain.watch_verdict import Answer
+from memory_service.domain.watch_verdict import Answer, figures
 from memory_service.domain.watch_view import Position, View
 
 __all__ = ["time_answer"]
@@ -56,20 +56,21 @@ def _stop(view: View, rule: str, why: str) -> Answer:
         {"stop_training": True, "predict_with_folds": models},
         "critical",
         dict(view.state.expected.smaller or {}),
+        f"{why}.",
     )
 
 
 def _milder(view: View, projection: Projection, deadline: float) -> Answer:
     """The change that keeps the deadline and costs the least expected quality (`domain.quality`)."""
     state, at = view.state, view.position
-    folds, epochs = state.whole("folds") or 1, state.whole("epochs") or 1
+    folds, epochs, unit = state.whole("folds") or 1, state.whole("epochs") or 1, state.epoch_word
     into = (
         min(max(0.0, view.now - view.epochs[-1].at_seconds), projection.epoch.value) if view.epochs else 0.0
     )
     room = (deadline - view.now + into) / projection.epoch.high
     cannot = (
-        f"It cannot finish: {folds} fold{'s' if folds > 1 else ''} x {epochs} epochs at "
-        f"{projection.epoch.value:.3g} s an epoch end training at minute {projection.end.value / 60:.1f}, "
+        f"It cannot finish: {folds} fold{'s' if folds > 1 else ''} x {epochs} {unit}s of "
+        f"{figures(projection.epoch.value)} s end training at minute {projection.end.value / 60:.1f}, "
         f"the deadline is minute {deadline / 60:.1f} of {(state.facts.minutes or 0):g}"
     )
     stay = _best_cut(view, room, folds, epochs)
@@ -96,6 +97,7 @@ def _milder(view: View, projection: Projection, deadline: float) -> Answer:
                 "R13" if first_fold and share > EARLY_SHARE and at.epochs_done else "R12",
                 changes,
                 "critical" if projection.end.low > deadline else "warning",
+                seen=f"{cannot}.",
             )
     if at.epochs_done or at.fold_index:
         return _stop(view, "R14", f"{cannot}; not even one more epoch fits")

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from memory_service.domain.estimate import Estimate
 
-__all__ = ["ACTIONS", "Action", "Answer", "Severity", "Verdict"]
+__all__ = ["ACTIONS", "Action", "Answer", "Severity", "Verdict", "figures"]
 
 Action = Literal[
     "continue", "raise_batch", "relaunch", "lower_batch", "reduce_folds", "reduce_epochs",
@@ -31,6 +31,7 @@ class Answer:
     set        settings to change, by the names of a plan
     rule       R.. of the rules, or the name of a rule that stands in docs/watching.md
     next_time  settings for the next run, when changing this one would cost more than it brings
+    seen       the observation alone, told where another answer is given; "" = `why`
     """
 
     action: Action
@@ -39,6 +40,12 @@ class Answer:
     set: Mapping[str, Any] = field(default_factory=dict)
     severity: Severity = "warning"
     next_time: Mapping[str, Any] = field(default_factory=dict)
+    seen: str = ""
+
+
+def figures(value: float) -> str:
+    """Three figures, without an exponent."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +57,7 @@ class Verdict:
     reading                kind of memory figure that the fill was read from; None = no figure
     fill_percent           of the card's memory; a lower bound when `reading` is "allocated_now"
     at_seconds             the moment, in the run's own time; next_check_seconds: when to look again
-    notes                  what else was seen, one sentence each
+    notes                  what else was seen, one sentence each; none of them asks for anything
     """
 
     action: Action

@@ -406,3 +406,59 @@ def test_when_time_is_up_no_trouble_starts_it_again(trouble: dict[str, Any]) -> 
     assert judged(facts, [*said, told]).action == "stop_and_predict"
     without = judged(facts, [READING, ("gpu", 450.0, {"utilization_percent": 90.0}), told])
     assert without.rule != "R15", "nothing to predict with: what can still be trained is worth more"
+
+
+def test_a_batch_that_ran_out_of_memory_in_this_run_is_not_told_again() -> None:
+    said: list[Said] = [
+        ("note", 1.0, {"batch_size": 64}),
+        ("gpu", 61.0, {"process_gib": 9.0}),
+        ("note", 75.0, {"batch_size": 128}),
+        ("note", 90.0, {"out_of_memory": True}),
+        ("note", 100.0, {"batch_size": 64, "grad_accumulation": 2}),
+        ("gpu", 170.0, {"process_gib": 9.0}),
+        ("batch", 171.0, {"steps": 100, "seconds": 30.0, "samples": 6_400}),
+    ]
+    before = judged(RUN, said[:2])
+    assert before.set == {"batch_size": 128}
+    after = judged(RUN, said)
+    assert after.set.get("batch_size", 64) < 128
+    assert "128 ran out of memory" in f"{after.why} {after.notes}"
+
+
+def test_notes_ask_for_nothing() -> None:
+    """One action: what other rules saw is told without what they would do."""
+    said: list[Said] = [
+        *[("epoch", 25.0 * n, {"epoch": n, "seconds": 25.0, "memory_gib": gib})
+          for n, gib in enumerate([18.2, 18.1, 18.3, 10.0], 1)],
+        ("batch", 101.0, {"steps": 100, "seconds": 12.0, "samples": 12_800, "loader_wait_percent": 50.0}),
+    ]  # fmt: skip
+    answer = judged(RUN, said)
+    assert (answer.action, answer.rule) == ("investigate", "R25")
+    assert answer.notes == (
+        "50 % of the time goes into waiting for the loader.",
+        "Memory is at 42 % (10.0 of 24.0 GiB, as the log says), under 50 % for a large model.",
+    )
+    trouble = judged(RUN, [("note", 30.0, {"out_of_memory": True})])
+    assert trouble.notes == ()
+
+
+def test_slowness_that_costs_less_than_a_new_start_is_only_noted() -> None:
+    facts, slow = replace(RUN, minutes=30.0), Expectation(epoch_seconds=Estimate(1.0, 0.8, 1.2))
+    answer = judged(facts, epochs([40.0, 3.0, 3.0, 3.0, 3.0, 3.0, 3.0, 3.0]), slow)
+    assert answer.action == "continue"
+    assert any("3.0 times as long as predicted" in text for text in (answer.why, *answer.notes))
+
+
+@pytest.mark.parametrize(("rate", "action"), [(950.0, "continue"), (700.0, "add_monitoring")])
+def test_a_run_as_fast_as_predicted_is_not_stopped_for_a_reading(rate: float, action: str) -> None:
+    answer = judged(RUN, [steps(80.0, 2.0, rate=rate)], Expectation(samples_per_second=RATE))
+    assert answer.action == action
+    assert (answer.set or answer.next_time)["call"] == "torch.cuda.max_memory_allocated()"
+
+
+def test_the_end_of_a_fold_is_progress() -> None:
+    trees = RunFacts(model="lightgbm", task="tabular-regression", folds=3, epochs=1_000, minutes=20.0)
+    said: list[Said] = [("epoch", 2.0 * n, {"epoch": 50 * n}) for n in range(1, 10)]
+    said += [("fold", 75.0, {"fold": 1, "done": True}), ("note", 110.0, {"text": "next fold"})]
+    assert judged(trees, said).action == "continue"
+    assert judged(trees, [*said, ("note", 210.0, {"text": "still nothing"})]).rule == "stall"

@@ -340,3 +340,38 @@ def test_a_metric_counts_when_its_way_is_known(direction: str | None, action: st
     ]
     facts = replace(RUN, epochs=30, minutes=60.0, metric_direction=direction)
     assert judged(facts, said).action == action
+
+
+def test_a_fold_past_its_best_ends_before_anything_is_cut_that_would_still_help() -> None:
+    """Ending it now brings 3 x 30 epochs of 30 s in time: no epoch that learns and no fold is lost."""
+    facts = replace(RUN, epochs=30, minutes=30.0)
+    said = [(kind, 1.5 * at, {**fields, "seconds": 30.0}) for kind, at, fields in learning(PLATEAU)]
+    answer = judged(facts, said)
+    assert (answer.action, answer.rule, answer.set) == ("reduce_epochs", "R16", {"epochs": 9})
+    assert any("cannot finish" in note for note in answer.notes)
+    shorter = judged(replace(facts, minutes=12.0), said)
+    assert shorter.rule == "R13", "where that is not enough, what is enough is told"
+
+
+def test_rounds_are_called_rounds_and_numbers_are_plain() -> None:
+    trees = replace(RUN, model="catboost", task="tabular-regression", epochs=1_000, folds=5, minutes=20.0)
+    said: list[Said] = [("epoch", 10.0 * n, {"epoch": 10 * n, "seconds": 1.0}) for n in range(1, 12)]
+    assert "5 folds x 1000 rounds of 1 s end training at minute 83" in judged(trees, said).why
+    long = judged(replace(RUN, folds=1, epochs=3, minutes=40.0), told([1_200.0], 3))
+    assert "1 fold x 3 epochs of 1043 s" in long.why
+
+
+def test_steps_of_a_run_without_epochs_foresee_its_end() -> None:
+    """`step 990/5000` every second: 40 s a thousand, and 160 s more."""
+    said: list[Said] = [READING]
+    said += [("batch", 1.0 + 0.04 * n, {"step": n, "of": 5_000, "scope": "run"}) for n in range(0, 2_001, 20)]
+    answer = judged(replace(RUN, epochs=None, folds=None), said)
+    assert answer.eta_minutes is not None
+    assert answer.eta_minutes.value == pytest.approx(2.0, rel=0.02)
+
+
+def test_a_prediction_that_time_has_refuted_projects_nothing() -> None:
+    expected = Expectation(epoch_seconds=Estimate(18.0, 15.0, 25.0))
+    said: list[Said] = [READING, ("gpu", 400.0, {"utilization_percent": 97.0})]
+    assert judged(replace(RUN, folds=1, epochs=3), said, expected).eta_minutes is None
+    assert judged(replace(RUN, folds=1, epochs=3), said[:1], expected).eta_minutes is not None
