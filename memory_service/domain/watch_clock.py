@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["AHEAD_SECONDS", "LIVE_SECONDS", "asked_seconds", "latest_moment"]
+__all__ = ["AHEAD_SECONDS", "LIVE_SECONDS", "asked_seconds", "earliest_moment", "latest_moment"]
 
 AHEAD_SECONDS = 60.0
 """How far a run's clock may gain on the service's while it runs: a second a minute is a bad clock."""
@@ -22,6 +22,11 @@ def latest_moment(started: float, begun: float, now: float) -> float:
     has passed since. One that began long ago (a replay, a spool sent late) may tell up to the present.
     """
     return now + max(0.0, started - begun) + AHEAD_SECONDS
+
+
+def earliest_moment(started: float) -> float:
+    """The earliest time that an event can have: a clock in another zone, or never set, shows by it."""
+    return started - AHEAD_SECONDS
 
 
 def asked_seconds(

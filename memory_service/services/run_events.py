@@ -59,7 +59,16 @@ Degrees = Annotated[float, Field(ge=-100, le=1000, allow_inf_nan=False)]
 Ordinal = Annotated[int, Field(ge=0, le=1_000_000)]
 Count = Annotated[int, Field(ge=0, le=10**15)]
 Some = Annotated[int, Field(ge=1, le=10**9)]
-Score = Union[Annotated[float, Field(allow_inf_nan=False)], Literal["nan", "inf", "-inf"]]  # noqa: UP007
+NotANumber = Annotated[
+    Literal[
+        "nan", "inf", "-inf", "NaN", "Inf", "-Inf", "+inf", "Infinity", "-Infinity", "infinity", "-infinity",
+        "NAN", "INF", "-INF", "+Inf", "+Infinity", "-nan", "-NaN",
+    ],
+    AfterValidator(lambda given: _wire(float(given))),
+]  # fmt: skip
+"""As Python, JavaScript, NumPy and C write it; kept as "nan", "inf" or "-inf"."""
+
+Score = Union[Annotated[float, Field(allow_inf_nan=False)], NotANumber]  # noqa: UP007
 Text = Annotated[str, StringConstraints(max_length=20_000), AfterValidator(clean_text)]
 Name = Annotated[str, StringConstraints(max_length=300), AfterValidator(clean_text)]
 

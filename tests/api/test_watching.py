@@ -199,6 +199,17 @@ class TestTheVerdict:
         answer = tell(client, run_id, said)["verdict"]
         assert (answer["rule"], answer["severity"]) == ("not-a-number", "critical")
 
+    @pytest.mark.parametrize("text", ['"NaN"', '"Infinity"', '"-Inf"', "NaN", "-Infinity", "1e999"])
+    def test_nan_is_understood_as_agents_write_it(self, sqlite_client: TestClient, text: str) -> None:
+        run_id = begin(sqlite_client, **B4)
+        event = f'"seq": 0, "kind": "batch", "at": "{at(3)}", "steps": 5, "train_loss": {text}'
+        body = f'{{"events": [{{{event}}}]}}'
+        answer = sqlite_client.post(
+            f"/runs/{run_id}/events", content=body, headers={"content-type": "application/json"}
+        )
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["verdict"]["rule"] == "not-a-number"
+
     def test_samples_in_between_keep_the_verdict_that_stands(self, client: TestClient) -> None:
         run_id = begin(client, **B4)
         first = tell(client, run_id, [("gpu", 61.0, {"used_gib": 10.0})])["verdict"]
@@ -242,6 +253,12 @@ class TestTheVerdict:
         assert first["verdict"]["at_seconds"] < day, "it counts as told now"
         again = client.post(f"/runs/{run_id}/events", json=body).json()
         assert (again["duplicates"], again["differing"]) == (2, []), "what was told is known as it was told"
+        assert client.get(f"/runs/{run_id}").json()["watch"]["odd_values"] == 0
+        unset = {"seq": 2, "kind": "gpu", "at": "1970-01-01T00:00:12Z", "used_gib": 18.5}
+        began_now = begin(client, **B4 | {"started_at": None})
+        heard = client.post(f"/runs/{began_now}/events", json={"events": [unset]}).json()
+        assert heard["accepted"] == 1
+        assert 0.0 < heard["verdict"]["at_seconds"] < 60.0, "a clock that was never set counts as now, too"
         running = begin(client, **B4)
         tell(client, running, [("gpu", 100.0, {"used_gib": 18.0})])
         back = tell(client, running, [("gpu", 40.0, {"used_gib": 18.0})], 1)
