@@ -223,7 +223,7 @@ def _copy_runs(database: Database, ids: list[str], count: int, seed: int, now: d
                     tables.setdefault(table, (pattern.columns, []))[1].append(pattern.copied(copy))
         with database.tell() as telling:
             for table, (columns, made) in tables.items():
-                database.dialect.insert_new(telling.session, table, columns, made)
+                database.dialect.insert_new(telling.session.statements, table, columns, made)
 
 
 Original = Mapping[str, list[_Pattern]]

@@ -48,7 +48,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     problems.install(app)
     refusals.install(app)
     routers = (
-        ask.router, *know.routers(), calibrations.router, runs.router, operate.router, *pages.routers(),
+        runs.telling, ask.router, *know.routers(), calibrations.router, runs.router, operate.router,
+        *pages.routers(),
     )  # fmt: skip
     for router in routers:
         app.include_router(router)

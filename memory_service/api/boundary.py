@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import re
 import time
-import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -82,7 +82,7 @@ def _request_id(headers: list[tuple[bytes, bytes]]) -> str:
     for name, value in headers:
         if name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
             return value.decode("ascii")
-    return uuid.uuid4().hex
+    return f"{random.getrandbits(128):032x}"
 
 
 def _template(scope: dict[str, Any]) -> str:

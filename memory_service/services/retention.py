@@ -18,6 +18,7 @@ from memory_service.domain.run_evidence import place_of
 from memory_service.domain.thinning import Thinned, thinned
 from memory_service.errors import MemoryServiceError
 from memory_service.services.remembering import remember_missing
+from memory_service.services.summaries import write_summary
 from memory_service.services.unit import Database
 from memory_service.store import outcomes, runs
 
@@ -67,6 +68,8 @@ def _thin_run(database: Database, run_id: str, before: dt.datetime, *, ended: bo
         told = [(seq, kind, orjson.loads(body)) for seq, kind, body in runs.events_of(unit.session, run_id)]
     if run is None or (not ended and any(_at(body) >= before for _, _, body in told)):
         return None
+    with database.tell() as writing:
+        write_summary(database, writing, run_id, run.started_at.timestamp())
     gone = 0
     for part in _portions(thinned(told)):
         with database.tell() as writing:

@@ -133,17 +133,18 @@ def _kept(
 ) -> tuple[Batch | None, _Place]:
     """Events, summary and the place in the log in one transaction; (None, _) where the log went on between
     reading and writing."""
+    since = begun(database, [key])[key]
     with database.tell() as unit:
-        status = runs.statuses(unit.session, [key])[key]
-        since = begun(database, unit, key)
-        folding = Folding(database, unit, {key: since.started})
+        statements = unit.session.statements
+        status = runs.statuses(statements, [key])[key]
+        folding = Folding(database, statements, {key: since.started})
         if not _unmoved(unit, key, place):
             return None, place
         written = unit.now.timestamp() if at is None else at
         shift, told = _told(reading, place, written)
         batch = Batch.of(key, told)
         batch.of_run(status, since, unit.now)
-        batch.accepted = len(batch.events) - len(insert(unit, folding, batch))
+        batch.accepted = len(batch.events) - len(insert(statements, folding, batch))
         folding.write()
         after = _Place(
             place.offset + size,
@@ -158,7 +159,7 @@ def _kept(
         if reading is not None:
             values = {name: getattr(after, name) for name in _COLUMNS} | {"context": after.context.as_dict()}
             watched.keep_log(unit.session, key, values, new=place.is_new)
-    folding.committed()
+    folding.done()
     return batch, after
 
 

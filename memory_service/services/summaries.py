@@ -1,17 +1,20 @@
 """How does what a run has told stay summed up, at the same cost however much that was?
 
-The summary is written in the transaction of the events that go into it: a process that dies loses neither
-or both. This process remembers the summaries of the runs it heard last; the count of events beside each in
-the database tells whether another process has added to it since.
+Whoever adds events to a run holds the lock on its summary's row. The process that wrote the summary last
+remembers it, and the events told since: it writes anew only every few hundred events. Each writing leaves
+another mark in the row. A process that does not remember under that mark (it was started since, or another
+one wrote) reads the summary and the events behind it, which are those with a greater seq, and writes first of
+all. So whoever is killed loses nothing, and nothing is counted twice.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import threading
+import uuid
 import weakref
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import orjson
@@ -19,33 +22,30 @@ import orjson
 from memory_service.domain.watch_event import Event
 from memory_service.domain.watch_fold import fold_in
 from memory_service.domain.watch_summary import Summary
+from memory_service.services.run_events import SERVER_SEQ
 from memory_service.services.unit import Database, ReadUnit, WriteUnit
 from memory_service.store import runs, watched
+from memory_service.store.statements import Statements
 
-__all__ = ["Begun", "Folding", "begin_summary", "begun", "read_summary", "remembered"]
+__all__ = [
+    "Begun",
+    "Folding",
+    "begin_summary",
+    "begun",
+    "event_of",
+    "read_summary",
+    "remembered",
+    "write_summary",
+]
+
+MOST_BEHIND = 256
+"""Events that a summary may be behind: read and folded in 2 ms."""
+
+MOST_PENDING = 64
+"""Events that wait to be folded together: a fold of one costs as much as of three."""
 
 MOST_REMEMBERED = 512
 """Runs; a summary takes up to 0.1 MB as objects."""
-
-
-@dataclass(eq=False)
-class _Memory:
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    held: OrderedDict[str, Summary] = field(default_factory=OrderedDict)
-    begun: dict[str, Begun] = field(default_factory=dict)
-
-    def get(self, run_id: str, events: int) -> Summary | None:
-        with self.lock:
-            known = self.held.get(run_id)
-            return known if known is not None and known.events == events else None
-
-    def keep(self, run_id: str, summary: Summary) -> None:
-        with self.lock:
-            self.held[run_id] = summary
-            self.held.move_to_end(run_id)
-            if len(self.held) > MOST_REMEMBERED:
-                self.held.popitem(last=False)
-
 
 MOST_BEGUN = 20_000
 
@@ -56,6 +56,56 @@ class Begun:
 
     started: float
     created: float
+
+
+@dataclass(eq=False)
+class _Live:
+    """A run as this process knows it. Changed by whoever holds the lock on its row.
+
+    mark, upto   of the summary as it is written; top: the greatest seq of a client's event; behind: how many
+                 events came since
+    """
+
+    mark: str
+    upto: int
+    top: int
+    summary: Summary
+    behind: int = 0
+    pending: list[Event] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, events: Sequence[Event]) -> None:
+        with self.lock:
+            self.pending.extend(events)
+        self.behind += len(events)
+        self.top = max(self.top, *(event.seq for event in events if event.seq < SERVER_SEQ), -1)
+        if len(self.pending) >= MOST_PENDING:
+            self.now()
+
+    def now(self) -> Summary:
+        with self.lock:
+            if self.pending:
+                self.summary, self.pending = fold_in(self.summary, self.pending), []
+            return self.summary
+
+
+@dataclass(eq=False)
+class _Memory:
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    held: OrderedDict[str, _Live] = field(default_factory=OrderedDict)
+    begun: dict[str, Begun] = field(default_factory=dict)
+
+    def get(self, run_id: str, mark: str | None, *, take: bool = False) -> _Live | None:
+        with self.lock:
+            known = self.held.pop(run_id, None) if take else self.held.get(run_id)
+            return known if known is not None and known.mark == mark else None
+
+    def keep(self, run_id: str, live: _Live) -> None:
+        with self.lock:
+            self.held[run_id] = live
+            self.held.move_to_end(run_id)
+            if len(self.held) > MOST_REMEMBERED:
+                self.held.popitem(last=False)
 
 
 _NOTHING = orjson.dumps(Summary().as_dict()).decode()
@@ -73,80 +123,109 @@ def event_of(seq: int, kind: str, body: str, start: float) -> Event:
     return Event(kind, seq, dt.datetime.fromisoformat(fields["at"]).timestamp() - start, fields)
 
 
-def begun(database: Database, unit: ReadUnit, run_id: str) -> Begun:
-    """Of a run that is there; looked up once."""
+def begun(database: Database, run_ids: Collection[str]) -> dict[str, Begun]:
+    """Of those of the runs that are there; each is looked up once."""
     known = _memory(database).begun
-    found = known.get(run_id)
-    if found is None:
-        started, created = runs.begun(unit.session, run_id)
+    there = {run_id: known[run_id] for run_id in run_ids if run_id in known}
+    unknown = [run_id for run_id in run_ids if run_id not in there]
+    if unknown:
+        with database.read() as unit:
+            found = runs.begun(unit.session, unknown)
+        there |= {run_id: Begun(*(each.timestamp() for each in found[run_id])) for run_id in found}
         if len(known) >= MOST_BEGUN:
             known.clear()
-        found = known[run_id] = Begun(started.timestamp(), created.timestamp())
-    return found
+        known.update(there)
+    return there
 
 
 def begin_summary(unit: WriteUnit, run_id: str) -> None:
     """A new run has told nothing."""
-    watched.begin_summary(unit.session, [run_id], _NOTHING)
+    watched.begin_summary(unit.session.statements, [run_id], _NOTHING)
 
 
 class Folding:
-    """The summaries of some runs while events are added to them, in the transaction of the events.
+    """The summaries of some runs while events are added to them, in the transaction of the events. Meanwhile
+    this process does not remember them: only what is on disk is remembered.
 
     starts   run -> its start, seconds since 1970
     """
 
-    def __init__(self, database: Database, unit: WriteUnit, starts: Mapping[str, float]) -> None:
-        self._memory, self._unit, self._starts = _memory(database), unit, starts
-        self._counts = watched.lock_counts(unit.session, starts) if starts else {}
-        missing = starts.keys() - self._counts.keys()
+    def __init__(self, database: Database, at: Statements, starts: Mapping[str, float]) -> None:
+        self._memory, self._at = _memory(database), at
+        rows = watched.lock(at, starts)
+        missing = starts.keys() - rows.keys()
         if missing:  # begun before there were summaries
-            watched.begin_summary(unit.session, sorted(missing))
-            self._counts |= watched.lock_counts(unit.session, missing)
-        self._now: dict[str, Summary] = {}
+            watched.begin_summary(at, sorted(missing))
+            rows |= watched.lock(at, missing)
+        self._lives: dict[str, _Live] = {}
+        self._due: set[str] = set()
+        for run_id, row in rows.items():
+            live = self._memory.get(run_id, row.mark, take=True)
+            if live is None:
+                live = _read(at, run_id, starts[run_id])
+                self._due.add(run_id)
+            self._lives[run_id] = live
 
     def add(self, run_id: str, events: Sequence[Event]) -> None:
-        """Fold in events that were not there before and have been inserted by now."""
+        """Events that were not there before and are inserted in this transaction."""
         if not events:
             return
-        known = self._now.get(run_id) or self._known(run_id)
-        self._now[run_id] = self._rebuilt(run_id) if known is None else fold_in(known, events)
+        live = self._lives[run_id]
+        if any(event.seq <= live.upto or event.seq >= SERVER_SEQ for event in events):
+            self._due.add(run_id)
+        live.add(events)
+        if live.behind > MOST_BEHIND:
+            self._due.add(run_id)
 
-    def write(self) -> None:
-        """Last in the transaction."""
-        rows = [(run_id, s.events, orjson.dumps(s.as_dict()).decode()) for run_id, s in self._now.items()]
+    def write(self, *, all_of_it: bool = False) -> None:
+        """Last in the transaction. all_of_it: also what need not be written yet."""
+        rows = []
+        for run_id in self._lives if all_of_it else self._due:
+            live = self._lives[run_id]
+            live.mark, live.upto, live.behind = uuid.uuid4().hex, live.top, 0
+            rows.append((run_id, live.upto, live.mark, orjson.dumps(live.now().as_dict()).decode()))
         if rows:
-            watched.keep_summaries(self._unit.session, rows)
+            watched.keep_summaries(self._at, rows)
+        self._due.clear()
 
-    def committed(self) -> None:
-        """The transaction is on disk: from now on the summaries are the present ones."""
-        for run_id, summary in self._now.items():
-            self._memory.keep(run_id, summary)
+    def done(self) -> None:
+        """The transaction is on disk, or was given up before anything was added: remember again."""
+        for run_id, live in self._lives.items():
+            if run_id not in self._due:
+                self._memory.keep(run_id, live)
 
-    def _known(self, run_id: str) -> Summary | None:
-        known = self._memory.get(run_id, self._counts[run_id])
-        if known is not None:
-            return known
-        row = watched.summary_of(self._unit.session, run_id)
-        return None if row is None or row[1] is None else Summary.from_dict(orjson.loads(row[1]))
 
-    def _rebuilt(self, run_id: str) -> Summary:
-        told = runs.events_of(self._unit.session, run_id)
-        return fold_in(Summary(), (event_of(*one, self._starts[run_id]) for one in told))
+def write_summary(database: Database, unit: WriteUnit, run_id: str, start: float) -> None:
+    """Let the summary hold all that the run has told: before some of it goes, and when the run has ended."""
+    Folding(database, unit.session.statements, {run_id: start}).write(all_of_it=True)
 
 
 def read_summary(database: Database, unit: ReadUnit, run_id: str, start: float) -> Summary:
     """All that the run has told, summed up."""
-    row = watched.summary_of(unit.session, run_id)
-    if row is not None and row[1] is not None:
-        known = _memory(database).get(run_id, row[0])
-        return known or Summary.from_dict(orjson.loads(row[1]))
-    told = runs.events_of(unit.session, run_id)
-    return fold_in(Summary(), (event_of(*one, start) for one in told))
+    at = unit.session.statements
+    row = watched.summary_of(at, run_id)
+    live = None if row is None else _memory(database).get(run_id, row[1])
+    return (live or _read(at, run_id, start)).now()
 
 
 def remembered(database: Database, run_id: str) -> Summary | None:
-    """The summary as this process wrote it last."""
+    """The summary as this process knows it."""
     memory = _memory(database)
     with memory.lock:
-        return memory.held.get(run_id)
+        live = memory.held.get(run_id)
+    return None if live is None else live.now()
+
+
+def _read(at: Statements, run_id: str, start: float) -> _Live:
+    """The summary as it is kept, and the events that it is behind."""
+    upto, mark, text = watched.summary_of(at, run_id) or (None, None, None)
+    summary = Summary() if text is None else Summary.from_dict(orjson.loads(text))
+    if text is None:
+        told = runs.told_between(at, run_id, -1, 2**63 - 1)
+    else:
+        upto = runs.last_seq(at, run_id, SERVER_SEQ) if upto is None else upto
+        told = runs.told_between(at, run_id, upto, SERVER_SEQ)
+    live = _Live(mark or "", -1 if upto is None else upto, -1 if upto is None else upto, summary)
+    if told:
+        live.add([event_of(*one, start) for one in told])
+    return live

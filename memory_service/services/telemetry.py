@@ -1,36 +1,46 @@
 """How does what a run tells get onto the disk, once, however often it is sent?
 
-An event is acknowledged when its transaction is on disk, and with it the run's summary. Requests that come at
-the same time share one transaction: whoever gets the lock writes for all who wait, so that waiting for the
-disk is paid once.
+An event is acknowledged when its transaction is on disk. One thread writes: all requests that wait share one
+transaction, so that waiting for the disk is paid once, and the connection stays warm.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import datetime as dt
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
 from typing import Any
 
+import anyio.to_thread
 import orjson
 
-from memory_service.domain.watch_clock import latest_moment
+from memory_service.domain.watch_clock import earliest_moment, latest_moment
 from memory_service.domain.watch_event import Event
 from memory_service.errors import NotFound
 from memory_service.services.observations import conclude
 from memory_service.services.run_events import NewEvent, Told, as_kept, parse_events
 from memory_service.services.run_fields import run_key, utc_text
 from memory_service.services.summaries import Begun, Folding, begun
-from memory_service.services.unit import Database, WriteUnit
-from memory_service.services.verdicts import told_verdict
+from memory_service.services.unit import AppendUnit, Database
+from memory_service.services.verdicts import standing_verdict, told_verdict
 from memory_service.store import runs
+from memory_service.store.statements import Statements
 
-__all__ = ["Batch", "insert", "known_run_key", "take_events"]
+__all__ = ["RUNNING", "Batch", "insert", "known_run_key", "take_events", "take_events_soon"]
 
 MOST_SHOWN = 100
 RUNNING = "running"
+
+READ_AT_ONCE = 500
+"""Events of a request that are checked in 2 ms, between other requests; more of them beside these."""
+
+WRITTEN_AT_ONCE = 4_000
+"""Events of a transaction: some 20 ms."""
 
 
 def take_events(database: Database, run_id: str, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -39,20 +49,50 @@ def take_events(database: Database, run_id: str, body: Mapping[str, Any]) -> dic
 
     Events of a run that has ended count too: what is concluded from it is concluded anew.
     """
-    events = parse_events(body)
-    key = known_run_key(run_id)
-    batch = Batch.of(key, events)
-    _writer(database).write(batch)
+    batch = Batch.of(known_run_key(run_id), parse_events(body))
+    written = threading.Event()
+    _writer(database).write(batch, written.set)
+    written.wait()
+    return _answer(database, batch)
+
+
+async def take_events_soon(database: Database, run_id: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    """The same for whoever serves many at once: no thread waits."""
+    key, events = known_run_key(run_id), body.get("events")
+    if isinstance(events, list) and len(events) > READ_AT_ONCE:
+        batch = await anyio.to_thread.run_sync(lambda: Batch.of(key, parse_events(body)))
+    else:
+        batch = Batch.of(key, parse_events(body))
+    loop = asyncio.get_running_loop()
+    written: asyncio.Future[None] = loop.create_future()
+
+    def tell() -> None:
+        with contextlib.suppress(RuntimeError):  # nobody waits any more: the loop has ended
+            loop.call_soon_threadsafe(_finish, written)
+
+    _writer(database).write(batch, tell)
+    await written
+    if batch.status == RUNNING and batch.error is None and batch.accepted:
+        standing = standing_verdict(database, key, batch.told, batch.moments)
+        if standing is not None:
+            return batch.answer(standing)
+    return await anyio.to_thread.run_sync(_answer, database, batch)
+
+
+def _finish(written: asyncio.Future[None]) -> None:
+    if not written.done():  # its request was given up
+        written.set_result(None)
+
+
+def _answer(database: Database, batch: Batch) -> dict[str, Any]:
+    if batch.error is not None:
+        raise batch.error
     if batch.status is None:
-        raise NotFound(f"There is no run {key}; begin it with POST /runs")
+        raise NotFound(f"There is no run {batch.run_id}; begin it with POST /runs")
     if batch.status != RUNNING and batch.accepted:
-        conclude(database, key)
-    return {
-        "accepted": batch.accepted,
-        "duplicates": batch.duplicates,
-        "differing": sorted(batch.differing)[:MOST_SHOWN],
-        "verdict": told_verdict(database, key, batch.status, batch.kinds, new=batch.accepted > 0),
-    }
+        conclude(database, batch.run_id)
+    new = batch.accepted > 0
+    return batch.answer(told_verdict(database, batch.run_id, batch.status, batch.kinds, new=new))
 
 
 def known_run_key(run_id: str) -> str:
@@ -70,6 +110,7 @@ class Batch:
 
     events    as they are stored; moments: of each, in seconds since 1970
     start     of the run, in seconds since 1970
+    error     what kept it from the disk
     """
 
     run_id: str
@@ -83,7 +124,6 @@ class Batch:
     status: str | None = None
     start: float = 0.0
     error: BaseException | None = None
-    done: bool = False
 
     @classmethod
     def of(cls, run_id: str, told: Sequence[Told]) -> Batch:
@@ -98,15 +138,24 @@ class Batch:
             differing, frozenset(one[1] for one in told),
         )  # fmt: skip
 
+    def answer(self, verdict: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            "accepted": self.accepted,
+            "duplicates": self.duplicates,
+            "differing": sorted(self.differing)[:MOST_SHOWN],
+            "verdict": verdict,
+        }
+
     def of_run(self, status: str, begun: Begun, now: dt.datetime) -> None:
-        """The run is there. No event may be later than the service's clock allows: such a one counts as told
-        now, and keeps what it said as `at_told`."""
+        """The run is there. No event may be earlier than the run, or later than the service's clock allows:
+        such a one counts as told now, and keeps what it said as `at_told`."""
         self.status, self.start = status, begun.started
         latest = latest_moment(begun.started, begun.created, now.timestamp())
-        if max(self.moments, default=latest) <= latest:
+        earliest = earliest_moment(begun.started)
+        if max(self.moments, default=latest) <= latest and min(self.moments, default=earliest) >= earliest:
             return
         for n, moment in enumerate(self.moments):
-            if moment > latest:
+            if not earliest <= moment <= latest:
                 seq, kind, fields = self.told[n]
                 fields = {**fields, "at": utc_text(now.isoformat()), "at_told": fields["at"]}
                 self.told[n], self.moments[n] = (seq, kind, fields), now.timestamp()
@@ -115,8 +164,8 @@ class Batch:
     def rows(self, but: Mapping[int, Any] | None = None) -> list[tuple[str, int, str, str]]:
         return [(self.run_id, *event) for event in self.events if not but or event[0] not in but]
 
-    def folded(self, but: Mapping[int, Any] | None = None) -> list[Event]:
-        """In the run's own time."""
+    def in_own_time(self, but: Mapping[int, Any] | None = None) -> list[Event]:
+        """What was told, in the run's own time."""
         return [
             Event(kind, seq, moment - self.start, fields)
             for (seq, kind, fields), moment in zip(self.told, self.moments, strict=True)
@@ -124,74 +173,74 @@ class Batch:
         ]
 
 
-@dataclass(eq=False)
 class _Writer:
-    """Writes batches to one database, all that wait in one transaction."""
+    """Writes batches to one database, all that wait in one transaction, as long as the database is used."""
 
-    database: weakref.ReferenceType[Database]
-    waiting: list[Batch] = field(default_factory=list)
-    line: threading.Lock = field(default_factory=threading.Lock)
-    turn: threading.Lock = field(default_factory=threading.Lock)
+    def __init__(self, database: Database) -> None:
+        self._database = weakref.ref(database)
+        self._waiting: SimpleQueue[tuple[Batch, Callable[[], object]] | None] = SimpleQueue()
+        weakref.finalize(database, self._waiting.put, None)
+        threading.Thread(target=self._run, name="events", daemon=True).start()
 
-    def write(self, batch: Batch) -> None:
-        """Returns when the batch is on disk; raises what kept it from there."""
-        with self.line:
-            self.waiting.append(batch)
-        with self.turn:
-            if not batch.done:
-                with self.line:
-                    group, self.waiting = self.waiting, []
-                self._commit(group)
-        if batch.error is not None:
-            raise batch.error
+    def write(self, batch: Batch, written: Callable[[], object]) -> None:
+        """`written` is called, by another thread, when the batch is on disk or has its `error`."""
+        self._waiting.put((batch, written))
+
+    def _run(self) -> None:
+        while (first := self._waiting.get()) is not None:
+            group, size = [first], len(first[0].events)
+            with contextlib.suppress(Empty):
+                while size < WRITTEN_AT_ONCE and (more := self._waiting.get_nowait()) is not None:
+                    group.append(more)
+                    size += len(more[0].events)
+            self._commit([batch for batch, _ in group])
+            for _, written in group:
+                written()
 
     def _commit(self, group: Sequence[Batch]) -> None:
-        database = self.database()
+        database = self._database()
         assert database is not None  # noqa: S101 - whoever waits holds it
         try:
-            if not _all_new(database, group):
-                _one_by_one(database, group)
+            known = _known(database, group)
+            if known and not _all_new(database, known):
+                _one_by_one(database, known)
         except BaseException as error:  # noqa: BLE001 - each who waits raises it
             for batch in group:
                 batch.error = error
-        for batch in group:
-            batch.done = True
 
 
 class _RepeatedError(Exception):
     """Leaves the transaction without a trace: some of it was there already."""
 
 
-def _all_new(database: Database, group: Sequence[Batch]) -> bool:
-    """The usual case: one executemany for all. False, and nothing written, where something was there."""
+def _all_new(database: Database, group: Sequence[_Known]) -> bool:
+    """The usual case: one insertion for all. False, and nothing written, where something was there."""
     try:
-        with database.tell() as unit:
+        with database.append() as unit:
             folding = _folding(database, unit, group)
-            rows = [row for batch in group if batch.status is not None for row in batch.rows()]
-            if runs.add_events(unit.session, rows) != len(rows):
+            rows = [row for batch, _ in group for row in batch.rows()]
+            if runs.add_events(unit.statements, rows) != len(rows):
                 raise _RepeatedError  # noqa: TRY301 - rolls the transaction back
-            for batch in group:
-                if batch.status is not None:
-                    folding.add(batch.run_id, batch.folded())
+            for batch, _ in group:
+                folding.add(batch.run_id, batch.in_own_time())
             folding.write()
     except _RepeatedError:
+        folding.done()
         return False
-    folding.committed()
-    for batch in group:
-        batch.accepted = len(batch.events) if batch.status is not None else 0
+    folding.done()
+    for batch, _ in group:
+        batch.accepted = len(batch.events)
     return True
 
 
-def _one_by_one(database: Database, group: Sequence[Batch]) -> None:
+def _one_by_one(database: Database, group: Sequence[_Known]) -> None:
     counted = []
-    with database.tell() as unit:
+    with database.append() as unit:
         folding = _folding(database, unit, group)
-        for batch in group:
-            if batch.status is not None:
-                there = insert(unit, folding, batch)
-                counted.append((batch, there))
+        for batch, _ in group:
+            counted.append((batch, insert(unit.statements, folding, batch)))
         folding.write()
-    folding.committed()
+    folding.done()
     for batch, there in counted:
         batch.accepted = len(batch.events) - len(there)
         batch.duplicates += len(there)
@@ -200,12 +249,12 @@ def _one_by_one(database: Database, group: Sequence[Batch]) -> None:
         }
 
 
-def insert(unit: WriteUnit, folding: Folding, batch: Batch) -> dict[int, tuple[str, str]]:
+def insert(at: Statements, folding: Folding, batch: Batch) -> dict[int, tuple[str, str]]:
     """Write the events that are not there yet, and fold them; seq -> (kind, body) of those that are. The
     run's summary is locked by `folding`: nobody else adds events to it meanwhile."""
-    there = runs.bodies(unit.session, batch.run_id, (event[0] for event in batch.events))
-    runs.add_events(unit.session, batch.rows(but=there))
-    folding.add(batch.run_id, batch.folded(but=there))
+    there = runs.bodies(at, batch.run_id, (event[0] for event in batch.events))
+    runs.add_events(at, batch.rows(but=there))
+    folding.add(batch.run_id, batch.in_own_time(but=there))
     return there
 
 
@@ -219,14 +268,22 @@ def _as_told(event: tuple[str, str]) -> tuple[str, str]:
     return kind, orjson.dumps(fields, option=orjson.OPT_SORT_KEYS).decode()
 
 
-def _folding(database: Database, unit: WriteUnit, group: Sequence[Batch]) -> Folding:
-    """Finds the runs of all batches and locks their summaries."""
-    statuses = runs.statuses(unit.session, (batch.run_id for batch in group))
-    starts = {run_id: begun(database, unit, run_id) for run_id in statuses}
-    for batch in group:
-        if batch.run_id in statuses:
-            batch.of_run(statuses[batch.run_id], starts[batch.run_id], unit.now)
-    return Folding(database, unit, {run_id: each.started for run_id, each in starts.items()})
+_Known = tuple[Batch, Begun]
+
+
+def _known(database: Database, group: Iterable[Batch]) -> list[_Known]:
+    """The batches of runs that are there."""
+    since = begun(database, {batch.run_id for batch in group})
+    return [(batch, since[batch.run_id]) for batch in group if batch.run_id in since]
+
+
+def _folding(database: Database, unit: AppendUnit, group: Sequence[_Known]) -> Folding:
+    """Locks the runs of all batches and their summaries."""
+    starts = {batch.run_id: since.started for batch, since in group}
+    statuses = runs.statuses(unit.statements, starts)
+    for batch, since in group:
+        batch.of_run(statuses[batch.run_id], since, unit.now)
+    return Folding(database, unit.statements, starts)
 
 
 _writers: weakref.WeakKeyDictionary[Database, _Writer] = weakref.WeakKeyDictionary()
@@ -237,5 +294,5 @@ def _writer(database: Database) -> _Writer:
     with _making:
         writer = _writers.get(database)
         if writer is None:
-            writer = _writers[database] = _Writer(weakref.ref(database))
+            writer = _writers[database] = _Writer(database)
         return writer

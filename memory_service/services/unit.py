@@ -4,6 +4,7 @@
     with database.write() as unit:    all or nothing; raises the knowledge revision if anything was written
     with database.tell() as unit:     the same for what no plan rests on (telemetry, progress): the revision
                                       stays, and every answer that was kept stays good
+    with database.append() as unit:   the same for thousands of times a second: plain statements only
 
 Whatever was written is on disk when its block is left.
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,9 +29,10 @@ from memory_service.errors import Conflict, OutOfSpace, Unavailable
 from memory_service.store import dialects
 from memory_service.store.engine import make_engine
 from memory_service.store.session import ReadSession, WriteSession, bump_revision
+from memory_service.store.statements import Statements
 from memory_service.store.tables import Knowledge
 
-__all__ = ["Database", "ReadUnit", "WriteUnit"]
+__all__ = ["AppendUnit", "Database", "ReadUnit", "WriteUnit"]
 
 
 _REVISION = select(Knowledge.revision)
@@ -54,6 +57,14 @@ class WriteUnit(ReadUnit):
     now: dt.datetime
 
 
+@dataclass(frozen=True, slots=True)
+class AppendUnit:
+    """One transaction for plain statements; `now` as in a `WriteUnit`."""
+
+    statements: Statements
+    now: dt.datetime
+
+
 class Database:
     """A database by its URL. Threads may share it; after a fork, make a new one.
 
@@ -69,6 +80,9 @@ class Database:
         self._writing = self.engine.execution_options(**self.dialect.write_options)
         self._kept: list[Connection] = []
         self._glancing = self.engine.execution_options(**self.dialect.glance_options)
+        self._appending = self.engine.execution_options(**self.dialect.append_options)
+        self._appended: Connection | None = None
+        self._append_turn = threading.Lock()
 
     @property
     def url(self) -> str:
@@ -101,6 +115,44 @@ class Database:
             yield WriteUnit(session, dt.datetime.now(dt.UTC))
             session.flush()
             session.commit()
+
+    @contextlib.contextmanager
+    def append(self) -> Iterator[AppendUnit]:
+        """On a connection that stays open; one at a time in this process."""
+        with self._append_turn, _refusals():
+            statements = self._begun_append()
+            try:
+                yield AppendUnit(statements, dt.datetime.now(dt.UTC))
+                statements.run("COMMIT")
+            except BaseException:
+                try:
+                    statements.run("ROLLBACK")
+                except DBAPIError:
+                    self._end_append()
+                raise
+
+    def _begun_append(self) -> Statements:
+        if self._appended is not None:
+            try:
+                return self._begin_append(self._appended)
+            except DBAPIError:
+                if self.dialect.embedded:
+                    raise
+                self._end_append()  # it died while it was kept; a new one decides
+        self._appended = self._appending.connect()
+        self._appended.exec_driver_sql("SELECT 1").all()
+        return self._begin_append(self._appended)
+
+    def _begin_append(self, connection: Connection) -> Statements:
+        statements = Statements(connection.connection.driver_connection, self.dialect)
+        statements.run(self.dialect.begin_writing)
+        return statements
+
+    def _end_append(self) -> None:
+        if self._appended is not None:
+            self._appended.invalidate()
+            self._appended.close()
+            self._appended = None
 
     def knowledge_revision(self) -> int:
         """Rises with every write: what was computed from the knowledge under another revision is stale."""
@@ -143,6 +195,8 @@ class Database:
         """Give back every connection. The object can still be used: it opens new ones."""
         while self._kept:
             self._kept.pop().close()
+        with self._append_turn:
+            self._end_append()
         self.engine.dispose()
 
 

@@ -8,7 +8,7 @@ import threading
 import time
 import weakref
 from collections import OrderedDict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,9 +17,10 @@ from memory_service.domain.watch_clock import asked_seconds
 from memory_service.domain.watch_followed import followed
 from memory_service.domain.watch_page import watch_page
 from memory_service.domain.watch_state import Expectation, RunFacts, State
-from memory_service.domain.watch_summary import Summary
+from memory_service.domain.watch_summary import SETTINGS, Summary
 from memory_service.errors import Conflict, NotFound, OutOfSpace, Unavailable
 from memory_service.services.expected import expected_of
+from memory_service.services.run_events import Told
 from memory_service.services.run_fields import utc_text
 from memory_service.services.so_far import outcome_so_far
 from memory_service.services.summaries import read_summary, remembered
@@ -27,7 +28,7 @@ from memory_service.services.unit import Database, ReadUnit
 from memory_service.store import runs, watched
 from memory_service.store.run_tables import Run
 
-__all__ = ["run_verdict", "told_verdict", "watched_page"]
+__all__ = ["run_verdict", "standing_verdict", "told_verdict", "watched_page"]
 
 ANEW_SECONDS = 5.0
 """Between samples that only show more of the same, the verdict of the last 5 s of the run's own time stands:
@@ -74,6 +75,30 @@ def run_verdict(database: Database, run_id: str) -> dict[str, Any]:
         if run is None:
             raise NotFound(f"There is no run {run_id}")
         return verdict(state_of(database, unit, run)).as_dict()
+
+
+def standing_verdict(
+    database: Database, run_id: str, told: Sequence[Told], moments: Sequence[float]
+) -> dict[str, Any] | None:
+    """The verdict that a running run was told last, where these new events of it, told at `moments` (seconds
+    since 1970), cannot call for another: `told_verdict` would give the same. Reads and writes nothing."""
+    memory = _memories.setdefault(database, _Memory())
+    with memory.lock:
+        known = memory.held.get(run_id)
+        if known is None or not known.wire or known.signs[0] != "running":
+            return None
+        memory.held.move_to_end(run_id)
+    if (max(moments) - known.start) * 1e6 - known.at_us >= ANEW_SECONDS * 1e6:
+        return None
+    for _, kind, fields in told:
+        if kind not in SAMPLES or not _SIGNS.isdisjoint(fields) or type(fields.get("train_loss")) is str:
+            return None
+    known.heard_at = time.time()
+    return known.wire
+
+
+_SIGNS = frozenset((*SETTINGS, "out_of_memory", "error"))
+"""What may call for a new verdict at once; so does a loss that is no number, which is kept as text."""
 
 
 def told_verdict(

@@ -6,12 +6,15 @@ import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from sqlalchemy import Connection, Engine, Table
 from sqlalchemy.orm import Session
+
+if TYPE_CHECKING:
+    from memory_service.store.statements import Statements
 
 __all__ = ["BUSY_SECONDS", "EMBEDDING_DIMENSIONS", "Dialect", "Vector32", "checked_vector"]
 
@@ -41,8 +44,11 @@ class Dialect(ABC):
 
     name: ClassVar[str]
     embedded: ClassVar[bool]
+    errors: ClassVar[type[Exception]]
+    """What the driver raises."""
     mark: ClassVar[str]
     """Where a value goes in a statement that the driver gets as it is."""
+    begin_writing: ClassVar[str]
     lock_row: ClassVar[str] = ""
     keep_row: ClassVar[str] = ""
     """Behind a SELECT: nobody else may write its rows, or may lock them so, until the transaction ends. Where
@@ -51,6 +57,9 @@ class Dialect(ABC):
     write_options: ClassVar[Mapping[str, Any]]
     glance_options: ClassVar[Mapping[str, Any]]
     """One statement without a transaction: what every request pays to see whether its cache is stale."""
+
+    append_options: ClassVar[Mapping[str, Any]]
+    """A connection whose transactions are begun and ended by plain statements."""
 
     @abstractmethod
     def engine_options(self) -> dict[str, Any]: ...
@@ -116,24 +125,21 @@ class Dialect(ABC):
         session.execute(insert.on_conflict_do_update(index_elements=[key], set_=taken), list(rows))
 
     def locked(
-        self, session: Session, table: str, columns: Sequence[str], keys: Iterable[str], lock: str
+        self, at: Statements, table: str, columns: Sequence[str], keys: Iterable[str], lock: str
     ) -> list[tuple[Any, ...]]:
         """Plain values of the rows whose first column is one of `keys`, in their order; `lock`: `lock_row` or
-        `keep_row`. For thousands of times a second: a composed statement takes five times as long."""
+        `keep_row`."""
         wanted = tuple(sorted(set(keys)))
         if not wanted:
             return []
         marks = ", ".join([self.mark] * len(wanted))
         query = f"SELECT {', '.join(columns)} FROM {table} WHERE {columns[0]} IN ({marks})"  # noqa: S608
-        query += f" ORDER BY {columns[0]}{lock}"
-        return [tuple(row) for row in session.connection().exec_driver_sql(query, wanted)]
+        return at.rows(f"{query} ORDER BY {columns[0]}{lock}", wanted)
 
     def insert_new(
-        self, session: Session, table: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]
+        self, at: Statements, table: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]
     ) -> int:
-        """Insert rows of plain values in one executemany, passing over those whose key is taken; how many
-        were new. For thousands of rows a second: no column type converts anything."""
+        """Insert rows of plain values, passing over those whose key is taken; how many were new."""
         values = ", ".join([self.mark] * len(columns))
         into = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({values})"  # noqa: S608 - our own names
-        into += " ON CONFLICT DO NOTHING"
-        return int(session.connection().exec_driver_sql(into, list(rows)).rowcount)
+        return at.many(f"{into} ON CONFLICT DO NOTHING", rows)

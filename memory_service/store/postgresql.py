@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import psycopg
 from pgvector.sqlalchemy import Vector
 from sqlalchemy import Connection, Engine, Table, bindparam, text
 from sqlalchemy import Dialect as SqlDialect
@@ -44,7 +45,9 @@ class PgVector(TypeDecorator[Vector32]):
 class Postgresql(Dialect):
     name = "postgresql"
     embedded = False
+    errors = psycopg.Error
     mark = "%s"
+    begin_writing = "BEGIN"
     lock_row = " FOR UPDATE"
     keep_row = " FOR KEY SHARE"
     # One snapshot for a whole answer: the knowledge revision and the rows it counts belong together.
@@ -57,6 +60,7 @@ class Postgresql(Dialect):
         "postgresql_readonly": False,
     }
     glance_options: ClassVar[Mapping[str, Any]] = {"isolation_level": "AUTOCOMMIT"}
+    append_options = glance_options
     MIGRATION_LOCK = 0x6D656D5F73766301
     """Advisory lock of whoever migrates; any fixed 64-bit number that nobody else uses."""
     SEED_LOCK = MIGRATION_LOCK + 1

@@ -100,7 +100,11 @@ class RunEvent(Base):
     __tablename__ = "run_events"
     __table_args__ = (
         Index(
-            "ix_run_events_not_raw", "run_id", "seq", sqlite_where=text(NOT_RAW), postgresql_where=text(NOT_RAW)
+            "ix_run_events_not_raw",
+            "run_id",
+            "seq",
+            sqlite_where=text(NOT_RAW),
+            postgresql_where=text(NOT_RAW),
         ),
         {"sqlite_with_rowid": False},
     )
@@ -133,7 +137,6 @@ class Observation(Base):
 class RunSummary(Base):
     """A run's events in sum: `domain.watch_summary` as JSON text. It may be behind by some hundred events.
 
-    events    how many are in it
     upto      the greatest seq of a client's event in it: it holds all of these up to there, and all that were
               read from a log; None = all that are there
     mark      new with every writing: whoever remembers it, and the events told since, need not read
@@ -144,10 +147,9 @@ class RunSummary(Base):
     __table_args__ = {"sqlite_with_rowid": False}  # noqa: RUF012 - SQLAlchemy's form
 
     run_id: Mapped[str] = mapped_column(Name, primary_key=True)
-    events: Mapped[int] = mapped_column(BigInteger)
-    summary: Mapped[str | None] = mapped_column(Prose)
     upto: Mapped[int | None] = mapped_column(BigInteger)
     mark: Mapped[str | None] = mapped_column(Name)
+    summary: Mapped[str | None] = mapped_column(Prose)
 
 
 class RunLog(Base):

@@ -6,11 +6,11 @@ import datetime as dt
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, TextClause, delete, func, insert, select, text, update
+from sqlalchemy import ColumnElement, Row, TextClause, delete, insert, select, text, update
 
-from memory_service.store import dialects
 from memory_service.store.run_tables import NOT_RAW, Observation, Run, RunEvent
 from memory_service.store.session import ReadSession, WriteSession
+from memory_service.store.statements import Statements
 
 __all__ = [
     "EVENT_COLUMNS",
@@ -24,14 +24,14 @@ __all__ = [
     "ended",
     "events_of",
     "find",
+    "last_seq",
     "latest_events",
     "latest_marks",
-    "fingerprint",
-    "observations",
     "observations_by_run",
     "observations_of",
     "replace_observations",
     "statuses",
+    "told_between",
 ]
 
 EVENT_COLUMNS = ("run_id", "seq", "kind", "body")
@@ -72,37 +72,54 @@ def change(session: WriteSession, run_id: str, values: Mapping[str, Any]) -> Non
     )
 
 
-def statuses(session: WriteSession, run_ids: Iterable[str]) -> dict[str, str]:
+def statuses(at: Statements, run_ids: Iterable[str]) -> dict[str, str]:
     """id -> status of those that are there. They can get no other status until this transaction ends, so an
     event is either seen by the finish or sees it."""
-    dialect = dialects.of(session)
-    return dict(dialect.locked(session, Run.__tablename__, ("id", "status"), run_ids, dialect.keep_row))
+    found = at.dialect.locked(at, Run.__tablename__, ("id", "status"), run_ids, at.dialect.keep_row)
+    return dict(found)
 
 
-def begun(session: ReadSession, run_id: str) -> tuple[dt.datetime, dt.datetime]:
-    """(start by the run's own clock, when it was begun by ours) of a run that is there; neither changes."""
-    row = session.execute(select(Run.started_at, Run.created_at).where(Run.id == run_id)).one()
-    return row.started_at, row.created_at
+def begun(session: ReadSession, run_ids: Collection[str]) -> dict[str, tuple[dt.datetime, dt.datetime]]:
+    """id -> (start by the run's own clock, when it was begun by ours) of those that are there; neither ever
+    changes."""
+    query = select(Run.id, Run.started_at, Run.created_at).where(Run.id.in_(sorted(run_ids)))
+    return {row.id: (row.started_at, row.created_at) for row in session.execute(query)}
 
 
-def add_events(session: WriteSession, events: Sequence[Event]) -> int:
-    """Insert rows of `EVENT_COLUMNS` in one executemany; those whose (run, seq) is taken are passed over.
-    Returns how many were new."""
+def add_events(at: Statements, events: Sequence[Event]) -> int:
+    """Insert rows of `EVENT_COLUMNS`; those whose (run, seq) is taken are passed over. How many were new."""
     if not events:
         return 0
-    return dialects.of(session).insert_new(session, RunEvent.__tablename__, EVENT_COLUMNS, events)
+    return at.dialect.insert_new(at, RunEvent.__tablename__, EVENT_COLUMNS, events)
 
 
-def bodies(session: ReadSession, run_id: str, seqs: Iterable[int]) -> dict[int, tuple[str, str]]:
+def bodies(at: Statements, run_id: str, seqs: Iterable[int]) -> dict[int, tuple[str, str]]:
     """seq -> (kind, body) of those that are there."""
     wanted = sorted(set(seqs))
     found: dict[int, tuple[str, str]] = {}
     for start in range(0, len(wanted), 500):
         some = wanted[start : start + 500]
-        query = select(RunEvent.seq, RunEvent.kind, RunEvent.body)
-        query = query.where(RunEvent.run_id == run_id, RunEvent.seq.in_(some))
-        found |= {row.seq: (row.kind, row.body) for row in session.execute(query)}
+        mark = at.dialect.mark
+        query = f"SELECT seq, kind, body FROM run_events WHERE run_id = {mark} AND seq IN "  # noqa: S608
+        query += f"({', '.join([mark] * len(some))})"
+        found |= {seq: (kind, body) for seq, kind, body in at.rows(query, (run_id, *some))}
     return found
+
+
+def told_between(at: Statements, run_id: str, after: int, before: int) -> list[tuple[int, str, str]]:
+    """(seq, kind, body) of those with after < seq < before."""
+    mark = at.dialect.mark
+    query = "SELECT seq, kind, body FROM run_events "
+    query += f"WHERE run_id = {mark} AND seq > {mark} AND seq < {mark}"
+    return at.rows(query, (run_id, after, before))
+
+
+def last_seq(at: Statements, run_id: str, before: int) -> int:
+    """The greatest seq below `before`; -1 where there is none."""
+    mark = at.dialect.mark
+    query = f"SELECT max(seq) FROM run_events WHERE run_id = {mark} AND seq < {mark}"  # noqa: S608
+    ((found,),) = at.rows(query, (run_id, before))
+    return -1 if found is None else int(found)
 
 
 def begun_after(session: ReadSession, run: Run, limit: int) -> list[Mapping[str, Any]]:
@@ -158,16 +175,6 @@ def observations_by_run(session: ReadSession, run_ids: Collection[str]) -> dict[
     return found
 
 
-def observations(session: ReadSession, most_of_a_subject: int) -> list[Mapping[str, Any]]:
-    """The wire forms of the latest observations of each case, the oldest first."""
-    latest = (Observation.updated_at.desc(), Observation.id.desc())
-    place = func.row_number().over(partition_by=Observation.subject, order_by=latest).label("place")
-    ranked = select(Observation.id, place).subquery()
-    query = select(Observation.observation).join(ranked, ranked.c.id == Observation.id)
-    query = query.where(ranked.c.place <= most_of_a_subject)
-    return list(session.scalars(query.order_by(Observation.updated_at, Observation.id)))
-
-
 def observations_of(session: ReadSession, run_id: str) -> list[Mapping[str, Any]]:
     """Those of one run, by id."""
     query = select(Observation.observation).where(Observation.run_id == run_id).order_by(Observation.id)
@@ -192,9 +199,3 @@ def replace_observations(
             for number, wire in enumerate(found)
         ]
         session.execute(insert(Observation), rows)
-
-
-def fingerprint(session: ReadSession) -> tuple[int, str]:
-    """(how many, when the latest changed): differs after any change of what was observed."""
-    number, latest = session.execute(select(func.count(), func.max(Observation.updated_at))).one()
-    return int(number), str(latest)

@@ -9,6 +9,8 @@ from typing import Any
 from sqlalchemy import event, update
 from sqlalchemy.orm import ORMExecuteState, Session, UOWTransaction
 
+from memory_service.store import dialects
+from memory_service.store.statements import Statements
 from memory_service.store.tables import Knowledge
 
 __all__ = ["ReadSession", "WriteSession", "bump_revision"]
@@ -18,6 +20,12 @@ _WROTE = "memory_service_wrote"
 
 class ReadSession(Session):
     """Reads one snapshot. Adding or changing an object is a mistake of the caller and raises TypeError."""
+
+    @property
+    def statements(self) -> Statements:
+        """Plain statements in this session's transaction. What it holds unwritten is not seen by them."""
+        connection = self.connection()
+        return Statements(connection.connection.driver_connection, dialects.of(connection))
 
     def flush(self, objects: Sequence[Any] | None = None) -> None:  # noqa: ARG002 - as SQLAlchemy calls it
         if self.new or self.dirty or self.deleted:

@@ -37,10 +37,15 @@ class VectorBytes(TypeDecorator[Vector32]):
 class Sqlite(Dialect):
     name = "sqlite"
     embedded = True
+    errors = sqlite3.Error
     mark = "?"
+    # A deferred transaction that reads, then writes, fails at once when another wrote between: no waiting
+    # helps it. IMMEDIATE takes the writer's place first, where busy_timeout does wait.
+    begin_writing = "BEGIN IMMEDIATE"
     read_options: ClassVar[Mapping[str, Any]] = {"memory_service_mode": "read"}
     write_options: ClassVar[Mapping[str, Any]] = {"memory_service_mode": "write"}
     glance_options: ClassVar[Mapping[str, Any]] = {"memory_service_mode": "glance"}
+    append_options: ClassVar[Mapping[str, Any]] = {"memory_service_mode": "append"}
 
     def engine_options(self) -> dict[str, Any]:
         return {"connect_args": {"timeout": BUSY_SECONDS}}
@@ -72,9 +77,8 @@ class Sqlite(Dialect):
         if mode == "glance":
             return
         connection.exec_driver_sql(f"PRAGMA query_only = {int(mode == 'read')}")
-        # A deferred transaction that reads, then writes, fails at once when another wrote between: no waiting
-        # helps it. IMMEDIATE takes the writer's place first, where busy_timeout does wait.
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if mode == "write" else "BEGIN")
+        if mode != "append":
+            connection.exec_driver_sql(Sqlite.begin_writing if mode == "write" else "BEGIN")
 
     def create_extensions(self, connection: Connection) -> None:
         """SQLite's full text is compiled in."""

@@ -3,58 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import func, insert, select, update
 
-from memory_service.store import dialects
 from memory_service.store.run_tables import RunAdvice, RunLog, RunSummary
 from memory_service.store.session import ReadSession, WriteSession
+from memory_service.store.statements import Statements
 
 __all__ = [
+    "Kept",
     "add_advice",
     "advice_of",
     "begin_summary",
     "keep_log",
     "keep_summaries",
     "last_advice",
-    "lock_counts",
+    "lock",
     "log_of",
     "summary_of",
 ]
 
-_COLUMNS = ("run_id", "events", "summary")
+_TABLE = RunSummary.__tablename__
 
 
-def begin_summary(session: WriteSession, run_ids: Sequence[str], text: str | None = None) -> None:
+class Kept(NamedTuple):
+    """What is kept of a run's summary, but for itself (`RunSummary`)."""
+
+    run_id: str
+    upto: int | None
+    mark: str | None
+
+
+def begin_summary(at: Statements, run_ids: Sequence[str], text: str | None = None) -> None:
     """A place for the summaries of these runs; those that have one are passed over. text: of no events; None
     where it has to be made from the events that are there."""
-    rows = [(run_id, 0, text) for run_id in run_ids]
-    dialects.of(session).insert_new(session, RunSummary.__tablename__, _COLUMNS, rows)
+    at.dialect.insert_new(at, _TABLE, ("run_id", "summary"), [(each, text) for each in run_ids])
 
 
-def lock_counts(session: WriteSession, run_ids: Iterable[str]) -> dict[str, int]:
-    """run -> events in its summary; nobody else can fold into them until this transaction ends. Always taken
-    in the order of ids, so that two who tell of the same runs cannot wait for each other."""
-    dialect = dialects.of(session)
-    table = RunSummary.__tablename__
-    return dict(dialect.locked(session, table, ("run_id", "events"), run_ids, dialect.lock_row))
+def lock(at: Statements, run_ids: Iterable[str]) -> dict[str, Kept]:
+    """Nobody else can add events to these runs until this transaction ends. Always taken in the order of ids,
+    so that two who tell of the same runs cannot wait for each other."""
+    found = at.dialect.locked(at, _TABLE, Kept._fields, run_ids, at.dialect.lock_row)
+    return {row[0]: Kept(*row) for row in found}
 
 
-def summary_of(session: ReadSession, run_id: str) -> tuple[int, str | None] | None:
-    """(events, summary as JSON); None where the run has no place for one."""
-    row = session.execute(
-        select(RunSummary.events, RunSummary.summary).where(RunSummary.run_id == run_id)
-    ).one_or_none()
-    return None if row is None else (row.events, row.summary)
+def summary_of(at: Statements, run_id: str) -> tuple[int | None, str | None, str | None] | None:
+    """(upto, mark, summary as JSON); None where the run has no place for one."""
+    query = f"SELECT upto, mark, summary FROM {_TABLE} WHERE run_id = {at.dialect.mark}"  # noqa: S608
+    found = at.rows(query, (run_id,))
+    return found[0] if found else None
 
 
-def keep_summaries(session: WriteSession, rows: Sequence[tuple[str, int, str]]) -> None:
-    """Write (run, events, summary as JSON) of runs whose counts are locked."""
-    mark = dialects.of(session).mark
-    change = f"UPDATE {RunSummary.__tablename__} SET events = {mark}, summary = {mark} WHERE run_id = {mark}"  # noqa: S608
-    given = [(events, text, run_id) for run_id, events, text in rows]
-    session.connection().exec_driver_sql(change, given)
+def keep_summaries(at: Statements, rows: Sequence[tuple[str, int, str, str]]) -> None:
+    """Write (run, upto, mark, summary as JSON) of runs that are locked."""
+    mark = at.dialect.mark
+    change = f"UPDATE {_TABLE} SET upto = {mark}, mark = {mark}, summary = {mark} "  # noqa: S608
+    at.many(f"{change} WHERE run_id = {mark}", [(*values, run_id) for run_id, *values in rows])
 
 
 def log_of(session: ReadSession, run_id: str, *, to_change: bool = False) -> RunLog | None:

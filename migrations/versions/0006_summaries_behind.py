@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -16,8 +18,14 @@ _NOT_RAW = sa.text("kind NOT IN ('gpu', 'batch')")
 
 
 def upgrade() -> None:
-    op.add_column("run_summaries", sa.Column("upto", sa.BigInteger(), nullable=True))
-    op.add_column("run_summaries", sa.Column("mark", dialects.Name, nullable=True))
+    # The long column comes last: what is before it is read without it.
+    _remade(
+        sa.Column("run_id", dialects.Name, nullable=False),
+        sa.Column("upto", sa.BigInteger(), nullable=True),
+        sa.Column("mark", dialects.Name, nullable=True),
+        sa.Column("summary", dialects.Prose, nullable=True),
+        filled="(run_id, summary) SELECT run_id, summary",
+    )
     op.create_index(
         "ix_run_events_not_raw",
         "run_events",
@@ -28,13 +36,31 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    # A summary that is behind is made again from all events.
+    # A summary that is behind is made again from all events; from 2**60 on are those of the log.
     op.execute(
         "UPDATE run_summaries SET summary = NULL WHERE EXISTS (SELECT 1 FROM run_events "
         "WHERE run_events.run_id = run_summaries.run_id AND run_events.seq > run_summaries.upto "
-        f"AND run_events.seq < {2**60})"
+        "AND run_events.seq < 1152921504606846976)"
     )
     op.drop_index("ix_run_events_not_raw", table_name="run_events")
-    with op.batch_alter_table("run_summaries") as summaries:
-        summaries.drop_column("mark")
-        summaries.drop_column("upto")
+    counted = "(SELECT count(*) FROM run_events WHERE run_events.run_id = before.run_id)"
+    _remade(
+        sa.Column("run_id", dialects.Name, nullable=False),
+        sa.Column("events", sa.BigInteger(), nullable=False),
+        sa.Column("summary", dialects.Prose, nullable=True),
+        filled=f"(run_id, events, summary) SELECT run_id, {counted}, summary",
+    )
+
+
+def _remade(*columns: sa.Column[Any], filled: str) -> None:
+    """The table anew, without another name in between: names of keys are those of tables."""
+    op.execute("CREATE TEMPORARY TABLE before AS SELECT run_id, summary FROM run_summaries")
+    op.drop_table("run_summaries")
+    op.create_table(
+        "run_summaries",
+        *columns,
+        sa.PrimaryKeyConstraint("run_id", name=op.f("pk_run_summaries")),
+        sqlite_with_rowid=False,
+    )
+    op.execute(f"INSERT INTO run_summaries {filled} FROM before")
+    op.execute("DROP TABLE before")

@@ -40,7 +40,7 @@ def _tell(
         }  # fmt: skip
         runs.add(unit.session, row)
         kept = [(key, n, kind, json.dumps({"at": at, **body})) for n, (kind, body) in enumerate(events)]
-        runs.add_events(unit.session, kept)
+        runs.add_events(unit.session.statements, kept)
     return key
 
 

@@ -1,0 +1,50 @@
+"""How are the statements made that come thousands of times a second? Given to the driver as they are.
+
+A session and a compiled query cost ten times what the insertion of an event does. A failure is SQLAlchemy's
+exception, as everywhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy.exc import DBAPIError
+
+from memory_service.store.backend import Dialect
+
+__all__ = ["Statements"]
+
+
+class Statements:
+    """One driver's connection, inside a transaction that somebody else began and ends."""
+
+    __slots__ = ("_driver", "dialect")
+
+    def __init__(self, driver: Any, dialect: Dialect) -> None:
+        self._driver, self.dialect = driver, dialect
+
+    def run(self, statement: str) -> None:
+        try:
+            self._driver.execute(statement)
+        except self.dialect.errors as error:
+            raise self._refusal(error) from error
+
+    def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        try:
+            found: list[tuple[Any, ...]] = self._driver.execute(query, values).fetchall()
+        except self.dialect.errors as error:
+            raise self._refusal(error) from error
+        return found
+
+    def many(self, statement: str, rows: Sequence[Sequence[Any]]) -> int:
+        """How many rows the statement changed, over all of `rows`."""
+        try:
+            cursor = self._driver.cursor()
+            cursor.executemany(statement, rows)
+        except self.dialect.errors as error:
+            raise self._refusal(error) from error
+        return int(cursor.rowcount)
+
+    def _refusal(self, error: Exception) -> BaseException:
+        return DBAPIError.instance(None, None, error, self.dialect.errors)
