@@ -23,7 +23,7 @@ def kind() -> str:
 
 @pytest.fixture
 def followed(seeded_database: Database) -> tuple[Database, str]:
-    """A database with a run that followed its plan and one that crashed without any; a pattern of the plan."""
+    """A database with a run that followed its plan and one that crashed without any; the followed pattern."""
     asked = {"competition": SLUG, "gpu": "a100", "minutes": 30}
     first = recommend(seeded_database, asked)
     key = "as-it-was-planned"
