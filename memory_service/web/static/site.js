@@ -1,5 +1,5 @@
 "use strict";
-// Copy buttons; and links without the fields that were left empty.
+// Copy buttons; links without the fields that were left empty; no two steps back for one and the same place.
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copy]");
   if (!button) return;
@@ -19,4 +19,9 @@ document.addEventListener("click", async (event) => {
 document.addEventListener("formdata", (event) => {
   if (event.target.method !== "get") return;
   for (const [name, value] of [...event.formData]) if (value === "") event.formData.delete(name);
+});
+
+// A field that was changed and the button that was then pressed ask for the same rows.
+document.addEventListener("htmx:beforeHistoryUpdate", ({ detail: { history: step } }) => {
+  if (step.type === "push" && step.path === location.pathname + location.search) step.type = "replace";
 });
