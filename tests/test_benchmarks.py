@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from benchmarks import cpu_epochs, events, gpu_validation, many_runs
+from benchmarks import cpu_epochs, events, gpu_validation, many_runs, pages
 from benchmarks.mlflow_peer import Peer
 from benchmarks.page import Section
 from memory_service.domain.calibrated import calibrated_rates
@@ -73,3 +73,10 @@ def test_the_validation_table_counts_rungs_and_names_what_did_not_fit() -> None:
     assert "out of memory" in text
     assert "| largest batch, rungs of the ladder apart | 1 | 1 | 1 |" in text
     assert "| swin | 64 | not tried |" in text
+
+
+def test_pages_say_the_widest_ratio_and_the_heaviest_first_paint() -> None:
+    text = pages.page([pages.Figure("/a", 0.001, 0.002, 2048), pages.Figure("/b", 0.010, 0.045, 300 * 1024)])
+    assert "widest ratio is 4.50 (`/b`, target ≤ 3)" in text
+    assert "300 KiB compressed (`/b`, target ≤ 300)" in text
+    assert "| `/a` | 1.0 | 2.0 | 1.00 | 2 |" in text
