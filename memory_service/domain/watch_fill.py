@@ -58,7 +58,9 @@ class Fill:
             "unstated": "as the log says",
         }[self.kind]
         size = "" if self.gib is None or self.of_gib is None else f"{self.gib:.1f} of {self.of_gib:.1f} GiB, "
-        return f"{self.percent:.0f} % ({size}{name})"
+        near_a_band = abs(self.percent - 10.0 * round(self.percent / 10.0)) < 1.0
+        percent = f"{self.percent:.1f}".removesuffix(".0") if near_a_band else f"{self.percent:.0f}"
+        return f"{percent} % ({size}{name})"
 
 
 def card_gib(view: View) -> float | None:

@@ -19,7 +19,7 @@ SLOT_SECONDS = 10
 SLOTS_KEPT = 32
 """Samples and steps add up per 10 s of the run's time; the latest 320 s are kept, two check intervals."""
 
-FOLDS_KEPT = 32
+FOLDS_KEPT = 128
 BATCHES_KEPT = 16
 
 US, KIB_PER_GIB = 1_000_000, 1 << 20

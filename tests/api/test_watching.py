@@ -6,7 +6,7 @@ import datetime as dt
 import random
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from fastapi.testclient import TestClient
@@ -376,6 +376,55 @@ class TestTheLog:
             refused = client.post(f"/runs/{run_id}/log?{query}", content=b"Epoch 1\n")
             assert refused.status_code == 422, refused.text
             assert refused.json()["errors"][0]["field"] == field
+
+
+class TestWrongInput:
+    """Done-when 7: what no run can say is refused by name and whole; what may be a slip is absorbed."""
+
+    REFUSED: ClassVar = [
+        ({"kind": "epoch", "epoch": 1, "seconds": -4}, "seconds"),
+        ({"kind": "epoch", "epoch": 10**9}, "epoch"),
+        ({"kind": "epoch", "epoch": -1}, "epoch"),
+        ({"kind": "epoch", "epoch": 1, "train_loss": "low"}, "train_loss"),
+        ({"kind": "fold", "fold": 10**9}, "fold"),
+        ({"kind": "gpu", "used_gib": 1e300}, "used_gib"),
+        ({"kind": "gpu", "utilization_percent": 150}, "utilization_percent"),
+        ({"kind": "batch", "samples": 10**30}, "samples"),
+        ({"kind": "note", "text": "x" * 30_000}, "text"),
+        ({"kind": "note", "gpu_name": "x" * 1_000}, "gpu_name"),
+        ({"kind": "gpu", "at": "2999-01-01T00:00:00Z"}, "at"),
+        ({"kind": "gpu", "at": "1969-01-01T00:00:00Z"}, "at"),
+        ({"kind": "gpu", "seq": -1}, "seq"),
+        ({"kind": "surprise"}, "kind"),
+    ]
+
+    def test_what_no_run_can_say_is_named_and_nothing_of_it_is_kept(self, client: TestClient) -> None:
+        run_id = begin(client, **B4)
+        good = {"seq": 0, "kind": "gpu", "at": at(61), "used_gib": 18.0}
+        for wrong, field in self.REFUSED:
+            events = [good, {"seq": 1, "at": at(62), **wrong}]
+            refused = client.post(f"/runs/{run_id}/events", json={"events": events})
+            assert refused.status_code == 422, (wrong, refused.text)
+            assert [e["field"] for e in refused.json()["errors"]] == [f"events.1.{field}"]
+        assert client.get(f"/runs/{run_id}").json()["outcome"]["events"] == {}
+        assert tell(client, run_id, [("gpu", 61.0, {"used_gib": 18.0})])["accepted"] == 1
+
+    def test_slips_gaps_and_any_order_are_absorbed(self, client: TestClient) -> None:
+        right, slipped = begin(client, **B4), begin(client, **B4)
+        said: list[Said] = [("gpu", 30.0, {"used_gib": 18.0})]
+        said += [("epoch", 60.0 * n, {"fold": 1, "epoch": n, "seconds": 60.0}) for n in range(1, 5)]
+        tell(client, right, said)
+        slips: list[Said] = [
+            ("epoch", 100.0, {"fold": 100_000, "epoch": 3, "seconds": 60.0}),
+            ("epoch", 110.0, {"fold": 1, "epoch": 900_000, "seconds": 60.0}),
+            ("fold", 120.0, {"fold": 99_999}),
+            ("epoch", 130.0, {"fold": 1, "epoch": 2, "seconds": 60.0}),
+        ]
+        for n, one in enumerate([*said[::-1], *slips]):
+            tell(client, slipped, [one], first_seq=n * 1_000)
+        ours, theirs = verdict(client, slipped), verdict(client, right)
+        assert (ours["action"], ours["set"]) == (theirs["action"], theirs["set"])
+        assert ours["action"] == "reduce_epochs"
 
 
 def test_a_restart_and_a_second_process_lose_nothing(client: TestClient) -> None:

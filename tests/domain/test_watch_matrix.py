@@ -41,26 +41,40 @@ CELLS = {
 }
 """49 % takes the next rung only: twice the batch would pass 95 % of the card."""
 
+SAID = {50.0: "under 50 %", 60.0: "", 70.0: "", 90.01: "inside 70-90 %", 101.0: "near the limit"}
+"""What R23 says of each band whatever the model."""
+
 PEAKS = ("peak_allocated_gib", "peak_reserved_gib", "reserved_gib", "used_gib", "process_gib", "memory_gib")
 BETWEEN = "allocated_gib"
 
 
 def at(percent: float, field: str, facts: RunFacts, expected: Expectation | None = None) -> Verdict:
-    said: list[Said] = [("gpu", 30.0, {field: percent * 0.24}), ("batch", 61.0, {"steps": 100})]
+    figure = percent if field == "memory_percent" else percent * 0.24
+    said: list[Said] = [("gpu", 30.0, {field: figure}), ("batch", 61.0, {"steps": 100})]
     return judged(facts, said, expected)
 
 
-@pytest.mark.parametrize("field", PEAKS)
+@pytest.mark.parametrize("field", [*PEAKS, "memory_percent"])
 @pytest.mark.parametrize(("percent", "size"), CELLS)
 def test_cell(percent: float, size: str, field: str) -> None:
     answer = at(percent, field, SMALL if size == "small" else LARGE)
     action, batch = CELLS[percent, size]
     assert answer.model_class == size
-    assert answer.reading == MEMORY_FIELDS[field]
+    assert answer.reading == MEMORY_FIELDS.get(field, "unstated")
+    assert f"{percent:g} %" in answer.why
+    assert answer.severity == ("warning" if action == "relaunch" else "info")
+    assert SAID[next(end for end in SAID if percent < end)] in answer.why
     assert answer.action == action
     assert answer.set.get("batch_size") == batch
     assert answer.rule == "R23"
     assert answer.fill_percent == pytest.approx(percent, abs=0.01)
+
+
+def test_a_middling_fill_is_fine_for_a_small_model_and_noted_for_a_large_one() -> None:
+    assert "good for a small model" in at(65.0, "used_gib", SMALL).why
+    assert "acceptable, not ideal, for a large model" in at(65.0, "used_gib", LARGE).why
+    assert "acceptable for a small model" in at(55.0, "used_gib", SMALL).why
+    assert "optional" in at(55.0, "used_gib", LARGE).why
 
 
 @pytest.mark.parametrize(("percent", "size"), CELLS)

@@ -186,3 +186,19 @@ def test_the_later_statement_about_an_epoch_holds() -> None:
 def test_an_empty_run_has_a_verdict(expected: Expectation) -> None:
     answer = verdict(State(RunFacts(), Summary(), expected))
     assert answer.action == "continue"
+
+
+def test_a_hundred_thousand_folds_and_huge_texts_stay_small() -> None:
+    told = [Event("fold", n, 1.0, {"fold": n, "gpu_name": "x" * 500}) for n in range(100_000)]
+    told += [Event("epoch", 100_000 + n, 2.0, {"fold": n, "epoch": n}) for n in range(10_000)]
+    told += [Event("note", 200_000 + n, 3.0, {"batch_size": n + 1}) for n in range(10_000)]
+    summary = fold_in(Summary(), told)
+    assert len(json.dumps(summary.as_dict())) < 60_000
+    assert summary.events == 120_000
+
+
+def test_a_summary_written_before_progress_was_counted_is_read() -> None:
+    summary = fold_in(Summary(), [Event("gpu", 0, 5.0, {"utilization_percent": 50.0, "temperature_c": 61.0})])
+    raw = json.loads(json.dumps(summary.as_dict()))
+    raw["slots"] = {key: [*sums[:7], sums[8]] for key, sums in raw["slots"].items()}
+    assert Summary.from_dict(raw) == summary
