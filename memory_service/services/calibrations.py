@@ -173,9 +173,16 @@ def accept(database: Database, body: Mapping[str, Any]) -> tuple[dict[str, Any],
         if may_go_on(row):
             _extend(row, posted, sent, writing.now)
             if sent.status in ENDED:
-                finish(writing, row, sent.status, sent.why, writing.now)
+                finish(writing, row, sent.status, sent.why, _ended(row, posted, writing.now))
         writing.session.flush()
     return get_calibration(database, sent.id), new
+
+
+def _ended(row: tables.Calibration, posted: Posted, now: dt.datetime) -> dt.datetime:
+    """When it ended by its own account: a result may be posted long after it was measured."""
+    if posted.seconds is None or now - row.started_at < dt.timedelta(seconds=posted.seconds):
+        return now
+    return row.started_at + dt.timedelta(seconds=posted.seconds)
 
 
 def refuse_second(unit: ReadUnit, name: str, uuid: str) -> None:

@@ -27,6 +27,7 @@ __all__ = [
     "register_device",
     "remove_device",
     "usual_name",
+    "words_of_this_host",
 ]
 
 DEFAULT_BUDGET_SECONDS = 60.0
@@ -95,6 +96,13 @@ def look_at(word: str | None) -> tuple[str, Fingerprint]:
 
     word = word or local_devices()[0]
     return word, identify(word)
+
+
+def words_of_this_host() -> list[str]:
+    """What the devices of this host are called: cards first, then the processor."""
+    from memory_service.measure.identity import local_devices
+
+    return local_devices()
 
 
 def usual_name(database: Database, fingerprint: Fingerprint, word: str) -> str:

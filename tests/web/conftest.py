@@ -45,9 +45,9 @@ class Site:
 
 
 @contextmanager
-def running(name: str, database_url: str) -> Iterator[Site]:
+def running(name: str, database_url: str, calibrate: bool = False) -> Iterator[Site]:
     """A server in a thread over a database at head, ready."""
-    app = create_app(load_settings(database_url=database_url, seed_on_start=False, calibrate=False))
+    app = create_app(load_settings(database_url=database_url, seed_on_start=False, calibrate=calibrate))
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

@@ -26,6 +26,10 @@ class Page:
 
 
 PAGES = (
+    Page("/browse/devices"),
+    Page("/browse/devices/a100", needs_seeds=True),
+    Page("/browse/devices", via="/browse/devices/lab"),
+    Page("/browse/devices", via="/browse/calibrations/"),
     Page("/"),
     Page("/?task=image&size=medium&gpu=a100&minutes=30", needs_seeds=True, refused=422),
     Page("/browse/models"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from memory_service.web import assets
-from memory_service.web.pages import accuracy, ask, conflicts, docs, models, patterns, sizing
+from memory_service.web.pages import accuracy, ask, conflicts, devices, docs, models, patterns, sizing
 
 __all__ = ["routers"]
 
@@ -13,6 +13,6 @@ __all__ = ["routers"]
 def routers() -> tuple[APIRouter, ...]:
     """The routers of all pages."""
     return (
-        assets.router, docs.router, ask.router, models.router, patterns.router, sizing.router,
+        assets.router, docs.router, ask.router, devices.router, models.router, patterns.router, sizing.router,
         accuracy.router, conflicts.router,
     )  # fmt: skip

@@ -1,0 +1,97 @@
+"""Devices, one of them, and one calibration."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from urllib.parse import quote
+
+from fastapi import Depends, Request
+from starlette.responses import Response
+
+from memory_service.api.devices import REGISTER
+from memory_service.api.fields import checked_query
+from memory_service.api.service import database_of, service_of
+from memory_service.errors import Conflict, InvalidInput
+from memory_service.services.devices_page import calibration_page, device_page, devices_page
+from memory_service.services.registering import register_device
+from memory_service.web.charts.devices import figures_over_time, products_by_size, share_of_sheet
+from memory_service.web.site import Pages, answer, form_of, query_of, see
+
+__all__ = ["router"]
+
+router = Pages()
+router.files("/browse/devices", "gpus")
+router.files("/browse/calibrations", "calibrations")
+
+Form = Annotated[dict[str, str], Depends(form_of)]
+
+
+@router.page("/browse/devices")
+def devices(request: Request) -> Response:
+    """Registered devices, and the data sheets of GPU models."""
+    return _list(request, {})
+
+
+@router.form("/browse/devices")
+def register(request: Request, form: Form) -> Response:
+    """Register a device and measure it: then look at its calibration, or copy the command."""
+    service = service_of(request)
+    said = {name: value.strip() for name, value in form.items() if value.strip()}
+    try:
+        checked_query(REGISTER, said)
+        asked: dict[str, Any] = {**said, "calibrate": True}
+        if "name" not in said:
+            asked["name"] = said.get("device", "")
+        shown, _ = register_device(
+            database_of(request),
+            asked,
+            calibrating=service.calibrating if service.settings.calibrate else None,
+            server=str(request.base_url),
+        )
+    except (InvalidInput, Conflict) as refusal:
+        return _list(request, {"form": form, "refused": refusal.detail}, status=refusal.status)
+    if shown["calibration"] is not None:
+        return see(f"/browse/calibrations/{shown['calibration']['id']}")
+    return see(f"/browse/devices/{quote(shown['name'])}")
+
+
+def _list(request: Request, told: dict[str, Any], status: int = 200) -> Response:
+    data = devices_page(database_of(request), query_of(request) if request.method == "GET" else {})
+    allowed = service_of(request).settings.calibrate
+    return answer(
+        request,
+        "devices/list.html",
+        data,
+        title="Devices",
+        status=status,
+        may_calibrate=allowed,
+        server=str(request.base_url).rstrip("/"),
+        **{"form": {}, "refused": None, **told},
+    )
+
+
+@router.page("/browse/devices/{name:path}")
+def device(request: Request, name: str) -> Response:
+    """A GPU model or a device: data sheet, calibrations, drift."""
+    data = device_page(database_of(request), name)
+    charts = {
+        each["name"]: {"sheet": share_of_sheet(each["compared"]), "time": figures_over_time(each["history"])}
+        for each in data["registered"]
+    }
+    server = str(request.base_url).rstrip("/")
+    title = data["device"] or data["name"]
+    return answer(request, "devices/one.html", data, title=title, charts=charts, server=server)
+
+
+@router.page("/browse/calibrations/{key}")
+def calibration(request: Request, key: str) -> Response:
+    """One calibration: how far it is, its sections with their spread."""
+    data = calibration_page(database_of(request), key)
+    products = [row for group in data["groups"] if group["group"] == "matmul" for row in group["sections"]]
+    return answer(
+        request,
+        "devices/calibration.html",
+        data,
+        title=f"Calibration of {data['device']}",
+        charts={"products": products_by_size(products)},
+    )
