@@ -15,7 +15,7 @@ from typing import Any
 from memory_service.domain.catalogue import normal_model_name
 from memory_service.domain.vocabulary import size_of
 
-__all__ = ["FOLLOWED", "advice_of", "brief_of", "outcome_of_run", "place_of"]
+__all__ = ["FOLLOWED", "advice_of", "brief_of", "outcome_of_run", "place_of", "succeeded"]
 
 FOLLOWED = ("model", "batch_size", "precision", "folds", "epochs")
 """What of a plan a run can be seen to follow."""
@@ -115,7 +115,7 @@ def outcome_of_run(
     status, submission = str(finish["status"]), finish.get("submission")
     return {
         "status": status,
-        "succeeded": _succeeded(status, submission),
+        "succeeded": succeeded(status, submission),
         "submission": submission,
         "metric": metric,
         "metric_from": None if metric is None else "finish" if said is not None else "epochs",
@@ -149,7 +149,7 @@ def _served(advice: Mapping[str, Any] | None, acted_on: Collection[str]) -> dict
     return out
 
 
-def _succeeded(status: str, submission: bool | None) -> bool | None:
+def succeeded(status: str, submission: bool | None) -> bool | None:
     """Whether it left something to score; null where a run was stopped and nobody said."""
     if submission is not None:
         return submission

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,10 @@ __all__ = ["DeviceUse", "Epoch", "Outcome", "Peaks", "Stretch", "outcome_of", "t
 
 EPOCHS_SHOWN = 2_000
 """The latest that a summary keeps one by one; boosted trees report a round as an epoch."""
+
+STALL_SECONDS = 120.0
+STALL_TIMES = 3.0
+"""A pause is a stall when it is over both: two minutes, and three times the usual pause of the run."""
 
 WARM_STEPS = 10
 """Steps before these choose kernels and fill the loader's queues."""
@@ -106,6 +111,7 @@ class Outcome:
     peaks     batch size -> most memory while it was used (None: no batch size was ever told)
     last_seconds   own time of the latest event
     first_submission_seconds   own time of the first note that a submission was written
+    stalled_seconds   in long pauses between two signs of progress, over the usual pause
     """
 
     epochs: tuple[Epoch, ...] = ()
@@ -117,6 +123,7 @@ class Outcome:
     first_seconds: float | None = None
     out_of_memory: bool = False
     first_submission_seconds: float | None = None
+    stalled_seconds: float = 0.0
 
     @property
     def first(self) -> Epoch | None:
@@ -270,7 +277,18 @@ class _Reader:
             min(times, default=None),
             self.out_of_memory,
             min(submitted, default=None),
+            _stalled([event.at_seconds for event in told if event.kind != "gpu"]),
         )
+
+
+def _stalled(moments: Sequence[float]) -> float:
+    told = sorted(moments)
+    pauses = [after - before for before, after in pairwise(told) if after > before]
+    if not pauses:
+        return 0.0
+    usual = float(np.median(pauses))
+    limit = max(STALL_SECONDS, STALL_TIMES * usual)
+    return sum(pause - usual for pause in pauses if pause > limit)
 
 
 def _peaks(fields: Mapping[str, Any]) -> Peaks:

@@ -98,8 +98,12 @@ def list_rows(
 def one_page(unit: ReadUnit, query: Query) -> Page:
     """The page that a checked question asks for."""
     shown = listed_columns(query.table)
-    statement = query.narrowed(select(*(rows.column(query.entity, name) for name in shown)))
-    found = [dict(zip(shown, row, strict=True)) for row in unit.session.execute(statement)]
+    found: list[dict[str, Any]] = []
+    for part in query.parts(select(*(rows.column(query.entity, name) for name in shown))):
+        some = part.limit(query.limit + 1 - len(found))  # one more than the page, to see if it is the last
+        found += (dict(zip(shown, row, strict=True)) for row in unit.session.execute(some))
+        if len(found) > query.limit:
+            break
     after = query.cursor(found[query.limit - 1]) if len(found) > query.limit else None
     return Page([on_the_wire(row) for row in found[: query.limit]], after)
 

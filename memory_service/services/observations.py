@@ -14,31 +14,21 @@ from typing import Any
 import orjson
 
 from memory_service.domain.observation import Observation
+from memory_service.domain.run_evidence import succeeded
 from memory_service.domain.run_observed import Ending, exclusion_of, observations_of
 from memory_service.domain.run_outcome import Outcome, outcome_of
+from memory_service.domain.waste import waste_of
 from memory_service.domain.watch_event import Event
 from memory_service.services.remembering import changed_outcome, remember
 from memory_service.services.unit import Database, ReadUnit
 from memory_service.store import runs
+from memory_service.store.outcomes import direction_of
 from memory_service.store.run_tables import Run
 
-__all__ = ["conclude", "fingerprint", "observed", "read_outcome"]
-
-MOST_OF_A_CASE = 8
-"""Of one model, batch and setting on one device: more than learning weighs (`domain.residuals`)."""
+__all__ = ["conclude", "read_outcome"]
 
 SETUP_SECONDS = 120.0
 """What may pass before the first step when nothing was predicted."""
-
-
-def observed(unit: ReadUnit) -> list[Observation]:
-    """What runs that ended showed, oldest first: of each case the latest few."""
-    return [Observation.from_dict(wire) for wire in runs.observations(unit.session, MOST_OF_A_CASE)]
-
-
-def fingerprint(unit: ReadUnit) -> tuple[int, str]:
-    """Differs after any change of what was observed; one cheap aggregate."""
-    return runs.fingerprint(unit.session)
 
 
 def read_outcome(unit: ReadUnit, run: Run) -> Outcome:
@@ -68,8 +58,9 @@ def conclude(database: Database, run_id: str) -> None:
         summary = outcome.as_dict() | {"events_read": sum(outcome.counts.values())}
         lasting = run.summary if _outdated(run, summary) else summary
         new_evidence = changed_outcome(unit, run, lasting) is not None
+        direction = direction_of(unit.session, run.competition)
     found = [one.as_dict() for one in _observations(run, outcome)]
-    changes = _figures(run, outcome, found) | {"summary": summary}
+    changes = _figures(run, outcome, found) | _wasted(run, outcome, direction) | {"summary": summary}
     rises = new_evidence or (found != known and lasting is summary)
     with database.write() if rises else database.tell() as unit:
         now = runs.find(unit.session, run_id, to_change=True)
@@ -114,6 +105,20 @@ def _observations(run: Run, outcome: Outcome) -> list[Observation]:
     return observations_of(
         of, outcome, ending, n_train=run.given.get("n_train"), folds=run.given.get("folds")
     )
+
+
+def _wasted(run: Run, outcome: Outcome, direction: str | None) -> dict[str, Any]:
+    """What of the run brought nothing (`domain.waste`)."""
+    assert run.finished_at is not None  # noqa: S101 - it has ended
+    predicted = (run.prediction or {}).get("epoch_seconds") or {}
+    waste = waste_of(
+        outcome,
+        minutes=(run.finished_at - run.started_at).total_seconds() / 60.0,
+        succeeded=succeeded(run.finish["status"], run.finish.get("submission")),
+        direction=direction,
+        epoch_seconds_high=predicted.get("high"),
+    )
+    return {"wasted_minutes": waste.minutes, "wasted_on": waste.most, "waste": dict(waste.parts)}
 
 
 def _figures(run: Run, outcome: Outcome, found: list[dict[str, Any]]) -> dict[str, Any]:

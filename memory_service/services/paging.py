@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, exists, func, or_, select
+from sqlalchemy import ColumnElement, Select, exists, func, or_, select
 
 from memory_service.domain.vocabulary import parse_task
 from memory_service.errors import FieldError, InvalidInput, unknown_name
@@ -60,18 +60,19 @@ class Query:
     def entity(self) -> type[Base]:
         return LISTED[self.table]
 
-    def narrowed(self, query: Select[Any]) -> Select[Any]:
-        """The query with filters, order, starting point and one row more than the page (to see if it is the
-        last)."""
+    def parts(self, query: Select[Any]) -> list[Select[Any]]:
+        """The query with filters, order and starting point, in parts that follow one another: rows that have
+        a value to sort by, then those that have none. Each part walks an index on either database, which one
+        order with nulls at a certain end does not."""
         query = self._filtered(query)
-        key = column(self.entity, key_of(self.entity))
-        sort = column(self.entity, self.sort)
-        if self.after is not None:
-            query = query.where(self._later(sort, key, *self.after))
+        key, sort = (column(self.entity, name) for name in (key_of(self.entity), self.sort))
         order = sort.desc() if self.descending else sort.asc()
-        if _nullable(self.entity, self.sort):
-            order = order.nulls_last()
-        return query.order_by(order, key.asc()).limit(self.limit + 1)
+        if not _nullable(self.entity, self.sort):
+            return [self._begun(query, sort, key).order_by(order, key.asc())]
+        without = query.where(sort.is_(None)).order_by(key.asc())
+        if self.after is not None and self.after[0] is None:
+            return [without.where(key > self.after[1])]
+        return [self._begun(query.where(sort.is_not(None)), sort, key).order_by(order, key.asc()), without]
 
     def counting(self) -> Select[tuple[int]]:
         """How many rows match, wherever a page begins."""
@@ -82,14 +83,15 @@ class Query:
             query = query.where(_condition(self.entity, name, how, value))
         return query
 
-    def _later(self, sort: Any, key: Any, value: Any, last_key: str) -> ColumnElement[bool]:
+    def _begun(self, query: Select[Any], sort: Any, key: Any) -> Select[Any]:
+        """The rows behind the last one shown. The bound on the sort alone is what an index begins at."""
+        if self.after is None:
+            return query
+        value, last = self.after
         if sort.key == key.key:
-            return key < last_key if self.descending else key > last_key  # type: ignore[no-any-return]
-        if value is None:
-            return and_(sort.is_(None), key > last_key)
-        beyond = sort < value if self.descending else sort > value
-        same = and_(sort == value, key > last_key)
-        return or_(beyond, same, sort.is_(None)) if _nullable(self.entity, self.sort) else or_(beyond, same)
+            return query.where(key < last if self.descending else key > last)
+        bound, beyond = (sort <= value, sort < value) if self.descending else (sort >= value, sort > value)
+        return query.where(bound, or_(beyond, key > last))
 
     def from_row(self, row: Mapping[str, Any]) -> Query:
         """The same question, beginning after this row."""
@@ -134,7 +136,7 @@ class Query:
 def sort_names(table: str) -> tuple[str, ...]:
     """What a table is sorted by: its key and every indexed column (`-name` for descending)."""
     entity = LISTED[table]
-    indexed = [c.name for c in entity.__table__.columns if c.index]
+    indexed = [c.name for c in entity.__table__.columns if c.index or c.info.get("listed")]
     return (key_of(entity), *sorted(indexed))
 
 

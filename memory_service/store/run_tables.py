@@ -20,6 +20,16 @@ __all__ = ["NOT_RAW", "Base", "Observation", "Run", "RunAdvice", "RunEvent", "Ru
 NOT_RAW = "kind NOT IN ('gpu', 'batch')"
 """Events that are not samples: few, and never thinned. In these very words an index of them is found."""
 
+LISTED = {"listed": True}
+"""Of a column that lists are narrowed and sorted by although its index is one of several columns."""
+
+SORTED = (
+    "task", "competition", "plan_id", "gpu", "device", "model", "family", "batch_size", "precision", "status",
+    "finished_at", "wasted_minutes", "wasted_on",
+)  # fmt: skip
+"""Many runs have the same value of these, or none: a page sorted by one goes on by id, and so does its
+index."""
+
 NARROWED = ("task", "competition", "gpu", "device", "model", "family", "precision", "status")
 """What lists of runs are narrowed by: the latest of each are found without reading the others."""
 
@@ -35,6 +45,8 @@ class Run(Base):
     excluded        why its speed says nothing of the device (`domain.run_observed`)
     summary         per-epoch figures and totals, when the run has ended
     watch           what a verdict measures it by (`services.expected`); never changed
+    waste           minutes that brought nothing, by part (`domain.waste`), when the run has ended; wasted_on:
+                    the part that took the most
     """
 
     __tablename__ = "runs"
@@ -43,21 +55,22 @@ class Run(Base):
             "status IN ('running', 'completed', 'stopped', 'out_of_memory', 'timed_out', 'crashed')",
             name="status",
         ),
+        *(Index(None, name, "id") for name in SORTED),
         *(Index(None, name, "started_at") for name in NARROWED),
     )
 
     id: Mapped[str] = mapped_column(Name, primary_key=True)
-    task: Mapped[str] = mapped_column(Name, index=True)
-    competition: Mapped[str | None] = mapped_column(Name, index=True)
-    plan_id: Mapped[str | None] = mapped_column(Name, index=True)
-    gpu: Mapped[str] = mapped_column(Name, index=True)
-    device: Mapped[str] = mapped_column(Name, index=True)
-    model: Mapped[str] = mapped_column(Name, index=True)
-    family: Mapped[str] = mapped_column(Name, index=True)
+    task: Mapped[str] = mapped_column(Name, info=LISTED)
+    competition: Mapped[str | None] = mapped_column(Name, info=LISTED)
+    plan_id: Mapped[str | None] = mapped_column(Name, info=LISTED)
+    gpu: Mapped[str] = mapped_column(Name, info=LISTED)
+    device: Mapped[str] = mapped_column(Name, info=LISTED)
+    model: Mapped[str] = mapped_column(Name, info=LISTED)
+    family: Mapped[str] = mapped_column(Name, info=LISTED)
     input_kind: Mapped[str]
     input_size: Mapped[int | None]
-    batch_size: Mapped[int | None] = mapped_column(index=True)
-    precision: Mapped[str] = mapped_column(Name, index=True)
+    batch_size: Mapped[int | None] = mapped_column(info=LISTED)
+    precision: Mapped[str] = mapped_column(Name, info=LISTED)
     layout: Mapped[str]
     optimizer: Mapped[str]
     mode: Mapped[str]
@@ -65,9 +78,9 @@ class Run(Base):
     epochs: Mapped[int | None]
     n_train: Mapped[int | None] = mapped_column(BigInteger)
     minutes: Mapped[float | None]
-    status: Mapped[str] = mapped_column(Name, index=True)
+    status: Mapped[str] = mapped_column(Name, info=LISTED)
     started_at: Mapped[dt.datetime] = mapped_column(index=True)
-    finished_at: Mapped[dt.datetime | None] = mapped_column(index=True)
+    finished_at: Mapped[dt.datetime | None] = mapped_column(info=LISTED)
     best_metric: Mapped[float | None]
     best_epoch: Mapped[int | None]
     submission: Mapped[bool | None]
@@ -80,6 +93,9 @@ class Run(Base):
     predicted_minutes: Mapped[float | None]
     total_minutes: Mapped[float | None]
     excluded: Mapped[str | None]
+    wasted_minutes: Mapped[float | None] = mapped_column(info=LISTED)
+    wasted_on: Mapped[str | None] = mapped_column(Name, info=LISTED)
+    waste: Mapped[Any] = mapped_column(Json, nullable=True)
     created_at: Mapped[dt.datetime] = mapped_column(index=True)
     updated_at: Mapped[dt.datetime] = mapped_column(index=True)
     digest: Mapped[str]

@@ -1,0 +1,40 @@
+"""What of a run brought nothing; lists of runs sorted by any column without reading all of them."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+from memory_service.store import dialects
+
+revision = "0008"
+down_revision = "0007"
+branch_labels = None
+depends_on = None
+
+_SORTED = (
+    "task", "competition", "plan_id", "gpu", "device", "model", "family", "batch_size", "precision", "status",
+    "finished_at",
+)  # fmt: skip
+
+
+def upgrade() -> None:
+    op.add_column("runs", sa.Column("wasted_minutes", sa.Double(), nullable=True))
+    op.add_column("runs", sa.Column("wasted_on", dialects.Name, nullable=True))
+    op.add_column("runs", sa.Column("waste", dialects.Json, nullable=True))
+    for name in ("wasted_minutes", "wasted_on"):
+        op.create_index(f"ix_runs_{name}_id", "runs", [name, "id"])
+    for name in _SORTED:
+        op.drop_index(f"ix_runs_{name}", table_name="runs")
+        op.create_index(f"ix_runs_{name}_id", "runs", [name, "id"])
+
+
+def downgrade() -> None:
+    for name in _SORTED:
+        op.drop_index(f"ix_runs_{name}_id", table_name="runs")
+        op.create_index(f"ix_runs_{name}", "runs", [name])
+    for name in ("wasted_on", "wasted_minutes"):
+        op.drop_index(f"ix_runs_{name}_id", table_name="runs")
+    with op.batch_alter_table("runs") as runs:
+        for name in ("waste", "wasted_on", "wasted_minutes"):
+            runs.drop_column(name)
