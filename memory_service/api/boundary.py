@@ -12,7 +12,9 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_service.api.metrics import Metrics
-from memory_service.api.problems import unexpected
+from memory_service.api.origin import other_origin
+from memory_service.api.problems import problem_response, unexpected
+from memory_service.problem import problem_of
 
 __all__ = ["Boundary"]
 
@@ -30,7 +32,7 @@ class Boundary:
     def __init__(
         self, app: ASGIApp, metrics: Metrics, shown: Callable[[Scope, Response], Response] | None = None
     ) -> None:
-        """`shown` may turn the refusal of the unexpected into a page, where a person waits for one."""
+        """`shown` may turn a refusal of this layer into a page, where a person waits for one."""
         self.app = app
         self.metrics = metrics
         self.shown = shown
@@ -61,11 +63,14 @@ class Boundary:
             await send(message)
 
         try:
-            await self.app(inner, receive, answer)
+            refused = other_origin(inner)
+            if refused is not None:
+                response = self._as_shown(inner, problem_response(problem_of(refused, request_id)))
+                await response(inner, receive, answer)
+            else:
+                await self.app(inner, receive, answer)
         except Exception as error:  # noqa: BLE001 - the last line of defence: answered as a problem, logged with its trace
-            response = unexpected(error, request_id)
-            if self.shown is not None:
-                response = self.shown(inner, response)
+            response = self._as_shown(inner, unexpected(error, request_id))
             if status == 0:
                 await response(inner, receive, answer)
         finally:
@@ -75,6 +80,9 @@ class Boundary:
                 status or 500,
                 time.perf_counter() - began,
             )
+
+    def _as_shown(self, scope: Scope, response: Response) -> Response:
+        return response if self.shown is None else self.shown(scope, response)
 
 
 def _request_id(headers: list[tuple[bytes, bytes]]) -> str:

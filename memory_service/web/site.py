@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl, quote, urlencode
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from memory_service.api.answers import json_answer
 from memory_service.api.reading import parse_query_string, raw_body
 from memory_service.api.service import database_of
-from memory_service.errors import FieldError, InvalidInput, MemoryServiceError
+from memory_service.errors import FieldError, InvalidInput
 from memory_service.services.export import stream_rows
 from memory_service.services.formats import FORMATS, MEDIA_TYPES, Leaving, in_format
 from memory_service.services.unit import Database
 from memory_service.web.assets import compressed
 from memory_service.web.environment import rendered
 
-__all__ = ["POLICY", "Here", "OtherOrigin", "Pages", "answer", "form_of", "query_of", "see", "wants_json"]
+__all__ = ["POLICY", "Here", "Pages", "answer", "form_of", "query_of", "see", "wants_json"]
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -35,14 +35,6 @@ HEADERS = {
 _PAGING = ("cursor", "limit", "total")
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
-
-
-class OtherOrigin(MemoryServiceError):
-    """A form of another site was sent to this server by somebody's browser."""
-
-    code = "other-origin"
-    title = "Forms are taken from the pages of this server only"
-    status: ClassVar[int] = 403
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +60,7 @@ class Here:
 
 
 class Pages(APIRouter):
-    """Routes of pages: each also answers as JSON, tables as files, forms from this server only."""
+    """Routes of pages: each also answers as JSON, tables as files."""
 
     def __init__(self) -> None:
         super().__init__(include_in_schema=False)
@@ -85,12 +77,11 @@ class Pages(APIRouter):
         return register
 
     def form(self, path: str) -> Callable[[Endpoint], Endpoint]:
-        """POST `path`, refused when another site sends it. Answer with `see(...)`, or with a page that says
-        what is wrong."""
+        """POST `path` (`api.boundary` refuses what another site sends). Answer with `see(...)`, or with a
+        page that says what is wrong."""
 
         def register(endpoint: Endpoint) -> Endpoint:
-            guard = [Depends(_same_origin)]
-            self.add_api_route(path, endpoint, methods=["POST"], response_class=Response, dependencies=guard)
+            self.add_api_route(path, endpoint, methods=["POST"], response_class=Response)
             return endpoint
 
         return register
@@ -190,16 +181,6 @@ async def form_of(request: Request) -> dict[str, str]:
             )
         out[name] = value.replace("\r\n", "\n")
     return out
-
-
-def _same_origin(request: Request) -> None:
-    """Browsers say where a form comes from; programs that say nothing are no browsers."""
-    site = request.headers.get("sec-fetch-site")
-    origin = request.headers.get("origin")
-    own = f"{request.url.scheme}://{request.headers.get('host', '')}"
-    foreign = site not in ("same-origin", "none") if site else origin not in (None, own)
-    if foreign:
-        raise OtherOrigin(f"This form came from {(origin or 'another site')[:200]}, not from {own[:200]}")
 
 
 def _url(path: str, query: Mapping[str, str]) -> str:

@@ -116,17 +116,22 @@ def test_other_refusals_stay_documents(client: TestClient):
         assert client.get(path).headers["content-type"] == "application/problem+json", path
 
 
-def test_a_form_of_another_site_is_refused(client: TestClient):
-    def sent(headers: dict[str, str]) -> int:
-        return client.post("/browse/test/form", headers=headers, follow_redirects=False).status_code
+@pytest.mark.parametrize("path", ["/browse/test/form", "/competitions"])
+def test_what_another_site_sends_is_refused(client: TestClient, path: str):
+    def refused(headers: dict[str, str]) -> bool:
+        sent = client.post(path, headers=headers, follow_redirects=False)
+        assert (sent.status_code == 403) == ("only" in sent.text)
+        return sent.status_code == 403
 
-    assert sent({}) == 303
-    assert sent({"sec-fetch-site": "same-origin", "origin": "http://testserver"}) == 303
-    assert sent({"origin": "http://testserver"}) == 303
-    assert sent({"sec-fetch-site": "cross-site", "origin": "http://evil.example"}) == 403
-    assert sent({"sec-fetch-site": "same-site", "origin": "http://testserver:81"}) == 403
-    assert sent({"origin": "http://evil.example"}) == 403
-    assert sent({"origin": "null"}) == 403
+    assert not refused({})
+    assert not refused({"sec-fetch-site": "same-origin", "origin": "http://testserver"})
+    assert not refused({"origin": "https://testserver"}), "a proxy may speak TLS for this server"
+    assert refused({"sec-fetch-site": "cross-site", "origin": "http://evil.example"})
+    assert refused({"sec-fetch-site": "same-site", "origin": "http://testserver:81"})
+    assert refused({"origin": "http://evil.example"})
+    assert refused({"origin": "http://testserver:81"})
+    assert refused({"origin": "null"})
+    assert not client.get("/browse/models", headers={"sec-fetch-site": "cross-site"}).is_error
 
 
 def test_text_from_outside_is_text(client: TestClient):

@@ -1,0 +1,41 @@
+"""Who sends this: a program, a page of this server, or a page of another site in somebody's browser?"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+from urllib.parse import urlsplit
+
+from memory_service.errors import MemoryServiceError
+
+__all__ = ["OtherOrigin", "other_origin"]
+
+_READING = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+class OtherOrigin(MemoryServiceError):
+    """A page of another site made somebody's browser send this."""
+
+    code = "other-origin"
+    title = "What changes something is taken from programs and from the pages of this server only"
+    status: ClassVar[int] = 403
+
+
+def other_origin(scope: dict[str, Any]) -> OtherOrigin | None:
+    """The refusal of a changing request that another site's page sends; None for programs, which say neither
+    `Origin` nor `Sec-Fetch-Site`, and for this server's own pages.
+
+    Browsers send a body without a media type across sites unasked, so media types protect nothing.
+    """
+    if scope["method"] in _READING:
+        return None
+    told = {name: value for name, value in scope["headers"] if name in _TELLING}
+    if not told.keys() & {b"sec-fetch-site", b"origin"}:
+        return None
+    site, origin, host = (told.get(name, b"").decode("latin-1") for name in _TELLING)
+    own = site in ("same-origin", "none") if site else urlsplit(origin).netloc == host
+    if own:
+        return None
+    return OtherOrigin(f"This came from {(origin or 'another site')[:200]}, not from {host[:200]}")
+
+
+_TELLING = (b"sec-fetch-site", b"origin", b"host")
