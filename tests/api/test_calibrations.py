@@ -164,6 +164,7 @@ class TestResultsMadeElsewhere:
         old["fingerprint"] |= {"torch": "2.9.0"}
         late = client.post("/calibrations", json=old).json()
         assert (late["usable"], client.get(f"/calibrations/{now['id']}").json()["usable"]) == (False, True)
+        assert (late["seconds"], late["ended_at"][:19]) == (40.0, "2025-12-24T12:00:40")
         assert client.get("/gpus/current").json()["registered"][0]["environment"]["torch"] != "2.9.0"
 
     def test_another_environment_makes_those_before_stale(self, client: TestClient):
