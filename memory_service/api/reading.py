@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -138,11 +139,19 @@ def _same_colons(raw: bytes, document: Any) -> bool:
 
 def _with_texts_for_constants(raw: bytes, refused: InvalidInput) -> bytes:
     texts = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}
-    document = json.loads(raw, parse_constant=texts.__getitem__, object_pairs_hook=_unique)
+    document = json.loads(
+        raw, parse_constant=texts.__getitem__, parse_float=_number_or_text, object_pairs_hook=_unique
+    )
     try:
         return orjson.dumps(document)
     except TypeError:  # half a surrogate pair, a whole number beyond 64 bits
         raise refused from None
+
+
+def _number_or_text(digits: str) -> float | str:
+    """1e999 is infinite as a float, which JSON cannot say."""
+    number = float(digits)
+    return number if isfinite(number) else "inf" if number > 0 else "-inf"
 
 
 async def _limited(request: Request, limit: int) -> bytes:
