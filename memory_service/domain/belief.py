@@ -3,7 +3,7 @@ other."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from math import log
 
 from memory_service.domain.shrinkage import Loadings, Posterior
@@ -36,7 +36,8 @@ def believed(
     agreed = kept - near
     for _ in range(2):
         posterior = posterior_of(rows, values, noise, sorted(kept))
-        expected = [0.0 if posterior is None else posterior.mean(row) for row in rows]
+        means = {} if posterior is None else {id(row): posterior.mean(row) for row in _each(rows)}
+        expected = [means.get(id(row), 0.0) for row in rows]
         if posterior is not None:
             for i, others in zip(sorted(kept), posterior.from_others.tolist(), strict=True):
                 expected[i] = others
@@ -47,6 +48,11 @@ def believed(
     else:
         posterior = posterior_of(rows, values, noise, sorted(kept))
     return posterior, [i for i in range(len(values)) if i not in kept]
+
+
+def _each(rows: Sequence[Loadings]) -> Iterable[Loadings]:
+    """Every row once, by identity."""
+    return {id(row): row for row in rows}.values()
 
 
 def _agreed(i: int, values: Sequence[float], groups: Sequence[Hashable], runs: Sequence[Hashable]) -> bool:

@@ -22,10 +22,10 @@ from memory_service.domain.residuals import MOST_OF_A_CASE, Choice, Learned, new
 
 __all__ = ["Lessons"]
 
-MOST_BATCHES = 96
-OWN_BATCHES, BATCHES_OF_MODEL = 56, 24
+MOST_BATCHES = 64
+OWN_BATCHES, BATCHES_OF_MODEL = 40, 16
 """Cases at one batch each, of which a card's own are at most so many, then those of its model; what one of
-them leaves free the others take. Solving takes a tenth of a second with 96 and grows with their cube; the
+them leaves free the others take. Solving takes some 50 ms with 64 and grows with their cube; the
 observations of one case at one batch, up to MOST_OF_A_CASE, cost nothing more."""
 
 Batch = tuple[Observation, ...]

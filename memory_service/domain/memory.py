@@ -36,6 +36,7 @@ __all__ = [
     "largest_batch",
     "optimizer_bytes",
     "peak_memory",
+    "step_bytes",
     "workspace_bytes",
 ]
 
@@ -133,7 +134,7 @@ def allocated_bytes(
     """
     state = optimizer_bytes(profile.params, optimizer)
     live = _highest(_training_points(profile, grads_persistent), batch_size)
-    return max(live, _step_bytes(profile, optimizer)) + state
+    return max(live, step_bytes(profile, optimizer)) + state
 
 
 def peak_memory(
@@ -219,7 +220,7 @@ def largest_batch(
         points = _training_points(profile, grads_persistent)
         room -= optimizer_bytes(profile.params, optimizer)
     most = min((_most_samples(point, room) for point in points), default=0)
-    if not inference and _step_bytes(profile, optimizer) > room:
+    if not inference and step_bytes(profile, optimizer) > room:
         most = 0
     if gpu.learned is not None:
         bounds = gpu.learned.batch_bounds(subject, min(gpu.usable_gib, limit_gib or gpu.usable_gib))
@@ -313,7 +314,7 @@ def _most_samples(point: PeakPoint, room: float) -> int:
     return min(UNBOUNDED_BATCH, floor((room - point.fixed_bytes) / point.per_sample_bytes))
 
 
-def _step_bytes(profile: Profile, optimizer: str) -> float:
+def step_bytes(profile: Profile, optimizer: str) -> float:
     """Live bytes in the optimizer's own step without its state: weights, gradients and one temporary."""
     if not optimizer_bytes(profile.params, optimizer):
         return 0.0

@@ -12,6 +12,7 @@ from memory_service.domain.belief import believed
 from memory_service.domain.cold import Subject, precision_class
 from memory_service.domain.levels import Levels, Seen, is_own, level_keys, where
 from memory_service.domain.observation import Observation
+from memory_service.domain.shrinkage import Loadings
 
 __all__ = ["READINGS", "MemoryCorrection", "MemoryPosterior", "Reading", "for_memory"]
 
@@ -55,10 +56,8 @@ class MemoryPosterior:
 
     def __init__(self, seen: Sequence[Seen], reading: Reading) -> None:
         told = [replace(s, subject=for_memory(s.subject)) for s in seen if _peak(s.what, reading) is not None]
-        rows = [
-            {**_fixed_row(s.subject, own), **_share_row(s.subject, own, s.cold.allocated_gib)}
-            for s in told for own in [is_own(s.what)]
-        ]  # fmt: skip
+        known: dict[Hashable, Loadings] = {}
+        rows = [_row(s, known) for s in told]
         predicted = [_cold_peak(s, reading) for s in told]
         values = [float(_peak(s.what, reading) or 0.0) - p for s, p in zip(told, predicted, strict=True)]
         noise = [MEMORY_NOISE_GIB + MEMORY_NOISE_SHARE * p for p in predicted]
@@ -72,12 +71,9 @@ class MemoryPosterior:
         if self._posterior is None or not n:
             return None
         fixed, share = _fixed_row(subject, True), _share_row(subject, True, 1.0)
-        a, c = self._posterior.sd(fixed) ** 2, self._posterior.sd(share) ** 2
-        both = self._posterior.sd({**fixed, **share}) ** 2
         slope = max(-0.5, self._posterior.mean(share))
-        return MemoryCorrection(
-            self._posterior.mean(fixed), slope, (a, (both - a - c) / 2.0, c), n, basis, exact
-        )
+        covariance = self._posterior.covariance(fixed, share)
+        return MemoryCorrection(self._posterior.mean(fixed), slope, covariance, n, basis, exact)
 
 
 def for_memory(s: Subject) -> Subject:
@@ -94,6 +90,15 @@ def _cold_peak(one: Seen, reading: Reading) -> float:
         seen = one.what.peak_allocated_gib or 0.0
         return min(max(seen, one.cold.allocated_gib), max(one.cold.reserved_gib, one.cold.allocated_gib))
     return one.cold.reserved_gib if reading == "reserved" else one.cold.driver_gib
+
+
+def _row(one: Seen, known: dict[Hashable, Loadings]) -> Loadings:
+    """The same one for all observations of a case at one batch."""
+    key = (one.subject, one.cold.allocated_gib, is_own(one.what))
+    if key not in known:
+        fixed = _fixed_row(one.subject, key[2])
+        known[key] = {**fixed, **_share_row(one.subject, key[2], one.cold.allocated_gib)}
+    return known[key]
 
 
 def _fixed_row(subject: Subject, own: bool) -> dict[Hashable, float]:

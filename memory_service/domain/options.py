@@ -19,11 +19,12 @@ from memory_service.domain.cold import subject_for
 from memory_service.domain.fits import Bounds
 from memory_service.domain.gpu import Gpu
 from memory_service.domain.ladder import BATCH_LADDER
-from memory_service.domain.memory import allocated_limit_gib, peak_memory
+from memory_service.domain.memory import allocated_limit_gib
+from memory_service.domain.peak_curve import peak_curve
 from memory_service.domain.profile import Profile
 from memory_service.domain.quality import Learning, learning_of
 from memory_service.domain.schedule import Recipe, recipe_of
-from memory_service.domain.speed import prepare
+from memory_service.domain.speed import ColdSteps
 
 __all__ = [
     "Columns",
@@ -244,12 +245,18 @@ def _largest(grid: Grid, usable_gib: float, extra_gib: Array | float) -> Integer
 
 
 def build_table(
-    options: Sequence[Option], gpu: Gpu, precision: str, rungs: Sequence[int] = BATCH_LADDER
+    options: Sequence[Option],
+    gpu: Gpu,
+    precision: str,
+    rungs: Sequence[int] = BATCH_LADDER,
+    steps: ColdSteps | None = None,
 ) -> CostTable:
     """Price every option on a card: memory and step time at each rung until memory runs out.
 
+    steps   of this card and precision, kept from an earlier table
     Boosted trees have no rungs: their rows stay NaN and are priced by `domain.trees`.
     """
+    steps = steps or ColdSteps(gpu, precision)
     plain, saving = (Grid.empty(len(options), len(rungs)) for _ in range(2))
     kind = class_of(precision)
     knee = np.zeros(len(options), dtype=np.int64)
@@ -264,10 +271,10 @@ def build_table(
             saving.copy_row(twin, row)
             knee[row] = knee[twin]
             continue
-        fitted, knee[row] = _price(plain, row, profile, option, gpu, precision, rungs)
+        fitted, knee[row] = _price(plain, row, profile, option, gpu, precision, rungs, steps)
         enough = fitted >= 0 and rungs[fitted] >= min(CHECKPOINT_BELOW, rungs[-1])
         if not enough and kind in option.checkpointed:
-            _price(saving, row, option.checkpointed[kind], option, gpu, precision, rungs)
+            _price(saving, row, option.checkpointed[kind], option, gpu, precision, rungs, steps)
     used = ~(np.isnan(plain.peak_gib).all(axis=0) & np.isnan(saving.peak_gib).all(axis=0))
     width = max(1, int(used.sum()))
     ladder = np.array(rungs[:width], dtype=np.float64)
@@ -312,28 +319,30 @@ def worst_of(tables: Sequence[CostTable]) -> CostTable:
 
 
 def _price(
-    grid: Grid, row: int, profile: Profile, option: Option, gpu: Gpu, precision: str, rungs: Sequence[int]
+    grid: Grid,
+    row: int,
+    profile: Profile,
+    option: Option,
+    gpu: Gpu,
+    precision: str,
+    rungs: Sequence[int],
+    steps: ColdSteps,
 ) -> tuple[int, int]:
     """Fill one row; (index of the largest fitting rung or -1, index of the knee)."""
     layout, optimizer = layout_of(profile, gpu), option.recipe.optimizer
     most = LARGEST_RUNG[profile.input_kind] if len(rungs) > 1 else rungs[0]
     room = allocated_limit_gib(gpu)
     refused = observed_bounds(profile, gpu, precision, optimizer).refused or most + 1
-    peaks = []
-    for batch_size in rungs:
-        if batch_size > most or batch_size >= refused:
-            break
-        peak = peak_memory(profile, batch_size, gpu, optimizer, precision)
-        if peak.driver_gib.high > gpu.usable_gib or peak.allocated_gib.value > room:
-            break
-        peaks.append((peak.driver_gib.value, peak.driver_gib.high))
-    n = len(peaks)
+    tried = [batch_size for batch_size in rungs if batch_size <= most and batch_size < refused]
+    peaks = peak_curve(profile, tried, gpu, optimizer, precision)
+    fits = (peaks.driver_high <= gpu.usable_gib) & (peaks.allocated <= room)
+    n = len(tried) if fits.all() else int(np.argmin(fits))
     if n == 0:
         return -1, 0
-    grid.peak_gib[row, :n], grid.peak_high_gib[row, :n] = zip(*peaks, strict=True)
+    grid.peak_gib[row, :n], grid.peak_high_gib[row, :n] = peaks.driver[:n], peaks.driver_high[:n]
     batch = np.array(rungs[:n], dtype=np.float64)
-    train = prepare(profile, gpu, precision, layout, optimizer)
-    infer = prepare(profile, gpu, precision, layout, mode="infer")
+    train = steps.prepare(gpu.learned, profile, layout, optimizer)
+    infer = steps.prepare(gpu.learned, profile, layout, "adamw", "infer")
     for name, model, share in (("step_s", train, 1.0), ("eval_s", infer, 1.0 / batch)):
         seconds = model.seconds_many(batch) * share
         getattr(grid, name)[row, :n] = seconds

@@ -17,6 +17,7 @@ in proportion to the cube of how many different ones there are.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,11 @@ class Posterior:
     ) -> None:
         self._index: dict[Hashable, int] = {}
         different: dict[Hashable, int] = {}
-        kind = np.array([different.setdefault(frozenset(row.items()), len(different)) for row in rows])
+        kinds: dict[int, int] = {}
+        for row in rows:
+            if id(row) not in kinds:
+                kinds[id(row)] = different.setdefault(frozenset(row.items()), len(different))
+        kind = np.array([kinds[id(row)] for row in rows])
         one_of_each = dict(zip(kind.tolist(), rows, strict=True))
         for row in one_of_each.values():
             for effect in row:
@@ -81,14 +86,14 @@ class Posterior:
             scaled = z * np.sqrt(spread)
             lower = np.linalg.cholesky(scaled @ scaled.T + np.diag(1.0 / precision))
             inverse = np.linalg.inv(lower)
-            self._explained = inverse @ scaled
-            self._mean = self._explained.T @ (inverse @ together)
+            explained = inverse @ scaled
+            self._mean = explained.T @ (inverse @ together)
             self._scale = np.sqrt(spread)
             fitted = scaled @ self._mean
             unsure = np.maximum(1.0 / precision - np.sum(inverse**2, axis=0) / precision**2, 0.0)
             if not heavy:
                 break
-            variance = np.maximum(1.0 - np.sum(self._explained**2, axis=0), 0.0)
+            variance = np.maximum(1.0 - np.sum(explained**2, axis=0), 0.0)
             squares = spread * (self._mean**2 + variance)
             spread = 1.0 / np.maximum((freedom + 1.0) / (freedom + squares), LEAST_WEIGHT)
             squares = ((values - fitted[kind]) ** 2 + unsure[kind]) / noise_sd**2
@@ -99,6 +104,7 @@ class Posterior:
             (fitted[kind] / np.maximum(unsure[kind], TINY) - values / noise) / np.maximum(left_out, TINY),
             0.0,
         )
+        self._of_effect = np.ascontiguousarray(explained.T)
         means = (self._mean * self._scale).tolist()
         self._effects: dict[Hashable, float] = dict(zip(self._index, means, strict=True))
 
@@ -110,6 +116,15 @@ class Posterior:
     def sd(self, row: Loadings) -> float:
         """Standard deviation of that expectation, noise not counted; as the prior has it for effects that
         nobody observed."""
+        return sqrt(self._moved(row)[0])
+
+    def covariance(self, one: Loadings, other: Loadings) -> tuple[float, float, float]:
+        """(variance, covariance, variance) of the expectations of two rows without a common effect."""
+        (a, first), (c, second) = self._moved(one), self._moved(other)
+        return a, -float(first @ second), c
+
+    def _moved(self, row: Loadings) -> tuple[float, Floats]:
+        """(variance, how far the different observations explain it)."""
         columns, loadings, unseen = [], [], 0.0
         for effect, loading in row.items():
             column = self._index.get(effect)
@@ -119,8 +134,8 @@ class Posterior:
                 columns.append(column)
                 loadings.append(loading)
         weights = np.array(loadings) * self._scale[columns]
-        explained = self._explained[:, columns] @ weights
-        return float(np.sqrt(max(weights @ weights - explained @ explained, 0.0) + unseen))
+        explained = weights @ self._of_effect[columns]
+        return max(float(weights @ weights - explained @ explained), 0.0) + unseen, explained
 
     def effect(self, effect: Hashable) -> float:
         """Posterior mean of one effect in standard deviations of its prior; 0 for one never observed."""

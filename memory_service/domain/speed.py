@@ -29,8 +29,8 @@ from memory_service.domain.residuals import Learned, TimeCorrection
 from memory_service.domain.roofline import Roofline, StepMode, roofline_of
 
 __all__ = [
-    "StepModel", "card_log_sd", "knee_batch_size", "learned_step", "optimizer_bytes_per_param", "prepare",
-    "samples_per_second", "step_model", "step_seconds",
+    "ColdSteps", "StepModel", "card_log_sd", "knee_batch_size", "learned_step", "optimizer_bytes_per_param",
+    "prepare", "samples_per_second", "step_model", "step_seconds",
 ]  # fmt: skip
 
 OPTIMIZER_BYTES_PER_PARAM = {
@@ -195,6 +195,34 @@ def prepare(
     return learned_step(
         cold, gpu.learned, profile, gpu, rates, precision, layout, optimizer, mode, compile, stack
     )
+
+
+class ColdSteps:
+    """Step models of one card at one precision, before anything is learned; kept for as long as nothing but
+    what runs taught changes. Profiles count by identity."""
+
+    def __init__(self, gpu: Gpu, precision: str) -> None:
+        self._gpu, self._precision = replace(gpu, learned=None), precision
+        self._rates: dict[str, Rates] = {}
+        self._known: dict[tuple[int, str, str, str], tuple[Profile, StepModel, tuple[float, ...]]] = {}
+
+    def prepare(
+        self, learned: Learned | None, profile: Profile, layout: str, optimizer: str, mode: StepMode = "train"
+    ) -> StepModel:
+        """As `prepare` of the card with what was learned."""
+        rates = self._rates.get(layout)
+        if rates is None:
+            rates = self._rates[layout] = rates_of(self._gpu, self._precision, layout)
+        key = (id(profile), layout, optimizer, mode)
+        if key not in self._known:
+            cold = step_model(profile, rates, self._precision, optimizer, mode)
+            self._known[key] = profile, cold, cold.shares(USUAL_BATCH)
+        _, cold, shares = self._known[key]
+        if learned is None:
+            return cold
+        subject = subject_for(profile, self._gpu, self._precision, layout, optimizer, mode)
+        correction = learned.time_of(subject, shares, card_log_sd(rates))
+        return cold if correction is None else cold.corrected(correction)
 
 
 def learned_step(

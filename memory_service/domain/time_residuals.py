@@ -90,7 +90,8 @@ class TimePosterior:
         told = [s for s in seen if s.what.excluded is None]
         timed = [s for s in told if _is_time(s.what.step_seconds)]
         self._lone = lone = _lone(told)
-        rows = [_time_row(s, lone) for s in timed]
+        known: dict[Hashable, Loadings] = {}
+        rows = [_known_row(s, lone, known) for s in timed]
         values = [log((s.what.step_seconds or 0.0) / s.cold.step_seconds) for s in timed]
         noise = [_time_noise(s.what) for s in timed]
         far = [
@@ -118,6 +119,7 @@ class TimePosterior:
                 FREEDOM,
             )
         self._levels = Levels(used, lone)
+        self._parts: dict[Hashable, tuple[tuple[Loadings, ...], tuple[float, ...]]] = {}
 
     @staticmethod
     def _least(one: Seen) -> float:
@@ -133,18 +135,26 @@ class TimePosterior:
         if self._posterior is None or not n:
             return None
         levels = _time_levels(subject, card_log_sd, own=True)
-        parts = [_part_effects(subject, part) for part in PARTS]
+        parts, means = self._of_setting(subject)
         whole = {**levels, **_weighted(parts, shares)}
         if (subject.device or subject.gpu) in self._lone:
             whole = _own_levels(levels)
         return TimeCorrection(
             self._posterior.mean(levels),
-            tuple(self._posterior.mean(part) for part in parts),
+            means,
             sqrt(self._posterior.sd(whole) ** 2 + FLOOR_SD**2),
             n,
             basis,
             exact,
         )
+
+    def _of_setting(self, s: Subject) -> tuple[tuple[Loadings, ...], tuple[float, ...]]:
+        """(effects of each part of a step's work, what is expected of them): one for all networks."""
+        key = (s.gpu, s.precision, s.layout, s.mode, s.stack)
+        if key not in self._parts:
+            effects = tuple(_part_effects(s, part) for part in PARTS)
+            self._parts[key] = effects, tuple(self._mean(part) for part in effects)
+        return self._parts[key]
 
 
 def _is_time(figure: float | None) -> bool:
@@ -190,6 +200,14 @@ def _time_row(one: Seen, lone: Container[str]) -> dict[Hashable, float]:
         return _own_levels(levels)
     parts = [_part_effects(one.subject, part) for part in PARTS]
     return {**levels, **_weighted(parts, one.cold.shares)}
+
+
+def _known_row(one: Seen, lone: Container[str], known: dict[Hashable, Loadings]) -> Loadings:
+    """The same one for all observations of a case at one batch."""
+    key = (one.subject, one.cold.step_seconds, is_own(one.what))
+    if key not in known:
+        known[key] = _time_row(one, lone)
+    return known[key]
 
 
 class FirstEpoch:

@@ -26,6 +26,7 @@ from memory_service.domain.options import (
     worst_of,
 )
 from memory_service.domain.profile import Profile
+from memory_service.domain.speed import ColdSteps
 from memory_service.services.profiling import profile_model
 
 __all__ = ["PricedCatalogue", "Sizes", "architecture_of", "can_take"]
@@ -36,6 +37,9 @@ MOST_BYTES = 48 * 2**20
 """Of priced tables kept, oldest use dropped first: the largest task takes about 1 MB a card and precision."""
 
 MOST_OPTION_LISTS = 128
+
+MOST_STEPS = 8
+"""Cards at one precision whose step models outlast what is learned: some 2 MB each."""
 
 Known = tuple[tuple[Option, ...], Columns, Hashable]
 """Options of a question, their constants, and what names them."""
@@ -82,6 +86,7 @@ class PricedCatalogue:
         self._kept: OrderedDict[Hashable, CostTable] = OrderedDict()
         self._lock = threading.Lock()
         self._options: OrderedDict[Hashable, Known] = OrderedDict()
+        self._steps: OrderedDict[Hashable, ColdSteps] = OrderedDict()
         self._bounds: dict[tuple[str, int], tuple[Profile, Profile]] = {}
         self._trees: dict[str, list[CatalogueModel]] = {}
 
@@ -245,14 +250,24 @@ class PricedCatalogue:
             if table is not None:
                 self._kept.move_to_end(key)
                 return replace(table, options=tuple(options), columns=columns)
+        steps = self._cold_steps(card, precision)
         if vram is not None:
             card = with_memory(card, vram)
-        table = build_table(options, card, precision, BATCH_LADDER if batch is None else (batch,))
+        table = build_table(options, card, precision, BATCH_LADDER if batch is None else (batch,), steps)
         with self._lock:
             self._kept[key] = table
             while len(self._kept) > 1 and sum(kept.nbytes for kept in self._kept.values()) > MOST_BYTES:
                 self._kept.popitem(last=False)
         return table
+
+    def _cold_steps(self, card: Gpu, precision: str) -> ColdSteps:
+        key = (_figures(replace(card, learned=None)), precision)
+        with self._lock:
+            steps = self._steps.pop(key, None) or ColdSteps(card, precision)
+            self._steps[key] = steps
+            while len(self._steps) > MOST_STEPS:
+                self._steps.popitem(last=False)
+        return steps
 
 
 def _figures(card: Gpu) -> Hashable:

@@ -7,13 +7,19 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_service.domain.calibration import Calibration
 from memory_service.domain.case import Case
 from memory_service.domain.gpu import Gpu
+from memory_service.domain.held_memory import HeldMemory
+from memory_service.domain.ladder import BATCH_LADDER
+from memory_service.domain.memory import peak_memory
 from memory_service.domain.observation import Observation
+from memory_service.domain.options import observed_bounds
+from memory_service.domain.peak_curve import peak_curve
 from memory_service.domain.planner import make_plan, search_case
 from memory_service.services.cards import Cards, cards_of
 from memory_service.services.devices import Device, KeptCalibration
@@ -177,3 +183,26 @@ def _lifted(failed: Observation, seen: list[Observation]) -> bool:
         and o.batch_size >= failed.batch_size and o.input_size >= failed.input_size
         for o in seen
     )  # fmt: skip
+
+
+@given(seen=runs(), model=st.sampled_from(sorted(MODELS)))
+@settings(max_examples=20, deadline=None)
+def test_peaks_of_a_whole_ladder_are_the_peaks_at_each_batch(seen: list[Observation], model: str) -> None:
+    cpu = next(card for card in calibrated().sheets.values() if card.kind == "cpu")
+    held = HeldMemory(0.4, 1.2)
+    rates = card_after(seen).calibrated
+    assert rates is not None
+    for card in (
+        card_after(seen), replace(card_after(seen), learned=None), cpu,
+        replace(cpu, calibrated=replace(rates, memory=held, cpu=True)),
+    ):  # fmt: skip
+        for kind, precision in (("amp", "bf16"), ("fp32", "fp32")):
+            profile = seed_knowledge().profiles[model, 224, kind]
+            refused = observed_bounds(profile, card, precision, "adamw").refused or 10**6
+            batches = [b for b in BATCH_LADDER if b < refused]
+            found = peak_curve(profile, batches, card, "adamw", precision)
+            for n, batch in enumerate(batches):
+                one = peak_memory(profile, batch, card, "adamw", precision)
+                assert found.allocated[n] == pytest.approx(one.allocated_gib.value, rel=1e-9)
+                assert found.driver[n] == pytest.approx(one.driver_gib.value, rel=1e-9)
+                assert found.driver_high[n] == pytest.approx(one.driver_gib.high, rel=1e-9)
