@@ -5,7 +5,8 @@
     │   └── MalformedBody       400  the body is not JSON
     ├── TooLarge                413  the body is over the limit
     ├── NotFound                404  no such row
-    ├── Conflict                409  the same key with another body, or a row that moved meanwhile
+    ├── Conflict                409  the same key with another body, or what other rows need
+    │   └── Moved               409  somebody changed the row meanwhile: it carries the row and what changed
     └── Unavailable             503  the service cannot answer now, and says what to do
         ├── WrongRevision       503  the database needs `memory-service db upgrade`
         └── OutOfSpace          507  the disk is full: nothing of the request was kept
@@ -15,7 +16,7 @@ HTTP, the command line and the client show the same `code`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, ClassVar
@@ -26,6 +27,7 @@ __all__ = [
     "InvalidInput",
     "MalformedBody",
     "MemoryServiceError",
+    "Moved",
     "NotFound",
     "OutOfSpace",
     "TooLarge",
@@ -86,6 +88,25 @@ class Conflict(MemoryServiceError):
     code = "conflict"
     title = "This contradicts what is already stored"
     status = 409
+
+
+class Moved(Conflict):
+    """`current` is the row as it is now; `changes` what somebody changed: [{field, before, after}]."""
+
+    code = "moved"
+    title = "Somebody changed this meanwhile"
+
+    def __init__(
+        self,
+        detail: str,
+        errors: Sequence[FieldError] = (),
+        *,
+        current: Mapping[str, Any],
+        changes: Sequence[Mapping[str, Any]],
+    ) -> None:
+        super().__init__(detail, errors)
+        self.current = dict(current)
+        self.changes = [dict(change) for change in changes]
 
 
 class Unavailable(MemoryServiceError):

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from memory_service.errors import FieldError, MemoryServiceError
+from memory_service.errors import FieldError, MemoryServiceError, Moved
 
 __all__ = ["problem", "problem_of"]
 
@@ -44,8 +44,11 @@ def problem(
 
 
 def problem_of(error: MemoryServiceError, request_id: str | None = None) -> dict[str, Any]:
-    """The document of an error of this service."""
-    return problem(error.code, error.title, error.status, error.detail, error.errors, request_id)
+    """The document of an error of this service; of a row that moved with `current` and `changes`."""
+    document = problem(error.code, error.title, error.status, error.detail, error.errors, request_id)
+    return document | (
+        {"current": error.current, "changes": error.changes} if isinstance(error, Moved) else {}
+    )
 
 
 def _shown(given: Any) -> Any:

@@ -217,6 +217,14 @@ class Conflicts(Shape):
     next: str | None
 
 
+class Difference(Shape):
+    """Members of nested objects are named by their path."""
+
+    field: str
+    before: Any
+    after: Any
+
+
 class Change(Shape):
     version: int
     action: Literal["create", "update", "delete"]
@@ -225,6 +233,7 @@ class Change(Shape):
     why: str
     before: dict[str, Any] | None
     after: dict[str, Any] | None
+    changes: list[Difference]
 
 
 class History(Shape):

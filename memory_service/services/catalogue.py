@@ -15,8 +15,9 @@ from typing import Any
 
 from sqlalchemy import select
 
+from memory_service.domain.difference import difference
 from memory_service.domain.profile import Profile
-from memory_service.errors import Conflict, FieldError, InvalidInput, NotFound, unknown_name
+from memory_service.errors import Conflict, FieldError, InvalidInput, Moved, NotFound, unknown_name
 from memory_service.services import rows as values_of_rows
 from memory_service.services.paging import Query, parse_query
 from memory_service.services.unit import ReadUnit, WriteUnit
@@ -174,7 +175,7 @@ def update_row(
     """
     table = _correctable(table)
     row = _existing(unit, table, key, to_change=True)
-    _same_version(table, key, row, expected_version)
+    _same_version(unit, table, key, row, expected_version)
     before = _seed_values(row)
     key_name = rows.key_of(type(row))
     if changes.get(key_name, key) != key:
@@ -198,7 +199,7 @@ def delete_row(
     """Delete a row; a seed does not bring it back. Conflict while other rows need it."""
     table = _correctable(table)
     row = _existing(unit, table, key, to_change=True)
-    _same_version(table, key, row, expected_version)
+    _same_version(unit, table, key, row, expected_version)
     if table == "competitions":
         needed = select(Pattern.id).where(Pattern.competition == key).order_by(Pattern.id).limit(5)
         needing = list(unit.session.scalars(needed))
@@ -216,7 +217,8 @@ def delete_row(
 
 
 def history_of(unit: ReadUnit, table: str, key: str, limit: int = 100) -> list[dict[str, Any]]:
-    """What was done to a row, newest first, also after its deletion; NotFound for a row that never was."""
+    """What was done to a row, newest first, also after its deletion, each with `changes`: [{field, before,
+    after}]. NotFound for a row that never was."""
     table = table_named(table)
     try:
         entries = history.of_row(unit.session, table, values_of_rows.clean_text(key), limit)
@@ -225,7 +227,11 @@ def history_of(unit: ReadUnit, table: str, key: str, limit: int = 100) -> list[d
     if not entries:
         _existing(unit, table, key)
     names = ("id", "table", "row", "version", "action", "origin", "at", "who", "why", "before", "after")
-    return [on_the_wire({name: getattr(entry, name) for name in names}) for entry in entries]
+    return [
+        on_the_wire({name: getattr(entry, name) for name in names})
+        | {"changes": difference(entry.before or {}, entry.after or {})}
+        for entry in entries
+    ]
 
 
 def keep_profiles(
@@ -257,12 +263,20 @@ def _existing(unit: ReadUnit, table: str, key: str, *, to_change: bool = False) 
     return row
 
 
-def _same_version(table: str, key: str, row: Correctable, expected: int | None) -> None:
-    if expected is not None and row.version != expected:
-        raise Conflict(
-            f"{table} {key!r} is at version {row.version}, not {expected}: somebody changed it",
-            [FieldError("version", "is not the row's version any more", expected, (str(row.version),))],
-        )
+def _same_version(unit: ReadUnit, table: str, key: str, row: Correctable, expected: int | None) -> None:
+    if expected is None or row.version == expected:
+        return
+    now = _seed_values(row)
+    next_entry = history.after_version(unit.session, table, key, expected)
+    then = next_entry.before if next_entry is not None and next_entry.before is not None else now
+    changes = difference(then, now)
+    told = f" ({', '.join(change['field'] for change in changes[:5])})" if changes else ""
+    raise Moved(
+        f"{table} {key!r} is at version {row.version}, not {expected}: somebody changed it{told}",
+        [FieldError("version", "is not the row's version any more", expected, (str(row.version),))],
+        current=on_the_wire(rows.values_of(row)),
+        changes=changes,
+    )
 
 
 def _check_references(unit: WriteUnit, table: str, stored: Mapping[str, Any]) -> None:

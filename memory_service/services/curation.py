@@ -1,6 +1,9 @@
-"""How does a person or an agent add, correct or delete one row? One transaction each, with who and why.
+"""How does a person or an agent add, correct, delete or undo one row? One transaction each, with who and why.
 
 Competitions carry passages that must be encoded before the transaction opens; the other tables do not.
+Whoever changes a row says which version was read: a row that moved meanwhile is refused (`Moved`) with what
+it is now and what somebody changed. An undo is a change like any other: it has an entry of its own, and can
+be undone.
 """
 
 from __future__ import annotations
@@ -8,11 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from memory_service.domain.difference import changed_fields, difference
+from memory_service.errors import FieldError, InvalidInput, Moved, NotFound
 from memory_service.services import catalogue, competitions
 from memory_service.services.encoding import TextEncoder
+from memory_service.services.rows import fields_of
 from memory_service.services.unit import Database
+from memory_service.store import history
 
-__all__ = ["ANONYMOUS", "add_row", "correct_row", "remove_row"]
+__all__ = ["ANONYMOUS", "add_row", "correct_row", "reason_given", "remove_row", "undo"]
 
 ANONYMOUS = "anonymous"
 """Who did it, when nobody says."""
@@ -79,3 +86,62 @@ def remove_row(
         catalogue.delete_row(
             unit, table, key, who=who or ANONYMOUS, why=why or "deleted", expected_version=version
         )
+
+
+def reason_given(why: str | None) -> str:
+    """The reason for a change that a person makes on a page; InvalidInput without one."""
+    if why is None or not why.strip():
+        message = "is needed: say why, for whoever reads the row's history"
+        raise InvalidInput(f"why {message}", [FieldError("why", message)])
+    return why.strip()
+
+
+def undo(
+    database: Database,
+    table: str,
+    key: str,
+    entry_id: int,
+    *,
+    encoder: EncoderSource,
+    who: str | None = None,
+    why: str | None = None,
+) -> dict[str, Any] | None:
+    """Take back what an entry of the row's history did; the row as it is now, None where it was added and is
+    gone again.
+
+    NotFound for an entry that the row has not; Moved, with the difference, where later changes touched the
+    same fields; Conflict where a deleted row is there again. `why` defaults to which change is undone.
+    """
+    with database.read() as unit:
+        entry = history.entry(unit.session, catalogue.table_named(table), key, entry_id)
+        if entry is None:
+            raise NotFound(f"The history of {table} {key!r} has no entry {entry_id}")
+        now = None if entry.action == "delete" else catalogue.get_row(unit, table, key)
+    reason = why or f"undoes change {entry_id}: {entry.why}"
+    own = fields_of(catalogue.table_named(table))
+    before, after = ({name: row.get(name) for name in own} for row in (entry.before or {}, entry.after or {}))
+    if now is None:
+        return add_row(database, table, before, encoder=encoder, who=who, why=reason)
+    touched = changed_fields(before, after)
+    later = difference({name: after[name] for name in touched}, {name: now[name] for name in touched})
+    if later:
+        fields = ", ".join(change["field"] for change in later[:5])
+        raise Moved(
+            f"{table} {key!r}: later changes touched what this would put back ({fields}); correct the row",
+            [FieldError(change["field"], "was changed later") for change in later],
+            current=now,
+            changes=later,
+        )
+    if entry.action == "create":
+        remove_row(database, table, key, who=who, why=reason, version=now["version"])
+        return None
+    return correct_row(
+        database,
+        table,
+        key,
+        {name: before[name] for name in touched},
+        encoder=encoder,
+        who=who,
+        why=reason,
+        version=now["version"],
+    )

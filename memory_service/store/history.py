@@ -11,7 +11,7 @@ from sqlalchemy import func, insert, select
 from memory_service.store.session import ReadSession, WriteSession
 from memory_service.store.tables import History
 
-__all__ = ["deleted_by_people", "of_row", "record"]
+__all__ = ["after_version", "deleted_by_people", "entry", "of_row", "record"]
 
 
 def record(
@@ -38,6 +38,18 @@ def of_row(session: ReadSession, table: str, row: str, limit: int = 100) -> list
     """The entries of a row, newest first; they outlive the row."""
     query = select(History).where(History.table == table, History.row == row)
     return list(session.scalars(query.order_by(History.id.desc()).limit(limit)))
+
+
+def entry(session: ReadSession, table: str, row: str, entry_id: int) -> History | None:
+    """One entry of a row."""
+    query = select(History).where(History.id == entry_id, History.table == table, History.row == row)
+    return session.scalars(query).one_or_none()
+
+
+def after_version(session: ReadSession, table: str, row: str, version: int) -> History | None:
+    """The first entry behind a version of a row: what it was before is what it was at that version."""
+    query = select(History).where(History.table == table, History.row == row, History.version > version)
+    return session.scalars(query.order_by(History.id).limit(1)).one_or_none()
 
 
 def deleted_by_people(session: ReadSession, table: str) -> set[str]:
