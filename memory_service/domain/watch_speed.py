@@ -38,8 +38,9 @@ measured."""
 BATCHES_PER_MINUTE = {"image": 100.0, "tabular": 500.0}
 """R18."""
 
-LOW_UTILIZATION = 60.0
-"""R05: under this the card idles; more does not mean that it is used well."""
+LOW_UTILIZATION, IDLE_SAMPLES = 60.0, 6
+"""R05: under this the card idles; more does not mean that it is used well. Six samples: one may fall
+between two batches."""
 
 USUAL_WORKERS = 8
 """R08's lower end, where the cores are not known."""
@@ -178,10 +179,13 @@ def slow_answer(
             return None
         why, rule = slow.words[0].upper() + slow.words[1:], "R18"
     else:
-        alarm = _r18(view)
-        if alarm is None or (busy is not None and busy >= 70.0) or (waiting is not None and waiting < 10.0):
+        alarm, idle = _r18(view), _idles(view)
+        if busy is not None and busy >= 70.0:
             return None
-        why, rule = alarm, "R18"
+        if not idle and (alarm is None or (waiting is not None and waiting < 10.0)):
+            return None
+        why = alarm or f"A large model keeps the card busy less than the {LOW_UTILIZATION:.0f} % of R05"
+        rule = "R18" if alarm else "R05"
     if slow is not None and not pays_to_restart(view, left_seconds, slow.ratio):
         return Answer("continue", f"{why}; it is over before a new start would pay.", rule, severity="info")
     if busy is not None and busy < LOW_UTILIZATION and waiting is not None and waiting < 10.0:
@@ -215,6 +219,16 @@ def _causes(view: View) -> tuple[str, list[str]]:
     return "; nothing that was told explains it", [
         *unknown, "mixed precision", "other processes", "host memory"
     ]  # fmt: skip
+
+
+def _idles(view: View) -> bool:
+    """R05, for models that should fill a card: over a minute of training and under 60 % busy."""
+    began, busy = view.summary.first_step_us, view.utilization
+    if began is None or busy is None or view.state.model_class != "large" or view.state.facts.is_trees:
+        return False
+    if view.samples_in_training < IDLE_SAMPLES or _is_done(view):
+        return False
+    return busy < LOW_UTILIZATION and view.now - began / 1e6 >= view.state.expected.first_check_seconds
 
 
 def _r18(view: View) -> str | None:

@@ -258,12 +258,26 @@ class View:
 
     @cached_property
     def utilization(self) -> float | None:
-        """Mean share of time in which any kernel ran, percent; None when it was not sampled."""
-        total, n = (sum(s[i] for _, s in self._slots) for i in (UTILIZATION, SAMPLED))
-        if n:
-            return total / 1000.0 / n
+        """Mean share of time in which any kernel ran, percent, in training where that was sampled."""
+        training, all_of_it = self._sampled
+        for total, n in (training, all_of_it):
+            if n:
+                return total / 1000.0 / n
         seen = [e.utilization_percent for e in self.epochs if e.utilization_percent is not None]
         return median(seen) if seen else None
+
+    @cached_property
+    def samples_in_training(self) -> int:
+        """How often utilisation was sampled since the first step was told of."""
+        return self._sampled[0][1]
+
+    @cached_property
+    def _sampled(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """(sum of utilisation, samples) since the first step was told of, and in all."""
+        first = (self.summary.first_step_us or 0) // (SLOT_SECONDS * 1_000_000)
+        sums = [(slot >= first, s[UTILIZATION], s[SAMPLED]) for slot, s in self._slots]
+        training = (sum(u for inside, u, _ in sums if inside), sum(n for inside, _, n in sums if inside))
+        return training, (sum(u for _, u, _ in sums), sum(n for _, _, n in sums))
 
     def lately(self, when_us: int | None) -> bool:
         """Whether something was told of within the latest stretch that the summary keeps (320 s)."""

@@ -462,3 +462,23 @@ def test_the_end_of_a_fold_is_progress() -> None:
     said += [("fold", 75.0, {"fold": 1, "done": True}), ("note", 110.0, {"text": "next fold"})]
     assert judged(trees, said).action == "continue"
     assert judged(trees, [*said, ("note", 210.0, {"text": "still nothing"})]).rule == "stall"
+
+
+def busy_at(percent: float, facts: RunFacts, wait: float | None) -> Verdict:
+    said: list[Said] = [("gpu", 5.0, {"peak_allocated_gib": 18.0, "utilization_percent": 0.0})]
+    for n in range(1, 12):
+        said.append(("gpu", 30.0 + 10 * n, {"utilization_percent": percent}))
+        told = {"steps": 40, "seconds": 9.0, "samples": 5_120}
+        said.append(("batch", 31.0 + 10 * n, told if wait is None else {**told, "loader_wait_percent": wait}))
+    return judged(facts, said)
+
+
+def test_r05_without_a_prediction() -> None:
+    """A large model that leaves the card idle: it waits for something, or its batch is too small."""
+    unknown = busy_at(35.0, RUN, None)
+    assert (unknown.action, unknown.rule, unknown.set["check"][0]) == ("investigate", "R05", "loader")
+    assert "the card is busy 35 % of the time" in unknown.why, "seconds before training began do not count"
+    too_small = busy_at(35.0, replace(RUN, memory_gib=40.0), 1.0)
+    assert (too_small.action, too_small.set) == ("relaunch", {"batch_size": 256}), "R23 says the same first"
+    assert busy_at(75.0, RUN, None).action == "continue"
+    assert busy_at(35.0, replace(RUN, model="resnet18"), None).action == "continue"
