@@ -10,39 +10,70 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
-from operator import add
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from memory_service.domain.watch_event import MEMORY_FIELDS, Event, is_bad_loss, loss_of, number_of
 from memory_service.domain.watch_summary import (
     BATCHES_KEPT,
+    BUSY,
     EPOCHS_KEPT,
     FOLDS_KEPT,
     HOT,
     KIB_PER_GIB,
+    MOVED,
+    SAMPLED,
+    SAMPLES,
     SETTINGS,
     SLOT_SECONDS,
     SLOTS_KEPT,
+    STEPS,
+    TOLD,
     US,
+    UTILIZATION,
+    WAITED,
     FoldSummary,
-    Slot,
     Stamped,
     Summary,
 )
 
 __all__ = ["fold_in"]
 
+NO_SUMS = (0,) * (HOT + 1)
 MOST_EPOCH = 1_000_000
 """An epoch, fold or step number beyond any real one is counted as odd and otherwise left alone."""
 
 SLOT_US = SLOT_SECONDS * US
-MOVED_ONCE = (0, 0, 0, 0, 0, 0, 0, 1, 0)
 
 _SETTINGS = frozenset(SETTINGS)
-_MEMORY = frozenset((*MEMORY_FIELDS, "memory_percent"))
+_FLAGS = frozenset(("out_of_memory", "error", "throttled", "other_processes"))
 _NOT_NUMBERS: dict[str, type] = {"gpu_name": str, "precision": str, "persistent_workers": bool}
 _EPOCH_NUMBERS = ("seconds", "samples", "loader_wait_percent", "utilization_percent", "memory_percent")
 _EPOCH_SCORES = ("train_loss", "valid_loss", "metric")
+
+
+class _Shape(NamedTuple):
+    """What an event with these fields may say. A run has few shapes of events: each is looked at once."""
+
+    settings: bool
+    memory: tuple[tuple[str, str], ...]
+    percent: bool
+    sample: bool
+    loss: bool
+    flags: bool
+
+
+@lru_cache(1_000)
+def _shape(*names: str) -> _Shape:
+    known = frozenset(names)
+    return _Shape(
+        settings=not known.isdisjoint(_SETTINGS),
+        memory=tuple((name, kind) for name, kind in MEMORY_FIELDS.items() if name in known),
+        percent="memory_percent" in known,
+        sample="utilization_percent" in known or "temperature_c" in known,
+        loss="train_loss" in known or "loss" in known,
+        flags=not known.isdisjoint(_FLAGS),
+    )
 
 
 def fold_in(summary: Summary, events: Iterable[Event]) -> Summary:
@@ -60,7 +91,7 @@ _MAPPINGS = ("counts", "peaks", "settings", "batches", "epochs", "folds", "slots
 class _Tally:
     """A summary while it is being added to."""
 
-    __slots__ = (*_FIELDS, "own")
+    __slots__ = (*_FIELDS, "open", "own")
 
     events: int
     odd: int
@@ -85,19 +116,22 @@ class _Tally:
     progress: Stamped | None
     epochs: dict[tuple[int, int], dict[str, Stamped]]
     folds: dict[int, FoldSummary]
-    slots: dict[int, Slot]
+    slots: dict[int, Any]
     slot_peaks: dict[int, dict[str, int]]
-    own: set[int]
-    """Stretches whose peaks were copied: these may be changed in place."""
+    open: dict[int, list[int]]
+    """Stretches whose sums are lists now; own: whose peaks were copied. These may be changed in place."""
+    own: dict[int, dict[str, int]]
 
     def __init__(self, start: Summary) -> None:
         for name in _FIELDS:
             setattr(self, name, getattr(start, name))
         for name in _MAPPINGS:
             setattr(self, name, dict(getattr(start, name)))
-        self.own = set()
+        self.open, self.own = {}, {}
 
     def summary(self) -> Summary:
+        for slot, sums in self.open.items():
+            self.slots[slot] = tuple(sums)
         return Summary(**{name: getattr(self, name) for name in _FIELDS})
 
     def add(self, event: Event) -> None:
@@ -112,20 +146,25 @@ class _Tally:
         self.counts[kind] = self.counts.get(kind, 0) + 1
         if us > self.last_us:
             self.last_us = us
-        if not _SETTINGS.isdisjoint(body):
+        settings, memory, percent, sample, loss, flags = _shape(*body)
+        if settings:
             self._settings(us, seq, body)
-        if not _MEMORY.isdisjoint(body):
-            self._memory(us, body)
+        if memory or percent:
+            self._memory(us, body, memory)
         if kind == "batch":
             self._batch(us, seq, body)
         elif kind == "epoch":
             self._epoch(us, seq, body)
         elif kind == "fold":
             self._fold(us, body)
-        if "utilization_percent" in body or "temperature_c" in body:
+        if sample:
             self._sample(us, body)
-        if "train_loss" in body or "loss" in body:
+        if loss:
             self._loss(us, body)
+        if flags:
+            self._flags(us, body)
+
+    def _flags(self, us: int, body: Mapping[str, Any]) -> None:
         if body.get("out_of_memory") is True:
             self.out_of_memory_us = _latest(self.out_of_memory_us, us)
         if body.get("error") is True:
@@ -158,9 +197,9 @@ class _Tally:
         if len(self.batches) > BATCHES_KEPT:
             del self.batches[min(self.batches)]
 
-    def _memory(self, us: int, body: Mapping[str, Any]) -> None:
-        for name, kind in MEMORY_FIELDS.items():
-            given = body.get(name)
+    def _memory(self, us: int, body: Mapping[str, Any], told: Iterable[tuple[str, str]]) -> None:
+        for name, kind in told:
+            given = body[name]
             if given is None or (name == "used_gib" and body.get("process_gib") is not None):
                 continue
             gib = number_of(given, most=1e6)
@@ -177,17 +216,15 @@ class _Tally:
             self.peaks[kind] = kib
         if self.reading_us is None or us > self.reading_us:
             self.reading_us = us
-        slot, known = us // SLOT_US, self.slot_peaks
-        if slot not in self.own:
-            known[slot] = dict(known.get(slot, {}))
-            self.own.add(slot)
+        slot = us // SLOT_US
+        mine = self.own.get(slot)
+        if mine is None:
+            known = self.slot_peaks
+            mine = self.own[slot] = known[slot] = dict(known.get(slot, {}))
             if len(known) > SLOTS_KEPT:
                 oldest = min(known)
                 del known[oldest]
-                self.own.discard(oldest)
-                if oldest == slot:
-                    return
-        mine = known[slot]
+                self.own.pop(oldest, None)
         if kib >= mine.get(kind, 0):
             mine[kind] = kib
 
@@ -208,7 +245,13 @@ class _Tally:
             self.busy_us += busy_us
             self.samples += samples
             told_us, waited_us = (0, 0) if waited is None else (busy_us, min(busy_us, round(waited * US)))
-            self._slot(us, (count, busy_us, told_us, waited_us, samples, 0, 0, 1, 0))
+            sums = self._stretch(us)
+            sums[STEPS] += count
+            sums[BUSY] += busy_us
+            sums[TOLD] += told_us
+            sums[WAITED] += waited_us
+            sums[SAMPLES] += samples
+            sums[MOVED] += 1
         if step is not None:
             self.top_step = max(self.top_step, int(step))
             where = [number_of(body.get(name), most=1e9) for name in ("fold", "epoch", "of")]
@@ -220,8 +263,11 @@ class _Tally:
             self._moved(us)
             if not steps:
                 percent = number_of(body.get("loader_wait_percent"), most=100.0)
-                waited = None if percent is None else round(percent * US / 100.0)
-                self._slot(us, MOVED_ONCE if waited is None else (0, 0, US, waited, 0, 0, 0, 1, 0))
+                sums = self._stretch(us)
+                sums[MOVED] += 1
+                if percent is not None:
+                    sums[TOLD] += US
+                    sums[WAITED] += round(percent * US / 100.0)
 
     def _moved(self, us: int) -> None:
         if self.step_us is None or us > self.step_us:
@@ -266,7 +312,7 @@ class _Tally:
             us,
         ))  # fmt: skip
         self._moved(us)
-        self._slot(us, MOVED_ONCE)
+        self._stretch(us)[MOVED] += 1
 
     def _record(self, key: tuple[int, int], record: Mapping[str, Stamped]) -> None:
         mine = dict(self.epochs.get(key, {}))
@@ -284,7 +330,7 @@ class _Tally:
         self._fold_record(int(number), FoldSummary(begun_us=us, done=body.get("done") is True))
         if body.get("done") is True:
             self._moved(us)
-            self._slot(us, MOVED_ONCE)
+            self._stretch(us)[MOVED] += 1
 
     def _fold_record(self, number: int, told: FoldSummary) -> None:
         known = self.folds.get(number)
@@ -297,18 +343,25 @@ class _Tally:
         hot = number_of(body.get("temperature_c"), most=200.0)
         if busy is None and hot is None:
             return
-        milli, n = (0, 0) if busy is None else (round(busy * 1000), 1)
-        self._slot(us, (0, 0, 0, 0, 0, milli, n, 0, round((hot or 0.0) * 10)))
+        sums = self._stretch(us)
+        if busy is not None:
+            sums[UTILIZATION] += round(busy * 1000)
+            sums[SAMPLED] += 1
+        if hot is not None:
+            sums[HOT] = max(sums[HOT], round(hot * 10))
 
-    def _slot(self, us: int, sums: Slot) -> None:
-        slots, slot = self.slots, us // SLOT_US
-        mine = slots.get(slot)
+    def _stretch(self, us: int) -> list[int]:
+        """The sums of the stretch, to be added to."""
+        slot = us // SLOT_US
+        mine = self.open.get(slot)
         if mine is None:
-            slots[slot] = sums
+            slots = self.slots
+            mine = self.open[slot] = slots[slot] = [*slots.get(slot, NO_SUMS)]
             if len(slots) > SLOTS_KEPT:
-                del slots[min(slots)]
-            return
-        slots[slot] = (*map(add, mine[:HOT], sums[:HOT]), max(mine[HOT], sums[HOT]))
+                oldest = min(slots)
+                del slots[oldest]
+                self.open.pop(oldest, None)
+        return mine
 
     def _loss(self, us: int, body: Mapping[str, Any]) -> None:
         told = body.get("train_loss", body.get("loss"))

@@ -10,6 +10,8 @@ all. So whoever is killed loses nothing, and nothing is counted twice.
 from __future__ import annotations
 
 import datetime as dt
+import itertools
+import os
 import threading
 import uuid
 import weakref
@@ -108,6 +110,9 @@ class _Memory:
                 self.held.popitem(last=False)
 
 
+_PROCESS, _WRITINGS = uuid.uuid4().hex, itertools.count()
+"""With the id of the process a mark that nobody else makes."""
+
 _NOTHING = orjson.dumps(Summary().as_dict()).decode()
 
 _memories: weakref.WeakKeyDictionary[Database, _Memory] = weakref.WeakKeyDictionary()
@@ -182,7 +187,7 @@ class Folding:
         rows = []
         for run_id in self._lives if all_of_it else self._due:
             live = self._lives[run_id]
-            live.mark, live.upto, live.behind = uuid.uuid4().hex, live.top, 0
+            live.mark, live.upto, live.behind = f"{_PROCESS}/{os.getpid()}/{next(_WRITINGS)}", live.top, 0
             rows.append((run_id, live.upto, live.mark, orjson.dumps(live.now().as_dict()).decode()))
         if rows:
             watched.keep_summaries(self._at, rows)
