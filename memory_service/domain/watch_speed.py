@@ -50,6 +50,9 @@ STALL_STEPS, STALL_EPOCHS, STALL_LEAST_S, STALL_SETUP_S = 10.0, 3.0, 60.0, 300.0
 the first is over its whole training (validation and checkpoints take no steps); no epoch for 3 x an epoch
 where steps are not told of; no first step or epoch within 5 minutes, or 3 epochs as predicted."""
 
+SILENT_LEAST_S = 180.0
+"""R21: whoever reads a log to the service does so every 120-180 s; until then silence says nothing."""
+
 PAUSE_TIMES = 2.0
 """Some tell of every 500th step: twice the longest pause between two tellings is not yet a stall."""
 
@@ -255,6 +258,9 @@ def stall_answer(view: View) -> Answer | None:
     what = "step" if view.steps_seen else "epoch" if step_us is not None else "first step"
     silent = view.now - state.heard_seconds
     if silent > 0.9 * idle:
+        if silent <= SILENT_LEAST_S:
+            return None
+        limit = max(limit, SILENT_LEAST_S)
         return Answer(
             "investigate",
             f"Nothing was told for {silent:.0f} s, where {limit:.0f} s is the longest that is usual: see "

@@ -3,12 +3,13 @@ batch."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from math import ceil
 from statistics import median
+from typing import Any
 
 from memory_service.domain.budget import split_of
 from memory_service.domain.watch_event import MemoryKind
@@ -83,10 +84,11 @@ class View:
         since, rows = self.state.since_us, sorted(self.summary.epochs.items())
         rows = [(key, record) for key, record in rows if record["done"][0] >= since and self._likely(*key)]
         out: list[EpochSeen] = []
+        together = self._told_together(rows)
         for (fold, epoch), record in rows:
             at = record["done"][0] / 1e6
             told = record.get("seconds")
-            seconds = told[2] if told else self._between(out, fold, epoch, at)
+            seconds = told[2] if told else together.get(at) or self._between(out, fold, epoch, at)
             memory: dict[str, float] = {kind: record[kind][2] * GIB for kind in _KINDS if kind in record}
             out.append(EpochSeen(
                 fold, epoch, at, seconds if seconds and seconds > 0 else None,
@@ -96,6 +98,24 @@ class View:
                 memory_gib=memory,
             ))  # fmt: skip
         return tuple(out)
+
+    def _told_together(self, rows: Sequence[tuple[tuple[int, int], Mapping[str, Any]]]) -> dict[float, float]:
+        """Moment -> seconds an epoch, where several came at one moment: a log that is sent every few minutes
+        has no times of its own, so that its epochs share the time since the moment before."""
+        units: dict[float, list[int]] = {}
+        last: dict[int, int] = {}
+        for (fold, epoch), record in rows:
+            if "seconds" not in record:
+                at = record["done"][0] / 1e6
+                units.setdefault(at, []).append(max(1, epoch - last.get(fold, epoch - 1)))
+            last[fold] = epoch
+        moments = sorted({record["done"][0] / 1e6 for _, record in rows})
+        begun = min((f.begun_us for f in self.summary.folds.values() if f.begun_us is not None), default=0)
+        starts = [max(self.state.since_us, begun) / 1e6, *moments]
+        before = {at: start for at, start in zip(moments, starts, strict=False) if start < at}
+        if moments and moments[0] not in before:
+            before[moments[0]] = self.state.since_us / 1e6
+        return {at: (at - before[at]) / sum(each) for at, each in units.items() if len(each) > 1}
 
     def _between(self, before: list[EpochSeen], fold: int, epoch: int, at: float) -> float | None:
         if before and before[-1].fold == fold:

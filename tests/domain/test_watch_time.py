@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from memory_service.domain.estimate import Estimate
 from memory_service.domain.watch_state import Expectation, RunFacts
 from memory_service.domain.watch_verdict import Verdict
-from tests.watching import Said, judged
+from tests.watching import Said, from_log, judged
 
 RUN = RunFacts(
     model="resnet50",
@@ -375,3 +375,17 @@ def test_a_prediction_that_time_has_refuted_projects_nothing() -> None:
     said: list[Said] = [READING, ("gpu", 400.0, {"utilization_percent": 97.0})]
     assert judged(replace(RUN, folds=1, epochs=3), said, expected).eta_minutes is None
     assert judged(replace(RUN, folds=1, epochs=3), said[:1], expected).eta_minutes is not None
+
+
+@pytest.mark.parametrize("with_fold_line", [True, False])
+def test_epochs_of_a_log_sent_every_few_minutes_share_its_time(with_fold_line: bool) -> None:
+    """Five epochs of 30 s come with each piece, at one moment: not one of 150 s and four of none."""
+    lines = [(150.0, "=== Fold 1/3 ===")] if with_fold_line else []
+    lines += [(150.0 * (1 + n // 5), f"Epoch {n + 1}/10: Loss=0.5, GPU=18.0GB (75.0%)") for n in range(10)]
+    first = judged(RUN, from_log(lines[: 5 + with_fold_line]))
+    assert first.action == "continue"
+    assert first.eta_minutes is not None
+    assert first.eta_minutes.value == pytest.approx(12.5, rel=0.05), "25 of 30 s"
+    both = judged(RUN, from_log(lines))
+    assert both.eta_minutes is not None
+    assert both.eta_minutes.value == pytest.approx(10.0, rel=0.05)
