@@ -5,14 +5,23 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from memory_service.web import assets
-from memory_service.web.pages import accuracy, ask, conflicts, devices, docs, models, patterns, sizing
+from memory_service.web.pages import (
+    accuracy,
+    ask,
+    competitions,
+    conflicts,
+    devices,
+    docs,
+    models,
+    patterns,
+    sizing,
+)
 
 __all__ = ["routers"]
+
+_PAGES = (ask, competitions, sizing, devices, accuracy, conflicts, models, patterns, docs)
 
 
 def routers() -> tuple[APIRouter, ...]:
     """The routers of all pages."""
-    return (
-        assets.router, docs.router, ask.router, devices.router, models.router, patterns.router, sizing.router,
-        accuracy.router, conflicts.router,
-    )  # fmt: skip
+    return (assets.router, *(page.router for page in _PAGES))

@@ -1,0 +1,55 @@
+"""Where do competitions lie beside each other, and how did the score of one grow over minutes?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from memory_service.domain.vocabulary import modality_of
+from memory_service.web.charts.base import axis, line, option, points, zoomed
+
+__all__ = ["plane", "score_over_minutes"]
+
+_SHAPES = ("circle", "triangle", "rect", "diamond", "pin", "roundRect", "arrow", "emptyCircle")
+
+
+def plane(placed: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """Competitions as points, one colour and shape per kind of input; each leads to its page."""
+    if not placed:
+        return None
+    kinds: dict[str, list[Mapping[str, Any]]] = {}
+    for point in placed:
+        kinds.setdefault(modality_of(point["task"]) if point["task"] else "task not known", []).append(point)
+    series = []
+    for number, kind in enumerate(sorted(kinds, key=lambda name: -len(kinds[name]))):
+        data = [
+            {
+                "value": [p["x"], p["y"]],
+                "name": f"{p['title']} ({p['task'] or 'task not known'})",
+                "href": f"/browse/competitions/{p['slug']}",
+            }
+            for p in kinds[kind]
+        ]
+        colour = f"var(--series-{number % 8 + 1})"
+        series.append(points(kind, data, colour=colour) | {"symbol": _SHAPES[number % 8], "symbolSize": 10})
+    hidden = {"show": False}
+    quiet: dict[str, Any] = {"axisLabel": hidden, "axisTick": hidden, "splitLine": hidden, "scale": True}
+    made = option(axis("") | quiet, axis("", at="y") | quiet, series)
+    tooltip = {"trigger": "item", "formatter": "{b}"}
+    return made | {
+        "tooltip": tooltip,
+        "linked": True,
+        "dataZoom": [{"type": "inside"}, {"type": "inside", "yAxisIndex": 0}],
+    }
+
+
+def score_over_minutes(curves: Sequence[Mapping[str, Any]], metric: str) -> dict[str, Any] | None:
+    """Best validation score so far of each run, over its minutes; None without a run of two scored epochs."""
+    if not curves:
+        return None
+    series = [
+        line(f"{curve['model']} on {curve['gpu']}, {curve['run_id'][:8]}", curve["points"], step="end")
+        for curve in curves
+    ]
+    made = option(axis("Minutes since the run began"), axis(metric, at="y", scale=True), series)
+    return zoomed(made)
