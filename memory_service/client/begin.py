@@ -63,7 +63,9 @@ def watch(
         config = load_config(mode, server)
         if config.mode == "disabled" or not is_first(os.environ):
             return Run.silent()
-        return _begun(config, body_of(given, plan), gpu, run_id, pid)
+        # A plan's batch is a promise: what the loader gives is counted, unless the script says its own.
+        said = whole(body_of(given).get("batch_size"))
+        return _begun(config, body_of(given, plan), said, gpu, run_id, pid)
     except Exception as error:  # noqa: BLE001 - never the training's problem
         log.warning("memory-service: this run goes untold: %r", error)
         return Run.silent()
@@ -86,7 +88,14 @@ def is_first(environment: Mapping[str, str]) -> bool:
     return not rank.isdigit() or int(rank) == 0
 
 
-def _begun(config: Config, body: dict[str, Any], gpu: str, run_id: str | None, pid: int | None) -> Run:
+def _begun(
+    config: Config,
+    body: dict[str, Any],
+    batch_size: int | None,
+    gpu: str,
+    run_id: str | None,
+    pid: int | None,
+) -> Run:
     key = str(uuid.UUID(run_id)) if run_id else str(uuid.uuid4())
     samples: list[Run] = []
     gauge = Gauge(
@@ -108,7 +117,7 @@ def _begun(config: Config, body: dict[str, Any], gpu: str, run_id: str | None, p
         host |= {"gpu_name": seen, "gpu_memory_gib": gauge.total_gib}
     body = {**body, "started_at": body.get("started_at") or utc(begun), "host": body.get("host") or host}
     courier = Courier(config, key, body, usual=usual)
-    run = Run(key, config, courier, whole(body.get("batch_size")), gauge, begun)
+    run = Run(key, config, courier, batch_size, gauge, begun)
     samples.append(run)
     if gauge.total_gib:
         run.tell("note", {"total_gib": gauge.total_gib, "gpu_name": gauge.name})

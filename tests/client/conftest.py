@@ -24,7 +24,7 @@ from tests.conftest import Servers
 
 @dataclass
 class Service:
-    """The service in this process; it can be stopped and started again on its port."""
+    """The service in this process."""
 
     database_url: str
     port: int = 0
@@ -51,7 +51,6 @@ class Service:
         if self._server is not None and self._thread is not None:
             self._server.should_exit = True
             self._thread.join(60)
-        self._server = self._thread = None
 
     def events(self, run_id: str) -> list[dict[str, Any]]:
         """What the database has, in the order of seq."""
@@ -82,12 +81,10 @@ def _service(servers: Servers) -> Iterator[Service]:
 
 
 @pytest.fixture
-def service(_service: Service, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
-    """The real service, running; a test may stop it. A busy machine gets its time at the end of a run."""
+def service(_service: Service, home: Path, monkeypatch: pytest.MonkeyPatch) -> Service:
+    """The real service, running. A busy machine gets its time at the end of a run."""
     monkeypatch.setenv("MEMORY_FLUSH_SECONDS", "60")
-    yield _service
-    if _service._server is None:
-        _service.start()
+    return _service
 
 
 Answer = tuple[int, dict[str, str], dict[str, Any]]
@@ -104,6 +101,22 @@ class Scripted:
     times: list[float] = field(default_factory=list)
     repeated: int = 0
     url: str = ""
+    handler: type[BaseHTTPRequestHandler] = BaseHTTPRequestHandler
+    _server: ThreadingHTTPServer | None = None
+
+    def start(self) -> None:
+        """Listen, on the port of before if there was one."""
+        self._server = ThreadingHTTPServer(("127.0.0.1", int(self.url.rpartition(":")[2] or 0)), self.handler)
+        self._server.daemon_threads = True
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+
+    def stop(self) -> None:
+        """Nobody listens any more."""
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+            self._server = None
 
     def take(self, path: str, body: dict[str, Any]) -> Answer:
         self.times.append(time.monotonic())
@@ -154,14 +167,10 @@ def scripted() -> Iterator[Scripted]:
         def log_message(self, *_: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    script.url = f"http://127.0.0.1:{server.server_port}"
+    script.handler = Handler
+    script.start()
     yield script
-    server.shutdown()
-    server.server_close()
+    script.stop()
 
 
 @pytest.fixture(autouse=True)

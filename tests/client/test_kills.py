@@ -14,6 +14,7 @@ import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -126,7 +127,7 @@ def test_sigkill_of_server_and_scripts_at_random_moments_loses_and_doubles_nothi
     stop = threading.Event()
     living = CLIENTS - CLIENTS // 2
     told: list[list[int]] = [[] for _ in range(living)]
-    facts = {"task": "image", "model": "resnet18", "batch_size": 32}
+    facts: dict[str, Any] = {"task": "image", "model": "resnet18", "batch_size": 32}
     watched = [watch(**facts, server=f"http://127.0.0.1:{port}") for _ in range(living)]
     threads = [threading.Thread(target=tell, args=(r, stop, t)) for r, t in zip(watched, told, strict=True)]
     for thread in threads:

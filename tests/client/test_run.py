@@ -12,6 +12,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from memory_service.client import Run, watch
@@ -83,21 +84,19 @@ def test_the_services_own_verdict_reaches_the_script(service: Service):
     assert run.problems == []
 
 
-def test_a_service_that_goes_away_and_comes_back_gets_everything_once(service: Service, home: Path):
-    with watch(**FACTS, server=service.url) as run:
+def test_a_service_that_goes_away_and_comes_back_gets_everything_once(scripted: Scripted, home: Path):
+    with watch(**FACTS, server=scripted.url) as run:
         train(run, epochs=1)
-        service.stop()
+        scripted.stop()
         for epoch in range(1, 6):
             run.epoch(epoch, seconds=1.0)
             time.sleep(0.05)
-        service.start()
+        scripted.start()
         run.epoch(6, seconds=1.0)
         assert run.finish(flush_seconds=30)
-    page = service.page(run.run_id)
-    assert [row["epoch"] for row in page["outcome"]["epochs"]] == list(range(7))
-    assert page["status"] == "completed"
-    events = service.events(run.run_id)
-    assert [event["seq"] for event in events] == list(range(len(events)))
+    assert epochs_of(scripted) == list(range(7))
+    assert sorted(scripted.events) == list(range(len(scripted.events)))
+    assert [end["status"] for end in scripted.ends] == ["completed"]
     assert spools(home) == []
 
 
@@ -137,6 +136,8 @@ def test_a_plan_says_what_the_script_does_not(service: Service):
     said: list[dict[str, Any]] = [{"plan": plan}, {"plan_id": plan["plan_id"]}]
     for one in said:
         with watch(**one, n_train=5000, server=service.url) as run:
+            for _ in run.loader([np.zeros((7, 2))] * 4):
+                pass
             run.epoch(0, seconds=2.0)
         assert run.problems == []
         page = service.page(run.run_id)
@@ -146,6 +147,7 @@ def test_a_plan_says_what_the_script_does_not(service: Service):
         assert (page["gpu"], page["n_train"]) == ("t4", 5000)
         assert page["prediction"]["samples_per_second"]
         assert page["observations"] == [], "no card is seen here: nothing is learned of the plan's"
+        assert page["outcome"]["epochs"][0]["samples"] == 28, "the loader's own batch counts, not the plan's"
     (problem,) = told_of_an_unknown_plan(service).problems
     assert "plan-nobody-gave is not known here" in problem
 
