@@ -32,6 +32,9 @@ from tests.conftest import Servers
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking")
+SLOWEST_MS = 90_000
+"""A loaded machine is no failure of a page."""
+
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
 
 
@@ -173,6 +176,7 @@ class Visitor:
             self._contexts[key] = self.browser.new_context(
                 color_scheme=scheme, viewport={"width": width, "height": 900}, **options
             )
+            self._contexts[key].set_default_timeout(SLOWEST_MS)
         return self._contexts[key]
 
     def check(self) -> None:
@@ -211,7 +215,7 @@ def watch(page: Any, url: str, wrong: list[str], expect: int = 200) -> None:
 def settled(page: Any) -> None:
     """Waits until scripts ran and every chart is drawn."""
     page.wait_for_load_state("load")
-    page.wait_for_function("[...document.querySelectorAll('[data-chart]')].every(box => box.dataset.drawn)")
+    page.wait_for_selector("[data-chart]:not([data-drawn])", state="detached")
 
 
 @pytest.fixture
