@@ -26,9 +26,12 @@ class RunPrediction(Shape):
 
 
 class RunBegun(Shape):
+    """`notes`: what the run is watched without, where its plan is not known."""
+
     run_id: str
     status: Status
     prediction: RunPrediction
+    notes: list[str]
 
 
 Action = Literal[
@@ -141,6 +144,7 @@ class RunPage(Shape):
     finished_at: str | None
     given: dict[str, Any]
     prediction: RunPrediction
+    notes: list[str]
     outcome: RunOutcome
     comparison: list[RunFigure]
     observations: list[dict[str, Any]]

@@ -36,7 +36,8 @@ __all__ = ["begin_run", "finish_run", "run_page"]
 
 
 def begin_run(database: Database, body: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
-    """(`{"run_id", "status", "prediction"}`, whether it is new). What is predicted for it is frozen now.
+    """(`{"run_id", "status", "prediction", "notes"}`, whether it is new). What is predicted for it is frozen
+    now.
 
     The same id with the same body again changes nothing; with another body it is a Conflict.
     """
@@ -113,6 +114,7 @@ def run_page(database: Database, run_id: str) -> dict[str, Any]:
         "given": run.given,
         "finish": run.finish,
         "prediction": run.prediction,
+        "notes": _notes(run),
         "comparison": compared(row, run.prediction, found),
         "observations": found,
         **watch,
@@ -138,7 +140,20 @@ def _same(run: Run, digest: str) -> dict[str, Any]:
 
 
 def _begun(run: Run) -> dict[str, Any]:
-    return {"run_id": run.id, "status": run.status, "prediction": run.prediction}
+    return {"run_id": run.id, "status": run.status, "prediction": run.prediction, "notes": _notes(run)}
+
+
+def _notes(run: Run) -> list[str]:
+    """What a run is watched without, in words."""
+    expected = (run.watch or {}).get("expected", {})
+    if run.plan_id is None or "planned" in expected:
+        return []
+    lacking = (
+        f"Plan {run.plan_id} is not known here (any more): the run is watched by what it said and by what is "
+        "predicted for it, without the plan's promises, patience and smaller model, and what comes of the "
+        "plan's advice is not counted. Bring the plan along in `plan` when a run begins."
+    )
+    return [lacking]
 
 
 def _merged(run: Run, said: Mapping[str, Any]) -> dict[str, Any]:

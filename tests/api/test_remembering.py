@@ -20,6 +20,7 @@ def test_a_runs_outcome_reaches_patterns_competition_and_plan(client: TestClient
     assert finished.status_code == 200, finished.text
     page = finished.json()
     assert page["plan_id"] == plan["plan_id"]
+    assert page["notes"] == []
     assert page["advice"]["followed"] == dict.fromkeys(("model", *same), True)
     served = [one["pattern"] for one in page["advice"]["served"]]
     assert served
@@ -34,6 +35,17 @@ def test_a_runs_outcome_reaches_patterns_competition_and_plan(client: TestClient
     assert mine["id"] == body["run_id"]
     again = client.post("/recommend", json=asked).json()
     assert any(row["id"] == f"runs:{SLUG}" for row in again["evidence"])
+
+
+def test_a_run_of_a_plan_that_is_not_known_is_watched_and_told_what_is_missing(client: TestClient) -> None:
+    body = case(plan_id="plan-of-another-process")
+    begun = client.post("/runs", json=body).json()
+    assert "plan-of-another-process is not known here" in begun["notes"][0]
+    assert client.post("/runs", json=body).json() == begun
+    page = client.get(f"/runs/{begun['run_id']}").json()
+    assert page["notes"] == begun["notes"]
+    assert page["verdict"]["action"]
+    assert client.post("/runs", json=case()).json()["notes"] == []
 
 
 def test_a_plan_that_is_none_is_refused_by_field(sqlite_client: TestClient) -> None:
