@@ -11,6 +11,7 @@ there.
 
 from __future__ import annotations
 
+import datetime as dt
 import http.client
 import json
 import os
@@ -175,7 +176,7 @@ def service_per_second(port: int, size: int) -> float:
 
 def events(size: int) -> list[dict[str, object]]:
     """Nine samples of the card to one epoch."""
-    moment = "2026-03-01T12:00:00Z"
+    moment = f"{dt.datetime.now(dt.UTC):%Y-%m-%dT%H:%M:%SZ}"
     sample = {"kind": "gpu", "at": moment, "utilization_percent": 91.5, "used_gib": 18.25, "power_w": 251.0}
     epoch = {"kind": "epoch", "at": moment, "fold": 0, "epoch": 3, "seconds": 61.5, "train_loss": 0.4312}
     epoch |= {"valid_loss": 0.512, "metric": 0.871, "peak_allocated_gib": 16.1, "samples": 32_000}

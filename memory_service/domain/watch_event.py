@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from math import isfinite
-from typing import Any, Literal
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
 
 __all__ = [
     "MEMORY_FIELDS",
@@ -44,8 +44,7 @@ MEMORY_KINDS: tuple[MemoryKind, ...] = ("peak_allocated", "driver", "reserved", 
 _NOT_NUMBERS = {"nan", "+nan", "-nan", "inf", "-inf", "+inf", "infinity", "-infinity", "null", "none"}
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """One thing a run told.
 
     seq          unique in the run
@@ -66,7 +65,7 @@ class Event:
     kind: str
     seq: int
     at_seconds: float
-    fields: Mapping[str, Any] = field(default_factory=dict)
+    fields: Mapping[str, Any] = MappingProxyType({})
 
 
 def number_of(value: Any, most: float = 1e15) -> float | None:

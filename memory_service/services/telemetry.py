@@ -129,14 +129,16 @@ class Batch:
     def of(cls, run_id: str, told: Sequence[Told]) -> Batch:
         """Of two events with one seq in one request the first counts, as it would over two requests."""
         kept = [as_kept(one) for one in told]
-        first: dict[int, int] = {}
-        differing = {e[0] for n, e in enumerate(kept) if kept[first.setdefault(e[0], n)] != e}
-        once = list(first.values())
-        moments = [dt.datetime.fromisoformat(told[n][2]["at"]).timestamp() for n in once]
-        return cls(
-            run_id, [told[n] for n in once], [kept[n] for n in once], moments, len(kept) - len(once),
-            differing, frozenset(one[1] for one in told),
-        )  # fmt: skip
+        differing: set[int] = set()
+        once = dict(zip((seq for seq, _, _ in reversed(kept)), range(len(kept) - 1, -1, -1), strict=True))
+        duplicates = len(kept) - len(once)
+        if duplicates:
+            differing = {event[0] for event in kept if event != kept[once[event[0]]]}
+            places = sorted(once.values())
+            told, kept = [told[n] for n in places], [kept[n] for n in places]
+        moments = [dt.datetime.fromisoformat(fields["at"]).timestamp() for _, _, fields in told]
+        kinds = frozenset(kind for _, kind, _ in told)
+        return cls(run_id, list(told), kept, moments, duplicates, differing, kinds)
 
     def answer(self, verdict: Mapping[str, Any]) -> dict[str, Any]:
         return {

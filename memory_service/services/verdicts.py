@@ -31,10 +31,10 @@ from memory_service.store.run_tables import Run
 __all__ = ["run_verdict", "standing_verdict", "told_verdict", "watched_page"]
 
 ANEW_SECONDS = 5.0
-"""Between samples that only show more of the same, the verdict of the last 5 s of the run's own time stands:
-it looks at minutes."""
+"""Between samples and epochs, which only show more of the same, the verdict of the last 5 s of the run's own
+time stands: it looks at minutes."""
 
-SAMPLES = frozenset({"gpu", "batch"})
+MORE_OF_THE_SAME = frozenset({"gpu", "batch", "epoch"})
 MOST_REMEMBERED = 512
 MOST_ADVICE = 200
 
@@ -91,7 +91,7 @@ def standing_verdict(
     if (max(moments) - known.start) * 1e6 - known.at_us >= ANEW_SECONDS * 1e6:
         return None
     for _, kind, fields in told:
-        if kind not in SAMPLES or not _SIGNS.isdisjoint(fields) or type(fields.get("train_loss")) is str:
+        if kind not in MORE_OF_THE_SAME or not _SIGNS.isdisjoint(fields) or type(fields.get("train_loss")) is str:
             return None
     known.heard_at = time.time()
     return known.wire
@@ -117,7 +117,7 @@ def told_verdict(
             summary = read_summary(database, unit, run_id, known.start)
     signs = (status, summary.bad_loss_us, summary.out_of_memory_us, summary.error_us, _stated(summary))
     stale = summary.last_us - known.at_us >= ANEW_SECONDS * 1e6 or signs != known.signs
-    if not known.wire or stale or not SAMPLES.issuperset(kinds):
+    if not known.wire or stale or not MORE_OF_THE_SAME.issuperset(kinds):
         state = State(replace(known.facts, status=status), summary, known.expected)
         known.wire = verdict(state).as_dict()
         known.at_us, known.signs = summary.last_us, signs
