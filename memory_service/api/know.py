@@ -24,12 +24,13 @@ from memory_service.services.catalogue import CORRECTABLE, TABLES, get_row, hist
 from memory_service.services.curation import correct_row, remove_row
 from memory_service.services.device_pages import with_devices
 from memory_service.services.outcomes import with_outcomes, with_tallies
+from memory_service.services.steering import with_steering
 
 __all__ = ["routers"]
 
 Body = Annotated[dict[str, Any], Depends(json_object)]
 
-_BESIDE = {"gpus": with_devices, "patterns": with_tallies}
+_BESIDE = {"gpus": with_devices, "patterns": with_tallies, "strategies": with_steering}
 """What the rows of a list carry beside their columns."""
 
 

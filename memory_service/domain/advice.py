@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from memory_service.domain.estimate import Estimate
+from memory_service.domain.policy import Policy
 from memory_service.domain.quality import fold_gain
+from memory_service.domain.schedule import DEFAULT_POLICY
 
 __all__ = ["checks_of", "model_class_of", "trouble_ladder"]
 
@@ -25,9 +27,9 @@ LARGE_FROM_M = 22.0
 """R22 names models; where it is silent the parameters decide: ResNet-50 class (25 M) and up counts as
 large."""
 
-TARGET_PERCENT = (70, 90)
+TARGET_PERCENT = DEFAULT_POLICY.target_percent
+EVERY_S = DEFAULT_POLICY.every_seconds
 FIRST_CHECK_S = 60
-EVERY_S = 150
 NOT_BEFORE_STEPS = 20
 """Peak memory and speed are read after cuDNN has chosen its kernels: about 20 steps."""
 
@@ -43,19 +45,20 @@ def model_class_of(name: str, params_m: float) -> str:
     return "large" if params_m >= LARGE_FROM_M else "small"
 
 
-def checks_of(name: str, params_m: float, fill_percent: Estimate | None) -> dict[str, Any]:
+def checks_of(name: str, params_m: float, fill_percent: Estimate | None, policy: Policy) -> dict[str, Any]:
     """R20-R22 for this plan. `fill_percent` is the expected driver-seen fill; None without a GPU.
 
     R20 kills under 50 %. Where the plan itself expects less (small data, a small model), that alarm would
     kill a good run, so it stands at 60 % of the expected low end: below it the run is not the one that was
     planned.
     """
-    kill = 0 if fill_percent is None else 50 if fill_percent.low >= 50 else int(0.6 * fill_percent.low)
+    least = policy.kill_percent
+    kill = 0 if fill_percent is None else least if fill_percent.low >= least else int(0.6 * fill_percent.low)
     return {
         "first_after_seconds": FIRST_CHECK_S,
-        "every_seconds": EVERY_S,
+        "every_seconds": policy.every_seconds,
         "kill_below_percent": kill,
-        "target_percent": list(TARGET_PERCENT),
+        "target_percent": list(policy.target_percent),
         "model_class": model_class_of(name, params_m),
         "not_before_steps": NOT_BEFORE_STEPS,
         "reading": "peak memory as the driver reports it, percent of the card",

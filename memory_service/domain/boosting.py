@@ -24,7 +24,7 @@ from memory_service.domain.budget import (
 from memory_service.domain.case import Case
 from memory_service.domain.estimate import Estimate
 from memory_service.domain.options import CostTable, Option
-from memory_service.domain.search import BOUNDS, FOLD_CHOICES, Batches, Field, quality_of
+from memory_service.domain.search import BOUNDS, Batches, Field, quality_of
 from memory_service.domain.trees import CpuFit, fit_cost
 
 __all__ = ["ROUND_CHOICES", "cost_of", "outputs_of", "price_trees"]
@@ -63,7 +63,7 @@ def price_trees(case: Case, table: CostTable) -> Field:
     """Minutes and quality [option, rounds, folds] of the tree models of a table without rungs."""
     question = case.question
     rounds = (question.epochs,) if question.epochs else ROUND_CHOICES
-    folds = (question.folds,) if question.folds else FOLD_CHOICES
+    folds = (question.folds,) if question.folds else case.policy.fold_choices
     options = table.options
     shape = (len(options), len(rounds), len(folds))
     fit, predict = (Seconds(*(np.zeros(shape) for _ in range(3))) for _ in range(2))
@@ -89,7 +89,9 @@ def price_trees(case: Case, table: CostTable) -> Field:
         forward=forward,
     )
     quality = quality_of(case, table, e, k)
-    needed = np.asarray(minutes_needed(run), dtype=np.float64)
+    needed = np.asarray(
+        minutes_needed(run, case.policy.reserve_share, case.policy.median_share), dtype=np.float64
+    )
     return Field(rounds, folds, batches, first, forward, np.zeros(n, dtype=bool), run, needed, quality)
 
 

@@ -174,13 +174,15 @@ def run_seconds(
     return RunSeconds(setup, epoch, first_fold, fold, inference, write, training_end, total_end)
 
 
-def minutes_needed(run: RunSeconds) -> Any:
+def minutes_needed(
+    run: RunSeconds, reserve_share: float = RESERVE_SHARE, median_share: float = MEDIAN_SHARE
+) -> Any:
     """The smallest budget that holds: p90 of training within 85 %, p90 of all within it, median within 80
     %."""
     return (
         np.maximum(
-            np.maximum(run.training_end.high / (1.0 - RESERVE_SHARE), run.total_end.high),
-            run.total_end.value / MEDIAN_SHARE,
+            np.maximum(run.training_end.high / (1.0 - reserve_share), run.total_end.high),
+            run.total_end.value / median_share,
         )
         / 60.0
     )

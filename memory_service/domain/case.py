@@ -9,7 +9,9 @@ from typing import Any, Protocol
 
 from memory_service.domain.gpu import Gpu
 from memory_service.domain.options import CostTable
+from memory_service.domain.policy import Policy
 from memory_service.domain.question import Question
+from memory_service.domain.schedule import DEFAULT_POLICY
 from memory_service.domain.vocabulary import modality_of
 
 __all__ = ["Case", "Shelf", "Suggestion"]
@@ -37,6 +39,7 @@ class Case:
     inferred  sentences on what was not said and therefore assumed
     similar   hits of the recall, as they are shown; suggestions: model name -> why it is favoured
     evidence  rows beyond the planner's own (patterns of similar competitions)
+    policy    the numbers that rows of the strategy tables say
     """
 
     question: Question
@@ -54,6 +57,7 @@ class Case:
     similar: tuple[Mapping[str, Any], ...] = ()
     suggestions: Mapping[str, Suggestion] = field(default_factory=dict)
     evidence: tuple[Mapping[str, Any], ...] = ()
+    policy: Policy = DEFAULT_POLICY
 
     @property
     def on_gpu(self) -> bool:
@@ -79,6 +83,6 @@ class Shelf(Protocol):
         """The boosted trees that serve the case's task; a table without rungs, empty for other tasks."""
         ...
 
-    def evidence(self, case: Case, model: str) -> tuple[Mapping[str, Any], ...]:
+    def evidence(self, case: Case, model: str, input_size: int) -> tuple[Mapping[str, Any], ...]:
         """The rows of claims and strategy tables that bear on the plan, as {id, grade, text, source}."""
         ...

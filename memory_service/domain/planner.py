@@ -16,7 +16,7 @@ import numpy as np
 
 from memory_service.domain import advice, reasons
 from memory_service.domain.boosting import cost_of, price_trees
-from memory_service.domain.budget import RESERVE_SHARE, Seconds
+from memory_service.domain.budget import Seconds
 from memory_service.domain.case import Case, Shelf
 from memory_service.domain.closest import closest_changes
 from memory_service.domain.estimate import Estimate
@@ -25,6 +25,7 @@ from memory_service.domain.loader import loader_settings
 from memory_service.domain.memory import peak_memory
 from memory_service.domain.options import CostTable, Option, class_of, layout_of
 from memory_service.domain.plan import Expected, Plan, Refusal, Stage, gpu_facts, plan_id_of
+from memory_service.domain.policy import Policy
 from memory_service.domain.quality import quality_estimate
 from memory_service.domain.schedule import learning_rate, warmup_epochs
 from memory_service.domain.search import Field, Flags, Pick, loader_rate, price_field
@@ -161,12 +162,19 @@ def settings_of(search: Search, pick: Pick) -> dict[str, Any]:
         "gradient_checkpointing": bool(field.batches.checkpointing[pick.row]),
         "folds": folds,
         "epochs": epochs,
-        "early_stopping_patience": option.recipe.patience,
+        "early_stopping_patience": patience_of(option, search.case.policy),
         "optimizer": option.recipe.optimizer,
         "learning_rate": learning_rate(option.recipe, batch * steps),
         "warmup_epochs": warmup_epochs(epochs),
         "data_loader": dict(search.loader),
     }
+
+
+def patience_of(option: Option, policy: Policy) -> int:
+    """The recipe's, within what R16 says of networks."""
+    least, most = policy.patience
+    own = option.recipe.patience
+    return own if option.is_trees else min(max(own, least), most)
 
 
 def channels_last(search: Search, option: Option) -> bool:
@@ -313,7 +321,7 @@ def _plan(lanes: Lanes, choice: Choice, shelf: Shelf) -> Plan:
     training_end = stages[-3].deadline_minute
     first_fold = _at(search.field.run.first_fold, pick).value / 60
     fill = expected.memory_percent if case.on_gpu and not option.is_trees else None
-    left = minutes * (1 - RESERVE_SHARE) - expected.total_minutes.value
+    left = minutes * (1 - case.policy.reserve_share) - expected.total_minutes.value
     spare = advice.spare_folds(
         settings["folds"], left, first_fold, option.learning.fold_gain, float(case.n_train)
     )
@@ -327,7 +335,7 @@ def _plan(lanes: Lanes, choice: Choice, shelf: Shelf) -> Plan:
         expected=expected,
         timetable=stages,
         reserve_minutes=minutes - training_end,
-        checks=advice.checks_of(option.model.name, option.model.params_m, fill),
+        checks=advice.checks_of(option.model.name, option.model.params_m, fill, case.policy),
         on_trouble=advice.trouble_ladder(
             settings,
             trees=option.is_trees,

@@ -11,7 +11,7 @@ from memory_service.domain.case import Shelf
 from memory_service.domain.gpu import Gpu
 from memory_service.domain.options import Option, class_of, observed_bounds, with_memory
 from memory_service.domain.plan import Expected
-from memory_service.domain.schedule import MIN_UPDATES_PER_EPOCH
+from memory_service.domain.policy import Policy
 from memory_service.domain.search import BOUNDS, LAMBDA, Pick
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["evidence", "ground_warnings", "rationale", "warnings", "why_not"]
 
-LOW_FILL = 70.0
 LEAST_UPDATES = 200
 LARGE_HOST_GIB = 16.0
 
@@ -54,7 +53,7 @@ def rationale(
     if not option.is_trees:
         out.append(_rate_reason(option.recipe, settings))
         if case.on_gpu:
-            out.append(_fill_reason(expected))
+            out.append(_fill_reason(expected, case.policy))
         out.append(
             f"p90 memory is {peak.high:.1f} GiB of {search.table.usable_gib:.1f} usable."
             if case.on_gpu
@@ -97,9 +96,10 @@ def _batch_reason(search: Search, pick: Pick, settings: Mapping[str, Any]) -> st
     refused = ran_out(search, search.table.options[pick.row])
     share = 0.8 if folds == 1 else 1 - 1 / folds
     updates = int(search.case.n_train * share // max(batch, 1))
+    least = search.case.policy.updates_per_epoch
     why = {
         "memory": "is the largest whose p90 memory fits the card (R02)",
-        "updates": f"is the largest that leaves about {MIN_UPDATES_PER_EPOCH} updates an epoch",
+        "updates": f"is the largest that leaves about {least} updates an epoch",
         "knee": "is where throughput stops paying, or the default of R03 and recipe where that comes later",
         "pinned": "is what was asked for",
     }[bound]
@@ -142,20 +142,20 @@ def _rate_reason(recipe: Any, settings: Mapping[str, Any]) -> str:
     return (
         f"{recipe.optimizer} at {settings['learning_rate']:g}: {recipe.base_lr:g} at batch "
         f"{recipe.base_batch}, {law} "
-        f"scaling to {settings['effective_batch_size']}, {warmup}; stop after {recipe.patience} epochs "
-        "without gain (R16)."
+        f"scaling to {settings['effective_batch_size']}, {warmup}; stop after "
+        f"{settings['early_stopping_patience']} epochs without gain (R16)."
     )
 
 
-def _fill_reason(expected: Expected) -> str:
+def _fill_reason(expected: Expected, policy: Policy) -> str:
     fill = expected.memory_percent
-    if fill.value < LOW_FILL:
+    low, high = policy.target_percent
+    if fill.value < low:
         return (
-            f"Memory fill will be about {fill.value:.0f} %, under R04's 70-90 %: on purpose, a larger batch "
-            "would gain "
-            "no speed or leave too few updates; fill is an alarm here, not the aim."
+            f"Memory fill will be about {fill.value:.0f} %, under R04's {low}-{high} %: on purpose, a larger "
+            "batch would gain no speed or leave too few updates; fill is an alarm here, not the aim."
         )
-    return f"Memory fill will be about {fill.value:.0f} % (R04 aims at 70-90 %)."
+    return f"Memory fill will be about {fill.value:.0f} % (R04 aims at {low}-{high} %)."
 
 
 def _plural(count: int, noun: str) -> str:
@@ -199,7 +199,7 @@ def _network_warnings(search: Search, pick: Pick, settings: Mapping[str, Any]) -
     batch, epochs = settings["batch_size"], settings["epochs"]
     updates = search.case.n_train * 0.8 / max(settings["effective_batch_size"], 1)
     out = []
-    if updates < MIN_UPDATES_PER_EPOCH * 0.9:
+    if updates < search.case.policy.updates_per_epoch * 0.9:
         out.append(
             f"Only about {updates:.0f} updates an epoch: the data is small for batch {batch}; early "
             "stopping may come late, watch the validation loss."
@@ -319,5 +319,5 @@ def evidence(search: Search, pick: Pick, expected: Expected, shelf: Shelf) -> tu
         for card in search.case.cards
         if card.ground is not None and card.ground.n
     )
-    out.extend(shelf.evidence(search.case, model.name))
+    out.extend(shelf.evidence(search.case, model.name, option.input_size))
     return tuple(out)

@@ -11,12 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from memory_service.domain.ladder import floor_to_ladder
+from memory_service.domain.policy import LARGE_GIB, MIDDLE_GIB, BatchDefault, Policy
 from memory_service.domain.vocabulary import modality_of
 
 __all__ = [
-    "MIN_UPDATES_PER_EPOCH",
     "Recipe",
     "accumulation_steps",
+    "default_batch",
     "is_dense",
     "learning_rate",
     "most_by_updates",
@@ -25,9 +26,7 @@ __all__ = [
     "warmup_epochs",
 ]
 
-MIN_UPDATES_PER_EPOCH = 50
-"""Under about 50 updates an epoch the optimizer starves however well the card is filled (facts/rules.md R04;
-the fixed-budget series of karpathy/autoresearch PR 299 shows the same turn)."""
+DEFAULT_POLICY = Policy()
 
 SINGLE_SPLIT_SHARE = 0.8
 
@@ -99,41 +98,44 @@ def is_dense(task: str) -> bool:
     return task in _DENSE_TASKS
 
 
-def rule_batch(task: str, input_size: int, usable_gib: float, *, gpu: bool) -> int:
-    """R03: the default batch by input and card; where throughput leaves the choice open, it decides.
+def rule_batch(
+    task: str, input_size: int, usable_gib: float, *, gpu: bool, policy: Policy = DEFAULT_POLICY
+) -> int:
+    """R03: the default batch by input and card; where throughput leaves the choice open, it decides. It
+    never falls when memory grows."""
+    return default_batch(task, input_size, usable_gib, gpu=gpu, policy=policy)[0]
 
-    R03 gives A10 (24 GB) and A100 (40 GB); smaller cards continue the halving. It never falls when memory
-    grows.
-    """
-    if not gpu:
-        return {"text": 16, "tabular": 1024, "recommendation": 1024, "time-series": 64}.get(
-            modality_of(task), 32
-        )
-    half = 1.0 if usable_gib >= 36 else 0.5 if usable_gib >= 18 else 0.25
+
+def default_batch(
+    task: str, input_size: int, usable_gib: float, *, gpu: bool, policy: Policy = DEFAULT_POLICY
+) -> tuple[int, str | None]:
+    """The same with the row of the strategy tables that says it; None where none does."""
     modality = modality_of(task)
-    if modality in ("tabular", "recommendation"):
-        return int(8192 * max(half, 0.5))
+    if not gpu:
+        by_kind = {"text": 16, "tabular": 1024, "recommendation": 1024, "time-series": 64}
+        return by_kind.get(modality, 32), None
+    half = 1.0 if usable_gib >= LARGE_GIB else 0.5 if usable_gib >= MIDDLE_GIB else 0.25
     if modality == "time-series":
-        return int(512 * max(half, 0.5))
+        return int(512 * max(half, 0.5)), None
     if modality == "text":
         base = 128 if input_size <= 128 else 64 if input_size <= 256 else 32 if input_size <= 512 else 16
-        return max(4, int(base * half))
-    if is_dense(task):
-        base = 32 if input_size <= 256 else 16 if input_size <= 512 else 8
-        return max(2, int(base * max(half, 0.5)))
-    base = 256 if input_size <= 288 else 128 if input_size <= 384 else 64 if input_size <= 512 else 32
+        return max(4, int(base * half)), None
     if modality in ("video", "point-cloud", "multimodal"):
-        base //= 4
-        return max(4, int(base * half))
-    return max(64 if usable_gib >= 18 else 16, int(base * half))
+        frames = policy.default_batch("image", input_size, LARGE_GIB) or BatchDefault(32)
+        return max(4, int(frames.batch_size // 4 * half)), frames.row
+    kind = "table" if modality in ("tabular", "recommendation") else "image"
+    kind = "segmentation_tile" if is_dense(task) else kind
+    found = policy.default_batch(kind, input_size, usable_gib) or BatchDefault(32)
+    least = {"table": 1, "segmentation_tile": 2}.get(kind, 64 if usable_gib >= MIDDLE_GIB else 16)
+    return max(least, found.batch_size), found.row
 
 
-def most_by_updates(n_train: int, least_batch: int) -> int:
+def most_by_updates(n_train: int, least_batch: int, updates: int = DEFAULT_POLICY.updates_per_epoch) -> int:
     """The largest rung that leaves ~50 updates an epoch on one split; never under the recipe's least batch.
 
     9 000 images: 9000 * 0.8 / 50 = 144 -> 128.
     """
-    wanted = floor_to_ladder(n_train * SINGLE_SPLIT_SHARE / MIN_UPDATES_PER_EPOCH)
+    wanted = floor_to_ladder(n_train * SINGLE_SPLIT_SHARE / updates)
     return max(wanted, min(least_batch, max(1, floor_to_ladder(n_train * SINGLE_SPLIT_SHARE))))
 
 

@@ -24,7 +24,6 @@ from memory_service.domain.schedule import accumulation_steps, is_dense, most_by
 
 __all__ = [
     "EPOCH_CHOICES",
-    "FOLD_CHOICES",
     "LAMBDA",
     "Batches",
     "Field",
@@ -47,8 +46,6 @@ tried).
 """
 
 EPOCH_CHOICES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 40, 60)
-FOLD_CHOICES = (1, 3)
-"""R17: one split first, 3 folds at most; 5 only when time remains after a first submission."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +106,12 @@ def choose_batches(case: Case, table: CostTable) -> Batches:
             table, only, plain, ~plain & (largest_saving >= 0), np.full(rows, 3), np.ones(rows), extra
         )
     columns = table.columns
-    rule = _each(columns.input_size, lambda n: rule_batch(case.task, n, table.usable_gib, gpu=case.on_gpu))
-    most = _each(columns.least_batch, lambda n: most_by_updates(case.n_train, n))
+    policy = case.policy
+    rule = _each(
+        columns.input_size,
+        lambda n: rule_batch(case.task, n, table.usable_gib, gpu=case.on_gpu, policy=policy),
+    )
+    most = _each(columns.least_batch, lambda n: most_by_updates(case.n_train, n, policy.updates_per_epoch))
     default = np.maximum(rule, columns.wanted_batch)
     by_knee = np.maximum(table.knee, np.searchsorted(BATCH_LADDER, default, side="right") - 1)
     by_updates = np.searchsorted(BATCH_LADDER, most, side="right") - 1
@@ -277,7 +278,7 @@ def price_field(case: Case, table: CostTable, workers: int) -> Field:
     then."""
     question = case.question
     epochs = (question.epochs,) if question.epochs else EPOCH_CHOICES
-    folds = (question.folds,) if question.folds else FOLD_CHOICES
+    folds = (question.folds,) if question.folds else case.policy.fold_choices
     batches = choose_batches(case, table)
     loader = loader_seconds(case, table.columns.input_size, workers)
     batch = np.maximum(batches.batch_size, 1).astype(np.float64)
@@ -314,5 +315,6 @@ def price_field(case: Case, table: CostTable, workers: int) -> Field:
     if question.model is None and question.batch_size is None and table.usable_gib >= ROOMY_GIB:
         cramped = _cramped(case, table, batches)
         runs = runs & ~cramped if (runs & ~cramped).any() else runs
-    minutes = np.where(runs[:, None, None], minutes_needed(run), np.inf)
+    needed = minutes_needed(run, case.policy.reserve_share, case.policy.median_share)
+    minutes = np.where(runs[:, None, None], needed, np.inf)
     return Field(epochs, folds, batches, step, forward, loader_bound, run, minutes, quality)

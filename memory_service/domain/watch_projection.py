@@ -7,7 +7,7 @@ from math import sqrt
 from statistics import mean, median
 from typing import Any
 
-from memory_service.domain.budget import FIRST_EPOCH_FACTOR, FOLD_OVERHEAD_S, RESERVE_SHARE
+from memory_service.domain.budget import FIRST_EPOCH_FACTOR, FOLD_OVERHEAD_S
 from memory_service.domain.estimate import Estimate
 from memory_service.domain.trend import latched, spread_of
 from memory_service.domain.watch_view import View
@@ -52,7 +52,8 @@ def training_deadline_seconds(view: View) -> float | None:
     if budget is None:
         return None
     inference = view.state.expected.inference_minutes
-    return budget - max(RESERVE_SHARE * budget, 0.0 if inference is None else 60.0 * inference.high)
+    reserve = view.state.expected.reserve_share * budget
+    return budget - max(reserve, 0.0 if inference is None else 60.0 * inference.high)
 
 
 def project(view: View) -> Projection | None:

@@ -14,6 +14,7 @@ from memory_service.domain.advice import (
     TARGET_PERCENT,
     model_class_of,
 )
+from memory_service.domain.budget import RESERVE_SHARE
 from memory_service.domain.estimate import Estimate
 from memory_service.domain.watch_event import number_of
 from memory_service.domain.watch_summary import Summary
@@ -94,6 +95,7 @@ class Expectation:
     every_seconds: float = EVERY_S
     not_before_steps: int = NOT_BEFORE_STEPS
     target_percent: tuple[float, float] = TARGET_PERCENT
+    reserve_share: float = RESERVE_SHARE
     model_class: str | None = None
     first_fold_percent: float | None = None
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from memory_service.domain.case import Case
+from memory_service.domain.schedule import default_batch
 from memory_service.domain.vocabulary import modality_of, size_of
 
 if TYPE_CHECKING:
@@ -38,15 +39,19 @@ CLAIMS_FIRST = ("feasible_batch", "samples_per_second", "default_batch", "gpu_me
 _INPUT_KINDS = {"image-segmentation": "segmentation_tile", "tabular": "table", "image": "image"}
 
 
-def evidence_rows(knowledge: Knowledge, case: Case, model: str) -> tuple[Mapping[str, Any], ...]:
+def evidence_rows(
+    knowledge: Knowledge, case: Case, model: str, input_size: int
+) -> tuple[Mapping[str, Any], ...]:
     """The rules that decided, then at most four claims, as {id, grade, text, source}; rows not followed say
-    why."""
-    out = [_strategy(knowledge.strategy[row]) for row in ALWAYS if row in knowledge.strategy]
+    why. Rows that say another number than the default, and steered the plan by it, are always there."""
+    named = [*ALWAYS, *_steering(case, input_size)]
+    out = [_strategy(knowledge.strategy[row]) for row in dict.fromkeys(named) if row in knowledge.strategy]
     for rule in MATCHED:
         rows = [(_specific(row["key"], case, model), row) for row in knowledge.rules.get(rule, ())]
         fitting = [(score, row["followed"], row["id"], row) for score, row in rows if score is not None]
         if fitting:
-            out.append(_strategy(max(fitting, key=lambda item: item[:3])[3]))
+            row = _strategy(max(fitting, key=lambda item: item[:3])[3])
+            out += [] if row in out else [row]
     if case.visible and "R06-a100-a10" in knowledge.strategy:
         out.append(_strategy(knowledge.strategy["R06-a100-a10"]))
     slugs = {card.slug for card in case.cards}
@@ -59,6 +64,14 @@ def evidence_rows(knowledge: Knowledge, case: Case, model: str) -> tuple[Mapping
     claims.sort(key=lambda row: (_rank(str(row["quantity"])), -(row.get("value_min") or 0.0), row["id"]))
     out.extend(_claim(row) for row in claims[:MOST_CLAIMS])
     return tuple(out)
+
+
+def _steering(case: Case, input_size: int) -> list[str]:
+    """The row that gave the default batch, and rows that say another number than the default."""
+    tightest = min(card.usable_gib for card in case.cards)
+    row = default_batch(case.task, input_size, tightest, gpu=case.on_gpu, policy=case.policy)[1]
+    others = sorted(key for key in case.policy.changed if not key.startswith("R03"))
+    return [*([] if row is None else [row]), *others]
 
 
 def _rank(quantity: str) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any
 
+from memory_service.domain.budget import RESERVE_SHARE
 from memory_service.domain.estimate import Estimate
 from memory_service.domain.ladder import BATCH_LADDER
 from memory_service.domain.loader import loader_samples_per_second, loader_settings
@@ -49,6 +50,8 @@ def frozen_watch(
     is at hand."""
     facts = _facts(knowledge, case, plan)
     expected = ({} if plan is None else _promised(case, plan)) | _predicted(prediction)
+    if knowledge.policy.reserve_share != RESERVE_SHARE:
+        expected["reserve_share"] = knowledge.policy.reserve_share
     if case.profile is not None and case.mode == "train":
         expected |= _sized(knowledge, case, case.profile)
     return {"facts": facts, "expected": {k: v for k, v in expected.items() if v not in (None, [], ())}}

@@ -29,6 +29,7 @@ from memory_service.services.outcomes import with_tallies
 from memory_service.services.paging import MAX_LIMIT, Query, parse_query
 from memory_service.services.run_events import event_schema
 from memory_service.services.scored import compared
+from memory_service.services.steering import with_steering
 from memory_service.services.telemetry import known_run_key
 from memory_service.services.unit import Database, ReadUnit
 from memory_service.store import rows, runs
@@ -104,6 +105,7 @@ def _counted(unit: ReadUnit, found: Sequence[Row]) -> list[dict[str, Any]]:
 _BESIDE: Mapping[str, tuple[Mapping[str, type[Any]], Beside]] = {
     "patterns": (_COUNTS, _counted),
     "gpus": ({"devices": object}, with_devices),
+    "strategies": ({"steers_plans": bool}, with_steering),
     "calibrations": ({"stale": object}, with_staleness),
 }
 """What rows carry beside their columns."""

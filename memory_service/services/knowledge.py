@@ -26,6 +26,7 @@ from memory_service.domain.gpu_names import gpu_from_row, normal_gpu_name
 from memory_service.domain.lessons import Lessons
 from memory_service.domain.observation import Observation
 from memory_service.domain.options import CostTable
+from memory_service.domain.policy import Policy, policy_of
 from memory_service.domain.profile import Profile
 from memory_service.domain.remembered import Tally
 from memory_service.errors import FieldError, InvalidInput, NotFound
@@ -123,6 +124,11 @@ class Knowledge:
         return {row["id"]: row for row in self.strategies}
 
     @cached_property
+    def policy(self) -> Policy:
+        """The numbers of the strategy tables that plans are made with."""
+        return policy_of(self.strategies)
+
+    @cached_property
     def located_claims(self) -> tuple[tuple[Row, str | None, str | None], ...]:
         """Every claim with the GPU model and the catalogue model it speaks of; None where it names none we
         know."""
@@ -158,10 +164,10 @@ class Knowledge:
     def trees(self, case: Case) -> CostTable:
         return self.priced.trees(case)
 
-    def evidence(self, case: Case, model: str) -> tuple[Row, ...]:
+    def evidence(self, case: Case, model: str, input_size: int) -> tuple[Row, ...]:
         """Strategy rows that decided something for the task, and the claims about the model on these
         cards."""
-        return evidence_rows(self, case, model)
+        return evidence_rows(self, case, model, input_size)
 
 
 def knowledge_from_seeds(seeds_dir: Path) -> Knowledge:

@@ -9,6 +9,7 @@ from typing import Any
 
 from memory_service.domain.remembered import Tally
 from memory_service.services.catalogue import on_the_wire
+from memory_service.services.steering import with_steering
 from memory_service.services.unit import ReadUnit
 from memory_service.store import outcomes
 
@@ -36,12 +37,15 @@ def with_tallies(
 
 def with_outcomes(unit: ReadUnit, table: str, row: Mapping[str, Any]) -> dict[str, Any]:
     """One row as its page shows it: a pattern with its tally, a competition with that of all its patterns
-    (`outcomes`) and with what came of its own runs (`runs`); others as they are."""
+    (`outcomes`) and with what came of its own runs (`runs`), a strategy with whether it steers plans; others
+    as they are."""
     if table == "patterns":
         return with_tallies(unit, [row])[0]
     if table == "competitions":
         (told,) = with_tallies(unit, [row], "competition")
         return {**told, "runs": competition_outcomes(unit, row["slug"])}
+    if table == "strategies":
+        return with_steering(unit, [row])[0]
     return dict(row)
 
 

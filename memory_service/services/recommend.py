@@ -180,6 +180,7 @@ def case_of(knowledge: Knowledge, question: Question, remembered: Remembered = R
         similar=tuple({"slug": hit.slug, "score": hit.score, "why": hit.why} for hit in hits),
         suggestions=suggested.models,
         evidence=(*suggested.evidence, *remembered.happened(question)),
+        policy=knowledge.policy,
     )
 
 
