@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,7 +26,6 @@ from memory_service.domain.speed import (
 )
 from memory_service.resources import path as resource
 
-ORACLES = Path(__file__).resolve().parents[3] / "shared" / "oracles" / "throughput_and_fit.csv"
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16")
 
 
@@ -224,39 +221,6 @@ def _dominates(better: Gpu, lesser: Gpu) -> bool:
         and (better.compute_capability or 0) >= (lesser.compute_capability or 0)
         and all(better.tflops.get(k, 0) >= lesser.tflops.get(k, 0) for k in kinds)
     )
-
-
-@pytest.mark.skipif(
-    not ORACLES.exists(), reason="the table of public measurements is not beside the checkout"
-)
-def test_training_speed_on_public_rows_is_within_twenty_percent_at_the_median(
-    shipped_cards: dict[str, Gpu],
-) -> None:
-    """Every 60th training row of the RTX 3090; the whole table is scored by `memory-service evaluate`."""
-    from memory_service.services.profiling import profile_model
-
-    with ORACLES.open(encoding="utf-8", newline="") as lines:
-        rows = [r for r in csv.DictReader(lines) if "train-amp" in r["source"]][7::60]
-    errors, inside = [], 0
-    for measured in rows:
-        p = profile_model(
-            measured["model"], input_size=int(measured["image_size_or_seq_len"]), fused_attention=False
-        )
-        rate = samples_per_second(
-            p,
-            int(measured["batch"]),
-            shipped_cards["rtx3090"],
-            "fp16",
-            layout=measured["layout"],
-            optimizer="sgd",
-            stack="torch1",
-        )
-        truth = float(measured["samples_per_s"])
-        errors.append(abs(rate.value / truth - 1))
-        inside += rate.low <= truth <= rate.high
-    assert len(errors) >= 10
-    assert np.median(errors) <= 0.20
-    assert inside >= len(errors) // 2
 
 
 def test_a_better_card_of_the_same_kind_is_a_replaced_figure() -> None:

@@ -16,6 +16,7 @@ from memory_service.services import catalogue
 from memory_service.services.paging import MAX_LIMIT, filter_names, parse_query, sort_names
 from memory_service.services.unit import Database
 from memory_service.store import rows
+from tests.conftest import KINDS, Servers
 from tests.store.fakes import competition, model
 
 SIZES: list[int | None] = [None, 100, 100, 100, 5_000, 20_000, 20_000, 400_000, None, 7]
@@ -44,13 +45,23 @@ def _walk(database: Database, **question: Any) -> list[dict[str, Any]]:
         cursor = page.next
 
 
+@pytest.fixture(scope="module", params=KINDS)
+def filled(request: pytest.FixtureRequest, servers: Servers) -> Iterator[Database]:
+    """30 competitions, shared by the tests that only read."""
+    url = servers.new(request.param)
+    opened = Database(url)
+    _fill(opened)
+    yield opened
+    opened.close()
+    servers.drop(url)
+
+
 @pytest.mark.parametrize("sort", ["slug", "-slug", "n_train", "-n_train", "year", "-updated_at", "title"])
 @pytest.mark.parametrize("limit", [1, 7, 30, 500])
-def test_pages_hold_every_row_once_in_order(database: Database, sort: str, limit: int) -> None:
-    _fill(database)
-    whole = _walk(database, sort=sort, limit=500)
+def test_pages_hold_every_row_once_in_order(filled: Database, sort: str, limit: int) -> None:
+    whole = _walk(filled, sort=sort, limit=500)
     assert len(whole) == 30
-    assert _walk(database, sort=sort, limit=limit) == whole
+    assert _walk(filled, sort=sort, limit=limit) == whole
     name = sort.removeprefix("-")
     values = [row[name] for row in whole if row[name] is not None]
     assert values == sorted(values, reverse=sort.startswith("-"))
@@ -70,20 +81,19 @@ def test_rows_inserted_and_deleted_meanwhile_move_no_page(database: Database) ->
     assert [row["slug"] for row in second.items] == [f"c-{n:03d}" for n in range(10, 20)]
 
 
-def test_filters_narrow(database: Database) -> None:
-    _fill(database)
-    assert {row["n_train"] for row in _walk(database, filters={"n_train_min": "5000"})} == {
+def test_filters_narrow(filled: Database) -> None:
+    assert {row["n_train"] for row in _walk(filled, filters={"n_train_min": "5000"})} == {
         5_000,
         20_000,
         400_000,
     }
-    assert {row["size"] for row in _walk(database, filters={"size": "small"})} == {"small"}
-    assert {row["year"] for row in _walk(database, filters={"year_min": 2002, "year_max": 2003})} == {
+    assert {row["size"] for row in _walk(filled, filters={"size": "small"})} == {"small"}
+    assert {row["year"] for row in _walk(filled, filters={"year_min": 2002, "year_max": 2003})} == {
         2002,
         2003,
     }
-    assert _walk(database, filters={"task": "image"}) == []
-    assert len(_walk(database, filters={"task": "image_regression", "corrected": "false"})) == 30
+    assert _walk(filled, filters={"task": "image"}) == []
+    assert len(_walk(filled, filters={"task": "image_regression", "corrected": "false"})) == 30
 
 
 def test_models_are_found_by_any_of_their_tasks(database: Database) -> None:
@@ -109,18 +119,8 @@ def test_order_is_by_bytes_on_every_database(database: Database) -> None:
     assert [row["slug"] for row in _walk(database, limit=3)] == sorted(names)
 
 
-@pytest.fixture(scope="module")
-def filled(servers: Any) -> Iterator[Database]:
-    url = servers.new("sqlite")
-    opened = Database(url)
-    _fill(opened)
-    yield opened
-    opened.close()
-    servers.drop(url)
-
-
 @given(st.text(max_size=60))
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_cursor_nonsense_is_refused(filled: Database, cursor: str) -> None:
     if cursor == "":
         return
