@@ -41,7 +41,7 @@ FIELDS = (*FILTERS, "quantity", "days", "last", "by")
 GROUPS = ("family", "device")
 """What the points are told apart by; of a run without a registered device, its GPU model."""
 
-USUAL_LAST, MOST_LAST = 250, 2_000
+USUAL_LAST, MOST_LAST = 200, 2_000
 """Runs that are scored: enough to tell a coverage of 80 % from one of 70 %, and quick to read."""
 
 MOST_MISSES = 20
