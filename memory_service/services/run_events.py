@@ -6,9 +6,10 @@ JSON has no NaN, so it is the text "nan", "inf" or "-inf" (a literal NaN is take
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from math import isfinite
-from typing import Annotated, Any, Literal, NotRequired, Union
+from typing import Annotated, Any, Literal, NotRequired, Union, get_args, get_origin
 
 import orjson
 import typing_extensions
@@ -21,10 +22,11 @@ from pydantic import (
     TypeAdapter,
     ValidationError,
 )
+from pydantic.fields import FieldInfo
 
 from memory_service.errors import FieldError, InvalidInput, unknown_name
 from memory_service.services.rows import clean_text
-from memory_service.services.run_fields import Moment
+from memory_service.services.run_fields import Moment, utc_text
 
 __all__ = [
     "EVENT_FIELDS",
@@ -193,11 +195,73 @@ def parse_events(body: Mapping[str, Any]) -> list[Told]:
     if len(given) > MOST_EVENTS:
         message = f"must hold at most {MOST_EVENTS} events"
         raise InvalidInput(f"events {message}, not {len(given)}", [FieldError("events", message, len(given))])
+    told = list(map(_plain, given))
+    if None not in told:
+        return told  # type: ignore[return-value]
     try:
         events = _EVENTS.validate_python(given)
     except ValidationError as error:
         raise _refusal(error, given) from None
     return [_told(event) for event in events]
+
+
+def _plain(event: Any) -> Told | None:
+    """An event of possible numbers only, as most are, as `_EVENTS` and `_told` give it, in half the time; None
+    for any other."""
+    if event.__class__ is not dict or event.get("kind").__class__ is not str:
+        return None
+    bounds = _BOUNDS.get(event["kind"])
+    if bounds is None:
+        return None
+    given: dict[str, Any] = event
+    fields: dict[str, Any] = {}
+    for name, value in given.items():
+        bound = bounds.get(name)
+        if bound is None:
+            if name == "at" and value.__class__ is str and 8 <= len(value) <= 40:
+                try:
+                    fields["at"] = utc_text(value)
+                except ValueError:
+                    return None
+            elif name not in _KEY:
+                return None
+        else:
+            number, low, high = bound
+            sort = value.__class__
+            if sort is int and number is float and low <= value <= high:
+                fields[name] = float(value)
+            elif sort is number and low <= value <= high:
+                fields[name] = value
+            else:
+                return None
+    seq = event.get("seq")
+    if seq.__class__ is not int or not 0 <= seq <= MOST_SEQ or "at" not in fields:
+        return None
+    return seq, event["kind"], fields
+
+
+_KEY = frozenset(("seq", "kind"))
+
+
+def _bounds(form: Any) -> tuple[type, float, float] | None:
+    """(type, least, most) of the numbers of a form, of the first of several; None = not a number."""
+    while get_origin(form) is Union:
+        form = get_args(form)[0]
+    number, *rest = get_args(form) if get_origin(form) is Annotated else (form,)
+    if number not in (int, float):
+        return None
+    low, high = -sys.float_info.max, sys.float_info.max
+    for limit in (each for one in rest if isinstance(one, FieldInfo) for each in one.metadata):
+        low, high = getattr(limit, "ge", low), getattr(limit, "le", high)
+    return number, low, high
+
+
+_BOUNDS: dict[str, dict[str, tuple[type, float, float]]] = {
+    kind: {
+        name: bound for name, form in {**_SETTINGS, **forms}.items() if (bound := _bounds(form)) is not None
+    }
+    for kind, forms in _KINDS.items()
+}
 
 
 def fitting(seq: int, kind: str, at: str, fields: Mapping[str, Any]) -> Told:

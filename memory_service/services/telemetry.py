@@ -49,7 +49,7 @@ def take_events(database: Database, run_id: str, body: Mapping[str, Any]) -> dic
 
     Events of a run that has ended count too: what is concluded from it is concluded anew.
     """
-    batch = Batch.of(known_run_key(run_id), parse_events(body))
+    batch = _batch(run_id, body)
     written = threading.Event()
     _writer(database).write(batch, written.set)
     written.wait()
@@ -58,11 +58,11 @@ def take_events(database: Database, run_id: str, body: Mapping[str, Any]) -> dic
 
 async def take_events_soon(database: Database, run_id: str, body: Mapping[str, Any]) -> dict[str, Any]:
     """The same for whoever serves many at once: no thread waits."""
-    key, events = known_run_key(run_id), body.get("events")
+    events = body.get("events")
     if isinstance(events, list) and len(events) > READ_AT_ONCE:
-        batch = await anyio.to_thread.run_sync(lambda: Batch.of(key, parse_events(body)))
+        batch = await anyio.to_thread.run_sync(_batch, run_id, body)
     else:
-        batch = Batch.of(key, parse_events(body))
+        batch = _batch(run_id, body)
     loop = asyncio.get_running_loop()
     written: asyncio.Future[None] = loop.create_future()
 
@@ -73,10 +73,15 @@ async def take_events_soon(database: Database, run_id: str, body: Mapping[str, A
     _writer(database).write(batch, tell)
     await written
     if batch.status == RUNNING and batch.error is None and batch.accepted:
-        standing = standing_verdict(database, key, batch.told, batch.moments)
+        standing = standing_verdict(database, batch.run_id, batch.told, batch.moments)
         if standing is not None:
             return batch.answer(standing)
     return await anyio.to_thread.run_sync(_answer, database, batch)
+
+
+def _batch(run_id: str, body: Mapping[str, Any]) -> Batch:
+    events = parse_events(body)
+    return Batch.of(known_run_key(run_id), events)
 
 
 def _finish(written: asyncio.Future[None]) -> None:
