@@ -80,7 +80,7 @@ def watch(
     def begun(process: int | None) -> Run:
         if attached:
             return attach(str(run), pid=process, server=server)
-        if task is None and plan is None:
+        if task is None and plan is None and plan_id is None:
             facts["task"] = guessed_task(script_text(command or []))
         return begin(plan, gpu=gpu, run_id=run, pid=process, server=server, **facts)
 

@@ -84,7 +84,7 @@ class Courier:
         header = {"run": body, "run_id": run_id, "server": config.server, "usual": usual or {}}
         self._spool = Spool.create(config.spool, run_id, header, config.spool_bytes)
         if self._spool.trouble:
-            self._warn("disk", f"nothing can be kept in {config.spool} ({self._spool.trouble})")
+            self._warn("disk", f"{config.spool} takes nothing ({self._spool.trouble}): kept in memory only")
         _alive.add(self)
         self._start("keeper", self._keep)
         if config.mode == "online":

@@ -16,7 +16,7 @@ from typing import Any
 from memory_service import __version__
 from memory_service.client.gauge import cores
 
-__all__ = ["OWN", "body_of", "from_plan", "guessed_task", "host_facts", "script_text"]
+__all__ = ["OWN", "body_of", "from_plan", "guessed_task", "host_facts", "own_model", "script_text"]
 
 PLAIN = ("task", "plan_id", "minutes", "precision", "folds", "epochs")
 OF_THE_MODEL = ("batch_size", "grad_accumulation")
@@ -58,6 +58,12 @@ def from_plan(plan: Any, model: Any = None) -> dict[str, Any]:
         if "channels_last" in plan:
             body["layout"] = "nhwc" if plan["channels_last"] else "nchw"
     return {name: value for name, value in body.items() if value is not None and value is not False}
+
+
+def own_model(module: Any, said: Mapping[str, Any]) -> str | None:
+    """What a network is called whose framework tells only its class; None where a plan tells its model."""
+    planned = said.get("plan") is not None or said.get("plan_id") is not None
+    return None if planned else f"{OWN}/{type(module).__name__}"
 
 
 def host_facts() -> dict[str, Any]:

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from memory_service.client.begin import watch as begin
+from memory_service.client.facts import own_model
 from memory_service.client.quiet import quiet
 from memory_service.client.run import Run
 from memory_service.client.verdict import NOT_YET, Verdict
@@ -48,7 +49,7 @@ class WatchCallback(_Callback):  # type: ignore[misc]
         if self.run is None and state.is_world_process_zero:
             model = kwargs.get("model")
             facts: dict[str, Any] = {
-                "model": f"custom/{type(model).__name__}",
+                "model": own_model(model, self._facts),
                 "batch_size": args.per_device_train_batch_size * max(1, getattr(args, "n_gpu", 1) or 1),
                 "epochs": round(state.num_train_epochs) or None if state.num_train_epochs < 10**6 else None,
                 "precision": "bf16" if args.bf16 else "fp16" if args.fp16 else None,

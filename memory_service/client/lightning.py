@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from memory_service.client.begin import watch as begin
 from memory_service.client.ending import status_of
+from memory_service.client.facts import own_model
 from memory_service.client.quiet import quiet
 from memory_service.client.run import Run
 from memory_service.client.verdict import NOT_YET, Verdict
@@ -61,7 +62,7 @@ class WatchCallback(_Callback):  # type: ignore[misc]
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         if self.run is None and trainer.is_global_zero:
             facts = {
-                "model": f"custom/{type(pl_module).__name__}",
+                "model": own_model(pl_module, self._facts),
                 "epochs": trainer.max_epochs if (trainer.max_epochs or 0) > 0 else None,
                 "precision": PRECISIONS.get(str(getattr(trainer, "precision", "")).split("-")[0]),
                 "grad_accumulation": getattr(trainer, "accumulate_grad_batches", None),
