@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from memory_service.services.calibrations import ENDED, get_calibration, settle_if_possible
-from memory_service.services.catalogue import list_rows
+from memory_service.services.catalogue import history_of, list_rows
 from memory_service.services.device_pages import device_shown, gpu_page, with_devices
 from memory_service.services.registering import words_of_this_host
 from memory_service.services.unit import Database
@@ -52,13 +52,16 @@ def _brief(device: Mapping[str, Any]) -> dict[str, Any]:
 
 def device_page(database: Database, key: str) -> dict[str, Any]:
     """`services.device_pages.gpu_page` with, for each registered device, `compared` (data sheet beside the
-    newest usable calibration) and `history` (key figures of all usable ones, oldest first). NotFound."""
+    newest usable calibration) and `history` (key figures of all usable ones, oldest first), and with the data
+    sheet's own `history`. NotFound."""
     page = gpu_page(database, key)
+    with database.read() as unit:
+        history = history_of(unit, "gpus", page["slug"]) if page["slug"] else []
     devices = [
         {**device, "compared": _compared(device, page), "history": _history(device["calibrations"])}
         for device in page["registered"]
     ]
-    return {**page, "registered": devices}
+    return {**page, "registered": devices, "history": history}
 
 
 def _compared(device: Mapping[str, Any], sheet: Mapping[str, Any]) -> list[dict[str, Any]]:

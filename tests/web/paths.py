@@ -26,6 +26,10 @@ class Page:
 
 
 PAGES = (
+    Page("/browse/strategies"),
+    Page("/browse/strategies?rule=R03&sort=-id"),
+    Page("/browse/strategies/R03-a100-image-224", needs_seeds=True),
+    Page("/browse/edit/strategies/R03-a100-image-224", needs_seeds=True),
     Page("/browse/devices"),
     Page("/browse/devices/a100", needs_seeds=True),
     Page("/browse/devices", via="/browse/devices/lab"),

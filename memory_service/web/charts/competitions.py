@@ -33,7 +33,8 @@ def plane(placed: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
         colour = f"var(--series-{number % 8 + 1})"
         series.append(points(kind, data, colour=colour) | {"symbol": _SHAPES[number % 8], "symbolSize": 10})
     hidden = {"show": False}
-    quiet: dict[str, Any] = {"axisLabel": hidden, "axisTick": hidden, "splitLine": hidden, "scale": True}
+    quiet: dict[str, Any] = dict.fromkeys(("axisLine", "axisLabel", "axisTick", "splitLine"), hidden)
+    quiet["scale"] = True
     made = option(axis("") | quiet, axis("", at="y") | quiet, series)
     tooltip = {"trigger": "item", "formatter": "{b}"}
     return made | {

@@ -12,14 +12,16 @@ from memory_service.web.pages import (
     conflicts,
     devices,
     docs,
+    edit,
     models,
     patterns,
     sizing,
+    strategies,
 )
 
 __all__ = ["routers"]
 
-_PAGES = (ask, competitions, sizing, devices, accuracy, conflicts, models, patterns, docs)
+_PAGES = (ask, competitions, sizing, strategies, edit, devices, accuracy, conflicts, models, patterns, docs)
 
 
 def routers() -> tuple[APIRouter, ...]:

@@ -1,0 +1,88 @@
+"""Correcting a row: a form, the difference, a reason; and taking a change back."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from urllib.parse import quote
+
+from fastapi import Depends, Request
+from starlette.responses import Response
+
+from memory_service.api.service import database_of, service_of
+from memory_service.errors import FieldError, InvalidInput, Moved
+from memory_service.services.curation import correct_row, reason_given, undo
+from memory_service.services.edit_page import changes_of, edit_page, page_of, rebased, seen
+from memory_service.web.site import Pages, answer, form_of, see
+
+__all__ = ["router"]
+
+router = Pages()
+
+Form = Annotated[dict[str, str], Depends(form_of)]
+
+
+@router.page("/browse/edit/{table}/{key:path}")
+def edit(request: Request, table: str, key: str) -> Response:
+    """The row as a form."""
+    return _shown(request, table, key, {})
+
+
+@router.form("/browse/edit/{table}/{key:path}")
+def edited(request: Request, table: str, key: str, form: Form) -> Response:
+    """Show the difference (`step=look`), or keep it (`step=save`)."""
+    database = database_of(request)
+    page = edit_page(database, table, key)
+    form, meanwhile = rebased(database, table, page, form)
+    if meanwhile:
+        told = "Somebody changed this row since you read it; nothing of yours is kept yet."
+        return _shown(request, table, key, form, status=409, refused=told, meanwhile=meanwhile)
+    try:
+        changes = changes_of(table, page["row"], form)
+        if form.get("step") != "save":
+            return _shown(request, table, key, form, looked=seen(page["row"], changes))
+        correct_row(
+            database,
+            table,
+            key,
+            changes,
+            encoder=service_of(request).preparation.encoder,
+            who=_named(form),
+            why=reason_given(form.get("why")),
+            version=int(form["version"]),
+        )
+    except Moved:  # between reading and writing, just now
+        page = edit_page(database, table, key)
+        form, meanwhile = rebased(database, table, page, form)
+        told = "Somebody changed this row just now; nothing of yours is kept yet."
+        return _shown(request, table, key, form, status=409, refused=told, meanwhile=meanwhile)
+    except InvalidInput as refusal:
+        errors = {error.field.partition(".")[0]: error.message for error in refusal.errors}
+        return _shown(request, table, key, form, status=422, refused=refusal.detail, errors=errors)
+    return see(page_of(table) + quote(key, safe="/@+:"))
+
+
+@router.form("/browse/undo/{table}/{key:path}")
+def undone(request: Request, table: str, key: str, form: Form) -> Response:
+    """Take back one change of a row's history."""
+    entry = form.get("entry", "")
+    if not entry.isascii() or not entry.isdigit() or len(entry) > 18:
+        raise InvalidInput(
+            "entry must be the number of a change", [FieldError("entry", "is no number", entry)]
+        )
+    where = page_of(table)
+    encoder = service_of(request).preparation.encoder
+    row = undo(database_of(request), table, key, int(entry), encoder=encoder, who=_named(form))
+    return see(where.rstrip("/") if row is None else where + quote(key, safe="/@+:"))
+
+
+def _shown(
+    request: Request, table: str, key: str, form: dict[str, str], status: int = 200, **told: object
+) -> Response:
+    data = edit_page(database_of(request), table, key)
+    view: dict[str, Any] = {"form": form, "looked": None, "refused": None, "meanwhile": None, "errors": {}}
+    back = page_of(table) + quote(key, safe="/@+:")
+    return answer(request, "edit.html", data, title=f"Edit {key}", status=status, back=back, **(view | told))
+
+
+def _named(form: dict[str, str]) -> str | None:
+    return form.get("who", "").strip()[:80] or None

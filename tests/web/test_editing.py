@@ -1,0 +1,109 @@
+"""Can a person put right what is wrong, see the difference, take it back, and never overwrite another
+unseen?"""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.conftest import Servers
+from tests.web.conftest import Site, Visitor, running, settled
+
+pytestmark = [pytest.mark.browser]
+
+ROW = "R03-a100-image-224"
+PAGE = f"/browse/strategies/{ROW}"
+
+
+@pytest.fixture(scope="module")
+def desk(servers: Servers) -> Iterator[Site]:
+    """A seeded site that is written to; each test leaves its rows as they were."""
+    with running("desk", servers.new("sqlite", "seeded")) as site:
+        yield site
+
+
+def row_of(site: Site, path: str) -> dict[str, Any]:
+    with urllib.request.urlopen(site.url + path) as response:
+        found: dict[str, Any] = json.load(response)
+    return {
+        name: value for name, value in found.items() if name not in ("version", "updated_at", "corrected")
+    }
+
+
+def write(page: Any, statement: str, why: str) -> None:
+    page.get_by_label("Statement").fill(statement)
+    page.get_by_label("Why (kept").fill(why)
+    page.get_by_role("button", name="See the difference").click()
+    settled(page)
+
+
+def test_an_edit_and_its_undo_leave_the_row_as_it_was_and_both_in_its_history(visit: Visitor, desk: Site):
+    before = row_of(desk, f"/strategies/{ROW}")
+    page = visit(desk, PAGE)
+    page.get_by_role("link", name="Edit").click()
+    settled(page)
+    write(page, "Batch <b>256</b> at 224 px.", "measured here")
+    difference = page.get_by_role("region", name="Difference").inner_text()
+    assert before["statement"] in difference
+    assert "Batch <b>256</b> at 224 px." in difference
+    assert row_of(desk, f"/strategies/{ROW}") == before, "looking keeps nothing"
+    page.get_by_role("button", name="Save it").click()
+    page.wait_for_url(f"**{PAGE}")
+    assert row_of(desk, f"/strategies/{ROW}")["statement"] == "Batch <b>256</b> at 224 px."
+    assert "measured here" in page.locator(".history").inner_text()
+    page.get_by_role("button", name="Undo the change").first.click()
+    page.wait_for_load_state()
+    assert row_of(desk, f"/strategies/{ROW}") == before
+    told = page.locator(".history").inner_text()
+    assert "measured here" in told
+    assert "undoes change" in told
+
+
+def test_whoever_comes_second_is_shown_the_difference_and_overwrites_nothing(visit: Visitor, desk: Site):
+    row = "/browse/edit/strategies/R02-start"
+    first, second = visit(desk, row), visit(desk, row)
+    write(first, "The first one was here.", "first")
+    first.get_by_role("button", name="Save it").click()
+    first.wait_for_url("**/browse/strategies/R02-start")
+    second.get_by_label("Source").fill("the second one's book")
+    second.get_by_label("Why (kept").fill("second")
+    second.get_by_role("button", name="See the difference").click()
+    settled(second)
+    assert "Somebody changed this row" in second.get_by_role("alert").inner_text()
+    assert "The first one was here." in second.get_by_role("region", name="Difference").inner_text()
+    assert row_of(desk, "/strategies/R02-start")["statement"] == "The first one was here."
+    second.get_by_role("button", name="See the difference").click()
+    settled(second)
+    shown = second.get_by_role("region", name="Difference").inner_text()
+    assert "the second one's book" in shown
+    assert "The first one was here." not in shown, "what the second left alone follows the row"
+    second.get_by_role("button", name="Save it").click()
+    second.wait_for_url("**/browse/strategies/R02-start")
+    now = row_of(desk, "/strategies/R02-start")
+    assert (now["statement"], now["source"]) == ("The first one was here.", "the second one's book")
+    visit.wrong.clear()  # the browser notes the 409
+
+
+def test_what_is_no_row_is_said_at_its_field(visit: Visitor, desk: Site):
+    page = visit(desk, "/browse/edit/gpus/a100")
+    page.get_by_label("Memory, GiB").fill("forty")
+    page.get_by_label("Tflops").fill("{")
+    page.get_by_label("Why (kept").fill("x")
+    page.get_by_role("button", name="See the difference").click()
+    settled(page)
+    assert "cannot be read" in page.locator("#w-memory_gib").inner_text()
+    assert "JSON" in page.locator("#w-tflops").inner_text()
+    assert page.get_by_label("Memory, GiB").input_value() == "forty"
+    assert page.locator('[name="step"][value="save"]').count() == 0
+    visit.wrong.clear()  # the browser notes the 422
+
+
+def test_a_correction_of_a_row_that_steers_plans_changes_the_next_plan(visit: Visitor, desk: Site):
+    with urllib.request.urlopen(desk.url + "/browse/strategies.json?followed=true&limit=200") as response:
+        steering = [row for row in json.load(response)["items"] if row["steers_plans"]]
+    assert steering
+    assert {row["rule"] for row in steering} >= {"R03"}
