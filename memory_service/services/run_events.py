@@ -206,8 +206,8 @@ def parse_events(body: Mapping[str, Any]) -> list[Told]:
 
 
 def _plain(event: Any) -> Told | None:
-    """An event of possible numbers only, as most are, as `_EVENTS` and `_told` give it, in half the time; None
-    for any other."""
+    """An event of possible numbers only, as most are, as `_EVENTS` and `_told` give it, in half the time;
+    None for any other."""
     if event.__class__ is not dict or event.get("kind").__class__ is not str:
         return None
     bounds = _BOUNDS.get(event["kind"])
