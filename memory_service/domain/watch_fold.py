@@ -114,7 +114,7 @@ class _Tally:
     settings: dict[str, Stamped]
     batches: dict[int, tuple[int, int]]
     progress: Stamped | None
-    epochs: dict[tuple[int, int], dict[str, Stamped]]
+    epochs: dict[tuple[int, int], Mapping[str, Stamped]]
     folds: dict[int, FoldSummary]
     slots: dict[int, Any]
     slot_peaks: dict[int, dict[str, int]]
@@ -135,7 +135,7 @@ class _Tally:
         return Summary(**{name: getattr(self, name) for name in _FIELDS})
 
     def add(self, event: Event) -> None:
-        kind, seq, at, body = event.kind, event.seq, event.at_seconds, event.fields
+        kind, seq, at, body = event
         if at.__class__ is float and 0.0 <= at <= 1e9:
             us = round(at * US)
         else:
@@ -154,7 +154,7 @@ class _Tally:
         if kind == "batch":
             self._batch(us, seq, body)
         elif kind == "epoch":
-            self._epoch(us, seq, body)
+            self._epoch(us, seq, body, memory)
         elif kind == "fold":
             self._fold(us, body)
         if sample:
@@ -207,9 +207,10 @@ class _Tally:
                 self.odd += 1
                 continue
             self._peak(us, kind, round(gib * KIB_PER_GIB))
-        percent = number_of(body.get("memory_percent"), most=1000.0)
-        if percent is not None:
-            self._peak(us, "unstated_percent", round(percent * 1000))
+        if "memory_percent" in body:
+            percent = number_of(body["memory_percent"], most=1000.0)
+            if percent is not None:
+                self._peak(us, "unstated_percent", round(percent * 1000))
 
     def _peak(self, us: int, kind: str, kib: int) -> None:
         if kib >= self.peaks.get(kind, 0):
@@ -275,7 +276,7 @@ class _Tally:
         if self.first_step_us is None or us < self.first_step_us:
             self.first_step_us = us
 
-    def _epoch(self, us: int, seq: int, body: Mapping[str, Any]) -> None:
+    def _epoch(self, us: int, seq: int, body: Mapping[str, Any], memory: Iterable[tuple[str, str]]) -> None:
         epoch, fold = number_of(body.get("epoch")), number_of(body.get("fold", 1))
         if epoch is None or fold is None or epoch > MOST_EPOCH or fold > MOST_EPOCH:
             self.odd += 1
@@ -293,32 +294,45 @@ class _Tally:
                 record[name] = (us, seq, value)
         for name in _EPOCH_SCORES:
             given = body.get(name)
+            if given is None:
+                continue
             score = loss_of(given)
             if score is not None:
                 record[name] = (us, seq, score)
             elif is_bad_loss(given):
                 record[name] = (us, seq, None)
-        for name, kind in MEMORY_FIELDS.items():
-            gib = number_of(body.get(name), most=1e6)
+        for name, kind in memory:
+            gib = number_of(body[name], most=1e6)
             if gib is not None and not (name == "used_gib" and body.get("process_gib") is not None):
                 record[kind] = (us, seq, round(gib * KIB_PER_GIB))
         self._record(key, record)
         loss, metric = loss_of(body.get("valid_loss")), loss_of(body.get("metric"))
-        self._fold_record(key[0], FoldSummary(
-            key[1], key[1],
-            None if loss is None else (loss, key[1]),
-            None if metric is None else (metric, key[1]),
-            None if metric is None else (metric, key[1]),
-            us,
-        ))  # fmt: skip
+        self._fold_epoch(*key, None if loss is None else (loss, key[1]), metric, us)
         self._moved(us)
         self._stretch(us)[MOVED] += 1
 
+    def _fold_epoch(
+        self, fold: int, epoch: int, loss: tuple[float, int] | None, metric: float | None, us: int
+    ) -> None:
+        scored = None if metric is None else (metric, epoch)
+        known = self.folds.get(fold)
+        if known is not None and known.begun_us is not None and known.begun_us <= us:
+            first, last, low = known.first_epoch, known.last_epoch, known.lowest_loss
+            least, most = known.lowest_metric, known.highest_metric
+            if (
+                first is not None
+                and last is not None
+                and first <= epoch <= last
+                and (loss is None or (low is not None and low <= loss))
+                and (scored is None or (least is not None and least <= scored))
+                and (scored is None or (most is not None and (most[0], -most[1]) >= (scored[0], -epoch)))
+            ):
+                return  # nothing new of its fold
+        self._fold_record(fold, FoldSummary(epoch, epoch, loss, scored, scored, us))
+
     def _record(self, key: tuple[int, int], record: Mapping[str, Stamped]) -> None:
-        mine = dict(self.epochs.get(key, {}))
-        for name, told in record.items():
-            mine[name] = _newer(mine.get(name), told)
-        self.epochs[key] = mine
+        known = self.epochs.get(key)
+        self.epochs[key] = record if known is None else _newest(known, record)
         if len(self.epochs) > EPOCHS_KEPT:
             del self.epochs[min(self.epochs)]
 
@@ -339,8 +353,9 @@ class _Tally:
             del self.folds[max(self.folds)]
 
     def _sample(self, us: int, body: Mapping[str, Any]) -> None:
-        busy = number_of(body.get("utilization_percent"), most=100.0)
-        hot = number_of(body.get("temperature_c"), most=200.0)
+        busy, hot = body.get("utilization_percent"), body.get("temperature_c")
+        busy = busy if busy is None else number_of(busy, most=100.0)
+        hot = hot if hot is None else number_of(hot, most=200.0)
         if busy is None and hot is None:
             return
         sums = self._stretch(us)
@@ -382,7 +397,14 @@ def _earliest(a: int | None, b: int | None) -> int | None:
 
 
 def _newer(known: Stamped | None, told: Stamped) -> Stamped:
-    return told if known is None or told[:2] > known[:2] else known
+    if known is None or told[0] > known[0]:
+        return told
+    return told if told[0] == known[0] and told[1] > known[1] else known
+
+
+def _newest(known: Mapping[str, Stamped], told: Mapping[str, Stamped]) -> Mapping[str, Stamped]:
+    """Of each name the later statement."""
+    return {**known, **{name: _newer(known.get(name), stated) for name, stated in told.items()}}
 
 
 def _both(a: FoldSummary, b: FoldSummary) -> FoldSummary:
