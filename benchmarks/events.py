@@ -107,9 +107,9 @@ def section(peer: Peer, measured: list[Figures]) -> str:
     if peer.port:
         bare = max(f.bare / f.metrics for f in measured if f.metrics and f.per_request == 1)
         beside = (
-            f"MLflow {peer.version} (`mlflow server`, one worker, SQLite, `runs/log-batch`) is asked as ours.\n"
-            "It is installed under ~/.cache/memory_service on first use; BENCH_MLFLOW names another command. At\n"
-            f"one event a request the bare insertion alone takes in {bare:.0f} times what it does."
+            f"MLflow {peer.version} (`mlflow server`, one worker, SQLite, `runs/log-batch`) is asked as\n"
+            "ours. It is installed under ~/.cache/memory_service on first use; BENCH_MLFLOW names another\n"
+            f"command. At one event a request the bare insertion alone takes in {bare:.0f} times as many."
         )
     lines = [
         HEAD,
