@@ -66,13 +66,15 @@ class Query:
         order with nulls at a certain end does not."""
         query = self._filtered(query)
         key, sort = (column(self.entity, name) for name in (key_of(self.entity), self.sort))
-        order = sort.desc() if self.descending else sort.asc()
+        order, ties = (sort.desc(), key.desc()) if self.descending else (sort.asc(), key.asc())
+        if sort.key == key.key:
+            return [self._begun(query, sort, key).order_by(order)]
         if not _nullable(self.entity, self.sort):
-            return [self._begun(query, sort, key).order_by(order, key.asc())]
-        without = query.where(sort.is_(None)).order_by(key.asc())
+            return [self._begun(query, sort, key).order_by(order, ties)]
+        without = query.where(sort.is_(None)).order_by(ties)
         if self.after is not None and self.after[0] is None:
-            return [without.where(key > self.after[1])]
-        return [self._begun(query.where(sort.is_not(None)), sort, key).order_by(order, key.asc()), without]
+            return [without.where(self._behind(key, self.after[1]))]
+        return [self._begun(query.where(sort.is_not(None)), sort, key).order_by(order, ties), without]
 
     def counting(self) -> Select[tuple[int]]:
         """How many rows match, wherever a page begins."""
@@ -89,9 +91,12 @@ class Query:
             return query
         value, last = self.after
         if sort.key == key.key:
-            return query.where(key < last if self.descending else key > last)
-        bound, beyond = (sort <= value, sort < value) if self.descending else (sort >= value, sort > value)
-        return query.where(bound, or_(beyond, key > last))
+            return query.where(self._behind(key, last))
+        bound = sort <= value if self.descending else sort >= value
+        return query.where(bound, or_(self._behind(sort, value), self._behind(key, last)))
+
+    def _behind(self, what: Any, value: Any) -> Any:
+        return what < value if self.descending else what > value
 
     def from_row(self, row: Mapping[str, Any]) -> Query:
         """The same question, beginning after this row."""

@@ -8,6 +8,9 @@ import pytest
 from sqlalchemy import Select, select, text
 from sqlalchemy.orm import Session
 
+from memory_service.errors import InvalidInput
+from memory_service.services.catalogue import list_rows
+from memory_service.services.facets import values_in
 from memory_service.services.paging import Query, parse_query, sort_names
 from memory_service.services.unit import Database
 from memory_service.store.run_tables import Run
@@ -34,7 +37,7 @@ def test_no_page_of_runs_reads_or_sorts_them_all(database: Database, begun: bool
             query = parse_query("runs", filters, sort)
             for part in _later(query).parts(select(Run.id)) if begun else query.parts(select(Run.id)):
                 plan = _plan(unit.session, database, part.limit(51))
-                assert _walks_an_index(plan), (filters, sort, plan)
+                assert _walks_an_index(plan, by_time=query.sort.endswith("_at")), (filters, sort, plan)
 
 
 def _later(query: Query) -> Query:
@@ -50,12 +53,23 @@ def _plan(session: Session, database: Database, statement: Select[Any]) -> list[
     return [str(row[-1]) for row in session.connection().exec_driver_sql(f"{ask} {said}".replace("%", "%%"))]
 
 
-def _walks_an_index(plan: list[str]) -> bool:
+def _walks_an_index(plan: list[str], *, by_time: bool) -> bool:
+    """Few runs began at the same moment: those may be put in order; nothing else is sorted."""
     told = " / ".join(plan)
-    if any("QUERY PLAN" in line or "cost=" in line for line in plan):
-        return (
-            "Index" in told
-            and "Seq Scan" not in told
-            and "Sort  (" not in told.replace("Incremental Sort", "")
-        )
-    return "INDEX" in told and "TEMP B-TREE FOR ORDER BY" not in told
+    if any("cost=" in line for line in plan):
+        sorted_too = "Sort  (" in (told.replace("Incremental Sort", "") if by_time else told)
+        return "Index" in told and "Seq Scan" not in told and not sorted_too
+    sorted_too = "TEMP B-TREE FOR ORDER BY" in told if by_time else "TEMP B-TREE" in told
+    return "INDEX" in told and not sorted_too
+
+
+def test_the_choices_of_a_filter_are_the_values_in_use(seeded_database: Database) -> None:
+    with seeded_database.read() as unit:
+        rows = list_rows(unit, "models", limit=500).items
+        assert set(values_in(unit, "models", "library")) >= {row["library"] for row in rows}
+        families = values_in(unit, "models", "family")
+        assert families == sorted(set(families))
+        assert values_in(unit, "models", "family", most=3) == families[:3]
+        assert values_in(unit, "runs", "gpu") == []
+        with pytest.raises(InvalidInput):
+            values_in(unit, "models", "licence_note")
