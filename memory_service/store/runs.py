@@ -32,6 +32,7 @@ __all__ = [
     "replace_observations",
     "statuses",
     "told_between",
+    "wasted_since",
 ]
 
 EVENT_COLUMNS = ("run_id", "seq", "kind", "body")
@@ -154,6 +155,15 @@ def _latest(
     query = select(RunEvent.seq, RunEvent.kind, RunEvent.body).where(RunEvent.run_id == run_id, *which)
     found = session.execute(query.order_by(RunEvent.seq.desc()).limit(limit))
     return [(row.seq, row.kind, row.body) for row in found]
+
+
+def wasted_since(
+    session: ReadSession, since: dt.datetime, limit: int
+) -> list[tuple[float | None, Mapping[str, float] | None]]:
+    """(minutes wasted, by part) of the latest runs begun since then."""
+    query = select(Run.wasted_minutes, Run.waste).where(Run.started_at >= since)
+    found = session.execute(query.order_by(Run.started_at.desc(), Run.id).limit(limit))
+    return [(row.wasted_minutes, row.waste) for row in found]
 
 
 def ended(session: ReadSession, filters: Mapping[str, Any], limit: int) -> Sequence[EndedRun]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import and_, func, insert, select, update
 
 from memory_service.store.run_tables import RunAdvice, RunLog, RunSummary
 from memory_service.store.session import ReadSession, WriteSession
@@ -19,6 +19,7 @@ __all__ = [
     "keep_log",
     "keep_summaries",
     "last_advice",
+    "last_advices",
     "lock",
     "log_of",
     "summary_of",
@@ -84,6 +85,18 @@ def keep_log(session: WriteSession, run_id: str, values: Mapping[str, Any], *, n
 def last_advice(session: ReadSession, run_id: str) -> RunAdvice | None:
     query = select(RunAdvice).where(RunAdvice.run_id == run_id).order_by(RunAdvice.number.desc()).limit(1)
     return session.scalars(query).one_or_none()
+
+
+def last_advices(session: ReadSession, run_ids: Sequence[str]) -> dict[str, RunAdvice]:
+    """Run -> its last advice; runs without any are left out."""
+    numbers = (
+        select(RunAdvice.run_id, func.max(RunAdvice.number).label("number"))
+        .where(RunAdvice.run_id.in_(run_ids))
+        .group_by(RunAdvice.run_id)
+        .subquery()
+    )
+    last = and_(RunAdvice.run_id == numbers.c.run_id, RunAdvice.number == numbers.c.number)
+    return {row.run_id: row for row in session.scalars(select(RunAdvice).join(numbers, last))}
 
 
 def advice_of(session: ReadSession, run_id: str, most: int) -> list[RunAdvice]:

@@ -15,13 +15,27 @@ from memory_service.web.pages import (
     edit,
     models,
     patterns,
+    runs,
     sizing,
     strategies,
 )
 
 __all__ = ["routers"]
 
-_PAGES = (ask, competitions, sizing, strategies, edit, devices, accuracy, conflicts, models, patterns, docs)
+_PAGES = (
+    ask,
+    competitions,
+    sizing,
+    strategies,
+    edit,
+    runs,
+    devices,
+    accuracy,
+    conflicts,
+    models,
+    patterns,
+    docs,
+)
 
 
 def routers() -> tuple[APIRouter, ...]:
