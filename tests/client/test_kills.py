@@ -31,6 +31,9 @@ one: to the client they are alike, and tests/api/test_killed.py kills servers of
 CLIENTS = int(os.environ.get("CLIENTS", "4"))
 """Half of them are scripts of their own, one of which is killed with every server."""
 
+TELL_EVERY_S = 0.01 if KILLS < 10 else 0.05
+"""So that a run of many kills is not one of a hundred thousand epochs."""
+
 LAG_SECONDS = 0.5
 """What a killed script may lose is a tenth of a second; a busy machine gets more."""
 
@@ -44,7 +47,7 @@ while True:
     run.epoch(epoch, seconds=0.01, train_loss=0.5)
     print(epoch, flush=True)
     epoch += 1
-    time.sleep(0.01)
+    time.sleep({every})
 """
 
 
@@ -69,7 +72,7 @@ def serve(url: str, port: int, folder: Path) -> subprocess.Popen[bytes]:
 
 def tell(run: Run, stop: threading.Event, told: list[int]) -> None:
     epoch = 0
-    while not stop.wait(0.01):
+    while not stop.wait(TELL_EVERY_S):
         run.epoch(epoch, seconds=0.01, train_loss=0.5)
         epoch += 1
     told.append(epoch)
@@ -89,12 +92,13 @@ class Script:
 
     @classmethod
     def start(cls, port: int) -> Script:
-        command = [sys.executable, "-c", SCRIPT, f"http://127.0.0.1:{port}"]
+        script = SCRIPT.format(every=TELL_EVERY_S)
+        command = [sys.executable, "-c", script, f"http://127.0.0.1:{port}"]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         assert process.stdout is not None
-        script = cls(process, process.stdout.readline().strip())
-        script.listening.start()
-        return script
+        started = cls(process, process.stdout.readline().strip())
+        started.listening.start()
+        return started
 
     def _listen(self) -> None:
         assert self.process.stdout is not None
@@ -149,11 +153,13 @@ def test_sigkill_of_server_and_scripts_at_random_moments_loses_and_doubles_nothi
             thread.join(30)
         for script in scripts:
             killed[script.run_id] = script.kill()
-    assert [run.finish(flush_seconds=90) for run in watched] == [True] * living
-    assert {one.outcome for one in sync()} == {"sent"}
-    assert list(sync()) == []
-    server.terminate()
-    server.wait(60)
+    try:
+        assert [run.finish(flush_seconds=120) for run in watched] == [True] * living
+        assert {one.outcome for one in sync()} == {"sent"}
+        assert list(sync()) == []
+    finally:
+        server.terminate()
+        server.wait(60)
     least = {run.run_id: count for run, (count,) in zip(watched, told, strict=True)}
     with opened(url).read() as unit:
         for run_id, epochs in (least | killed).items():
