@@ -28,7 +28,7 @@ class Page:
 PAGES = (
     Page("/browse/runs"),
     Page("/browse/runs?status=crashed&sort=-wasted_minutes"),
-    Page("/browse/runs", via='a[href^="/browse/runs/"]'),
+    Page("/browse/runs", via="/browse/runs/"),
     Page("/browse/strategies"),
     Page("/browse/strategies?rule=R03&sort=-id"),
     Page("/browse/strategies/R03-a100-image-224", needs_seeds=True),

@@ -42,10 +42,12 @@ def test_every_page_can_be_read_by_everybody(
 
 
 _WIDER_THAN_THE_WINDOW = """() => {
-  if (document.documentElement.scrollWidth <= 360) return [];
-  return [...document.querySelectorAll('main *, header *, footer *')]
+  const all = document.documentElement.scrollWidth;
+  if (all <= 360) return [];
+  const found = [...document.querySelectorAll('main *, header *, footer *')]
     .filter(e => e.getBoundingClientRect().right > 361 && !e.closest('.scroll, [popover], .visually-hidden'))
     .slice(0, 5).map(e => e.outerHTML.slice(0, 150));
+  return [`${all} pixels`, ...found];
 }"""
 
 

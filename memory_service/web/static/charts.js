@@ -21,6 +21,10 @@
     color: [1, 2, 3, 4, 5, 6, 7, 8].map((i) => `var(--series-${i})`),
     textStyle: { fontFamily: getComputedStyle(document.body).fontFamily, color: "var(--text)" },
     legend: { textStyle: { color: "var(--text)" }, inactiveColor: "var(--line)", pageTextStyle: { color: "var(--text)" } },
+    dataZoom: {
+      borderColor: "var(--line)", textStyle: { color: "var(--quiet)" }, handleStyle: { color: "var(--back)", borderColor: "var(--axis)" },
+      dataBackground: { lineStyle: { color: "var(--axis)" }, areaStyle: { color: "var(--line)" } },
+    },
     ...Object.fromEntries(["valueAxis", "categoryAxis", "logAxis", "timeAxis"].map((axis) => [axis, {
       axisLine: { lineStyle: { color: "var(--axis)" } },
       axisTick: { lineStyle: { color: "var(--axis)" } },
