@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from memory_service.domain.probes import REFERENCE_NETS
+from memory_service.domain.probe_shapes import REFERENCE_NETS
 from memory_service.measure.nets.reference import build_reference
 from memory_service.measure.trace import trace_profile
 from memory_service.services.profiling import SOURCE, write_profiles

@@ -18,7 +18,8 @@ from memory_service.domain.calibration import Calibration
 from memory_service.domain.efficiencies import LOG_SPREAD
 from memory_service.domain.gpu import Gpu
 from memory_service.domain.held_memory import HeldMemory, held_memory
-from memory_service.domain.probes import TREE_LEAVES, probe_of
+from memory_service.domain.probe_shapes import TREE_LEAVES
+from memory_service.domain.probes import probe_of
 from memory_service.domain.profile import Profile
 from memory_service.domain.rate_fit import RateEffects, RatesAt, fit_effects, spread_of
 from memory_service.domain.rates import Rates, rates_of, with_cores

@@ -12,20 +12,15 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from memory_service.domain.cues import (
-    ANSWER_CUES,
-    ANSWER_PRIOR,
-    GOAL_WORDS,
-    INPUT_CUES,
-    INPUT_PRIOR,
-    TASK_OF,
-)
+from memory_service.domain.answer_cues import ANSWER_CUES, ANSWER_PRIOR
+from memory_service.domain.cues import GOAL_WORDS, TASK_OF
 from memory_service.domain.facts_in_text import (
     image_size_in,
     n_classes_in,
     n_train_in,
     split_in,
 )
+from memory_service.domain.input_cues import INPUT_CUES, INPUT_PRIOR
 from memory_service.domain.metrics import METRIC_PHRASES, Metric, spell_out
 from memory_service.domain.phrases import PhraseTable, words_of
 from memory_service.domain.prose import READ_CHARACTERS, told_sentences

@@ -17,7 +17,7 @@ __all__ = ["METRICS", "METRIC_PHRASES", "Metric", "metric_named", "spell_out"]
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One way of judging. `forms` are the kinds of answer it judges (see `domain.cues`), with weights."""
+    """One way of judging. `forms`: the kinds of answer it judges (see `domain.answer_cues`), with weights."""
 
     name: str
     family: str

@@ -7,7 +7,8 @@ import torch
 
 from memory_service import resources
 from memory_service.domain.memory import allocated_bytes
-from memory_service.domain.probes import REFERENCE_NETS, probe_of
+from memory_service.domain.probe_shapes import REFERENCE_NETS
+from memory_service.domain.probes import probe_of
 from memory_service.measure.calibrate.hardware import Cpu
 from memory_service.measure.calibrate.sections.steps import measure, training_step
 from memory_service.measure.nets.reference import build_reference, reference_module
@@ -59,7 +60,7 @@ def test_a_training_step_moves_every_parameter() -> None:
 
 def test_where_a_peak_cannot_be_read_the_time_is_still_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Cpu, "peak", lambda self: None)
-    probe = probe_of("cpu", "step.mobile.fp32.nchw.b16")
+    probe = probe_of("cpu", "step.cnn.fp32.nchw.b16")
     assert probe is not None
     assert [name for name, _ in measure(probe, Cpu("cpu", ""), 0.1)] == [probe.name]
 

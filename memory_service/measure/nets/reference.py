@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from memory_service.domain.probes import ReferenceNet
+from memory_service.domain.probe_shapes import ReferenceNet
 from memory_service.measure.built import BuiltModel, classification_loss, image_inputs, on_meta
 from memory_service.measure.nets.blocks import encoder
 
