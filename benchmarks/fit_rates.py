@@ -1,7 +1,7 @@
 """What share of a data sheet's peak does training reach? Fits `domain/efficiencies.py` on public
 measurements.
 
-    python benchmarks/fit_rates.py TABLE.csv... [--profiles CACHE.jsonl] [--write]
+    python benchmarks/fit_rates.py TABLE.csv... [--profiles CACHE.jsonl[.gz]] [--write]
 
 Robust least squares on log(predicted / measured step time). Few positive coefficients, each held near a prior
 that a person chose; families of models and cards are held out in turn to say how far the fit carries.
@@ -10,6 +10,7 @@ that a person chose; families of models and cards are held out in turn to say ho
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -30,10 +31,13 @@ from memory_service.domain.roofline import roofline_of
 from memory_service.domain.speed import optimizer_bytes_per_param
 from memory_service.errors import MemoryServiceError
 from memory_service.resources import path as resource
-from memory_service.services.evaluate import DEFAULT_OPTIMIZERS, read_rows
-from memory_service.services.evaluate import _card as card_of
-from memory_service.services.evaluate import _key as profile_key
-from memory_service.services.evaluate import _profile as profile_of
+from memory_service.services.evaluate import (
+    DEFAULT_OPTIMIZERS,
+    card_of,
+    profile_key,
+    profile_of,
+    read_rows,
+)
 from memory_service.services.profiling import read_profiles
 from memory_service.services.shelf import ProfileShelf
 
@@ -195,7 +199,8 @@ def load(
 
     def keep(fresh: Sequence[Profile]) -> None:
         if profiles is not None:
-            with profiles.open("a", encoding="utf-8") as out:
+            opener = gzip.open if profiles.suffix == ".gz" else open
+            with opener(profiles, "at", encoding="utf-8") as out:
                 out.writelines(json.dumps(profile.as_dict()) + "\n" for profile in fresh)
 
     known: Iterable[Profile] = read_profiles(profiles) if profiles is not None and profiles.exists() else ()

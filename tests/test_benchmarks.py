@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from dataclasses import replace
+from pathlib import Path
 
-from benchmarks import cpu_epochs, events, gpu_validation, many_runs, pages
+import pytest
+
+from benchmarks import cpu_epochs, events, fit_rates, gpu_validation, many_runs, pages
 from benchmarks.mlflow_peer import Peer
 from benchmarks.page import Section
 from memory_service.domain.calibrated import calibrated_rates
+from memory_service.services.profiling import profile_model, read_profiles
 from tests.synthetic import Truth, calibration, references, sheets
 
 
@@ -80,3 +86,19 @@ def test_pages_say_the_widest_ratio_and_the_heaviest_first_paint() -> None:
     assert "widest ratio is 4.50 (`/b`, target ≤ 3)" in text
     assert "300 KiB compressed (`/b`, target ≤ 300)" in text
     assert "| `/a` | 1.0 | 2.0 | 1.00 | 2 |" in text
+
+
+@pytest.mark.parametrize("name", ["kept.jsonl", "kept.jsonl.gz"])
+def test_profiles_traced_for_a_fit_are_added_to_those_kept(tmp_path: Path, name: str) -> None:
+    table = tmp_path / "rows.csv"
+    table.write_text(
+        "gpu,model,precision,layout,batch,image_size_or_seq_len,mode,samples_per_s,notes\n"
+        "rtx3090,resnet10t,amp-fp16,nhwc,64,64,train,9000,torch 1.12\n",
+        encoding="utf-8",
+    )
+    kept = tmp_path / name
+    with gzip.open(kept, "wt") if kept.suffix == ".gz" else kept.open("w") as out:
+        out.write(json.dumps(profile_model("resnet18", input_size=64).as_dict()) + "\n")
+    (row,) = fit_rates.load([table], kept, sheets(), {})
+    assert row[1].model == "resnet10t"
+    assert [profile.model for profile in read_profiles(kept)] == ["resnet18", "resnet10t"]

@@ -41,8 +41,8 @@ from memory_service.services.unit import Database
 from memory_service.store.rows import all_rows
 
 __all__ = [
-    "Evaluated", "RowCase", "case_of", "evaluate_rows", "learn_from_rows", "observations_of", "open_shelf",
-    "read_rows",
+    "DEFAULT_OPTIMIZERS", "Evaluated", "RowCase", "card_of", "case_of", "evaluate_rows", "learn_from_rows",
+    "observations_of", "open_shelf", "profile_key", "profile_of", "read_rows",
 ]  # fmt: skip
 
 Raw = Mapping[str, str | None]
@@ -153,8 +153,8 @@ def open_shelf(database: Database, files: Iterable[Path] = ()) -> tuple[ProfileS
 
 def case_of(row: MeasuredRow, shelf: ProfileShelf, gpus: Mapping[str, Gpu]) -> RowCase:
     """The row's profile, card, precision and optimizer; InvalidInput where one of them is not known."""
-    gpu = _card(row, gpus)
-    profile = _profile(shelf, _key(row))
+    gpu = card_of(row, gpus)
+    profile = profile_of(shelf, profile_key(row))
     precision = row.precision
     if precision == "fp32-or-tf32":
         precision = "tf32" if "tf32" in gpu.tflops else "fp32"
@@ -238,8 +238,11 @@ def _evaluated(index: int, raw: Raw, shelf: ProfileShelf, gpus: Mapping[str, Gpu
         return Evaluated(index, raw, row, why_not=error.detail)
 
 
-def _card(row: MeasuredRow, gpus: Mapping[str, Gpu]) -> Gpu:
-    """The row's card, with the memory the row states where that differs from the card of that name."""
+def card_of(row: MeasuredRow, gpus: Mapping[str, Gpu]) -> Gpu:
+    """The row's card, with the memory the row states where that differs from the card of that name.
+
+    InvalidInput for several cards and for a name that none has.
+    """
     name, _, remark = row.gpu.partition("(")
     if remark and remark[0].isdigit() and not remark.startswith("1x") and not row.per_card:
         raise InvalidInput(
@@ -252,7 +255,8 @@ def _card(row: MeasuredRow, gpus: Mapping[str, Gpu]) -> Gpu:
     return replace(gpu, memory_gib=row.vram_gib, usable_gib=row.vram_gib * 0.99 - reserve)
 
 
-def _key(row: MeasuredRow) -> ProfileKey:
+def profile_key(row: MeasuredRow) -> ProfileKey:
+    """What must be traced for the row: remarks in brackets behind the model's name are left out."""
     return ProfileKey(
         row.model.partition("(")[0].strip(),
         row.input_size,
@@ -262,7 +266,7 @@ def _key(row: MeasuredRow) -> ProfileKey:
     )
 
 
-def _profile(shelf: ProfileShelf, key: ProfileKey) -> Profile:
+def profile_of(shelf: ProfileShelf, key: ProfileKey) -> Profile:
     """The profile of a key; one between two sizes where the network wants multiples of its stride."""
     try:
         return shelf.get(key)
