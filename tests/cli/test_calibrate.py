@@ -16,7 +16,9 @@ from typing import Any
 import httpx2
 import psutil
 import pytest
+from typer.testing import CliRunner
 
+from memory_service.cli import app
 from memory_service.services import calibrations
 from memory_service.services.calibrations import get_calibration
 from memory_service.services.catalogue import list_rows
@@ -128,10 +130,9 @@ def test_what_cannot_be_done_is_refused_with_its_exit_code(
     url: str, arguments: list[str], code: int, said: str
 ):
     database = [] if "--server" in arguments else ["--database", url]
-    process = run("calibrate", *arguments, *database)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == code, err
-    assert said in " ".join(err.split())
+    result = CliRunner().invoke(app, ["calibrate", *arguments, *database])
+    assert result.exit_code == code, result.output
+    assert said in " ".join(result.stderr.split())
 
 
 @pytest.fixture(scope="module")

@@ -62,14 +62,14 @@ def tree(pid: int) -> list[psutil.Process]:
 
 
 def gone(processes: list[psutil.Process]) -> bool:
-    _, alive = psutil.wait_procs(processes, timeout=8)
+    _, alive = psutil.wait_procs(processes, timeout=PATIENCE)
     return all(p.status() == psutil.STATUS_ZOMBIE for p in alive)
 
 
 @pytest.fixture(scope="module")
 def survived() -> list[dict[str, Any]]:
     """One run through sections that end badly, then two real ones."""
-    process = start("--only", "launch,matmul.fp32", "--with", "tests.measure.bad_sections", budget=25)
+    process = start("--only", "launch,matmul.fp32", "--with", "tests.measure.bad_sections", budget=PATIENCE)
     return finish(process)
 
 
@@ -114,13 +114,13 @@ def test_events_come_in_order_and_are_counted(survived: list[dict[str, Any]]) ->
     told = {e["name"] for e in survived if e["event"] in ("section", "missing")}
     assert progress[-1]["done"] == progress[-1]["of"] == len(told)
     assert len(told) > len(PROBES)
-    assert survived[-1]["seconds"] <= 25 * 1.1
+    assert survived[-1]["seconds"] <= PATIENCE * 1.1
 
 
 def test_a_budget_of_one_second_ends_timed_out_with_the_identity() -> None:
     began = time.monotonic()
     events = finish(start(budget=1))
-    assert time.monotonic() - began < 2.5  # 1.1 on a quiet machine
+    assert time.monotonic() - began < 10  # 1.1 on a quiet machine; without a budget a minute
     assert events[0]["event"] == "identity"
     assert events[-1]["status"] == "timed_out"
     assert "1 s" in events[-1]["why"]
@@ -136,7 +136,7 @@ def test_closing_stdin_ends_it_failed_and_leaves_no_process() -> None:
     process.stdin.close()
     end = until(process, "end")
     assert (end["status"], end["why"]) == ("failed", "whoever asked for it closed the line")
-    assert process.wait(8) == 130
+    assert process.wait(PATIENCE) == 130
     assert gone(everyone)
     assert process.stdout is not None
     process.stdout.close()
@@ -154,7 +154,7 @@ def test_a_killed_parent_takes_the_calibration_with_it() -> None:
     assert parent.stdout is not None
     pid = int(parent.stdout.readline())
     until(parent, "identity")
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE
     while len(everyone := tree(pid)) < 2 and time.monotonic() < deadline:
         time.sleep(0.02)
     assert len(everyone) == 2  # the runner and its nursery, which imports torch

@@ -139,9 +139,9 @@ def test_any_text_gives_a_known_task_or_none(text: str) -> None:
 
 def test_a_megabyte_takes_well_under_a_second() -> None:
     for text in ("image of a dog, " * 65_000, "1 " * 500_000, "x" * 1_000_000, "train set has " * 70_000):
-        began = time.perf_counter()
+        began = time.process_time()
         infer_facts(text)
-        assert time.perf_counter() - began < 1.5
+        assert time.process_time() - began < 1.5
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,6 @@ def test_a_long_question_is_three_passages_that_say_most() -> None:
 
 def test_a_megabyte_is_read_quickly() -> None:
     for text in ("owl " * 250_000, "o" * 1_000_000, "owls. " * 170_000, "\n" * 1_000_000 + "owl"):
-        began = time.perf_counter()
+        began = time.process_time()
         assert len(query_passages(text)) <= 3
-        assert time.perf_counter() - began < 2.0
+        assert time.process_time() - began < 2.0

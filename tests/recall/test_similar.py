@@ -112,9 +112,9 @@ def test_bare_facts_answer_in_about_a_millisecond(known: Database) -> None:
         find_similar(unit, task="image-classification")
         taken = []
         for _ in range(20):
-            began = time.perf_counter()
+            began = time.process_time()
             find_similar(unit, task="image-classification", facts={"n_train": 9000, "n_classes": 120})
-            taken.append(time.perf_counter() - began)
+            taken.append(time.process_time() - began)
     assert min(taken) < 0.01
 
 
