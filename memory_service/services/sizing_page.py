@@ -76,13 +76,15 @@ def sizing_table(database: Database, asked: Mapping[str, str]) -> Leaving:
 def cell(
     knowledge: Knowledge, row: CatalogueModel, card: Gpu, settings: Mapping[str, Any], n_train: int
 ) -> dict[str, Any]:
-    """One model on one card at the batch a plan would begin from; boosted trees have a fit and no epochs."""
+    """One model on one card at the batch a plan would begin from; boosted trees have a fit and no epochs.
+    `page`: whether it has a page of its own; what can be profiled is traced there."""
     asked = {name: value for name, value in settings.items() if name not in _SIZES or name == row.input_kind}
-    out: dict[str, Any] = {"gpu": card.key, "model": row.name, "heat": None}
+    out: dict[str, Any] = {"gpu": card.key, "model": row.name, "heat": None, "page": True}
     try:
         answer = predict_known(knowledge, {"model": row.name, "gpu": card.key, "n_train": n_train, **asked})
     except InvalidInput as error:
-        return out | {"why_not": error.errors[0].message if error.errors else error.detail}
+        why = error.errors[0].message if error.errors else error.detail
+        return out | {"why_not": why, "page": row.can_be_profiled}
     out |= {"precision": answer.get("precision"), "samples_per_second": answer["samples_per_second"]}
     if "fit_seconds" in answer:
         return out | {"fit_minutes": minutes_of(answer["fit_seconds"]), "n_train": answer["n_train"]}

@@ -127,6 +127,8 @@ def test_boosted_trees_have_a_fit_and_what_nobody_gave_a_cost_says_so(seeded_sql
     }
     assert cells["lightgbm"]["fit_minutes"]["value"] > 0
     assert "cost" in cells["tabpfn-v2"]["why_not"]
+    assert cells["lightgbm"]["page"]
+    assert not cells["tabpfn-v2"]["page"]
 
 
 def test_the_file_has_every_model_on_every_card(seeded_sqlite: Database) -> None:
