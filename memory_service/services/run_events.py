@@ -208,39 +208,30 @@ def parse_events(body: Mapping[str, Any]) -> list[Told]:
 def _plain(event: Any) -> Told | None:
     """An event of possible numbers only, as most are, as `_EVENTS` and `_told` give it, in half the time;
     None for any other."""
-    if event.__class__ is not dict or event.get("kind").__class__ is not str:
+    if event.__class__ is not dict:
         return None
-    bounds = _BOUNDS.get(event["kind"])
-    if bounds is None:
+    fields: dict[str, Any] = event.copy()
+    seq, kind, at = fields.pop("seq", None), fields.pop("kind", None), fields.pop("at", None)
+    bounds = _BOUNDS.get(kind) if kind.__class__ is str else None
+    if bounds is None or seq.__class__ is not int or not 0 <= seq <= MOST_SEQ:
         return None
-    given: dict[str, Any] = event
-    fields: dict[str, Any] = {}
-    for name, value in given.items():
+    for name, value in fields.items():
         bound = bounds.get(name)
         if bound is None:
-            if name == "at" and value.__class__ is str and 8 <= len(value) <= 40:
-                try:
-                    fields["at"] = utc_text(value)
-                except ValueError:
-                    return None
-            elif name not in _KEY:
-                return None
-        else:
-            number, low, high = bound
-            sort = value.__class__
-            if sort is int and number is float and low <= value <= high:
-                fields[name] = float(value)
-            elif sort is number and low <= value <= high:
-                fields[name] = value
-            else:
-                return None
-    seq = event.get("seq")
-    if seq.__class__ is not int or not 0 <= seq <= MOST_SEQ or "at" not in fields:
+            return None
+        number, low, high = bound
+        sort = value.__class__
+        if sort is int and number is float and low <= value <= high:
+            fields[name] = float(value)
+        elif sort is not number or not low <= value <= high:
+            return None
+    if at.__class__ is not str or not 8 <= len(at) <= 40:
         return None
-    return seq, event["kind"], fields
-
-
-_KEY = frozenset(("seq", "kind"))
+    try:
+        fields["at"] = utc_text(at)
+    except ValueError:
+        return None
+    return seq, kind, fields
 
 
 def _bounds(form: Any) -> tuple[type, float, float] | None:

@@ -73,7 +73,7 @@ async def take_events_soon(database: Database, run_id: str, body: Mapping[str, A
     _writer(database).write(batch, tell)
     await written
     if batch.status == RUNNING and batch.error is None and batch.accepted:
-        standing = standing_verdict(database, batch.run_id, batch.told, batch.moments)
+        standing = standing_verdict(database, batch.run_id, batch.told, batch.kinds, max(batch.moments))
         if standing is not None:
             return batch.answer(standing)
     return await anyio.to_thread.run_sync(_answer, database, batch)
@@ -135,14 +135,13 @@ class Batch:
         """Of two events with one seq in one request the first counts, as it would over two requests."""
         kept = [as_kept(one) for one in told]
         differing: set[int] = set()
-        once = dict(zip((seq for seq, _, _ in reversed(kept)), range(len(kept) - 1, -1, -1), strict=True))
-        duplicates = len(kept) - len(once)
+        duplicates = len(kept) - len({seq for seq, _, _ in kept})
         if duplicates:
-            differing = {event[0] for event in kept if event != kept[once[event[0]]]}
-            places = sorted(once.values())
-            told, kept = [told[n] for n in places], [kept[n] for n in places]
+            first: dict[int, int] = {}
+            differing = {e[0] for n, e in enumerate(kept) if kept[first.setdefault(e[0], n)] != e}
+            told, kept = [told[n] for n in first.values()], [kept[n] for n in first.values()]
         moments = [dt.datetime.fromisoformat(fields["at"]).timestamp() for _, _, fields in told]
-        kinds = frozenset(kind for _, kind, _ in told)
+        kinds = frozenset([kind for _, kind, _ in told])
         return cls(run_id, list(told), kept, moments, duplicates, differing, kinds)
 
     def answer(self, verdict: Mapping[str, Any]) -> dict[str, Any]:

@@ -78,21 +78,24 @@ def run_verdict(database: Database, run_id: str) -> dict[str, Any]:
 
 
 def standing_verdict(
-    database: Database, run_id: str, told: Sequence[Told], moments: Sequence[float]
+    database: Database, run_id: str, told: Sequence[Told], kinds: Collection[str], latest: float
 ) -> dict[str, Any] | None:
-    """The verdict that a running run was told last, where these new events of it, told at `moments` (seconds
-    since 1970), cannot call for another: `told_verdict` would give the same. Reads and writes nothing."""
+    """The verdict that a running run was told last, where these new events, of these kinds and the latest of
+    that moment (seconds since 1970), cannot call for another: `told_verdict` would give the same. Reads and
+    writes nothing."""
     memory = _memories.setdefault(database, _Memory())
     with memory.lock:
         known = memory.held.get(run_id)
         if known is None or not known.wire or known.signs[0] != "running":
             return None
         memory.held.move_to_end(run_id)
-    if (max(moments) - known.start) * 1e6 - known.at_us >= ANEW_SECONDS * 1e6:
+    if (latest - known.start) * 1e6 - known.at_us >= ANEW_SECONDS * 1e6:
         return None
-    for _, kind, fields in told:
-        if kind not in MORE_OF_THE_SAME or not _SIGNS.isdisjoint(fields) or type(fields.get("train_loss")) is str:
-            return None
+    names = frozenset().union(*(fields for _, _, fields in told))
+    if not MORE_OF_THE_SAME.issuperset(kinds) or not _SIGNS.isdisjoint(names):
+        return None
+    if "train_loss" in names and any(fields.get("train_loss").__class__ is str for _, _, fields in told):
+        return None
     known.heard_at = time.time()
     return known.wire
 

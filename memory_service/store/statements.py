@@ -37,6 +37,13 @@ class Statements:
             raise self._refusal(error) from error
         return found
 
+    def change(self, statement: str, values: Sequence[Any]) -> int:
+        """How many rows the statement changed."""
+        try:
+            return int(self._driver.execute(statement, values).rowcount)
+        except self.dialect.errors as error:
+            raise self._refusal(error) from error
+
     def many(self, statement: str, rows: Sequence[Sequence[Any]]) -> int:
         """How many rows the statement changed, over all of `rows`."""
         try:
