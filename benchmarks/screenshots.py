@@ -33,15 +33,14 @@ SHOTS = {
     "competition": ("/browse/competitions/dog-breed-identification", ""),
     "map": ("/browse/competitions/map", ""),
     "sizing": ("/browse/sizing", ""),
-    "sizing-one": ("/browse/sizing/t4/convnext_base.fb_in22k_ft_in1k?image_size=384", ""),
+    "sizing-one": ("/browse/sizing/a100/efficientnet_b4.ra2_in1k?image_size=224&batch_size=512", ""),
     "strategies": ("/browse/strategies?rule=R03", ""),
+    "edit": ("/browse/edit/strategies/R03-a100-image-224", ""),
     "runs": ("/browse/runs", ""),
-    "run": ("/browse/runs?sort=-minutes", "/browse/runs/"),
-    "devices": ("/browse/devices", ""),
+    "run": ("/browse/runs?status=stopped", "/browse/runs/"),
     "device": ("/browse/devices", "/browse/devices/"),
     "accuracy": ("/browse/accuracy", ""),
-    "conflicts": ("/browse/conflicts", ""),
-    "models": ("/browse/models?task=image-classification&sort=-quality_score", ""),
+    "conflict": ("/browse/conflicts/C29", ""),
 }
 """Name -> the page, or the page and how the address of the link begins that leads to it."""
 
