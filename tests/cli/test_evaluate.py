@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from memory_service.cli import app
-from memory_service.services.observations import observed
+from memory_service.services.seen import observed
 from memory_service.services.unit import Database
 
 PROFILES = Path(__file__).parents[2] / "benchmarks" / "data" / "oracle_profiles.jsonl.gz"
@@ -50,7 +50,7 @@ def test_rows_of_a_second_file_are_learned_from_first_and_not_kept(
     assert (none, two) == (0, 2)
     assert 0.7 * cold[0] <= warm[0] <= 0.85 * cold[0]  # most of the way: published rows are noisy
     with seeded_sqlite.read() as unit:
-        assert observed(unit) == []
+        assert observed(unit).all == ()
 
 
 def test_a_second_file_that_cannot_be_read_is_refused(file: Path, tmp_path: Path) -> None:

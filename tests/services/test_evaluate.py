@@ -214,7 +214,7 @@ def test_a_page_written_anew_keeps_what_other_commands_wrote() -> None:
 needs_oracles = pytest.mark.skipif(not ORACLES.is_dir(), reason="../shared/oracles is not here")
 
 
-def evaluated(name: str, profiles: Sequence[Profile], gpus: dict[str, Gpu]):
+def evaluated(name: str, profiles: Sequence[Profile], gpus: dict[str, Gpu]) -> Summary:
     return summarise(list(evaluate_rows(read_rows(ORACLES / name), NoTracing({}, profiles), gpus)))
 
 

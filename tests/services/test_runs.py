@@ -13,9 +13,9 @@ import pytest
 from memory_service.errors import Conflict, InvalidInput, NotFound
 from memory_service.services import so_far
 from memory_service.services.catalogue import list_rows
-from memory_service.services.observations import MOST_OF_A_CASE, observed
 from memory_service.services.predict import predict
 from memory_service.services.runs import begin_run, finish_run, run_page
+from memory_service.services.seen import MOST_OF_A_CASE, observed
 from memory_service.services.telemetry import take_events
 from memory_service.services.unit import Database
 from tests.conftest import KINDS, Servers
@@ -39,7 +39,7 @@ def shared(request: pytest.FixtureRequest, servers: Servers) -> Iterator[Databas
 
 def _learned(database: Database) -> list[dict[str, Any]]:
     with database.read() as unit:
-        return [one.as_dict() for one in observed(unit)]
+        return [one.as_dict() for one in observed(unit).all]
 
 
 class TestBeginning:
@@ -232,8 +232,9 @@ class TestTelling:
             for s in range(200)
         ]
         for n in range(4):
-            told = {"seq": 40 * n + 5, "kind": "epoch", "fold": 0, "epoch": n, "seconds": 20.0 + n, "metric": 0.5}
-            events[told["seq"]] = {**told, "at": at(told["seq"]), "peak_reserved_gib": 8.0}
+            seq = 40 * n + 5
+            epoch = {"kind": "epoch", "fold": 0, "epoch": n, "seconds": 20.0 + n, "metric": 0.5}
+            events[seq] = {**epoch, "seq": seq, "at": at(seq), "peak_reserved_gib": 8.0}
         take_events(shared, body["run_id"], {"events": events})
         whole = run_page(shared, body["run_id"])["outcome"]
         assert (whole["device"]["samples"], whole["epochs_done"], whole["epoch_seconds"]) == (196, 4, 22.0)
