@@ -158,6 +158,13 @@ class Asker:
         return self._ask("GET" if body is None else "POST", path, body)[0]
 
     def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> tuple[float, bytes]:
+        try:
+            return self._asked(method, path, body)
+        except (http.client.RemoteDisconnected, ConnectionError):
+            self._connection.close()  # idle for longer than a server keeps a connection
+            return self._asked(method, path, body)
+
+    def _asked(self, method: str, path: str, body: Mapping[str, Any] | None) -> tuple[float, bytes]:
         sent = None if body is None else json.dumps(body)
         began = time.perf_counter()
         self._connection.request(method, path, sent, {"Content-Type": "application/json"})
