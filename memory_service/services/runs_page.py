@@ -5,18 +5,20 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import orjson
 
 from memory_service.domain.waste import PARTS
 from memory_service.services.catalogue import list_rows, on_the_wire
+from memory_service.services.formats import Leaving
 from memory_service.services.knowledge import Knowledge
 from memory_service.services.runs import run_page
 from memory_service.services.unit import Database
 from memory_service.store import runs, watched
 
-__all__ = ["STATUSES", "one_run_page", "runs_page"]
+__all__ = ["STATUSES", "epochs_table", "one_run_page", "runs_page"]
 
 STATUSES = ("running", "completed", "stopped", "out_of_memory", "timed_out", "crashed")
 
@@ -36,12 +38,12 @@ _PAGING = ("sort", "limit", "cursor")
 def runs_page(database: Database, asked: Mapping[str, str], now: dt.datetime) -> dict[str, Any]:
     """`{"items", "next", "week", "live"}`: rows with `verdict` (the last one, None before the first).
 
-    week   of the latest runs begun in the last seven days: `{"since", "runs", "minutes", "by"}`, `by` a list
-           of `{"part", "runs", "minutes"}`, the greatest first
+    week   of the latest runs begun since midnight (UTC) seven days ago: `{"since", "runs", "minutes", "by"}`,
+           `by` a list of `{"part", "runs", "minutes"}`, the greatest first
     live   whether one of the rows still runs
     """
     filters = {name: value for name, value in asked.items() if name not in _PAGING}
-    since = now - dt.timedelta(days=WEEK_DAYS)
+    since = (now - dt.timedelta(days=WEEK_DAYS)).replace(hour=0, minute=0, second=0, microsecond=0)
     with database.read() as unit:
         page = list_rows(
             unit, "runs", filters, asked.get("sort", "-started_at"), asked.get("limit"), asked.get("cursor")
@@ -83,8 +85,10 @@ def _summed(found: Sequence[tuple[float | None, Mapping[str, float] | None]]) ->
 def one_run_page(database: Database, knowledge: Knowledge, run_id: str) -> dict[str, Any]:
     """`GET /runs/{run_id}` with `curves`, `remarks` and `card`; NotFound.
 
-    curves    `{"memory": [{"minute", "driver_gib", "process_gib"}], "epochs": [...]}`: at most `MOST_POINTS`
-              of the latest `MOST_RAW` events; epochs with `minute`, `fold`, losses, metric and peaks
+    curves    `{"card": [{"minute", "driver_gib", "process_gib", "utilization_percent"}], "epochs": [...],
+              "steps": [{"minute", "samples_per_second", "loader_wait_percent"}]}`: samples of the card are at
+              most `MOST_POINTS` of the latest `MOST_RAW` events; epochs with `minute`, `fold`, losses, metric
+              and peaks; steps are averages of epochs, then of ten seconds of the latest minutes
     remarks   notes and lines of the log that were not understood, oldest first: `{"minute", "text"}`
     card      `{"memory_gib", "usable_gib"}` of the card, None where it is not known
     """
@@ -94,10 +98,10 @@ def one_run_page(database: Database, knowledge: Knowledge, run_id: str) -> dict[
         raw = runs.latest_events(unit.session, page["id"], MOST_RAW)[::-1]
         marks = runs.latest_marks(unit.session, page["id"], MOST_MARKS)[::-1]
     card = knowledge.gpus.get(page["device"]) or knowledge.gpus.get(page["gpu"])
-    memory = [
-        {"minute": minute, "driver_gib": body.get("used_gib"), "process_gib": body.get("process_gib")}
+    samples = [
+        {"minute": minute, **{name: body.get(field) for name, field in _OF_CARD.items()}}
         for minute, kind, body in _told(raw, start)
-        if kind == "gpu" and (body.get("used_gib") is not None or body.get("process_gib") is not None)
+        if kind == "gpu"
     ]
     epochs = [
         {"minute": _minute(epoch["at"], start) if epoch.get("at") else None, **epoch}
@@ -111,11 +115,63 @@ def one_run_page(database: Database, knowledge: Knowledge, run_id: str) -> dict[
     return on_the_wire(
         {
             **page,
-            "curves": {"memory": _thinned(memory), "epochs": epochs},
+            "curves": {
+                "card": _thinned(samples),
+                "epochs": epochs,
+                "steps": _steps(epochs, (page["watch"] or {}).get("stretches") or ()),
+            },
             "remarks": [remark for remark in remarks if remark["text"]],
             "card": {"memory_gib": card.memory_gib, "usable_gib": card.usable_gib} if card else None,
         }
     )
+
+
+def epochs_table(database: Database, run_id: str) -> Leaving:
+    """Epochs that are kept of a run, one a row. NotFound."""
+    page = run_page(database, run_id)
+    epochs = (page["outcome"] or {}).get("epochs", ())
+    rows = [{"run_id": page["id"], **epoch} for epoch in epochs]
+    columns: dict[str, type[Any]] = {"run_id": str}
+    for row in rows:
+        columns |= {name: _KINDS.get(name, float) for name in row if name not in columns}
+    return Leaving(columns, partial(iter, [rows]))
+
+
+_KINDS: Mapping[str, type[Any]] = {
+    **dict.fromkeys(("fold", "epoch", "batch_size", "samples", "steps"), int),
+    **dict.fromkeys(("at", "metric_name"), str),
+}
+
+_OF_CARD = {
+    "driver_gib": "used_gib", "process_gib": "process_gib", "utilization_percent": "utilization_percent"
+}  # fmt: skip
+
+
+def _steps(
+    epochs: Sequence[Mapping[str, Any]], stretches: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Speed and waiting from the beginning on: epochs as far as no shorter stretches are kept."""
+    latest = [
+        {
+            "minute": round(each["at_seconds"] / 60, 3),
+            "samples_per_second": each["samples_per_second"],
+            "loader_wait_percent": each["loader_wait_percent"],
+        }
+        for each in stretches
+    ]
+    before = latest[0]["minute"] if latest else float("inf")
+    earlier = [
+        {
+            "minute": each["minute"],
+            "samples_per_second": each["samples"] / each["seconds"]
+            if each.get("samples") and each.get("seconds")
+            else None,
+            "loader_wait_percent": each.get("loader_wait_percent"),
+        }
+        for each in epochs
+        if each["minute"] is not None and each["minute"] < before
+    ]
+    return sorted(earlier, key=lambda each: each["minute"]) + latest
 
 
 def _told(

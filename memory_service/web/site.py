@@ -32,7 +32,7 @@ HEADERS = {
     "Referrer-Policy": "same-origin",
 }
 
-_PAGING = ("cursor", "limit", "total")
+_PAGING = ("cursor", "limit", "total", "still")
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 

@@ -10,43 +10,46 @@ from memory_service.web.charts.base import Series, axis, band, deadline, limit, 
 __all__ = ["memory_over_time", "scores_over_time", "speed_over_time", "told_over_time", "waiting_over_time"]
 
 _MINUTES = "Minutes since the run began"
+_TOLD = {"critical": "var(--bad)", "warning": "var(--weak)", "info": "var(--fair)"}
+_SHAPES = {"critical": "triangle", "warning": "diamond", "info": "circle"}
+_COLOURS = 8
 
 
 def memory_over_time(run: Mapping[str, Any]) -> dict[str, Any] | None:
     """Kinds of reading drawn apart, and the card's memory as a limit; None where nothing was read."""
-    samples, epochs = run["curves"]["memory"], run["curves"]["epochs"]
+    samples, epochs = run["curves"]["card"], run["curves"]["epochs"]
     series = []
     for name, rows, field, colour in (
-        ("all on the card, by the driver", samples, "driver_gib", "var(--series-1)"),
-        ("this process, by the driver", samples, "process_gib", "var(--series-6)"),
-        ("peak reserved, by torch", epochs, "peak_reserved_gib", "var(--series-4)"),
-        ("peak allocated, by torch", epochs, "peak_allocated_gib", "var(--series-3)"),
-        ("allocated now, by torch", epochs, "allocated_gib", "var(--series-8)"),
+        ("whole card", samples, "driver_gib", "var(--series-1)"),
+        ("this process", samples, "process_gib", "var(--series-6)"),
+        ("reserved", epochs, "peak_reserved_gib", "var(--series-4)"),
+        ("allocated", epochs, "peak_allocated_gib", "var(--series-3)"),
     ):
         data = _xy(rows, field)
         if data:
-            series.append(line(name, data, colour=colour, dashed=field == "allocated_gib"))
+            series.append(line(name, data, colour=colour, dashed=rows is epochs))
     if not series:
         return None
+    y = axis("Memory, GiB", at="y")
     if run["card"]:
         total = run["card"]["memory_gib"]
         series[0] |= {"markLine": limit(total, f"the card, {total:g} GiB")}
-        return option(axis(_MINUTES), axis("Memory, GiB", at="y", max=round(total * 1.1, 1)), series)
-    return option(axis(_MINUTES), axis("Memory, GiB", at="y"), series)
+        y |= {"max": round(total * 1.1, 1), "axisLabel": {"showMaxLabel": False}}
+    return option(axis(_MINUTES), y, series)
 
 
 def speed_over_time(run: Mapping[str, Any]) -> dict[str, Any] | None:
     """Samples a second as they were told, over the band of the prediction."""
-    told = _xy(_stretches(run), "samples_per_second")
+    told = _xy(run["curves"]["steps"], "samples_per_second")
     if not told:
         return None
     series: list[Series] = []
     expected = (run["prediction"] or {}).get("samples_per_second")
-    first, last = told[0][0], told[-1][0]
     if expected:
+        ends = (0.0, told[-1][0])
         series += band(
             "predicted, 80 of 100",
-            [(x, expected["low"], expected["high"]) for x in (first, last)],
+            [(x, expected["low"], expected["high"]) for x in ends],
             colour="var(--estimated)",
         )
     series.append(line("measured", told, colour="var(--measured)"))
@@ -55,12 +58,12 @@ def speed_over_time(run: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def waiting_over_time(run: Mapping[str, Any]) -> dict[str, Any] | None:
     """How busy the card was, and how long steps waited for the loader, in percent."""
-    rows = _stretches(run)
+    curves = run["curves"]
     series = [
         line(name, data, colour=colour, dashed=dashed)
-        for name, field, colour, dashed in (
-            ("card busy", "utilization_percent", "var(--series-1)", False),
-            ("waiting for the loader", "loader_wait_percent", "var(--series-2)", True),
+        for name, rows, field, colour, dashed in (
+            ("card busy", curves["card"], "utilization_percent", "var(--series-1)", False),
+            ("waiting for the loader", curves["steps"], "loader_wait_percent", "var(--series-2)", True),
         )
         if (data := _xy(rows, field))
     ]
@@ -70,50 +73,59 @@ def waiting_over_time(run: Mapping[str, Any]) -> dict[str, Any] | None:
 def scores_over_time(
     run: Mapping[str, Any], fields: Sequence[tuple[str, str]], name: str
 ) -> dict[str, Any] | None:
-    """Figures of epochs, one line per figure and fold.
+    """Figures of epochs: of one fold a colour for each figure, of several a colour for each fold.
 
-    fields   [(field of an epoch, what it is called)]
+    fields   [(field of an epoch, what it is called)]; where there are two, the first is dashed
     """
     epochs = run["curves"]["epochs"]
     folds = sorted({epoch.get("fold") or 0 for epoch in epochs})
     series = []
-    for field, called in fields:
-        for fold in folds:
-            data = _xy([epoch for epoch in epochs if (epoch.get("fold") or 0) == fold], field)
-            if data:
-                told = f"{called}, fold {fold}" if len(folds) > 1 else called
-                series.append(line(told, data, dashed=field == "train_loss"))
+    for place, fold in enumerate(folds):
+        of_fold = [epoch for epoch in epochs if (epoch.get("fold") or 0) == fold]
+        for number, (field, called) in enumerate(fields):
+            data = _xy(of_fold, field)
+            if not data:
+                continue
+            told, colour = (f"fold {fold}", place) if len(folds) > 1 else (called, number)
+            paint = f"var(--series-{colour % _COLOURS + 1})"
+            series.append(line(told, data, colour=paint, dashed=len(fields) > 1 and number == 0))
     return option(axis(_MINUTES), axis(name, at="y", scale=True), series) if series else None
 
 
 def told_over_time(run: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Every verdict at its minute, by what it asked for; the end of the budget as a line."""
+    """Every verdict at its minute, by what it asked for, its severity by colour and shape; the end of the
+    budget as a line."""
     verdicts = run["verdicts"]
     if not verdicts:
         return None
     actions = list(dict.fromkeys(verdict["action"].replace("_", " ") for verdict in verdicts))
-    data = [
-        {
-            "value": [round(verdict["at_seconds"] / 60, 2), verdict["action"].replace("_", " ")],
-            "name": verdict["rule"],
-        }
-        for verdict in verdicts
-    ]
-    drawn = points("told", data, colour="var(--accent)", symbolSize=12)
+    series = []
+    for severity, colour in _TOLD.items():
+        data = [
+            {
+                "value": [round(verdict["at_seconds"] / 60, 2), verdict["action"].replace("_", " ")],
+                "name": verdict["rule"],
+            }
+            for verdict in verdicts
+            if verdict["severity"] == severity
+        ]
+        if data:
+            drawn = points(severity, data, colour=colour, symbolSize=12)
+            series.append(drawn | {"symbol": _SHAPES[severity]})
+    last = max(verdict["at_seconds"] / 60 for verdict in verdicts)
+    end = max(run["minutes"] or 0.0, last) * 1.04
     if run["minutes"]:
-        drawn |= {"markLine": deadline(run["minutes"], f"budget, {run['minutes']:g} min")}
-    x = axis(_MINUTES, max=max([run["minutes"] or 0.0, *(point["value"][0] for point in data)]))
-    return option(x, axis("", "category", at="y", data=actions), [drawn])
-
-
-def _stretches(run: Mapping[str, Any]) -> list[dict[str, Any]]:
-    rows = (run["watch"] or {}).get("stretches") or ()
-    return [{**row, "minute": row["at_seconds"] / 60} for row in rows]
+        mark = deadline(run["minutes"], f"budget, {run['minutes']:g} min")
+        late = run["minutes"] > end / 2
+        mark["label"] |= {"position": "end", "distance": 4, "align": "right" if late else "left"}
+        series[0] |= {"markLine": mark}
+    x = axis(_MINUTES, max=round(end, 2), axisLabel={"showMaxLabel": False})
+    return option(x, axis("", "category", at="y", data=actions), series)
 
 
 def _xy(rows: Sequence[Mapping[str, Any]], field: str) -> list[list[float]]:
     return [
-        [round(row["minute"], 3), row[field]]
+        [round(row["minute"], 3), round(row[field], 5)]
         for row in rows
         if row.get("minute") is not None and isinstance(row.get(field), int | float)
     ]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterator
 
 from fastapi import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from memory_service.api.service import database_of
+from memory_service.services.export import stream_rows
+from memory_service.services.formats import MEDIA_TYPES, in_format
 from memory_service.services.knowledge import knowledge_of
-from memory_service.services.runs_page import STATUSES, one_run_page, runs_page
+from memory_service.services.runs_page import STATUSES, epochs_table, one_run_page, runs_page
 from memory_service.web.charts.runs import (
     memory_over_time,
     scores_over_time,
@@ -21,6 +24,9 @@ from memory_service.web.site import Pages, answer, query_of
 
 __all__ = ["router"]
 
+STILL = "still"
+"""In the query: the page is not to look again by itself."""
+
 router = Pages()
 router.files("/browse/runs", "runs")
 
@@ -29,7 +35,7 @@ router.files("/browse/runs", "runs")
 def run_list(request: Request) -> Response:
     """All runs, the latest first; and where last week's minutes went."""
     asked = query_of(request)
-    still = asked.pop("still", None) is not None
+    still = asked.pop(STILL, None) is not None
     data = runs_page(database_of(request), asked, dt.datetime.now(dt.UTC))
     return answer(request, "runs/list.html", data, title="Runs", statuses=STATUSES, still=still)
 
@@ -48,5 +54,28 @@ def run(request: Request, run_id: str) -> Response:
         "metric": scores_over_time(data, [("metric", "validation metric")], "Metric"),
         "told": told_over_time(data),
     }
-    title = f"Run {data['id'][:8]}, {data['model']}"
-    return answer(request, "runs/one.html", data, title=title, charts=charts)
+    title = f"Run {data['id'][:8]}, {data['model'][:100]}"
+    still = STILL in query_of(request)
+    return answer(request, "runs/one.html", data, title=title, charts=charts, still=still)
+
+
+@router.get("/browse/runs/{run_id}/events.csv")
+@router.get("/browse/runs/{run_id}/events.jsonl")
+@router.get("/browse/runs/{run_id}/events.parquet")
+def events(request: Request, run_id: str) -> Response:
+    """All that a run told, or what it told of one `kind`, in the order of seq."""
+    form = request.url.path.rpartition(".")[2]
+    asked = {**query_of(request), "run_id": run_id}
+    return _file(stream_rows(database_of(request), "run-events", asked, None, form), form)
+
+
+@router.get("/browse/runs/{run_id}/epochs.csv")
+@router.get("/browse/runs/{run_id}/epochs.jsonl")
+def epochs(request: Request, run_id: str) -> Response:
+    """The epochs that are kept of a run."""
+    form = request.url.path.rpartition(".")[2]
+    return _file(in_format(epochs_table(database_of(request), run_id), form), form)
+
+
+def _file(pieces: Iterator[bytes], form: str) -> Response:
+    return StreamingResponse(pieces, media_type=MEDIA_TYPES[form])

@@ -25,3 +25,29 @@ document.addEventListener("formdata", (event) => {
 document.addEventListener("htmx:beforeHistoryUpdate", ({ detail: { history: step } }) => {
   if (step.type === "push" && step.path === location.pathname + location.search) step.type = "replace";
 });
+
+// What looks again by itself ([data-live]) takes nothing from whoever reads it: what is open stays open, what is
+// scrolled stays there, the focus too; a window out of sight asks for nothing.
+const kept = (box) => [...box.querySelectorAll("details[id], .scroll[id]")];
+document.addEventListener("htmx:beforeRequest", (event) => {
+  const box = event.target;
+  if (box.dataset.live === undefined) return;
+  if (document.hidden || box.querySelector(":popover-open")) event.preventDefault();
+});
+document.addEventListener("htmx:beforeSwap", ({ detail: { target } }) => {
+  if (target.dataset.live === undefined) return;
+  const was = kept(target).map(({ id, open, scrollLeft, scrollTop }) => ({ id, open, scrollLeft, scrollTop }));
+  const at = target.contains(document.activeElement) ? document.activeElement : null;
+  const href = at && !at.id ? at.getAttribute("href") : null;
+  document.addEventListener("htmx:afterSwap", () => {
+    for (const { id, open, scrollLeft, scrollTop } of was) {
+      const now = document.getElementById(id);
+      if (!now) continue;
+      if (open !== undefined) now.open = open;
+      now.scrollLeft = scrollLeft;
+      now.scrollTop = scrollTop;
+    }
+    const links = href === null ? [] : [...document.getElementById(target.id).querySelectorAll("a")];
+    links.find((link) => link.getAttribute("href") === href)?.focus({ preventScroll: true });
+  }, { once: true });
+});
