@@ -6,9 +6,12 @@ database are made once per kind and copied: milliseconds, where migrating and se
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
+import secrets
 import shutil
+import socket
 import tempfile
 import uuid
 import warnings
@@ -28,6 +31,9 @@ from memory_service.services.unit import Database
 
 KINDS = ("sqlite", "postgresql")
 
+BELOW_EPHEMERAL = range(20_000, 30_000)
+"""Ports that the kernel gives to nobody who asks for any: not to a connection, not to the other worker."""
+
 # A loaded machine is no failure of a law, and CI asks the same examples every time.
 settings.register_profile("busy", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("busy")
@@ -40,6 +46,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files with slow tests come first: one that a worker begins last lets the others wait for it."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
+
+
+def free_port() -> int:
+    """A port for a server that is started, killed and started again."""
+    while True:
+        port = secrets.choice(BELOW_EPHEMERAL)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 @dataclass

@@ -6,7 +6,6 @@ import http.client
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import sysconfig
@@ -22,6 +21,7 @@ import pytest
 from memory_service import resources
 from memory_service.web.assets import STATIC
 from memory_service.web.environment import TEMPLATES
+from tests.conftest import free_port
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -83,9 +83,8 @@ def test_the_wheel_carries_migrations_seeds_pages_and_types(wheel: Path):
             if path.is_file() and "__pycache__" not in path.parts:
                 assert f"{shipped}/{path.relative_to(ROOT)}" in names
     assert "memory_service/py.typed" in names
-    for folder in (STATIC, TEMPLATES):
-        for path in folder.rglob("*"):
-            assert path.is_dir() or str(path.relative_to(ROOT)) in names
+    for path in (*STATIC.rglob("*"), *TEMPLATES.rglob("*")):
+        assert path.is_dir() or str(path.relative_to(ROOT)) in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert not [name for name in names if name.startswith(("tests/", "benchmarks/"))]
 
@@ -129,9 +128,7 @@ def installed(wheel: Path, folder: Path) -> Path:
 
 @contextmanager
 def serving(python: Path, home: Path) -> Iterator[int]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
+    port = free_port()
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("MEMORY_", "PYTHONPATH"))}
     environment["MEMORY_HOME"] = str(home / "data")
     log = home / "log"

@@ -7,7 +7,6 @@ import json
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -19,7 +18,7 @@ import pytest
 
 from memory_service.services.unit import Database
 from memory_service.store import runs
-from tests.conftest import Servers
+from tests.conftest import Servers, free_port
 from tests.telling import CASE, at
 
 CLIENTS = 4
@@ -71,15 +70,9 @@ class Client(threading.Thread):
         raise TimeoutError(path)
 
 
-@pytest.fixture
-def port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @pytest.mark.slow
-def test_a_killed_server_loses_nothing_that_it_acknowledged(servers: Servers, kind: str, port: int) -> None:
+def test_a_killed_server_loses_nothing_that_it_acknowledged(servers: Servers, kind: str) -> None:
+    port = free_port()
     url = servers.new(kind, "seeded")
     environment = os.environ | {"MEMORY_DATABASE_URL": url, "MEMORY_SEED_ON_START": "false"}
     command = [sys.executable, "-m", "memory_service", "serve", "--port", str(port)]

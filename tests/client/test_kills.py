@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -22,7 +21,7 @@ from memory_service.client import Run, watch
 from memory_service.client.sync import sync
 from memory_service.services.unit import Database
 from memory_service.store import runs
-from tests.conftest import KINDS, Servers
+from tests.conftest import KINDS, Servers, free_port
 
 KILLS = int(os.environ.get("KILLS", "1"))
 """`KILLS=50 CLIENTS=8` is what was promised, on both databases; once is what a test run has the time for, on
@@ -124,9 +123,7 @@ def test_sigkill_of_server_and_scripts_at_random_moments_loses_and_doubles_nothi
     servers: Servers, kind: str, tmp_path: Path, opened: Callable[[str], Database]
 ):
     url, chance = servers.new(kind), random.Random(7)  # without seeds a server answers sooner
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
+    port = free_port()
     server = serve(url, port, tmp_path)
     stop = threading.Event()
     living = CLIENTS - CLIENTS // 2
