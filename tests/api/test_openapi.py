@@ -32,7 +32,7 @@ from schemathesis.specs.openapi.checks import (
 from tests.api.conftest import serve
 from tests.conftest import KINDS, Servers
 
-EXAMPLES = 12
+EXAMPLES = {GenerationMode.POSITIVE: 12, GenerationMode.NEGATIVE: 8}
 TOO_LARGE = 413
 
 
@@ -86,7 +86,7 @@ def test_every_route_is_as_described(url: str, mode: GenerationMode):
 
         @seed(7)
         @settings(
-            max_examples=EXAMPLES,
+            max_examples=EXAMPLES[mode],
             deadline=None,
             database=None,
             suppress_health_check=list(HealthCheck),

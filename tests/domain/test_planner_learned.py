@@ -108,7 +108,7 @@ def test_more_minutes_never_lower_the_expected_quality(
     assert high >= low
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(runs(), MODEL, st.floats(2, 60), st.floats(2, 60), st.integers(100, 500_000))
 def test_more_memory_never_lowers_the_batch_of_a_pinned_model(
     seen: list[Observation], model: str, first: float, second: float, n_train: int
@@ -122,7 +122,7 @@ def test_more_memory_never_lowers_the_batch_of_a_pinned_model(
     assert batches[0] <= batches[1]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(runs(), MODEL, st.sampled_from([1, 8, 32, 100]), st.integers(2, 30), st.integers(2, 30))
 def test_a_larger_image_never_needs_less_memory(
     seen: list[Observation], model: str, batch: int, first: int, second: int
@@ -135,7 +135,7 @@ def test_a_larger_image_never_needs_less_memory(
     assert peaks == sorted(peaks)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(runs(), MODEL, st.integers(2, 24), st.integers(2, 24))
 def test_a_larger_image_never_gets_a_larger_batch_from_memory(
     seen: list[Observation], model: str, first: int, second: int
