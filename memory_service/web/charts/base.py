@@ -59,8 +59,8 @@ def line(name: str, data: Sequence[Any], *, colour: str = "", dashed: bool = Fal
     paint = {"itemStyle": {"color": colour}} if colour else {}
     few = len(data) <= 40
     return {
-        "type": "line", "name": name, "data": list(data), "showSymbol": few, "symbol": "circle", "symbolSize": 5,
-        "lineStyle": style, **paint, **more,
+        "type": "line", "name": name, "data": list(data), "showSymbol": few,
+        "symbol": "circle", "symbolSize": 5, "lineStyle": style, **paint, **more,
     }  # fmt: skip
 
 
