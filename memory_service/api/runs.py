@@ -96,6 +96,14 @@ def get_run(request: Request, run_id: str) -> Response:
     return json_answer(run_page(database_of(request), run_id))
 
 
+@router.get("/runs/{run_id}/events", **describe.files(_TOLD))
+def get_events(request: Request, run_id: str) -> Response:
+    """All that a run has told, in the order of seq, as a file."""
+    asked = checked_query(_TOLD, query_of(request))
+    form = asked.pop("format", "jsonl")
+    return file_answer(request, "run-events", {**asked, "run_id": run_id}, None, form)
+
+
 class _Direct(APIRoute):
     """Its function gets the request and what is in the path, as text: finding out what else a function may
     want costs more than taking in an event does."""

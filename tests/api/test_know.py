@@ -6,6 +6,8 @@ import csv
 import io
 
 import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from fastapi.testclient import TestClient
 
@@ -78,6 +80,9 @@ def test_a_row_is_added_corrected_deleted_and_keeps_its_history(client: TestClie
     assert client.patch("/competitions/bird-songs", json=change).json()["version"] == 2
     stale = client.patch("/competitions/bird-songs", json=change | {"title": "Bird songs 3"})
     assert stale.status_code == 409
+    assert stale.json()["type"].endswith(":moved")
+    assert stale.json()["changes"] == [{"field": "title", "before": "Bird songs", "after": "Bird songs 2"}]
+    assert stale.json()["current"]["version"] == 2
     assert client.delete("/competitions/bird-songs?who=bob&why=done&version=1").status_code == 409
     assert client.delete("/competitions/bird-songs?who=bob&why=done&version=2").status_code == 204
     assert client.get("/competitions/bird-songs").status_code == 404
@@ -104,6 +109,25 @@ def test_a_competition_that_patterns_name_is_not_deleted(client: TestClient):
     pattern = next(p for p in client.get("/patterns?scope=competition&limit=1").json()["items"])
     refused = client.delete(f"/competitions/{pattern['competition']}?who=t&why=t")
     assert refused.status_code == 409
+
+
+def test_lists_count_when_asked_and_leave_as_parquet(client: TestClient):
+    few = client.get("/gpus?architecture=ampere&limit=2&total=1").json()
+    assert few["total"] > len(few["items"]) == 2
+    assert "total" not in client.get("/gpus?limit=2").json()
+    sent = client.get("/gpus?architecture=ampere&format=parquet")
+    assert sent.headers["content-type"] == "application/vnd.apache.parquet"
+    table = pq.read_table(pa.BufferReader(sent.content))
+    assert (table.num_rows, set(table.column("architecture").to_pylist())) == (few["total"], {"ampere"})
+    begun = client.post("/runs", json={"task": "image", "gpu": "t4", "model": "resnet50"}).json()["run_id"]
+    event = {"seq": 0, "kind": "epoch", "at": "2026-03-01T12:00:00Z", "epoch": 0, "seconds": 9.5}
+    assert client.post(f"/runs/{begun}/events", json={"events": [event]}).json()["accepted"] == 1
+    (line,) = client.get(f"/runs/{begun}/events").text.splitlines()
+    assert orjson.loads(line) == {"run_id": begun, **event}
+    assert client.get(f"/runs/{begun}/events?kind=gpu&format=csv").text.count("\n") == 1
+    assert client.get(f"/runs/{'0' * 32}/events").status_code == 404
+    strategy = client.get("/strategies?rule=R14").json()["items"][0]
+    assert strategy["steers_plans"] is True
 
 
 def test_formulas_are_defused_in_csv(client: TestClient):
