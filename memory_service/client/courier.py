@@ -75,6 +75,7 @@ class Courier:
         self.verdict: Verdict = NOT_YET
         self.problems: list[str] = []
         self._config = config
+        self._patience = config.flush_seconds
         self._queue: queue.SimpleQueue[Item] = queue.SimpleQueue()
         self._seq = first_seq
         self._wake, self._ending = threading.Event(), threading.Event()
@@ -97,9 +98,10 @@ class Courier:
         if not self._forked:
             self._queue.put((kind, fields, at))
 
-    def finish(self, body: Mapping[str, Any], at: float) -> None:
+    def finish(self, body: Mapping[str, Any], at: float, patience: float) -> None:
         """Hand over the end: what is put later is not kept. An empty body ends nothing but the telling: the
-        run goes on elsewhere."""
+        run goes on elsewhere. patience: seconds that are spent on a service that does not take it now."""
+        self._patience = patience
         self.put("", body, at)
 
     def wait(self, seconds: float) -> bool:
@@ -170,17 +172,19 @@ class Courier:
     def _send(self) -> None:
         wire = Wire(self._config.server)
         delivery = Delivery(self._spool, wire, self._on_verdict, lambda why: self._warn(why, why))
-        failures, step = 0, Step("idle")
+        failures, ended, step = 0, False, Step("idle")
         try:
             while step.outcome not in ("done", "refused"):
                 ending = self._kept_all
+                if ending and not ended:  # what it was away for before says nothing of the seconds left
+                    ended, failures = True, 0
                 step = delivery.step()
                 if step.outcome == "later":
                     failures += 1
                     self._warn("away", f"{self._config.server} does not take the run now ({step.why}); "
                                f"training goes on, {self._where()}")  # fmt: skip
                     pause = pause_before(failures, step.retry_after, random.random)
-                    if ending and (not step.reached or pause > self._config.flush_seconds):
+                    if ending and (not step.reached or pause > self._patience):
                         break
                     self._ending.wait(pause) if not ending else time.sleep(pause)
                 elif step.outcome == "idle" and ending and self._spool.finish is None:

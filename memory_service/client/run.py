@@ -174,9 +174,10 @@ class Run:
         )  # fmt: skip
         with self._guarded("finish"):
             body = {} if self.is_attached else {"status": status, **self._said}
-            self._courier.finish(body, self._now())
+            patience = self._config.flush_seconds if flush_seconds is None else flush_seconds
+            self._courier.finish(body, self._now(), patience)
             forget(self)
-            return self._courier.wait(self._config.flush_seconds if flush_seconds is None else flush_seconds)
+            return self._courier.wait(patience)
         return False
 
     def result(

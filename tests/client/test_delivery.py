@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from memory_service.client import watch
+from memory_service.client import courier, watch
 from memory_service.client.courier import pause_before
 from memory_service.client.sync import sync
 from memory_service.client.wire import Wire
@@ -202,6 +202,22 @@ def test_nothing_is_slower_and_nothing_lost_with_the_service_down_for_the_whole_
     assert epochs_of(scripted) == list(range(200))
     assert spools(home) == []
     assert list(sync(scripted.url)) == []
+
+
+def test_a_service_that_was_away_for_long_gets_the_end_within_the_seconds_given(
+    scripted: Scripted, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(courier, "FIRST_PAUSE_S", 20.0)  # as after many failures
+    scripted.answer = lambda path, body: (503, {}, {"detail": "being loaded"})
+    run = watch(task="image", model="resnet18", server=scripted.url)
+    run.epoch(0, seconds=1.0)
+    until = time.monotonic() + 10
+    while not run.problems and time.monotonic() < until:
+        time.sleep(0.01)
+    monkeypatch.setattr(courier, "FIRST_PAUSE_S", 0.1)
+    scripted.answer = first(3, (503, {}, {"detail": "being loaded"}))
+    assert run.finish(flush_seconds=30)
+    assert epochs_of(scripted) == [0]
 
 
 def test_a_service_that_never_answers_holds_the_end_up_for_the_stated_time_only(
