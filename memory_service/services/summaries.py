@@ -80,7 +80,7 @@ class _Live:
         with self.lock:
             self.pending.extend(events)
         self.behind += len(events)
-        self.top = max(self.top, *(event.seq for event in events if event.seq < SERVER_SEQ), -1)
+        self.top = max(self.top, max([seq for _, seq, _, _ in events if seq < SERVER_SEQ], default=-1))
         if len(self.pending) >= MOST_PENDING:
             self.now()
 
@@ -176,7 +176,8 @@ class Folding:
         if not events:
             return
         live = self._lives[run_id]
-        if any(event.seq <= live.upto or event.seq >= SERVER_SEQ for event in events):
+        seqs = [seq for _, seq, _, _ in events]
+        if min(seqs) <= live.upto or max(seqs) >= SERVER_SEQ:
             self._due.add(run_id)
         live.add(events)
         if live.behind > MOST_BEHIND:

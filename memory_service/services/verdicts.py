@@ -91,10 +91,10 @@ def standing_verdict(
         memory.held.move_to_end(run_id)
     if (latest - known.start) * 1e6 - known.at_us >= ANEW_SECONDS * 1e6:
         return None
-    names = frozenset().union(*(fields for _, _, fields in told))
+    names: set[str] = set().union(*[fields for _, _, fields in told])
     if not MORE_OF_THE_SAME.issuperset(kinds) or not _SIGNS.isdisjoint(names):
         return None
-    if "train_loss" in names and any(fields.get("train_loss").__class__ is str for _, _, fields in told):
+    if "train_loss" in names and str in {type(fields.get("train_loss")) for _, _, fields in told}:
         return None
     known.heard_at = time.time()
     return known.wire
