@@ -204,8 +204,8 @@ def slow_answer(
                 {"batch_size": to_batch, **accumulation_for(view, to_batch)},
                 seen=f"{why}.",
             )
-    idle = "" if busy is None else f"; the card is busy {busy:.0f} % of the time"
-    return Answer("investigate", f"{why}{idle}{cause}.", rule, {"check": checks})
+    beside = "" if busy is None else f"; the card is busy {busy:.0f} % of the time"
+    return Answer("investigate", f"{why}{beside}{cause}.", rule, {"check": checks})
 
 
 def _causes(view: View) -> tuple[str, list[str]]:

@@ -381,7 +381,7 @@ class TestTheLog:
 class TestWrongInput:
     """Done-when 7: what no run can say is refused by name and whole; what may be a slip is absorbed."""
 
-    REFUSED: ClassVar = [
+    REFUSED: ClassVar[list[tuple[dict[str, Any], str]]] = [
         ({"kind": "epoch", "epoch": 1, "seconds": -4}, "seconds"),
         ({"kind": "epoch", "epoch": 10**9}, "epoch"),
         ({"kind": "epoch", "epoch": -1}, "epoch"),

@@ -15,7 +15,9 @@ NAMES = sorted({name for fields in EVENT_FIELDS.values() for name in fields} - {
 NUMBERS = st.sampled_from(
     (0, 1, 3, -1, 50, 101, 102, 10**6, 10**9, 10**15, 10**16, 0.0, -0.0, 0.5, 99.5, 1e6, 1e9, 1.7e308, -3.0)
 )
-OTHERS = st.sampled_from((True, None, "nan", "x", [], {}, math.nan, math.inf, 10**400))
+OTHERS: st.SearchStrategy[Any] = st.sampled_from(
+    (True, None, "nan", "x", [], {}, math.nan, math.inf, 10**400)
+)
 MOMENTS = st.sampled_from(
     (
         "2026-03-01T12:00:00Z",
