@@ -57,6 +57,7 @@ class Run(Base):
         ),
         *(Index(None, name, "id") for name in SORTED),
         *(Index(None, name, "started_at") for name in NARROWED),
+        Index(None, "status", "wasted_minutes", "id"),
     )
 
     id: Mapped[str] = mapped_column(Name, primary_key=True)

@@ -24,6 +24,7 @@ def upgrade() -> None:
     op.add_column("runs", sa.Column("waste", dialects.Json, nullable=True))
     for name in ("wasted_minutes", "wasted_on"):
         op.create_index(f"ix_runs_{name}_id", "runs", [name, "id"])
+    op.create_index("ix_runs_status_wasted_minutes_id", "runs", ["status", "wasted_minutes", "id"])
     for name in _SORTED:
         op.drop_index(f"ix_runs_{name}", table_name="runs")
         op.create_index(f"ix_runs_{name}_id", "runs", [name, "id"])
@@ -33,6 +34,7 @@ def downgrade() -> None:
     for name in _SORTED:
         op.drop_index(f"ix_runs_{name}_id", table_name="runs")
         op.create_index(f"ix_runs_{name}", "runs", [name])
+    op.drop_index("ix_runs_status_wasted_minutes_id", table_name="runs")
     for name in ("wasted_on", "wasted_minutes"):
         op.drop_index(f"ix_runs_{name}_id", table_name="runs")
     with op.batch_alter_table("runs") as runs:
