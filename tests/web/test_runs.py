@@ -1,0 +1,207 @@
+"""Can a person see how runs go, and where the minutes went?"""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from memory_service.web.charts.runs import (
+    memory_over_time,
+    scores_over_time,
+    speed_over_time,
+    told_over_time,
+)
+from tests.conftest import Servers
+from tests.web.conftest import Site, Visitor, running, settled
+
+browser = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def telling(servers: Servers) -> Iterator[Site]:
+    """A site that runs tell of."""
+    with running("telling", servers.new("sqlite", "seeded")) as site:
+        yield site
+
+
+def data_of(site: Site, path: str) -> Any:
+    with urllib.request.urlopen(site.url + path) as response:
+        return json.load(response)
+
+
+def text_of(site: Site, path: str) -> str:
+    with urllib.request.urlopen(site.url + path) as response:
+        return str(response.read().decode())
+
+
+def post(site: Site, path: str, body: Any) -> Any:
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+    request = urllib.request.Request(site.url + path, raw, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request) as response:
+        return json.load(response)
+
+
+def begun(site: Site, **more: Any) -> str:
+    body = {
+        "task": "image-classification", "gpu": "t4", "model": "resnet18", "batch_size": 32, "image_size": 224,
+        "n_train": 1000, "epochs": 5, "minutes": 30, "started_at": "2026-03-01T12:00:00Z", **more,
+    }  # fmt: skip
+    return str(post(site, "/runs", body)["run_id"])
+
+
+def epoch(seq: int, **more: Any) -> dict[str, Any]:
+    at = f"2026-03-01T12:{2 * seq + 2:02d}:00Z"
+    told = {"seconds": 100.0, "samples": 1000, "train_loss": 0.5, "valid_loss": 0.6, "metric": 0.8}
+    return {"seq": seq, "kind": "epoch", "at": at, "epoch": seq, **told, **more}
+
+
+@browser
+def test_which_of_last_weeks_runs_wasted_the_most_minutes_and_on_what(visit: Visitor, lived: Site):
+    page = visit(lived, "/")
+    page.get_by_role("navigation", name="Main").get_by_role("link", name="Runs").click()
+    settled(page)
+    week = page.get_by_role("region", name="Where the last seven days' minutes went")
+    data = data_of(lived, "/browse/runs.json")["week"]
+    parts = week.get_by_role("listitem").all_inner_texts()
+    assert len(parts) == len(data["by"]) > 2
+    week.get_by_role("link", name="Which runs wasted the most").click()
+    settled(page)
+    since = urllib.parse.quote(data["since"])
+    listed = data_of(lived, f"/runs?started_at_min={since}&sort=-wasted_minutes")["items"]
+    first = page.locator("#rows tbody tr").first
+    headings = page.locator("#rows thead th").all_inner_texts()
+    on = first.locator("th, td").nth(headings.index("Mostly on")).inner_text()
+    assert any(part.partition(", in ")[0].endswith(on) for part in parts)
+    first.get_by_role("link").first.click()
+    settled(page)
+    assert page.url.endswith(listed[0]["id"])
+    said = page.locator("#live").inner_text()
+    assert "brought nothing" in said
+    assert on in said
+    page.go_back()
+    settled(page)
+    assert "sort=-wasted_minutes" in page.url
+    assert "Wasted" in page.locator("th[aria-sort=descending]").inner_text()
+
+
+@browser
+def test_filters_and_order_are_in_the_address_and_come_back(visit: Visitor, lived: Site):
+    page = visit(lived, "/browse/runs?sort=-batch_size")
+    page.get_by_label("Status").select_option("crashed")
+    page.wait_for_url(re.compile("status=crashed"))
+    assert "sort=-batch_size" in page.url
+    ended = page.locator("#rows tbody td:nth-child(2) .badge")
+    assert set(ended.all_inner_texts()) == {"crashed"}
+    page.get_by_role("link", name="Model", exact=True).click()
+    settled(page)
+    assert "status=crashed" in page.url
+    assert "sort=model" in page.url
+    page.go_back()
+    settled(page)
+    assert "sort=-batch_size" in page.url
+    assert set(ended.all_inner_texts()) == {"crashed"}
+    file = page.get_by_role("link", name="jsonl", exact=True).get_attribute("href")
+    rows = [json.loads(line) for line in text_of(lived, file).splitlines()]
+    assert {row["status"] for row in rows} == {"crashed"}
+    assert len(rows) == ended.count()
+
+
+@browser
+def test_what_a_run_tells_appears_by_itself_and_takes_nothing_from_the_reader(visit: Visitor, telling: Site):
+    key = begun(telling)
+    post(telling, f"/runs/{key}/events", {"events": [epoch(0)]})
+    page = visit(telling, f"/browse/runs/{key}")
+    page.locator("#epochs > summary").click()
+    assert page.locator("#epochs tbody tr").count() == 1
+    page.evaluate("window.notReloaded = true")
+    post(telling, f"/runs/{key}/events", {"events": [epoch(1, metric=0.9)]})
+    page.locator("#epochs tbody tr").nth(1).wait_for()
+    settled(page)
+    assert page.locator("#epochs").get_attribute("open") is not None
+    assert page.evaluate("document.activeElement.id") == "epochs-show"
+    assert page.evaluate("window.notReloaded")
+    post(telling, f"/runs/{key}/finish", {"status": "completed", "best_metric": 0.9, "submission": True})
+    page.get_by_role("heading", name="Predicted against measured").wait_for()
+    assert page.locator("#live").get_attribute("hx-get") is None
+    assert text_of(telling, f"/browse/runs/{key}/epochs.csv").count(key) == 2
+    assert text_of(telling, f"/browse/runs/{key}/events.jsonl?kind=epoch").count('"kind"') == 2
+
+
+@browser
+def test_a_list_that_is_paused_asks_for_nothing_and_leaves_whole(visit: Visitor, telling: Site):
+    begun(telling)
+    page = visit(telling, "/browse/runs?status=running&gpu=t4")
+    assert page.locator("#results").get_attribute("hx-get") is not None
+    page.get_by_role("link", name="Pause").click()
+    settled(page)
+    assert page.locator("#results").get_attribute("hx-get") is None
+    file = page.get_by_role("link", name="csv", exact=True).get_attribute("href")
+    assert text_of(telling, file).count("\n") >= 2
+    page.get_by_role("link", name="Go on").click()
+    settled(page)
+    assert page.locator("#results").get_attribute("hx-get") is not None
+
+
+def run(**more: Any) -> dict[str, Any]:
+    epochs = [
+        {
+            "fold": fold,
+            "minute": 10 * fold + n,
+            "train_loss": 0.5,
+            "valid_loss": 0.6,
+            "peak_reserved_gib": 5.0,
+        }
+        for fold in (0, 1)
+        for n in (1, 2)
+    ]
+    card = [{"minute": 1.0, "driver_gib": 7.0, "process_gib": None, "utilization_percent": 80.0}]
+    steps = [{"minute": m, "samples_per_second": 50.0, "loader_wait_percent": 3.0} for m in (1.0, 12.0)]
+    curves = {"card": card, "epochs": epochs, "steps": steps}
+    return {"curves": curves, "card": {"memory_gib": 16.0}, "prediction": None, "minutes": 30.0, **more}
+
+
+def test_readings_of_memory_are_drawn_apart_below_the_card():
+    chart = memory_over_time(run())
+    assert [(each["name"], each["data"][0][1]) for each in chart["series"]] == [
+        ("whole card", 7.0), ("reserved", 5.0)
+    ]  # fmt: skip
+    assert chart["series"][0]["markLine"]["data"] == [{"yAxis": 16.0}]
+    assert memory_over_time(run(curves={"card": [], "epochs": []})) is None
+
+
+def test_speed_stands_over_what_was_predicted_from_the_beginning_on():
+    chart = speed_over_time(run(prediction={"samples_per_second": {"value": 60, "low": 55, "high": 65}}))
+    low, width, measured = chart["series"]
+    assert low["data"] == [[0.0, 55], [12.0, 55]]
+    assert width["data"] == [[0.0, 10], [12.0, 10]]
+    assert measured["data"] == [[1.0, 50.0], [12.0, 50.0]]
+
+
+def test_each_fold_has_a_colour_and_training_is_dashed():
+    series = scores_over_time(
+        run(), [("train_loss", "training loss"), ("valid_loss", "validation loss")], "Loss"
+    )["series"]
+    assert [(each["name"], each["lineStyle"]["type"]) for each in series] == [
+        ("fold 0", "dashed"), ("fold 0", "solid"), ("fold 1", "dashed"), ("fold 1", "solid")
+    ]  # fmt: skip
+    assert series[0]["lineStyle"]["color"] == series[1]["lineStyle"]["color"]
+    assert series[1]["lineStyle"]["color"] != series[2]["lineStyle"]["color"]
+
+
+def test_verdicts_stand_at_their_minute_beside_the_budget():
+    told = [
+        {"at_seconds": 120.0, "action": "raise_batch", "rule": "R23", "severity": "info"},
+        {"at_seconds": 2400.0, "action": "stop_and_predict", "rule": "R14", "severity": "critical"},
+    ]
+    chart = told_over_time(run(verdicts=told))
+    assert [each["name"] for each in chart["series"]] == ["critical", "info"]
+    assert chart["series"][0]["data"][0]["value"] == [40.0, "stop and predict"]
+    assert chart["series"][0]["markLine"]["data"] == [{"xAxis": 30.0}]
+    assert chart["xAxis"]["max"] > 40.0
+    assert told_over_time(run(verdicts=[])) is None
