@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from threadpoolctl import threadpool_limits
+
 from memory_service.domain.calibrated import self_check
 from memory_service.domain.calibration import Calibration
 from memory_service.domain.device_card import device_card
@@ -26,7 +28,9 @@ def checked_by_networks(unit: ReadUnit, calibration: Calibration, gpu: str) -> d
     sheets = {row["slug"]: gpu_from_row(row) for row in all_rows(unit.session, "gpus")}
     card = device_card(calibration.device, calibration.fingerprint, sheets, gpu)
     try:
-        return dict(self_check(calibration, card, reference_profiles()))
+        # Many small solutions: threads of the linear algebra cost ten times what they bring.
+        with threadpool_limits(limits=1, user_api="blas"):
+            return dict(self_check(calibration, card, reference_profiles()))
     except (ArithmeticError, LookupError, TypeError, ValueError):
         # A result that cannot be checked is still a result: posted figures may be plausible one by one only.
         _log.exception("calibration %s cannot be checked by its networks", calibration.id)
