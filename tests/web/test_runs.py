@@ -168,6 +168,7 @@ def run(**more: Any) -> dict[str, Any]:
 
 def test_readings_of_memory_are_drawn_apart_below_the_card():
     chart = memory_over_time(run())
+    assert chart is not None
     assert [(each["name"], each["data"][0][1]) for each in chart["series"]] == [
         ("whole card", 7.0), ("reserved", 5.0)
     ]  # fmt: skip
@@ -177,6 +178,7 @@ def test_readings_of_memory_are_drawn_apart_below_the_card():
 
 def test_speed_stands_over_what_was_predicted_from_the_beginning_on():
     chart = speed_over_time(run(prediction={"samples_per_second": {"value": 60, "low": 55, "high": 65}}))
+    assert chart is not None
     low, width, measured = chart["series"]
     assert low["data"] == [[0.0, 55], [12.0, 55]]
     assert width["data"] == [[0.0, 10], [12.0, 10]]
@@ -184,9 +186,11 @@ def test_speed_stands_over_what_was_predicted_from_the_beginning_on():
 
 
 def test_each_fold_has_a_colour_and_training_is_dashed():
-    series = scores_over_time(
+    chart = scores_over_time(
         run(), [("train_loss", "training loss"), ("valid_loss", "validation loss")], "Loss"
-    )["series"]
+    )
+    assert chart is not None
+    series = chart["series"]
     assert [(each["name"], each["lineStyle"]["type"]) for each in series] == [
         ("fold 0", "dashed"), ("fold 0", "solid"), ("fold 1", "dashed"), ("fold 1", "solid")
     ]  # fmt: skip
@@ -200,6 +204,7 @@ def test_verdicts_stand_at_their_minute_beside_the_budget():
         {"at_seconds": 2400.0, "action": "stop_and_predict", "rule": "R14", "severity": "critical"},
     ]
     chart = told_over_time(run(verdicts=told))
+    assert chart is not None
     assert [each["name"] for each in chart["series"]] == ["critical", "info"]
     assert chart["series"][0]["data"][0]["value"] == [40.0, "stop and predict"]
     assert chart["series"][0]["markLine"]["data"] == [{"xAxis": 30.0}]
