@@ -27,7 +27,7 @@ class Page:
 
 PAGES = (
     Page("/browse/runs"),
-    Page("/browse/runs?status=crashed&sort=-wasted_minutes"),
+    Page("/browse/runs?status=completed&sort=-wasted_minutes"),
     Page("/browse/runs", via="/browse/runs/"),
     Page("/browse/strategies"),
     Page("/browse/strategies?rule=R03&sort=-id"),
