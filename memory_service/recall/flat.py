@@ -17,6 +17,8 @@ together. 0 mixed photographs with tables about photographs, 1 drew one heap per
 def flat_map(vectors: NDArray[np.float32], tasks: Sequence[str | None]) -> NDArray[np.float64]:
     """Places (N, 2), about -1..1, of N unit vectors (N, D) with their tasks: the two directions in which they
     differ most (principal components). Always the same for the same rows, whatever else is there."""
+    if len(tasks) < 3:
+        return np.array([[float(i), 0.0] for i in range(len(tasks))]).reshape(-1, 2)
     names = sorted({task for task in tasks if task})
     of_task = np.zeros((len(tasks), len(names)))
     for row, task in enumerate(tasks):
@@ -24,8 +26,6 @@ def flat_map(vectors: NDArray[np.float32], tasks: Sequence[str | None]) -> NDArr
             of_task[row, names.index(task)] = TASK_WEIGHT
     points = np.hstack([np.asarray(vectors, dtype=np.float64), of_task])
     points -= points.mean(axis=0)
-    if len(points) < 3:
-        return np.array([[float(i), 0.0] for i in range(len(points))]).reshape(-1, 2)
     _, axes = np.linalg.eigh(points.T @ points)
     two = axes[:, [-1, -2]]
     # An axis has no direction of its own: its largest part points up.

@@ -29,7 +29,7 @@ def ask_page(database: Database, knowledge: Knowledge, asked: Mapping[str, str])
     asked    the fields as they were given
     errors   field -> what is wrong with it; `refused`: the sentence, None when the question can be answered
     facts    what the plan rests on: `[{"field", "value", "from"}]`
-    plan     the answer of /recommend; None before anything is asked and for what was refused
+    plan     the answer of /recommend; None for what was refused, and before a task is asked about
     points   `{"front", "models", "picks", "objective", "budget_minutes"}`: minutes and quality of plans
     """
     page: dict[str, Any] = {
@@ -42,7 +42,8 @@ def ask_page(database: Database, knowledge: Knowledge, asked: Mapping[str, str])
         "plan": None,
         "points": None,
     }
-    if not asked:
+    only_a_card = asked.keys() == {"gpu"} and asked["gpu"] in knowledge.cards.all
+    if not asked or only_a_card:
         return page
     try:
         question = _question(asked)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -87,8 +87,17 @@ def _shown(value: Any) -> Any:
 
 
 def _as_json(value: Any, **_: Any) -> str:
-    """JSON for a script; NaN and infinity, which JSON has not, become null."""
-    return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS).decode()
+    """JSON for a script; NaN and infinity, which JSON has not, become null, and texts are as on the page."""
+    options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
+    return orjson.dumps(_readable(value), option=options).decode()
+
+
+def _readable(value: Any) -> Any:
+    if isinstance(value, str):
+        return text.plain(value)
+    if isinstance(value, Mapping):
+        return {name: _readable(item) for name, item in value.items()}
+    return [_readable(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _counted(choices: Iterable[tuple[str, int]]) -> list[tuple[str, str]]:

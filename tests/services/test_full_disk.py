@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -49,7 +50,9 @@ def url(servers: Servers, kind: str, small_disk: Path) -> Iterator[str]:
         with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as connection:
             (data,) = connection.execute("SHOW data_directory").fetchone() or ("",)
             facts = Path(data).stat()
-            for folder in (*small_disk.parents[:3], small_disk):
+            for folder in small_disk.parents:
+                if folder == Path(tempfile.gettempdir()):
+                    break
                 folder.chmod(0o755)
             os.chown(small_disk, facts.st_uid, facts.st_gid)
             small_disk.chmod(0o700)

@@ -13,6 +13,7 @@ from memory_service.errors import FieldError, InvalidInput, Moved
 from memory_service.services.curation import correct_row, reason_given, undo
 from memory_service.services.edit_page import changes_of, edit_page, page_of, rebased, seen
 from memory_service.web.site import Pages, answer, form_of, see
+from memory_service.web.text import plain
 
 __all__ = ["router"]
 
@@ -32,6 +33,7 @@ def edited(request: Request, table: str, key: str, form: Form) -> Response:
     """Show the difference (`step=look`), or keep it (`step=save`)."""
     database = database_of(request)
     page = edit_page(database, table, key)
+    form = _untouched(page, form)
     form, meanwhile = rebased(database, table, page, form)
     if meanwhile:
         told = "Somebody changed this row since you read it; nothing of yours is kept yet."
@@ -82,6 +84,16 @@ def _shown(
     view: dict[str, Any] = {"form": form, "looked": None, "refused": None, "meanwhile": None, "errors": {}}
     back = page_of(table) + quote(key, safe="/@+:")
     return answer(request, "edit.html", data, title=f"Edit {key}", status=status, back=back, **(view | told))
+
+
+def _untouched(page: dict[str, Any], form: dict[str, str]) -> dict[str, str]:
+    """A field that says what the form showed says what the row says: the form had to make some characters
+    visible, and they must not be kept so."""
+    rows = {field["name"]: field["value"] for field in page["fields"]}
+    return {
+        name: rows[name] if name in rows and value.strip() == plain(rows[name]).strip() else value
+        for name, value in form.items()
+    }
 
 
 def _named(form: dict[str, str]) -> str | None:

@@ -1,0 +1,97 @@
+"""Can everything be done by keyboard alone: asking, following a number to its evidence, editing, undoing?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.conftest import Servers
+from tests.web.conftest import Site, Visitor, running, settled
+
+pytestmark = [pytest.mark.browser]
+
+MOST_STEPS = 400
+_FOCUSED = """() => {
+  const e = document.activeElement, style = getComputedStyle(e);
+  return {
+    name: (e.getAttribute('aria-label') || e.labels?.[0]?.innerText || e.innerText || '').trim(),
+    tag: e.tagName, id: e.id, name_of_field: e.name || '', step: e.value || '',
+    href: e.getAttribute('href') || '',
+    kind: e.className || '', seen: style.outlineStyle !== 'none' || style.boxShadow !== 'none',
+  };
+}"""
+
+
+@pytest.fixture(scope="module")
+def keys(servers: Servers) -> Iterator[Site]:
+    with running("keys", servers.new("sqlite", "seeded")) as site:
+        yield site
+
+
+def tab_to(page: Any, **wanted: str) -> dict[str, Any]:
+    """Press Tab until what has the focus is like this; every stop on the way shows that it has it."""
+    for _ in range(MOST_STEPS):
+        page.keyboard.press("Tab")
+        at: dict[str, Any] = page.evaluate(_FOCUSED)
+        if at["tag"] == "BODY":
+            continue
+        assert at["seen"], f"the focus is not to be seen on {at}"
+        if all(text in at[name] for name, text in wanted.items()):
+            return at
+    raise AssertionError(f"Tab never came to {wanted}")
+
+
+def test_asking_and_following_a_number_to_its_evidence(visit: Visitor, keys: Site):
+    page = visit(keys, "/")
+    page.keyboard.press("Tab")
+    assert "Skip" in page.evaluate(_FOCUSED)["name"]
+    page.keyboard.press("Enter")
+    tab_to(page, id="f-task")
+    page.keyboard.type("image-cl")
+    tab_to(page, id="f-n_train")
+    page.keyboard.type("40000")
+    tab_to(page, id="f-gpu")
+    page.keyboard.type("a100")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/?*gpu=a100*")
+    settled(page)
+    tab_to(page, kind="number")
+    page.keyboard.press("Enter")
+    assert "Basis" in page.locator("[popover]:popover-open").inner_text()
+    page.keyboard.press("Escape")
+    assert page.locator("[popover]:popover-open").count() == 0
+    page.keyboard.press("Enter")
+    tab_to(page, href="/browse/sizing/a100/")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/browse/sizing/a100/**")
+    settled(page)
+    tab_to(page, tag="SUMMARY", name="The numbers")
+    page.keyboard.press("Enter")
+    assert page.locator("figure details[open] table tbody tr").count() > 0
+
+
+def test_editing_and_undoing(visit: Visitor, keys: Site):
+    page = visit(keys, "/browse/strategies/R03-a100-image-224")
+    before = page.locator("main").inner_text()
+    tab_to(page, name="Edit")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/browse/edit/**")
+    tab_to(page, name_of_field="why")
+    page.keyboard.type("by keyboard")
+    tab_to(page, name_of_field="statement")
+    page.keyboard.press("Control+A")
+    page.keyboard.type("Batch 256.")
+    tab_to(page, step="look")
+    page.keyboard.press("Enter")
+    page.get_by_role("region", name="Difference").wait_for()
+    tab_to(page, step="save")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/browse/strategies/R03-a100-image-224")
+    assert "Batch 256." in page.locator("main").inner_text()
+    tab_to(page, name="Undo the change")
+    page.keyboard.press("Enter")
+    page.get_by_text("undoes change").wait_for()
+    settled(page)
+    assert before.partition("History")[0] == page.locator("main").inner_text().partition("History")[0]
