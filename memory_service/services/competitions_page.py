@@ -16,7 +16,7 @@ from memory_service.recall.encoder import load_encoder
 from memory_service.recall.flat import flat_map
 from memory_service.services.catalogue import get_row, history_of, list_rows
 from memory_service.services.knowledge import Knowledge
-from memory_service.services.neighbours import find_similar, recall_snapshot
+from memory_service.services.neighbours import ReadText, find_similar, read_text, recall, recall_snapshot
 from memory_service.services.outcomes import with_outcomes, with_tallies
 from memory_service.services.unit import Database, ReadUnit
 from memory_service.store import passages
@@ -46,6 +46,7 @@ def competitions_page(database: Database, knowledge: Knowledge, asked: Mapping[s
     if len(q) > LONGEST_SEARCH:
         message = f"must be at most {LONGEST_SEARCH} characters long"
         raise InvalidInput(f"q {message}", [FieldError("q", message)])
+    read = read_text(q, load_encoder().encoder) if q else None  # encoded before the transaction opens
     with database.read() as unit:
         page = list_rows(
             unit,
@@ -55,7 +56,7 @@ def competitions_page(database: Database, knowledge: Knowledge, asked: Mapping[s
             1 if q else asked.get("limit"),
             asked.get("cursor"),
         )
-        items = _found(unit, knowledge, q, filters) if q else page.items
+        items = _found(unit, knowledge, read, filters) if read is not None else page.items
     narrowing = {name: value for name, value in filters.items() if name in FACETS}
     return {
         "items": items,
@@ -65,15 +66,17 @@ def competitions_page(database: Database, knowledge: Knowledge, asked: Mapping[s
     }
 
 
-def _found(unit: ReadUnit, knowledge: Knowledge, q: str, filters: Mapping[str, str]) -> list[dict[str, Any]]:
+def _found(
+    unit: ReadUnit, knowledge: Knowledge, read: ReadText, filters: Mapping[str, str]
+) -> list[dict[str, Any]]:
     """Competitions whose name holds the words, then those alike by meaning, words and facts."""
-    words = q.lower().replace("-", " ").split()
+    words = read.text.lower().replace("-", " ").split()
     named = [
         slug
         for slug, row in knowledge.competitions.items()
         if all(word in f"{slug} {row['title']}".lower().replace("-", " ") for word in words)
     ]
-    hits = {hit.slug: hit for hit in find_similar(unit, text=q, limit=100, encoder=load_encoder().encoder)}
+    hits = {hit.slug: hit for hit in recall(unit, read=read, limit=100).hits}
     out = []
     for slug in dict.fromkeys([*sorted(named, key=len)[:MOST_FOUND], *hits]):
         row = knowledge.competitions.get(slug)
@@ -105,7 +108,6 @@ def competition_page(database: Database, slug: str) -> dict[str, Any]:
     curves        of its latest runs: `{"run_id", "model", "points": [[minutes, best metric so far]]}`
     """
     with database.read() as unit:
-        recall_snapshot(unit)
         neighbours = find_similar(unit, competition=slug, limit=MOST_NEIGHBOURS + 1)
         row = with_outcomes(unit, "competitions", get_row(unit, "competitions", slug))
         patterns = with_tallies(unit, list_rows(unit, "patterns", {"competition": slug}, None, 50).items)
