@@ -1,0 +1,1 @@
+"""Tools, resources and a prompt for agents, by the Model Context Protocol."""
