@@ -1,1 +1,1 @@
-"""Tools, resources and a prompt for agents, by the Model Context Protocol."""
+"""Curated tools for agents that speak the Model Context Protocol, over the services that HTTP asks too."""

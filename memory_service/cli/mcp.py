@@ -1,0 +1,37 @@
+"""`memory-service mcp`: the service as tools of an agent on this machine, over its standard input and
+output."""
+
+from __future__ import annotations
+
+import logging
+from typing import Annotated
+
+import typer
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    app.command("mcp")(mcp)
+
+
+def mcp(
+    database: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Another database than MEMORY_DATABASE_URL.", show_default=False),
+    ] = None,
+) -> None:
+    """Speak MCP over stdio, for an agent that starts this command itself.
+
+    The embedded database is made, upgraded and seeded, as `serve` does it; stdout carries the protocol and
+    nothing else, logs go to stderr. A running server offers the same over HTTP at /mcp.
+    """
+    from memory_service.settings import load_settings
+
+    settings = load_settings(database_url=database)
+    logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    for chatty in ("alembic", "mcp", "sentence_transformers", "httpx2"):
+        logging.getLogger(chatty).setLevel(max(logging.WARNING, logging.getLevelName(settings.log_level)))
+    from memory_service.mcp.stdio import serve_stdio
+
+    serve_stdio(settings)

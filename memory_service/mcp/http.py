@@ -1,0 +1,79 @@
+"""How is an agent elsewhere served? At /mcp of the server, by streamable HTTP.
+
+Stateless: every POST carries all that its answer needs, since runs live in the database. So an agent goes on
+after a restart, any of several processes can answer, and nothing is held for agents that left. There is
+nothing to stream: each call is answered with one JSON document, like any other route's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.routing import Match, Route
+from starlette.types import Receive, Scope, Send
+
+from memory_service.api.service import Service
+from memory_service.errors import Unavailable
+from memory_service.mcp.server import build_server
+
+__all__ = ["PATH", "Endpoint", "route_to"]
+
+PATH = "/mcp"
+
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+
+
+class Endpoint:
+    """The ASGI application of `/mcp`, answering between start and end of `running`."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._manager: StreamableHTTPSessionManager | None = None
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """For the application's lifespan."""
+        manager = StreamableHTTPSessionManager(
+            build_server(self._service),
+            json_response=True,
+            stateless=True,
+            security_settings=_security(self._service.settings.host),
+            max_request_body_size=self._service.settings.max_body_bytes,
+        )
+        async with manager.run():
+            self._manager = manager
+            try:
+                yield
+            finally:
+                self._manager = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._manager is None:
+            raise Unavailable("The service is starting or ending; ask again in a moment")
+        await self._manager.handle_request(scope, receive, send)
+
+
+def _security(host: str) -> TransportSecuritySettings:
+    """Against a page that reaches this server by a name of its own (DNS rebinding): where anybody who reaches
+    it may ask, it answers to names of this machine only."""
+    return TransportSecuritySettings(
+        enable_dns_rebinding_protection=host in (*_LOOPBACK, "::1"),
+        allowed_hosts=[form for name in _LOOPBACK for form in (name, f"{name}:*")],
+        allowed_origins=[f"http://{name}{port}" for name in _LOOPBACK for port in ("", ":*")],
+    )
+
+
+def route_to(endpoint: Endpoint) -> Route:
+    """POST only: a GET would wait for messages that a server without sessions never sends."""
+    return _Counted(PATH, endpoint, methods=["POST"])
+
+
+class _Counted(Route):
+    """Tells its path to whoever counts requests by route, as the application's other routes do."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        match, found = super().matches(scope)
+        return match, {**found, "route": self} if match != Match.NONE else found

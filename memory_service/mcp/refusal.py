@@ -1,0 +1,30 @@
+"""How does a refusal read to an agent? What was wrong, in which field, what was given, what is near."""
+
+from __future__ import annotations
+
+from mcp_types import CallToolResult, TextContent
+
+from memory_service.errors import MemoryServiceError, Unavailable
+from memory_service.problem import problem_of
+
+__all__ = ["refused", "refused_text"]
+
+_AGAIN = "Nothing of this call was kept; call again in a few seconds."
+
+
+def refused(error: MemoryServiceError) -> CallToolResult:
+    """The result that tells a model to put its call right."""
+    return CallToolResult(content=[TextContent(type="text", text=refused_text(error))], is_error=True)
+
+
+def refused_text(error: MemoryServiceError) -> str:
+    """The code that HTTP and the command line show, its sentence, and a line for each field."""
+    told = problem_of(error)
+    lines = [f"{error.code}: {told['detail']}"]
+    for wrong in told["errors"]:
+        given = "" if wrong["given"] is None else f"; given: {wrong['given']!r}"
+        near = f"; nearest: {', '.join(wrong['nearest'])}" if wrong["nearest"] else ""
+        lines.append(f"- {wrong['field'] or 'arguments'}: {wrong['message']}{given}{near}")
+    if isinstance(error, Unavailable):
+        lines.append(_AGAIN)
+    return "\n".join(lines)

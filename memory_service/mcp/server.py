@@ -1,0 +1,78 @@
+"""What does an agent reach by MCP? The tools, resources and the prompt of this service, over any transport.
+
+The low-level server of the SDK: what a tool takes is described and checked by the very fields that HTTP
+describes and checks, so that both refuse the same things in the same words.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import anyio
+import mcp_types as wire
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
+
+from memory_service import __version__
+from memory_service.api.service import Service
+from memory_service.errors import MemoryServiceError, unknown_name
+from memory_service.mcp import ask, remember, tell
+from memory_service.mcp.refusal import refused
+from memory_service.mcp.tool import Tool
+
+__all__ = ["TOOLS", "build_server"]
+
+TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in (*ask.TOOLS, *tell.TOOLS, *remember.TOOLS)}
+
+KNOWLEDGE_WITHIN_SECONDS = 45.0
+"""A call that comes while the service starts waits for its knowledge: agents give up after a minute."""
+
+INSTRUCTIONS = """\
+Plans, reviews and watches machine-learning training on one GPU within a budget of minutes. Ask first, train
+once: recommend_plan -> write the script (or form=script) -> review_script -> start_run -> launch ->
+report_progress after the first 60 s and every epoch, obey its verdict -> finish_run. Every figure carries its
+80 % interval and its grade (measured > estimated > claimed)."""
+
+_log = logging.getLogger(__name__)
+_Context = ServerRequestContext[Any, Any]
+
+
+def build_server(service: Service) -> Server[Any]:
+    """A server over the services of one process; it keeps nothing between two calls."""
+
+    async def list_tools(_: _Context, __: Any) -> wire.ListToolsResult:
+        return wire.ListToolsResult(tools=[tool.listed() for tool in TOOLS.values()])
+
+    async def call_tool(_: _Context, asked: wire.CallToolRequestParams) -> wire.CallToolResult:
+        tool = TOOLS.get(asked.name)
+        if tool is None:
+            near = unknown_name("tool", asked.name, tuple(TOOLS))
+            raise MCPError(wire.INVALID_PARAMS, near.detail)
+        try:
+            await knowledge_soon(service)
+            return (await tool.call(service, dict(asked.arguments or {}))).as_result()
+        except MemoryServiceError as error:
+            return refused(error)
+        except Exception:  # noqa: BLE001 - logged with its trace, which must not reach an agent
+            _log.exception("tool %s failed", tool.name)
+            text = f"unexpected: {tool.name} failed; the service's log tells more"
+            return wire.CallToolResult(content=[wire.TextContent(type="text", text=text)], is_error=True)
+
+    return Server(
+        "memory-service",
+        version=__version__,
+        title="memory_service",
+        instructions=INSTRUCTIONS,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+    )
+
+
+async def knowledge_soon(service: Service) -> None:
+    """Returns when questions can be answered, or when waiting longer is no use: then asking says why."""
+    with anyio.move_on_after(KNOWLEDGE_WITHIN_SECONDS):
+        while not service.preparation.state.knowledge and service.preparation.state.failed is None:
+            await anyio.sleep(0.05)

@@ -1,0 +1,79 @@
+"""What is a tool here? A name and words that an agent chooses by, what it takes and gives, who may call it,
+and one call of a service."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial, wraps
+from typing import Any, Literal
+
+import anyio.to_thread
+from mcp_types import CallToolResult, TextContent, ToolAnnotations
+from mcp_types import Tool as ListedTool
+
+from memory_service.api.service import Service
+
+__all__ = ["Answer", "Call", "Tool", "hints", "threaded"]
+
+Scope = Literal["read", "tell", "edit"]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """text: what an agent reads; data: the same as JSON, of the tool's output schema."""
+
+    text: str
+    data: dict[str, Any]
+
+    def as_result(self) -> CallToolResult:
+        return CallToolResult(
+            content=[TextContent(type="text", text=self.text)], structured_content=self.data
+        )
+
+
+Given = dict[str, Any]
+Call = Callable[[Service, Given], Awaitable[Answer]]
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """`scope`: what a key must hold, that of the tool's HTTP sibling."""
+
+    name: str
+    title: str
+    about: str
+    scope: Scope
+    takes: dict[str, Any]
+    gives: dict[str, Any]
+    hints: ToolAnnotations
+    call: Call
+
+    def listed(self) -> ListedTool:
+        return ListedTool(
+            name=self.name,
+            title=self.title,
+            description=self.about,
+            input_schema=self.takes,
+            output_schema=self.gives,
+            annotations=self.hints,
+        )
+
+
+def hints(*, reads: bool, repeats: bool) -> ToolAnnotations:
+    """reads: nothing is written; repeats: the same call again changes nothing more. Nothing here ever
+    destroys what is stored, or reaches out of the service."""
+    return ToolAnnotations(
+        read_only_hint=reads, destructive_hint=False, idempotent_hint=repeats, open_world_hint=False
+    )
+
+
+def threaded(call: Callable[[Service, Given], Answer]) -> Call:
+    """A call that blocks, in a thread of its own. Who gives up waiting is let go at once; the thread ends its
+    one transaction, whole or not at all."""
+
+    @wraps(call)
+    async def soon(service: Service, given: Given) -> Answer:
+        return await anyio.to_thread.run_sync(partial(call, service, given), abandon_on_cancel=True)
+
+    return soon
