@@ -19,8 +19,8 @@ from mcp.shared.exceptions import MCPError
 from memory_service import __version__
 from memory_service.api.service import Service
 from memory_service.errors import MemoryServiceError, unknown_name
-from memory_service.mcp import ask, remember, tell
-from memory_service.mcp.refusal import refused
+from memory_service.mcp import ask, prompts, remember, resources, tell
+from memory_service.mcp.refusal import refused, refused_text
 from memory_service.mcp.tool import Tool
 
 __all__ = ["TOOLS", "build_server"]
@@ -61,6 +61,25 @@ def build_server(service: Service) -> Server[Any]:
             text = f"unexpected: {tool.name} failed; the service's log tells more"
             return wire.CallToolResult(content=[wire.TextContent(type="text", text=text)], is_error=True)
 
+    async def list_resources(_: _Context, __: Any) -> wire.ListResourcesResult:
+        return wire.ListResourcesResult(resources=list(resources.RESOURCES))
+
+    async def list_templates(_: _Context, __: Any) -> wire.ListResourceTemplatesResult:
+        return wire.ListResourceTemplatesResult(resource_templates=list(resources.TEMPLATES))
+
+    async def read_resource(_: _Context, asked: wire.ReadResourceRequestParams) -> wire.ReadResourceResult:
+        try:
+            await knowledge_soon(service)
+            return await resources.read(service, str(asked.uri))
+        except MemoryServiceError as error:
+            raise MCPError(wire.INTERNAL_ERROR, refused_text(error), {"uri": str(asked.uri)}) from None
+
+    async def list_prompts(_: _Context, __: Any) -> wire.ListPromptsResult:
+        return wire.ListPromptsResult(prompts=list(prompts.PROMPTS))
+
+    async def get_prompt(_: _Context, asked: wire.GetPromptRequestParams) -> wire.GetPromptResult:
+        return prompts.render(asked.name, asked.arguments)
+
     return Server(
         "memory-service",
         version=__version__,
@@ -68,6 +87,11 @@ def build_server(service: Service) -> Server[Any]:
         instructions=INSTRUCTIONS,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
+        on_list_resources=list_resources,
+        on_list_resource_templates=list_templates,
+        on_read_resource=read_resource,
+        on_list_prompts=list_prompts,
+        on_get_prompt=get_prompt,
     )
 
 
