@@ -10,12 +10,15 @@ import anyio.to_thread
 from fastapi import FastAPI
 
 from memory_service import __version__
-from memory_service.api import ask, calibrations, know, operate, problems, runs
+from memory_service.api import ask, calibrations, keys, know, operate, problems, runs
 from memory_service.api.boundary import Boundary
 from memory_service.api.describe import describe
+from memory_service.api.gate import Gate
 from memory_service.api.service import Service
+from memory_service.mcp import http as mcp
 from memory_service.settings import Settings, load_settings
 from memory_service.web import pages, refusals
+from memory_service.web.pages import login
 
 __all__ = ["create_app"]
 
@@ -23,15 +26,19 @@ __all__ = ["create_app"]
 def create_app(settings: Settings | None = None) -> FastAPI:
     """An application of its own: nothing is shared with another one but the loaded encoder."""
     service = Service(settings or load_settings())
+    agents = mcp.Endpoint(service)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         service.preparation.start()
+        service.keyring.start()
         service.retention.start(lambda: service.preparation.state.knowledge)
-        yield
+        async with agents.running():
+            yield
         await anyio.to_thread.run_sync(service.retention.stop)
         await anyio.to_thread.run_sync(service.calibrating.stop)
         await anyio.to_thread.run_sync(service.preparation.stop)
+        await anyio.to_thread.run_sync(service.keyring.stop)
         service.database.close()
 
     app = FastAPI(
@@ -49,11 +56,20 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     refusals.install(app)
     routers = (
         runs.telling, ask.router, *know.routers(), calibrations.router, runs.router, operate.router,
-        *pages.routers(),
+        keys.router, *pages.routers(),
     )  # fmt: skip
     for router in routers:
         app.include_router(router)
-    app.state.routes = [route for router in routers for route in router.routes]
+    by_mcp = mcp.route_to(agents)
+    app.router.routes.append(by_mcp)
+    app.state.routes = [*(route for router in routers for route in router.routes), by_mcp]
     describe(app)
+    app.add_middleware(
+        Gate,
+        keyring=service.keyring,
+        require_keys=service.settings.require_keys,
+        shown=refusals.shown,
+        sign_in=login.sent_to_login,
+    )
     app.add_middleware(Boundary, metrics=service.metrics, shown=refusals.shown)
     return app
