@@ -1,0 +1,73 @@
+"""Does a review find what is wrong with ordinary scripts, and does it stay quiet on those that are fine?"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import pytest
+
+from memory_service.domain.review import findings as rulebook
+from memory_service.services.review import review_script
+from memory_service.services.unit import Database
+from tests.review.corpus import Example, Score, details, examples, score, table
+
+EXAMPLES = examples()
+Reviewed = list[tuple[Example, Score]]
+
+
+@pytest.fixture(scope="module")
+def reviewed(seeded_sqlite: Database) -> Reviewed:
+    """Every example reviewed once, with the models' profiles at hand."""
+    scores = []
+    for example in EXAMPLES:
+        answer = review_script(seeded_sqlite, {"script": example.text, **example.facts})
+        scores.append((example, score(example, answer["findings"])))
+    return scores
+
+
+def report(reviewed: Reviewed) -> tuple[Score, str]:
+    """The score of all, and the tables by set, style and rule."""
+    total = Score()
+    by: dict[str, dict[str, Score]] = {key: defaultdict(Score) for key in ("set", "style", "rule")}
+    for example, one in reviewed:
+        total += one
+        by["set"][example.set_name] += one
+        by["style"][example.style] += one
+        for kind in ("found", "missed", "false"):
+            for rule, where in getattr(one, kind):
+                getattr(by["rule"][rule], kind).append((rule, where))
+    tables = "\n\n".join(f"by {key}\n{table(rows)}" for key, rows in by.items())
+    return total, f"\n{tables}\n\n{details(total)}\n"
+
+
+def test_of_all_findings_95_percent_are_right_and_90_percent_of_the_faults_are_found(reviewed: Reviewed) -> None:
+    total, text = report(reviewed)
+    assert total.precision >= 0.95, text
+    assert total.recall >= 0.9, text
+
+
+def test_scripts_written_after_the_tuning_set_are_reviewed_as_well(reviewed: Reviewed) -> None:
+    total, text = report([(example, one) for example, one in reviewed if example.set_name == "held"])
+    assert total.precision >= 0.95, text
+    assert total.recall >= 0.9, text
+
+
+def test_nine_of_ten_fine_scripts_have_no_finding_at_all(reviewed: Reviewed) -> None:
+    fine = [(example, one) for example, one in reviewed if example.fine]
+    loud = [where for _, one in fine for _, where in one.false]
+    assert len({where.split(":")[0] for where in loud}) <= len(fine) / 10, loud
+
+
+def test_a_third_of_at_least_sixty_examples_is_fine_and_every_rule_has_a_bad_one() -> None:
+    assert len(EXAMPLES) >= 60
+    assert sum(example.fine for example in EXAMPLES) >= len(EXAMPLES) / 3
+    assert len({example.style for example in EXAMPLES}) >= 10
+    faults = {place.rule for example in EXAMPLES for place in example.expected}
+    faults |= {rule for example in EXAMPLES for rule in example.expected_anywhere}
+    assert faults == set(rulebook.RULES)
+    assert {rule for example in EXAMPLES for rule in example.rules} <= set(rulebook.RULES)
+
+
+def test_a_review_cannot_read_the_marks() -> None:
+    for example in EXAMPLES:
+        assert not any(word in example.text for word in ("# expect", "# may:", "# also:", "# may-file", "# review:"))
