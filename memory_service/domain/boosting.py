@@ -27,7 +27,7 @@ from memory_service.domain.options import CostTable, Option
 from memory_service.domain.search import BOUNDS, Batches, Field, quality_of
 from memory_service.domain.trees import CpuFit, fit_cost
 
-__all__ = ["ROUND_CHOICES", "cost_of", "outputs_of", "price_trees"]
+__all__ = ["ROUND_CHOICES", "cost_of", "outputs_of", "price_trees", "run_of_trees"]
 
 Array = npt.NDArray[np.float64]
 
@@ -93,6 +93,16 @@ def price_trees(case: Case, table: CostTable) -> Field:
         minutes_needed(run, case.policy.reserve_share, case.policy.median_share), dtype=np.float64
     )
     return Field(rounds, folds, batches, first, forward, np.zeros(n, dtype=bool), run, needed, quality)
+
+
+def run_of_trees(case: Case, option: Option, rounds: int, folds: int) -> RunSeconds:
+    """The stages of one plan, on the cores of the case."""
+    rows, _ = split_of(case.n_train, folds)
+    cost = cost_of(case, option, int(rows), rounds)
+    fit, predict = (
+        Seconds(each.low, each.value, each.high) for each in (cost.fit_seconds, cost.predict_seconds_per_row)
+    )
+    return _run(case, fit, predict, np.array(float(rounds)), np.array(float(folds)))
 
 
 def _run(case: Case, fit: Seconds, predict: Seconds, rounds: Array, folds: Array) -> RunSeconds:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 __all__ = ["GRADE_ORDER", "Estimate", "Grade"]
@@ -45,7 +45,11 @@ class Estimate:
 
     def as_dict(self, digits: int = 4) -> dict[str, Any]:
         """The wire form `{value, low, high, grade, n, basis}`, rounded to significant digits."""
-        out = asdict(self)
-        for key in ("value", "low", "high"):
-            out[key] = float(f"{out[key]:.{digits}g}")
-        return out
+        return {
+            "value": float(f"{self.value:.{digits}g}"),
+            "low": float(f"{self.low:.{digits}g}"),
+            "high": float(f"{self.high:.{digits}g}"),
+            "grade": self.grade,
+            "n": self.n,
+            "basis": self.basis,
+        }

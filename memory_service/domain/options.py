@@ -176,6 +176,7 @@ class Grid:
 
     peak_gib, peak_high_gib   driver-seen memory of a training step, median and p90
     step_s_*                  one training step; eval_s_*: one forward pass per sample
+    busy_s                    of step_s, how long kernels run
     """
 
     peak_gib: Array
@@ -186,10 +187,11 @@ class Grid:
     eval_s_low: Array
     eval_s: Array
     eval_s_high: Array
+    busy_s: Array
 
     @classmethod
     def empty(cls, rows: int, rungs: int) -> Grid:
-        return cls(*(np.full((rows, rungs), np.nan) for _ in range(8)))
+        return cls(*(np.full((rows, rungs), np.nan) for _ in fields(cls)))
 
     def copy_row(self, source: int, target: int) -> None:
         """Options of one architecture at one size differ in their weights only."""
@@ -200,12 +202,12 @@ class Grid:
         """The first columns alone; nothing priced takes no memory."""
         if np.isnan(self.peak_gib).all():
             nothing = np.broadcast_to(np.nan, (len(self.peak_gib), rungs))
-            return Grid(*(nothing for _ in range(8)))
+            return Grid(*(nothing for _ in fields(Grid)))
         return Grid(*(getattr(self, f.name)[:, :rungs].copy() for f in fields(Grid)))
 
     @property
     def nbytes(self) -> int:
-        return 0 if self.peak_gib.strides[0] == 0 else 8 * self.peak_gib.nbytes
+        return 0 if self.peak_gib.strides[0] == 0 else len(fields(Grid)) * self.peak_gib.nbytes
 
 
 @dataclass(frozen=True)
@@ -344,7 +346,10 @@ def _price(
     train = steps.prepare(gpu.learned, profile, layout, optimizer)
     infer = steps.prepare(gpu.learned, profile, layout, "adamw", "infer")
     for name, model, share in (("step_s", train, 1.0), ("eval_s", infer, 1.0 / batch)):
-        seconds = model.seconds_many(batch) * share
+        spent, busy = model.seconds_and_busy(batch)
+        seconds = spent * share
+        if model is train:
+            grid.busy_s[row, :n] = busy
         getattr(grid, name)[row, :n] = seconds
         getattr(grid, f"{name}_low")[row, :n] = seconds * exp(-model.log_low)
         getattr(grid, f"{name}_high")[row, :n] = seconds * exp(model.log_high)

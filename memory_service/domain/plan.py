@@ -75,6 +75,7 @@ class Plan:
     checks: Mapping[str, Any]
     on_trouble: tuple[Mapping[str, Any], ...]
     alternatives: tuple[Mapping[str, Any], ...]
+    parallel: tuple[Mapping[str, Any], ...]
     similar: tuple[Mapping[str, Any], ...]
     rationale: tuple[str, ...]
     warnings: tuple[str, ...]
@@ -95,7 +96,7 @@ class Plan:
             "checks": dict(self.checks),
             "on_trouble": [dict(entry) for entry in self.on_trouble],
             "alternatives": [dict(entry) for entry in self.alternatives],
-            "parallel": [],
+            "parallel": [dict(each) for each in self.parallel],
             "similar": [dict(hit) for hit in self.similar],
             "rationale": list(self.rationale),
             "warnings": list(self.warnings),

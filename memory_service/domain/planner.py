@@ -23,16 +23,16 @@ from memory_service.domain.estimate import Estimate
 from memory_service.domain.gpu import Gpu
 from memory_service.domain.loader import loader_settings
 from memory_service.domain.memory import peak_memory
-from memory_service.domain.options import CostTable, Option, class_of, layout_of
+from memory_service.domain.options import CostTable, class_of, layout_of
+from memory_service.domain.parallel import parallel_sets
 from memory_service.domain.plan import Expected, Plan, Refusal, Stage, gpu_facts, plan_id_of
-from memory_service.domain.policy import Policy
+from memory_service.domain.plan_settings import settings_of
 from memory_service.domain.quality import quality_estimate
-from memory_service.domain.schedule import learning_rate, warmup_epochs
 from memory_service.domain.search import Field, Flags, Pick, loader_rate, price_field
 from memory_service.domain.speed import prepare
 from memory_service.domain.vocabulary import OBJECTIVES, size_of
 
-__all__ = ["Choice", "Lanes", "Search", "make_plan", "precision_for", "search_case"]
+__all__ = ["Choice", "Lanes", "Search", "make_plan", "precision_for", "search_case", "settings_of"]
 
 _PRECISION_ORDER = ("fp32", "fp16", "bf16")
 
@@ -115,11 +115,14 @@ def search_case(case: Case, shelf: Shelf) -> Lanes:
     return Lanes(case, tuple(searches))
 
 
-def make_plan(case: Case, shelf: Shelf) -> Plan | Refusal:
-    """The plan for a case, or the refusal with the smallest change that fits."""
+def make_plan(case: Case, shelf: Shelf, lanes: Lanes | None = None) -> Plan | Refusal:
+    """The plan for a case, or the refusal with the smallest change that fits.
+
+    lanes   of this very case, where it was already priced
+    """
     pinned = case.question.precision
     unsupported = [card.key for card in case.cards if pinned and not card.supports(pinned)]
-    lanes = search_case(case, shelf)
+    lanes = lanes or search_case(case, shelf)
     choice = None if unsupported else lanes.best(case.question.objective, case.question.minutes)
     if choice is not None:
         return _plan(lanes, choice, shelf)
@@ -136,50 +139,6 @@ def make_plan(case: Case, shelf: Shelf) -> Plan | Refusal:
         warnings=(*case.inferred, *case.warnings, *reasons.ground_warnings(case.cards)),
         evidence=case.evidence,
     )
-
-
-def settings_of(search: Search, pick: Pick) -> dict[str, Any]:
-    """The part of a plan that a training script copies; plain integers, floats, words."""
-    field, option = search.field, search.table.options[pick.row]
-    batch = int(field.batches.batch_size[pick.row])
-    steps = int(field.batches.accumulation[pick.row])
-    epochs, folds = int(field.epochs[pick.epoch]), int(field.folds[pick.fold])
-    model: dict[str, Any] = {
-        "name": option.model.name,
-        "library": option.model.library,
-        "params_m": round(option.model.params_m, 3),
-        option.model.input_kind: option.input_size,
-        "pretrained": option.model.pretrained,
-    }
-    return {
-        "model": model,
-        "batch_size": batch,
-        "grad_accumulation": steps,
-        "effective_batch_size": batch * steps,
-        "precision": search.precision,
-        "channels_last": channels_last(search, option),
-        "compile": False,
-        "gradient_checkpointing": bool(field.batches.checkpointing[pick.row]),
-        "folds": folds,
-        "epochs": epochs,
-        "early_stopping_patience": patience_of(option, search.case.policy),
-        "optimizer": option.recipe.optimizer,
-        "learning_rate": learning_rate(option.recipe, batch * steps),
-        "warmup_epochs": warmup_epochs(epochs),
-        "data_loader": dict(search.loader),
-    }
-
-
-def patience_of(option: Option, policy: Policy) -> int:
-    """The recipe's, within what R16 says of networks."""
-    least, most = policy.patience
-    own = option.recipe.patience
-    return own if option.is_trees else min(max(own, least), most)
-
-
-def channels_last(search: Search, option: Option) -> bool:
-    profile = option.profile.get(class_of(search.precision))
-    return profile is not None and all(layout_of(profile, card) == "nhwc" for card in search.case.cards)
 
 
 def summary(search: Search, pick: Pick) -> dict[str, Any]:
@@ -325,6 +284,7 @@ def _plan(lanes: Lanes, choice: Choice, shelf: Shelf) -> Plan:
     spare = advice.spare_folds(
         settings["folds"], left, first_fold, option.learning.fold_gain, float(case.n_train)
     )
+    beside = parallel_sets(lanes)
     return Plan(
         plan_id=plan_id_of(case.question.canonical(), settings),
         task=case.task,
@@ -344,8 +304,9 @@ def _plan(lanes: Lanes, choice: Choice, shelf: Shelf) -> Plan:
             spare_folds=spare,
         ),
         alternatives=_alternatives(lanes, choice),
+        parallel=beside.sets,
         similar=case.similar,
-        rationale=reasons.rationale(search, pick, settings, expected, spare),
+        rationale=(*reasons.rationale(search, pick, settings, expected, spare), *beside.why_none),
         warnings=(*case.inferred, *case.warnings, *reasons.warnings(search, pick, settings, expected)),
         evidence=(*reasons.evidence(search, pick, expected, shelf), *case.evidence),
     )

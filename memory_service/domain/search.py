@@ -8,7 +8,7 @@ and one of those can win only by a higher quality: more minutes never lower the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -178,6 +178,7 @@ class Field:
     """Every plan considered: arrays [option, epochs, folds] of minutes needed and expected quality.
 
     step, forward   with the loader's bound applied; loader_bound: where the loader is the slower one
+    doublings       log2(1 + minutes), 0 where nothing fits
     """
 
     epochs: tuple[int, ...]
@@ -189,6 +190,11 @@ class Field:
     run: RunSeconds
     minutes: Array
     quality: Array
+    doublings: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        finite = np.where(np.isfinite(self.minutes), self.minutes, 0.0)
+        object.__setattr__(self, "doublings", np.log2(1.0 + finite))
 
     def best(self, objective: str, minutes: float, keep: Flags | None = None) -> Pick | None:
         """The plan of highest utility that `minutes` allow, cheaper first on ties; None when none fits.
@@ -200,8 +206,7 @@ class Field:
             fits &= keep[:, None, None]
         if not fits.any():
             return None
-        price = LAMBDA[objective] * np.log2(1.0 + np.where(fits, self.minutes, 1.0))
-        utility = np.where(fits, self.quality - price, -np.inf)
+        utility = np.where(fits, self.quality - LAMBDA[objective] * self.doublings, -np.inf)
         ties = np.flatnonzero(utility >= utility.max() - 1e-9)
         flat = ties[np.argmin(self.minutes.ravel()[ties])]
         row, e, k = (int(i) for i in np.unravel_index(flat, self.minutes.shape))

@@ -142,6 +142,13 @@ class StepModel:
 
     def seconds_many(self, batch_sizes: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
         """Median seconds per step of each batch, shape (n,)."""
+        return self.seconds_and_busy(batch_sizes)[0]
+
+    def seconds_and_busy(
+        self, batch_sizes: Sequence[float] | NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Median seconds per step of each batch, and how many of them kernels run; in the rest the device
+        waits for the host to launch the next one. Shapes (n,)."""
         batch = np.asarray(batch_sizes, dtype=np.float64)[:, None]
         work = np.maximum(
             self.flops_fixed + batch * self.flops_slope,
@@ -149,7 +156,7 @@ class StepModel:
         )
         device = work.sum(axis=1) + self.launch_seconds
         seconds = np.maximum(device, self.host_seconds) + self.optimizer_seconds
-        return np.asarray(seconds * self.factor)
+        return seconds * self.factor, (device + self.optimizer_seconds) * self.factor
 
     def step_seconds(self, batch_size: float) -> Estimate:
         """Seconds per step with the central 80 %."""

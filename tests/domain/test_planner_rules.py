@@ -199,8 +199,14 @@ def test_r32_larger_only_where_it_buys_enough() -> None:
     assert any("R32" in sentence for sentence in answer["rationale"])
 
 
-def test_r33_parallel_runs_are_not_planned_yet() -> None:
-    assert plan(**DOGS)["parallel"] == []
+def test_r33_sets_of_models_that_share_the_card_fit_it_and_the_minutes() -> None:
+    answer = plan(**DOGS)
+    assert answer["parallel"]
+    for offered in answer["parallel"]:
+        expected = offered["expected"]
+        assert expected["peak_memory_gib"]["high"] <= answer["gpu"]["usable_gib"] * 1.0005
+        assert expected["together_minutes"]["high"] <= answer["minutes"] * 1.0005
+        assert offered["better"] in ("together", "one_after_another")
 
 
 def test_r34_patterns_of_the_kind_are_shown() -> None:

@@ -1,0 +1,443 @@
+"""Which models could run side by side (R33), with which settings, and is that better than one after another?
+
+A set is offered when all of it fits: memory at p90 (each process brings its own peak and its own context),
+the cores (a main process and at least one loader worker each), the minutes by the promises of any plan. Its
+members are what a first split of the same budget would pick alone in their share of it, so that the same set
+can also be trained one after another, and the two are set against each other (`domain.sharing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from memory_service.domain.advice import model_class_of
+from memory_service.domain.boosting import cost_of, run_of_trees
+from memory_service.domain.budget import Seconds, run_seconds, setup_seconds, split_of
+from memory_service.domain.estimate import Estimate
+from memory_service.domain.loader import MOST_WORKERS
+from memory_service.domain.parallel_text import why_better, why_none
+from memory_service.domain.plan_settings import settings_of
+from memory_service.domain.quality import quality_estimate
+from memory_service.domain.schedule import learning_rate
+from memory_service.domain.search import LAMBDA, Pick, head_gib, loader_rate
+from memory_service.domain.sharing import MOST_PROCESSES, Demand, Shared, one_after_another, side_by_side
+
+if TYPE_CHECKING:
+    from memory_service.domain.case import Case
+    from memory_service.domain.planner import Lanes, Search
+
+__all__ = ["Beside", "parallel_sets"]
+
+SLACK = 0.9
+"""Of its share of the minutes that a member may need alone: taking turns costs a little."""
+
+TOGETHER_FROM_PERCENT = 5.0
+"""A smaller gain is within the error of any prediction, and one after another has its first result sooner."""
+
+LEAST_BATCH = 16
+"""Beside others no network goes below it (batch normalisation) unless it does alone."""
+
+LEAST_SHARE_OF_BATCH = 4
+"""Nor below this part of the batch it would have alone: four accumulation steps are R07's usual start."""
+
+TREES_SHARE = 0.5
+"""Of the minutes, alone on all cores: beside a network boosted trees get about half of them."""
+
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """The sets, as the answer has them; why there are none, as sentences (empty where there are)."""
+
+    sets: tuple[Mapping[str, Any], ...]
+    why_none: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A pick and the batch it has in the set: the column of the table's rungs, alone and beside others."""
+
+    pick: Pick
+    alone: int
+    beside: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Set:
+    """Members of the network lane, maybe with boosted trees on the processor; loader workers of each."""
+
+    kind: str
+    members: tuple[_Member, ...]
+    workers: int
+    trees: Pick | None = None
+    tree_cores: int = 0
+
+
+def parallel_sets(lanes: Lanes) -> Beside:
+    """Sets of models that could share the case's card, each `{"kind", "models", "expected", "cores",
+    "better", "why"}`; the same case gives the same sets."""
+    case = lanes.case
+    networks = lanes.searches[0]
+    trees = lanes.searches[1] if len(lanes.searches) > 1 else None
+    most = min(MOST_PROCESSES, case.cpu_count // 2)
+    if any(card.kind != "cuda" for card in case.cards) or case.model is not None or most < 2:
+        return Beside((), why_none(case))
+    found = _candidates(networks, trees, most)
+    priced = [] if not found else _priced(networks, trees, found)
+    honest = [each for each in priced if _keeps_promises(case, each)]
+    best: dict[str, _Priced] = {}
+    for each in sorted(honest, key=lambda each: each.better != "together"):
+        best.setdefault(each.of.kind, each)
+    order = dict.fromkeys(each.kind for each in found)
+    sets = tuple(_as_dict(networks, trees, best[kind]) for kind in order if kind in best)
+    return Beside(sets, () if sets else why_none(case, bool(found)))
+
+
+def _candidates(networks: Search, trees: Search | None, most: int) -> list[_Set]:
+    """What may be offered, by kind the largest first; of a kind the first that is better together is taken,
+    or else the first."""
+    case, found = networks.case, []
+    for count in range(most, 1, -1):
+        members = _members(networks, count, case.question.objective)
+        if members:
+            found.append(_Set("explore", members, _workers(case.cpu_count, count)))
+    large = _members(networks, 2, "quality", large=True)
+    if large and not any(_rows(each.members) == _rows(large) for each in found):
+        found.append(_Set("two_large", large, _workers(case.cpu_count, 2)))
+    beside = _with_trees(networks, trees) if trees is not None else None
+    return [*found, beside] if beside is not None else found
+
+
+def _rows(members: Sequence[_Member]) -> set[int]:
+    return {member.pick.row for member in members}
+
+
+def _workers(cores: int, processes: int) -> int:
+    """Loader workers of each process, beside one core for its main process (R08)."""
+    return max(1, min(MOST_WORKERS, (cores - processes) // processes))
+
+
+def _with_trees(networks: Search, trees: Search) -> _Set | None:
+    """The best network and, on the cores it leaves, the best boosted trees."""
+    case = networks.case
+    network = next(iter(_ranked(networks, 1, case.question.objective, SLACK)), None)
+    chosen = next(iter(_ranked(trees, 1, case.question.objective, TREES_SHARE)), None)
+    workers = _workers(case.cpu_count // 2, 1)
+    cores = case.cpu_count - 1 - workers
+    if network is None or chosen is None or cores < 1:
+        return None
+    member = _member(networks, network, 1)
+    if member is None:
+        return None
+    return _Set("network_and_trees", (member,), workers, chosen, cores)
+
+
+def _members(networks: Search, count: int, objective: str, large: bool = False) -> tuple[_Member, ...]:
+    """The best `count` models of different families, each in its share of minutes and memory; none when
+    there are fewer."""
+    chosen: dict[str, _Member] = {}
+    for pick in _ranked(networks, count, objective, SLACK):
+        model = networks.table.options[pick.row].model
+        if model.family in chosen or (large and model_class_of(model.name, model.params_m) != "large"):
+            continue
+        member = _member(networks, pick, count)
+        if member is not None:
+            chosen[model.family] = member
+            if len(chosen) == count:
+                return tuple(chosen.values())
+    return ()
+
+
+def _ranked(search: Search, count: int, objective: str, share: float) -> Iterator[Pick]:
+    """Each option's best plan in its share of the minutes, best first: one split (R17), or as many as were
+    asked for."""
+    field = search.field
+    fits = field.minutes[:, :, 0] <= share * search.case.question.minutes / count
+    price = LAMBDA[objective] * field.doublings[:, :, 0]
+    utility = np.where(fits, field.quality[:, :, 0] - price, -np.inf)
+    best = utility.max(axis=1, initial=-np.inf)
+    for row in np.argsort(-best, kind="stable"):
+        if best[row] == -np.inf:
+            return
+        yield Pick(int(row), int(utility[row].argmax()), 0, float(best[row]))
+
+
+def _member(networks: Search, pick: Pick, count: int) -> _Member | None:
+    """The largest batch up to its own whose p90 memory fits its share of the card; None when that is too
+    small."""
+    field, table, row = networks.field, networks.table, pick.row
+    if field.batches.checkpointing[row]:
+        return None
+    alone = int(np.searchsorted(table.rungs, field.batches.batch_size[row]))
+    extra = _head(networks)[row]
+    share = table.usable_gib / count
+    beside = alone
+    while beside >= 0 and not table.plain.peak_high_gib[row, beside] + extra[beside] <= share:
+        beside -= 1
+    batch = table.rungs[alone]
+    least = max(min(batch, LEAST_BATCH), batch / LEAST_SHARE_OF_BATCH)
+    return _Member(pick, alone, beside) if beside >= 0 and table.rungs[beside] >= least else None
+
+
+def _head(networks: Search) -> npt.NDArray[np.float64]:
+    """Extra memory [option, rung] of a head for very many classes, as the planner counts it."""
+    table = networks.table
+    if networks.case.n_classes > 1000:
+        return head_gib(networks.case, table)
+    return np.broadcast_to(0.0, table.plain.peak_gib.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class _Priced:
+    """A set with its memory and its time, together and one after another."""
+
+    of: _Set
+    memory: tuple[Estimate, ...]
+    columns: tuple[int, ...]
+    alone: tuple[Demand, ...]
+    beside: tuple[Demand, ...]
+    runs: tuple[Seconds, ...]
+    shared: Shared
+    after: Seconds
+
+    @property
+    def gain(self) -> Estimate:
+        """Percent of the minutes one after another that running together saves; negative where it costs."""
+        low, value, high = (
+            100.0 * (1.0 - getattr(self.shared.total, part) / getattr(self.after, part))
+            for part in ("low", "value", "high")
+        )
+        least, most = min(low, value, high), max(low, value, high)
+        return Estimate(value, least, most, basis="together against one after another")
+
+    @property
+    def better(self) -> str:
+        return "together" if self.gain.value >= TOGETHER_FROM_PERCENT else "one_after_another"
+
+
+def _priced(networks: Search, trees: Search | None, found: Sequence[_Set]) -> list[_Priced]:
+    """All sets at once: one pass over every member as it is alone and as it is beside the others."""
+    out, rows, columns, picks, loaders = [], [], [], [], []
+    fitted = [_columns(networks, each) for each in found]
+    for each, beside in zip(found, fitted, strict=True):
+        for member, column in zip(each.members, beside, strict=True):
+            for at, workers in ((member.alone, 0), (column, each.workers)):
+                rows.append(member.pick.row)
+                columns.append(at)
+                picks.append(member.pick)
+                loaders.append(_loader(networks, member.pick.row, workers, len(each.members)))
+    demands, tails = _demands(networks, np.array(rows), np.array(columns), picks, loaders)
+    start = 0
+    for each, beside in zip(found, fitted, strict=True):
+        stop = start + 2 * len(each.members)
+        alone, together, after = (
+            demands[start:stop:2],
+            demands[start + 1 : stop : 2],
+            tails[start + 1 : stop : 2],
+        )
+        start = stop
+        if each.trees is not None and trees is not None:
+            alone = [*alone, _trees_demand(trees, each.trees, trees.case.cpu_count)]
+            together = [*together, _trees_demand(trees, each.trees, each.tree_cores)]
+            after = [*after, Seconds(0.0, 0.0, 0.0)]
+        out.append(
+            _Priced(
+                each,
+                tuple(_memory(networks, m.pick.row, c) for m, c in zip(each.members, beside, strict=True)),
+                beside,
+                tuple(alone),
+                tuple(together),
+                tuple(after),
+                side_by_side(together),
+                one_after_another(alone),
+            )
+        )
+    return out
+
+
+def _columns(networks: Search, each: _Set) -> tuple[int, ...]:
+    """Every member's own batch where all of them fit the card so; else what fits its share."""
+    own = [_memory(networks, member.pick.row, member.alone).high for member in each.members]
+    fits = sum(own) <= networks.table.usable_gib
+    return tuple(member.alone if fits else member.beside for member in each.members)
+
+
+def _memory(networks: Search, row: int, column: int) -> Estimate:
+    """Peak of one process as the driver counts it, context included."""
+    grid, extra = networks.table.plain, float(_head(networks)[row, column])
+    value, high = float(grid.peak_gib[row, column]) + extra, float(grid.peak_high_gib[row, column]) + extra
+    return Estimate(value, max(0.0, 2 * value - high), high, basis="as the plan's, CUDA context included")
+
+
+def _loader(networks: Search, row: int, workers: int, processes: int) -> Seconds:
+    """Seconds per sample of a member's input pipeline: alone with the plan's workers (`workers` 0), or its
+    part of what all workers of the set deliver on the cores there are."""
+    size = networks.table.options[row].input_size
+    own = int(networks.loader["num_workers"])
+    rate = loader_rate(networks.case, size, workers * processes if workers else own)
+    of = processes if workers else 1
+    return Seconds(of / rate.high, of / rate.value, of / rate.low)
+
+
+def _demands(
+    networks: Search,
+    rows: npt.NDArray[np.int64],
+    columns: npt.NDArray[np.int64],
+    picks: Sequence[Pick],
+    loaders: Sequence[Seconds],
+) -> tuple[list[Demand], list[Seconds]]:
+    """What each process wants, and how much of it is inference."""
+    case, table, field = networks.case, networks.table, networks.field
+    grid = table.plain
+    batch = table.rungs[columns]
+    raw = Seconds(*(getattr(grid, name)[rows, columns] for name in ("step_s_low", "step_s", "step_s_high")))
+    seen = Seconds(*(getattr(grid, name)[rows, columns] for name in ("eval_s_low", "eval_s", "eval_s_high")))
+    loader = Seconds(*(np.array([getattr(each, p) for each in loaders]) for p in ("low", "value", "high")))
+    epochs = np.array([field.epochs[pick.epoch] for pick in picks], dtype=np.float64)
+    folds = np.array([field.folds[pick.fold] for pick in picks], dtype=np.float64)
+    setup = setup_seconds(
+        table.columns.params_m[rows],
+        case.n_train,
+        gpu=True,
+        pretrained=table.columns.pretrained[rows],
+        files=case.reads_files,
+    )
+    run = run_seconds(
+        setup,
+        raw.at_least(loader.times(batch)),
+        batch,
+        seen.at_least(loader),
+        n_train=case.n_train,
+        n_test=case.n_test,
+        folds=folds,
+        epochs=epochs,
+    )
+    fit, valid = split_of(case.n_train, folds)
+    steps = np.ceil(fit / batch) * epochs * folds
+    kernels = grid.busy_s[rows, columns] / raw.value
+    busy = raw.times(kernels * steps) + seen.times(valid * epochs * folds + case.n_test * folds)
+    gaps = raw.times(np.maximum(1.0 - kernels, 0.0) * steps)
+    work = run.fold.times(folds - 1) + run.first_fold + run.inference
+    parts = [_columns_of(part, len(rows)) for part in (setup, work, run.write, busy, gaps)]
+    return [Demand(*each) for each in zip(*parts, strict=True)], _columns_of(run.inference, len(rows))
+
+
+def _columns_of(seconds: Seconds, n: int) -> list[Seconds]:
+    """Arrays of n (or what is common to all n) as one `Seconds` of floats each."""
+    triples = (np.broadcast_to(part, n).tolist() for part in (seconds.low, seconds.value, seconds.high))
+    return [Seconds(*each) for each in zip(*triples, strict=True)]
+
+
+def _trees_demand(trees: Search, pick: Pick, cores: int) -> Demand:
+    """Boosted trees on so many cores; the device has nothing to do with them."""
+    case, field = replace(trees.case, cpu_count=cores), trees.field
+    folds = field.folds[pick.fold]
+    run = run_of_trees(case, trees.table.options[pick.row], field.epochs[pick.epoch], folds)
+    work, nothing = run.fold.times(folds) + run.inference, Seconds(0.0, 0.0, 0.0)
+    setup, work, write = (_columns_of(part, 1)[0] for part in (run.setup, work, run.write))
+    return Demand(setup, work, write, nothing, nothing)
+
+
+def _keeps_promises(case: Case, each: _Priced) -> bool:
+    """What every plan promises of memory and minutes (docs/planning.md), of all of the set at once."""
+    budget, policy, total = 60.0 * case.question.minutes, case.policy, each.shared.total
+    tail = min(run.value + demand.write.value for run, demand in zip(each.runs, each.beside, strict=True))
+    ends = total.high <= budget and total.high - tail <= (1.0 - policy.reserve_share) * budget
+    return bool(ends and total.value <= policy.median_share * budget)
+
+
+def _as_dict(networks: Search, trees: Search | None, each: _Priced) -> dict[str, Any]:
+    case = networks.case
+    together, after = (_minutes(seconds) for seconds in (each.shared.total, each.after))
+    memory = _sum(each.memory)
+    total = case.question.vram_gib or min(case.cards, key=lambda card: card.usable_gib).memory_gib
+    models = [
+        _network(networks, member, column, each, i)
+        for i, (member, column) in enumerate(zip(each.of.members, each.columns, strict=True))
+    ]
+    if each.of.trees is not None and trees is not None:
+        models.append(_trees(trees, each.of.trees, each))
+    return {
+        "kind": each.of.kind,
+        "models": models,
+        "expected": {
+            "peak_memory_gib": memory.as_dict(),
+            "memory_percent": memory.scaled(100.0 / total).as_dict(),
+            "together_minutes": together.as_dict(),
+            "one_after_another_minutes": after.as_dict(),
+            "gain_percent": each.gain.as_dict(),
+        },
+        "cores": {
+            "loader_workers": each.of.workers * len(each.of.members),
+            "main_processes": len(models),
+            "trees": each.of.tree_cores,
+            "of": case.cpu_count,
+        },
+        "better": each.better,
+        "why": why_better(each.better, each.alone, each.beside, each.shared, each.after, case.cpu_count),
+    }
+
+
+def _network(networks: Search, member: _Member, column: int, each: _Priced, index: int) -> dict[str, Any]:
+    settings = settings_of(networks, member.pick)
+    option = networks.table.options[member.pick.row]
+    batch = int(networks.table.rungs[column])
+    if column != member.alone:
+        steps = max(1, round(settings["effective_batch_size"] / batch))
+        settings |= {"batch_size": batch, "grad_accumulation": steps, "effective_batch_size": batch * steps}
+        settings["learning_rate"] = learning_rate(option.recipe, batch * steps)
+    settings["data_loader"] = settings["data_loader"] | {"num_workers": each.of.workers}
+    return {
+        "runs_on": "gpu",
+        **settings,
+        "expected": {
+            "peak_memory_gib": each.memory[index].as_dict(),
+            **_figures(networks, member.pick, each, index),
+        },
+    }
+
+
+def _trees(trees: Search, pick: Pick, each: _Priced) -> dict[str, Any]:
+    option, rounds = trees.table.options[pick.row], trees.field.epochs[pick.epoch]
+    settings = settings_of(trees, pick)
+    settings["data_loader"] = settings["data_loader"] | {"num_workers": 0}
+    memory = cost_of(trees.case, option, trees.case.n_train, rounds).memory_gib
+    return {
+        "runs_on": "cpu",
+        **settings,
+        "cpu_threads": each.of.tree_cores,
+        "expected": {
+            "host_memory_gib": memory.as_dict(),
+            **_figures(trees, pick, each, len(each.of.members)),
+        },
+    }
+
+
+def _figures(search: Search, pick: Pick, each: _Priced, index: int) -> dict[str, Any]:
+    quality = quality_estimate(float(search.field.quality[pick.row, pick.epoch, pick.fold]))
+    return {
+        "alone_minutes": _minutes(each.alone[index].alone).as_dict(),
+        "ends_minute": _minutes(each.shared.ends[index]).as_dict(),
+        "quality_index": quality.as_dict(),
+    }
+
+
+def _minutes(seconds: Seconds) -> Estimate:
+    low, value, high = seconds.low / 60, seconds.value / 60, seconds.high / 60
+    return Estimate(value, low, high, basis="profile x rates, turns on the card by mean value analysis")
+
+
+def _sum(parts: Sequence[Estimate]) -> Estimate:
+    """Errors of the same method have the same sign: percentiles add."""
+    return Estimate(
+        sum(part.value for part in parts),
+        sum(part.low for part in parts),
+        sum(part.high for part in parts),
+        basis=f"sum of {len(parts)} processes, each with its own CUDA context",
+    )

@@ -1,0 +1,161 @@
+"""How long do several processes take on one card together? Turns on the device, gaps that others can use.
+
+Without MPS the kernels of two processes never run at the same time: the device gives each a slice in turn
+(NVIDIA's guide to MPS, "Reduced GPU Context Switching"), so busy seconds add up. What may overlap is what
+leaves the device idle: imports, waiting for the data loader, checkpoints, gaps between launches. Each process
+thus alternates between the device and something else, which is a closed queueing network with one shared
+station; mean value analysis (Reiser and Lavenberg 1980) gives the pace of every subset of the processes. It
+never promises more than the device has, nor more than a process reaches alone.
+
+Checked against what was published (tests/domain/test_sharing.py): two and three trainings sharing a card
+took 1.744 and 2.584 times as long as one (IEEE COMPSAC 2024, 769600b456, KubeRay with time slices), which is
+what one busy share of 0.86 gives for both; two trainings that fill the card run at half speed each
+(NVlabs/stylegan2-ada-pytorch issue 310); ResNet-18 on ImageNet, whose loader leaves the card idle, gains up
+to 2.56 times (arXiv 2410.22254).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import hypot
+
+from memory_service.domain.budget import Seconds
+
+__all__ = ["MOST_PROCESSES", "Demand", "Shared", "one_after_another", "side_by_side"]
+
+MOST_PROCESSES = 4
+"""R33 says 3-4; every subset of the processes is looked at."""
+
+TURNS = (0.0, 0.03, 0.10)
+"""(low, median, high) of what taking turns adds to the busy time of processes that share: two time-sliced
+workers lost "a few percent" of throughput on a GTX 1080 (insureai360.com, GPU time-slicing for concurrent
+agents, 2026); nobody published a figure for training."""
+
+GAPS_USED = (1.0, 0.5, 0.0)
+"""Share of the gaps between launches that another process can use. Sources disagree: two launch-bound
+processes at 50 % use each took twice as long (pytorch/pytorch issue 14531), small trainings gained up to four
+times (arXiv 2209.06018, most of it with MPS). A context that has run dry was seen to stay on the device for
+0.8 ms (NVIDIA forum 181203), longer than most such gaps. Half is between the two, the interval holds both."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What one process wants, as it would take alone on the cores that it has in the set; plain floats.
+
+    setup   before its first step; write: after its last. The device is idle in both
+    work    training and inference, wall clock
+    busy    of work: kernels run (0 for a model on the processor); gaps: of work, between launches
+    """
+
+    setup: Seconds
+    work: Seconds
+    write: Seconds
+    busy: Seconds
+    gaps: Seconds
+
+    @property
+    def alone(self) -> Seconds:
+        return one_after_another([self])
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """Seconds until everything is over, and until each process is."""
+
+    total: Seconds
+    ends: tuple[Seconds, ...]
+
+
+def one_after_another(demands: Sequence[Demand]) -> Seconds:
+    """Seconds until the last of them is over; errors of speed are common to all, those of setup are not."""
+    rest = [part for demand in demands for part in (demand.setup, demand.write)]
+    value = sum(part.value for part in rest)
+    return _spread(
+        sum(demand.work.low for demand in demands) + value,
+        sum(demand.work.value for demand in demands) + value,
+        sum(demand.work.high for demand in demands) + value,
+        rest,
+    )
+
+
+def side_by_side(demands: Sequence[Demand]) -> Shared:
+    """Seconds when all begin at once; percentile by percentile never under the longest of them alone.
+
+    ValueError for none or more than `MOST_PROCESSES`.
+    """
+    if not 1 <= len(demands) <= MOST_PROCESSES:
+        raise ValueError(f"1 to {MOST_PROCESSES} processes, not {len(demands)}")
+    scenarios = (_ends(demands, scenario) for scenario in range(3))
+    ends = []
+    for demand, low, value, high in zip(demands, *scenarios, strict=True):
+        end, alone = _spread(low, value, high, (demand.setup, demand.write)), demand.alone
+        ends.append(Seconds(max(end.low, alone.low), max(end.value, alone.value), max(end.high, alone.high)))
+    total = Seconds(
+        max(end.low for end in ends), max(end.value for end in ends), max(end.high for end in ends)
+    )
+    return Shared(total, tuple(ends))
+
+
+def _spread(low: float, value: float, high: float, rest: Sequence[Seconds]) -> Seconds:
+    """With the independent errors of setups and writing, whose medians the seconds already hold."""
+    return Seconds(
+        value - hypot(value - low, *(part.value - part.low for part in rest)),
+        value,
+        value + hypot(high - value, *(part.high - part.value for part in rest)),
+    )
+
+
+def _ends(demands: Sequence[Demand], scenario: int) -> list[float]:
+    """When each process is over: all set up at once, then work at the pace of those that are still there."""
+    part = ("low", "value", "high")[scenario]
+    waits = [demand.setup.value for demand in demands]
+    work = [max(getattr(demand.work, part), 1e-9) for demand in demands]
+    busy = [min(getattr(demand.busy, part), w) for demand, w in zip(demands, work, strict=True)]
+    gaps = [min(getattr(d.gaps, part), w - b) for d, w, b in zip(demands, work, busy, strict=True)]
+    pace = _fluid(work, busy) if scenario == 0 else _taking_turns(work, busy, gaps, scenario)
+    left, ends, clock = [1.0] * len(work), [0.0] * len(work), 0.0
+    there = set(range(len(work)))
+    while there:
+        at_it = [i for i in there if waits[i] <= clock]
+        paces = pace[sum(1 << i for i in at_it)]
+        step = min(
+            [waits[i] - clock for i in there if waits[i] > clock] + [left[i] / paces[i] for i in at_it]
+        )
+        clock += step
+        for i in at_it:
+            left[i] -= step * paces[i]
+            if left[i] < 1e-9:
+                ends[i] = clock + demands[i].write.value
+                there.discard(i)
+    return ends
+
+
+def _fluid(work: Sequence[float], busy: Sequence[float]) -> list[list[float]]:
+    """Shares of the work a second in every subset when no turn is ever waited for: at best."""
+    out = []
+    for subset in range(1 << len(work)):
+        wanted = sum(busy[i] / work[i] for i in range(len(work)) if subset >> i & 1)
+        out.append([1.0 / work[i] / (max(1.0, wanted) if busy[i] else 1.0) for i in range(len(work))])
+    return out
+
+
+def _taking_turns(
+    work: Sequence[float], busy: Sequence[float], gaps: Sequence[float], scenario: int
+) -> list[list[float]]:
+    """Shares of the work a second in every subset, by mean value analysis."""
+    n, longer, held = len(work), 1.0 + TURNS[scenario], 1.0 - GAPS_USED[scenario]
+    at_device = [(b + held * g) * longer if b else 0.0 for b, g in zip(busy, gaps, strict=True)]
+    elsewhere = [w - b - held * g if b else w for w, b, g in zip(work, busy, gaps, strict=True)]
+    queue = [[0.0] * n for _ in range(1 << n)]
+    pace = [[0.0] * n for _ in range(1 << n)]
+    users = sum(1 << i for i in range(n) if busy[i])
+    for subset in range(1, 1 << n):
+        for i in range(n):
+            if not subset >> i & 1:
+                continue
+            there = at_device[i] * (1.0 + sum(queue[subset ^ 1 << i]))
+            alone = (subset & users) in (0, 1 << i) or not busy[i]
+            pace[subset][i] = 1.0 / (work[i] if alone else elsewhere[i] + there)
+            queue[subset][i] = there / (elsewhere[i] + there) if there else 0.0
+    return pace
