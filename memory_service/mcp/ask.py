@@ -12,7 +12,7 @@ from memory_service.domain.plan_text import plan_markdown
 from memory_service.domain.vocabulary import MODES
 from memory_service.mcp import shapes
 from memory_service.mcp.schemas import given_by, of_fields, takes
-from memory_service.mcp.tool import Answer, Tool, hints, threaded
+from memory_service.mcp.tool import Answer, Caller, Tool, hints, threaded
 from memory_service.services.predict import predict
 from memory_service.services.recommend import recommend
 from memory_service.services.similar import parse_similar_question, similar
@@ -36,7 +36,7 @@ _LEFT_OUT = ("alternatives", "parallel", "similar", "rationale", "evidence")
 
 
 @threaded
-def recommend_plan(service: Service, given: dict[str, Any]) -> Answer:
+def recommend_plan(service: Service, given: dict[str, Any], _: Caller) -> Answer:
     asked = checked_body(_PLAN, given)
     form = asked.pop("form", "plan")
     plan = recommend(service.preparation.require_knowledge(), asked)
@@ -53,7 +53,7 @@ def recommend_plan(service: Service, given: dict[str, Any]) -> Answer:
 
 
 @threaded
-def find_similar_competitions(service: Service, given: dict[str, Any]) -> Answer:
+def find_similar_competitions(service: Service, given: dict[str, Any], _: Caller) -> Answer:
     question = parse_similar_question(checked_body(SIMILAR, given))
     found = similar(service.preparation.require_knowledge(), question).as_dict()
     shown = {name: found[name] for name in shapes.Found.model_fields if name != "items"}
@@ -65,7 +65,7 @@ def find_similar_competitions(service: Service, given: dict[str, Any]) -> Answer
 
 
 @threaded
-def predict_fit(service: Service, given: dict[str, Any]) -> Answer:
+def predict_fit(service: Service, given: dict[str, Any], _: Caller) -> Answer:
     found = predict(service.preparation.require_knowledge(), checked_body(PREDICT, given))
     shown = {name: found.get(name) for name in shapes.Fits.model_fields}
     shown["warnings"] = found.get("warnings", [])
@@ -99,7 +99,38 @@ def _fit_text(shown: Mapping[str, Any]) -> str:
     return "\n".join(line for line in lines if line)
 
 
+_MOST_SHOWN = 40
+
+
+@threaded
+def review_of_script(service: Service, given: dict[str, Any], _: Caller) -> Answer:
+    from memory_service.services.review import review_script
+
+    said = {name: value for name, value in given.items() if value is not None}
+    found = review_script(service.preparation.require_knowledge(), said)
+    shown = {name: found[name] for name in shapes.Reviewed.model_fields}
+    counts = ", ".join(f"{n} {severity}s" for severity, n in shown["counts"].items())
+    lines = ["ok: nothing to correct" if shown["ok"] and not shown["findings"] else counts]
+    lines += [
+        f"line {each['line']}: {each['severity']} {each['rule']}: {each['message']} Fix: {each['fix']}"
+        for each in shown["findings"][:_MOST_SHOWN]
+    ]
+    if len(shown["findings"]) > _MOST_SHOWN:
+        lines.append(f"and {len(shown['findings']) - _MOST_SHOWN} more; correct these first")
+    return Answer("\n".join(lines), shown)
+
+
 _READS = hints(reads=True, repeats=True)
+
+_REVIEWED = ("gpu", "minutes", "task", "n_train", "n_test", "image_size", "seq_len", "cpu_count")
+
+_REVIEW = {
+    "script": {"type": "string", "description": "The whole file as it is; at most 1 MiB. It is never run."},
+    "filename": {"type": "string", "description": "Its name, for the findings."},
+    **of_fields({name: RECOMMEND[name] for name in _REVIEWED}),
+    "metric": {"type": "string", "description": "What the submission is judged by, e.g. log loss."},
+    "plan": {"type": "object", "description": "The plan it should follow, as recommend_plan gave it."},
+}
 
 TOOLS = (
     Tool(
@@ -140,5 +171,18 @@ TOOLS = (
         given_by(shapes.Fits),
         _READS,
         predict_fit,
+    ),
+    Tool(
+        "review_script",
+        "Review a training script before it runs",
+        "Call BEFORE every launch, with the whole text of the script, gpu and minutes. Finds, with line and "
+        "fix: batch that does not fit, slow loaders, missing mixed precision, no early stopping, no deadline, "
+        "no checkpoint per fold, leakage, wrong loss, library traps. Correct every error and warning, then "
+        "call again. Reads the script as text; never runs it.",
+        "read",
+        takes(_REVIEW, ["script"]),
+        given_by(shapes.Reviewed),
+        _READS,
+        review_of_script,
     ),
 )

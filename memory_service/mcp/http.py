@@ -2,7 +2,8 @@
 
 Stateless: every POST carries all that its answer needs, since runs live in the database. So an agent goes on
 after a restart, any of several processes can answer, and nothing is held for agents that left. There is
-nothing to stream: each call is answered with one JSON document, like any other route's.
+nothing to stream: each call is answered with one JSON document, like any other route's. Keys and the name
+that the server was asked by (DNS rebinding) are checked before, for every route alike: `api.gate`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from mcp.server.transport_security import TransportSecuritySettings
 from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
 
@@ -22,8 +22,6 @@ from memory_service.mcp.server import build_server
 __all__ = ["PATH", "Endpoint", "route_to"]
 
 PATH = "/mcp"
-
-_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
 class Endpoint:
@@ -40,7 +38,6 @@ class Endpoint:
             build_server(self._service),
             json_response=True,
             stateless=True,
-            security_settings=_security(self._service.settings.host),
             max_request_body_size=self._service.settings.max_body_bytes,
         )
         async with manager.run():
@@ -54,16 +51,6 @@ class Endpoint:
         if self._manager is None:
             raise Unavailable("The service is starting or ending; ask again in a moment")
         await self._manager.handle_request(scope, receive, send)
-
-
-def _security(host: str) -> TransportSecuritySettings:
-    """Against a page that reaches this server by a name of its own (DNS rebinding): where anybody who reaches
-    it may ask, it answers to names of this machine only."""
-    return TransportSecuritySettings(
-        enable_dns_rebinding_protection=host in (*_LOOPBACK, "::1"),
-        allowed_hosts=[form for name in _LOOPBACK for form in (name, f"{name}:*")],
-        allowed_origins=[f"http://{name}{port}" for name in _LOOPBACK for port in ("", ":*")],
-    )
 
 
 def route_to(endpoint: Endpoint) -> Route:

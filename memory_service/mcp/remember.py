@@ -8,7 +8,7 @@ from memory_service.api.rows import TOLD, split_correction
 from memory_service.api.service import Service
 from memory_service.mcp import shapes
 from memory_service.mcp.schemas import given_by, of_fields, of_model, takes
-from memory_service.mcp.tool import Answer, Tool, hints, threaded
+from memory_service.mcp.tool import Answer, Caller, Tool, hints, threaded
 from memory_service.services.curation import add_row
 from memory_service.services.rows import ROW_MODELS
 
@@ -19,9 +19,11 @@ _TOLD = {name: field for name, field in TOLD.items() if name != "version"}
 
 
 @threaded
-def remember_competition(service: Service, given: dict[str, Any]) -> Answer:
+def remember_competition(service: Service, given: dict[str, Any], caller: Caller) -> Answer:
     values, told = split_correction({name: value for name, value in given.items() if value is not None})
     told.pop("version", None)
+    if caller.name is not None:
+        told["who"] = caller.name
     database = service.preparation.require_knowledge()
     row = add_row(database, "competitions", values, encoder=service.preparation.encoder, **told)
     shown = {name: row[name] for name in shapes.Remembered.model_fields if name in row} | {"row": row}

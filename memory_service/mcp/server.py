@@ -17,11 +17,12 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
 from memory_service import __version__
+from memory_service.api.reading import check_texts
 from memory_service.api.service import Service
 from memory_service.errors import MemoryServiceError, unknown_name
 from memory_service.mcp import ask, prompts, remember, resources, tell
 from memory_service.mcp.refusal import refused, refused_text
-from memory_service.mcp.tool import Tool
+from memory_service.mcp.tool import Tool, caller_of
 
 __all__ = ["TOOLS", "build_server"]
 
@@ -46,14 +47,18 @@ def build_server(service: Service) -> Server[Any]:
     async def list_tools(_: _Context, __: Any) -> wire.ListToolsResult:
         return wire.ListToolsResult(tools=[tool.listed() for tool in TOOLS.values()])
 
-    async def call_tool(_: _Context, asked: wire.CallToolRequestParams) -> wire.CallToolResult:
+    async def call_tool(context: _Context, asked: wire.CallToolRequestParams) -> wire.CallToolResult:
         tool = TOOLS.get(asked.name)
         if tool is None:
             near = unknown_name("tool", asked.name, tuple(TOOLS))
             raise MCPError(wire.INVALID_PARAMS, near.detail)
         try:
+            caller = caller_of(context)
+            caller.check(tool.name, tool.scope)
+            given = dict(asked.arguments or {})
+            check_texts(given)
             await knowledge_soon(service)
-            return (await tool.call(service, dict(asked.arguments or {}))).as_result()
+            return (await tool.call(service, given, caller)).as_result()
         except MemoryServiceError as error:
             return refused(error)
         except Exception:  # noqa: BLE001 - logged with its trace, which must not reach an agent
@@ -67,8 +72,11 @@ def build_server(service: Service) -> Server[Any]:
     async def list_templates(_: _Context, __: Any) -> wire.ListResourceTemplatesResult:
         return wire.ListResourceTemplatesResult(resource_templates=list(resources.TEMPLATES))
 
-    async def read_resource(_: _Context, asked: wire.ReadResourceRequestParams) -> wire.ReadResourceResult:
+    async def read_resource(
+        context: _Context, asked: wire.ReadResourceRequestParams
+    ) -> wire.ReadResourceResult:
         try:
+            caller_of(context).check("resources", "read")
             await knowledge_soon(service)
             return await resources.read(service, str(asked.uri))
         except MemoryServiceError as error:

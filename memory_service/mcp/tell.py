@@ -13,7 +13,7 @@ from memory_service.api.service import Service
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.mcp import shapes
 from memory_service.mcp.schemas import given_by, of_model, takes
-from memory_service.mcp.tool import Answer, Tool, hints, threaded
+from memory_service.mcp.tool import Answer, Caller, Tool, hints, threaded
 from memory_service.services.run_events import EVENT_FIELDS, event_schema
 from memory_service.services.run_fields import RunFinish, RunStart
 from memory_service.services.runs import begin_run, finish_run
@@ -28,7 +28,7 @@ _PREDICTED = ("peak_memory_gib", "samples_per_second", "epoch_seconds", "total_m
 
 
 @threaded
-def start_run(service: Service, given: dict[str, Any]) -> Answer:
+def start_run(service: Service, given: dict[str, Any], _: Caller) -> Answer:
     said = {name: value for name, value in given.items() if value is not None}
     begun, new = begin_run(service.preparation.require_knowledge(), said)
     prediction = begun["prediction"]
@@ -50,7 +50,7 @@ def start_run(service: Service, given: dict[str, Any]) -> Answer:
     return Answer("\n".join(lines), shown)
 
 
-async def report_progress(service: Service, given: dict[str, Any]) -> Answer:
+async def report_progress(service: Service, given: dict[str, Any], _: Caller) -> Answer:
     run_id, event = _event(given)
     chosen = "seq" not in event
     event.setdefault("at", dt.datetime.now(dt.UTC).isoformat())
@@ -98,7 +98,7 @@ def _finite(value: Any) -> Any:
 
 
 @threaded
-def finish_of_run(service: Service, given: dict[str, Any]) -> Answer:
+def finish_of_run(service: Service, given: dict[str, Any], _: Caller) -> Answer:
     said = {name: value for name, value in given.items() if value is not None}
     run_id, said = _event(said)
     page = finish_run(service.preparation.require_knowledge(), run_id, said)

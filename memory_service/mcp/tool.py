@@ -3,18 +3,21 @@ and one call of a service."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any, Literal
 
 import anyio.to_thread
+from mcp.server.context import ServerRequestContext
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from mcp_types import Tool as ListedTool
 
 from memory_service.api.service import Service
+from memory_service.domain.keys import allows
+from memory_service.errors import Forbidden
 
-__all__ = ["Answer", "Call", "Tool", "hints", "threaded"]
+__all__ = ["Answer", "Call", "Caller", "Tool", "caller_of", "hints", "threaded"]
 
 Scope = Literal["read", "tell", "edit"]
 
@@ -32,8 +35,29 @@ class Answer:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who calls: the name of the key that was shown (None: none was), and what it may do (None: all)."""
+
+    name: str | None = None
+    scopes: Collection[str] | None = None
+
+    def check(self, tool: str, scope: Scope) -> None:
+        """Forbidden where the tool's HTTP sibling would be."""
+        if self.scopes is not None and not allows(self.scopes, (scope,)):
+            raise Forbidden(f"For {tool} a key needs the scope {scope}")
+
+
+def caller_of(context: ServerRequestContext[Any, Any]) -> Caller:
+    """Over HTTP what the gate found (`api.gate`); over stdio whoever started this process."""
+    if context.request is None:
+        return Caller()
+    state = context.request.scope["state"]
+    return Caller(state.get("key_name"), state.get("scopes"))
+
+
 Given = dict[str, Any]
-Call = Callable[[Service, Given], Awaitable[Answer]]
+Call = Callable[[Service, Given, Caller], Awaitable[Answer]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +92,12 @@ def hints(*, reads: bool, repeats: bool) -> ToolAnnotations:
     )
 
 
-def threaded(call: Callable[[Service, Given], Answer]) -> Call:
+def threaded(call: Callable[[Service, Given, Caller], Answer]) -> Call:
     """A call that blocks, in a thread of its own. Who gives up waiting is let go at once; the thread ends its
     one transaction, whole or not at all."""
 
     @wraps(call)
-    async def soon(service: Service, given: Given) -> Answer:
-        return await anyio.to_thread.run_sync(partial(call, service, given), abandon_on_cancel=True)
+    async def soon(service: Service, given: Given, caller: Caller) -> Answer:
+        return await anyio.to_thread.run_sync(partial(call, service, given, caller), abandon_on_cancel=True)
 
     return soon
