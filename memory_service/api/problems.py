@@ -23,6 +23,7 @@ __all__ = [
     "allowed_methods",
     "install",
     "problem_response",
+    "refusal",
     "unexpected",
 ]
 
@@ -54,6 +55,13 @@ def problem_response(document: Mapping[str, Any], headers: Mapping[str, str] | N
     return Response(orjson.dumps(document), document["status"], headers, media_type=MEDIA_TYPE)
 
 
+def refusal(error: MemoryServiceError, request_id: str) -> Response:
+    """Any refusal of this service, with the headers that its kind has (`error.headers`)."""
+    headers = {"Retry-After": RETRY_AFTER_SECONDS} if isinstance(error, Unavailable) else {}
+    headers.update(getattr(error, "headers", {}))
+    return problem_response(problem_of(error, request_id), headers)
+
+
 def install(app: FastAPI) -> None:
     """Every exception that can leave a route becomes a problem document."""
     app.add_exception_handler(MemoryServiceError, _refused)  # type: ignore[arg-type]
@@ -76,8 +84,7 @@ def allowed_methods(routes: Iterable[APIRoute], path: str) -> list[str]:
 
 
 def _refused(request: Request, error: MemoryServiceError) -> Response:
-    headers = {"Retry-After": RETRY_AFTER_SECONDS} if isinstance(error, Unavailable) else None
-    return problem_response(problem_of(error, request.state.request_id), headers)
+    return refusal(error, request.state.request_id)
 
 
 def _of_routing(request: Request, error: HTTPException) -> Response:

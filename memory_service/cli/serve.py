@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import logging
 from typing import Annotated
@@ -14,8 +15,7 @@ _STOP_WITHIN_SECONDS = 10
 _OBJECTS_UNTIL_COLLECTED = 20_000
 """A request with a hundred events makes a thousand objects and no cycle: looking for cycles after every 700,
 as Python does, took a twentieth of the time."""
-_LONGEST_HEAD_BYTES = 2**20
-"""Request line and headers: long enough that a question too long for its field is refused as one."""
+_NOT_STARTED = 3
 
 
 def register(app: typer.Typer) -> None:
@@ -32,11 +32,12 @@ def serve(
     ] = None,
 ) -> None:
     """Serve HTTP. The embedded database is made, upgraded and seeded; a server's must be at the right
-    revision."""
-    import uvicorn
-
+    revision. Where others reach it (any address but loopback), it wants keys, and starts only with one."""
+    from memory_service.api.connection import server_of
+    from memory_service.api.reach import is_loopback
     from memory_service.app import create_app
     from memory_service.services.database import require_head
+    from memory_service.services.keys import require_admin_key
     from memory_service.services.unit import Database
     from memory_service.settings import load_settings
 
@@ -48,16 +49,20 @@ def serve(
     opened = Database(settings.database_url)
     try:
         require_head(opened)
+        if settings.require_keys or not is_loopback(settings.host):
+            require_admin_key(opened, settings.host)
     finally:
         opened.close()
     gc.set_threshold(_OBJECTS_UNTIL_COLLECTED, *gc.get_threshold()[1:])
-    uvicorn.run(
+    server = server_of(
         create_app(settings),
         host=settings.host,
         port=settings.port,
         log_level=level.lower(),
         access_log=level == "DEBUG",
-        server_header=False,
         timeout_graceful_shutdown=_STOP_WITHIN_SECONDS,
-        h11_max_incomplete_event_size=_LONGEST_HEAD_BYTES,
     )
+    with contextlib.suppress(KeyboardInterrupt):
+        server.run()
+    if not server.started:
+        raise typer.Exit(_NOT_STARTED)

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 import schemathesis
-import uvicorn
 from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.errors import Unsatisfiable
@@ -29,6 +28,7 @@ from schemathesis.specs.openapi.checks import (
     unsupported_method,
 )
 
+from memory_service.api.connection import server_of
 from tests.api.conftest import serve
 from tests.conftest import KINDS, Servers
 
@@ -63,10 +63,7 @@ def url(request: pytest.FixtureRequest, servers: Servers) -> Iterator[str]:
 
 
 def listen(client: TestClient) -> Iterator[str]:
-    config = uvicorn.Config(
-        client.app, port=0, log_level="error", lifespan="off", h11_max_incomplete_event_size=2**20
-    )
-    server = uvicorn.Server(config)
+    server = server_of(client.app, port=0, log_level="error", lifespan="off")
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:

@@ -1,0 +1,142 @@
+"""How long may a connection keep the server waiting? Its head, its body and its reading have an end; so has
+the number of connections."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import orjson
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from memory_service.api.headers import with_safe_headers
+from memory_service.api.limits import Limits
+from memory_service.problem import problem
+
+__all__ = ["server_of"]
+
+_LOOKS_EVERY_SECONDS = 1.0
+_PIECE_BYTES = 64 * 1024
+_SPARE_SECONDS = 5.0
+"""The boundary refuses a late body first, as a document; what it does not read is cut off here."""
+
+
+def server_of(app: Any, limits: Limits | None = None, **options: Any) -> uvicorn.Server:
+    """A server of the application whose connections keep the limits."""
+    kept = limits or Limits()
+
+    class Limited(Connection):
+        limits = kept
+
+    config = uvicorn.Config(
+        app, http=Limited, ws="none", timeout_keep_alive=kept.keep_seconds, server_header=False, **options
+    )
+    return uvicorn.Server(config)
+
+
+class Connection(HttpToolsProtocol):
+    """uvicorn's own, which has no end for a head, for a body that nobody reads and for a reader, and takes
+    heads of any length."""
+
+    limits = Limits()
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        self._since: float | None = self.loop.time()
+        self._head = True
+        self._bytes = 0
+        self._left = 0
+        self._read_at: float | None = None
+        super().connection_made(transport)
+        self._look_again = self.loop.call_later(_LOOKS_EVERY_SECONDS, self._look)
+        if len(self.connections) > self.limits.connections:
+            self._refuse(503, "too-busy", f"{self.limits.connections} connections are open", b"2")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._look_again.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        if self._since is None:
+            self._since = self.loop.time()
+        self._bytes += len(data)
+        super().data_received(data)
+        if self._head and self._bytes > self.limits.head_bytes and not self.transport.is_closing():
+            self._refuse_head()
+
+    def on_message_begin(self) -> None:
+        self._since = self.loop.time()
+        self._head = True
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._head = False
+        if self._bytes > self.limits.head_bytes:
+            size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
+            if size > self.limits.head_bytes:
+                self._refuse_head()
+                return
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        if not self.transport.is_closing():
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._since = None
+        self._head = True
+        self._bytes = 0
+        if not self.transport.is_closing():
+            super().on_message_complete()
+
+    def resume_writing(self) -> None:
+        self._read_at = None
+        super().resume_writing()
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(400, "malformed-request", msg)
+
+    def _look(self) -> None:
+        """Once a second: is anything overdue?"""
+        now = self.loop.time()
+        self._look_again = self.loop.call_later(_LOOKS_EVERY_SECONDS, self._look)
+        if self._overdue_reader(now):
+            self.transport.abort()
+        elif self._since is not None and not self.transport.is_closing():
+            waited = now - self._since
+            if self._head and waited > self.limits.head_seconds:
+                if self._bytes:
+                    self._refuse(408, "request-timeout", "The request did not arrive in time")
+                else:
+                    self.transport.close()
+            elif waited > self.limits.body_seconds + _SPARE_SECONDS:
+                self.transport.abort()
+
+    def _overdue_reader(self, now: float) -> bool:
+        left = self.transport.get_write_buffer_size()
+        if left == 0:
+            self._read_at = None
+        elif self._read_at is None or left <= self._left - _PIECE_BYTES:
+            self._read_at, self._left = now, left
+        return self._read_at is not None and now - self._read_at > self.limits.reader_seconds
+
+    def _refuse_head(self) -> None:
+        most = self.limits.head_bytes
+        self._refuse(431, "head-too-large", f"Request line and headers are over the limit of {most} bytes")
+
+    def _refuse(self, status: int, code: str, detail: str, retry_after: bytes = b"") -> None:
+        """Answer here, since no application has been asked, and close. Where an answer is still being given,
+        only close."""
+        cycle: Any = self.cycle  # None before the first request
+        if cycle is not None and not cycle.response_complete:
+            self.transport.abort()
+            return
+        body = orjson.dumps(problem(code, "The request was refused", status, detail))
+        headers = [(b"content-type", b"application/problem+json"), (b"content-length", b"%d" % len(body))]
+        headers += [(b"retry-after", retry_after)] if retry_after else []
+        headers = with_safe_headers([*headers, (b"connection", b"close")], self.scheme or "http")
+        head = b"".join(b"%s: %s\r\n" % header for header in headers)
+        self.transport.write(STATUS_LINE[status] + head + b"\r\n" + body)
+        self.transport.close()

@@ -1,0 +1,55 @@
+"""How much may one caller take of the service? Every limit and every refusal of too much.
+
+What is counted is counted in this process: behind a balancer over several, a key has its rate in each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from memory_service.errors import MemoryServiceError, Unavailable
+
+__all__ = ["Limits", "SlowBody", "TooBusy", "TooSlow"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Seconds, bytes and counts; docs/http.md lists them.
+
+    head_seconds     a request line with its headers must arrive within this
+    body_seconds     and its body within this: 4 MiB at 70 KB/s
+    answer_seconds   an answer must begin within this; the longest, 10 000 predictions, takes a quarter of it
+    reader_seconds   a reader must take 64 KiB, or what is left, within this
+    keep_seconds     an idle connection stays open this long: longer than the five seconds after which httpx2
+                     leaves one alone, so that no request meets a closing connection
+    head_bytes       request line and headers: a question of several fields, each too long and all escaped,
+                     is still refused as one
+    connections      open ones; under the 1024 files that a process usually may open
+    requests         in progress at once; a streamed answer counts until it is read, server-sent events until
+                     they begin
+    """
+
+    head_seconds: float = 15.0
+    body_seconds: float = 60.0
+    answer_seconds: float = 120.0
+    reader_seconds: float = 30.0
+    keep_seconds: int = 15
+    head_bytes: int = 256 * 1024
+    connections: int = 800
+    requests: int = 400
+
+
+class SlowBody(MemoryServiceError):
+    code = "request-timeout"
+    title = "The body did not arrive in time"
+    status = 408
+
+
+class TooBusy(Unavailable):
+    code = "too-busy"
+    title = "Too many requests are in progress"
+
+
+class TooSlow(Unavailable):
+    code = "too-slow"
+    title = "The answer took too long"

@@ -1,0 +1,335 @@
+"""Does one caller's too much, too deep or too slow cost the others little, and is it refused as described?"""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from http.client import HTTPConnection, HTTPResponse
+from pathlib import Path
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from memory_service.api.boundary import Boundary
+from memory_service.api.connection import server_of
+from memory_service.api.limits import Limits
+from memory_service.api.metrics import Metrics
+from memory_service.api.problems import install
+from memory_service.api.reading import MOST_VALUES, parse_json
+from memory_service.errors import InvalidInput, TooLarge
+
+SHORT = Limits(
+    head_seconds=1.0, body_seconds=1.5, answer_seconds=3.0, reader_seconds=2.0, keep_seconds=3,
+    head_bytes=20_000, connections=20, requests=3,
+)  # fmt: skip
+SAFE = {
+    "x-content-type-options", "x-frame-options", "content-security-policy", "referrer-policy",
+    "cache-control", "cross-origin-opener-policy", "cross-origin-resource-policy", "permissions-policy",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Listening:
+    """A small application behind the real boundary and the real connections, with short limits."""
+
+    port: int
+    metrics: Metrics
+    gate: threading.Event
+
+    @contextmanager
+    def socket(self, said: bytes = b"") -> Iterator[socket.socket]:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=20) as sock:
+            sock.sendall(said)
+            yield sock
+
+
+@pytest.fixture(scope="module")
+def listening() -> Iterator[Listening]:
+    app, metrics, gate = FastAPI(openapi_url=None), Metrics(), threading.Event()
+    install(app)
+
+    @app.post("/takes")
+    async def takes(request: Request) -> Response:
+        return Response(str(len(await request.body())))
+
+    @app.get("/quick")
+    def quick() -> Response:
+        return Response("here")
+
+    @app.get("/waits")
+    def waits() -> Response:
+        gate.wait(20)
+        return Response("at last")
+
+    @app.get("/streams")
+    def streams() -> Response:
+        return StreamingResponse(b"x" * 65_536 for _ in range(200))
+
+    app.add_middleware(Boundary, metrics=metrics, limits=SHORT)
+    server = server_of(app, SHORT, port=0, log_level="critical")
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        thread.join(0.01)
+    yield Listening(server.servers[0].sockets[0].getsockname()[1], metrics, gate)
+    server.should_exit = server.force_exit = True
+    thread.join(20)
+
+
+def answer(sock: socket.socket, method: str = "GET") -> tuple[int, dict[str, str], bytes]:
+    """What the server says on this connection."""
+    response = HTTPResponse(sock, method=method)
+    response.begin()
+    headers = {name.lower(): value for name, value in response.getheaders()}
+    return response.status, headers, response.read()
+
+
+def until_closed(sock: socket.socket) -> bytes:
+    """All that still comes."""
+    pieces = []
+    with suppress(ConnectionResetError):
+        while piece := sock.recv(65_536):
+            pieces.append(piece)
+    return b"".join(pieces)
+
+
+def wait_for(true: Callable[[], bool], seconds: float = 10) -> None:
+    until = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def code(body: bytes) -> str:
+    return str(json.loads(body)["type"]).rpartition(":")[2]
+
+
+def test_a_body_that_trickles_in_is_refused_in_time_and_the_next_is_served(listening: Listening):
+    began = time.monotonic()
+    with listening.socket(b"POST /takes HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n") as sock:
+        sock.settimeout(0.3)
+        told = b""
+        while not told and time.monotonic() - began < 10:
+            with suppress(TimeoutError):
+                sock.sendall(b"x")
+                told = sock.recv(65_536)
+        sock.settimeout(10)
+        told += until_closed(sock)
+    assert 1.4 < time.monotonic() - began < 5
+    head, _, body = told.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 408 ")
+    assert b"connection: close" in head.lower()
+    assert code(body) == "request-timeout"
+    with listening.socket(b"POST /takes HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc") as sock:
+        assert answer(sock)[::2] == (200, b"3")
+
+
+@pytest.mark.parametrize(
+    "trickled",
+    [b"GET /quick HTTP/1.1\r\nHost: x\r\nX-A: ", b"", b"GET /quick?"],
+    ids=["headers", "nothing", "line"],
+)
+def test_a_head_that_trickles_in_is_cut_off(listening: Listening, trickled: bytes):
+    began = time.monotonic()
+    with listening.socket(trickled) as sock:
+        sock.settimeout(0.3)
+        told = b""
+        with suppress(ConnectionResetError, BrokenPipeError):
+            while time.monotonic() - began < 10:
+                if trickled:
+                    sock.sendall(b"x")
+                with suppress(TimeoutError):
+                    piece = sock.recv(65_536)
+                    told += piece
+                    if not piece:
+                        break
+    assert 0.9 < time.monotonic() - began < 5
+    assert told.startswith(b"HTTP/1.1 408 ") if trickled else told == b""
+
+
+def test_a_body_that_nobody_reads_does_not_hold_a_connection(listening: Listening):
+    """A GET is answered at once; what then trickles in restarts uvicorn's own timer with every byte."""
+    with listening.socket(b"GET /quick HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n") as sock:
+        assert answer(sock)[0] == 200
+        began = time.monotonic()
+        with suppress(ConnectionResetError, BrokenPipeError):
+            while time.monotonic() - began < 20:
+                sock.sendall(b"x")
+                time.sleep(0.2)
+    assert time.monotonic() - began < 12
+
+
+@pytest.mark.parametrize(
+    "head", [b"GET /quick?" + b"q" * 21_000 + b" HTTP/1.1\r\n", b"GET /quick HTTP/1.1\r\n"]
+)
+def test_a_head_over_the_limit_is_refused(listening: Listening, head: bytes):
+    many = b"".join(b"X-%d: %s\r\n" % (n, b"v" * 30) for n in range(700))
+    with listening.socket(head + b"Host: x\r\n" + many + b"\r\n") as sock:
+        status, headers, body = answer(sock)
+    assert (status, code(body)) == (431, "head-too-large")
+    assert headers.keys() >= SAFE
+
+
+def test_what_is_no_http_is_refused_as_a_document(listening: Listening):
+    with listening.socket(b"\x16\x03\x01 this is no HTTP\r\n\r\n") as sock:
+        status, headers, body = answer(sock)
+    assert (status, code(body)) == (400, "malformed-request")
+    assert headers.keys() >= SAFE
+
+
+def test_a_reader_that_does_not_read_is_cut_off_and_one_that_does_gets_all(listening: Listening):
+    with listening.socket() as stuck:
+        stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        stuck.sendall(b"GET /streams HTTP/1.1\r\nHost: x\r\n\r\n")
+        slow = HTTPConnection("127.0.0.1", listening.port, timeout=20)
+        slow.request("GET", "/streams")
+        response, size = slow.getresponse(), 0
+        while piece := response.read(2**20):
+            size += len(piece)
+            time.sleep(0.2)
+        assert size == 200 * 65_536
+        slow.close()
+        wait_for(lambda: b'route="/streams",status="200"} 2.0' in listening.metrics.exposition(None, "ready"))
+
+
+def test_requests_over_the_limit_are_told_to_come_back_and_the_others_are_served(listening: Listening):
+    listening.gate.clear()
+
+    def ask(_: int) -> tuple[int, str | None]:
+        connection = HTTPConnection("127.0.0.1", listening.port, timeout=20)
+        connection.request("GET", "/waits")
+        response = connection.getresponse()
+        response.read()
+        connection.close()
+        return response.status, response.headers["Retry-After"]
+
+    with ThreadPoolExecutor(8) as pool:
+        asked = [pool.submit(ask, n) for n in range(8)]
+        while sum(future.done() for future in asked) < 5:
+            time.sleep(0.01)
+        listening.gate.set()
+        told = sorted(future.result() for future in asked)
+    assert [status for status, _ in told] == [200] * 3 + [503] * 5
+    assert all(after is not None for status, after in told if status == 503)
+
+
+def test_an_answer_that_takes_too_long_ends_as_one_that_may_be_asked_again(listening: Listening):
+    listening.gate.clear()
+    began = time.monotonic()
+    with listening.socket(b"GET /waits HTTP/1.1\r\nHost: x\r\n\r\n") as sock:
+        threading.Timer(4.0, listening.gate.set).start()
+        status, headers, body = answer(sock)
+        assert (status, code(body)) == (503, "too-slow")
+        assert "retry-after" in headers
+        assert 2.9 < time.monotonic() - began < 4
+        listening.gate.wait(20)
+
+
+def test_connections_over_the_limit_are_refused_and_end(listening: Listening):
+    time.sleep(0.2)  # those of the tests before have ended
+    opened = [socket.create_connection(("127.0.0.1", listening.port), timeout=5) for _ in range(25)]
+    try:
+        status, headers, body = answer(opened[-1])
+        assert (status, code(body)) == (503, "too-busy")
+        assert "retry-after" in headers
+    finally:
+        for sock in opened:
+            sock.close()
+    for _ in range(100):
+        with listening.socket(b"GET /quick HTTP/1.1\r\nHost: x\r\n\r\n") as sock:
+            if answer(sock)[0] == 200:
+                return
+        time.sleep(0.05)
+    pytest.fail("it never served again")
+
+
+def test_a_caller_who_hangs_up_is_no_failure_of_the_service(listening: Listening):
+    with listening.socket(b"POST /takes HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nxx"):
+        pass
+    wait_for(lambda: b'status="499"' in listening.metrics.exposition(None, "ready"))
+    assert b'status="500"' not in listening.metrics.exposition(None, "ready")
+
+
+DEEP = {
+    "open": b"[" * 4_000_000,
+    "closed": b"[" * 2_000_000 + b"]" * 2_000_000,
+    "objects": b'{"a":' * 700_000 + b"1" + b"}" * 700_000,
+    "escaped": b'{"a":' * 1_000 + b'"\\u0041"' + b"}" * 1_000,
+    "lists": b"[" * 1_010 + b"]" * 1_010,
+    "a literal": b"[" * 300 + b"NaN" + b"]" * 300,
+}
+
+
+@pytest.mark.parametrize("raw", DEEP.values(), ids=DEEP)
+def test_deep_nesting_costs_little(raw: bytes):
+    began = time.process_time()
+    with pytest.raises((InvalidInput, TooLarge)):
+        parse_json(raw)
+    assert time.process_time() - began < 0.5
+
+
+@pytest.mark.parametrize("piece", [b"[]", b"{}", b"0"])
+def test_too_many_values_cost_little(piece: bytes):
+    began = time.process_time()
+    with pytest.raises(TooLarge):
+        parse_json(b"[" + piece + (b"," + piece) * MOST_VALUES + b"]")
+    assert time.process_time() - began < 0.3
+
+
+def test_depth_on_every_route_that_takes_a_body(sqlite_client: TestClient):
+    """As deep as is read, in every field: nothing behind the reader may break on it."""
+    described = sqlite_client.get("/openapi.json").json()["paths"]
+    for path, operations in described.items():
+        for method in operations.keys() & {"post", "patch", "put"}:
+            for depth, allowed in ((250, range(200, 500)), (1_015, (200, 404, 422))):
+                body = b'{"a":' * depth + b"1" + b"}" * depth
+                shape = (
+                    operations[method]["requestBody"]["content"].get("application/json", {}).get("schema", {})
+                )
+                for name in ("", *shape.get("properties", {})):
+                    told = sqlite_client.request(
+                        method,
+                        path.replace("{", "").replace("}", ""),
+                        content=b'{"%s": %s}' % (name.encode(), body) if name else body,
+                        headers={"Content-Type": "application/json"},
+                    )
+                    assert told.status_code in allowed, (method, path, name, depth, told.text[:300])
+
+
+def test_every_answer_has_the_safe_headers(sqlite_client: TestClient, tmp_path: Path):
+    """Every route there is, described or not, well asked or not."""
+    app = sqlite_client.app
+    assert isinstance(app, FastAPI)
+    paths = {getattr(route, "path", "") for route in app.state.routes} | {"/nowhere", "/browse/nowhere"}
+    asked = [(method, path) for path in paths for method in ("GET", "POST", "DELETE", "HEAD", "OPTIONS")]
+    for method, path in [*asked, ("GET", "/static/site.css"), ("GET", "/recommend?task=image&gpu=a100")]:
+        told = sqlite_client.request(method, path, follow_redirects=False)
+        missing = SAFE - {name.lower() for name in told.headers}
+        assert not missing, (method, path, told.status_code, missing)
+        assert told.headers["content-security-policy"].count("frame-ancestors 'none'") == 1, path
+        assert len(told.headers.get_list("cache-control")) == 1, path
+        assert "strict-transport-security" not in told.headers
+        kept = told.headers["cache-control"]
+        assert "no-store" in kept or path.startswith(("/static", "/docs", "/calibrations")), (path, kept)
+
+
+def test_over_tls_the_browser_is_told_to_stay_there(sqlite_client: TestClient):
+    app = sqlite_client.app
+    secure = TestClient(app, base_url="https://memory.example")
+    assert secure.get("/healthz").headers["strict-transport-security"].startswith("max-age=")
+
+
+def test_the_limits_leave_room_for_what_is_promised():
+    limits = Limits()
+    assert limits.requests >= 2 * 200  # docs/performance.md: 200 clients at once
+    assert limits.connections > limits.requests
+    assert replace(limits, keep_seconds=5).keep_seconds < limits.keep_seconds
