@@ -3,6 +3,8 @@
     MemoryServiceError
     ├── InvalidInput            422  a field is unknown, out of range or not in the vocabulary
     │   └── MalformedBody       400  the body is not JSON
+    ├── Unauthorized            401  a key is needed, or the one shown is not valid
+    ├── Forbidden               403  the key may not do this
     ├── TooLarge                413  the body is over the limit
     ├── NotFound                404  no such row
     ├── Conflict                409  the same key with another body, or what other rows need
@@ -24,6 +26,7 @@ from typing import Any, ClassVar
 __all__ = [
     "Conflict",
     "FieldError",
+    "Forbidden",
     "InvalidInput",
     "MalformedBody",
     "MemoryServiceError",
@@ -31,6 +34,7 @@ __all__ = [
     "NotFound",
     "OutOfSpace",
     "TooLarge",
+    "Unauthorized",
     "Unavailable",
     "WrongRevision",
     "unknown_name",
@@ -70,6 +74,18 @@ class MalformedBody(InvalidInput):
     code = "malformed-body"
     title = "The body is not valid JSON"
     status = 400
+
+
+class Unauthorized(MemoryServiceError):
+    code = "unauthorized"
+    title = "A valid key is needed"
+    status = 401
+
+
+class Forbidden(MemoryServiceError):
+    code = "forbidden"
+    title = "This may not be done with this key, or from here"
+    status = 403
 
 
 class TooLarge(MemoryServiceError):

@@ -75,6 +75,13 @@ class Settings(BaseSettings):
             "epoch; its epochs and its summary stay. 0 keeps all for ever."
         ),
     )
+    require_keys: bool = Field(
+        False,
+        description=(
+            "Whether a key is asked for on loopback, too: behind a proxy on this machine, or where others "
+            "work on it. Over any other address one always is (docs/security.md)."
+        ),
+    )
     log_level: LogLevel = Field("INFO", description="Least severe message that is logged.")
     seed_on_start: bool = Field(
         True,

@@ -27,6 +27,7 @@ __all__ = [
     "files",
     "history",
     "lists",
+    "makes",
     "one",
     "page_of",
     "plain",
@@ -134,6 +135,12 @@ def registers(fields: Fields) -> Route:
     )
     known = {"description": "The device was registered before.", "model": shapes.Device}
     return _created(route, "Path of the device or of the new row.", known)
+
+
+def makes(fields: Fields, answer: type[BaseModel]) -> Route:
+    """A new thing by a JSON object of these fields."""
+    route = _route(answer, (*_BODY, 409, 422, 503), _json_body(body_schema(fields.values())), status=201)
+    return _created(route, "Where it is listed.")
 
 
 def posts_calibration() -> Route:

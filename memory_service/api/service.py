@@ -10,6 +10,7 @@ from fastapi import Request
 
 from memory_service.api.metrics import Metrics
 from memory_service.services.calibrating import Calibrating
+from memory_service.services.keyring import Keyring
 from memory_service.services.readiness import Preparation
 from memory_service.services.retention import Retention
 from memory_service.services.unit import Database
@@ -55,6 +56,7 @@ class Service:
         self.preparation = Preparation(self.database, settings)
         self.calibrating = Calibrating(self.database)
         self.retention = Retention(self.database, settings.keep_raw_days)
+        self.keyring = Keyring(self.database)
         self.metrics = Metrics()
         self.answers = KeptAnswers()
 

@@ -13,6 +13,9 @@ __all__ = [
     "Conflicts",
     "Device",
     "History",
+    "KeyRow",
+    "Keys",
+    "NewKey",
     "Number",
     "Prediction",
     "Predictions",
@@ -320,6 +323,28 @@ class CardPage(Shape):
     device: str | None = Field(description="The device that the path names, if it names one.")
     devices: list[str] = Field(description="Names of all devices of this GPU model.")
     registered: list[Device]
+
+
+class KeyRow(Shape):
+    """A key as it is listed: never the key itself."""
+
+    id: str
+    name: str
+    scopes: list[Literal["read", "tell", "edit", "admin"]]
+    status: Literal["valid", "expired", "revoked"]
+    created_by: str | None
+    created_at: str
+    expires_at: str | None
+    last_used_at: str | None = Field(description="To about a minute.")
+    revoked_at: str | None
+
+
+class NewKey(KeyRow):
+    key: str = Field(description="The key itself. It is shown this once: only a hash of it is kept.")
+
+
+class Keys(Shape):
+    items: list[KeyRow]
 
 
 class Alive(Shape):

@@ -63,6 +63,7 @@ _HIDDEN = ("seed_digest",)
 _ONLY_ALONE = {
     "profiles": ("profile",),
     "calibrations": ("fingerprint", "environment", "sections", "missing", "self_check", "runner"),
+    "history": ("before", "after"),
     "runs": ("digest", "given", "prediction", "summary", "finish", "watch"),
 }
 

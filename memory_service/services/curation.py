@@ -14,15 +14,13 @@ from typing import Any
 from memory_service.domain.difference import changed_fields, difference
 from memory_service.errors import FieldError, InvalidInput, Moved, NotFound
 from memory_service.services import catalogue, competitions
+from memory_service.services.audit import ANONYMOUS
 from memory_service.services.encoding import TextEncoder
 from memory_service.services.rows import fields_of
 from memory_service.services.unit import Database
 from memory_service.store import history
 
-__all__ = ["ANONYMOUS", "add_row", "correct_row", "reason_given", "remove_row", "undo"]
-
-ANONYMOUS = "anonymous"
-"""Who did it, when nobody says."""
+__all__ = ["add_row", "correct_row", "reason_given", "remove_row", "undo"]
 
 EncoderSource = Callable[[], TextEncoder | None]
 

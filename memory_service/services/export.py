@@ -231,5 +231,5 @@ _SPECIAL: Mapping[str, Callable[[Database, Filters, str | None], Leaving]] = {
     "run-events": _run_events,
 }
 
-EXPORTS = (*TABLES, "runs", "calibrations", "devices", *_SPECIAL)
+EXPORTS = (*TABLES, "runs", "calibrations", "devices", "history", *_SPECIAL)
 """Names of all tables that leave."""

@@ -54,7 +54,7 @@ class Query:
     descending: bool
     limit: int
     filters: tuple[tuple[str, str, Any], ...]
-    after: tuple[Any, str] | None = None
+    after: tuple[Any, Any] | None = None
 
     @property
     def entity(self) -> type[Base]:
@@ -121,7 +121,7 @@ class Query:
             raise InvalidInput(f"cursor {message}", [FieldError("cursor", message, shown)]) from error
         return Query(self.table, self.sort, self.descending, self.limit, self.filters, (value, key))
 
-    def _opened(self, cursor: str) -> tuple[Any, str]:
+    def _opened(self, cursor: str) -> tuple[Any, Any]:
         if len(cursor) > _MAX_CURSOR:
             raise ValueError("too long")
         padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
@@ -131,7 +131,8 @@ class Query:
         digest, value, key = json.loads(raw[6:])
         if digest != self._digest():
             raise ValueError("of another question")
-        return (None if value is None else _converted(self.entity, self.sort, value)), clean_text(key)
+        last = _converted(self.entity, key_of(self.entity), key)
+        return (None if value is None else _converted(self.entity, self.sort, value)), last
 
     def _digest(self) -> str:
         question = [self.table, self.sort, self.descending, [[n, h, str(v)] for n, h, v in self.filters]]

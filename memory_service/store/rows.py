@@ -25,6 +25,7 @@ from memory_service.store.tables import (
     Correctable,
     Device,
     Gpu,
+    History,
     Model,
     ModelTask,
     Pattern,
@@ -66,6 +67,7 @@ LISTED: Mapping[str, type[Base]] = {
     "calibrations": Calibration,
     "runs": Run,
     "observations": Observation,
+    "history": History,
 }
 """What can be paged, filtered and exported: the tables of knowledge, and what the service itself records."""
 

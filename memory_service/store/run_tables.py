@@ -13,15 +13,12 @@ from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from memory_service.store.dialects import Json, Name, Prose
-from memory_service.store.tables import Base
+from memory_service.store.tables import LISTED, Base
 
 __all__ = ["NOT_RAW", "Base", "Observation", "Run", "RunAdvice", "RunEvent", "RunLog", "RunSummary"]
 
 NOT_RAW = "kind NOT IN ('gpu', 'batch')"
 """Events that are not samples: few, and never thinned. In these very words an index of them is found."""
-
-LISTED = {"listed": True}
-"""Of a column that lists are narrowed and sorted by although its index is one of several columns."""
 
 SORTED = (
     "task", "competition", "plan_id", "gpu", "device", "model", "family", "batch_size", "precision", "status",

@@ -25,6 +25,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, MappedColumn, declared_attr,
 from memory_service.store.dialects import Embedding, Json, Name, Prose, UtcDateTime, Vector32
 
 __all__ = [
+    "LISTED",
     "Base",
     "Calibration",
     "Claim",
@@ -57,6 +58,10 @@ class Base(DeclarativeBase):
         str: Name,
         dt.datetime: UtcDateTime(),
     }
+
+
+LISTED = {"listed": True}
+"""Of a column that lists are narrowed and sorted by although its index is one of several columns."""
 
 
 def _key() -> MappedColumn[str]:
@@ -271,23 +276,28 @@ class Strategy(Correctable):
 
 
 class History(Base):
-    """Who did what to a row, when and why, and what it was before. Never changed, never deleted."""
+    """Who did what to a row, when and why, and what it was before. Never changed, never deleted.
+
+    Also the audit of what has no versions (`services.audit`): runs, devices, calibrations, keys, sessions,
+    refused keys; `version` is 0 there.
+    """
 
     __tablename__ = "history"
     __table_args__ = (
         Index("ix_history_row", "table", "row", "id"),
+        *(Index(f"ix_history_{name}_id", name, "id") for name in ("table", "row", "action", "who")),
         CheckConstraint("action IN ('create', 'update', 'delete')", name="action"),
         CheckConstraint("origin IN ('seed', 'user')", name="origin"),
     )
 
     id: Mapped[int] = mapped_column(Identity(), primary_key=True)
-    table: Mapped[str]
-    row: Mapped[str]
+    table: Mapped[str] = mapped_column(Name, info=LISTED)
+    row: Mapped[str] = mapped_column(Name, info=LISTED)
     version: Mapped[int]
-    action: Mapped[str]
+    action: Mapped[str] = mapped_column(Name, info=LISTED)
     origin: Mapped[str]
     at: Mapped[dt.datetime] = mapped_column(index=True)
-    who: Mapped[str]
+    who: Mapped[str] = mapped_column(Name, info=LISTED)
     why: Mapped[str] = mapped_column(Prose)
     before: Mapped[Any] = mapped_column(Json, nullable=True)
     after: Mapped[Any] = mapped_column(Json, nullable=True)

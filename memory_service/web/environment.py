@@ -18,6 +18,7 @@ from markupsafe import Markup
 from memory_service import __version__
 from memory_service.web import text
 from memory_service.web.assets import asset
+from memory_service.web.reader import ANYBODY
 
 __all__ = ["NAV", "TEMPLATES", "environment", "rendered"]
 
@@ -59,7 +60,12 @@ def environment() -> Environment:
     )
     made.policies["json.dumps_function"] = _as_json
     made.globals.update(
-        asset=asset, nav=NAV, grades=GRADES, version=__version__, fresh=lambda: f"n{next(_NUMBERS):x}"
+        asset=asset,
+        nav=NAV,
+        grades=GRADES,
+        version=__version__,
+        reader=ANYBODY,
+        fresh=lambda: f"n{next(_NUMBERS):x}",
     )
     made.filters.update(
         amount=text.amount,

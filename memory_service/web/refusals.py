@@ -16,6 +16,7 @@ from memory_service.api.service import service_of
 from memory_service.errors import MemoryServiceError
 from memory_service.web.assets import compressed
 from memory_service.web.environment import rendered
+from memory_service.web.reader import reader_of
 from memory_service.web.site import HEADERS, here_of, wants_json
 
 __all__ = ["install", "is_page", "shown"]
@@ -23,6 +24,7 @@ __all__ = ["install", "is_page", "shown"]
 Handler = Callable[[Request, Any], Response | Awaitable[Response]]
 
 _SECONDS_BETWEEN = 2
+_KEPT = ("allow", "retry-after", "www-authenticate")
 
 
 def install(app: FastAPI) -> None:
@@ -37,7 +39,7 @@ def shown(scope: Scope, response: Response) -> Response:
     if not is_page(request):
         return response
     document = orjson.loads(bytes(response.body))
-    kept = {name: value for name, value in response.headers.items() if name in ("allow", "retry-after")}
+    kept = {name: value for name, value in response.headers.items() if name in _KEPT}
     return _page(request, document, kept)
 
 
@@ -66,6 +68,7 @@ def _page(request: Request, document: dict[str, Any], headers: dict[str, str]) -
         title="Getting ready" if waiting else document["title"],
         data=document,
         here=here_of(request),
+        reader=reader_of(request),
         waiting=waiting,
         state=state.as_dict(),
         refresh_seconds=_SECONDS_BETWEEN if waiting else None,

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, quote, urlencode
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from memory_service.api.answers import json_answer
+from memory_service.api.gate import form_is_signed
 from memory_service.api.reading import parse_query_string, raw_body
 from memory_service.api.service import database_of
 from memory_service.errors import FieldError, InvalidInput
@@ -19,6 +20,7 @@ from memory_service.services.formats import FORMATS, MEDIA_TYPES, Leaving, in_fo
 from memory_service.services.unit import Database
 from memory_service.web.assets import compressed
 from memory_service.web.environment import rendered
+from memory_service.web.reader import reader_of
 
 __all__ = ["POLICY", "Here", "Pages", "answer", "form_of", "query_of", "see", "wants_json"]
 
@@ -77,11 +79,14 @@ class Pages(APIRouter):
         return register
 
     def form(self, path: str) -> Callable[[Endpoint], Endpoint]:
-        """POST `path` (`api.boundary` refuses what another site sends). Answer with `see(...)`, or with a
-        page that says what is wrong."""
+        """POST `path` (`api.boundary` refuses what another site sends, `form_of` a form without its session's
+        token). Answer with `see(...)`, or with a page that says what is wrong."""
 
         def register(endpoint: Endpoint) -> Endpoint:
-            self.add_api_route(path, endpoint, methods=["POST"], response_class=Response)
+            checked = [Depends(form_of)]
+            self.add_api_route(
+                path, endpoint, methods=["POST"], response_class=Response, dependencies=checked
+            )
             return endpoint
 
         return register
@@ -130,7 +135,8 @@ def answer(
     """
     if wants_json(request):
         return compressed(request, json_answer(data, status))
-    html = rendered(template, data=data, title=title, here=here_of(request), **view)
+    here, reader = here_of(request), reader_of(request)
+    html = rendered(template, data=data, title=title, here=here, reader=reader, **view)
     response = Response(html, status, {**HEADERS, **(headers or {})}, media_type="text/html")
     return compressed(request, response)
 
@@ -167,7 +173,7 @@ def query_of(request: Request) -> dict[str, str]:
 
 async def form_of(request: Request) -> dict[str, str]:
     """Field -> text of a form that was sent (a dependency of form routes); empty fields are kept as "".
-    TooLarge; InvalidInput for what is not UTF-8 or given twice."""
+    TooLarge; InvalidInput for what is not UTF-8 or given twice; CsrfMissing."""
     raw = await raw_body(request)
     try:
         pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=1_000)
@@ -180,6 +186,7 @@ async def form_of(request: Request) -> dict[str, str]:
                 f"{name[:80]} is given twice", [FieldError(name[:80], "is given twice", value)]
             )
         out[name] = value.replace("\r\n", "\n")
+    form_is_signed(request, out.pop("csrf", ""))
     return out
 
 

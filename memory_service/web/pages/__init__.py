@@ -13,6 +13,7 @@ from memory_service.web.pages import (
     devices,
     docs,
     edit,
+    login,
     models,
     patterns,
     runs,
@@ -23,6 +24,7 @@ from memory_service.web.pages import (
 __all__ = ["routers"]
 
 _PAGES = (
+    login,
     ask,
     competitions,
     sizing,

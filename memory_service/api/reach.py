@@ -1,0 +1,85 @@
+"""Where did this request come in: over this machine's own loopback, or over an address others reach?
+
+The address is that of the socket (`scope["server"]`), which no header changes. Behind a proxy on this machine
+every request comes in over loopback: what a proxy says of itself, and a `Host` that is not this machine's own
+name, tell it. A page of another site that has its name resolve to 127.0.0.1 (DNS rebinding) is told by its
+`Host`, too.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Literal
+
+from memory_service.errors import Forbidden
+
+__all__ = ["Reach", "is_loopback", "reach_of", "wrong_host"]
+
+Reach = Literal["loopback", "outside"]
+
+_IN_PROCESS = ("testserver", "testclient")
+"""Starlette's test client has no socket: it names these two, and no server that listens does."""
+
+_FORWARDED = frozenset({b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"})
+
+
+def reach_of(scope: Mapping[str, Any]) -> Reach:
+    """ "loopback" only where the socket is one of this machine's own and no proxy passed the request on."""
+    server = scope.get("server")
+    if server is None or not _is_own(str(server[0]), _host(scope.get("client"))):
+        return "outside"
+    return "outside" if any(name in _FORWARDED for name, _ in scope["headers"]) else "loopback"
+
+
+def wrong_host(scope: Mapping[str, Any]) -> Forbidden | None:
+    """The refusal of a request that came in over loopback and asked for another host than this machine."""
+    if _host(scope.get("client")) == _IN_PROCESS[1] and scope["server"][0] == _IN_PROCESS[0]:
+        return None
+    for name, value in scope["headers"]:
+        if name == b"host" and not _names_loopback(value):
+            asked = value.decode("latin-1")[:200]
+            return Forbidden(
+                f"This server is open on loopback only, and {asked!r} is not its name. Ask http://127.0.0.1 "
+                "or localhost; behind a proxy set MEMORY_REQUIRE_KEYS=true and use a key"
+            )
+    return None
+
+
+@lru_cache(maxsize=256)
+def is_loopback(host: str) -> bool:
+    """Whether a host or address, with brackets or not, is this machine's own."""
+    plain = host.strip("[]").rstrip(".").lower()
+    if plain == "localhost" or plain.endswith(".localhost"):
+        return True
+    try:
+        address = ipaddress.ip_address(plain)
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback
+
+
+@lru_cache(maxsize=256)
+def _names_loopback(host: bytes) -> bool:
+    name = host.decode("latin-1")
+    if not name.endswith("]"):  # an IPv6 address without a port
+        before, colon, port = name.rpartition(":")
+        name = before if colon and port.isdigit() else name
+    return is_loopback(name)
+
+
+@lru_cache(maxsize=1_024)
+def _is_own(server: str, client: str) -> bool:
+    if (server, client) == _IN_PROCESS:
+        return True
+    try:
+        ipaddress.ip_address(server)
+    except ValueError:
+        return False  # a socket's address is an address, never a name
+    return is_loopback(server)
+
+
+def _host(address: Any) -> str:
+    return str(address[0]) if address else ""

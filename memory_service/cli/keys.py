@@ -1,0 +1,120 @@
+"""`memory-service keys create | list | revoke | rotate`: who may use a server that others reach?"""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from memory_service.cli.output import JSON_OPTION, emit, table
+from memory_service.services.unit import Database
+
+__all__ = ["register"]
+
+_app = typer.Typer(no_args_is_help=True, help="Keys: make, list, take back, exchange.")
+
+DATABASE = typer.Option(metavar="URL", help="Another database than MEMORY_DATABASE_URL.")
+Url = Annotated[str | None, DATABASE]
+
+
+def register(app: typer.Typer) -> None:
+    app.add_typer(_app, name="keys")
+
+
+@_app.command("create")
+def create(
+    name: Annotated[str, typer.Argument(help="Whose it is: it signs every change made with it.")],
+    scope: Annotated[
+        list[str], typer.Option(help="read, tell, edit, admin; several by comma or by repeating it.")
+    ],
+    expires_days: Annotated[
+        float | None, typer.Option(help="Days it is valid; without: until revoked.")
+    ] = None,
+    database: Url = None,
+    json: bool = JSON_OPTION,
+) -> None:
+    """Make a key. It is shown this once: only a hash of it is kept."""
+    from memory_service.services.keys import create_key
+
+    scopes = [part for given in scope for part in given.split(",")]
+    with _opened(database) as opened:
+        made = create_key(opened, name, scopes, expires_days=expires_days, who=_who())
+    emit(made, json, _made)
+
+
+@_app.command("list")
+def list_all(database: Url = None, json: bool = JSON_OPTION) -> None:
+    """All keys, the latest first, with their last use; never the keys themselves."""
+    from memory_service.services.keys import list_keys
+
+    with _opened(database) as opened:
+        found = list_keys(opened)
+    emit({"items": found}, json, lambda _: _listed(found))
+
+
+@_app.command("revoke")
+def revoke(
+    name: Annotated[str, typer.Argument(help="Name or id.")], database: Url = None, json: bool = JSON_OPTION
+) -> None:
+    """Take a key back: it ends within seconds, and so do its sessions."""
+    from memory_service.services.keys import revoke_key
+
+    with _opened(database) as opened:
+        gone = revoke_key(opened, name, who=_who())
+    emit(gone, json, lambda _: f"Key {gone['id']} ({gone['name']}) is revoked.")
+
+
+@_app.command("rotate")
+def rotate(
+    name: Annotated[str, typer.Argument(help="Name or id.")], database: Url = None, json: bool = JSON_OPTION
+) -> None:
+    """Make another key of the same name, scopes and length of life; the one before ends within seconds."""
+    from memory_service.services.keys import rotate_key
+
+    with _opened(database) as opened:
+        made = rotate_key(opened, name, who=_who())
+    emit(made, json, _made)
+
+
+def _opened(url: str | None) -> Database:
+    from memory_service.services.database import require_head
+    from memory_service.settings import load_settings
+
+    opened = Database(load_settings(database_url=url).database_url)
+    require_head(opened)
+    return opened
+
+
+def _who() -> str:
+    try:
+        return f"{getpass.getuser()} (command line)"
+    except (KeyError, OSError):  # a container without a user of this number
+        return "command line"
+
+
+def _made(made: dict[str, Any]) -> RenderableType:
+    ends = f"until {made['expires_at'][:10]}" if made["expires_at"] else "until it is revoked"
+    told = f"Key {made['id']} ({made['name']}): {', '.join(made['scopes'])}, {ends}. It is shown this once:"
+    return Group(Text(told), Text(made["key"], style="bold", no_wrap=True))
+
+
+def _listed(found: Sequence[dict[str, Any]]) -> RenderableType:
+    if not found:
+        return "No keys. Make one: memory-service keys create NAME --scope read,tell"
+    rows = [
+        (
+            key["id"],
+            key["name"],
+            ", ".join(key["scopes"]),
+            key["status"],
+            key["created_at"][:10],
+            (key["expires_at"] or "never")[:10],
+            (key["last_used_at"] or "never")[:16].replace("T", " "),
+        )
+        for key in found
+    ]
+    return table(None, ("id", "name", "scopes", "status", "made", "expires", "last used"), rows)

@@ -1,0 +1,101 @@
+"""Signing in with a key, and out."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from urllib.parse import quote, urlencode, urlsplit
+
+import anyio.to_thread
+from fastapi import APIRouter, Depends, Request
+from starlette.responses import RedirectResponse, Response
+from starlette.types import Scope
+
+from memory_service.api.gate import SESSION_COOKIE, session_in
+from memory_service.api.service import service_of
+from memory_service.domain.keys import allows, parse
+from memory_service.services.sessions import sign_in, sign_out
+from memory_service.web.refusals import is_page
+from memory_service.web.site import answer, form_of, see
+
+__all__ = ["router", "sent_to_login"]
+
+router = APIRouter(include_in_schema=False)
+
+LOGIN = "/browse/login"
+
+Form = Annotated[dict[str, str], Depends(form_of)]
+
+_NOT_VALID = "This key is not valid: it is unknown, wrong, expired or revoked."
+_LONGEST_PATH = 2_000
+
+
+def sent_to_login(scope: Scope) -> Response | None:
+    """To the login page and from there back, where a person asked for a page."""
+    request = Request(scope)
+    if not is_page(request) and scope["path"] != "/docs":
+        return None
+    query = scope["query_string"].decode("latin-1")
+    asked = quote(scope["path"], safe="/@+:~,") + (f"?{query}" if query else "")
+    return RedirectResponse(f"{LOGIN}?{urlencode({'next': asked})}" if asked != "/" else LOGIN, 303)
+
+
+@router.get(LOGIN)
+def login(request: Request) -> Response:
+    """The form."""
+    return _form(request, request.query_params.get("next", ""))
+
+
+@router.post(LOGIN)
+async def signed_in(request: Request, form: Form) -> Response:
+    """A new session, whatever the browser sent; or the form again."""
+    service, wanted = service_of(request), form.get("next", "")
+    key = parse(form.get("key", "").strip())
+    if key is None:
+        return _form(request, wanted, "This is no key: a character of it is wrong, or it was cut off.")
+    holder = await anyio.to_thread.run_sync(service.keyring.of_key, key)
+    if holder is None:
+        service.keyring.refused(request.client.host if request.client else "unknown", key.id)
+        return _form(request, wanted, _NOT_VALID)
+    if not allows(holder.scopes, ("read",)):
+        return _form(request, wanted, "This key may not look at pages: it lacks the scope read.")
+    before = session_in(request.headers.get("cookie", ""))
+    session = await anyio.to_thread.run_sync(sign_in, service.database, holder, before)
+    response = see(_own_page(wanted))
+    response.set_cookie(
+        SESSION_COOKIE,
+        session.id,
+        max_age=session.seconds,
+        path="/",
+        secure=request.url.scheme == "https",
+        httponly=True,
+        samesite="lax",
+    )
+    return response
+
+
+@router.post("/browse/logout")
+def signed_out(request: Request, form: Form) -> Response:  # noqa: ARG001 - its token is checked
+    """The session's end."""
+    service, session_id = service_of(request), session_in(request.headers.get("cookie", ""))
+    if session_id is not None and request.state.csrf is not None:
+        sign_out(service.database, session_id, request.state.key_name)
+        service.keyring.forget()
+    response = see(LOGIN)
+    response.delete_cookie(SESSION_COOKIE, path="/", httponly=True, samesite="lax")
+    return response
+
+
+def _form(request: Request, wanted: str, refused: str | None = None) -> Response:
+    status = 200 if refused is None else 401
+    data = {"next": _own_page(wanted), "refused": refused}
+    return answer(request, "login.html", data, title="Sign in", status=status)
+
+
+def _own_page(wanted: str) -> str:
+    """The page that was asked for, when it is one of this server's; else the first one."""
+    parts = urlsplit(wanted) if len(wanted) <= _LONGEST_PATH and wanted.isprintable() else urlsplit("")
+    own = not parts.scheme and not parts.netloc and "\\" not in wanted and not wanted.startswith("//")
+    page = parts.path in ("/", "/docs") or (
+        parts.path.startswith("/browse/") and parts.path not in (LOGIN, "/browse/logout")
+    )
+    return wanted if own and page else "/"

@@ -1,0 +1,35 @@
+"""Who looks at this page, and what may they do? Templates ask `reader`; without keys everybody may do all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from starlette.requests import Request
+
+from memory_service.domain.keys import SCOPES, allows
+
+__all__ = ["ANYBODY", "Reader", "reader_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """name: of the key that signed in, None without one; csrf: the token that each form carries."""
+
+    name: str | None
+    scopes: frozenset[str]
+    csrf: str | None
+
+    def may(self, scope: str) -> bool:
+        """Whether to show what this scope allows."""
+        return allows(self.scopes, (scope,))
+
+
+ANYBODY = Reader(None, frozenset(SCOPES), None)
+
+
+def reader_of(request: Request) -> Reader:
+    """By what `api.gate` found out. Nobody, where it refused before it knew."""
+    state = request.scope.get("state", {})
+    if "scopes" not in state:
+        return Reader(None, frozenset(), None)
+    return Reader(state["key_name"], state["scopes"], state["csrf"])
