@@ -1,0 +1,271 @@
+"""What are small data of each kind, with something to learn in them?
+
+Each writer lays a competition of its kind into a folder as docs/scripts.md says, from a seed alone, and knows
+the truth about the test samples. Ids have leading zeros where files are named by them, labels are words
+or begin at no 0, and the sample submission has another order than test.csv: who renumbers or sorts is found.
+"""
+
+from __future__ import annotations
+
+import csv
+import wave
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+Array = npt.NDArray[Any]
+Rows = Sequence[Sequence[object]]
+
+
+@dataclass(frozen=True)
+class Data:
+    """Where it lies and what is true of its test samples.
+
+    form       "probabilities" (a column a class), "labels", "multilabel", "values", "masks"
+    ids        of the submission, in the order of the sample
+    columns    of the submission, the id's first
+    truth      by id: the class's name, the value, the row of 0 and 1, or the mask (height, width) of 0 and 1
+    seen       what the baseline knows: the same of the training samples
+    """
+
+    folder: Path
+    form: str
+    ids: tuple[str, ...]
+    columns: tuple[str, ...]
+    truth: dict[str, Any]
+    seen: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Size:
+    train: int = 48
+    test: int = 12
+
+
+Writer = Callable[[Path, Size], Data]
+
+COLOURS = {"ape": (200, 60, 60), "bee": (60, 200, 60), "cat": (60, 60, 200)}
+PITCHES = {"low": 300.0, "high": 2400.0}
+POSITIVE, NEGATIVE = ("good", "nice", "fine", "lovely"), ("bad", "poor", "awful", "dull")
+FILLER = ("the", "a", "film", "book", "was", "very", "and", "so", "of", "it")
+WORDS = (*POSITIVE, *NEGATIVE, *FILLER)
+SAMPLE_RATE = 8_000
+
+
+def images_of_classes(folder: Path, size: Size) -> Data:
+    """One colour a class; the sample wants a probability for each."""
+    rng, names = np.random.default_rng(1), tuple(COLOURS)
+    labels = [names[k % 3] for k in range(size.train + size.test)]
+    train, test = _ids(size)
+    for part, ids, offset in (("train", train, 0), ("test", test, size.train)):
+        for k, name in enumerate(ids):
+            _picture(folder / part / f"{name}.jpg", COLOURS[labels[offset + k]], rng)
+    _table(folder / "train.csv", ("image", "animal"), zip(train, labels, strict=False))
+    _table(folder / "test.csv", ("image",), [(name,) for name in test])
+    truth = dict(zip(test, labels[size.train :], strict=True))
+    columns = ("image", *names)
+    return _with_sample(folder, "probabilities", columns, truth, labels[: size.train], 1 / 3)
+
+
+def images_of_labels(folder: Path, size: Size) -> Data:
+    """Which of three colours are in it; any number of them may be."""
+    rng = np.random.default_rng(2)
+    rows = [[(k >> bit) & 1 for bit in range(3)] for k in rng.permutation(size.train + size.test) % 8]
+    train, test = _ids(size)
+    for part, ids, offset in (("train", train, 0), ("test", test, size.train)):
+        for k, name in enumerate(ids):
+            colour = tuple(50 + 150 * on for on in rows[offset + k])
+            _picture(folder / part / f"{name}.png", colour, rng)
+    names = ("red", "green", "blue")
+    _table(folder / "train.csv", ("image", *names), [(a, *b) for a, b in zip(train, rows, strict=False)])
+    _table(folder / "test.csv", ("image",), [(name,) for name in test])
+    truth = dict(zip(test, rows[size.train :], strict=True))
+    return _with_sample(folder, "multilabel", ("image", *names), truth, rows[: size.train], 0.5)
+
+
+def images_of_values(folder: Path, size: Size) -> Data:
+    """How bright it is, far from 0 and 1 as many targets are. No sample submission."""
+    rng = np.random.default_rng(3)
+    bright = rng.uniform(0, 1, size.train + size.test)
+    values = [round(100 + 40 * float(one), 3) for one in bright]
+    train, test = _ids(size)
+    for part, ids, offset in (("train", train, 0), ("test", test, size.train)):
+        for k, name in enumerate(ids):
+            level = int(30 + 200 * bright[offset + k])
+            _picture(folder / part / f"{name}.png", (level, level, level), rng)
+    _table(folder / "train.csv", ("id", "weight"), zip(train, values, strict=False))
+    _table(folder / "test.csv", ("id",), [(name,) for name in test])
+    truth = dict(zip(test, values[size.train :], strict=True))
+    return Data(folder, "values", test, ("id", "weight"), truth, tuple(values[: size.train]))
+
+
+def images_with_masks(folder: Path, size: Size) -> Data:
+    """A bright disk on a dark ground, of a size of its own and wider than high; on some there is none."""
+    rng = np.random.default_rng(4)
+    train, test = _ids(size)
+    masks: dict[str, Array] = {}
+    for part, ids in (("train", train), ("test", test)):
+        for k, name in enumerate(ids):
+            height, width = 40 + 4 * (k % 3), 56
+            y, x = np.mgrid[:height, :width]
+            radius = 0 if k % 8 == 7 else rng.integers(10, 16)
+            middle = rng.integers(16, height - 16), rng.integers(16, width - 16)
+            disk = ((y - middle[0]) ** 2 + (x - middle[1]) ** 2 < radius**2).astype(np.uint8)
+            picture = 40 + 160 * disk[..., None] + rng.normal(0, 12, (height, width, 3))
+            _image(folder / part / f"{name}.png", picture)
+            masks[name] = disk
+            if part == "train":
+                _image(folder / "train_masks" / f"{name}.png", disk * 255)
+    _table(folder / "train.csv", ("id",), [(name,) for name in train])
+    _table(folder / "test.csv", ("id",), [(name,) for name in test])
+    truth = {name: masks[name] for name in test}
+    return _with_sample(folder, "masks", ("id", "rle_mask"), truth, [masks[n] for n in train], "")
+
+
+def texts_of_classes(folder: Path, size: Size) -> Data:
+    """Its words say it; commas, quotes and line breaks are in some. The sample wants the label."""
+    rng = np.random.default_rng(5)
+    moods = [("glad", "sad")[k % 2] for k in range(size.train + size.test)]
+    texts = [_sentence(rng, 5 if mood == "glad" else 0, 5) for mood in moods]
+    return _texts(folder, size, texts, moods, "labels", "mood", "glad")
+
+
+def texts_of_values(folder: Path, size: Size) -> Data:
+    """How many of its words are good ones."""
+    rng = np.random.default_rng(6)
+    good = rng.integers(0, 6, size.train + size.test)
+    texts = [_sentence(rng, int(one), 5) for one in good]
+    return _texts(folder, size, texts, [10.0 + 2.0 * int(one) for one in good], "values", "stars", 0.0)
+
+
+def table_of_classes(folder: Path, size: Size) -> Data:
+    """Two numbers and a word decide; numbers are missing, labels are 1, 2, 5. The sample wants the label."""
+    rng = np.random.default_rng(7)
+    inputs, hidden = _inputs(rng, size)
+    labels = [("1", "2", "5")[int(one)] for one in np.digitize(hidden, (-0.6, 0.6))]
+    return _rows(folder, size, inputs, labels, "labels", "grade", 1)
+
+
+def table_of_values(folder: Path, size: Size) -> Data:
+    """The same two numbers and word, as a sum."""
+    rng = np.random.default_rng(8)
+    inputs, hidden = _inputs(rng, size)
+    return _rows(
+        folder, size, inputs, [round(5000 + 900 * float(h), 2) for h in hidden], "values", "price", 0
+    )
+
+
+def sounds_of_classes(folder: Path, size: Size) -> Data:
+    """High or low, and not all of one length."""
+    rng, names = np.random.default_rng(9), tuple(PITCHES)
+    labels = [names[k % len(names)] for k in range(size.train + size.test)]
+    train, test = _ids(size)
+    for part, ids, offset in (("train", train, 0), ("test", test, size.train)):
+        for k, name in enumerate(ids):
+            seconds = np.arange(int(SAMPLE_RATE * (0.4 + 0.1 * (k % 3)))) / SAMPLE_RATE
+            pitch = PITCHES[labels[offset + k]] * rng.uniform(0.9, 1.1)
+            heard = np.sin(2 * np.pi * pitch * seconds) * 9000 + rng.normal(0, 500, len(seconds))
+            _sound(folder / part / f"{name}.wav", heard)
+    _table(folder / "train.csv", ("clip", "pitch"), zip(train, labels, strict=False))
+    _table(folder / "test.csv", ("clip",), [(name,) for name in test])
+    truth = dict(zip(test, labels[size.train :], strict=True))
+    columns = ("clip", *sorted(names))
+    return _with_sample(folder, "probabilities", columns, truth, labels[: size.train], 0.5)
+
+
+def _ids(size: Size) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    names = [f"{k:04d}" for k in range(size.train + size.test)]
+    return tuple(names[: size.train]), tuple(names[size.train :])
+
+
+def _texts(
+    folder: Path, size: Size, texts: list[str], targets: list[Any], form: str, target: str, empty: object
+) -> Data:
+    ids = [str(100 + k) for k in range(len(texts))]
+    rows = list(zip(ids, texts, targets, strict=True))
+    _table(folder / "train.csv", ("id", "text", target), rows[: size.train])
+    _table(folder / "test.csv", ("id", "text"), [row[:2] for row in rows[size.train :]])
+    truth = {row[0]: row[2] for row in rows[size.train :]}
+    return _with_sample(folder, form, ("id", target), truth, targets[: size.train], empty)
+
+
+def _rows(
+    folder: Path, size: Size, inputs: Rows, targets: list[Any], form: str, target: str, empty: object
+) -> Data:
+    names = ("width", "height", "noise", "kind")
+    ids = [str(7000 + k) for k in range(len(targets))]
+    rows = [(name, *given, wanted) for name, given, wanted in zip(ids, inputs, targets, strict=True)]
+    _table(folder / "train.csv", ("row", *names, target), rows[: size.train])
+    _table(folder / "test.csv", ("row", *names), [row[:-1] for row in rows[size.train :]])
+    truth = {row[0]: row[-1] for row in rows[size.train :]}
+    return _with_sample(folder, form, ("row", target), truth, targets[: size.train], empty)
+
+
+def _inputs(rng: np.random.Generator, size: Size) -> tuple[Rows, Array]:
+    n = size.train + size.test
+    numbers = rng.normal(0, 1, (n, 3))
+    kinds = rng.integers(0, 3, n)
+    hidden = numbers[:, 0] + 0.5 * numbers[:, 1] + (kinds - 1)
+    missing = rng.uniform(0, 1, n) < 0.05
+    rows = [
+        (
+            f"{a * 30 + 100:.3f}",
+            "" if lost else f"{b:.4f}",
+            f"{c:.4f}",
+            ("oak", "elm", "fir, tall")[kind],
+        )
+        for (a, b, c), kind, lost in zip(numbers, kinds, missing, strict=True)
+    ]
+    return rows, hidden
+
+
+def _sentence(rng: np.random.Generator, good: int, of: int) -> str:
+    words = [*rng.choice(POSITIVE, good), *rng.choice(NEGATIVE, of - good), *rng.choice(FILLER, 4)]
+    rng.shuffle(words)
+    text = " ".join(words)
+    return text.replace(" the ", ' "the", ').replace(" it ", " it\n")
+
+
+def _with_sample(
+    folder: Path,
+    form: str,
+    columns: tuple[str, ...],
+    truth: dict[str, Any],
+    seen: Sequence[Any],
+    empty: object,
+) -> Data:
+    ids = tuple(reversed(truth))
+    rest = [empty] * (len(columns) - 1)
+    _table(folder / "sample_submission.csv", columns, [(name, *rest) for name in ids])
+    return Data(folder, form, ids, columns, truth, tuple(seen))
+
+
+def _table(path: Path, columns: Sequence[str], rows: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(rows)
+
+
+def _picture(path: Path, colour: Sequence[int], rng: np.random.Generator, side: int = 40) -> None:
+    _image(path, np.array(colour) + rng.normal(0, 25, (side, side, 3)))
+
+
+def _image(path: Path, pixels: Array) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(path)
+
+
+def _sound(path: Path, samples: Array) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(SAMPLE_RATE)
+        file.writeframes(samples.clip(-32768, 32767).astype("<i2").tobytes())

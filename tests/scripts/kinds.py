@@ -1,0 +1,124 @@
+"""Which kinds of script are there, and which plan, cut down to seconds on a CPU, does each get?
+
+A plan is the service's own answer over the seeds. In a copy only sizes are changed: a real but tiny model,
+small inputs, few folds and epochs, and a learning rate at which so small a model learns from scratch.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from memory_service.services.recommend import recommend
+from memory_service.services.unit import Database
+from tests.scripts import data
+from tests.scripts.data import Size, Writer
+
+__all__ = ["KINDS", "TREES", "Kind", "asked", "cut_down", "tiny_bert"]
+
+TINY_BERT = "tiny-bert"
+"""Stands for the folder that `tiny_bert` made."""
+
+
+ROWS = Size(train=48, test=12)
+TABLE = Size(train=240, test=40)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """question: of /recommend; model, sizes, learning_rate: what its plan is cut down to."""
+
+    question: Mapping[str, Any]
+    write: Writer
+    model: str
+    sizes: Mapping[str, Any] = field(default_factory=dict)
+    learning_rate: float = 3e-3
+    batch_size: int = 8
+    epochs: int = 3
+    rows: Size = ROWS
+
+
+IMAGE = {"image_size": 32}
+ROUNDS = 60
+
+
+def _network(task: str, write: Writer) -> Kind:
+    return Kind({"task": task, "model": "mlp"}, write, "mlp", {}, 1e-2, 32, 4, TABLE)
+
+
+def _trees(task: str, write: Writer, library: str) -> Kind:
+    return Kind({"task": task, "model": library}, write, library, {}, 0.1, 5000, ROUNDS, TABLE)
+
+
+LIBRARIES = ("lightgbm", "xgboost", "catboost")
+CLASSES, VALUES = "tabular-classification", "tabular-regression"
+
+KINDS: dict[str, Kind] = {
+    "image-classification": Kind(
+        {"task": "image-classification"}, data.images_of_classes, "test_resnet", IMAGE
+    ),
+    "image-multi-label": Kind({"task": "image-classification"}, data.images_of_labels, "test_vit", IMAGE),
+    "image-regression": Kind({"task": "image-regression"}, data.images_of_values, "test_efficientnet", IMAGE),
+    "image-segmentation": Kind(
+        {"task": "image-segmentation"}, data.images_with_masks, "unet/test_resnet", {"image_size": 64}
+    ),
+    "text-classification": Kind(
+        {"task": "text-classification"}, data.texts_of_classes, TINY_BERT, {"seq_len": 32}
+    ),
+    "text-regression": Kind({"task": "text-regression"}, data.texts_of_values, TINY_BERT, {"seq_len": 32}),
+    "audio-classification": Kind(
+        {"task": "audio-classification"}, data.sounds_of_classes, "spec/test_resnet", {"seq_len": 64}
+    ),
+    f"{CLASSES}-network": _network(CLASSES, data.table_of_classes),
+    f"{VALUES}-network": _network(VALUES, data.table_of_values),
+    **{f"{CLASSES}-{name}": _trees(CLASSES, data.table_of_classes, name) for name in LIBRARIES},
+    **{f"{VALUES}-{name}": _trees(VALUES, data.table_of_values, name) for name in LIBRARIES},
+}
+
+TREES = tuple(name for name in KINDS if name.endswith(LIBRARIES))
+
+
+def asked(database: Database, kind: Kind) -> dict[str, Any]:
+    """The service's plan for it."""
+    return dict(recommend(database, {"size": "small", "gpu": "a100", "minutes": 30, **kind.question}))
+
+
+def cut_down(plan: Mapping[str, Any], kind: Kind, bert: Path, **changes: Any) -> dict[str, Any]:
+    """A copy of the plan with a tiny model, small inputs and little to do; `changes` go last."""
+    small = copy.deepcopy(dict(plan))
+    name = str(bert) if kind.model == TINY_BERT else kind.model
+    small["model"] |= {"name": name, "pretrained": False, **kind.sizes}
+    small |= {
+        "batch_size": kind.batch_size,
+        "grad_accumulation": 1,
+        "effective_batch_size": kind.batch_size,
+        "folds": 2,
+        "epochs": kind.epochs,
+        "learning_rate": kind.learning_rate,
+        "warmup_epochs": 0,
+    }
+    small["data_loader"] |= {"num_workers": 1}
+    return small | changes
+
+
+def tiny_bert(folder: Path) -> Path:
+    """A BERT of 8 000 weights that knows the words of the data, with its tokenizer."""
+    import transformers
+
+    folder.mkdir(parents=True)
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ",", '"', *data.WORDS]
+    (folder / "vocab.txt").write_text("\n".join(words), encoding="utf-8")
+    transformers.BertTokenizer(vocab_file=str(folder / "vocab.txt")).save_pretrained(folder)
+    shape = transformers.BertConfig(
+        vocab_size=len(words),
+        hidden_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=64,
+    )
+    transformers.BertModel(shape).save_pretrained(folder)
+    return folder

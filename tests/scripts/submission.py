@@ -1,0 +1,101 @@
+"""Is a submission valid, and is it better than knowing nothing but the training labels?"""
+
+from __future__ import annotations
+
+import csv
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.scripts.data import Array, Data
+
+LEAST_PROBABILITY = 1e-6
+
+
+def check_submission(data: Data, path: Path) -> dict[str, list[str]]:
+    """Its cells by id; fails with what is wrong with it."""
+    with path.open(newline="", encoding="utf-8") as file:
+        header, *rows = list(csv.reader(file))
+    assert tuple(header) == data.columns
+    assert tuple(row[0] for row in rows) == data.ids, "not every id once, in the order of the sample"
+    cells = {row[0]: row[1:] for row in rows}
+    for name, values in cells.items():
+        assert len(values) == len(data.columns) - 1, (name, values)
+        _check_cells(data, name, values)
+    return cells
+
+
+def _check_cells(data: Data, name: str, values: list[str]) -> None:
+    if data.form == "labels":
+        assert values[0] in {str(one) for one in data.seen}, (name, values)
+        return
+    if data.form == "masks":
+        decode(values[0], data.truth[name].shape)
+        return
+    numbers = [float(one) for one in values]
+    assert all(math.isfinite(one) for one in numbers), (name, values)
+    if data.form in ("probabilities", "multilabel"):
+        assert all(0 <= one <= 1 for one in numbers), (name, values)
+    if data.form == "probabilities":
+        assert abs(sum(numbers) - 1) < 1e-3, (name, values)
+
+
+def decode(runs: str, shape: tuple[int, int]) -> Array:
+    """The mask (height, width) of 0 and 1 of one-based column-major runs "start length start length …"."""
+    numbers = [int(one) for one in runs.split()]
+    assert len(numbers) % 2 == 0, runs
+    flat, end = np.zeros(shape[0] * shape[1], np.uint8), 0
+    for start, length in zip(numbers[::2], numbers[1::2], strict=True):
+        assert start > end, "runs overlap, touch or are out of order"
+        assert length > 0
+        end = start + length
+        assert end - 1 <= flat.size, "a run leaves the image"
+        flat[start - 1 : end - 1] = 1
+    return flat.reshape(shape, order="F")
+
+
+def gain(data: Data, cells: dict[str, list[str]]) -> float:
+    """Score minus that of the best constant answer; over 0 something was learned.
+
+    Accuracy for labels, minus log loss for probabilities, the share of the deviation that is explained for
+    values, Dice for masks.
+    """
+    return _score(data, cells) - _score(data, {name: _constant(data, name) for name in cells})
+
+
+def _score(data: Data, cells: dict[str, list[str]]) -> float:
+    return float(np.mean([_of_one(data, data.truth[name], values) for name, values in cells.items()]))
+
+
+def _of_one(data: Data, truth: Any, values: list[str]) -> float:
+    if data.form == "labels":
+        return float(str(truth) == values[0])
+    if data.form == "masks":
+        found = decode(values[0], truth.shape)
+        both = int(found.sum()) + int(truth.sum())
+        return 1.0 if both == 0 else float(2 * (found & truth).sum() / both)
+    numbers = np.clip([float(one) for one in values], *_range(data))
+    if data.form == "values":
+        return -float(((numbers[0] - truth) / np.std(data.seen)) ** 2)
+    if data.form == "probabilities":
+        return math.log(numbers[data.columns.index(truth) - 1])
+    wanted = np.array(truth)
+    return float(np.mean(np.log(np.where(wanted == 1, numbers, 1 - numbers))))
+
+
+def _range(data: Data) -> tuple[float, float]:
+    if data.form == "values":
+        return -math.inf, math.inf
+    return LEAST_PROBABILITY, 1 - LEAST_PROBABILITY
+
+
+def _constant(data: Data, name: str) -> list[str]:
+    if data.form == "labels":
+        return [max(map(str, data.seen), key=[str(one) for one in data.seen].count)]
+    if data.form == "masks":
+        return [""]
+    if data.form == "probabilities":
+        return [str(data.seen.count(one) / len(data.seen)) for one in data.columns[1:]]
+    return [str(one) for one in np.atleast_1d(np.mean(np.array(data.seen), axis=0))]
