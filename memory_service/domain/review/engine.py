@@ -1,0 +1,73 @@
+"""What is wrong with this script? One pass: text, tree, index, then every group of rules over it.
+
+    review_source(b"...", Asked(task="image-classification")) -> Reviewed
+
+Linear in the length of the script up to bounds that a training script does not reach; what is over them is
+said, not followed. Nothing of the script is imported or run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from memory_service.domain.review.facts import Asked, Facts
+from memory_service.domain.review.findings import Finding, finding, in_order
+from memory_service.domain.review.guard import MOST_TOKENS, TooLong, Unreadable, parsed, text_of
+from memory_service.domain.review.rules_folds import fold_rules
+from memory_service.domain.review.rules_loader import loader_rules
+from memory_service.domain.review.rules_memory import memory_rules
+from memory_service.domain.review.rules_precision import precision_rules
+from memory_service.domain.review.rules_time import time_rules
+from memory_service.domain.review.script import Script
+from memory_service.domain.review.training import Training
+from memory_service.domain.review.values import Values
+
+__all__ = ["MOST_FINDINGS", "Reviewed", "review_source"]
+
+MOST_FINDINGS = 200
+
+_GROUPS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
+    loader_rules,
+    precision_rules,
+    memory_rules,
+    time_rules,
+    fold_rules,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reviewed:
+    """Findings by line, what was left out and why, and the facts (None where the text could not be read)."""
+
+    findings: tuple[Finding, ...]
+    not_checked: tuple[str, ...]
+    facts: Facts | None
+
+
+def review_source(script: bytes | str, asked: Asked | None = None) -> Reviewed:
+    """The review of a script as far as its text alone tells. TooLarge over 1 MiB; never another error."""
+    try:
+        tree, text = parsed(text_of(script))
+    except Unreadable as why:
+        return Reviewed((finding("syntax-error", why.line, why.why, why.fix),), ("every other rule",), None)
+    except TooLong:
+        return Reviewed(
+            (), (f"every rule: the file has over {MOST_TOKENS} tokens, more than is followed",), None
+        )
+    script_read = Script(tree, text)
+    values = Values(script_read)
+    facts = Facts(script_read, values, Training(script_read, values), asked or Asked())
+    found: list[Finding] = []
+    left_out: list[str] = []
+    for group in _GROUPS:
+        try:
+            for item in group(facts):
+                found.append(item)
+                if len(found) > MOST_FINDINGS:
+                    break
+        except RecursionError:
+            left_out.append(f"{group.__name__.replace('_', ' ')}: the script is nested too deep for them")
+    if len(found) > MOST_FINDINGS:
+        left_out.append(f"findings past the first {MOST_FINDINGS}")
+    return Reviewed(in_order(found), tuple(left_out), facts)

@@ -1,0 +1,128 @@
+"""What do the rules look at? The script's index, its values, its training, and what was asked with it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+from memory_service.domain.review.script import Script, last_name
+from memory_service.domain.review.training import Training
+from memory_service.domain.review.values import Values
+
+__all__ = ["Asked", "Facts"]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is known besides the script; None means "not said".
+
+    tensor_cores   whether the card computes faster in half precision
+    """
+
+    task: str | None = None
+    metric: str | None = None
+    cpu_count: int | None = None
+    n_train: int | None = None
+    image_size: int | None = None
+    card: str | None = None
+    tensor_cores: bool | None = None
+
+
+@dataclass
+class Facts:
+    """Everything a rule may ask."""
+
+    script: Script
+    values: Values
+    training: Training
+    asked: Asked
+
+    @cached_property
+    def modality(self) -> str:
+        """image | text | audio | tabular | time-series | "" of the task asked for, else by what is imported."""
+        if self.asked.task:
+            for known in ("image", "text", "audio", "tabular", "time-series"):
+                if self.asked.task.startswith(known):
+                    return known
+            if self.asked.task in ("object-detection", "video-classification"):
+                return "image"
+            return ""
+        s = self.script
+        if s.uses("torchaudio", "librosa"):
+            return "audio"
+        if s.uses(
+            "timm",
+            "torchvision",
+            "albumentations",
+            "segmentation_models_pytorch",
+            "fastai.vision",
+            "PIL",
+            "cv2",
+        ) or re.search(
+            r"keras\.applications|image_dataset_from_directory|imagedatagenerator|decode_jpeg|automodelforimage|conv2d\(",
+            s.text,
+        ):
+            return "image"
+        if (
+            s.uses("transformers", "sentence_transformers", "tokenizers", "nltk")
+            or "textvectorization" in s.text
+        ):
+            return "text"
+        if re.search(r"read_csv|read_parquet|read_feather", s.text):
+            return "tabular"
+        return ""
+
+    @cached_property
+    def dense(self) -> bool:
+        """Whether the model answers per pixel or per box: batches are small there."""
+        if self.asked.task in (
+            "image-segmentation",
+            "object-detection",
+            "image-to-image",
+            "video-classification",
+        ):
+            return True
+        return self.script.uses(
+            "segmentation_models_pytorch", "torchvision.models.detection", "ultralytics", "effdet"
+        ) or bool(re.search(r"\bunet\b|deeplab|mask_?rcnn|fasterrcnn|conv3d|segformer", self.script.text))
+
+    @cached_property
+    def image_size(self) -> int | None:
+        """Pixels a side, asked for or by the script's own names and resizes."""
+        if self.asked.image_size:
+            return self.asked.image_size
+        sizes: set[int] = set()
+        for call in self.script.called("Resize", "RandomResizedCrop", "CenterCrop", "RandomCrop"):
+            places = [
+                *call.args[:2],
+                *(k.value for k in call.keywords if k.arg in ("size", "height", "width")),
+            ]
+            for place in places:
+                found = self.values.one(place)
+                found = found[0] if isinstance(found, list) and found else found
+                if isinstance(found, int) and 16 <= found <= 4096:
+                    sizes.add(found)
+        if sizes:
+            return max(sizes) if len(sizes) < 3 else min(sizes)
+        for node in self.script.all(ast.Assign):
+            for target in node.targets:
+                if re.fullmatch(
+                    r"(img|image|input|crop)_?(size|sz|dim|height)|size|sz|h", last_name(target).lower()
+                ):
+                    found = self.values.one(node.value)
+                    found = found[0] if isinstance(found, list) and found else found
+                    if isinstance(found, int) and 16 <= found <= 4096:
+                        return found
+        return None
+
+    @cached_property
+    def half_useful(self) -> bool:
+        """Whether mixed precision is worth a word on the card asked about."""
+        return self.asked.tensor_cores is not False
+
+    @cached_property
+    def for_card(self) -> bool:
+        """Whether the script trains on a card, as far as it and the question say."""
+        return self.training.on_card and self.asked.card not in ("cpu",)

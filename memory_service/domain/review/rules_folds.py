@@ -1,0 +1,306 @@
+"""Does each fold leave something, and can prediction do with what there is?"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from memory_service.domain.review.facts import Facts
+from memory_service.domain.review.findings import Finding, finding
+from memory_service.domain.review.script import last_name, roots, words_in
+
+__all__ = ["fold_rules"]
+
+_SAVES = frozenset(
+    ("save", "save_model", "save_pretrained", "save_weights", "dump", "save_checkpoint", "ModelCheckpoint", "save_state",
+     "save_file", "booster_save", "model_to_file", "to_pickle", "write_checkpoint", "dump_model", "save_state_dict",
+     "SaveModelCallback", "BackupAndRestore", "export", "atomic_save", "write_bytes", "replace")
+)  # fmt: skip
+_SAVING_HELPER = re.compile(r"save|checkpoint|ckpt|persist|store_model|dump", re.IGNORECASE)
+_LOADS = frozenset(
+    (
+        "load",
+        "load_model",
+        "load_checkpoint",
+        "from_pretrained",
+        "load_from_checkpoint",
+        "Booster",
+        "load_weights",
+    )
+)
+_CHECKS = frozenset(
+    ("exists", "isfile", "is_file", "glob", "rglob", "iglob", "listdir", "iterdir", "scandir")
+)
+_FOLDS = re.compile(
+    r"n_?(folds|splits)|num_?(folds|splits)|^n?folds$|^k$|n_splits|kfold|^k_folds?$", re.IGNORECASE
+)
+
+
+def fold_rules(facts: Facts) -> Iterator[Finding]:
+    """no-fold-checkpoint and prediction-needs-all-folds."""
+    yield from _checkpoints(facts)
+    yield from _needs_all(facts)
+
+
+def _checkpoints(facts: Facts) -> Iterator[Finding]:
+    loops = facts.training.fold_loops
+    for loop in loops:
+        if any(other is not loop and other in facts.script.above(loop) for other in loops):
+            continue
+        if facts.training.fold_count(loop) == 1:
+            continue
+        saves = [c for c in facts.script.within_calls(loop.body) if _saves(facts, c)]
+        imported = any(facts.training._trains_elsewhere(n) for n in facts.script.within(loop.body))  # noqa: SLF001
+        if not saves and not imported and not _trainer_saves(facts, loop):
+            yield finding(
+                "no-fold-checkpoint",
+                loop,
+                "No fold leaves a checkpoint: a run that is killed in the last fold has nothing to predict with.",
+                'torch.save(model.state_dict(), f"fold_{fold}.pt")  # boosted trees: save_model(f"fold_{fold}.txt")',
+            )
+        elif saves and all(_same_path(facts, c) for c in saves):
+            yield finding(
+                "no-fold-checkpoint",
+                saves[0],
+                "Every fold writes the same file: only the last one is left.",
+                'f"fold_{fold}.pt" as its name',
+            )
+
+
+def _saves(facts: Facts, call: ast.Call) -> bool:
+    name = last_name(call.func)
+    if name == "save" and facts.script.qualified(call.func).startswith(("numpy.", "PIL.", "matplotlib.")):
+        return False
+    if name in ("dump", "save", "to_pickle", "replace", "export") or name in _SAVES:
+        if name == "replace":
+            return facts.script.qualified(call.func).startswith("os.")
+        if name == "dump" and facts.script.qualified(call.func).startswith(("json.", "yaml.")):
+            return False
+        return True
+    return (
+        isinstance(call.func, ast.Name)
+        and bool(_SAVING_HELPER.search(name))
+        and name not in facts.script.functions
+    )
+
+
+def _same_path(facts: Facts, call: ast.Call) -> bool:
+    """The file's name is the same whatever the fold: a constant all the way."""
+    name = last_name(call.func)
+    if name == "ModelCheckpoint" or name.endswith("Callback") or name == "BackupAndRestore":
+        given = [
+            facts.values.argument(call, n, p)
+            for n, p in (("filename", None), ("filepath", 0), ("dirpath", 0), ("fname", 0))
+        ]
+        known = [facts.values.all(g) for g in given if g is not None]
+        if last_name(call.func) == "ModelCheckpoint" and facts.script.uses("lightning", "pytorch_lightning"):
+            return (
+                bool(known)
+                and all(k is not None and not any("{" in str(v) for v in k) for k in known)
+                and _names_are_fixed(facts, call)
+            )
+        return bool(known) and all(k is not None for k in known)
+    texts = [facts.values.text(a) for a in (*call.args, *(k.value for k in call.keywords))]
+    paths = [t for t in texts if t is not None and re.search(r"\.\w{1,12}$|/|model|best|ckpt", t)]
+    others = [
+        a for a in (*call.args, *(k.value for k in call.keywords))
+        if facts.values.text(a) is None and not isinstance(a, ast.Constant) and _may_be_path(a)
+    ]  # fmt: skip
+    if last_name(call.func) in ("dump",):
+        opened = [
+            facts.values.text(n.args[0])
+            for n in ast.walk(call)
+            if isinstance(n, ast.Call) and last_name(n.func) == "open" and n.args
+        ]
+        return bool(opened and opened[0]) or (bool(paths) and not others)
+    return bool(paths) and not others
+
+
+def _names_are_fixed(facts: Facts, call: ast.Call) -> bool:
+    """Lightning writes -v1, -v2 behind a name that is taken, so only a directory per run would be lost."""
+    return facts.values.one(facts.values.argument(call, "enable_version_counter")) is False
+
+
+def _may_be_path(node: ast.AST) -> bool:
+    return isinstance(node, ast.JoinedStr | ast.BinOp) or any(
+        re.search(r"path|file|name|ckpt|dir|fold|out|dest", w, re.IGNORECASE) for w in words_in(node)
+    )
+
+
+def _trainer_saves(facts: Facts, loop: ast.For) -> bool:
+    """transformers' and Lightning's trainers write checkpoints unless told not to."""
+    for call in facts.script.within_calls(loop.body):
+        name = last_name(call.func)
+        if name in ("TrainingArguments", "Seq2SeqTrainingArguments"):
+            path = facts.values.argument(call, "output_dir", 0)
+            strategy = facts.values.text(facts.values.argument(call, "save_strategy"))
+            if strategy != "no" and facts.values.text(path) is None:
+                return True
+        if name == "Trainer" and facts.script.uses("lightning", "pytorch_lightning"):
+            if facts.values.one(facts.values.argument(call, "enable_checkpointing")) is not False:
+                return True
+    return False
+
+
+def _needs_all(facts: Facts) -> Iterator[Finding]:
+    script = facts.script
+    trained = set(facts.training.fold_loops)
+    inside = {node for loop in trained for node in script.within(loop.body)}
+    for loop in script.all(ast.For):
+        if loop in trained or not _over_all_folds(facts, loop):
+            continue
+        loads = [c for c in script.within_calls(loop.body) if _loads_fold(facts, c, loop)]
+        if loads and not _checked(facts, loop):
+            yield finding(
+                "prediction-needs-all-folds",
+                loop,
+                "Every fold's checkpoint is loaded without a look whether it is there: one missing fold, no "
+                "submission.",
+                'paths = sorted(Path(OUT).glob("fold_*.pt"))  # average those that exist: mean over len(paths)',
+            )
+    for comp in (*script.all(ast.ListComp), *script.all(ast.GeneratorExp)):
+        if comp in inside:
+            continue
+        over = comp.generators[0]
+        if over.ifs or not _range_of_folds(facts, over.iter):
+            continue
+        if any(_loads_fold(facts, c, comp) for c in script.within_calls(comp.elt)) and not _checked(
+            facts, comp
+        ):
+            yield finding(
+                "prediction-needs-all-folds",
+                comp,
+                "Every fold's checkpoint is loaded without a look whether it is there.",
+                'paths = sorted(Path(OUT).glob("fold_*.pt"))  # average those that exist',
+            )
+    yield from _fixed_share(facts, trained)
+    for check in script.all(ast.Assert):
+        if isinstance(check.test, ast.Compare) and _counts_folds(facts, check.test):
+            yield finding(
+                "prediction-needs-all-folds",
+                check,
+                "Prediction refuses to run with fewer folds than planned.",
+                "average the folds that exist, and say how many",
+            )
+
+
+def _fixed_share(facts: Facts, trained: set[ast.For]) -> Iterator[Finding]:
+    """`test_pred += model.predict(test) / N_FOLDS`: wrong as soon as one fold is missing."""
+    for grown in facts.script.all(ast.AugAssign):
+        if not isinstance(grown.op, ast.Add):
+            continue
+        value = grown.value
+        if not (isinstance(value, ast.BinOp) and isinstance(value.op, ast.Div | ast.Mult)):
+            continue
+        share = value.right
+        if isinstance(value.op, ast.Mult):
+            divided = [
+                n.right for n in ast.walk(value) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Div)
+            ]
+            if not divided:
+                continue
+            share = divided[0]
+        loops = [up for up in facts.script.loops(grown) if up in trained]
+        over = loops[0] if loops else None
+        if over is None and not any(
+            facts.training.is_fold(up) for up in facts.script.loops(grown) if isinstance(up, ast.For)
+        ):
+            continue
+        number = facts.values.number(share)
+        named = any(_FOLDS.search(w) for w in words_in(share))
+        if not named and not (
+            over is not None and number is not None and number == facts.training.fold_count(over)
+        ):
+            continue
+        if isinstance(share, ast.Call) and last_name(share.func) == "len" and not _all_planned(facts, share):
+            continue
+        yield finding(
+            "prediction-needs-all-folds",
+            grown,
+            "The sum is divided by the folds planned: with one missing (killed, out of time) it is wrong, and "
+            "nothing is written before the last.",
+            "preds.append(model.predict(test))  # np.mean(preds, axis=0) over the folds that exist",
+        )
+
+
+def _all_planned(facts: Facts, share: ast.Call) -> bool:
+    return any(re.search(r"fold|split", w, re.IGNORECASE) for w in roots(share))
+
+
+def _over_all_folds(facts: Facts, loop: ast.For) -> bool:
+    named = any(
+        re.search(r"fold|^k$|^i$|^f$", n.id, re.IGNORECASE)
+        for n in ast.walk(loop.target)
+        if isinstance(n, ast.Name)
+    )
+    return named and _range_of_folds(facts, loop.iter)
+
+
+def _range_of_folds(facts: Facts, node: ast.AST) -> bool:
+    """`range(N_FOLDS)`, `range(5)`, `[0, 1, 2]`, `CFG.folds`."""
+    if (
+        isinstance(node, ast.Call)
+        and last_name(node.func) in ("range", "tqdm", "trange", "enumerate")
+        and node.args
+    ):
+        inner = node.args[0]
+        if last_name(node.func) in ("tqdm", "enumerate"):
+            return _range_of_folds(facts, inner)
+        return bool(facts.values.number(inner)) or any(_FOLDS.search(w) for w in words_in(inner))
+    if isinstance(node, ast.List | ast.Tuple):
+        found = facts.values.one(node)
+        return isinstance(found, list) and all(isinstance(v, int) for v in found)
+    return (
+        isinstance(node, ast.Name | ast.Attribute)
+        and bool(re.search(r"folds$", last_name(node), re.IGNORECASE))
+        and (facts.values.one(node) is not None)
+    )
+
+
+def _loads_fold(facts: Facts, call: ast.Call, around: ast.AST) -> bool:
+    """A load whose path has the loop's variable in it."""
+    name = last_name(call.func)
+    if name not in _LOADS and not re.search(r"^load_\w*(model|fold|ckpt|checkpoint|weights)", name):
+        return False
+    if name == "load" and facts.script.qualified(call.func).startswith(("json.", "yaml.", "numpy.")):
+        return False
+    target = around.target if isinstance(around, ast.For) else around.generators[0].target  # type: ignore[attr-defined]
+    names = {n.id for n in ast.walk(target) if isinstance(n, ast.Name)}
+    given = [*call.args, *(k.value for k in call.keywords)]
+    if any(words_in(g) & names for g in given):
+        return True
+    for node in (n for g in given for n in ast.walk(g) if isinstance(n, ast.Name)):
+        if any(words_in(s) & names for s in facts.values.assigned(node.id, node)):
+            return True
+    function = facts.script.function(call)
+    return (
+        function is not None
+        and function is not facts.script.function(around)
+        and any(re.search(r"fold|path|ckpt|weight", p.arg, re.IGNORECASE) for p in function.args.args)
+    )
+
+
+def _checked(facts: Facts, around: ast.AST) -> bool:
+    """Existence is looked at, or a missing file is caught."""
+    nodes = list(facts.script.within(around))
+    if any(isinstance(n, ast.Call) and last_name(n.func) in _CHECKS for n in nodes):
+        return True
+    if any(isinstance(n, ast.Try) for n in nodes):
+        return True
+    return any(isinstance(up, ast.Try) for up in facts.script.above(around)) or any(
+        isinstance(n, ast.Call) and re.search(r"exist|available|find_", last_name(n.func)) for n in nodes
+    )
+
+
+def _counts_folds(facts: Facts, test: ast.Compare) -> bool:
+    sides = [test.left, *test.comparators]
+    counted = any(isinstance(s, ast.Call) and last_name(s.func) == "len" for s in sides)
+    planned = any(_FOLDS.search(w) for s in sides if not isinstance(s, ast.Call) for w in words_in(s))
+    models = any(
+        re.search(r"model|path|ckpt|checkpoint|fold|pred", w, re.IGNORECASE)
+        for s in sides
+        for w in words_in(s)
+        if w != "len"
+    )
+    return counted and planned and models and isinstance(test.ops[0], ast.Eq)

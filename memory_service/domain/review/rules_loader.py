@@ -1,0 +1,281 @@
+"""Is the card fed? Batch by the simple limits of R28, workers, pinned memory, workers that stay."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from memory_service.domain.review.facts import Facts
+from memory_service.domain.review.findings import Finding, finding
+from memory_service.domain.review.loaders import Loader, loaders_of
+from memory_service.domain.review.script import last_name, words_in
+
+__all__ = ["has_reason", "loader_rules", "training_batches"]
+
+LEAST_WORKERS = 4
+"""Asked for where nobody says how many cores there are; with `cpu_count` it is R08's 8, bounded by the cores."""
+
+WANTED_WORKERS = 8
+NEVER_WITHOUT_REASON = 32
+LEAST_ROWS = 4096
+LARGE_INPUT = 384
+
+_LARGE_MODEL = re.compile(
+    r"large|huge|giant|xxl|_xl|b[5-8]\b|b[5-8]_|_l\b|resnet152|resnet200|vit_l|_448|_512|eva02|1b|3b|7b|8b",
+    re.IGNORECASE,
+)
+_PREDICTING = re.compile(r"predict|infer|submit|test", re.IGNORECASE)
+
+
+def loader_rules(facts: Facts) -> Iterator[Finding]:
+    """loader-workers, loader-pin-memory, loader-persistent-workers and the simple limits of batches."""
+    training = facts.training
+    if training.offers or training.trains:
+        for loader in loaders_of(facts):
+            if _serves(facts, loader):
+                yield from _workers(facts, loader)
+                yield from _pinned(facts, loader)
+                yield from _persistent(facts, loader)
+    for call in facts.script.called("TrainingArguments", "Seq2SeqTrainingArguments"):
+        yield from _arguments(facts, call)
+
+
+def _serves(facts: Facts, loader: Loader) -> bool:
+    """Loaders of training and validation, and those of a script that only trains; not one for a quick look."""
+    return loader.role in ("train", "valid", "") or facts.training.trains
+
+
+def _workers(facts: Facts, loader: Loader) -> Iterator[Finding]:
+    if loader.workers is None or loader.in_memory or (not loader.workers and loader.open_ended):
+        return
+    if facts.asked.cpu_count is not None and facts.asked.cpu_count <= 1:
+        return
+    place = facts.values.argument(loader.call, "num_workers", 5)
+    given = [w for w in loader.workers if isinstance(w, int)] or [0]
+    least = LEAST_WORKERS if facts.asked.cpu_count is None else min(WANTED_WORKERS, facts.asked.cpu_count)
+    if loader.role in ("valid", "test") and facts.asked.cpu_count is not None:
+        least = max(1, least // 2)
+    if max(given) >= least or has_reason(facts, loader.call, place):
+        return
+    said = f"num_workers={max(given)}" if loader.workers else "no num_workers, which means 0"
+    cores = facts.asked.cpu_count
+    beside = f" beside {cores} cores" if cores else ""
+    yield finding(
+        "loader-workers",
+        loader.call,
+        f"The loader has {said}{beside}: the step waits while the main process reads and prepares each batch.",
+        f"num_workers={min(WANTED_WORKERS, cores) if cores else 'min(8, os.cpu_count() or 1)'}, pin_memory=True, "
+        "persistent_workers=True, prefetch_factor=4",
+    )
+
+
+def _pinned(facts: Facts, loader: Loader) -> Iterator[Finding]:
+    if not facts.for_card or loader.pinned is None or (not loader.pinned and loader.open_ended):
+        return
+    if any(loader.pinned):
+        return
+    if facts.script.called("Fabric", "Accelerator") and not loader.pinned:
+        return
+    if loader.in_memory and re.search(r"tensor\([^)]*\)\.(to|cuda)\(|\.to\(device\)\s*,", facts.script.text):
+        return
+    yield finding(
+        "loader-pin-memory",
+        loader.call,
+        f"The loader {'has pin_memory=False' if loader.pinned else 'does not set pin_memory'}: copies to the "
+        "card wait for pageable memory.",
+        "pin_memory=True  # and .to(device, non_blocking=True)",
+    )
+
+
+def _persistent(facts: Facts, loader: Loader) -> Iterator[Finding]:
+    if loader.role == "test" or loader.workers == [] or loader.persistent is None:
+        return
+    if loader.workers is not None and not any(w for w in loader.workers):
+        return
+    if any(loader.persistent) or (not loader.persistent and loader.open_ended):
+        return
+    function = facts.script.function(loader.call)
+    if function is not None and _PREDICTING.search(function.name):
+        return
+    yield finding(
+        "loader-persistent-workers",
+        loader.call,
+        "persistent_workers is not on: every epoch starts the workers anew.",
+        "persistent_workers=True",
+    )
+
+
+def _arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
+    """The same of transformers' TrainingArguments, whose defaults are 0 workers and pinned memory."""
+    values = facts.values
+    if values.open_ended(call) or not facts.training.trains:
+        return
+    node = values.argument(call, "dataloader_num_workers")
+    workers = 0 if node is None else values.one(node)
+    least = LEAST_WORKERS if facts.asked.cpu_count is None else min(LEAST_WORKERS, facts.asked.cpu_count)
+    if isinstance(workers, int) and workers < least and not has_reason(facts, node or call, node):
+        yield finding(
+            "loader-workers",
+            node or call,
+            f"dataloader_num_workers is {workers}{'' if node else ', its default'}: the main process makes every "
+            "batch itself.",
+            "dataloader_num_workers=8, dataloader_persistent_workers=True",
+        )
+    elif workers != 0:
+        kept = values.argument(call, "dataloader_persistent_workers")
+        if kept is None or values.one(kept) is False:
+            yield finding(
+                "loader-persistent-workers",
+                kept or call,
+                "dataloader_persistent_workers is not on: every epoch starts the workers anew.",
+                "dataloader_persistent_workers=True",
+            )
+    pinned = values.argument(call, "dataloader_pin_memory")
+    if pinned is not None and values.one(pinned) is False and facts.for_card:
+        yield finding(
+            "loader-pin-memory",
+            pinned,
+            "dataloader_pin_memory=False: copies to the card wait for pageable memory.",
+            "dataloader_pin_memory=True",
+        )
+
+
+def training_batches(facts: Facts) -> list[tuple[ast.AST, int]]:
+    """(where, batch size) of what feeds the training."""
+    values, out = facts.values, []
+
+    def put(place: ast.AST | None) -> None:
+        for number in values.all(place) or ():
+            if isinstance(number, int) and not isinstance(number, bool) and number > 0 and place is not None:
+                out.append((place, number))
+
+    loaders = [x for x in loaders_of(facts) if x.role in ("train", "") and x.batch is not None]
+    named = [x for x in loaders if x.role == "train"]
+    for loader in named or loaders:
+        put(loader.batch)
+    for call in facts.script.called("TrainingArguments", "Seq2SeqTrainingArguments"):
+        put(values.argument(call, "per_device_train_batch_size"))
+    for fit in facts.training.fits:
+        if fit.kind == "keras":
+            put(values.argument(fit.call, "batch_size"))
+    for call in facts.script.called(
+        "image_dataset_from_directory", "flow_from_directory", "flow_from_dataframe"
+    ):
+        if _for_training(facts, call):
+            put(values.argument(call, "batch_size"))
+    if facts.script.uses("tensorflow"):
+        for call in facts.script.called("batch"):
+            if isinstance(call.func, ast.Attribute) and call.args and _for_training(facts, call):
+                put(call.args[0])
+    if facts.script.uses("fastai"):
+        for call in facts.script.called(
+            "dataloaders",
+            "from_folder",
+            "from_df",
+            "from_csv",
+            "from_name_func",
+            "from_name_re",
+            "from_path_func",
+        ):
+            put(values.argument(call, "bs"))
+    return out
+
+
+def _for_training(facts: Facts, call: ast.Call) -> bool:
+    words = words_in(facts.script.statement(call)) | {
+        w for w in [getattr(facts.script.function(call), "name", "")] if w
+    }
+    return not any(re.search(r"val|test|pred|infer", w, re.IGNORECASE) for w in words) or any(
+        "train" in w.lower() for w in words
+    )
+
+
+def small_batches(facts: Facts) -> Iterator[Finding]:
+    """batch-too-small by R28's limits alone, where the model or the card cannot be sized."""
+    if not facts.training.trains and not facts.training.offers:
+        return
+    for place, batch in training_batches(facts):
+        if has_reason(facts, place, place) or _accumulates(facts) or facts.asked.card == "cpu":
+            continue
+        if (
+            facts.modality == "image"
+            and not facts.dense
+            and batch <= NEVER_WITHOUT_REASON
+            and not _is_large(facts)
+        ):
+            if facts.asked.n_train is not None and facts.asked.n_train < 50 * batch:
+                continue
+            yield finding(
+                "batch-too-small",
+                place,
+                f"Batch {batch} of images, without a reason: most of the card stays idle.",
+                "BATCH_SIZE = 128  # halve it on out-of-memory and accumulate over 2 steps",
+            )
+        elif facts.modality == "tabular" and batch < LEAST_ROWS and _is_network(facts):
+            if facts.asked.n_train is not None and facts.asked.n_train < 50 * LEAST_ROWS:
+                continue
+            yield finding(
+                "batch-too-small",
+                place,
+                f"Batch {batch} of table rows: launching kernels takes longer than computing them.",
+                f"BATCH_SIZE = {LEAST_ROWS}",
+            )
+
+
+def _is_network(facts: Facts) -> bool:
+    return facts.script.uses("torch", "tensorflow", "keras", "fastai")
+
+
+def _is_large(facts: Facts) -> bool:
+    size = facts.image_size
+    if size is not None and size >= LARGE_INPUT:
+        return True
+    calls = facts.script.called("create_model", "from_pretrained")
+    names = [facts.values.text(facts.values.argument(c, "model_name", 0)) for c in calls]
+    return any(name and _LARGE_MODEL.search(name) for name in names)
+
+
+def _accumulates(facts: Facts) -> bool:
+    """Gradients are accumulated: memory is the reason for a small batch (R07)."""
+    for keyword in facts.script.all(ast.keyword):
+        if keyword.arg in ("gradient_accumulation_steps", "accumulate_grad_batches"):
+            number = facts.values.number(keyword.value)
+            if number is None or number > 1:
+                return True
+    for node in facts.script.all(ast.Assign):
+        for target in node.targets:
+            if re.search(r"accum", last_name(target), re.IGNORECASE):
+                number = facts.values.number(node.value)
+                if number is not None and number > 1:
+                    return True
+    return False
+
+
+_NO_REASON = re.compile(
+    r"todo|fixme|xxx|batch size$|type:|noqa|fmt:|pylint|default$|^batch(es)?( size)?$", re.IGNORECASE
+)
+
+
+def has_reason(facts: Facts, place: ast.AST, value: ast.AST | None = None) -> bool:
+    """Whether a comment at the place, or where its value is set, gives a reason."""
+    lines = {int(getattr(place, "lineno", 0))}
+    for node in ast.walk(value) if value is not None else ():
+        lines.add(int(getattr(node, "lineno", 0)))
+        if isinstance(node, ast.Name | ast.Attribute):
+            sources = (
+                facts.values.assigned(node.id, node)
+                if isinstance(node, ast.Name)
+                else facts.values.sources(node)
+            )
+            lines |= {int(getattr(s, "lineno", 0)) for s in sources}
+        if isinstance(node, ast.Subscript):
+            held = facts.values.mapping(node.value) or {}
+            key = facts.values.text(node.slice)
+            if key in held:
+                lines.add(int(getattr(held[key], "lineno", 0)))
+    for line in lines:
+        said = facts.script.comment_near(line) if line else ""
+        if len(said.split()) >= 3 and not _NO_REASON.search(said):
+            return True
+    return False

@@ -1,0 +1,222 @@
+"""Is the card's memory read, at the right moment, by the right figure?"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from memory_service.domain.review.facts import Facts
+from memory_service.domain.review.findings import Finding, finding
+from memory_service.domain.review.script import last_name, words_in
+from memory_service.domain.review.training import Loop, guards_of
+
+__all__ = ["memory_rules"]
+
+_PEAK = frozenset(
+    ("max_memory_allocated", "max_memory_reserved", "memory_reserved", "mem_get_info", "nvmlDeviceGetMemoryInfo",
+     "memory_cached", "max_memory_cached", "memory_summary", "list_gpu_processes", "nvidia_smi", "getGPUs")
+)  # fmt: skip
+_NOW = frozenset(("memory_allocated",))
+_ANY = _PEAK | _NOW | {"memory_stats", "get_memory_info", "get_memory_usage"}
+_SAYS = re.compile(r"(gpu|vram|cuda|peak)_?\w*(mem|usage|report|stat|print|log)|mem\w*_(gpu|report|log|line|use|stat|peak)|"
+                   r"(log|print|report|show|read|check|get)\w*_(mem|gpu|vram)|peak_gib|peak_gb|gpu_line|gpu_stat", re.IGNORECASE)  # fmt: skip
+_PASTE = 'print(f"GPU={torch.cuda.max_memory_allocated() / 2**30:.1f}GB", flush=True)'
+_CALLBACKS = re.compile(r"DeviceStats|GPUStats|Memory|Vram|GpuMon|GPUMon|NvidiaSmi|Telemetry", re.IGNORECASE)
+_BATCH_HOOKS = re.compile(
+    r"on_(train_)?batch_end|on_step_end|on_train_batch_start|after_batch|on_substep_end|training_step|on_batch_start"
+)
+_EPOCH_HOOKS = re.compile(
+    r"on_(train_|validation_)?epoch_(end|start)|after_epoch|before_epoch|on_evaluate|on_log|after_validate|on_validation_end|epoch_callback"
+)
+
+
+def memory_rules(facts: Facts) -> Iterator[Finding]:
+    """memory-read-between-steps, no-memory-at-first-batch, no-memory-every-epoch."""
+    yield from _between_steps(facts)
+    if not facts.for_card or _by_service(facts):
+        return
+    done = False
+    for loop in facts.training.loops:
+        if loop.epoch is None or not facts.script.runs(loop.epoch):
+            continue
+        if done:
+            break
+        done = True
+        yield from _of_loop(facts, loop)
+    for fit in facts.training.fits:
+        if fit.kind in ("lightning", "transformers", "keras") and not done:
+            done = True
+            yield from _of_callbacks(facts, fit.call)
+
+
+def _between_steps(facts: Facts) -> Iterator[Finding]:
+    script = facts.script
+    if not facts.training.offers:
+        return
+    if (
+        any(last_name(n) in _PEAK for n in (*script.all(ast.Attribute), *script.all(ast.Name)))
+        or "nvidia-smi" in script.text
+    ):
+        return
+    if re.search(r"\.peak|\['peak'\]|\[\"peak\"\]", script.text):
+        return
+    for call in script.called("memory_allocated"):
+        if _between_forward_and_backward(facts, call):
+            continue
+        yield finding(
+            "memory-read-between-steps",
+            call,
+            "memory_allocated() between steps shows weights and optimizer only: the activations of the step, most "
+            "of the peak, are freed already. The card looks empty.",
+            "torch.cuda.max_memory_allocated() / 2**30  # peak, in GiB; reset_peak_memory_stats() per epoch",
+        )
+    for subscript in script.all(ast.Subscript):
+        key = facts.values.text(subscript.slice)
+        made = last_name(subscript.value.func) if isinstance(subscript.value, ast.Call) else ""
+        if (made == "get_memory_info" and key == "current") or (
+            made == "memory_stats" and key and key.endswith("current")
+        ):
+            yield finding(
+                "memory-read-between-steps",
+                subscript,
+                f"{made}()[{key!r}] between steps leaves out what the step itself needs.",
+                "the entry 'peak' instead",
+            )
+
+
+def _between_forward_and_backward(facts: Facts, call: ast.Call) -> bool:
+    """Read while the activations live: in the loop over batches, before the backward pass of the same loop."""
+    for loop in facts.training.loops:
+        if (
+            loop.batch is not None
+            and loop.batch in facts.script.loops(call)
+            and isinstance(loop.backward, ast.Call)
+        ):
+            inner = facts.script.loops(call)[0] is loop.batch
+            return inner and call.lineno < loop.backward.lineno and call.lineno > loop.batch.lineno + 1
+    return False
+
+
+def _by_service(facts: Facts) -> bool:
+    """The client of this service reads the card by itself."""
+    return facts.script.uses("memory_service", "wandb", "neptune", "comet_ml", "clearml") and (
+        facts.script.uses("memory_service") or bool(facts.script.called("watch_gpu", "log_system_metrics"))
+    )
+
+
+def _reads(facts: Facts, node: ast.AST) -> bool:
+    """Whether a node reads memory itself, or calls a helper from elsewhere that says so."""
+    if isinstance(node, ast.Attribute | ast.Name) and last_name(node) in _ANY:
+        return True
+    if isinstance(node, ast.Constant) and isinstance(node.value, str) and "nvidia-smi" in node.value:
+        return True
+    if isinstance(node, ast.Call):
+        name = last_name(node.func)
+        return bool(_SAYS.search(name)) and name not in facts.script.functions
+    return False
+
+
+def _of_loop(facts: Facts, loop: Loop) -> Iterator[Finding]:
+    script = facts.script
+    assert loop.epoch is not None
+    if loop.batch is None:  # an imported helper has the batches: it may read there
+        first = True
+    else:
+        first = any(_reads(facts, n) for n in script.within(loop.batch.body)) or _before_epochs(facts, loop)
+    if not first:
+        yield finding(
+            "no-memory-at-first-batch",
+            loop.batch or loop.epoch,
+            "Memory is not read after the first batch: a batch far too small shows only when the budget is gone.",
+            f"if step == 0:\n    {_PASTE}",
+        )
+    if not _every_epoch(facts, loop) and loop.batch is not None:
+        yield finding(
+            "no-memory-every-epoch",
+            loop.epoch,
+            "Memory is not read in every epoch: a leak or a half-empty card stays unseen.",
+            _PASTE,
+        )
+
+
+def _before_epochs(facts: Facts, loop: Loop) -> bool:
+    """A trial batch before the training: a function named for it that reads memory."""
+    names = re.compile(r"warm|trial|probe|first_batch|dry|check_mem|sanity|find_batch", re.IGNORECASE)
+    for name, functions in facts.script.functions.items():
+        if names.search(name) and any(_reads(facts, n) for f in functions for n in facts.script.within(f)):
+            return True
+    return False
+
+
+def _every_epoch(facts: Facts, loop: Loop) -> bool:
+    script, epoch, batch = facts.script, loop.epoch, loop.batch
+    assert epoch is not None
+    inner = set(script.within(batch.body)) if batch is not None else set()
+    steps = (
+        {n.id for n in ast.walk(batch.target) if isinstance(n, ast.Name)}
+        if isinstance(batch, ast.For)
+        else set()
+    )
+    for node in script.within(epoch.body):
+        if not _reads(facts, node):
+            continue
+        if node not in inner:
+            if not any(_once(test, epoch) for test in guards_of(script, node, epoch)):
+                return True
+            continue
+        guards = guards_of(script, node, batch) if batch is not None else []
+        if all(
+            words_in(test) <= steps | {"len", "LOG_EVERY", "log_every", "step", "i", "batch_idx"}
+            for test in guards
+        ):
+            return True
+    return False
+
+
+def _once(test: ast.AST, epoch: ast.For | ast.While) -> bool:
+    """`if epoch == 0`: only once."""
+    named = (
+        {n.id for n in ast.walk(epoch.target) if isinstance(n, ast.Name)}
+        if isinstance(epoch, ast.For)
+        else set()
+    )
+    return any(
+        isinstance(n, ast.Compare) and isinstance(n.ops[0], ast.Eq) and words_in(n.left) & named
+        for n in ast.walk(test)
+    )
+
+
+def _of_callbacks(facts: Facts, call: ast.Call) -> Iterator[Finding]:
+    """Frameworks with their own loop: a callback, or a hook of the module, reads memory."""
+    script = facts.script
+    named = [n for n in (*script.imports, *(last_name(c.func) for c in script.calls)) if _CALLBACKS.search(n)]
+    if any(n not in script.classes for n in named):
+        return
+    first = every = False
+    for name, functions in script.functions.items():
+        for function in functions:
+            if script.class_of(function) is None and not _EPOCH_HOOKS.search(name):
+                continue
+            if any(_reads(facts, n) for n in script.within(function)):
+                first = first or bool(_BATCH_HOOKS.search(name))
+                every = every or bool(_EPOCH_HOOKS.search(name))
+    for call_of in script.called("LambdaCallback"):
+        for keyword in call_of.keywords:
+            if keyword.arg and any(_reads(facts, n) for n in script.within(keyword.value)):
+                first = first or "batch" in keyword.arg
+                every = every or "epoch" in keyword.arg
+    if not first:
+        yield finding(
+            "no-memory-at-first-batch",
+            call,
+            "Nothing reads memory after the first batch.",
+            "a callback whose on_train_batch_end prints the peak at batch 0",
+        )
+    if not every:
+        yield finding(
+            "no-memory-every-epoch",
+            call,
+            "Nothing reads memory in every epoch.",
+            "a callback whose on_train_epoch_end prints torch.cuda.max_memory_allocated()",
+        )
