@@ -13,6 +13,7 @@ from starlette.responses import Response, StreamingResponse
 
 from memory_service.api import describe, shapes
 from memory_service.api.answers import as_bytes, json_answer
+from memory_service.api.gate import who_of
 from memory_service.api.reading import json_object, no_query
 from memory_service.api.rows import list_answer, list_fields
 from memory_service.api.service import database_of
@@ -48,7 +49,7 @@ def list_calibrations(request: Request) -> Response:
 def post_calibration(request: Request, body: Body) -> Response:
     """Take in a calibration made elsewhere; the same id again extends it while it runs."""
     no_query(request)
-    shown, new = calibrations.accept(database_of(request), body)
+    shown, new = calibrations.accept(database_of(request), body, who=who_of(request))
     return json_answer(shown, 201 if new else 200, {"Location": f"/calibrations/{shown['id']}"})
 
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, create_model
 from starlette.responses import PlainTextResponse, StreamingResponse
 
 from memory_service.api import shapes
+from memory_service.api.access import wanted
 from memory_service.api.fields import Field, body_schema, parameters
 from memory_service.api.rows import TOLD
 from memory_service.services.calibration_values import Posted
@@ -45,6 +46,8 @@ __all__ = [
 ]
 
 _REFUSALS = {
+    401: "A key is needed, or the one shown is not valid; over loopback none is asked for, unless so set.",
+    403: "The key has none of the scopes that this route wants, or a page of another site sent it.",
     400: "The body is not JSON.",
     404: "There is no such row.",
     406: "The answer is not offered in the form asked for.",
@@ -259,11 +262,39 @@ def describe(app: FastAPI) -> None:
             schemas["Problem"] = made
             for unused in ("HTTPValidationError", "ValidationError"):
                 schemas.pop(unused, None)
+            _guard(document)
             app.openapi_schema = document
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]
 
+
+def _guard(document: dict[str, Any]) -> None:
+    """What each route wants by `api.access`: keys, scopes, and the answers of those who lack them."""
+    document["components"]["securitySchemes"] = _SCHEMES
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            scopes = wanted(method.upper(), path)
+            if scopes:
+                # Over loopback nothing is asked for: hence the empty one.
+                ways: list[dict[str, list[str]]] = [
+                    {scheme: [scope]} for scope in scopes for scheme in _SCHEMES
+                ]
+                operation["security"] = [{}, *ways]
+                operation["responses"] |= {str(code): told for code, told in _responses((401, 403)).items()}
+                operation["responses"]["401"]["headers"] = _CHALLENGED
+
+
+_SCHEMES = {
+    "bearer": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "`Authorization: Bearer msk_…`, a key of `memory-service keys create`. The scopes "
+        "stand beside each route; `admin` opens every one.",
+    },
+    "header": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The same key."},
+}
+_CHALLENGED = {"WWW-Authenticate": {"description": "`Bearer`.", "schema": {"type": "string"}}}
 
 _ABOUT = """\
 Ask once, train right: `GET /recommend?task=image&size=medium&gpu=a100` answers with one explicit plan.

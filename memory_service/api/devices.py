@@ -11,6 +11,7 @@ from starlette.responses import Response
 from memory_service.api import describe, shapes
 from memory_service.api.answers import json_answer
 from memory_service.api.fields import Field, checked_body
+from memory_service.api.gate import needs, who_of
 from memory_service.api.reading import json_object, no_query
 from memory_service.api.rows import TOLD, add_from
 from memory_service.api.service import database_of, service_of
@@ -67,13 +68,15 @@ def add_registration(router: APIRouter) -> None:
         no_query(request)
         if _is_sheet(body):
             return add_from(request, "gpus", body)
-        service = service_of(request)
-        calibrating = service.calibrating if service.settings.calibrate else None
+        service, asked = service_of(request), checked_body(REGISTER, body)
+        if "device" in asked and asked.get("calibrate", True):
+            needs(request, "admin", "measure a device of the server's host")
         shown, new = register_device(
             database_of(request),
-            checked_body(REGISTER, body),
-            calibrating=calibrating,
+            asked,
+            calibrating=service.calibrating if service.settings.calibrate else None,
             server=str(request.base_url),
+            who=who_of(request),
         )
         return json_answer(shown, 201 if new else 200, {"Location": f"/gpus/{shown['name']}"})
 
@@ -91,7 +94,7 @@ def add_one(router: APIRouter) -> None:
 def removed(request: Request, key: str, told: Mapping[str, Any]) -> bool:
     """Forget the device of this name, with its calibrations; False when there is none, or when `version`
     tells that the data sheet of the same name is meant."""
-    return "version" not in told and remove_device(database_of(request), key)
+    return "version" not in told and remove_device(database_of(request), key, who=who_of(request))
 
 
 def _is_sheet(body: Mapping[str, Any]) -> bool:

@@ -29,7 +29,16 @@ from memory_service.domain.keys import PREFIX, SCOPES, allows, digest, parse
 from memory_service.errors import Forbidden, MemoryServiceError, Unauthorized
 from memory_service.services.keyring import Holder, Keyring
 
-__all__ = ["SESSION_COOKIE", "CsrfMissing", "Gate", "form_is_signed", "needs", "session_in", "who_of"]
+__all__ = [
+    "SESSION_COOKIE",
+    "CsrfMissing",
+    "Gate",
+    "form_is_signed",
+    "needs",
+    "session_in",
+    "signed",
+    "who_of",
+]
 
 SESSION_COOKIE = "memory_service_session"
 CSRF_HEADER = b"x-csrf-token"
@@ -149,6 +158,12 @@ def form_is_signed(request: Request, token: str) -> None:
     due: str | None = getattr(request.state, "csrf", None)
     if due is not None and not compare_digest(token.encode(), due.encode()):
         raise CsrfMissing("The form does not carry its session's token; open the page again and send it anew")
+
+
+def signed(request: Request, told: Mapping[str, Any]) -> dict[str, Any]:
+    """What is told beside a change, with the key's name for `who` where a key made it."""
+    name = who_of(request)
+    return {**told} if name is None else {**told, "who": name}
 
 
 def needs(request: Request, scope: str, to: str) -> None:

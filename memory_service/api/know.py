@@ -10,6 +10,7 @@ from starlette.responses import Response
 from memory_service.api import describe, devices
 from memory_service.api.answers import json_answer
 from memory_service.api.fields import Field, checked_query
+from memory_service.api.gate import signed
 from memory_service.api.reading import json_object, no_query, query_of
 from memory_service.api.rows import (
     DELETE_FIELDS,
@@ -94,7 +95,7 @@ def _add_corrections(router: APIRouter, table: str) -> None:
         """Correct fields of a row; with `version` only if nobody changed it meanwhile."""
         no_query(request)
         changes, told = split_correction(body)
-        encoder = service_of(request).preparation.encoder
+        encoder, told = service_of(request).preparation.encoder, signed(request, told)
         return json_answer(correct_row(database_of(request), table, key, changes, encoder=encoder, **told))
 
     @router.delete(
@@ -102,7 +103,7 @@ def _add_corrections(router: APIRouter, table: str) -> None:
     )
     def remove(request: Request, key: str) -> Response:
         """Delete a row; its history stays, and seeds do not bring it back."""
-        told: dict[str, Any] = checked_query(DELETE_FIELDS, query_of(request))
+        told: dict[str, Any] = signed(request, checked_query(DELETE_FIELDS, query_of(request)))
         if "version" in told:
             told["version"] = int(told["version"])
         if table != "gpus" or not devices.removed(request, key, told):

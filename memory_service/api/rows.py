@@ -11,6 +11,7 @@ from starlette.responses import Response, StreamingResponse
 
 from memory_service.api.answers import json_answer
 from memory_service.api.fields import Field, checked_body, checked_query
+from memory_service.api.gate import signed
 from memory_service.api.reading import query_of
 from memory_service.api.service import database_of, service_of
 from memory_service.errors import FieldError, InvalidInput
@@ -38,7 +39,12 @@ _REACH = {"integer": 2**31 - 1, "number": 10**15}
 TOLD: Mapping[str, Field] = {
     field.name: field
     for field in (
-        Field("who", "text", "Who changes it; `anonymous` when not given.", longest=200),
+        Field(
+            "who",
+            "text",
+            "Who changes it; a key's name goes first, without either it is `anonymous`.",
+            longest=200,
+        ),
         Field("why", "text", "Why, for the row's history.", longest=4_000),
         Field(
             "version", "integer", "The version that was read: 409 when it is another by now.", 1, 2**31 - 1
@@ -122,6 +128,7 @@ def split_correction(body: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str,
 def add_from(request: Request, table: str, body: Mapping[str, Any]) -> Response:
     """Add the row that a body describes; 201 with its path."""
     values, told = split_correction(body)
+    told = signed(request, told)
     told.pop("version", None)
     encoder = service_of(request).preparation.encoder
     row = add_row(database_of(request), table, values, encoder=encoder, **told)

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from memory_service.api import describe, run_shapes
 from memory_service.api.answers import json_answer
 from memory_service.api.fields import Field, checked_query
+from memory_service.api.gate import who_of
 from memory_service.api.reading import event_object, json_object, no_query, query_of, raw_body
 from memory_service.api.rows import file_answer, list_answer, list_fields
 from memory_service.api.service import database_of
@@ -79,7 +80,7 @@ _EVENTS = {
 def post_run(request: Request, body: Body) -> Response:
     """Begin a run: what it will take is predicted now and scored when it has ended."""
     no_query(request)
-    begun, new = begin_run(database_of(request), body)
+    begun, new = begin_run(database_of(request), body, who=who_of(request))
     return json_answer(begun, 201 if new else 200, {"Location": f"/runs/{begun['run_id']}"})
 
 
@@ -151,7 +152,7 @@ def get_verdict(request: Request, run_id: str) -> Response:
 def post_finish(request: Request, run_id: str, body: Body) -> Response:
     """End a run. Told again it is the same end; what is learned from it reaches the next prediction."""
     no_query(request)
-    return json_answer(finish_run(database_of(request), run_id, body))
+    return json_answer(finish_run(database_of(request), run_id, body, who=who_of(request)))
 
 
 @router.get("/accuracy", **describe.asks(_ACCURACY, run_shapes.Accuracy))

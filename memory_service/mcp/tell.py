@@ -28,9 +28,9 @@ _PREDICTED = ("peak_memory_gib", "samples_per_second", "epoch_seconds", "total_m
 
 
 @threaded
-def start_run(service: Service, given: dict[str, Any], _: Caller) -> Answer:
+def start_run(service: Service, given: dict[str, Any], caller: Caller) -> Answer:
     said = {name: value for name, value in given.items() if value is not None}
-    begun, new = begin_run(service.preparation.require_knowledge(), said)
+    begun, new = begin_run(service.preparation.require_knowledge(), said, who=caller.name)
     prediction = begun["prediction"]
     shown = {
         "run_id": begun["run_id"],
@@ -98,10 +98,10 @@ def _finite(value: Any) -> Any:
 
 
 @threaded
-def finish_of_run(service: Service, given: dict[str, Any], _: Caller) -> Answer:
+def finish_of_run(service: Service, given: dict[str, Any], caller: Caller) -> Answer:
     said = {name: value for name, value in given.items() if value is not None}
     run_id, said = _event(said)
-    page = finish_run(service.preparation.require_knowledge(), run_id, said)
+    page = finish_run(service.preparation.require_knowledge(), run_id, said, who=caller.name)
     shown = {
         "run_id": page["id"],
         "status": page["status"],

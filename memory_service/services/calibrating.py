@@ -17,6 +17,7 @@ from memory_service import __version__
 from memory_service.domain.calibration import CalibrationStatus, Fingerprint
 from memory_service.errors import Conflict, MemoryServiceError, Unavailable
 from memory_service.services import calibrations
+from memory_service.services.audit import SERVICE, note
 from memory_service.services.benchmark import Report, Stop, benchmark
 from memory_service.services.devices import environment_of, host_name, keep_device
 from memory_service.services.latest import Latest
@@ -56,6 +57,7 @@ def begin(
     word: str,
     budget_seconds: float,
     force: bool = False,
+    who: str | None = None,
 ) -> Begun:
     """Register the device of this host if need be and give its calibration a row.
 
@@ -66,7 +68,7 @@ def begin(
     key = uuid.uuid4().hex
     try:
         with database.write() as unit:
-            status, new = _add_row(unit, key, name, fingerprint, word, budget_seconds)
+            status, new = _add_row(unit, key, name, fingerprint, word, budget_seconds, who)
     except Conflict as refusal:
         if not refusal.errors:  # of two who began at once, the database refused the second: tell of the first
             with database.read() as reading:
@@ -76,9 +78,15 @@ def begin(
 
 
 def _add_row(
-    unit: WriteUnit, key: str, name: str, fingerprint: Fingerprint, word: str, budget_seconds: float
+    unit: WriteUnit,
+    key: str,
+    name: str,
+    fingerprint: Fingerprint,
+    word: str,
+    budget_seconds: float,
+    who: str | None,
 ) -> tuple[CalibrationStatus, bool]:
-    device, new = keep_device(unit, name, fingerprint, word=word, host=host_name())
+    device, new = keep_device(unit, name, fingerprint, word=word, host=host_name(), who=who)
     calibrations.refuse_second(unit, name, fingerprint.uuid)
     status: CalibrationStatus = "running"
     if any(map(_runs_here, store.active(unit.session))):
@@ -103,6 +111,7 @@ def _add_row(
         missing={},
     )
     store.add(unit.session, row)
+    note(unit, "calibrations", key, "create", f"of {name}, begun", who=who)
     return status, new
 
 
@@ -138,11 +147,18 @@ class Calibrating:
         self._jobs: dict[threading.Thread, Stop] = {}
 
     def start(
-        self, name: str, fingerprint: Fingerprint, *, word: str, budget_seconds: float, force: bool
+        self,
+        name: str,
+        fingerprint: Fingerprint,
+        *,
+        word: str,
+        budget_seconds: float,
+        force: bool,
+        who: str | None = None,
     ) -> Begun:
         """Begin (see `begin`); returns at once."""
         begun = begin(
-            self._database, name, fingerprint, word=word, budget_seconds=budget_seconds, force=force
+            self._database, name, fingerprint, word=word, budget_seconds=budget_seconds, force=force, who=who
         )
         stop = Stop()
         thread = threading.Thread(
@@ -220,7 +236,7 @@ def _keep_end(database: Database, key: str, report: Report) -> None:
                 row = store.calibration(unit.session, key, to_change=True)
                 if row is not None and calibrations.may_go_on(row):
                     _take_in(row, report)
-                    calibrations.finish(unit, row, report.status, report.why, unit.now)
+                    calibrations.finish(unit, row, report.status, report.why, unit.now, who=SERVICE)
         except Unavailable as error:
             if time.monotonic() > until:
                 _log.error("the end of calibration %s was not kept: %s", key, error.detail)

@@ -18,6 +18,7 @@ from sqlalchemy import select
 
 from memory_service.domain.calibration import Calibration
 from memory_service.errors import Conflict, FieldError, NotFound, Unavailable
+from memory_service.services.audit import SERVICE, note
 from memory_service.services.calibration_values import Posted, posted_calibration
 from memory_service.services.catalogue import on_the_wire
 from memory_service.services.devices import (
@@ -92,7 +93,7 @@ def settle(database: Database) -> int:
             row = store.calibration(writing.session, key, to_change=True)
             why = _death(row, writing.now) if row is not None and row.status in store.ACTIVE else None
             if row is not None and why is not None:
-                finish(writing, row, "failed", why, row.heartbeat_at)
+                finish(writing, row, "failed", why, row.heartbeat_at, who=SERVICE)
                 count += 1
     return count
 
@@ -150,7 +151,9 @@ def events_after(database: Database, key: str, sections: int, missing: int) -> t
     return events, ended
 
 
-def accept(database: Database, body: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+def accept(
+    database: Database, body: Mapping[str, Any], *, who: str | None = None
+) -> tuple[dict[str, Any], bool]:
     """Take in a calibration made elsewhere, whole each time; (as it stands now, whether it is new).
 
     The same id again extends it while it runs. InvalidInput names each wrong field; Conflict when the
@@ -167,13 +170,13 @@ def accept(database: Database, body: Mapping[str, Any]) -> tuple[dict[str, Any],
         row = store.calibration(writing.session, sent.id, to_change=True)
         new = row is None
         if row is None:
-            row = _begun(writing, posted, sent)
+            row = _begun(writing, posted, sent, who)
         else:
             _check_same(row, sent, posted.device)
         if may_go_on(row):
             _extend(row, posted, sent, writing.now)
             if sent.status in ENDED:
-                finish(writing, row, sent.status, sent.why, _ended(row, posted, writing.now))
+                finish(writing, row, sent.status, sent.why, _ended(row, posted, writing.now), who=who)
         writing.session.flush()
     return get_calibration(database, sent.id), new
 
@@ -193,10 +196,12 @@ def refuse_second(unit: ReadUnit, name: str, uuid: str) -> None:
             raise Conflict(message, [FieldError("device", message, name, (row.id,))])
 
 
-def _begun(unit: WriteUnit, posted: Posted, sent: Calibration) -> tables.Calibration:
+def _begun(unit: WriteUnit, posted: Posted, sent: Calibration, who: str | None) -> tables.Calibration:
     name = sent.device or _name_for(unit, posted, sent)
     began = min(dt.datetime.fromisoformat(sent.started_at), unit.now)
-    device, _ = keep_device(unit, name, sent.fingerprint, word=posted.word, host=posted.host, seen_at=began)
+    device, _ = keep_device(
+        unit, name, sent.fingerprint, word=posted.word, host=posted.host, seen_at=began, who=who
+    )
     if sent.status == "running":
         refuse_second(unit, name, sent.fingerprint.uuid)
     row = tables.Calibration(
@@ -218,6 +223,7 @@ def _begun(unit: WriteUnit, posted: Posted, sent: Calibration) -> tables.Calibra
         missing={},
     )
     store.add(unit.session, row)
+    note(unit, "calibrations", sent.id, "create", f"of {name}, made elsewhere", who=who)
     return row
 
 
@@ -256,8 +262,17 @@ def _extend(row: tables.Calibration, posted: Posted, sent: Calibration, now: dt.
     row.heartbeat_at = now
 
 
-def finish(unit: WriteUnit, row: tables.Calibration, status: str, why: str | None, at: dt.datetime) -> None:
-    """The end of a calibration: how, why, when, and how well its sections predict its networks."""
+def finish(
+    unit: WriteUnit,
+    row: tables.Calibration,
+    status: str,
+    why: str | None,
+    at: dt.datetime,
+    *,
+    who: str | None,
+) -> None:
+    """The end of a calibration: how, why, when, who told it, and how well its sections predict its
+    networks."""
     row.status, row.why, row.doing, row.ended_at = status, why, None, at
     row.seconds = round(max(0.0, (at - row.started_at).total_seconds()), 3)
     if status == "done":
@@ -265,6 +280,7 @@ def finish(unit: WriteUnit, row: tables.Calibration, status: str, why: str | Non
     row.self_check = checked_by_networks(unit, measured_calibration(row), row.gpu)
     row.error_percent = (row.self_check or {}).get("median_error_percent")
     unit.session.flush()
+    note(unit, "calibrations", row.id, "update", f"of {row.device}, ended: {status}", who=who)
 
 
 def may_go_on(row: tables.Calibration) -> bool:

@@ -25,6 +25,7 @@ from memory_service.domain.calibration import (
 from memory_service.domain.gpu import Gpu
 from memory_service.domain.gpu_names import gpu_from_row, gpu_index, normal_gpu_name, resolve_gpu
 from memory_service.errors import Conflict, FieldError, InvalidInput, MemoryServiceError
+from memory_service.services.audit import SERVICE, note
 from memory_service.services.unit import Database, ReadUnit, WriteUnit
 from memory_service.store import calibrations as store
 from memory_service.store import tables
@@ -162,15 +163,18 @@ def keep_device(
     word: str | None = None,
     host: str | None = None,
     seen_at: dt.datetime | None = None,
+    who: str | None = None,
 ) -> tuple[tables.Device, bool]:
     """The device under this name, registered now if it was not (then True), with what it is at the moment.
 
     `fingerprint` None: a device elsewhere, of which nothing is known yet. `seen_at`: when it was like this,
-    None = now; an old result says nothing of what the device is today. Conflict when the name belongs to
-    another piece of hardware; InvalidInput when it means another GPU model, or the model is not known.
+    None = now; an old result says nothing of what the device is today. `who`: for the audit. Conflict when
+    the name belongs to another piece of hardware; InvalidInput when it means another GPU model, or the model
+    is not known.
     """
     row = store.device(unit.session, name, to_change=True)
     new = row is None
+    before = None if row is None else row.fingerprint
     if row is None:
         row = tables.Device(name=name, registered_at=unit.now, word=word, host=host)
     if fingerprint is not None:
@@ -186,6 +190,9 @@ def keep_device(
     row.word, row.host = word or row.word, host or row.host
     if new:
         store.add(unit.session, row)
+        note(unit, "devices", name, "create", "registered", who=who)
+    elif row.fingerprint != before:
+        note(unit, "devices", name, "update", "seen anew", who=who)
     return row, new
 
 
@@ -213,6 +220,7 @@ def look_again(database: Database, identify: Callable[[str], Fingerprint], words
                     word, fingerprint = here[row.uuid]
                     row.word, row.seen_at, row.fingerprint = word, writing.now, fingerprint.as_dict()
                     row.environment = environment_of(fingerprint)
+                    note(writing, "devices", name, "update", "changed since it was seen last", who=SERVICE)
     return changed
 
 

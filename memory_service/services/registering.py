@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from memory_service.domain.calibration import Fingerprint
 from memory_service.errors import FieldError, InvalidInput, Unavailable
 from memory_service.services import calibrations
+from memory_service.services.audit import note
 from memory_service.services.calibrating import Calibrating
 from memory_service.services.device_pages import device_shown
 from memory_service.services.devices import gpu_model_of, host_name, keep_device, name_by_host, registered
@@ -37,7 +38,12 @@ _LOOPBACK = ("localhost", "127.", "[::1]", "::1")
 
 
 def register_device(
-    database: Database, asked: Mapping[str, Any], *, calibrating: Calibrating | None, server: str
+    database: Database,
+    asked: Mapping[str, Any],
+    *,
+    calibrating: Calibrating | None,
+    server: str,
+    who: str | None = None,
 ) -> tuple[dict[str, Any], bool]:
     """Register `{name, device?, calibrate?, budget_seconds?, force?}`; (the device as JSON has it, whether it
     is new).
@@ -53,12 +59,12 @@ def register_device(
     fingerprint, why = device_on_this_host(word)
     begun = None
     if fingerprint is not None and word is not None and wanted and calibrating is not None:
-        begun = calibrating.start(name, fingerprint, word=word, budget_seconds=budget, force=force)
+        begun = calibrating.start(name, fingerprint, word=word, budget_seconds=budget, force=force, who=who)
         new = begun.new
     else:
         with database.write() as unit:
             host = host_name() if fingerprint is not None else None
-            _, new = keep_device(unit, name, fingerprint, word=word, host=host)
+            _, new = keep_device(unit, name, fingerprint, word=word, host=host, who=who)
         if fingerprint is not None:
             why = "no calibration was asked for" if not wanted else _FORBIDDEN
     answer: dict[str, Any] = {"calibration": None, "command": None, "why": None}
@@ -117,7 +123,7 @@ def usual_name(database: Database, fingerprint: Fingerprint, word: str) -> str:
     return model if model not in {device.name for device in known} else name_by_host(host_name(), word)
 
 
-def remove_device(database: Database, name: str) -> bool:
+def remove_device(database: Database, name: str, *, who: str | None = None) -> bool:
     """Forget a device and its calibrations; False when there is none of this name. Conflict while one of
     them runs. A name that is a GPU model's too means the device: its data sheet stays."""
     calibrations.settle(database)
@@ -131,6 +137,7 @@ def remove_device(database: Database, name: str) -> bool:
             return False
         calibrations.refuse_second(unit, name, row.uuid or "")
         store.remove_device(unit.session, row)
+        note(unit, "devices", name, "delete", "forgotten, with its calibrations", who=who)
     return True
 
 

@@ -12,6 +12,7 @@ import orjson
 
 from memory_service.errors import Conflict, FieldError, NotFound
 from memory_service.services.advised import advised, begin_outcome, plan_brought
+from memory_service.services.audit import note
 from memory_service.services.catalogue import keep_profiles, on_the_wire
 from memory_service.services.expected import frozen_watch
 from memory_service.services.frozen import frozen_prediction
@@ -35,9 +36,11 @@ from memory_service.store.run_tables import Run
 __all__ = ["begin_run", "finish_run", "run_page"]
 
 
-def begin_run(database: Database, body: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+def begin_run(
+    database: Database, body: Mapping[str, Any], *, who: str | None = None
+) -> tuple[dict[str, Any], bool]:
     """(`{"run_id", "status", "prediction", "notes"}`, whether it is new). What is predicted for it is frozen
-    now.
+    now. `who`: the name of the key that told it.
 
     The same id with the same body again changes nothing; with another body it is a Conflict.
     """
@@ -65,6 +68,7 @@ def begin_run(database: Database, body: Mapping[str, Any]) -> tuple[dict[str, An
             runs.add(unit.session, {**_values(unit, key, digest, case, prediction), "watch": watch})
             begin_summary(unit, key)
             begin_outcome(unit, key, case, advice)
+            note(unit, "runs", key, "create", "begun", who=who)
     except Conflict:
         with database.read() as unit:  # somebody sent the same at the same time
             return _same(_existing(unit, key), digest), False
@@ -81,7 +85,9 @@ def _keep_profile(database: Database, knowledge: Knowledge, case: RunCase) -> No
         keep_profiles(unit, [case.profile], source="traced for a run")
 
 
-def finish_run(database: Database, run_id: str, body: Mapping[str, Any]) -> dict[str, Any]:
+def finish_run(
+    database: Database, run_id: str, body: Mapping[str, Any], *, who: str | None = None
+) -> dict[str, Any]:
     """The run's page after it ended. Told again, or with more than before, it is the same end; what
     contradicts the end that is known is a Conflict."""
     said, key = parse_finish(body), known_run_key(run_id)
@@ -96,6 +102,7 @@ def finish_run(database: Database, run_id: str, body: Mapping[str, Any]) -> dict
             }
             values |= {"finish": finish, "finished_at": ended, "updated_at": unit.now}
             runs.change(unit.session, key, values)
+            note(unit, "runs", key, "update", f"ended: {finish['status']}", who=who)
     conclude(database, key)
     return run_page(database, key)
 

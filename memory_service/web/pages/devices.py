@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from memory_service.api.devices import REGISTER
 from memory_service.api.fields import checked_query
+from memory_service.api.gate import who_of
 from memory_service.api.service import database_of, service_of
 from memory_service.errors import Conflict, InvalidInput
 from memory_service.services.devices_page import calibration_page, device_page, devices_page
@@ -47,6 +48,7 @@ def register(request: Request, form: Form) -> Response:
             asked,
             calibrating=service.calibrating if service.settings.calibrate else None,
             server=str(request.base_url),
+            who=who_of(request),
         )
     except (InvalidInput, Conflict) as refusal:
         return _list(request, {"form": form, "refused": refusal.detail}, status=refusal.status)

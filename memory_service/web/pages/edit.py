@@ -8,6 +8,7 @@ from urllib.parse import quote
 from fastapi import Depends, Request
 from starlette.responses import Response
 
+from memory_service.api.gate import who_of
 from memory_service.api.service import database_of, service_of
 from memory_service.errors import FieldError, InvalidInput, Moved
 from memory_service.services.curation import correct_row, reason_given, undo
@@ -48,7 +49,7 @@ def edited(request: Request, table: str, key: str, form: Form) -> Response:
             key,
             changes,
             encoder=service_of(request).preparation.encoder,
-            who=_named(form),
+            who=_named(request, form),
             why=reason_given(form.get("why")),
             version=int(form["version"]),
         )
@@ -73,7 +74,7 @@ def undone(request: Request, table: str, key: str, form: Form) -> Response:
         )
     where = page_of(table)
     encoder = service_of(request).preparation.encoder
-    row = undo(database_of(request), table, key, int(entry), encoder=encoder, who=_named(form))
+    row = undo(database_of(request), table, key, int(entry), encoder=encoder, who=_named(request, form))
     return see(where.rstrip("/") if row is None else where + quote(key, safe="/@+:"))
 
 
@@ -96,5 +97,5 @@ def _untouched(page: dict[str, Any], form: dict[str, str]) -> dict[str, str]:
     }
 
 
-def _named(form: dict[str, str]) -> str | None:
-    return form.get("who", "").strip()[:80] or None
+def _named(request: Request, form: dict[str, str]) -> str | None:
+    return who_of(request) or form.get("who", "").strip()[:80] or None
