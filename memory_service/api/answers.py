@@ -1,4 +1,4 @@
-"""How is an answer written? Bytes of JSON, only in a form that the caller accepts."""
+"""How is an answer written? JSON, Markdown or Python, in the form that the caller prefers."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ from starlette.responses import Response
 
 from memory_service.api.problems import NotAcceptable
 from memory_service.domain.plan_text import plan_markdown
+from memory_service.services.plan_script import plan_script
 
 __all__ = ["accepted_form", "as_bytes", "json_answer", "plan_answer"]
 
-_JSON, _MARKDOWN = "application/json", "text/markdown"
+_JSON, _MARKDOWN, _SCRIPT = "application/json", "text/markdown", "text/x-python"
 
-_OFFERED = {"*/*": _JSON, "application/*": _JSON, _JSON: _JSON, "text/*": _MARKDOWN, _MARKDOWN: _MARKDOWN}
+_OFFERED = {
+    "*/*": _JSON, "application/*": _JSON, _JSON: _JSON, "text/*": _MARKDOWN, _MARKDOWN: _MARKDOWN,
+    _SCRIPT: _SCRIPT,
+}  # fmt: skip
 """What a media range of the `Accept` header gets."""
 
 
@@ -31,13 +35,15 @@ def json_answer(data: Any, status: int = 200, headers: dict[str, str] | None = N
 
 
 def plan_answer(plan: Mapping[str, Any], form: str) -> bytes:
-    """A plan in the form that was asked for."""
+    """A plan in the form that was asked for; NoScript where that is a script and there is none for it."""
+    if form == _SCRIPT:
+        return plan_script(plan).encode()
     return plan_markdown(plan).encode() if form == _MARKDOWN else as_bytes(plan)
 
 
 def accepted_form(request: Request) -> str:
-    """`application/json`, or `text/markdown` where the caller prefers it; NotAcceptable where neither is
-    admitted."""
+    """`application/json`, or `text/markdown` or `text/x-python` where the caller prefers it; NotAcceptable
+    where none is admitted."""
     for name, value in request.scope["headers"]:
         if name == b"accept" and value not in (b"*/*", b"application/json"):
             return _preferred(value.decode("latin-1"))
@@ -52,7 +58,7 @@ def _preferred(accept: str) -> str:
         if media in _OFFERED and weight > (best[0] if best else 0.0):
             best = (weight, _OFFERED[media])
     if best is None:
-        raise NotAcceptable(f"{accept[:100]!r} is not offered yet; ask for {_JSON} or {_MARKDOWN}")
+        raise NotAcceptable(f"{accept[:100]!r} is not offered; ask for {_JSON}, {_MARKDOWN} or {_SCRIPT}")
     return best[1]
 
 

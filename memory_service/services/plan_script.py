@@ -1,0 +1,214 @@
+"""Which script trains this plan? One Python file to read, edit and run, put together from `scripts/`.
+
+The parts are Python with a few lines for Jinja (`#% if labels`); each begins with its own imports. They are
+joined by task and library, their imports gathered at the top less those that nothing uses.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from memory_service.domain.metrics import metric_named
+from memory_service.errors import MemoryServiceError
+
+__all__ = ["SCRIPTED", "NoScript", "plan_script"]
+
+
+class NoScript(MemoryServiceError):
+    code = "no-script"
+    title = "There is no script for this plan"
+    status = 406
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """One sort of script.
+
+    parts      files of `scripts/`, in order
+    metrics    those it can print, the usual one first
+    words      what the parts are told: names of classes and what the data are
+    """
+
+    parts: tuple[str, ...]
+    metrics: tuple[str, ...]
+    words: Mapping[str, Any]
+
+
+_LABELS = ("accuracy", "auc", "log_loss", "f1", "kappa")
+_VALUES = ("rmse", "mae", "r2")
+_TO_THE_END = ("metric", "running", "folds", "training", "predicting", "main")
+_OF_LABELS = {
+    "labels": True,
+    "targets_are": "class numbers; of several labels a 0/1 matrix",
+    "outputs_are": "names of the classes",
+}
+_IMAGES = {
+    "dataset": "Images",
+    "files": True,
+    "inputs_are": "paths of the images",
+    "size": "IMAGE_SIZE",
+    "layout": "the target or targets), test.csv or sample_submission.csv (ids),\n"
+    "train/<id>.jpg, test/<id>.jpg",
+    "needs": "torch >= 2.4, timm, Pillow",
+    "checkpoints": "fold_K.pt",
+    "collate": "",
+}
+
+_KINDS: dict[tuple[str, str], _Kind] = {
+    ("image-classification", "timm"): _Kind(
+        ("data", "read_images", "files", "labels", "images", *_TO_THE_END), _LABELS, _IMAGES | _OF_LABELS
+    ),
+}
+
+SCRIPTED = tuple(dict.fromkeys(task for task, _ in _KINDS))
+"""The tasks that have a script."""
+
+_METRIC_NAMES = {
+    "accuracy": ("accuracy", "Acc", True),
+    "ROC AUC": ("auc", "AUC", True),
+    "log loss": ("log_loss", "Logloss", False),
+    "F1": ("f1", "F1", True),
+    "quadratic weighted kappa": ("kappa", "Kappa", True),
+    "RMSE": ("rmse", "RMSE", False),
+    "MAE": ("mae", "MAE", False),
+    "R2": ("r2", "R2", True),
+    "Dice": ("dice", "Dice", True),
+}
+"""Name in `domain.metrics` -> (function, word in the log, more is better)."""
+
+_RESERVE_SHARE, _STOP_SHARE = 0.15, 0.70  # R14, R15
+
+
+def plan_script(plan: Mapping[str, Any]) -> str:
+    """The script of an answer of /recommend. NoScript where nothing fits or there is none for its model."""
+    if not plan.get("feasible"):
+        raise NoScript("Nothing fits, so there is nothing to run: " + str(plan.get("why", "")))
+    model = plan["model"]
+    kind = _KINDS.get((plan["task"], model["library"]))
+    if kind is None or (kind.words.get("models") and model["name"] not in kind.words["models"]):
+        raise NoScript(_offered(plan["task"], model))
+    name, label, upwards = _metric_of(plan, kind)
+    words = {**kind.words, "plan": plan, "metric": name, "metric_label": label, "upwards": upwards}
+    words |= _shares(plan) | {"headline": _headline(plan)}
+    parts = [_rendered(part, words) if part != "metric" else _metric(name) for part in kind.parts]
+    return _joined(_rendered("head", words), _rendered("constants", words), parts)
+
+
+def _offered(task: str, model: Mapping[str, Any]) -> str:
+    of_task = [library for known, library in _KINDS if known == task]
+    if not of_task:
+        return f"There is no script for {task}; there is one for {', '.join(SCRIPTED)}"
+    return (
+        f"There is no script for {model['name']} ({model['library']}); for {task} there is one for models of "
+        f"{', '.join(of_task)}: pin one by `model`"
+    )
+
+
+def _metric_of(plan: Mapping[str, Any], kind: _Kind) -> tuple[str, str, bool]:
+    """The metric that the plan says, where the script can compute it; else the usual one."""
+    said = metric_named(str(plan.get("metric") or ""))
+    wanted = _METRIC_NAMES.get(said.name) if said else None
+    if wanted is not None and wanted[0] in kind.metrics:
+        return wanted
+    return next(known for known in _METRIC_NAMES.values() if known[0] == kind.metrics[0])
+
+
+def _shares(plan: Mapping[str, Any]) -> dict[str, float]:
+    """Shares of the budget: kept for prediction (R14, more where the plan needs more), and where training
+    stops (R15, later where the plan itself trains longer)."""
+    minutes = float(plan["minutes"])
+    stages = plan.get("timetable") or ()
+    ends = [stage["start_minute"] for stage in stages if stage["stage"].startswith("inference")]
+    inference = plan.get("expected", {}).get("inference_minutes", {}).get("high", 0.0)
+    reserve = min(0.5, max(_RESERVE_SHARE, inference / minutes))
+    stop = max(_STOP_SHARE, max(ends, default=0.0) / minutes)
+    return {"reserve_share": round(reserve, 3), "stop_share": round(min(stop, 1 - reserve), 3)}
+
+
+def _headline(plan: Mapping[str, Any]) -> str:
+    model = plan["model"]
+    size = next((f" at {model[key]}" for key in ("image_size", "seq_len") if key in model), "")
+    return f"{plan['task']} with {model['name']}{size} on {plan['gpu']['name']}, {plan['minutes']:g} minutes"
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent.parent / "scripts"),
+        line_statement_prefix="#%",
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,  # noqa: S701 - it is Python; texts go in by repr
+        keep_trailing_newline=True,
+    )
+    environment.filters["python"] = repr
+    return environment
+
+
+def _rendered(part: str, words: Mapping[str, Any]) -> str:
+    return _templates().get_template(f"{part}.py.txt").render(words)
+
+
+@cache
+def _metric(name: str) -> str:
+    """The one function of `scripts/metrics.py.txt`, named `score_of`, behind the imports of all."""
+    text = _rendered("metrics", {})
+    tree = ast.parse(text)
+    wanted = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name)
+    lines = text.splitlines()
+    imports = [line for line in lines if line.startswith(("import ", "from "))]
+    body = "\n".join(lines[wanted.lineno - 1 : wanted.end_lineno]).replace(f"def {name}(", "def score_of(", 1)
+    return "\n".join(imports) + "\n\n" + body + "\n"
+
+
+def _joined(head: str, constants: str, parts: list[str]) -> str:
+    """Docstring, gathered imports, constants, then the parts two blank lines apart."""
+    imports: list[ast.Import | ast.ImportFrom] = []
+    bodies: list[str] = []
+    for part in (constants, *parts):
+        lines, tree = part.splitlines(), ast.parse(part)
+        for node in reversed(tree.body):
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                imports.append(node)
+                del lines[node.lineno - 1 : node.end_lineno]
+        bodies.append("\n".join(lines).strip("\n"))
+    text = "\n\n\n".join(bodies) + "\n"
+    used = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+    return head.strip("\n") + "\n\n" + "\n".join(_import_lines(imports, used)) + "\n\n" + text
+
+
+def _import_lines(imports: list[ast.Import | ast.ImportFrom], used: set[str]) -> Iterator[str]:
+    """Sorted as isort does: the standard library, a blank line, the rest."""
+    plain: set[str] = set()
+    names: dict[str, set[str]] = {}
+    for node in imports:
+        for alias in node.names:
+            if (alias.asname or alias.name.partition(".")[0]) not in used:
+                continue
+            told = alias.name + (f" as {alias.asname}" if alias.asname else "")
+            if isinstance(node, ast.Import):
+                plain.add(told)
+            else:
+                names.setdefault(str(node.module), set()).add(told)
+    for standard in (True, False):
+        lines = [f"import {name}" for name in plain]
+        lines += [_from_line(module, sorted(found)) for module, found in names.items()]
+        wanted = [line for line in lines if (_root(line) in sys.stdlib_module_names) is standard]
+        yield from sorted(wanted, key=lambda line: (line.startswith("from"), line.split()[1]))
+        if standard:
+            yield ""
+
+
+def _from_line(module: str, names: list[str]) -> str:
+    return f"from {module} import {', '.join(names)}"
+
+
+def _root(line: str) -> str:
+    return line.split()[1].partition(".")[0]
