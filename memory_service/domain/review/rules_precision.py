@@ -11,7 +11,7 @@ from memory_service.domain.review.findings import Finding, finding
 from memory_service.domain.review.rules_loader import has_reason
 from memory_service.domain.review.script import last_name
 
-__all__ = ["precision_rules"]
+__all__ = ["precision_rules", "switched_on"]
 
 _OLD = re.compile(r"torch\.(cuda|cpu)\.amp\.(autocast|GradScaler|custom_fwd|custom_bwd)$")
 _PASTE = {
@@ -79,7 +79,7 @@ def _plain(facts: Facts) -> Iterator[Finding]:
     ]
     if not loops or not facts.script.runs(loops[0].backward):
         return
-    if _on(facts):
+    if switched_on(facts):
         return
     place = loops[0].batch
     assert place is not None
@@ -95,7 +95,7 @@ def _plain(facts: Facts) -> Iterator[Finding]:
     )
 
 
-def _on(facts: Facts) -> bool:
+def switched_on(facts: Facts) -> bool:
     """Whether autocast, half weights or a trainer's setting is there; what is switched off does not count."""
     script, values = facts.script, facts.values
     for call in script.called("autocast"):
@@ -162,7 +162,7 @@ def _transformers(facts: Facts) -> Iterator[Finding]:
             continue
         given = [values.argument(call, name) for name in ("fp16", "bf16", "half_precision_backend")]
         if all(node is None or values.one(node) is False for node in given):
-            if values.one(values.argument(call, "use_cpu")) is True or _on(facts):
+            if values.one(values.argument(call, "use_cpu")) is True or switched_on(facts):
                 continue
             yield finding(
                 "no-mixed-precision",
