@@ -82,6 +82,13 @@ class Settings(BaseSettings):
             "work on it. Over any other address one always is (docs/security.md)."
         ),
     )
+    rate_limit: Annotated[int, Field(ge=0, le=10**9)] = Field(
+        12_000,
+        description=(
+            "Requests a minute for each key, in bursts of up to as many; beyond it 429 says when to come "
+            "back. 0 is no limit. Counted in each process; what comes over loopback without a key is not."
+        ),
+    )
     log_level: LogLevel = Field("INFO", description="Least severe message that is logged.")
     seed_on_start: bool = Field(
         True,

@@ -1,0 +1,159 @@
+"""What do many agents do at once? One process of clients that ask, tell and browse, and write down what they
+were told.
+
+    python -m benchmarks.client_life PORT SECONDS SEED OUTPUT < keys, one a line
+
+Started by `benchmarks.many_clients`. Each client has a key and a connection of its own and rests between two
+requests, PAUSE_SECONDS on average. OUTPUT gets {"asked": [[kind, milliseconds, result]], "told": {run:
+events}}.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import sys
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from benchmarks.events import BEGIN, events
+
+__all__ = ["PAUSE_SECONDS", "Client", "live"]
+
+PAUSE_SECONDS = 2.0
+PATIENCE_SECONDS = 60.0
+ASKS, TELLS = 0.4, 0.4
+"""Shares of the time; the rest browses."""
+
+TASKS = (
+    "image-classification",
+    "image-segmentation",
+    "text-classification",
+    "tabular-classification",
+    "audio",
+)
+GPUS = ("t4", "a10", "l4", "a100", "a100-80gb", "h100", "rtx3090", "v100")
+MODELS = ("resnet50", "tf_efficientnet_b4", "convnext_tiny", "vit_base_patch16_224", "bert-base-uncased")
+TEXTS = (
+    "Photos of plants with one of twelve diseases each; the score is the mean of the classes' F1.",
+    "Predict the price of a house from eighty columns of numbers and words, scored by RMSE of the logarithm.",
+    "Find nuclei in microscope images of tissue: a mask for every cell, scored by intersection over union.",
+    "Is this comment toxic? Half a million short texts with six labels, scored by the area under the curve.",
+    "Which bird sings in five seconds of a recording made in a forest? Macro-averaged ROC.",
+)
+PLACES = (
+    "/", "/browse/competitions", "/browse/competitions?q=plants", "/browse/runs", "/browse/strategies",
+    "/browse/runs?sort=-started_at", "/browse/sizing?gpu=a100,t4", "/browse/devices", "/browse/models",
+    "/browse/accuracy", "/browse/conflicts", "/competitions?limit=50", "/runs?limit=50&sort=-started_at",
+    "/models?limit=100", "/gpus?limit=100", "/strategies?format=csv", "/sizing?format=jsonl",
+    "/models?format=csv", "/conflicts", "/accuracy", "/patterns?limit=50",
+)  # fmt: skip
+
+
+class Client:
+    """One agent."""
+
+    def __init__(self, port: int, key: str, seed: int, until: float) -> None:
+        self.dice = random.Random(seed)
+        self.until = until
+        self.asked: list[tuple[str, float, str]] = []
+        self.told: dict[str, int] = {}
+        """Run -> events that were acknowledged; seqs count from 0."""
+        self.http = httpx2.AsyncClient(
+            base_url=f"http://127.0.0.1:{port}",
+            headers={"Authorization": f"Bearer {key}"},
+            timeout=PATIENCE_SECONDS,
+        )
+
+    async def live(self) -> None:
+        """Until the time is over; a run that was begun is ended."""
+        await asyncio.sleep(self.dice.random() * PAUSE_SECONDS)
+        async with self.http:
+            while time.monotonic() < self.until:
+                what = self.dice.random()
+                await (
+                    self.ask() if what < ASKS else self.tell() if what < ASKS + TELLS / 6 else self.browse()
+                )
+
+    async def ask(self) -> None:
+        """One question, seldom the same twice."""
+        pick = self.dice.choice
+        which = self.dice.random()
+        if which < 0.5:
+            fields = {"task": pick(TASKS), "gpu": pick(GPUS), "n_train": self.dice.randrange(500, 300_000)}
+            await self._send(
+                "recommend", "GET", "/recommend", {**fields, "minutes": self.dice.randrange(10, 90)}
+            )
+        elif which < 0.75:
+            text = f"{pick(TEXTS)} {self.dice.randrange(1_000, 90_000)} samples."
+            await self._send("similar", "POST", "/similar", json={"text": text})
+        else:
+            fields = {"model": pick(MODELS), "gpu": pick(GPUS), "batch_size": self.dice.randrange(1, 512)}
+            await self._send("predict", "GET", "/predict", {**fields, "precision": "bf16"})
+
+    async def tell(self) -> None:
+        """A whole run: begin, events, verdict, end."""
+        run_id = str(uuid.UUID(int=self.dice.getrandbits(128), version=4))
+        begun = await self._send("begin", "POST", "/runs", json={"run_id": run_id, **BEGIN})
+        if begun is None:
+            return
+        seq = 0
+        for _ in range(self.dice.randrange(2, 9)):
+            size = self.dice.choice((1, 5, 20, 100))
+            said = [{"seq": seq + n, **event} for n, event in enumerate(events(size))]
+            taken = await self._send("events", "POST", f"/runs/{run_id}/events", json={"events": said})
+            if taken is None:
+                break
+            assert taken["accepted"] == size, taken
+            seq += size
+            self.told[run_id] = seq
+        await self._send("verdict", "GET", f"/runs/{run_id}/verdict")
+        end = {"status": "completed", "best_metric": round(self.dice.random(), 4)}
+        await self._send("finish", "POST", f"/runs/{run_id}/finish", json=end)
+
+    async def browse(self) -> None:
+        """A page, a list or a file."""
+        await self._send("browse", "GET", self.dice.choice(PLACES))
+
+    async def _send(
+        self, kind: str, method: str, path: str, query: dict[str, Any] | None = None, json: Any = None
+    ) -> Any:
+        """The answer's JSON (or True), None where it is none that was hoped for."""
+        began, answer = time.perf_counter(), None
+        try:
+            response = await self.http.request(method, path, params=query, json=json)
+            result = str(response.status_code)
+            if response.is_success:
+                is_json = response.headers["content-type"] == "application/json"
+                answer = response.json() if is_json else True
+        except httpx2.HTTPError as error:
+            result = type(error).__name__
+        self.asked.append((kind, (time.perf_counter() - began) * 1000, result))
+        await asyncio.sleep(self.dice.random() * 2 * PAUSE_SECONDS)
+        return answer
+
+
+async def live(port: int, seconds: float, seed: int, keys: list[str]) -> list[Client]:
+    """A client of each key, all at once."""
+    until = time.monotonic() + seconds
+    clients = [Client(port, key, seed * 100_000 + n, until) for n, key in enumerate(keys)]
+    await asyncio.gather(*(client.live() for client in clients))
+    return clients
+
+
+def main() -> None:
+    """As `many_clients` starts it."""
+    port, seconds, seed, output = sys.argv[1:]
+    clients = asyncio.run(live(int(port), float(seconds), int(seed), sys.stdin.read().split()))
+    asked = [each for client in clients for each in client.asked]
+    told = {run: count for client in clients for run, count in client.told.items()}
+    Path(output).write_text(json.dumps({"asked": asked, "told": told}), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

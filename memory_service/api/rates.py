@@ -1,0 +1,180 @@
+"""How often may one key ask, and how often may one address guess? Token buckets, kept in this process: behind
+a balancer over several processes each has its own, and a key gets its rate in every one.
+
+The headers are those of the IETF's draft "RateLimit header fields for HTTP" (-10).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from math import ceil
+from typing import ClassVar
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from memory_service.api.problems import refusal
+from memory_service.errors import MemoryServiceError
+
+__all__ = ["Guessing", "PerKey", "Rate", "TooManyRequests"]
+
+WINDOW_SECONDS = 60
+MOST_NAMES = 10_000
+"""Beyond this the bucket that was used longest ago is forgotten, and so begins full again."""
+
+GUESSES_PER_MINUTE = 10
+_LOGIN = "/browse/login"
+
+
+class TooManyRequests(MemoryServiceError):
+    """`headers` say when to come back."""
+
+    code = "too-many-requests"
+    title = "Too many requests in too little time"
+    status: ClassVar[int] = 429
+
+    def __init__(self, detail: str, wait_seconds: float) -> None:
+        super().__init__(detail)
+        self.headers = {"Retry-After": str(max(1, ceil(wait_seconds)))}
+
+
+@dataclass(slots=True)
+class _Bucket:
+    left: float
+    at: float
+
+
+class Rate:
+    """`per_minute` a minute for each name, in bursts of up to as many."""
+
+    def __init__(self, name: str, per_minute: int) -> None:
+        """name: of the policy, as the headers say it"""
+        self.name = name
+        self.most = per_minute
+        self.per_second = per_minute / WINDOW_SECONDS
+        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
+
+    def left(self, name: str, now: float) -> float:
+        """How many may still come at once; a name that was never heard of takes no memory."""
+        bucket = self._buckets.get(name)
+        if bucket is None:
+            return float(self.most)
+        return min(float(self.most), bucket.left + (now - bucket.at) * self.per_second)
+
+    def take(self, name: str, now: float) -> float:
+        """Take one. Seconds to wait where there is none, else 0."""
+        left = self.left(name, now)
+        if left < 1:
+            return (1 - left) / self.per_second
+        self._buckets[name] = _Bucket(left - 1, now)
+        self._buckets.move_to_end(name)
+        if len(self._buckets) > MOST_NAMES:
+            self._buckets.popitem(last=False)
+        return 0.0
+
+    def headers(self, name: str, now: float) -> list[tuple[bytes, bytes]]:
+        """The policy, and what of it is left; `t` seconds until all of it is there again."""
+        left = self.left(name, now)
+        full = ceil((self.most - left) / self.per_second)
+        return [
+            (b"ratelimit-policy", f'"{self.name}";q={self.most};w={WINDOW_SECONDS}'.encode()),
+            (b"ratelimit", f'"{self.name}";r={int(left)};t={full}'.encode()),
+        ]
+
+
+class PerKey:
+    """ASGI middleware behind the gate. What came without a key, over loopback, is not limited."""
+
+    def __init__(self, app: ASGIApp, per_minute: int) -> None:
+        """per_minute: 0 = no limit"""
+        self.app = app
+        self.rate = Rate("key", per_minute) if per_minute else None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        rate, key = self.rate, scope.get("state", {}).get("key_id")
+        if rate is None or key is None:
+            await self.app(scope, receive, send)
+            return
+        name = str(key)
+        now = time.monotonic()
+        wait = rate.take(name, now)
+        told = rate.headers(name, now)
+
+        async def answer(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *told]
+            await send(message)
+
+        if wait:
+            error = TooManyRequests(f"This key may ask {rate.most} times a minute (MEMORY_RATE_LIMIT)", wait)
+            await refusal(error, scope["state"]["request_id"])(scope, receive, answer)
+            return
+        await self.app(scope, receive, answer)
+
+
+class Guessing:
+    """ASGI middleware before the gate: an address that showed wrong keys has to wait before it shows another.
+
+    A key that was right before passes all the same, so that one script with a revoked key does not lock out
+    the others behind the same address.
+    """
+
+    def __init__(self, app: ASGIApp, per_minute: int = GUESSES_PER_MINUTE) -> None:
+        self.app = app
+        self.rate = Rate("guesses", per_minute)
+        self._right: OrderedDict[int, None] = OrderedDict()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        shown = _shown(scope) if scope["type"] == "http" else None
+        if shown is None:
+            await self.app(scope, receive, send)
+            return
+        address = _network(str((scope.get("client") or ("unknown",))[0]))
+        left = self.rate.left(address, time.monotonic())
+        if left < 1 and shown not in self._right:
+            error = TooManyRequests(
+                "Too many wrong keys came from this address", (1 - left) / self.rate.per_second
+            )
+            await refusal(error, scope["state"]["request_id"])(scope, receive, send)
+            return
+
+        async def answer(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                if message["status"] == 401:
+                    self.rate.take(address, time.monotonic())
+                    self._right.pop(shown, None)
+                elif scope["state"].get("key_id") is not None:
+                    self._keep(shown)
+            await send(message)
+
+        await self.app(scope, receive, answer)
+
+    def _keep(self, shown: int) -> None:
+        self._right[shown] = None
+        if len(self._right) > MOST_NAMES:
+            self._right.popitem(last=False)
+
+
+def _shown(scope: Mapping[str, object]) -> int | None:
+    """What was shown as a key, as a number that tells nothing of it; None where nothing was."""
+    if scope["path"] == _LOGIN and scope["method"] == "POST":
+        return 0
+    headers: list[tuple[bytes, bytes]] = scope["headers"]  # type: ignore[assignment]
+    for name, value in headers:
+        if name in (b"authorization", b"x-api-key"):
+            return hash(value) or 1  # salted anew in every process
+    return None
+
+
+@lru_cache(maxsize=1_024)
+def _network(client: str) -> str:
+    """The address; of IPv6 the /64, which one customer has whole."""
+    try:
+        address = ipaddress.ip_address(client)
+    except ValueError:
+        return client
+    return str(ipaddress.ip_network(f"{client}/64", strict=False)) if address.version == 6 else client

@@ -1,0 +1,126 @@
+"""Is a key held to its rate, and does guessing keys get slow without locking out those who have one?"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from memory_service.api.rates import MOST_NAMES, Rate, _network
+from memory_service.app import create_app
+from memory_service.services.keys import create_key
+from memory_service.services.unit import Database
+from memory_service.settings import load_settings
+from tests.conftest import Servers
+
+PER_MINUTE = 30
+WRONG = "msk_" + "0" * 40
+
+
+@dataclass(frozen=True)
+class Served:
+    """A server that demands keys. Each test comes from an address of its own, with keys of its own."""
+
+    app: FastAPI
+    database_url: str
+
+    def client(self, address: str) -> TestClient:
+        return TestClient(self.app, client=(address, 1))
+
+    def keys(self, *names: str) -> list[dict[str, str]]:
+        with Database(self.database_url) as database:
+            made = [create_key(database, name, ["read"])["key"] for name in names]
+        return [{"Authorization": f"Bearer {key}"} for key in made]
+
+
+@pytest.fixture(scope="module")
+def served(servers: Servers) -> Iterator[Served]:
+    url = servers.new("sqlite", "head")
+    app = create_app(
+        load_settings(database_url=url, seed_on_start=False, require_keys=True, rate_limit=PER_MINUTE)
+    )
+    with TestClient(app):
+        yield Served(app, url)
+    servers.drop(url)
+
+
+def test_a_key_over_its_rate_is_told_when_to_come_back_and_another_is_not(
+    served: Served,
+):
+    client, (ada, bob) = served.client("192.0.2.0"), served.keys("ada 0", "bob 0")
+    told = [client.get("/metrics", headers=ada) for _ in range(PER_MINUTE + 3)]
+    assert [answer.status_code for answer in told[:PER_MINUTE]] == [200] * PER_MINUTE
+    left = [int(re.fullmatch(r'"key";r=(\d+);t=\d+', a.headers["RateLimit"])[1]) for a in told]  # type: ignore[index]
+    assert left[:3] == [PER_MINUTE - 1, PER_MINUTE - 2, PER_MINUTE - 3]
+    refused = told[-1]
+    assert refused.status_code == 429
+    assert refused.json()["type"].endswith(":too-many-requests")
+    assert refused.headers["RateLimit-Policy"] == f'"key";q={PER_MINUTE};w=60'
+    assert 1 <= int(refused.headers["Retry-After"]) <= 3
+    assert client.get("/metrics", headers=bob).status_code == 200
+    time.sleep(int(refused.headers["Retry-After"]))
+    assert client.get("/metrics", headers=ada).status_code == 200
+
+
+def test_wrong_keys_soon_have_to_wait_while_a_known_one_passes(
+    served: Served,
+):
+    client, (ada, bob) = served.client("192.0.2.1"), served.keys("ada 1", "bob 1")
+    assert client.get("/metrics", headers=ada).status_code == 200
+    guesses = [{"Authorization": f"Bearer {WRONG[:-2]}{n:02d}"} for n in range(15)]
+    told = [client.get("/metrics", headers=guess) for guess in guesses]
+    assert {answer.status_code for answer in told[:10]} == {401}
+    assert {answer.status_code for answer in told[10:]} == {429}
+    assert int(told[-1].headers["Retry-After"]) >= 1
+    assert client.get("/metrics", headers=ada).status_code == 200
+    assert client.get("/metrics", headers=bob).status_code == 429  # its first: it might be a guess
+    assert client.post("/browse/login", data={"key": WRONG}).status_code == 429
+    assert client.get("/healthz").status_code == 200
+    assert client.get("/healthz", headers=guesses[0]).status_code == 429
+
+
+def test_an_open_route_does_not_make_a_guess_a_known_key(served: Served):
+    client = served.client("192.0.2.2")
+    guesses = [{"X-API-Key": f"{WRONG[:-2]}{n:02d}"} for n in range(15)]
+    told = [
+        client.get(path, headers=guess).status_code for guess in guesses for path in ("/healthz", "/metrics")
+    ]
+    assert told.count(401) == 10
+    assert 429 in told
+
+
+def test_signing_in_with_wrong_keys_gets_slow_too(served: Served):
+    client = served.client("192.0.2.3")
+    told = [client.post("/browse/login", data={"key": WRONG}).status_code for _ in range(12)]
+    assert told == [401] * 10 + [429] * 2
+
+
+def test_open_use_over_loopback_is_not_limited(servers: Servers):
+    url = servers.new("sqlite", "head")
+    settings = load_settings(database_url=url, seed_on_start=False, rate_limit=1, calibrate=False)
+    with TestClient(create_app(settings)) as client:
+        told = [client.get("/metrics") for _ in range(5)]
+    assert {answer.status_code for answer in told} == {200}
+    assert "RateLimit" not in told[0].headers
+    servers.drop(url)
+
+
+def test_a_bucket_fills_again_and_forgets_the_oldest_name():
+    rate = Rate("key", 60)
+    assert all(rate.take("a", 0.0) == 0 for _ in range(60))
+    assert rate.take("a", 0.0) == pytest.approx(1.0)
+    assert rate.take("a", 0.5) == pytest.approx(0.5)
+    assert rate.take("a", 1.0) == 0
+    for n in range(MOST_NAMES):
+        rate.take(f"n{n}", 1.0)
+    assert rate.left("a", 1.0) == 60
+
+
+def test_an_address_of_ipv6_counts_as_its_network():
+    assert _network("2001:db8::1") == _network("2001:db8::ffff") != _network("2001:db8:0:1::1")
+    assert _network("192.0.2.1") != _network("192.0.2.2")
