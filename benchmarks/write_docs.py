@@ -62,7 +62,10 @@ def settings_page() -> str:
     ]
     lines.append("")
     lines += ["| variable | default | what it does |", "|---|---|---|"]
-    lines += [f"| `{name}` | `{default}` | {about} |" for name, (default, about) in CLIENT_SETTINGS.items()]
+    lines += [
+        f"| `{name}` | {f'`{default}`' if default else 'empty'} | {about} |"
+        for name, (default, about) in CLIENT_SETTINGS.items()
+    ]
     return "\n".join([*lines, ""])
 
 

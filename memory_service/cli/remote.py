@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import time
 import urllib.error
 import urllib.request
@@ -11,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from memory_service.client.config import api_key
 from memory_service.errors import FieldError, InvalidInput, MemoryServiceError, Unavailable
 from memory_service.services.latest import Latest
 
@@ -49,10 +51,14 @@ def checked_url(server: str) -> str:
 
 
 def post(url: str, body: Mapping[str, Any]) -> dict[str, Any]:
-    """The server's JSON answer. Refused with its words, Unavailable when it cannot be reached or fails."""
+    """The server's JSON answer; MEMORY_API_KEY is shown to it. Refused with its words, Unavailable when it
+    cannot be reached or fails."""
+    key = api_key(os.environ)
     request = urllib.request.Request(  # noqa: S310 - the scheme was checked
         url, json.dumps(body).encode(), {"Content-Type": "application/json"}, method="POST"
     )
+    if key is not None:  # never to where it redirects
+        request.add_unredirected_header("Authorization", f"Bearer {key}")
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310
             return dict(json.loads(answer.read()))

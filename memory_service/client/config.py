@@ -6,11 +6,11 @@ import logging
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-__all__ = ["CLIENT_SETTINGS", "Config", "load_config"]
+__all__ = ["CLIENT_SETTINGS", "Config", "api_key", "load_config"]
 
 log = logging.getLogger("memory_service.client")
 
@@ -24,6 +24,10 @@ CLIENT_SETTINGS = {
         "`online` sends while the run goes on; `offline` only keeps it, for `sync`; `disabled` does nothing.",
     ),
     "MEMORY_SERVER": (DEFAULT_SERVER, "Address of the service that runs report to."),
+    "MEMORY_API_KEY": (
+        "",
+        "Key of scope `tell` that is shown to the service; also what the commands with `--server` show it.",
+    ),
     "MEMORY_FLUSH_SECONDS": (
         "5",
         "Longest wait, at the end of a script, for its last events to be sent; the rest stays in the spool.",
@@ -43,13 +47,15 @@ LEAST_SPOOL_MIB = 1
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """mode: one of MODES; server: without a slash at the end; spool: the folder; spool_bytes: of one run."""
+    """mode: one of MODES; server: without a slash at the end; spool: the folder; spool_bytes: of one run;
+    key: what is shown to the server, and nowhere else."""
 
     mode: str = "online"
     server: str = DEFAULT_SERVER
     spool: Path = Path()
     flush_seconds: float = 5.0
     spool_bytes: int = 64 * MIB
+    key: str | None = field(default=None, repr=False)
 
 
 def load_config(
@@ -76,7 +82,17 @@ def load_config(
         spool=folder,
         flush_seconds=_number(env, "MEMORY_FLUSH_SECONDS", 5.0),
         spool_bytes=int(min(most, left)),
+        key=api_key(env),
     )
+
+
+def api_key(env: Mapping[str, str]) -> str | None:
+    """MEMORY_API_KEY; None, and a warning without it, for what no header can carry."""
+    key = env.get("MEMORY_API_KEY", "").strip()
+    if key and not (key.isascii() and key.isprintable() and " " not in key):
+        log.warning("MEMORY_API_KEY holds characters that no key has: nothing is shown to the service")
+        return None
+    return key or None
 
 
 def spool_folder(env: Mapping[str, str]) -> Path:

@@ -170,7 +170,7 @@ class Courier:
             self._wake.set()
 
     def _send(self) -> None:
-        wire = Wire(self._config.server)
+        wire = Wire(self._config.server, self._config.key)
         delivery = Delivery(self._spool, wire, self._on_verdict, lambda why: self._warn(why, why))
         failures, ended, step = 0, False, Step("idle")
         try:

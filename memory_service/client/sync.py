@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from memory_service.client.config import spool_folder
+from memory_service.client.config import api_key, spool_folder
 from memory_service.client.courier import pause_before
 from memory_service.client.delivery import Delivery, Step
 from memory_service.client.spool import ASIDE, InUseError, Spool
@@ -81,7 +81,7 @@ def _sent(path: Path, server: str | None, wires: dict[str, Wire], sleep: Callabl
         ended = {"at": spool.last_at} if spool.last_at else {}
         spool.append((), finish={"status": "crashed", **ended})
     address = server or str(spool.header.get("server"))
-    wire = wires.setdefault(address, Wire(address))
+    wire = wires.setdefault(address, Wire(address, api_key(os.environ)))
     troubles: list[str] = []
     delivery = Delivery(spool, wire, lambda _: None, troubles.append)
     step = _delivered(delivery, sleep)

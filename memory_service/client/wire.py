@@ -12,6 +12,8 @@ from urllib.parse import urlsplit
 
 __all__ = ["Reply", "Wire"]
 
+NO_KEY = 401
+"""Tried again with the key that is set by then: what was told is worth more than a key that expired."""
 CONNECT_S, READ_S = 3.0, 30.0
 MOST_RETRY_AFTER_S = 300.0
 LATER = (404, 405, 408, 425, 429)
@@ -28,14 +30,15 @@ class Reply:
     why: str = ""
     retry_after: float | None = None
     reached: bool = True
-    """False where nobody listened: then trying again at once is of no use."""
+    """False where nobody listened, or nobody may: then trying again at once is of no use."""
 
 
 class Wire:
     """One server, one connection that is kept."""
 
-    def __init__(self, server: str) -> None:
+    def __init__(self, server: str, key: str | None = None) -> None:
         self.server = server
+        self._key = key
         self._client: Any = None
 
     def post(self, path: str, body: bytes, seconds: float = READ_S) -> Reply:
@@ -62,6 +65,8 @@ class Wire:
         if status < 400:
             content = f"it redirects to {answer.headers.get('Location')}: set MEMORY_SERVER to that".encode()
         why = f"{status} {told.get('detail') or content[:200].decode('utf-8', 'replace')}"
+        if status == NO_KEY:
+            return Reply("later", status, told, f"{why} (MEMORY_API_KEY)", reached=False)
         if status >= 500 or status in LATER:
             return Reply("later", status, told, why, wait)
         return Reply("refused", status, told, why)
@@ -72,7 +77,10 @@ class Wire:
         parts = urlsplit(self.server)
         tls = parts.scheme == "https"
         near = (parts.hostname or "").lower() in ("127.0.0.1", "localhost", "::1")
-        return httpx2.Client(base_url=self.server, trust_env=not near, follow_redirects=tls, verify=tls)
+        shown = {"Authorization": f"Bearer {self._key}"} if self._key else {}
+        return httpx2.Client(
+            base_url=self.server, headers=shown, trust_env=not near, follow_redirects=tls, verify=tls
+        )
 
     def close(self) -> None:
         """Let the connection go."""

@@ -99,6 +99,7 @@ class Scripted:
     events: dict[int, dict[str, Any]] = field(default_factory=dict)
     ends: list[dict[str, Any]] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
     repeated: int = 0
     url: str = ""
     handler: type[BaseHTTPRequestHandler] = BaseHTTPRequestHandler
@@ -155,6 +156,7 @@ def scripted() -> Iterator[Scripted]:
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            script.headers.append(dict(self.headers))
             status, headers, answer = script.take(self.path, body)
             data = json.dumps(answer).encode()
             self.send_response(status)
@@ -176,7 +178,7 @@ def scripted() -> Iterator[Scripted]:
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Spools go into the test's own folder; nobody listens at the server that is set."""
-    for name in ("MEMORY_MODE", "MEMORY_FLUSH_SECONDS", "MEMORY_SPOOL_MIB"):
+    for name in ("MEMORY_API_KEY", "MEMORY_MODE", "MEMORY_FLUSH_SECONDS", "MEMORY_SPOOL_MIB"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("MEMORY_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("MEMORY_SERVER", "http://127.0.0.1:9")

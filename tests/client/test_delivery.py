@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -185,10 +186,32 @@ def test_what_is_refused_for_good_is_kept_aside_named_and_in_nobodys_way(scripte
 def test_what_sync_finds_refused_is_put_aside_too(scripted: Scripted, home: Path):
     told(scripted, mode="offline")
     told(scripted, mode="offline")
-    scripted.answer = first(1, (401, {}, {"detail": "no key"}), "/runs")
+    scripted.answer = first(1, (403, {}, {"detail": "not yours"}), "/runs")
     found = list(sync(scripted.url))
     assert sorted(one.outcome for one in found) == ["refused", "sent"]
     assert [one.outcome for one in sync(scripted.url, refused=True)] == ["sent"]
+
+
+def test_a_run_whose_key_is_not_valid_any_more_waits_for_another_one(
+    scripted: Scripted, home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setenv("MEMORY_API_KEY", "msk_old")
+    shown: list[str] = []
+
+    def answer(path: str, body: dict[str, Any]) -> Answer | None:
+        shown.append(scripted.headers[-1].get("Authorization", ""))
+        return None if shown[-1] == "Bearer msk_new" else (401, {}, {"detail": "A valid key is needed"})
+
+    scripted.answer = answer
+    problems = told(scripted)
+    assert len(problems) == 1
+    assert "MEMORY_API_KEY" in problems[0]
+    assert [path.suffix for path in spools(home)] == [".jsonl"], "it is not put aside"
+    assert [one.outcome for one in sync()] == ["away"]
+    monkeypatch.setenv("MEMORY_API_KEY", "msk_new")
+    assert [(one.outcome, one.events) for one in sync()] == [("sent", 5)]
+    written = "".join(path.read_text() for path in home.rglob("*") if path.is_file()) + caplog.text
+    assert not re.search("msk_(old|new)", written)
 
 
 def test_nothing_is_slower_and_nothing_lost_with_the_service_down_for_the_whole_run(
