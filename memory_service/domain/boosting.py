@@ -8,6 +8,8 @@ rounds at learning rate 0.05. They run on the processor beside the card: no devi
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -24,7 +26,7 @@ from memory_service.domain.budget import (
 from memory_service.domain.case import Case
 from memory_service.domain.estimate import Estimate
 from memory_service.domain.options import CostTable, Option
-from memory_service.domain.search import BOUNDS, Batches, Field, quality_of
+from memory_service.domain.search import BOUNDS, Batches, Field, Pick, quality_of
 from memory_service.domain.trees import CpuFit, fit_cost
 
 __all__ = ["ROUND_CHOICES", "cost_of", "outputs_of", "price_trees", "run_of_trees"]
@@ -92,7 +94,14 @@ def price_trees(case: Case, table: CostTable) -> Field:
     needed = np.asarray(
         minutes_needed(run, case.policy.reserve_share, case.policy.median_share), dtype=np.float64
     )
-    return Field(rounds, folds, batches, first, forward, np.zeros(n, dtype=bool), run, needed, quality)
+
+    def run_of(pick: Pick) -> RunSeconds:
+        at = (pick.row, pick.epoch, pick.fold)
+        whole = Seconds(*(getattr(fit, part)[at] for part in ("low", "value", "high")))
+        row = Seconds(*(getattr(predict, part)[at] for part in ("low", "value", "high")))
+        return _run(case, whole, row, float(rounds[pick.epoch]), folds[pick.fold])
+
+    return Field(rounds, folds, batches, first, forward, np.zeros(n, dtype=bool), run_of, needed, quality)
 
 
 def run_of_trees(case: Case, option: Option, rounds: int, folds: int) -> RunSeconds:
@@ -102,10 +111,10 @@ def run_of_trees(case: Case, option: Option, rounds: int, folds: int) -> RunSeco
     fit, predict = (
         Seconds(each.low, each.value, each.high) for each in (cost.fit_seconds, cost.predict_seconds_per_row)
     )
-    return _run(case, fit, predict, np.array(float(rounds)), np.array(float(folds)))
+    return _run(case, fit, predict, float(rounds), folds)
 
 
-def _run(case: Case, fit: Seconds, predict: Seconds, rounds: Array, folds: Array) -> RunSeconds:
+def _run(case: Case, fit: Seconds, predict: Seconds, rounds: Any, folds: Any) -> RunSeconds:
     _, valid = split_of(case.n_train, folds)
     fold = fit + predict.times(valid) + spread(FOLD_OVERHEAD_S).times(0.25)
     setup = setup_seconds(0.0, case.n_train, gpu=False, pretrained=0.0, files=False)

@@ -25,7 +25,14 @@ from memory_service.domain.plan_settings import settings_of
 from memory_service.domain.quality import quality_estimate
 from memory_service.domain.schedule import learning_rate
 from memory_service.domain.search import LAMBDA, Pick, head_gib, loader_rate
-from memory_service.domain.sharing import MOST_PROCESSES, Demand, Shared, one_after_another, side_by_side
+from memory_service.domain.sharing import (
+    MOST_PROCESSES,
+    Demand,
+    Shared,
+    median_together,
+    one_after_another,
+    side_by_side,
+)
 
 if TYPE_CHECKING:
     from memory_service.domain.case import Case
@@ -48,7 +55,7 @@ LEAST_SHARE_OF_BATCH = 4
 TREES_SHARE = 0.5
 """Of the minutes, alone on all cores: beside a network boosted trees get about half of them."""
 
-Flags = npt.NDArray[np.bool_]
+Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,29 +95,43 @@ def parallel_sets(lanes: Lanes) -> Beside:
     most = min(MOST_PROCESSES, case.cpu_count // 2)
     if any(card.kind != "cuda" for card in case.cards) or case.model is not None or most < 2:
         return Beside((), why_none(case))
-    found = _candidates(networks, trees, most)
-    priced = [] if not found else _priced(networks, trees, found)
-    honest = [each for each in priced if _keeps_promises(case, each)]
-    best: dict[str, _Priced] = {}
-    for each in sorted(honest, key=lambda each: each.better != "together"):
-        best.setdefault(each.of.kind, each)
+    peaks = _peaks(networks)
+    found = _candidates(networks, trees, peaks, most)
+    priced = _priced(networks, trees, peaks, found) if found else []
+    best: dict[str, tuple[_Priced, Shared]] = {}
+    for each in sorted(priced, key=lambda each: each.better != "together"):
+        if each.of.kind not in best:
+            shared = side_by_side(each.beside)
+            if _keeps_promises(case, each, shared):
+                best[each.of.kind] = each, shared
     order = dict.fromkeys(each.kind for each in found)
-    sets = tuple(_as_dict(networks, trees, best[kind]) for kind in order if kind in best)
+    sets = tuple(_as_dict(networks, trees, *best[kind]) for kind in order if kind in best)
     return Beside(sets, () if sets else why_none(case, bool(found)))
 
 
-def _candidates(networks: Search, trees: Search | None, most: int) -> list[_Set]:
-    """What may be offered, by kind the largest first; of a kind the first that is better together is taken,
-    or else the first."""
+def _peaks(networks: Search) -> tuple[Array, Array]:
+    """Memory (median, p90) in GiB of each option at each rung, the head for very many classes included."""
+    grid, case = networks.table.plain, networks.case
+    if case.n_classes <= 1000:
+        return grid.peak_gib, grid.peak_high_gib
+    head = head_gib(case, networks.table)
+    return grid.peak_gib + head, grid.peak_high_gib + head
+
+
+def _candidates(networks: Search, trees: Search | None, peaks: tuple[Array, Array], most: int) -> list[_Set]:
+    """What may be offered, by kind the larger first; of a kind the first that is better together is taken, or
+    else the first."""
     case, found = networks.case, []
-    for count in range(most, 1, -1):
-        members = _members(networks, count, case.question.objective)
+    objective = case.question.objective
+    for counts in dict.fromkeys((tuple(range(most, 2, -1)), (2,))):
+        groups = (_members(networks, peaks, count, objective) for count in counts)
+        members = next((group for group in groups if group), ())
         if members:
-            found.append(_Set("explore", members, _workers(case.cpu_count, count)))
-    large = _members(networks, 2, "quality", large=True)
+            found.append(_Set("explore", members, _workers(case.cpu_count, len(members))))
+    large = _members(networks, peaks, 2, "quality", large=True)
     if large and not any(_rows(each.members) == _rows(large) for each in found):
         found.append(_Set("two_large", large, _workers(case.cpu_count, 2)))
-    beside = _with_trees(networks, trees) if trees is not None else None
+    beside = _with_trees(networks, trees, peaks) if trees is not None else None
     return [*found, beside] if beside is not None else found
 
 
@@ -123,7 +144,7 @@ def _workers(cores: int, processes: int) -> int:
     return max(1, min(MOST_WORKERS, (cores - processes) // processes))
 
 
-def _with_trees(networks: Search, trees: Search) -> _Set | None:
+def _with_trees(networks: Search, trees: Search, peaks: tuple[Array, Array]) -> _Set | None:
     """The best network and, on the cores it leaves, the best boosted trees."""
     case = networks.case
     network = next(iter(_ranked(networks, 1, case.question.objective, SLACK)), None)
@@ -132,13 +153,15 @@ def _with_trees(networks: Search, trees: Search) -> _Set | None:
     cores = case.cpu_count - 1 - workers
     if network is None or chosen is None or cores < 1:
         return None
-    member = _member(networks, network, 1)
+    member = _member(networks, peaks, network, 1)
     if member is None:
         return None
     return _Set("network_and_trees", (member,), workers, chosen, cores)
 
 
-def _members(networks: Search, count: int, objective: str, large: bool = False) -> tuple[_Member, ...]:
+def _members(
+    networks: Search, peaks: tuple[Array, Array], count: int, objective: str, large: bool = False
+) -> tuple[_Member, ...]:
     """The best `count` models of different families, each in its share of minutes and memory; none when
     there are fewer."""
     chosen: dict[str, _Member] = {}
@@ -146,7 +169,7 @@ def _members(networks: Search, count: int, objective: str, large: bool = False) 
         model = networks.table.options[pick.row].model
         if model.family in chosen or (large and model_class_of(model.name, model.params_m) != "large"):
             continue
-        member = _member(networks, pick, count)
+        member = _member(networks, peaks, pick, count)
         if member is not None:
             chosen[model.family] = member
             if len(chosen) == count:
@@ -159,38 +182,32 @@ def _ranked(search: Search, count: int, objective: str, share: float) -> Iterato
     asked for."""
     field = search.field
     fits = field.minutes[:, :, 0] <= share * search.case.question.minutes / count
-    price = LAMBDA[objective] * field.doublings[:, :, 0]
-    utility = np.where(fits, field.quality[:, :, 0] - price, -np.inf)
-    best = utility.max(axis=1, initial=-np.inf)
-    for row in np.argsort(-best, kind="stable"):
-        if best[row] == -np.inf:
-            return
-        yield Pick(int(row), int(utility[row].argmax()), 0, float(best[row]))
+    rows = np.flatnonzero(fits.any(axis=1))
+    price = LAMBDA[objective] * field.doublings[rows, :, 0]
+    utility = np.where(fits[rows], field.quality[rows, :, 0] - price, -np.inf)
+    epochs = utility.argmax(axis=1)
+    best = utility[np.arange(len(rows)), epochs]
+    order = np.argsort(-best, kind="stable")
+    for row, epoch, value in zip(
+        rows[order].tolist(), epochs[order].tolist(), best[order].tolist(), strict=True
+    ):
+        yield Pick(row, epoch, 0, value)
 
 
-def _member(networks: Search, pick: Pick, count: int) -> _Member | None:
+def _member(networks: Search, peaks: tuple[Array, Array], pick: Pick, count: int) -> _Member | None:
     """The largest batch up to its own whose p90 memory fits its share of the card; None when that is too
     small."""
     field, table, row = networks.field, networks.table, pick.row
     if field.batches.checkpointing[row]:
         return None
     alone = int(np.searchsorted(table.rungs, field.batches.batch_size[row]))
-    extra = _head(networks)[row]
     share = table.usable_gib / count
     beside = alone
-    while beside >= 0 and not table.plain.peak_high_gib[row, beside] + extra[beside] <= share:
+    while beside >= 0 and peaks[1][row, beside] > share:
         beside -= 1
     batch = table.rungs[alone]
     least = max(min(batch, LEAST_BATCH), batch / LEAST_SHARE_OF_BATCH)
     return _Member(pick, alone, beside) if beside >= 0 and table.rungs[beside] >= least else None
-
-
-def _head(networks: Search) -> npt.NDArray[np.float64]:
-    """Extra memory [option, rung] of a head for very many classes, as the planner counts it."""
-    table = networks.table
-    if networks.case.n_classes > 1000:
-        return head_gib(networks.case, table)
-    return np.broadcast_to(0.0, table.plain.peak_gib.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,76 +219,64 @@ class _Priced:
     columns: tuple[int, ...]
     alone: tuple[Demand, ...]
     beside: tuple[Demand, ...]
-    runs: tuple[Seconds, ...]
-    shared: Shared
+    inference: tuple[Seconds, ...]
     after: Seconds
-
-    @property
-    def gain(self) -> Estimate:
-        """Percent of the minutes one after another that running together saves; negative where it costs."""
-        low, value, high = (
-            100.0 * (1.0 - getattr(self.shared.total, part) / getattr(self.after, part))
-            for part in ("low", "value", "high")
-        )
-        least, most = min(low, value, high), max(low, value, high)
-        return Estimate(value, least, most, basis="together against one after another")
-
-    @property
-    def better(self) -> str:
-        return "together" if self.gain.value >= TOGETHER_FROM_PERCENT else "one_after_another"
+    better: str
 
 
-def _priced(networks: Search, trees: Search | None, found: Sequence[_Set]) -> list[_Priced]:
+def _priced(
+    networks: Search, trees: Search | None, peaks: tuple[Array, Array], found: Sequence[_Set]
+) -> list[_Priced]:
     """All sets at once: one pass over every member as it is alone and as it is beside the others."""
-    out, rows, columns, picks, loaders = [], [], [], [], []
-    fitted = [_columns(networks, each) for each in found]
+    fitted = [_columns(networks, peaks, each) for each in found]
+    entries = [
+        (member.pick, at, _loader(networks, member.pick.row, workers, len(each.members)))
+        for each, beside in zip(found, fitted, strict=True)
+        for member, column in zip(each.members, beside, strict=True)
+        for at, workers in ((member.alone, 0), (column, each.workers))
+    ]
+    demands, inference = _demands(networks, *zip(*entries, strict=True))
+    out, start = [], 0
     for each, beside in zip(found, fitted, strict=True):
-        for member, column in zip(each.members, beside, strict=True):
-            for at, workers in ((member.alone, 0), (column, each.workers)):
-                rows.append(member.pick.row)
-                columns.append(at)
-                picks.append(member.pick)
-                loaders.append(_loader(networks, member.pick.row, workers, len(each.members)))
-    demands, tails = _demands(networks, np.array(rows), np.array(columns), picks, loaders)
-    start = 0
-    for each, beside in zip(found, fitted, strict=True):
-        stop = start + 2 * len(each.members)
-        alone, together, after = (
-            demands[start:stop:2],
-            demands[start + 1 : stop : 2],
-            tails[start + 1 : stop : 2],
-        )
-        start = stop
+        of_set = slice(start, start + 2 * len(each.members))
+        start = of_set.stop
+        alone, together, tails = demands[of_set][::2], demands[of_set][1::2], inference[of_set][1::2]
         if each.trees is not None and trees is not None:
-            alone = [*alone, _trees_demand(trees, each.trees, trees.case.cpu_count)]
-            together = [*together, _trees_demand(trees, each.trees, each.tree_cores)]
-            after = [*after, Seconds(0.0, 0.0, 0.0)]
+            alone.append(_trees_demand(trees, each.trees, trees.case.cpu_count))
+            together.append(_trees_demand(trees, each.trees, each.tree_cores))
+            tails.append(Seconds(0.0, 0.0, 0.0))
+        after = one_after_another(alone)
+        gain = _percent(median_together(together), after.value)
         out.append(
             _Priced(
                 each,
-                tuple(_memory(networks, m.pick.row, c) for m, c in zip(each.members, beside, strict=True)),
+                tuple(_memory(peaks, m.pick.row, c) for m, c in zip(each.members, beside, strict=True)),
                 beside,
                 tuple(alone),
                 tuple(together),
-                tuple(after),
-                side_by_side(together),
-                one_after_another(alone),
+                tuple(tails),
+                after,
+                "together" if gain >= TOGETHER_FROM_PERCENT else "one_after_another",
             )
         )
     return out
 
 
-def _columns(networks: Search, each: _Set) -> tuple[int, ...]:
+def _percent(together: float, after: float) -> float:
+    """Of the minutes one after another that running together saves; negative where it costs."""
+    return 100.0 * (1.0 - together / after)
+
+
+def _columns(networks: Search, peaks: tuple[Array, Array], each: _Set) -> tuple[int, ...]:
     """Every member's own batch where all of them fit the card so; else what fits its share."""
-    own = [_memory(networks, member.pick.row, member.alone).high for member in each.members]
-    fits = sum(own) <= networks.table.usable_gib
+    own = sum(float(peaks[1][member.pick.row, member.alone]) for member in each.members)
+    fits = own <= networks.table.usable_gib
     return tuple(member.alone if fits else member.beside for member in each.members)
 
 
-def _memory(networks: Search, row: int, column: int) -> Estimate:
+def _memory(peaks: tuple[Array, Array], row: int, column: int) -> Estimate:
     """Peak of one process as the driver counts it, context included."""
-    grid, extra = networks.table.plain, float(_head(networks)[row, column])
-    value, high = float(grid.peak_gib[row, column]) + extra, float(grid.peak_high_gib[row, column]) + extra
+    value, high = (float(part[row, column]) for part in peaks)
     return Estimate(value, max(0.0, 2 * value - high), high, basis="as the plan's, CUDA context included")
 
 
@@ -286,15 +291,11 @@ def _loader(networks: Search, row: int, workers: int, processes: int) -> Seconds
 
 
 def _demands(
-    networks: Search,
-    rows: npt.NDArray[np.int64],
-    columns: npt.NDArray[np.int64],
-    picks: Sequence[Pick],
-    loaders: Sequence[Seconds],
+    networks: Search, picks: Sequence[Pick], rungs: Sequence[int], loaders: Sequence[Seconds]
 ) -> tuple[list[Demand], list[Seconds]]:
-    """What each process wants, and how much of it is inference."""
+    """What each process wants with the batch of its rung, and how much of it is inference."""
     case, table, field = networks.case, networks.table, networks.field
-    grid = table.plain
+    grid, rows, columns = table.plain, np.array([pick.row for pick in picks]), np.array(rungs)
     batch = table.rungs[columns]
     raw = Seconds(*(getattr(grid, name)[rows, columns] for name in ("step_s_low", "step_s", "step_s_high")))
     seen = Seconds(*(getattr(grid, name)[rows, columns] for name in ("eval_s_low", "eval_s", "eval_s_high")))
@@ -330,8 +331,9 @@ def _demands(
 
 def _columns_of(seconds: Seconds, n: int) -> list[Seconds]:
     """Arrays of n (or what is common to all n) as one `Seconds` of floats each."""
-    triples = (np.broadcast_to(part, n).tolist() for part in (seconds.low, seconds.value, seconds.high))
-    return [Seconds(*each) for each in zip(*triples, strict=True)]
+    triples = np.empty((n, 3))
+    triples[:, 0], triples[:, 1], triples[:, 2] = seconds.low, seconds.value, seconds.high
+    return [Seconds(*each) for each in triples.tolist()]
 
 
 def _trees_demand(trees: Search, pick: Pick, cores: int) -> Demand:
@@ -344,25 +346,28 @@ def _trees_demand(trees: Search, pick: Pick, cores: int) -> Demand:
     return Demand(setup, work, write, nothing, nothing)
 
 
-def _keeps_promises(case: Case, each: _Priced) -> bool:
-    """What every plan promises of memory and minutes (docs/planning.md), of all of the set at once."""
-    budget, policy, total = 60.0 * case.question.minutes, case.policy, each.shared.total
-    tail = min(run.value + demand.write.value for run, demand in zip(each.runs, each.beside, strict=True))
+def _keeps_promises(case: Case, each: _Priced, shared: Shared) -> bool:
+    """What every plan promises of the minutes (docs/planning.md), of all of the set at once."""
+    budget, policy, total = 60.0 * case.question.minutes, case.policy, shared.total
+    tail = min(last.value + of.write.value for last, of in zip(each.inference, each.beside, strict=True))
     ends = total.high <= budget and total.high - tail <= (1.0 - policy.reserve_share) * budget
     return bool(ends and total.value <= policy.median_share * budget)
 
 
-def _as_dict(networks: Search, trees: Search | None, each: _Priced) -> dict[str, Any]:
+def _as_dict(networks: Search, trees: Search | None, each: _Priced, shared: Shared) -> dict[str, Any]:
     case = networks.case
-    together, after = (_minutes(seconds) for seconds in (each.shared.total, each.after))
+    together, after = (_minutes(seconds) for seconds in (shared.total, each.after))
+    gains = [_percent(*pair) for pair in ((together.low, after.low), (together.high, after.high))]
+    value = _percent(together.value, after.value)
+    gain = Estimate(value, min(*gains, value), max(*gains, value), basis="together against one after another")
     memory = _sum(each.memory)
     total = case.question.vram_gib or min(case.cards, key=lambda card: card.usable_gib).memory_gib
     models = [
-        _network(networks, member, column, each, i)
+        _network(networks, member, column, each, shared, i)
         for i, (member, column) in enumerate(zip(each.of.members, each.columns, strict=True))
     ]
     if each.of.trees is not None and trees is not None:
-        models.append(_trees(trees, each.of.trees, each))
+        models.append(_trees(trees, each.of.trees, each, shared))
     return {
         "kind": each.of.kind,
         "models": models,
@@ -371,7 +376,7 @@ def _as_dict(networks: Search, trees: Search | None, each: _Priced) -> dict[str,
             "memory_percent": memory.scaled(100.0 / total).as_dict(),
             "together_minutes": together.as_dict(),
             "one_after_another_minutes": after.as_dict(),
-            "gain_percent": each.gain.as_dict(),
+            "gain_percent": gain.as_dict(),
         },
         "cores": {
             "loader_workers": each.of.workers * len(each.of.members),
@@ -380,11 +385,13 @@ def _as_dict(networks: Search, trees: Search | None, each: _Priced) -> dict[str,
             "of": case.cpu_count,
         },
         "better": each.better,
-        "why": why_better(each.better, each.alone, each.beside, each.shared, each.after, case.cpu_count),
+        "why": why_better(each.better, each.alone, each.beside, shared, each.after, case.cpu_count),
     }
 
 
-def _network(networks: Search, member: _Member, column: int, each: _Priced, index: int) -> dict[str, Any]:
+def _network(
+    networks: Search, member: _Member, column: int, each: _Priced, shared: Shared, index: int
+) -> dict[str, Any]:
     settings = settings_of(networks, member.pick)
     option = networks.table.options[member.pick.row]
     batch = int(networks.table.rungs[column])
@@ -398,12 +405,12 @@ def _network(networks: Search, member: _Member, column: int, each: _Priced, inde
         **settings,
         "expected": {
             "peak_memory_gib": each.memory[index].as_dict(),
-            **_figures(networks, member.pick, each, index),
+            **_figures(networks, member.pick, each, shared, index),
         },
     }
 
 
-def _trees(trees: Search, pick: Pick, each: _Priced) -> dict[str, Any]:
+def _trees(trees: Search, pick: Pick, each: _Priced, shared: Shared) -> dict[str, Any]:
     option, rounds = trees.table.options[pick.row], trees.field.epochs[pick.epoch]
     settings = settings_of(trees, pick)
     settings["data_loader"] = settings["data_loader"] | {"num_workers": 0}
@@ -414,16 +421,16 @@ def _trees(trees: Search, pick: Pick, each: _Priced) -> dict[str, Any]:
         "cpu_threads": each.of.tree_cores,
         "expected": {
             "host_memory_gib": memory.as_dict(),
-            **_figures(trees, pick, each, len(each.of.members)),
+            **_figures(trees, pick, each, shared, len(each.of.members)),
         },
     }
 
 
-def _figures(search: Search, pick: Pick, each: _Priced, index: int) -> dict[str, Any]:
+def _figures(search: Search, pick: Pick, each: _Priced, shared: Shared, index: int) -> dict[str, Any]:
     quality = quality_estimate(float(search.field.quality[pick.row, pick.epoch, pick.fold]))
     return {
         "alone_minutes": _minutes(each.alone[index].alone).as_dict(),
-        "ends_minute": _minutes(each.shared.ends[index]).as_dict(),
+        "ends_minute": _minutes(shared.ends[index]).as_dict(),
         "quality_index": quality.as_dict(),
     }
 

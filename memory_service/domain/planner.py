@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
-import numpy as np
-
 from memory_service.domain import advice, reasons
 from memory_service.domain.boosting import cost_of, price_trees
 from memory_service.domain.budget import Seconds
@@ -159,7 +157,7 @@ def summary(search: Search, pick: Pick) -> dict[str, Any]:
 def expected_of(search: Search, pick: Pick) -> Expected:
     """The figures of a pick with their intervals, in the units of the contract."""
     case, field, row = search.case, search.field, pick.row
-    batches, run = field.batches, field.run
+    batches, run = field.batches, field.run_of(pick)
     batch = float(batches.batch_size[row])
     memory, time = _grounds(search, pick)
     value, high = float(batches.peak_gib[row]), float(batches.peak_high_gib[row])
@@ -172,9 +170,9 @@ def expected_of(search: Search, pick: Pick) -> Expected:
         peak_memory_gib=peak,
         memory_percent=peak.scaled(100.0 / total),
         samples_per_second=_estimate(step, 1.0, time).reciprocal(batch),
-        epoch_seconds=_estimate(_at(run.epoch, pick), 1.0, composed),
-        total_minutes=_estimate(_at(run.total_end, pick), 1 / 60, composed, ", hidden minutes included"),
-        inference_minutes=_estimate(_at(run.inference, pick), 1 / 60, composed),
+        epoch_seconds=_estimate(run.epoch, 1.0, composed),
+        total_minutes=_estimate(run.total_end, 1 / 60, composed, ", hidden minutes included"),
+        inference_minutes=_estimate(run.inference, 1 / 60, composed),
         host_memory_gib=_host_memory(search, pick),
         quality_index=quality_estimate(float(field.quality[row, pick.epoch, pick.fold])),
         bound=_bound(search, row),
@@ -222,21 +220,6 @@ def _bound(search: Search, row: int) -> str:
     return "host" if search.table.options[row].is_trees or not search.case.on_gpu else "gpu"
 
 
-def _at(seconds: Seconds, pick: Pick) -> Seconds:
-    """One plan's figures out of a field's arrays (stages that do not depend on an axis broadcast)."""
-
-    def one(values: Any) -> float:
-        array = np.asarray(values)
-        if array.ndim == 0:
-            return float(array)
-        index = tuple(
-            i if n > 1 else 0 for i, n in zip((pick.row, pick.epoch, pick.fold), array.shape, strict=True)
-        )
-        return float(array[index])
-
-    return Seconds(one(seconds.low), one(seconds.value), one(seconds.high))
-
-
 def _estimate(seconds: Seconds, factor: float, ground: Estimate, how: str = "") -> Estimate:
     return Estimate(
         seconds.value * factor,
@@ -250,10 +233,9 @@ def _estimate(seconds: Seconds, factor: float, ground: Estimate, how: str = "") 
 
 def timetable_of(search: Search, pick: Pick) -> tuple[Stage, ...]:
     """Setup, each fold, inference and writing: contiguous, each over by its p90 deadline."""
-    run = search.field.run
+    run = search.field.run_of(pick)
     folds = int(search.field.folds[pick.fold])
-    setup, first, other = (_at(s, pick) for s in (run.setup, run.first_fold, run.fold))
-    inference, write = _at(run.inference, pick), _at(run.write, pick)
+    setup, first, other, inference, write = run.setup, run.first_fold, run.fold, run.inference, run.write
     ends = [("setup", setup.high)]
     work = first
     for number in range(1, folds + 1):
@@ -278,7 +260,7 @@ def _plan(lanes: Lanes, choice: Choice, shelf: Shelf) -> Plan:
     option = search.table.options[pick.row]
     minutes = case.question.minutes
     training_end = stages[-3].deadline_minute
-    first_fold = _at(search.field.run.first_fold, pick).value / 60
+    first_fold = search.field.run_of(pick).first_fold.value / 60
     fill = expected.memory_percent if case.on_gpu and not option.is_trees else None
     left = minutes * (1 - case.policy.reserve_share) - expected.total_minutes.value
     spare = advice.spare_folds(

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import log
 
 import numpy as np
 import numpy.typing as npt
 
-from memory_service.domain.budget import RunSeconds, Seconds, minutes_needed, run_seconds, setup_seconds
+from memory_service.domain.budget import RunSeconds, Seconds, minutes_of_all, run_seconds, setup_seconds
 from memory_service.domain.case import Case
 from memory_service.domain.estimate import Estimate
 from memory_service.domain.ladder import BATCH_LADDER
@@ -178,6 +179,7 @@ class Field:
     """Every plan considered: arrays [option, epochs, folds] of minutes needed and expected quality.
 
     step, forward   with the loader's bound applied; loader_bound: where the loader is the slower one
+    run_of          the stages of one plan, as floats
     doublings       log2(1 + minutes), 0 where nothing fits
     """
 
@@ -187,14 +189,14 @@ class Field:
     step: Seconds
     forward: Seconds
     loader_bound: Flags
-    run: RunSeconds
+    run_of: Callable[[Pick], RunSeconds]
     minutes: Array
     quality: Array
     doublings: Array = field(init=False)
 
     def __post_init__(self) -> None:
         finite = np.where(np.isfinite(self.minutes), self.minutes, 0.0)
-        object.__setattr__(self, "doublings", np.log2(1.0 + finite))
+        object.__setattr__(self, "doublings", np.log(1.0 + finite) / log(2.0))
 
     def best(self, objective: str, minutes: float, keep: Flags | None = None) -> Pick | None:
         """The plan of highest utility that `minutes` allow, cheaper first on ties; None when none fits.
@@ -299,14 +301,15 @@ def price_field(case: Case, table: CostTable, workers: int) -> Field:
 
     e = np.array(epochs, dtype=np.float64)[None, :, None]
     k = np.array(folds, dtype=np.float64)[None, None, :]
-    run = run_seconds(
-        setup_seconds(
-            column(table.columns.params_m),
-            case.n_train,
-            gpu=case.on_gpu,
-            pretrained=column(table.columns.pretrained),
-            files=case.reads_files,
-        ),
+    setup = setup_seconds(
+        table.columns.params_m,
+        case.n_train,
+        gpu=case.on_gpu,
+        pretrained=table.columns.pretrained,
+        files=case.reads_files,
+    )
+    needed = minutes_of_all(
+        columns(setup),
         columns(step),
         column(batch),
         columns(forward),
@@ -314,12 +317,26 @@ def price_field(case: Case, table: CostTable, workers: int) -> Field:
         n_test=case.n_test,
         folds=k,
         epochs=e,
+        reserve_share=case.policy.reserve_share,
+        median_share=case.policy.median_share,
     )
+
+    def run_of(pick: Pick) -> RunSeconds:
+        return run_seconds(
+            setup.at(pick.row),
+            step.at(pick.row),
+            float(batch[pick.row]),
+            forward.at(pick.row),
+            n_train=case.n_train,
+            n_test=case.n_test,
+            folds=folds[pick.fold],
+            epochs=epochs[pick.epoch],
+        )
+
     quality = quality_of(case, table, e, k)
     runs = batches.batch_size > 0
     if question.model is None and question.batch_size is None and table.usable_gib >= ROOMY_GIB:
         cramped = _cramped(case, table, batches)
         runs = runs & ~cramped if (runs & ~cramped).any() else runs
-    needed = minutes_needed(run, case.policy.reserve_share, case.policy.median_share)
     minutes = np.where(runs[:, None, None], needed, np.inf)
-    return Field(epochs, folds, batches, step, forward, loader_bound, run, minutes, quality)
+    return Field(epochs, folds, batches, step, forward, loader_bound, run_of, minutes, quality)

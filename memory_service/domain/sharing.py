@@ -17,12 +17,12 @@ to 2.56 times (arXiv 2410.22254).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import hypot
 
 from memory_service.domain.budget import Seconds
 
-__all__ = ["MOST_PROCESSES", "Demand", "Shared", "one_after_another", "side_by_side"]
+__all__ = ["MOST_PROCESSES", "Demand", "Shared", "median_together", "one_after_another", "side_by_side"]
 
 MOST_PROCESSES = 4
 """R33 says 3-4; every subset of the processes is looked at."""
@@ -46,6 +46,7 @@ class Demand:
     setup   before its first step; write: after its last. The device is idle in both
     work    training and inference, wall clock
     busy    of work: kernels run (0 for a model on the processor); gaps: of work, between launches
+    alone   all of it, when nothing else is there
     """
 
     setup: Seconds
@@ -53,10 +54,10 @@ class Demand:
     write: Seconds
     busy: Seconds
     gaps: Seconds
+    alone: Seconds = field(init=False)
 
-    @property
-    def alone(self) -> Seconds:
-        return one_after_another([self])
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "alone", one_after_another([self]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,11 @@ def side_by_side(demands: Sequence[Demand]) -> Shared:
         max(end.low for end in ends), max(end.value for end in ends), max(end.high for end in ends)
     )
     return Shared(total, tuple(ends))
+
+
+def median_together(demands: Sequence[Demand]) -> float:
+    """The median of `side_by_side(...).total` alone."""
+    return max(_ends(demands, 1))
 
 
 def _spread(low: float, value: float, high: float, rest: Sequence[Seconds]) -> Seconds:
