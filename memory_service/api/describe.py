@@ -36,6 +36,7 @@ __all__ = [
     "readiness",
     "registers",
     "removes",
+    "reviews",
     "row_of",
     "streams",
     "takes",
@@ -69,18 +70,19 @@ Fields = Mapping[str, Field]
 def asks(fields: Fields, answer: type[BaseModel], *, accept: bool = False) -> Route:
     """A question in the query string."""
     refused = (404, 422, 503) + ((406,) if accept else ())
-    return _also_markdown(_route(answer, refused, {"parameters": parameters(fields.values())}), accept)
+    return _also_as_text(_route(answer, refused, {"parameters": parameters(fields.values())}), accept)
 
 
 def takes(fields: Fields, answer: type[BaseModel], *, accept: bool = False) -> Route:
     """The same question as a JSON object."""
     refused = (*_BODY, 404, 422, 503) + ((406,) if accept else ())
-    return _also_markdown(_route(answer, refused, _json_body(body_schema(fields.values()))), accept)
+    return _also_as_text(_route(answer, refused, _json_body(body_schema(fields.values()))), accept)
 
 
-def _also_markdown(route: Route, offered: bool) -> Route:
+def _also_as_text(route: Route, offered: bool) -> Route:
     if offered:
-        route["responses"][200]["content"] = {"text/markdown": {"schema": {"type": "string"}}}
+        text: dict[str, Any] = {"schema": {"type": "string"}}
+        route["responses"][200]["content"] = {"text/markdown": text, "text/x-python": text}
     return route
 
 
@@ -181,6 +183,22 @@ def takes_raw(fields: Fields, answer: type[BaseModel]) -> Route:
         "requestBody": {"required": True, "content": content},
     }
     return _route(answer, (404, 409, 413, 422, 503, 507), extra)
+
+
+def reviews(fields: Fields, answer: type[BaseModel]) -> Route:
+    """A script: in a JSON object beside the other fields, or as it is with those in the query."""
+    shape = body_schema(fields.values())
+    shape["properties"]["plan"] = {
+        "type": ["object", "null"],
+        "description": "The plan that the script is of.",
+    }
+    script = {"schema": {"type": "string", "format": "binary"}}
+    content = {"application/json": {"schema": shape}, "text/x-python": script, "text/plain": script}
+    beside = [field for field in fields.values() if field.name != "script"]
+    extra = {"parameters": parameters(beside), "requestBody": {"required": True, "content": content}}
+    route = _route(answer, (*_BODY, 406, 422, 503), extra)
+    route["responses"][200]["content"] = {"application/sarif+json": {"schema": {"type": "object"}}}
+    return route
 
 
 def streams(about: str) -> Route:

@@ -1,8 +1,10 @@
-"""`memory-service recommend …`: the plan of /recommend in a terminal, or as JSON."""
+"""`memory-service recommend …`: the plan of /recommend in a terminal, as a script, as text, or as JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
+from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
@@ -12,6 +14,15 @@ from rich.text import Text
 from memory_service.cli.output import JSON_OPTION, emit, number, table
 
 __all__ = ["register", "render_plan"]
+
+
+class Form(StrEnum):
+    """How the plan is written."""
+
+    tables = "tables"
+    script = "script"
+    text = "text"
+    json = "json"
 
 
 def register(app: typer.Typer) -> None:
@@ -44,6 +55,7 @@ def recommend(
     competition: Annotated[str | None, typer.Option(help="A known competition.")] = None,
     description: Annotated[str | None, typer.Option(help="What the task is, in words.")] = None,
     database: Annotated[str | None, typer.Option(metavar="URL", help="Another database.")] = None,
+    form: Annotated[Form, typer.Option(help="Tables, a script, text to paste, or JSON.")] = Form.tables,
     json: bool = JSON_OPTION,
 ) -> None:
     """One explicit plan for this task, this data, this card, these minutes."""
@@ -57,8 +69,26 @@ def recommend(
     question = parse_question(given)
     store = Database(load_settings(database_url=database).database_url)
     ensure_ready(store)
-    emit(ask(store, question), json, render_plan)
+    answer = ask(store, question)
+    if form in _WRITTEN and not json:
+        sys.stdout.write(_WRITTEN[form](answer))
+        return
+    emit(answer, json or form is Form.json, render_plan)
 
+
+def _script(answer: Mapping[str, Any]) -> str:
+    from memory_service.services.plan_script import plan_script
+
+    return plan_script(answer)
+
+
+def _text(answer: Mapping[str, Any]) -> str:
+    from memory_service.domain.plan_text import plan_markdown
+
+    return plan_markdown(answer)
+
+
+_WRITTEN: dict[Form, Callable[[Mapping[str, Any]], str]] = {Form.script: _script, Form.text: _text}
 
 _FIELDS = (
     "task", "size", "gpu", "minutes", "plan_for", "n_train", "n_test", "n_classes", "n_features",

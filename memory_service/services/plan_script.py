@@ -7,6 +7,8 @@ joined by task and library, their imports gathered at the top less those that no
 from __future__ import annotations
 
 import ast
+import json
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -136,7 +138,8 @@ def _shares(plan: Mapping[str, Any]) -> dict[str, float]:
 def _headline(plan: Mapping[str, Any]) -> str:
     model = plan["model"]
     size = next((f" at {model[key]}" for key in ("image_size", "seq_len") if key in model), "")
-    return f"{plan['task']} with {model['name']}{size} on {plan['gpu']['name']}, {plan['minutes']:g} minutes"
+    told = f"{plan['task']} with {model['name']}{size} on {plan['gpu']['name']}, {plan['minutes']:g} minutes"
+    return re.sub(r'[^ -~]|["\\]', " ", f"{told}: {plan['plan_id']}")
 
 
 @cache
@@ -148,8 +151,12 @@ def _templates() -> jinja2.Environment:
         autoescape=False,  # noqa: S701 - it is Python; texts go in by repr
         keep_trailing_newline=True,
     )
-    environment.filters["python"] = repr
+    environment.filters["python"] = _literal
     return environment
+
+
+def _literal(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
 
 
 def _rendered(part: str, words: Mapping[str, Any]) -> str:

@@ -79,11 +79,35 @@ def test_a_plan_comes_as_text_to_paste_where_markdown_is_preferred(client: TestC
         assert client.post("/recommend", json=question, headers={"Accept": form}).text == answer.text
 
 
+def test_a_plan_comes_as_a_script_where_python_is_preferred(client: TestClient):
+    question = {"task": "image", "size": "medium", "gpu": "a100"}
+    plan = client.get("/recommend", params=question).json()
+    for form in ("text/x-python", "text/markdown;q=0.4, text/x-python;q=0.5, */*;q=0.1"):
+        answer = client.get("/recommend", params=question, headers={"Accept": form})
+        assert answer.headers["content-type"].startswith("text/x-python")
+        assert f'PLAN_ID = "{plan["plan_id"]}"' in answer.text
+        compile(answer.text, "train.py", "exec")
+        assert client.post("/recommend", json=question, headers={"Accept": form}).text == answer.text
+    preferred = {"Accept": "text/x-python;q=0.4, text/markdown;q=0.5"}
+    answer = client.get("/recommend", params=question, headers=preferred)
+    assert answer.headers["content-type"].startswith("text/markdown")
+
+
+def test_a_plan_without_a_script_is_refused_and_says_what_has_one(client: TestClient):
+    asked = "/recommend?task=object-detection&size=medium&gpu=a100"
+    answer = client.get(asked, headers={"Accept": "text/x-python"})
+    assert (answer.status_code, answer.json()["type"].rsplit(":", 1)[-1]) == (406, "no-script")
+    assert "image-classification" in answer.json()["detail"]
+    nothing = client.get("/recommend?task=image&gpu=t4&minutes=0.1", headers={"Accept": "text/x-python"})
+    assert nothing.status_code == 406
+    assert "Nothing fits" in nothing.json()["detail"]
+
+
 def test_forms_that_do_not_exist_are_refused(client: TestClient):
-    for form in ("text/x-python", "image/png", "application/json;q=0"):
+    for form in ("text/x-c", "image/png", "application/json;q=0", "text/x-python;q=0"):
         answer = client.get("/recommend?task=image&size=medium&gpu=a100", headers={"Accept": form})
         assert answer.status_code == 406
-        assert "not offered yet" in answer.json()["detail"]
+        assert "is not offered" in answer.json()["detail"]
     for form in (
         "*/*",
         "application/json",
