@@ -10,7 +10,7 @@ import anyio.to_thread
 from fastapi import FastAPI
 
 from memory_service import __version__
-from memory_service.api import ask, calibrations, keys, know, operate, problems, runs
+from memory_service.api import ask, calibrations, keys, know, operate, problems, review, runs
 from memory_service.api.boundary import Boundary
 from memory_service.api.describe import describe
 from memory_service.api.gate import Gate
@@ -56,8 +56,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     problems.install(app)
     refusals.install(app)
     routers = (
-        runs.telling, ask.router, *know.routers(), calibrations.router, runs.router, operate.router,
-        keys.router, *pages.routers(),
+        runs.telling, ask.router, review.router, *know.routers(), calibrations.router, runs.router,
+        operate.router, keys.router, *pages.routers(),
     )  # fmt: skip
     for router in routers:
         app.include_router(router)

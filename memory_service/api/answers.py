@@ -41,24 +41,25 @@ def plan_answer(plan: Mapping[str, Any], form: str) -> bytes:
     return plan_markdown(plan).encode() if form == _MARKDOWN else as_bytes(plan)
 
 
-def accepted_form(request: Request) -> str:
-    """`application/json`, or `text/markdown` or `text/x-python` where the caller prefers it; NotAcceptable
-    where none is admitted."""
+def accepted_form(request: Request, offered: Mapping[str, str] = _OFFERED) -> str:
+    """`application/json`, or another form that is `offered` where the caller prefers it (a plan: `text/markdown`
+    or `text/x-python`); NotAcceptable where none is admitted."""
     for name, value in request.scope["headers"]:
         if name == b"accept" and value not in (b"*/*", b"application/json"):
-            return _preferred(value.decode("latin-1"))
+            return _preferred(value.decode("latin-1"), offered)
     return _JSON
 
 
-def _preferred(accept: str) -> str:
+def _preferred(accept: str, offered: Mapping[str, str]) -> str:
     best: tuple[float, str] | None = None
     for part in accept.split(","):
         media, *parameters = (piece.strip().lower() for piece in part.split(";"))
         weight = next((_weight(p) for p in parameters if p.replace(" ", "").startswith("q=")), 1.0)
-        if media in _OFFERED and weight > (best[0] if best else 0.0):
-            best = (weight, _OFFERED[media])
+        if media in offered and weight > (best[0] if best else 0.0):
+            best = (weight, offered[media])
     if best is None:
-        raise NotAcceptable(f"{accept[:100]!r} is not offered; ask for {_JSON}, {_MARKDOWN} or {_SCRIPT}")
+        forms = " or ".join(dict.fromkeys(offered.values()))
+        raise NotAcceptable(f"{accept[:100]!r} is not offered; ask for {forms}")
     return best[1]
 
 

@@ -1,0 +1,107 @@
+"""`memory-service review train.py …`: what to change in a script before it is launched."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from memory_service.cli.output import EXIT_REFUSED, EXIT_USAGE, JSON_OPTION, emit, stderr
+
+__all__ = ["register", "render_review"]
+
+_LEVELS = ("error", "warning", "note")
+_FIELDS = ("gpu", "minutes", "task", "n_train", "n_test", "image_size", "seq_len", "cpu_count", "metric")
+_STYLE = {"error": "bold red", "warning": "yellow", "note": "cyan"}
+
+
+def register(app: typer.Typer) -> None:
+    app.command("review")(review)
+
+
+def review(
+    script: Annotated[
+        Path, typer.Argument(help="The training script; - reads standard input.", allow_dash=True)
+    ],
+    gpu: Annotated[
+        str | None, typer.Option(help="Card it will run on: sizes the batch and the time.")
+    ] = None,
+    minutes: Annotated[str | None, typer.Option(help="Budget for everything.")] = None,
+    task: Annotated[str | None, typer.Option(help="image, text, tabular ... or a full name.")] = None,
+    n_train: Annotated[str | None, typer.Option(help="Training samples.")] = None,
+    n_test: Annotated[str | None, typer.Option(help="Samples to predict.")] = None,
+    image_size: Annotated[str | None, typer.Option(help="Pixels a side.")] = None,
+    seq_len: Annotated[str | None, typer.Option(help="Tokens.")] = None,
+    cpu_count: Annotated[str | None, typer.Option(help="Processor cores for the loader.")] = None,
+    metric: Annotated[str | None, typer.Option(help="What predictions are judged by.")] = None,
+    fail_on: Annotated[str, typer.Option(help="error, warning or note: exit 1 from here on.")] = "warning",
+    sarif: Annotated[bool, typer.Option("--sarif", help="Print SARIF 2.1.0.")] = False,
+    database: Annotated[str | None, typer.Option(metavar="URL", help="Another database.")] = None,
+    json: bool = JSON_OPTION,
+) -> None:
+    """What to change in a training script before it burns the budget. It is read, never run."""
+    from memory_service import __version__
+    from memory_service.domain.review.sarif import sarif as as_sarif
+    from memory_service.services.review import review_script
+
+    given = {name: value for name, value in locals().items() if name in _FIELDS and value is not None}
+    if fail_on not in _LEVELS:
+        _usage(f"--fail-on must be one of {', '.join(_LEVELS)}, not {fail_on!r}")
+    answer = review_script(_database(database) if gpu else None, {**given, "script": _read(script)})
+    if sarif:
+        emit(as_sarif(answer["findings"], str(script), __version__), True, str)
+    else:
+        emit(answer, json, lambda shown: render_review(shown, str(script)))
+    if any(answer["counts"][level] for level in _LEVELS[: _LEVELS.index(fail_on) + 1]):
+        raise typer.Exit(EXIT_REFUSED)
+
+
+def render_review(answer: Mapping[str, Any], name: str) -> RenderableType:
+    """Findings in order of lines, each with its fix, then what was not checked."""
+    parts: list[RenderableType] = []
+    for found in answer["findings"]:
+        head = Text(f"{name}:{found['line']}:{found['column']} ")
+        head.append(f"{found['severity']} {found['rule']}", style=_STYLE[found["severity"]])
+        head.append(f" ({found['source']}) {found['message']}")
+        parts += [head, Text("\n".join(f"    {line}" for line in found["fix"].splitlines()), style="green")]
+    counts = ", ".join(f"{n} {level}{'' if n == 1 else 's'}" for level, n in answer["counts"].items())
+    parts.append(Text(f"{name}: {'nothing to change' if answer['ok'] else counts}", style="bold"))
+    read = ", ".join(f"{key}={value}" for key, value in answer["read"].items())
+    if read:
+        parts.append(Text(f"read: {read}"))
+    parts += [Text(f"not checked: {line}") for line in answer["not_checked"]]
+    return Group(*parts)
+
+
+def _read(script: Path) -> bytes:
+    """The file, one byte more than is reviewed at most."""
+    from memory_service.domain.review.guard import LONGEST_BYTES
+
+    if str(script) == "-":
+        return sys.stdin.buffer.read(LONGEST_BYTES + 1)
+    try:
+        with script.open("rb") as file:
+            return file.read(LONGEST_BYTES + 1)
+    except OSError as error:
+        _usage(f"{script}: {error.strerror}")
+        raise
+
+
+def _usage(message: str) -> None:
+    stderr.print(message, markup=False, highlight=False)
+    raise typer.Exit(EXIT_USAGE)
+
+
+def _database(url: str | None) -> Any:
+    from memory_service.services.database import ensure_ready
+    from memory_service.services.unit import Database
+    from memory_service.settings import load_settings
+
+    store = Database(load_settings(database_url=url).database_url)
+    ensure_ready(store)
+    return store
