@@ -1,5 +1,5 @@
-"""Which pages are made from the program? `make docs` writes docs/settings.md and the answer in the README
-anew."""
+"""Which pages are made from the program? `make docs` writes docs/settings.md, the table of routes in
+docs/security.md and the answer in the README anew."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from typing import Any
 
 from pydantic_core import PydanticUndefined
 
+from memory_service.api.access import OPEN, ROUTES
 from memory_service.client.config import CLIENT_SETTINGS
+from memory_service.domain.keys import SCOPES, allows
 from memory_service.services.database import open_database
 from memory_service.services.recommend import recommend
 from memory_service.settings import Settings
 
-__all__ = ["settings_page", "with_answer"]
+__all__ = ["access_table", "settings_page", "with_answer", "with_table"]
 
 ROOT = Path(__file__).resolve().parent.parent
 QUESTION = {"task": "image", "size": "medium", "gpu": "a100"}
@@ -25,12 +27,15 @@ SHOWN = (
     "folds", "epochs", "early_stopping_patience", "optimizer", "learning_rate", "data_loader",
 )  # fmt: skip
 EXPECTED = ("peak_memory_gib", "samples_per_second", "total_minutes")
+TABLE = re.compile(r"(<!-- routes -->\n).*?(<!-- /routes -->)", re.DOTALL)
 BLOCK = re.compile(r"(<!-- answer -->\n).*?(<!-- /answer -->)", re.DOTALL)
 
 
 def main() -> None:
     """Write both."""
     (ROOT / "docs" / "settings.md").write_text(settings_page(), encoding="utf-8")
+    security = ROOT / "docs" / "security.md"
+    security.write_text(with_table(security.read_text(encoding="utf-8")), encoding="utf-8")
     readme = ROOT / "README.md"
     with tempfile.TemporaryDirectory() as folder:
         database = open_database(f"sqlite:///{folder}/docs.sqlite3")
@@ -67,6 +72,24 @@ def settings_page() -> str:
         for name, (default, about) in CLIENT_SETTINGS.items()
     ]
     return "\n".join([*lines, ""])
+
+
+def access_table() -> str:
+    """What each route answers to whom, by `api.access`."""
+    lines = ["| route | no key | not valid | " + " | ".join(SCOPES) + " |", "|---" * (3 + len(SCOPES)) + "|"]
+    for route, scopes in ROUTES.items():
+        method, path = route.split(" ")
+        page = path == "/" or path == "/docs" or path.startswith("/browse")
+        without = "yes" if scopes == OPEN else "sign in" if method == "GET" and page else "401"
+        wrong = "yes" if scopes == OPEN else "401"
+        each = ["yes" if scopes == OPEN or allows((scope,), scopes) else "403" for scope in SCOPES]
+        lines.append(f"| `{route}` | " + " | ".join([without, wrong, *each]) + " |")
+    return "\n".join([*lines, ""])
+
+
+def with_table(page: str) -> str:
+    """docs/security.md with this table in its place."""
+    return TABLE.sub(lambda m: f"{m[1]}\n{access_table()}\n{m[2]}", page)
 
 
 def with_answer(readme: str, answer: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from benchmarks.write_docs import settings_page
+from benchmarks.write_docs import settings_page, with_table
 from memory_service.app import create_app
 from memory_service.cli import app
 from memory_service.settings import load_settings
@@ -17,6 +17,11 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def test_the_settings_page_is_made_from_the_settings():
     assert (ROOT / "docs" / "settings.md").read_text(encoding="utf-8") == settings_page(), "run make docs"
+
+
+def test_the_table_of_who_may_what_is_made_from_the_program():
+    page = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    assert page == with_table(page), "run make docs"
 
 
 def test_the_http_page_lists_every_route_with_its_methods(tmp_path: Path):
