@@ -176,7 +176,7 @@ TOOLS = (
         "review_script",
         "Review a training script before it runs",
         "Call BEFORE every launch, with the whole text of the script, gpu and minutes. Finds, with line and "
-        "fix: batch that does not fit, slow loaders, missing mixed precision, no early stopping, no deadline, "
+        "fix: batch that does not fit, slow loaders, missing mixed precision, no early stopping or deadline, "
         "no checkpoint per fold, leakage, wrong loss, library traps. Correct every error and warning, then "
         "call again. Reads the script as text; never runs it.",
         "read",

@@ -3,6 +3,9 @@ database."""
 
 from __future__ import annotations
 
+import os
+import sys
+
 import anyio
 from mcp.server.stdio import stdio_server
 
@@ -12,21 +15,25 @@ from memory_service.settings import Settings
 
 __all__ = ["serve_stdio"]
 
-STOP_WITHIN_SECONDS = 5.0
+STOP_WITHIN_SECONDS = 2.0
+"""Agents kill what does not end soon after its input has."""
 
 
 def serve_stdio(settings: Settings) -> None:
     """Answer until the input ends. The first message is answered at once; the database is upgraded and
     seeded, and the encoder loaded, behind it. While this runs, whatever prints to stdout reaches stderr."""
-    anyio.run(_serve, Service(settings))
+    service = Service(settings)
+    anyio.run(_serve, service)
+    if not service.preparation.stop(STOP_WITHIN_SECONDS):
+        # It is within torch, or within a transaction that then never was; taking the interpreter down under
+        # it would abort the process.
+        sys.stderr.flush()
+        os._exit(0)
+    service.database.close()
 
 
 async def _serve(service: Service) -> None:
     server = build_server(service)
     async with stdio_server() as (reading, writing):
         service.preparation.start()
-        try:
-            await server.run(reading, writing, server.create_initialization_options())
-        finally:
-            service.preparation.stop(STOP_WITHIN_SECONDS)
-            service.database.close()
+        await server.run(reading, writing, server.create_initialization_options())

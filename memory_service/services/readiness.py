@@ -80,11 +80,12 @@ class Preparation:
         self._thread = threading.Thread(target=self._run, name="preparation", daemon=True)
         self._thread.start()
 
-    def stop(self, timeout_seconds: float = 60.0) -> None:
-        """Wait for the step that runs; the steps behind it are left out."""
+    def stop(self, timeout_seconds: float = 60.0) -> bool:
+        """Wait for the step that runs; the steps behind it are left out. False where it still runs."""
         self._stopping.set()
         if self._thread is not None:
             self._thread.join(timeout_seconds)
+        return self._thread is None or not self._thread.is_alive()
 
     def wait(self, timeout_seconds: float) -> State:
         """The state when the thread is done, or after the time."""

@@ -1,0 +1,224 @@
+"""Can an agent list and call every tool, read every resource and follow the prompt, over both transports?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from mcp.shared.exceptions import MCPError
+
+from memory_service.domain.plan_text import MOST_TOKENS, rough_tokens
+from memory_service.domain.vocabulary import MODES, OBJECTIVES, PRECISIONS, SIZES, TASKS
+from memory_service.services.run_fields import STATUSES
+from tests.conftest import Servers
+from tests.mcp.conftest import TRANSPORTS, Agent, own_agent, text_of
+
+TOOLS = {
+    "recommend_plan": (True, True),
+    "find_similar_competitions": (True, True),
+    "predict_fit": (True, True),
+    "review_script": (True, True),
+    "start_run": (False, False),
+    "report_progress": (False, False),
+    "finish_run": (False, True),
+    "remember_competition": (False, False),
+}
+"""Name -> (only reads, may be repeated)."""
+
+QUESTION = {"task": "image", "size": "medium", "gpu": "a100"}
+
+
+def test_every_tool_is_listed_with_what_an_agent_chooses_by(agent: Agent):
+    listed = {tool.name: tool for tool in agent.portal.call(agent.client.list_tools).tools}
+    assert set(listed) == set(TOOLS)
+    for name, tool in listed.items():
+        hints = tool.annotations
+        assert hints is not None
+        assert (hints.read_only_hint, hints.idempotent_hint) == TOOLS[name]
+        assert (hints.destructive_hint, hints.open_world_hint) == (False, False)
+        assert tool.title
+        assert len(tool.description or "") > 80
+        assert tool.output_schema is not None
+        for schema in (tool.input_schema, tool.output_schema):
+            Draft202012Validator.check_schema(schema)
+        assert tool.input_schema["additionalProperties"] is False
+        assert "$ref" not in json.dumps(tool.input_schema)
+
+
+def test_the_vocabulary_stands_in_the_input_schemas(agent: Agent):
+    listed = {t.name: t.input_schema["properties"] for t in agent.portal.call(agent.client.list_tools).tools}
+    plan = listed["recommend_plan"]
+    words = {"task": TASKS, "size": SIZES, "objective": OBJECTIVES, "mode": MODES, "precision": PRECISIONS}
+    assert {name: tuple(plan[name]["enum"]) for name in words} == words
+    assert plan["form"]["enum"] == ["plan", "text", "script"]
+    assert tuple(listed["finish_run"]["status"]["enum"]) == STATUSES
+    assert listed["report_progress"]["kind"]["enum"] == ["gpu", "batch", "epoch", "fold", "note"]
+    assert listed["predict_fit"]["mode"]["enum"] == ["train", "infer"]
+
+
+def test_a_plan_comes_as_data_and_as_a_short_text(agent: Agent):
+    result = agent.call("recommend_plan", dict(QUESTION))
+    given = result.structured_content
+    plan = given["plan"]
+    assert (given["form"], given["feasible"]) == ("plan", True)
+    assert plan["plan_id"] == given["plan_id"]
+    assert isinstance(plan["batch_size"], int)
+    assert plan["expected"]["peak_memory_gib"]["grade"] == "estimated"
+    assert f"batch_size={plan['batch_size']}" in text_of(result)
+    assert len(json.dumps(plan)) < 4_500
+    assert agent.answer("recommend_plan", **QUESTION, form="text")["text"] == text_of(result)
+
+
+def test_a_plan_that_cannot_be_names_the_smallest_change(agent: Agent):
+    given = agent.answer("recommend_plan", task="image", size="large", gpu="t4", minutes=0.5)
+    assert given["feasible"] is False
+    assert given["plan"]["closest"]["set"]["minutes"] > 0.5
+
+
+@pytest.mark.parametrize(
+    "task", ["image", "image-segmentation", "text", "text-regression", "tabular", "audio"]
+)
+@pytest.mark.parametrize("gpu", ["a100", "t4", "cpu", "rtx3090,a10"])
+def test_every_plan_reads_in_500_tokens(agent: Agent, task: str, gpu: str):
+    for more in ({"size": "small"}, {"size": "large", "minutes": 60}, {"minutes": 3, "objective": "quality"}):
+        text = text_of(agent.call("recommend_plan", {"task": task, "gpu": gpu, **more, "form": "text"}))
+        assert rough_tokens(text) <= MOST_TOKENS
+
+
+def test_a_script_comes_whole(agent: Agent):
+    given = agent.answer("recommend_plan", **QUESTION, form="script")
+    compile(given["script"], given["filename"], "exec")
+    assert given["plan_id"] in given["script"]
+
+
+def test_a_plans_own_script_passes_its_review_and_a_bad_one_does_not(agent: Agent):
+    script = agent.answer("recommend_plan", **QUESTION, form="script")["script"]
+    good = agent.answer("review_script", script=script, gpu="a100", minutes=30)
+    assert good["ok"], good["findings"]
+    bad = agent.answer(
+        "review_script", script="import torch\nfrom torch.cuda.amp import autocast\n(", gpu="a100"
+    )
+    assert not bad["ok"]
+    assert {finding["rule"] for finding in bad["findings"]} == {"syntax-error"}
+
+
+def test_similar_competitions_come_with_their_reasons(agent: Agent):
+    found = agent.answer("find_similar_competitions", text="photos of dogs, 120 breeds, log loss", limit=3)
+    assert found["items"][0]["slug"] == "dog-breed-identification"
+    assert all(item["why"] for item in found["items"])
+    assert (found["inferred_task"], found["inferred"]["n_classes"]) == ("image-classification", 120)
+
+
+def test_what_fits_is_predicted(agent: Agent):
+    found = agent.answer("predict_fit", model="resnet50", gpu="a100", image_size=224)
+    assert found["fits"]
+    assert found["knee_batch_size"] <= found["max_batch_size"]["value"]
+    fitting = [point["batch_size"] for point in found["curve"] if point["fits"]]
+    assert max(fitting) <= found["max_batch_size"]["value"]
+
+
+def test_a_run_is_begun_told_of_and_ended(agent: Agent):
+    plan_id = agent.answer("recommend_plan", **QUESTION)["plan_id"]
+    begun = agent.answer("start_run", plan_id=plan_id)
+    assert begun["expected"]["peak_memory_gib"]["value"] > 0
+    run = {"run_id": begun["run_id"]}
+    told = agent.answer("report_progress", **run, kind="epoch", fold=1, epoch=1, seconds=60, train_loss=0.7)
+    assert (told["accepted"], told["duplicates"], told["verdict"]["action"]) == (1, 0, "continue")
+    failed = agent.answer(
+        "report_progress", **run, kind="note", out_of_memory=True, text="CUDA out of memory"
+    )
+    assert failed["verdict"]["action"] == "lower_batch"
+    assert failed["verdict"]["set"]["batch_size"] >= 1
+    ended = agent.answer("finish_run", **run, status="out_of_memory")
+    assert ended["status"] == "out_of_memory"
+    assert agent.answer("finish_run", **run, status="out_of_memory")["finished_at"] == ended["finished_at"]
+
+
+def test_a_report_counts_once_by_its_seq_and_each_time_without(agent: Agent):
+    run_id = agent.answer("start_run", task="image", gpu="cpu", model="resnet18", minutes=5)["run_id"]
+    report: dict[str, Any] = {"run_id": run_id, "kind": "epoch", "fold": 0, "epoch": 0, "train_loss": 0.5}
+    first = agent.answer("report_progress", **report, seq=7)
+    again = agent.answer("report_progress", **report, seq=7)
+    assert [(told["seq"], told["accepted"], told["duplicates"]) for told in (first, again)] == [
+        (7, 1, 0),
+        (7, 0, 1),
+    ]
+    chosen = [agent.answer("report_progress", **report) for _ in range(3)]
+    assert [told["accepted"] for told in chosen] == [1, 1, 1]
+    assert len({told["seq"] for told in chosen}) == 3
+
+
+def test_a_loss_that_is_no_number_is_told_and_noticed(agent: Agent):
+    run_id = agent.answer("start_run", task="image", gpu="cpu", model="resnet18", minutes=5)["run_id"]
+    told = agent.answer("report_progress", run_id=run_id, kind="epoch", fold=0, epoch=0, train_loss="nan")
+    assert told["verdict"]["action"] == "investigate"
+
+
+def test_a_plan_can_be_brought_along(agent: Agent):
+    plan = agent.answer("recommend_plan", **QUESTION)["plan"]
+    begun = agent.answer("start_run", plan=plan)
+    assert begun["notes"] == []
+    assert begun["expected"]["samples_per_second"] is not None
+
+
+def test_a_competition_is_remembered_and_found(agent: Agent):
+    about = "Audio recordings of whales, classify 14 species, judged by log loss, 30000 wav files"
+    row = agent.answer("remember_competition", slug="whale-sonar", title="Whale sonar", description=about)
+    assert row["task"] == "audio-classification"
+    assert "task" in row["inferred"]
+    found = agent.answer("find_similar_competitions", text="audio recordings of whales", limit=1)
+    assert found["items"][0]["slug"] == "whale-sonar"
+
+
+def test_every_resource_is_read(agent: Agent):
+    listed = agent.portal.call(agent.client.list_resources).resources
+    assert {"memory://rules", "memory://vocabulary", "memory://strategies/decision_matrix"} <= {
+        resource.uri for resource in listed
+    }
+    for resource in listed:
+        (content,) = agent.portal.call(agent.client.read_resource, resource.uri).contents
+        assert content.mime_type == "text/markdown"
+        assert len(getattr(content, "text", "")) > 200
+    (rules,) = agent.portal.call(agent.client.read_resource, "memory://rules").contents
+    assert all(f"## R{n:02d}" in getattr(rules, "text", "") for n in range(1, 35))
+
+
+def test_one_row_of_a_table_is_read_by_its_id(agent: Agent):
+    (template,) = agent.portal.call(agent.client.list_resource_templates).resource_templates
+    uri = template.uri_template.replace("{id}", "R01-one-integer")
+    (content,) = agent.portal.call(agent.client.read_resource, uri).contents
+    row = json.loads(getattr(content, "text", ""))
+    assert (row["rule"], row["table"]) == ("R01", "batch_policy")
+
+
+@pytest.mark.parametrize(
+    "uri", ["memory://strategies/no_table", "memory://strategy/R99-none", "file:///etc/passwd"]
+)
+def test_a_resource_that_there_is_not_is_refused_with_those_there_are(agent: Agent, uri: str):
+    with pytest.raises(MCPError, match="memory://rules"):
+        agent.portal.call(agent.client.read_resource, uri)
+
+
+def test_the_prompt_walks_from_the_question_to_the_end(agent: Agent):
+    (prompt,) = agent.portal.call(agent.client.list_prompts).prompts
+    given = {"description": "120 dog breeds in 10 000 photos", "gpu": "t4"}
+    (message,) = agent.portal.call(agent.client.get_prompt, prompt.name, given).messages
+    text = getattr(message.content, "text", "")
+    steps = ["recommend_plan", "review_script", "start_run", "60 s", "report_progress", "finish_run"]
+    places = [text.index(step) for step in steps]
+    assert places == sorted(places)
+    assert "120 dog breeds" in text
+    assert 'gpu="t4"' in text
+    with pytest.raises(MCPError, match="gpu is required"):
+        agent.portal.call(agent.client.get_prompt, prompt.name, {"description": "x"})
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_an_agent_of_the_protocol_before_is_served(servers: Servers, tmp_path: Path, transport: str):
+    with own_agent(servers, transport, tmp_path, mode="legacy") as agent:
+        assert agent.portal.call(agent.client.list_tools).tools
+        assert agent.answer("recommend_plan", **QUESTION)["feasible"]
+        assert "nearest: a100" in agent.refusal("recommend_plan", task="image", gpu="a1000")
