@@ -480,6 +480,8 @@ class Training:
         )
 
     def _other_stop(self, test: ast.AST) -> bool:
+        if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
+            return all(self._other_stop(part) for part in test.values)
         words = words_in(test)
         early = any(
             re.search(r"patien|early|improv|bad_|stale|best|wait|counter|since", w, re.IGNORECASE)

@@ -280,8 +280,8 @@ class Values:
         return [value[key[0]] for value in base if isinstance(value, list | tuple | str)] or None
 
     def _sequence(self, node: Any, deep: int, seen: frozenset[ast.AST]) -> Known:
-        if len(node.elts) > _LONGEST_LIST:
-            return None
+        if len(node.elts) > _LONGEST_LIST or (isinstance(node, ast.List) and not node.elts):
+            return None  # an empty list is one to be filled
         out = []
         for item in node.elts:
             if isinstance(item, ast.Starred):
