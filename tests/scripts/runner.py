@@ -37,6 +37,7 @@ class Forks:
 
     def __init__(self) -> None:
         self._server: subprocess.Popen[bytes] | None = None
+        self.cpu_seconds, self.runs = 0.0, 0
         self._ready = False
         self._unread = b""
 
@@ -77,13 +78,15 @@ class Forks:
             ended = self._readable(limit)
         if not ended:
             os.killpg(pid, signal.SIGKILL)
-        status = int(self._answer(60)["status"])
+        answer = self._answer(60)
+        self.cpu_seconds += answer["cpu_seconds"]
+        self.runs += 1
         seconds = time.monotonic() - started
         text = log.read_text("utf-8", "replace") if log.exists() else ""
         assert ended or kill_after is not None or kill_when is not None, (
             f"no end in {limit} s:\n{text[-4000:]}"
         )
-        return Ended(status, seconds, text)
+        return Ended(answer["status"], seconds, text)
 
     def close(self) -> None:
         if self._server is not None:

@@ -1,0 +1,22 @@
+"""Does one file that cannot be read end a training? The log names it, and every test id has its answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.scripts.kinds import KINDS
+from tests.scripts.spoil import spoiler_of
+from tests.scripts.workshop import Workshop
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KINDS)
+def test_data_that_cannot_be_read_cost_their_own_sample_only(workshop: Workshop, name: str) -> None:
+    trial = workshop.trial(name, spoil=spoiler_of(name))
+    ended = trial.train()
+    assert ended.status == 0, ended.log
+    assert "Traceback" not in ended.log
+    trial.cells()
+    assert len(trial.checkpoints()) == trial.plan["folds"], ended.log
+    if name.startswith(("image", "audio")):
+        assert "0003" in ended.log, ended.log

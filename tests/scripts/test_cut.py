@@ -1,0 +1,46 @@
+"""Does a script whose minutes are cut to half of what it needs stop by itself and send what it has?"""
+
+from __future__ import annotations
+
+import pytest
+
+from memory_service.domain.logline import read_log
+from tests.scripts.kinds import KINDS, TREES
+from tests.scripts.workshop import Workshop
+
+GRACE_SECONDS = 5.0
+"""Of a busy machine. What the script skipped is told by its log, whatever the clock says."""
+
+EPOCHS, ROUNDS = 12, 1500
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KINDS)
+def test_with_half_of_the_minutes_that_it_needs_a_script_stops_and_predicts(
+    workshop: Workshop, name: str
+) -> None:
+    epochs = ROUNDS if name in TREES else EPOCHS
+    trial = workshop.trial(name, epochs=epochs, early_stopping_patience=epochs)
+    needed = trial.train()
+    assert needed.status == 0, needed.log
+    trial.anew()
+    seconds = needed.seconds / 2
+    trial.own["MINUTES"] = str(seconds / 60)
+    cut = trial.train()
+    assert cut.status == 0, cut.log
+    assert cut.seconds < seconds + GRACE_SECONDS, cut.log
+    assert trial.cells()
+    done, planned = (
+        sum(told.kind == "epoch" for told in read_log(ended.log, final=True).events)
+        for ended in (cut, needed)
+    )
+    assert done < planned, f"of {needed.seconds:.1f} s {seconds:.1f} were given\n{cut.log}"
+    assert trial.checkpoints(), cut.log
+
+
+def test_with_no_minutes_at_all_the_baseline_is_the_submission(workshop: Workshop) -> None:
+    trial = workshop.trial("image-classification", own={"MINUTES": "0.0001"})
+    cut = trial.train()
+    assert cut.status == 0, cut.log
+    assert len({tuple(row) for row in trial.cells().values()}) == 1
+    assert not trial.checkpoints()

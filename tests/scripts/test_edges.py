@@ -1,0 +1,87 @@
+"""Do scripts end well where data, memory or what is left of a run are unusual?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.scripts import faults
+from tests.scripts.data import Size
+from tests.scripts.kinds import KINDS
+from tests.scripts.submission import gain
+from tests.scripts.workshop import Workshop, rows_of, write_rows
+
+NETWORKS = ("image-classification", "image-segmentation", "text-classification", "tabular-regression-network")
+CLASSIFIERS = tuple(name for name in KINDS if name.startswith(("tabular-classification", "image-class")))
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_last_batch_of_one_sample_teaches_no_nan(workshop: Workshop, name: str) -> None:
+    trial = workshop.trial(name, size=Size(train=34, test=9), batch_size=8)  # two halves of 17: 8 + 8 + 1
+    ended = trial.train()
+    assert ended.status == 0, ended.log
+    assert "nan" not in ended.log.lower()
+    trial.cells()
+
+
+def rare(folder: Path) -> None:
+    """Of the last label two samples are left, of the one before one."""
+    rows = rows_of(folder / "train.csv")
+    labels = sorted({row[-1] for row in rows[1:]})
+    left = {labels[-1]: 2, labels[-2]: 1}
+    kept = [rows[0]]
+    for row in rows[1:]:
+        if left.get(row[-1], 1) > 0:
+            kept.append(row)
+            left[row[-1]] = left.get(row[-1], 10**6) - 1
+    write_rows(folder / "train.csv", kept)
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_classes_with_one_and_two_samples_stay_classes(workshop: Workshop, name: str) -> None:
+    trial = workshop.trial(name, spoil=rare, folds=3)
+    ended = trial.train()
+    assert ended.status == 0, ended.log
+    assert "Traceback" not in ended.log
+    trial.cells()
+    assert trial.checkpoints(), ended.log
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_one_test_sample_gets_its_answer(workshop: Workshop, name: str) -> None:
+    size = Size(KINDS[name].rows.train, 1)
+    trial = workshop.trial(name, size=size, epochs=1, folds=1)
+    ended = trial.train()
+    assert ended.status == 0, ended.log
+    assert len(trial.cells()) == 1
+    assert trial.checkpoints(), ended.log
+
+
+@pytest.mark.parametrize(
+    "name", ["image-classification", "text-regression", "tabular-classification-network"]
+)
+def test_out_of_memory_halves_the_batch_and_doubles_accumulation(workshop: Workshop, name: str) -> None:
+    """The GPU is faked: the error is the allocator's, raised by every layer that gets over 3 samples."""
+    trial = workshop.trial(name, batch_size=8)
+    ended = trial.train(before=faults.out_of_memory_over(3))
+    assert ended.status == 0, ended.log
+    assert gain(trial.data, trial.cells()) > 0
+    assert len(trial.checkpoints()) == trial.plan["folds"]
+    assert "Traceback" not in ended.log
+
+
+def test_checkpoints_that_cannot_be_read_are_left_out_and_named(workshop: Workshop) -> None:
+    trial = workshop.trial("image-classification")
+    assert trial.train().status == 0
+    torn, whole = trial.checkpoints()
+    (trial.out / torn).write_bytes((trial.out / torn).read_bytes()[:1000])
+    ended = trial.predict()
+    assert ended.status == 0, ended.log
+    assert torn in ended.log
+    assert gain(trial.data, trial.cells()) > 0
+    (trial.out / whole).write_bytes(b"")
+    trial.submission.unlink()
+    ended = trial.predict()
+    assert ended.status == 0, ended.log
+    assert len({tuple(row) for row in trial.cells().values()}) == 1

@@ -1,0 +1,82 @@
+"""Is there a valid submission whenever the script is killed, and `python train.py predict` follows?
+
+Real SIGKILLs to the whole process group, loaders' workers included: at random moments spread over what a
+whole run takes, and at each file that it puts in place, once with half of it written and once right after.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import zlib
+
+import pytest
+
+from tests.scripts import faults
+from tests.scripts.kinds import KINDS
+from tests.scripts.runner import Ended
+from tests.scripts.submission import gain
+from tests.scripts.workshop import Trial, Workshop
+
+KILLS = int(os.environ.get("KILLS", "20"))
+
+SEED = int(os.environ.get("SEED", "6"))
+"""`SEED=7 KILLS=100` are other moments, and more."""
+
+WRITES = (("submission", 1, 0), ("fold_1", 1, 1), ("fold_2", 1, 2), ("submission", 2, 2))
+"""A file as it is put in place, which time, and how many folds are there then."""
+
+
+def moments(name: str, seconds: float) -> list[float]:
+    """One in each of `KILLS` equal parts of a run."""
+    rng = random.Random(SEED + zlib.crc32(name.encode()))
+    return [seconds * (k + rng.random()) / KILLS for k in range(KILLS)]
+
+
+def check_what_is_left(trial: Trial, killed: Ended) -> None:
+    """What lies there is whole; `predict` makes a valid submission of it, and uses the folds that exist."""
+    if trial.submission.exists():
+        trial.cells()
+    folds = trial.checkpoints()
+    before = {name: (trial.out / name).read_bytes() for name in folds}
+    predicted = trial.predict()
+    story = f"killed with {folds}\n{killed.log[-1500:]}\n--- predict\n{predicted.log[-3000:]}"
+    assert predicted.status == 0, story
+    cells = trial.cells()
+    constant = len({tuple(row) for row in cells.values()}) == 1
+    assert constant == (not folds), story
+    assert {name: (trial.out / name).read_bytes() for name in trial.checkpoints()} == before, story
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KINDS)
+def test_killed_at_any_moment_a_script_predicts_with_what_exists(workshop: Workshop, name: str) -> None:
+    trial = workshop.trial(name)
+    trial.train()  # its first run is slower: the disk, the caches
+    trial.anew()
+    seconds = trial.train().seconds
+    alive = 0
+    for moment in moments(name, seconds):
+        trial.anew()
+        killed = trial.train(kill_after=moment)
+        alive += killed.status == -9
+        try:
+            check_what_is_left(trial, killed)
+        except AssertionError as error:
+            raise AssertionError(f"SEED={SEED}, killed after {moment:.4f} s of {seconds:.3f}") from error
+    assert alive > KILLS // 2  # the others had ended before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KINDS)
+def test_killed_while_it_writes_nothing_is_torn(workshop: Workshop, name: str) -> None:
+    trial = workshop.trial(name)
+    for prefix, number, folds in WRITES:
+        for fault in (faults.cut_in_replace, faults.kill_after_replace):
+            trial.anew()
+            killed = trial.train(before=fault(number, prefix))
+            assert killed.status == -9, f"{prefix} is not written aside and put in place\n{killed.log}"
+            torn = fault is faults.cut_in_replace and prefix.startswith("fold")
+            assert len(trial.checkpoints()) == folds - torn
+            check_what_is_left(trial, killed)
+    assert gain(trial.data, trial.cells()) > 0

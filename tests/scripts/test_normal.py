@@ -1,0 +1,83 @@
+"""Does a plan's script, as it is and started as anybody starts it, end in a submission worth sending?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+
+from memory_service.domain.logline import Reading, read_log
+from tests.client.conftest import Service
+from tests.conftest import Servers
+from tests.scripts.kinds import KINDS
+from tests.scripts.runner import Ended
+from tests.scripts.submission import gain
+from tests.scripts.workshop import Trial, Workshop
+
+
+@pytest.fixture(scope="module")
+def service(servers: Servers) -> Iterator[Service]:
+    url = servers.new("sqlite", "seeded")
+    service = Service(url)
+    service.start()
+    yield service
+    service.stop()
+    servers.drop(url)
+
+
+def runs_of(service: Service, plan_id: str) -> list[dict[str, Any]]:
+    with urlopen(f"{service.url}/runs?limit=50", timeout=60) as answer:
+        return [run for run in json.load(answer)["items"] if run["plan_id"] == plan_id]
+
+
+def says_what_it_does(trial: Trial, ended: Ended) -> Reading:
+    """What the service reads from its log: each fold and epoch; no line of progress is unread."""
+    reading = read_log(ended.log, final=True)
+    assert not [line for line in reading.kept if line.startswith(("Epoch", "=== Fold", "RESOURCES"))]
+    folds = {told.fields.get("fold") for told in reading.events if told.kind == "epoch"}
+    assert len(folds) == trial.plan["folds"], ended.log
+    return reading
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KINDS)
+def test_a_script_ends_in_a_submission_that_has_learned_something(workshop: Workshop, name: str) -> None:
+    trial = workshop.trial(name)
+    ended = trial.plainly()
+    assert ended.status == 0, ended.log
+    assert "Traceback" not in ended.log
+    assert gain(trial.data, trial.cells()) > 0, ended.log
+    assert len(trial.checkpoints()) == trial.plan["folds"], ended.log
+    says_what_it_does(trial, ended)
+
+
+@pytest.mark.slow
+def test_without_the_client_nothing_is_missing(workshop: Workshop) -> None:
+    trial = workshop.trial("text-classification")
+    hidden = trial.folder / "hidden"
+    hidden.mkdir()
+    (hidden / "memory_service.py").write_text(
+        "raise ModuleNotFoundError(\"No module named 'memory_service'\", name='memory_service')\n"
+    )
+    trial.own["PYTHONPATH"] = str(hidden)
+    ended = trial.plainly()
+    assert ended.status == 0, ended.log
+    assert gain(trial.data, trial.cells()) > 0
+    assert not (trial.folder / "memory").exists()
+    says_what_it_does(trial, ended)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["tabular-classification-network", "tabular-regression-lightgbm"])
+def test_a_server_is_told_of_every_epoch_and_of_the_submission(
+    workshop: Workshop, service: Service, name: str
+) -> None:
+    trial = workshop.trial(name, own={"MEMORY_SERVER": service.url, "MEMORY_FLUSH_SECONDS": "60"})
+    ended = trial.plainly()
+    assert ended.status == 0, ended.log
+    [run] = runs_of(service, trial.plan["plan_id"])
+    assert run["status"] == "completed", run
+    assert {event["fold"] for event in service.events(run["run_id"]) if event["kind"] == "epoch"} >= {0, 1}

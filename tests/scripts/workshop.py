@@ -1,0 +1,144 @@
+"""One folder for each trial of a script: its text, its data, its output, and the ways to run it."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from memory_service.services.plan_script import plan_script
+
+from memory_service.services.unit import Database
+from tests.scripts.data import Data, Size
+from tests.scripts.kinds import KINDS, Kind, asked, cut_down, tiny_bert
+from tests.scripts.runner import Ended, Forks, plainly
+from tests.scripts.submission import check_submission
+
+__all__ = ["Trial", "Workshop"]
+
+NOBODY = "http://127.0.0.1:9"
+
+
+@dataclass
+class Trial:
+    """`folder` holds train.py and, once it has run, out/ and log.txt; `data` may be shared: only to read."""
+
+    folder: Path
+    kind: Kind
+    plan: Mapping[str, Any]
+    data: Data
+    forks: Forks
+    own: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def out(self) -> Path:
+        return self.folder / "out"
+
+    @property
+    def submission(self) -> Path:
+        return self.out / "submission.csv"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        reporting = {
+            "MEMORY_SERVER": NOBODY,
+            "MEMORY_HOME": str(self.folder / "memory"),
+            "MEMORY_FLUSH_SECONDS": "0.05",
+        }
+        return reporting | {"DATA_DIR": str(self.data.folder), "OUT_DIR": str(self.out)} | self.own
+
+    def train(self, **fault: Any) -> Ended:
+        return self.forks.run(self.folder, environment=self.environment, **fault)
+
+    def predict(self, **fault: Any) -> Ended:
+        return self.forks.run(self.folder, "predict", environment=self.environment, **fault)
+
+    def plainly(self, *arguments: str) -> Ended:
+        return plainly(self.folder, *arguments, environment=self.environment)
+
+    def checkpoints(self) -> list[str]:
+        """The names of what a fold left, in order; not its temporary files."""
+        ends = (".pt", ".txt", ".json", ".cbm")
+        return sorted(path.name for path in self.out.glob("fold_*") if path.suffix in ends)
+
+    def cells(self) -> dict[str, list[str]]:
+        """Of the submission, which must be valid."""
+        return check_submission(self.data, self.submission)
+
+    def anew(self) -> None:
+        """As if it had never run."""
+        for path in (self.out, self.folder / "memory"):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+@dataclass
+class Workshop:
+    folder: Path
+    database: Database
+    forks: Forks
+    _plans: dict[str, dict[str, Any]] = field(default_factory=dict)
+    _scripts: dict[str, str] = field(default_factory=dict)
+    _data: dict[tuple[str, Size], Data] = field(default_factory=dict)
+    _numbers: Any = field(default_factory=itertools.count)
+    _bert: Path | None = None
+
+    def trial(
+        self,
+        name: str,
+        *,
+        size: Size | None = None,
+        spoil: Callable[[Path], object] | None = None,
+        own: Mapping[str, str] | None = None,
+        **changes: Any,
+    ) -> Trial:
+        """Of the kind of that name. `spoil` gets a copy of the data's folder; `changes` go into the plan."""
+        kind = KINDS[name]
+        plan = self.plan(name, **changes)
+        folder = self.folder / f"{name}-{next(self._numbers)}"
+        folder.mkdir()
+        (folder / "train.py").write_text(self._script(plan), encoding="utf-8")
+        data = self.data(name, size or kind.rows)
+        if spoil is not None:
+            shutil.copytree(data.folder, folder / "data")
+            spoil(folder / "data")
+            data = Data(folder / "data", data.form, data.ids, data.columns, data.truth, data.seen)
+        return Trial(folder, kind, plan, data, self.forks, dict(own or {}))
+
+    def plan(self, name: str, **changes: Any) -> dict[str, Any]:
+        kind = KINDS[name]
+        if name not in self._plans:
+            self._plans[name] = asked(self.database, kind)
+        return cut_down(self._plans[name], kind, self.bert, **changes)
+
+    def data(self, name: str, size: Size) -> Data:
+        if (name, size) not in self._data:
+            self._data[name, size] = KINDS[name].write(self.folder / f"data-{len(self._data)}", size)
+        return self._data[name, size]
+
+    @property
+    def bert(self) -> Path:
+        if self._bert is None:
+            self._bert = tiny_bert(self.folder / "tiny-bert")
+        return self._bert
+
+    def _script(self, plan: Mapping[str, Any]) -> str:
+        key = json.dumps(plan, sort_keys=True)
+        if key not in self._scripts:
+            self._scripts[key] = plan_script(plan)
+        return self._scripts[key]
+
+
+def rows_of(path: Path) -> list[list[str]]:
+    """Of a CSV file, its header first."""
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.reader(file))
+
+
+def write_rows(path: Path, rows: list[list[str]]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows(rows)
