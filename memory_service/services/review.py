@@ -239,6 +239,9 @@ class _Sizing:
         )
 
     def _too_small(self, predicted: Mapping[str, Any]) -> Iterator[Finding]:
+        if self.meant.precision == "fp32" and self.facts.asked.tensor_cores:
+            yield from small_batches(self.facts)  # the knee of fp32 is not that of the precision to change to
+            return
         place, batch = self.meant.batch_place, self.meant.batch_size
         knee = predicted["knee_batch_size"]
         if place is None or batch is None or not knee:

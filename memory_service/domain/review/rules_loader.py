@@ -212,8 +212,9 @@ def small_batches(facts: Facts) -> Iterator[Finding]:
                 f"Batch {batch} of images, without a reason: most of the card stays idle.",
                 "BATCH_SIZE = 128  # halve it on out-of-memory and accumulate over 2 steps",
             )
-        elif facts.modality == "tabular" and batch < LEAST_ROWS and _is_network(facts):
-            if facts.asked.n_train is not None and facts.asked.n_train < 50 * LEAST_ROWS:
+        elif facts.modality == "tabular" and batch <= LEAST_ROWS // 4 and _is_network(facts):
+            n_train = facts.asked.n_train
+            if batch > NEVER_WITHOUT_REASON if n_train is None else n_train < 50 * LEAST_ROWS:
                 continue
             yield finding(
                 "batch-too-small",
