@@ -9,8 +9,8 @@ The scripts lie in `scripts/*.py.txt`, written for this purpose. Their marks are
     # expect-file: rule rule                    a fault of the whole file, wherever it is shown
     # may-file: rule rule                       debatable in this file
 
-Every mark is blanked out, columns kept, before a review sees the text. The set is told by the
-name: `held_…` was written after the tuning set, `blind_…` is measured after all tuning; the rest is the tuning set.
+Every mark is blanked out, columns kept, before a review sees the text. The name tells the set:
+`held_…` was written after the tuning set, `blind_…` is measured after all tuning; the rest is the tuning set.
 """
 
 from __future__ import annotations
