@@ -54,15 +54,13 @@ def _between_steps(facts: Facts) -> Iterator[Finding]:
     script = facts.script
     if not facts.training.offers:
         return
-    if (
-        any(last_name(n) in _PEAK for n in (*script.all(ast.Attribute), *script.all(ast.Name)))
-        or "nvidia-smi" in script.text
-    ):
-        return
-    if re.search(r"\.peak|\['peak'\]|\[\"peak\"\]", script.text):
+    peaks = {
+        _where(facts, n) for n in (*script.all(ast.Attribute), *script.all(ast.Name)) if last_name(n) in _PEAK
+    }
+    if "nvidia-smi" in script.text or re.search(r"\.peak|\['peak'\]|\[\"peak\"\]", script.text):
         return
     for call in script.called("memory_allocated"):
-        if _between_forward_and_backward(facts, call):
+        if _where(facts, call) in peaks or _between_forward_and_backward(facts, call):
             continue
         yield finding(
             "memory-read-between-steps",
@@ -83,6 +81,11 @@ def _between_steps(facts: Facts) -> Iterator[Finding]:
                 f"{made}()[{key!r}] between steps leaves out what the step itself needs.",
                 "the entry 'peak' instead",
             )
+
+
+def _where(facts: Facts, node: ast.AST) -> tuple[ast.AST | None, ast.AST | None]:
+    """The function and the innermost loop of a reading: what is read there beside it is shown beside it."""
+    return facts.script.function(node), next(iter(facts.script.loops(node)), None)
 
 
 def _between_forward_and_backward(facts: Facts, call: ast.Call) -> bool:
