@@ -8,25 +8,22 @@ can also be trained one after another, and the two are set against each other (`
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from memory_service.domain.advice import model_class_of
 from memory_service.domain.boosting import cost_of, run_of_trees
 from memory_service.domain.budget import Seconds, run_seconds, setup_seconds, split_of
 from memory_service.domain.estimate import Estimate
-from memory_service.domain.loader import MOST_WORKERS
+from memory_service.domain.parallel_choice import Group, Member, Peaks, groups_of, peaks_of
 from memory_service.domain.parallel_text import why_better, why_none
 from memory_service.domain.plan_settings import settings_of
 from memory_service.domain.quality import quality_estimate
 from memory_service.domain.schedule import learning_rate
-from memory_service.domain.search import LAMBDA, Pick, head_gib, loader_rate
+from memory_service.domain.search import Pick, loader_rate
 from memory_service.domain.sharing import (
-    MOST_PROCESSES,
     Demand,
     Shared,
     median_together,
@@ -40,22 +37,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Beside", "parallel_sets"]
 
-SLACK = 0.9
-"""Of its share of the minutes that a member may need alone: taking turns costs a little."""
+KINDS: tuple[str, ...] = ("explore", "two_large", "network_and_trees")
+
+SHARES = (0.9, 0.55, 0.3)
+"""Of its part of the minutes that a member may need alone. Taking turns costs a little; where the cores that
+the loaders share make a set so slow that it breaks its promises, shorter trainings are tried."""
 
 TOGETHER_FROM_PERCENT = 5.0
 """A smaller gain is within the error of any prediction, and one after another has its first result sooner."""
-
-LEAST_BATCH = 16
-"""Beside others no network goes below it (batch normalisation) unless it does alone."""
-
-LEAST_SHARE_OF_BATCH = 4
-"""Nor below this part of the batch it would have alone: four accumulation steps are R07's usual start."""
-
-TREES_SHARE = 0.5
-"""Of the minutes, alone on all cores: beside a network boosted trees get about half of them."""
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,155 +55,50 @@ class Beside:
     why_none: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Member:
-    """A pick and the batch it has in the set: the column of the table's rungs, alone and beside others."""
-
-    pick: Pick
-    alone: int
-    beside: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Set:
-    """Members of the network lane, maybe with boosted trees on the processor; loader workers of each."""
-
-    kind: str
-    members: tuple[_Member, ...]
-    workers: int
-    trees: Pick | None = None
-    tree_cores: int = 0
-
-
 def parallel_sets(lanes: Lanes) -> Beside:
     """Sets of models that could share the case's card, each `{"kind", "models", "expected", "cores",
     "better", "why"}`; the same case gives the same sets."""
-    case = lanes.case
-    networks = lanes.searches[0]
+    case, networks = lanes.case, lanes.searches[0]
     trees = lanes.searches[1] if len(lanes.searches) > 1 else None
-    most = min(MOST_PROCESSES, case.cpu_count // 2)
-    if any(card.kind != "cuda" for card in case.cards) or case.model is not None or most < 2:
+    if any(card.kind != "cuda" for card in case.cards) or case.model is not None or case.cpu_count < 4:
         return Beside((), why_none(case))
-    peaks = _peaks(networks)
-    found = _candidates(networks, trees, peaks, most)
-    priced = _priced(networks, trees, peaks, found) if found else []
+    peaks = peaks_of(networks)
+    best: dict[str, tuple[_Priced, Shared]] = {}
+    missing = KINDS if trees is not None else KINDS[:-1]
+    tried = False
+    for share in SHARES:
+        groups = [g for kind in missing for g in groups_of(networks, trees, peaks, kind, share)]
+        tried = tried or bool(groups)
+        best |= _best(case, _priced(networks, trees, peaks, groups) if groups else [])
+        missing = tuple(dict.fromkeys(g.kind for g in groups if g.kind not in best))
+        if not missing:
+            break
+    if {"explore", "two_large"} <= best.keys() and _rows(best["explore"]) == _rows(best["two_large"]):
+        del best["two_large"]
+    sets = tuple(_as_dict(networks, trees, *best[kind]) for kind in KINDS if kind in best)
+    return Beside(sets, () if sets else why_none(case, tried))
+
+
+def _best(case: Case, priced: Sequence[_Priced]) -> dict[str, tuple[_Priced, Shared]]:
+    """Of each kind the first that keeps its promises, those that are better together before the others."""
     best: dict[str, tuple[_Priced, Shared]] = {}
     for each in sorted(priced, key=lambda each: each.better != "together"):
         if each.of.kind not in best:
             shared = side_by_side(each.beside)
             if _keeps_promises(case, each, shared):
                 best[each.of.kind] = each, shared
-    order = dict.fromkeys(each.kind for each in found)
-    sets = tuple(_as_dict(networks, trees, *best[kind]) for kind in order if kind in best)
-    return Beside(sets, () if sets else why_none(case, bool(found)))
+    return best
 
 
-def _peaks(networks: Search) -> tuple[Array, Array]:
-    """Memory (median, p90) in GiB of each option at each rung, the head for very many classes included."""
-    grid, case = networks.table.plain, networks.case
-    if case.n_classes <= 1000:
-        return grid.peak_gib, grid.peak_high_gib
-    head = head_gib(case, networks.table)
-    return grid.peak_gib + head, grid.peak_high_gib + head
-
-
-def _candidates(networks: Search, trees: Search | None, peaks: tuple[Array, Array], most: int) -> list[_Set]:
-    """What may be offered, by kind the larger first; of a kind the first that is better together is taken, or
-    else the first."""
-    case, found = networks.case, []
-    objective = case.question.objective
-    for counts in dict.fromkeys((tuple(range(most, 2, -1)), (2,))):
-        groups = (_members(networks, peaks, count, objective) for count in counts)
-        members = next((group for group in groups if group), ())
-        if members:
-            found.append(_Set("explore", members, _workers(case.cpu_count, len(members))))
-    large = _members(networks, peaks, 2, "quality", large=True)
-    if large and not any(_rows(each.members) == _rows(large) for each in found):
-        found.append(_Set("two_large", large, _workers(case.cpu_count, 2)))
-    beside = _with_trees(networks, trees, peaks) if trees is not None else None
-    return [*found, beside] if beside is not None else found
-
-
-def _rows(members: Sequence[_Member]) -> set[int]:
-    return {member.pick.row for member in members}
-
-
-def _workers(cores: int, processes: int) -> int:
-    """Loader workers of each process, beside one core for its main process (R08)."""
-    return max(1, min(MOST_WORKERS, (cores - processes) // processes))
-
-
-def _with_trees(networks: Search, trees: Search, peaks: tuple[Array, Array]) -> _Set | None:
-    """The best network and, on the cores it leaves, the best boosted trees."""
-    case = networks.case
-    network = next(iter(_ranked(networks, 1, case.question.objective, SLACK)), None)
-    chosen = next(iter(_ranked(trees, 1, case.question.objective, TREES_SHARE)), None)
-    workers = _workers(case.cpu_count // 2, 1)
-    cores = case.cpu_count - 1 - workers
-    if network is None or chosen is None or cores < 1:
-        return None
-    member = _member(networks, peaks, network, 1)
-    if member is None:
-        return None
-    return _Set("network_and_trees", (member,), workers, chosen, cores)
-
-
-def _members(
-    networks: Search, peaks: tuple[Array, Array], count: int, objective: str, large: bool = False
-) -> tuple[_Member, ...]:
-    """The best `count` models of different families, each in its share of minutes and memory; none when
-    there are fewer."""
-    chosen: dict[str, _Member] = {}
-    for pick in _ranked(networks, count, objective, SLACK):
-        model = networks.table.options[pick.row].model
-        if model.family in chosen or (large and model_class_of(model.name, model.params_m) != "large"):
-            continue
-        member = _member(networks, peaks, pick, count)
-        if member is not None:
-            chosen[model.family] = member
-            if len(chosen) == count:
-                return tuple(chosen.values())
-    return ()
-
-
-def _ranked(search: Search, count: int, objective: str, share: float) -> Iterator[Pick]:
-    """Each option's best plan in its share of the minutes, best first: one split (R17), or as many as were
-    asked for."""
-    field = search.field
-    fits = field.minutes[:, :, 0] <= share * search.case.question.minutes / count
-    rows = np.flatnonzero(fits.any(axis=1))
-    price = LAMBDA[objective] * field.doublings[rows, :, 0]
-    utility = np.where(fits[rows], field.quality[rows, :, 0] - price, -np.inf)
-    epochs = utility.argmax(axis=1)
-    best = utility[np.arange(len(rows)), epochs]
-    order = np.argsort(-best, kind="stable")
-    for row, epoch, value in zip(
-        rows[order].tolist(), epochs[order].tolist(), best[order].tolist(), strict=True
-    ):
-        yield Pick(row, epoch, 0, value)
-
-
-def _member(networks: Search, peaks: tuple[Array, Array], pick: Pick, count: int) -> _Member | None:
-    """The largest batch up to its own whose p90 memory fits its share of the card; None when that is too
-    small."""
-    field, table, row = networks.field, networks.table, pick.row
-    if field.batches.checkpointing[row]:
-        return None
-    alone = int(np.searchsorted(table.rungs, field.batches.batch_size[row]))
-    share = table.usable_gib / count
-    beside = alone
-    while beside >= 0 and peaks[1][row, beside] > share:
-        beside -= 1
-    batch = table.rungs[alone]
-    least = max(min(batch, LEAST_BATCH), batch / LEAST_SHARE_OF_BATCH)
-    return _Member(pick, alone, beside) if beside >= 0 and table.rungs[beside] >= least else None
+def _rows(chosen: tuple[_Priced, Shared]) -> set[int]:
+    return {member.pick.row for member in chosen[0].of.members}
 
 
 @dataclass(frozen=True, slots=True)
 class _Priced:
     """A set with its memory and its time, together and one after another."""
 
-    of: _Set
+    of: Group
     memory: tuple[Estimate, ...]
     columns: tuple[int, ...]
     alone: tuple[Demand, ...]
@@ -224,9 +108,7 @@ class _Priced:
     better: str
 
 
-def _priced(
-    networks: Search, trees: Search | None, peaks: tuple[Array, Array], found: Sequence[_Set]
-) -> list[_Priced]:
+def _priced(networks: Search, trees: Search | None, peaks: Peaks, found: Sequence[Group]) -> list[_Priced]:
     """All sets at once: one pass over every member as it is alone and as it is beside the others."""
     fitted = [_columns(networks, peaks, each) for each in found]
     entries = [
@@ -267,14 +149,14 @@ def _percent(together: float, after: float) -> float:
     return 100.0 * (1.0 - together / after)
 
 
-def _columns(networks: Search, peaks: tuple[Array, Array], each: _Set) -> tuple[int, ...]:
+def _columns(networks: Search, peaks: Peaks, each: Group) -> tuple[int, ...]:
     """Every member's own batch where all of them fit the card so; else what fits its share."""
     own = sum(float(peaks[1][member.pick.row, member.alone]) for member in each.members)
     fits = own <= networks.table.usable_gib
     return tuple(member.alone if fits else member.beside for member in each.members)
 
 
-def _memory(peaks: tuple[Array, Array], row: int, column: int) -> Estimate:
+def _memory(peaks: Peaks, row: int, column: int) -> Estimate:
     """Peak of one process as the driver counts it, context included."""
     value, high = (float(part[row, column]) for part in peaks)
     return Estimate(value, max(0.0, 2 * value - high), high, basis="as the plan's, CUDA context included")
@@ -390,7 +272,7 @@ def _as_dict(networks: Search, trees: Search | None, each: _Priced, shared: Shar
 
 
 def _network(
-    networks: Search, member: _Member, column: int, each: _Priced, shared: Shared, index: int
+    networks: Search, member: Member, column: int, each: _Priced, shared: Shared, index: int
 ) -> dict[str, Any]:
     settings = settings_of(networks, member.pick)
     option = networks.table.options[member.pick.row]
