@@ -18,6 +18,7 @@ from memory_service.domain.review.rules_folds import fold_rules
 from memory_service.domain.review.rules_loader import loader_rules
 from memory_service.domain.review.rules_memory import memory_rules
 from memory_service.domain.review.rules_precision import precision_rules
+from memory_service.domain.review.rules_split import split_rules
 from memory_service.domain.review.rules_time import time_rules
 from memory_service.domain.review.script import Script
 from memory_service.domain.review.training import Training
@@ -33,6 +34,7 @@ _GROUPS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     memory_rules,
     time_rules,
     fold_rules,
+    split_rules,
 )
 
 

@@ -1,0 +1,346 @@
+"""How do tables flow through the script: what is split where, what was derived from what, which column is the
+target?
+
+Names only: `X = df[cols]` makes X derived from df. A split's own outputs start anew, since rows of validation
+are gone from them.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from memory_service.domain.review.facts import Facts
+from memory_service.domain.review.script import last_name, roots
+
+__all__ = ["Frames", "Split", "column_of"]
+
+_SPLIT_CALLS = frozenset(("train_test_split", "random_split", "temporal_train_test_split"))
+_SCORING = frozenset(("cross_val_score", "cross_validate", "cross_val_predict", "learning_curve"))
+_SEARCHES = re.compile(r"SearchCV$|^RFECV$|^(LassoCV|RidgeCV|ElasticNetCV|LogisticRegressionCV)$")
+_SPLITTERS = re.compile(r"(Fold|Split|LeaveOneGroupOut|GroupOut)$")
+_TARGET_NAME = re.compile(
+    r"^(y|ys|y_\w+|targets?|labels?|y\d?|Y|train_y|y_train|train_labels?|train_targets?)$"
+)
+_TARGET_CONST = re.compile(r"^(target|label|y|dependent)(_?(col|column|name|var))?s?$", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Split:
+    """One division into rows of training and of validation.
+
+    kind       the function or splitter's class; "" where it is not known
+    maker      the call that made the splitter, or the call itself
+    data       names whose rows are divided
+    outputs    names that hold the parts
+    loop       the loop over folds, if it is one
+    """
+
+    call: ast.Call | ast.AST
+    kind: str
+    maker: ast.Call | None
+    data: frozenset[str]
+    outputs: frozenset[str]
+    loop: ast.For | None
+
+
+class Frames:
+    """Tables of one script."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self.script = facts.script
+
+    @cached_property
+    def splits(self) -> list[Split]:
+        """Every division, in the order of the text."""
+        out = [split for call in self.script.calls for split in self._of_call(call)]
+        return sorted(out, key=lambda s: self.script.order[s.call])
+
+    def _of_call(self, call: ast.Call) -> Iterator[Split]:
+        name = last_name(call.func)
+        data = frozenset(n for a in call.args for n in roots(a))
+        if name in _SPLIT_CALLS:
+            yield Split(call, name, call, data, self._outputs(call), None)
+        elif name in _SCORING:
+            given = frozenset(n for a in call.args[1:] for n in roots(a)) | frozenset(
+                n for k in call.keywords if k.arg in ("X", "y") for n in roots(k.value)
+            )
+            yield Split(call, name, self._cv_maker(call), given, frozenset(), None)
+        elif name == "split" and isinstance(call.func, ast.Attribute) and (call.args or call.keywords):
+            base = call.func.value
+            if isinstance(base, ast.Constant | ast.JoinedStr | ast.Subscript) or self.script.qualified(
+                call.func
+            ).startswith(("os.", "re.", "numpy.", "torch.")):
+                return
+            maker = self.maker(base)
+            kind = last_name(maker.func) if maker is not None else ""
+            if not _SPLITTERS.search(kind) and not re.search(
+                r"^(s|g|sg|ts|rs)?kf|fold|^cv$|split|^ss+$", last_name(base), re.IGNORECASE
+            ):
+                return
+            if kind and not _SPLITTERS.search(kind):
+                return
+            loop = next(
+                (
+                    up
+                    for up in self.script.above(call)
+                    if isinstance(up, ast.For) and call in set(ast.walk(up.iter))
+                ),
+                None,
+            )
+            given = data | frozenset(n for k in call.keywords if k.arg in ("X", "y") for n in roots(k.value))
+            yield Split(call, kind, maker, given, self._outputs(call, loop), loop)
+        elif name == "fit" and isinstance(call.func, ast.Attribute):
+            if any(k.arg == "validation_split" for k in call.keywords) or _SEARCHES.search(
+                self.facts.training.made_by(call.func.value)
+            ):
+                yield Split(call, "fit", None, data, frozenset(), None)
+
+    def _cv_maker(self, call: ast.Call) -> ast.Call | None:
+        given = self.facts.values.argument(call, "cv")
+        return self.maker(given) if given is not None else None
+
+    def maker(self, node: ast.AST) -> ast.Call | None:
+        """The call that made a splitter."""
+        if isinstance(node, ast.Call):
+            return node
+        sources: list[ast.AST] = []
+        if isinstance(node, ast.Name):
+            sources = self.facts.values.assigned(node.id, node)
+        elif isinstance(node, ast.Attribute):
+            sources = self.facts.values.sources(node)
+        return next((s for s in sources if isinstance(s, ast.Call)), None)
+
+    def _outputs(self, call: ast.Call, loop: ast.For | None = None) -> frozenset[str]:
+        if loop is not None:
+            return frozenset(n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name))
+        statement = self.script.statement(call)
+        if isinstance(statement, ast.Assign):
+            return frozenset(
+                n.id
+                for t in statement.targets
+                for n in ast.walk(t)
+                if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+            )
+        return frozenset()
+
+    @cached_property
+    def _steps(self) -> dict[ast.AST, list[tuple[int, frozenset[str], frozenset[str], bool]]]:
+        """Scope -> (order, names written, names read, whether what was there is replaced)."""
+        out: dict[ast.AST, list[tuple[int, frozenset[str], frozenset[str], bool]]] = {}
+        for node in (
+            *self.script.all(ast.Assign),
+            *self.script.all(ast.AugAssign),
+            *self.script.all(ast.AnnAssign),
+        ):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            written = frozenset(
+                n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name) and _is_written(t, n)
+            )
+            value = node.value
+            if value is None:
+                continue
+            whole = isinstance(node, ast.Assign) and all(
+                isinstance(t, ast.Name | ast.Tuple | ast.List) for t in targets
+            )
+            step = (self.script.order[node], written, frozenset(roots(value)), whole)
+            out.setdefault(self.script.scope(node), []).append(step)
+        for steps in out.values():
+            steps.sort(key=lambda s: s[0])
+        return out
+
+    def forward(self, names: set[str], place: ast.AST) -> set[str]:
+        """Names derived from these behind a place of its scope."""
+        held = set(names)
+        start = self.script.order[place]
+        cut = {name for s in self.splits for name in s.outputs if self.script.order[s.call] > start}
+        for order, written, read, _ in self._steps.get(self.script.scope(place), ()):
+            if order > start and read & held:
+                held |= {name for name in written if name not in cut}
+        return held
+
+    def backward(self, names: set[str], place: ast.AST) -> set[str]:
+        """Names that these came from before a place, not past a split."""
+        held = set(names)
+        start = self.script.order[place]
+        cut = {name for s in self.splits for name in s.outputs if self.script.order[s.call] < start}
+        for order, written, read, _ in reversed(self._steps.get(self.script.scope(place), ())):
+            if order < start and (written & held) - cut:
+                held |= read - cut
+        return held
+
+    def parted(self, names: set[str], place: ast.AST) -> bool:
+        """Whether one of these names is (or came from) the part of a split that was made before."""
+        start = self.script.order[place]
+        before = [s for s in self.splits if self.script.order[s.call] < start]
+        outputs = {name for s in before for name in s.outputs}
+        held = set(names)
+        for order, written, read, _ in reversed(self._steps.get(self.script.scope(place), ())):
+            if order < start and written & held and not held & outputs:
+                held = (held - written) | read if len(written) == 1 else held | read
+        return bool(held & outputs) or bool(names & outputs)
+
+    def split_behind(self, names: set[str], place: ast.AST, results: set[str]) -> Split | None:
+        """The first split behind a place, in its scope or where its function is called, that divides the rows of
+        these names."""
+        if self.parted(names, place):
+            return None
+        reach = self.backward(names, place) | self.forward(names | results, place)
+        start, scope = self.script.order[place], self.script.scope(place)
+        for split in self.splits:
+            same = self.script.scope(split.call) is scope or (
+                isinstance(scope, ast.Module) and self.script.function(split.call) is None
+            )
+            if (
+                same
+                and self.script.order[split.call] > start
+                and split.data & reach
+                and not self._inside(place, split)
+            ):
+                return split
+        for split in self.splits:  # a split in a function that these rows are handed to
+            function = self.script.function(split.call)
+            if function is None or self.script.scope(place) is function:
+                continue
+            for call in self.script.calls_by_name.get(function.name, ()):
+                if self.script.scope(call) is scope and self.script.order[call] > start:
+                    handed = {n for a in call.args for n in roots(a)}
+                    if handed & reach and (split.data & {p.arg for p in function.args.args}):
+                        return split
+        return self._manual(reach, place)
+
+    def _inside(self, place: ast.AST, split: Split) -> bool:
+        return split.loop is not None and split.loop in set(self.script.above(place))
+
+    def _manual(self, reach: set[str], place: ast.AST) -> Split | None:
+        """`train, valid = df[df.fold != 0], df[df.fold == 0]` behind a place."""
+        start, scope = self.script.order[place], self.script.scope(place)
+        parts: dict[str, ast.AST] = {}
+        for node in self.script.all(ast.Assign):
+            if self.script.order[node] < start or self.script.scope(node) is not scope:
+                continue
+            pairs = _pairs(node)
+            for target, value in pairs:
+                core = _uncopied(value)
+                if (
+                    isinstance(core, ast.Subscript)
+                    and roots(core.value) & reach
+                    and not isinstance(core.slice, ast.Constant | ast.List)
+                ):
+                    for role, pattern in (
+                        ("train", r"train|(^|_)tr(n|$|_)"),
+                        ("valid", r"val|test|(^|_)va($|_)|dev|holdout"),
+                    ):
+                        if re.search(pattern, target.lower()) and (_selects_rows(core)):
+                            parts[role] = node
+        if len(parts) == 2:
+            found = parts["valid"]
+            return Split(found, "", None, frozenset(reach), frozenset(), None)
+        return None
+
+    @cached_property
+    def targets(self) -> set[str]:
+        """Columns that are what is to be predicted."""
+        values, found = self.facts.values, set()
+        for node in self.script.all(ast.Assign):
+            for target, value in _pairs(node):
+                if _TARGET_NAME.match(target):
+                    found |= self._columns(value)
+                if _TARGET_CONST.match(target):
+                    text = values.one(value)
+                    found |= {text} if isinstance(text, str) else set()
+        for call in self.script.calls:
+            name = last_name(call.func)
+            if name in ("fit", "split", "train_test_split") and len(call.args) >= 2:
+                found |= self._columns(call.args[1])
+            for keyword in call.keywords:
+                if keyword.arg in ("stratify", "label") and name in ("train_test_split", "Dataset", "Pool"):
+                    found |= self._columns(keyword.value)
+        return {name for name in found if name}
+
+    def _columns(self, node: ast.AST) -> set[str]:
+        """The one column that an expression is about."""
+        out: set[str] = set()
+        for n in ast.walk(node):
+            column = column_of(self.facts, n)
+            if column is not None:
+                out.add(column)
+        return out if len(out) == 1 else set()
+
+
+def column_of(facts: Facts, node: ast.AST) -> str | None:
+    """`df["a"]`, `df.loc[:, "a"]`, `df.pop("a")` -> "a"."""
+    if isinstance(node, ast.Subscript):
+        inner = node.slice
+        if isinstance(inner, ast.Tuple) and len(inner.elts) == 2:
+            inner = inner.elts[1]
+        found = facts.values.one(inner)
+        return found if isinstance(found, str) else None
+    if (
+        isinstance(node, ast.Call)
+        and last_name(node.func) == "pop"
+        and node.args
+        and isinstance(node.func, ast.Attribute)
+    ):
+        found = facts.values.one(node.args[0])
+        return found if isinstance(found, str) else None
+    if (
+        isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and _TARGET_CONST.match(node.attr)
+    ):
+        return node.attr
+    return None
+
+
+def _pairs(node: ast.Assign) -> list[tuple[str, ast.AST]]:
+    out: list[tuple[str, ast.AST]] = []
+    for target in node.targets:
+        if isinstance(target, ast.Name):
+            out.append((target.id, node.value))
+        elif isinstance(target, ast.Attribute):
+            out.append((target.attr, node.value))
+        elif (
+            isinstance(target, ast.Tuple)
+            and isinstance(node.value, ast.Tuple)
+            and len(target.elts) == len(node.value.elts)
+        ):
+            out += [(last_name(t), v) for t, v in zip(target.elts, node.value.elts, strict=True)]
+    return out
+
+
+def _uncopied(node: ast.AST) -> ast.AST:
+    while (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and last_name(node.func) in ("copy", "reset_index", "drop", "astype")
+    ):
+        node = node.func.value
+    return node
+
+
+def _selects_rows(node: ast.Subscript) -> bool:
+    """A mask, a slice or positions: not a list of columns."""
+    inner = node.slice
+    if isinstance(inner, ast.Tuple) and inner.elts:
+        inner = inner.elts[0]
+    if isinstance(inner, ast.Slice | ast.Compare | ast.BinOp | ast.UnaryOp):
+        return True
+    if isinstance(inner, ast.Call):
+        return last_name(inner.func) in ("isin", "between", "lt", "gt", "le", "ge", "eq", "ne")
+    return isinstance(inner, ast.Name) and bool(
+        re.search(r"mask|idx|index|is_|tr|va|cut", inner.id, re.IGNORECASE)
+    )
+
+
+def _is_written(target: ast.AST, name: ast.Name) -> bool:
+    """`df["a"] = ...` writes df, not what stands in the brackets."""
+    if isinstance(target, ast.Subscript):
+        return name in set(ast.walk(target.value))
+    if isinstance(target, ast.Attribute):
+        return False
+    return isinstance(name.ctx, ast.Store) or isinstance(target, ast.Tuple | ast.List)
