@@ -74,9 +74,7 @@ ROUTES: Mapping[str, Scopes] = {
     "POST /keys/{name}/rotate": ADMIN,
     "DELETE /keys/{name}": ADMIN,
     "GET /audit": ADMIN,
-    "GET /mcp": ANY,
     "POST /mcp": ANY,
-    "DELETE /mcp": ANY,
 }
 
 _Place = tuple[str, re.Pattern[str], Scopes]

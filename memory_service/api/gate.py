@@ -33,6 +33,7 @@ __all__ = [
     "SESSION_COOKIE",
     "CsrfMissing",
     "Gate",
+    "NoKey",
     "form_is_signed",
     "needs",
     "session_in",

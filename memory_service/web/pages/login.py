@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import Scope
 
-from memory_service.api.gate import SESSION_COOKIE, session_in
+from memory_service.api.gate import SESSION_COOKIE, NoKey, session_in
 from memory_service.api.service import service_of
 from memory_service.domain.keys import allows, parse
 from memory_service.services.sessions import sign_in, sign_out
@@ -86,9 +86,10 @@ def signed_out(request: Request, form: Form) -> Response:  # noqa: ARG001 - its 
 
 
 def _form(request: Request, wanted: str, refused: str | None = None) -> Response:
-    status = 200 if refused is None else 401
     data = {"next": _own_page(wanted), "refused": refused}
-    return answer(request, "login.html", data, title="Sign in", status=status)
+    if refused is None:
+        return answer(request, "login.html", data, title="Sign in")
+    return answer(request, "login.html", data, title="Sign in", status=401, headers=NoKey.headers)
 
 
 def _own_page(wanted: str) -> str:
