@@ -20,14 +20,14 @@ from memory_service.domain.review.sarif import SARIF_MEDIA_TYPE, sarif
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.services.review import review_script
 
-__all__ = ["router"]
+__all__ = ["REVIEW", "question_of", "router"]
 
 router = APIRouter(tags=["ask"])
 
 Raw = Annotated[bytes, Depends(raw_body)]
 
 _SAID = ("gpu", "minutes", "task", "n_train", "n_test", "image_size", "seq_len", "cpu_count")
-_REVIEW = {
+REVIEW = {
     "script": Field(
         "script", "text", "The whole file; it is read, never run.", longest=LONGEST_BYTES, required=True
     ),
@@ -36,12 +36,12 @@ _REVIEW = {
     "gpu": Field("gpu", "text", RECOMMEND["gpu"].about, longest=200),
     "metric": Field("metric", "text", "What predictions are judged by.", longest=200, example="roc auc"),
 }
-_BESIDE = {name: field for name, field in _REVIEW.items() if name != "script"}
-_FORMS = {"*/*": "application/json", "application/*": "application/json", "application/json": "application/json",
-          SARIF_MEDIA_TYPE: SARIF_MEDIA_TYPE}  # fmt: skip
+_BESIDE = {name: field for name, field in REVIEW.items() if name != "script"}
+_JSON = "application/json"
+_FORMS = {"*/*": _JSON, "application/*": _JSON, _JSON: _JSON, SARIF_MEDIA_TYPE: SARIF_MEDIA_TYPE}
 
 
-@router.post("/review", **describe.reviews(_REVIEW, review_shapes.Reviewed))
+@router.post("/review", **describe.reviews(REVIEW, review_shapes.Reviewed))
 def review(request: Request, body: Raw) -> Response:
     """What to change in a training script before it burns the budget: by rule and line, with the fix. The
     script is read as a syntax tree; nothing of it is run."""
@@ -60,11 +60,15 @@ def _asked(request: Request, body: bytes) -> dict[str, Any]:
     if media != "application/json":
         raise UnsupportedMediaType(f"The body must be application/json or text/x-python, not {media[:100]!r}")
     no_query(request)
-    document = parse_json(body)
+    return question_of(parse_json(body))
+
+
+def question_of(document: Any) -> dict[str, Any]:
+    """The question of a JSON body. InvalidInput names each wrong field."""
     if not isinstance(document, dict):
         raise InvalidInput("The body must be a JSON object", [FieldError("", "must be an object")])
     plan = document.pop("plan", None)
-    asked = checked_body(_REVIEW, document)
+    asked = checked_body(REVIEW, document)
     if "script" not in asked:
         raise InvalidInput("script is missing", [FieldError("script", "is missing")])
     return asked if plan is None else {**asked, "plan": plan}

@@ -7,14 +7,17 @@ from typing import Any
 
 from memory_service.api.fields import Field, checked_body
 from memory_service.api.questions import PREDICT, RECOMMEND, SIMILAR
+from memory_service.api.review import REVIEW, question_of
 from memory_service.api.service import Service
 from memory_service.domain.plan_text import plan_markdown
 from memory_service.domain.vocabulary import MODES
 from memory_service.mcp import shapes
 from memory_service.mcp.schemas import given_by, of_fields, takes
 from memory_service.mcp.tool import Answer, Caller, Tool, hints, threaded
+from memory_service.services.plan_script import plan_script
 from memory_service.services.predict import predict
 from memory_service.services.recommend import recommend
+from memory_service.services.review import review_script
 from memory_service.services.similar import parse_similar_question, similar
 
 __all__ = ["FORMS", "TOOLS"]
@@ -42,8 +45,6 @@ def recommend_plan(service: Service, given: dict[str, Any], _: Caller) -> Answer
     plan = recommend(service.preparation.require_knowledge(), asked)
     head = {"form": form, "plan_id": plan["plan_id"], "feasible": plan["feasible"]}
     if form == "script":
-        from memory_service.services.plan_script import plan_script
-
         script = plan_script(plan)
         return Answer(script, {**head, "script": script, "filename": "train.py"})
     text = plan_markdown(plan)
@@ -104,10 +105,7 @@ _MOST_SHOWN = 40
 
 @threaded
 def review_of_script(service: Service, given: dict[str, Any], _: Caller) -> Answer:
-    from memory_service.services.review import review_script
-
-    said = {name: value for name, value in given.items() if value is not None}
-    found = review_script(service.preparation.require_knowledge(), said)
+    found = review_script(service.preparation.require_knowledge(), question_of(given))
     shown = {name: found[name] for name in shapes.Reviewed.model_fields}
     counts = ", ".join(f"{n} {severity}s" for severity, n in shown["counts"].items())
     lines = ["ok: nothing to correct" if shown["ok"] and not shown["findings"] else counts]
@@ -122,13 +120,8 @@ def review_of_script(service: Service, given: dict[str, Any], _: Caller) -> Answ
 
 _READS = hints(reads=True, repeats=True)
 
-_REVIEWED = ("gpu", "minutes", "task", "n_train", "n_test", "image_size", "seq_len", "cpu_count")
-
 _REVIEW = {
-    "script": {"type": "string", "description": "The whole file as it is; at most 1 MiB. It is never run."},
-    "filename": {"type": "string", "description": "Its name, for the findings."},
-    **of_fields({name: RECOMMEND[name] for name in _REVIEWED}),
-    "metric": {"type": "string", "description": "What the submission is judged by, e.g. log loss."},
+    **of_fields(REVIEW),
     "plan": {"type": "object", "description": "The plan it should follow, as recommend_plan gave it."},
 }
 

@@ -108,7 +108,7 @@ class Finding(Shape):
 
 
 class Reviewed(Shape):
-    """ok: nothing of severity error or warning was found."""
+    """ok: nothing was found."""
 
     ok: bool
     counts: dict[str, int]

@@ -38,7 +38,8 @@ class Agent:
     client: Client
 
     def call(self, tool: str, arguments: dict[str, Any], timeout: float | None = None) -> CallToolResult:
-        return self.portal.call(self.client.call_tool, tool, arguments, timeout)
+        result: CallToolResult = self.portal.call(self.client.call_tool, tool, arguments, timeout)
+        return result
 
     def answer(self, tool: str, **arguments: Any) -> dict[str, Any]:
         result = self.call(tool, arguments)

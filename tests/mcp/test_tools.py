@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from mcp.shared.exceptions import MCPError
 
 from memory_service.domain.plan_text import MOST_TOKENS, rough_tokens
