@@ -23,13 +23,17 @@ TINY_BERT = "tiny-bert"
 """Stands for the folder that `tiny_bert` made."""
 
 
-ROWS = Size(train=48, test=12)
-TABLE = Size(train=240, test=40)
+ROWS, FEW = Size(train=48, test=12), Size(train=24, test=6)
+TABLE, SHORT_TABLE = Size(train=240, test=40), Size(train=120, test=10)
 
 
 @dataclass(frozen=True)
 class Kind:
-    """question: of /recommend; model, sizes, learning_rate: what its plan is cut down to."""
+    """question    of /recommend
+    model, ...  what its plan is cut down to
+    rows, few   samples from which it learns, and which are enough, with few_epochs, to see all of its steps
+    workers     of its loaders, where a test wants no other number: each is a process, half a second a run
+    """
 
     question: Mapping[str, Any]
     write: Writer
@@ -39,6 +43,9 @@ class Kind:
     batch_size: int = 8
     epochs: int = 3
     rows: Size = ROWS
+    few: Size = FEW
+    few_epochs: int = 2
+    workers: int = 0
 
 
 IMAGE = {"image_size": 32}
@@ -46,11 +53,13 @@ ROUNDS = 60
 
 
 def _network(task: str, write: Writer) -> Kind:
-    return Kind({"task": task, "model": "mlp"}, write, "mlp", {}, 1e-2, 32, 4, TABLE)
+    return Kind({"task": task, "model": "mlp"}, write, "mlp", {}, 1e-2, 32, 4, TABLE, SHORT_TABLE)
 
 
 def _trees(task: str, write: Writer, library: str) -> Kind:
-    return Kind({"task": task, "model": library}, write, library, {}, 0.1, 5000, ROUNDS, TABLE)
+    return Kind(
+        {"task": task, "model": library}, write, library, {}, 0.1, 5000, ROUNDS, TABLE, SHORT_TABLE, ROUNDS
+    )
 
 
 LIBRARIES = ("lightgbm", "xgboost", "catboost")
@@ -58,7 +67,7 @@ CLASSES, VALUES = "tabular-classification", "tabular-regression"
 
 KINDS: dict[str, Kind] = {
     "image-classification": Kind(
-        {"task": "image-classification"}, data.images_of_classes, "test_resnet", IMAGE
+        {"task": "image-classification"}, data.images_of_classes, "test_resnet", IMAGE, workers=1
     ),
     "image-multi-label": Kind({"task": "image-classification"}, data.images_of_labels, "test_vit", IMAGE),
     "image-regression": Kind({"task": "image-regression"}, data.images_of_values, "test_efficientnet", IMAGE),
@@ -70,7 +79,11 @@ KINDS: dict[str, Kind] = {
     ),
     "text-regression": Kind({"task": "text-regression"}, data.texts_of_values, TINY_BERT, {"seq_len": 32}),
     "audio-classification": Kind(
-        {"task": "audio-classification"}, data.sounds_of_classes, "spec/test_resnet", {"seq_len": 64}
+        {"task": "audio-classification"},
+        data.sounds_of_classes,
+        "spec/test_resnet",
+        {"seq_len": 64},
+        workers=1,
     ),
     f"{CLASSES}-network": _network(CLASSES, data.table_of_classes),
     f"{VALUES}-network": _network(VALUES, data.table_of_values),
@@ -100,7 +113,7 @@ def cut_down(plan: Mapping[str, Any], kind: Kind, bert: Path, **changes: Any) ->
         "learning_rate": kind.learning_rate,
         "warmup_epochs": 0,
     }
-    small["data_loader"] |= {"num_workers": 1}
+    small["data_loader"] |= {"num_workers": kind.workers}
     return small | changes
 
 

@@ -20,7 +20,7 @@ def test_with_half_of_the_minutes_that_it_needs_a_script_stops_and_predicts(
     workshop: Workshop, name: str
 ) -> None:
     epochs = ROUNDS if name in TREES else EPOCHS
-    trial = workshop.trial(name, epochs=epochs, early_stopping_patience=epochs)
+    trial = workshop.trial(name, size=KINDS[name].few, epochs=epochs, early_stopping_patience=epochs)
     needed = trial.train()
     assert needed.status == 0, needed.log
     trial.anew()

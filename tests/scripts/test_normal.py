@@ -45,7 +45,8 @@ def says_what_it_does(trial: Trial, ended: Ended) -> Reading:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
 def test_a_script_ends_in_a_submission_that_has_learned_something(workshop: Workshop, name: str) -> None:
-    trial = workshop.trial(name)
+    workers = workshop.plan(name)["data_loader"] | {"num_workers": 1}
+    trial = workshop.trial(name, data_loader=workers)
     ended = trial.plainly()
     assert ended.status == 0, ended.log
     assert "Traceback" not in ended.log

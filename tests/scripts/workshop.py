@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from memory_service.services.plan_script import plan_script
-
 from memory_service.services.unit import Database
 from tests.scripts.data import Data, Size
 from tests.scripts.kinds import KINDS, Kind, asked, cut_down, tiny_bert
@@ -108,6 +107,10 @@ class Workshop:
             spoil(folder / "data")
             data = Data(folder / "data", data.form, data.ids, data.columns, data.truth, data.seen)
         return Trial(folder, kind, plan, data, self.forks, dict(own or {}))
+
+    def short_trial(self, name: str) -> Trial:
+        """All steps of a training, in as little time as they take."""
+        return self.trial(name, size=KINDS[name].few, epochs=KINDS[name].few_epochs)
 
     def plan(self, name: str, **changes: Any) -> dict[str, Any]:
         kind = KINDS[name]
