@@ -44,31 +44,134 @@ class _Kind:
     words: Mapping[str, Any]
 
 
-_LABELS = ("accuracy", "auc", "log_loss", "f1", "kappa")
-_VALUES = ("rmse", "mae", "r2")
-_TO_THE_END = ("metric", "running", "folds", "training", "predicting", "main")
+_LABELS, _VALUES = ("accuracy", "auc", "log_loss", "f1", "kappa"), ("rmse", "mae", "r2")
+
+_LEARNING = ("metric", "running", "folds", "validating", "training", "all_folds")
+_ENDING = ("writing", "predicting", "averaging", "main")
+_TREE_ENDING = ("metric", "tree_running", "folds", "tree_features")
+_PLAIN: dict[str, Any] = dict.fromkeys(
+    ("labels", "masks", "table", "files", "network", "layout_matters", "members", "collate", "library"), False
+)
+_NETWORK = _PLAIN | {
+    "network": True,
+    "checkpoints": "fold_K.pt",
+    "model": "build_model(len(data.outputs), PRETRAINED)",
+    "model_again": 'build_model(len(kept["outputs"]), pretrained=False)',
+}
 _OF_LABELS = {
     "labels": True,
     "targets_are": "class numbers; of several labels a 0/1 matrix",
     "outputs_are": "names of the classes",
 }
-_IMAGES = {
-    "dataset": "Images",
+_OF_VALUES = {"targets_are": "a column a target", "outputs_are": "names of the targets"}
+_IMAGES = _NETWORK | {
     "files": True,
-    "inputs_are": "paths of the images",
+    "layout_matters": True,
     "size": "IMAGE_SIZE",
+    "inputs_are": "paths of the images",
     "layout": "the target or targets), test.csv or sample_submission.csv (ids),\n"
     "train/<id>.jpg, test/<id>.jpg",
     "needs": "torch >= 2.4, timm, Pillow",
-    "checkpoints": "fold_K.pt",
-    "collate": "",
+    "learned": "Images(model, data.inputs, train_rows, train=True)",
+    "validated": "Images(model, data.inputs, valid_rows)",
+    "tested": "Images(model, data.test_inputs, rows, partly=True)",
+}
+_SOUNDS = _IMAGES | {
+    "size": "SEQ_LEN",
+    "inputs_are": "paths of the sounds",
+    "layout": "the target or targets), test.csv or sample_submission.csv (ids),\n"
+    "train/<id>.wav, test/<id>.wav",
+    "needs": "torch >= 2.4, timm",
+    "learned": "Sounds(data.inputs, train_rows, train=True)",
+    "validated": "Sounds(data.inputs, valid_rows)",
+    "tested": "Sounds(data.test_inputs, rows)",
+}
+_TEXTS = _NETWORK | {
+    "size": "SEQ_LEN",
+    "collate": "padded",
+    "inputs_are": "texts",
+    "layout": "a column of text, the target or targets), test.csv",
+    "needs": "torch >= 2.4, transformers",
+    "learned": "Texts(data.inputs, train_rows)",
+    "validated": "Texts(data.inputs, valid_rows)",
+    "tested": "Texts(data.test_inputs, rows)",
+}
+_TABLES = _NETWORK | {
+    "table": True,
+    "size": "N_FEATURES",
+    "collate": "as_it_is",
+    "inputs_are": "a DataFrame",
+    "layout": "inputs and the target or targets), test.csv",
+    "needs": "torch >= 2.4",
+    "model": 'build_model(kept["columns"], len(data.outputs))',
+    "model_again": 'build_model(kept["columns"], len(kept["outputs"]))',
+    "learned": 'Table(kept["columns"], data.inputs, train_rows)',
+    "validated": 'Table(kept["columns"], data.inputs, valid_rows)',
+    "tested": 'Table(kept["columns"], data.test_inputs, rows)',
+}
+_TREES = _PLAIN | {"inputs_are": "a DataFrame", "layout": "inputs and the target or targets), test.csv"}
+_NETS = {
+    "mlp": "net_mlp",
+    "tabular-resnet": "net_resnet",
+    "ft-transformer": "net_ft",
+    "tabm": "net_tabm",
+    "realmlp": "net_realmlp",
+}
+_TREE_LIBRARIES = {
+    "lightgbm": ("fold_K.txt", "lightgbm_callback"),
+    "xgboost": ("fold_K.json", "xgboost_callback"),
+    "catboost": ("fold_K.cbm", "CatBoostCallback"),
 }
 
+
+def _network_kind(reading: str, model: str, words: Mapping[str, Any], labels: bool) -> _Kind:
+    answer, metrics = ("labels", _LABELS) if labels else ("values", _VALUES)
+    files = ("data", f"read_{reading}", "files", answer, model, *_LEARNING, *_ENDING)
+    return _Kind(files, metrics, {**words, **(_OF_LABELS if labels else _OF_VALUES)})
+
+
+def _tree_kind(library: str, labels: bool) -> _Kind:
+    answer, metrics = ("labels", _LABELS) if labels else ("values", _VALUES)
+    files = ("data", "read_tables", "files", answer, *_TREE_ENDING, f"tree_{library}", "tree_folds")
+    checkpoints, callback = _TREE_LIBRARIES[library]
+    words = {"library": library, "checkpoints": checkpoints, "callback": callback, "needs": library}
+    ending = ("all_folds", "writing", "averaging", "main")
+    return _Kind((*files, *ending), metrics, {**_TREES, **words, **(_OF_LABELS if labels else _OF_VALUES)})
+
+
 _KINDS: dict[tuple[str, str], _Kind] = {
-    ("image-classification", "timm"): _Kind(
-        ("data", "read_images", "files", "labels", "images", *_TO_THE_END), _LABELS, _IMAGES | _OF_LABELS
-    ),
+    ("image-classification", "timm"): _network_kind("images", "images", _IMAGES, True),
+    ("image-regression", "timm"): _network_kind("images", "images", _IMAGES, False),
+    ("audio-classification", "timm"): _network_kind("sounds", "sounds", _SOUNDS, True),
+    ("text-classification", "transformers"): _network_kind("texts", "texts", _TEXTS, True),
+    ("text-regression", "transformers"): _network_kind("texts", "texts", _TEXTS, False),
 }
+for _task, _labels in (("tabular-classification", True), ("tabular-regression", False)):
+    _KINDS[_task, "torch"] = _network_kind("tables", "net", _TABLES, _labels)
+    _KINDS |= {(_task, library): _tree_kind(library, _labels) for library in _TREE_LIBRARIES}
+
+HUB_NAMES = {
+    **{f"deberta-v3-{size}": f"microsoft/deberta-v3-{size}" for size in ("xsmall", "small", "base", "large")},
+    **{name: f"microsoft/{name}" for name in ("mdeberta-v3-base", "deberta-v2-xlarge", "deberta-base")},
+    **{f"electra-{size}-discriminator": f"google/electra-{size}-discriminator" for size in ("small", "base", "large")},
+    **{name: f"google-bert/{name}" for name in ("bert-base-uncased", "bert-base-cased", "bert-large-uncased",
+                                                "bert-base-multilingual-cased")},
+    **{name: f"FacebookAI/{name}" for name in ("roberta-base", "roberta-large", "xlm-roberta-base",
+                                               "xlm-roberta-large")},
+    **{name: f"distilbert/{name}" for name in ("distilroberta-base", "distilbert-base-uncased")},
+    "albert-base-v2": "albert/albert-base-v2",
+    "modernbert-base": "answerdotai/ModernBERT-base",
+    "modernbert-large": "answerdotai/ModernBERT-large",
+    "minilm-l12-h384-uncased": "microsoft/MiniLM-L12-H384-uncased",
+    "all-minilm-l6-v2": "sentence-transformers/all-MiniLM-L6-v2",
+    "all-minilm-l12-v2": "sentence-transformers/all-MiniLM-L12-v2",
+    "all-mpnet-base-v2": "sentence-transformers/all-mpnet-base-v2",
+    **{f"bge-{size}-en-v1.5": f"BAAI/bge-{size}-en-v1.5" for size in ("small", "base", "large")},
+    "e5-base-v2": "intfloat/e5-base-v2",
+    "multilingual-e5-small": "intfloat/multilingual-e5-small",
+    "multilingual-e5-base": "intfloat/multilingual-e5-base",
+}  # fmt: skip
+"""Name in the catalogue -> repository of the hub, whose weights it stands for."""
 
 SCRIPTED = tuple(dict.fromkeys(task for task, _ in _KINDS))
 """The tasks that have a script."""
@@ -95,13 +198,21 @@ def plan_script(plan: Mapping[str, Any]) -> str:
         raise NoScript("Nothing fits, so there is nothing to run: " + str(plan.get("why", "")))
     model = plan["model"]
     kind = _KINDS.get((plan["task"], model["library"]))
-    if kind is None or (kind.words.get("models") and model["name"] not in kind.words["models"]):
+    if kind is None or (kind.words["table"] and model["name"] not in _NETS):
         raise NoScript(_offered(plan["task"], model))
     name, label, upwards = _metric_of(plan, kind)
     words = {**kind.words, "plan": plan, "metric": name, "metric_label": label, "upwards": upwards}
-    words |= _shares(plan) | {"headline": _headline(plan)}
-    parts = [_rendered(part, words) if part != "metric" else _metric(name) for part in kind.parts]
+    words |= _shares(plan) | {"headline": _headline(plan), "members": model["name"] == "tabm"}
+    words["hub_name"] = (
+        HUB_NAMES.get(model["name"], model["name"]) if kind.words["collate"] == "padded" else ""
+    )
+    parts = [_metric(name) if part == "metric" else _rendered(part, words) for part in _parts(kind, plan)]
     return _joined(_rendered("head", words), _rendered("constants", words), parts)
+
+
+def _parts(kind: _Kind, plan: Mapping[str, Any]) -> Iterator[str]:
+    for part in kind.parts:
+        yield from (_NETS[plan["model"]["name"]], "tables") if part == "net" else (part,)
 
 
 def _offered(task: str, model: Mapping[str, Any]) -> str:
