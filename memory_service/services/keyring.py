@@ -16,9 +16,9 @@ import hashlib
 import hmac
 import logging
 import threading
-import time
 from collections import OrderedDict
 from dataclasses import dataclass
+from time import monotonic, time
 
 from memory_service.domain.keys import Key, digest
 from memory_service.errors import MemoryServiceError
@@ -78,7 +78,7 @@ class Keyring:
         """The holder by a proof (`digest` of a key or of a session's id) that was found good just now."""
         with self._lock:
             found = self._believed.get(proof)
-        if found is None or found[0] < time.monotonic() or found[1].ends <= time.time():
+        if found is None or found[0] < monotonic() or found[1].ends <= time():
             return None
         self._used[found[1].key_id] = dt.datetime.now(dt.UTC)
         return found[1]
@@ -152,7 +152,7 @@ class Keyring:
 
     def _believe(self, proof: str, holder: Holder) -> Holder:
         with self._lock:
-            self._believed[proof] = (time.monotonic() + BELIEVED_SECONDS, holder)
+            self._believed[proof] = (monotonic() + BELIEVED_SECONDS, holder)
             self._believed.move_to_end(proof)
             if len(self._believed) > _MOST_BELIEVED:
                 self._believed.popitem(last=False)

@@ -85,10 +85,10 @@ class House:
         session: str | None = None,
         server: tuple[str, int] | None = OUTSIDE,
         scheme: str = "http",
-        **headers: str,
+        headers: Mapping[str, str] | None = None,
     ) -> Answer:
         """One request, straight to the application."""
-        told = {name.replace("_", "-"): value for name, value in headers.items()}
+        told = dict(headers or {})
         if key is not None:
             told["authorization"] = f"Bearer {key}"
         if session is not None:
@@ -100,7 +100,8 @@ class House:
         elif body is not None:
             content, told["content-type"] = orjson.dumps(body), "application/json"
         assert self.client.portal is not None
-        return self.client.portal.call(self._asked, method, path, told, content, server, scheme)
+        answer: Answer = self.client.portal.call(self._asked, method, path, told, content, server, scheme)
+        return answer
 
     async def _asked(
         self, method: str, path: str, headers: dict[str, str], body: bytes, server: Any, scheme: str
@@ -123,8 +124,8 @@ class House:
             got.append(message)
 
         await self.app(scope, receive, send)
-        headers = {n.decode(): v.decode() for n, v in got[0]["headers"]}
-        return Answer(got[0]["status"], headers, b"".join(m.get("body", b"") for m in got[1:]))
+        back = {n.decode(): v.decode() for n, v in got[0]["headers"]}
+        return Answer(got[0]["status"], back, b"".join(m.get("body", b"") for m in got[1:]))
 
     def audit(self, **filters: str) -> list[dict[str, Any]]:
         """Entries in order."""
