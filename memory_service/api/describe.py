@@ -53,6 +53,8 @@ _REFUSALS = {
     404: "There is no such row.",
     406: "The answer is not offered in the form asked for.",
     409: "It contradicts what is stored: the key is taken, the row moved, or other rows need it.",
+    408: "The body did not arrive in time.",
+    429: "The key is over its rate, or wrong keys came from this address; `Retry-After` says when to come back.",
     413: "The body is over the limit.",
     415: "The body is not `application/json`.",
     422: "A value cannot be used; `errors` names each field and the nearest right names.",
@@ -202,8 +204,10 @@ def reviews(fields: Fields, answer: type[BaseModel]) -> Route:
 
 
 def streams(about: str) -> Route:
-    """Server-sent events."""
-    content = {"text/event-stream": {"schema": {"type": "string"}}}
+    """Server-sent events; the schema is that of one event."""
+    texts = {name: {"type": "string"} for name in ("id", "event", "data")}
+    event = {"type": "object", "properties": texts, "required": [*texts], "additionalProperties": False}
+    content = {"text/event-stream": {"schema": event}}
     responses = {200: {"description": about, "content": content}} | _responses((404, 422, 503))
     return {"responses": responses, "response_class": StreamingResponse, "response_model": None}
 
@@ -301,6 +305,9 @@ def _guard(document: dict[str, Any]) -> None:
                 operation["security"] = [{}, *ways]
                 operation["responses"] |= {str(code): told for code, told in _responses((401, 403)).items()}
                 operation["responses"]["401"]["headers"] = _CHALLENGED
+            limited = (408, 429) if "requestBody" in operation else (429,)
+            operation["responses"] |= {str(code): told for code, told in _responses(limited).items()}
+            operation["responses"]["429"]["headers"] = _LATER
 
 
 _SCHEMES = {
@@ -312,6 +319,7 @@ _SCHEMES = {
     },
     "header": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The same key."},
 }
+_LATER = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}}}
 _CHALLENGED = {"WWW-Authenticate": {"description": "`Bearer`.", "schema": {"type": "string"}}}
 
 _ABOUT = """\
