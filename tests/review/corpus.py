@@ -40,7 +40,7 @@ class Place:
         if finding["rule"] != self.rule:
             return False
         line, end = finding["line"], finding.get("end_line") or finding["line"]
-        return self.first - 1 <= line <= self.last + 1 or line <= self.line <= end
+        return bool(self.first - 1 <= line <= self.last + 1 or line <= self.line <= end)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +14,14 @@ import pytest
 from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
+from memory_service.app import create_app
 from memory_service.cli import app
 from memory_service.domain.review.findings import RULES, SEVERITIES
 from memory_service.errors import MemoryServiceError
 from memory_service.services.review import review_script
 from memory_service.services.unit import Database
-from tests.api.conftest import sqlite_client
+from memory_service.settings import load_settings
 from tests.review.hostile import HOSTILE, side_effects
-
-__all__ = ["sqlite_client"]
 
 SECONDS = 1.0
 PLAIN = b"import torch\ntorch.manual_seed(0)\nprint(torch.ones(2))\n"
@@ -31,12 +30,24 @@ Door = Callable[[bytes], Answer]
 
 
 @pytest.fixture(scope="module")
+def client(seeded_sqlite: Database) -> Iterator[TestClient]:
+    """A server over the seeds; a review needs no encoder."""
+    settings = load_settings(
+        database_url=seeded_sqlite.url, seed_on_start=False, calibrate=False, embedding_model="/nowhere"
+    )
+    with TestClient(create_app(settings)) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
 def doors(
-    seeded_sqlite: Database, sqlite_client: TestClient, tmp_path_factory: pytest.TempPathFactory
+    seeded_sqlite: Database, client: TestClient, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Door]:
-    """A file to the answer, by service, HTTP and command line; a refusal is an answer with a `code`."""
+    """A file to the answer, by service, HTTP and command line; a refusal is an answer with a `code`.
+
+    The command gets no card: it would read the whole knowledge anew for each file.
+    """
     folder = tmp_path_factory.mktemp("hostile")
-    environment = {"MEMORY_DATABASE_URL": seeded_sqlite.url, "MEMORY_HOME": str(folder), "TERM": "dumb"}
 
     def by_service(script: bytes) -> Answer:
         try:
@@ -46,20 +57,22 @@ def doors(
 
     def by_http(script: bytes) -> Answer:
         headers = {"Content-Type": "text/x-python"}
-        answer = sqlite_client.post("/review?gpu=a100&minutes=30", content=script, headers=headers)
+        answer = client.post("/review?gpu=a100&minutes=30", content=script, headers=headers)
         assert answer.status_code in (200, 400, 413, 422), answer.text
         return dict(answer.json())
 
     def by_command(script: bytes) -> Answer:
         path = folder / "train.py"
         path.write_bytes(script)
-        arguments = ["review", str(path), "--gpu", "a100", "--minutes", "30", "--json"]
-        ended = CliRunner().invoke(app, arguments, env=environment)
+        arguments = ["review", str(path), "--minutes", "30", "--json"]
+        ended = CliRunner().invoke(app, arguments)
         assert ended.exit_code in (0, 1), ended.output
         assert not isinstance(ended.exception, Exception), ended.exception
-        return dict(json.loads(ended.stdout or ended.stderr))
+        if not ended.stdout:
+            return {"code": ended.stderr.partition(":")[0]}
+        return dict(json.loads(ended.stdout))
 
-    doors = {"service": by_service, "http": by_http, "command": by_command}
+    doors: dict[str, Door] = {"service": by_service, "http": by_http, "command": by_command}
     for door in doors.values():
         assert door(PLAIN)["ok"]
     return doors
@@ -100,10 +113,10 @@ def test_a_file_that_is_no_python_is_told_so(doors: dict[str, Door], name: str) 
         assert answer["ok"] is False
 
 
-def test_a_file_of_5_mb_is_refused_as_too_large(doors: dict[str, Door], sqlite_client: TestClient) -> None:
+def test_a_file_of_5_mb_is_refused_as_too_large(doors: dict[str, Door], client: TestClient) -> None:
     script = HOSTILE["5 MB of statements"]
     headers = {"Content-Type": "text/x-python"}
-    assert sqlite_client.post("/review", content=script, headers=headers).status_code == 413
+    assert client.post("/review", content=script, headers=headers).status_code == 413
     assert "findings" not in doors["service"](script)
     assert "findings" not in doors["command"](script)
 
@@ -124,5 +137,6 @@ def test_the_witness_would_tell(tmp_path: Path) -> None:
     witness = tmp_path / "witness"
     script = tmp_path / "witness_maker.py"
     script.write_text(side_effects(str(witness)))
-    subprocess.run([sys.executable, script], capture_output=True, timeout=60, check=False)
+    alone = [sys.executable, "-I", "-S", str(script)]  # without torch, which comes after the mark
+    subprocess.run(alone, capture_output=True, timeout=60, check=False)
     assert witness.exists()

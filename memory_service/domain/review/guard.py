@@ -41,8 +41,8 @@ _TOKEN = re.compile(
                |"(?:[^"\\\n]|\\.)*+"?|'(?:[^'\\\n]|\\.)*+'?))
   | (?P<word>[^\W\d]\w*)
   | (?P<number>\d[\w.]*)
-  | (?P<joined>\\\n)
-  | (?P<newline>\n)
+  | (?P<joined>(?:\\\n)+)
+  | (?P<newline>\n(?:[ \t\f]*+\n)*+)
   | (?P<open>[(\[{])
   | (?P<close>[)\]}])
   | (?P<comma>[,;])
@@ -169,6 +169,9 @@ def _scanned(text: str) -> str:
     while at < len(text):
         if fresh and (magic := _magic_at(text, at)) is not None:
             end, kept = magic
+            tokens += 1
+            if tokens > MOST_TOKENS:
+                raise TooLong
             pieces += [text[copied:at], kept]
             line += text.count("\n", at, end)
             copied = at = end
@@ -181,12 +184,12 @@ def _scanned(text: str) -> str:
             continue
         tokens += 1
         if kind == "newline":
-            line += 1
+            line += found[0].count("\n")
             if len(levels) == 1:
                 fresh, total, levels[0] = True, 0, 0
             continue
         if kind in ("comment", "joined"):
-            line += kind == "joined"
+            line += found[0].count("\n")
             continue
         if kind == "string":
             line += found[0].count("\n")
