@@ -10,6 +10,7 @@ are independent of them. All functions broadcast over numpy arrays.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil, floor
 from typing import Any
 
 import numpy as np
@@ -106,7 +107,7 @@ class Seconds:
 
 def _root_of_squares(one: Any, other: Any) -> Any:
     """`np.hypot` without its care for overflow, in a third of its time: a search does this for every plan."""
-    return np.sqrt(one * one + other * other)
+    return (one * one + other * other) ** 0.5
 
 
 def spread(median_and_p90: tuple[float, float]) -> Seconds:
@@ -117,6 +118,10 @@ def spread(median_and_p90: tuple[float, float]) -> Seconds:
 
 def split_of(n_train: int, folds: Any) -> tuple[Any, Any]:
     """(samples trained on, samples validated on) of one fold: 80/20 for one split, (k-1)/k for k folds."""
+    if isinstance(folds, int):
+        part = SINGLE_SPLIT_TRAIN_SHARE if folds <= 1 else (folds - 1) / folds
+        trained = max(1.0, float(floor(n_train * part)))
+        return trained, max(0.0, n_train - trained)
     k = np.asarray(folds)
     share = np.where(k <= 1, SINGLE_SPLIT_TRAIN_SHARE, (k - 1) / np.maximum(k, 2))
     fit = np.maximum(1.0, np.floor(n_train * share))
@@ -174,13 +179,13 @@ def run_seconds(
     eval_sample   seconds per sample of a forward pass in evaluation, loader included
     """
     fit, valid = split_of(n_train, folds)
-    steps = np.ceil(fit / np.asarray(batch_size, dtype=np.float64))
+    steps = float(ceil(fit / batch_size)) if isinstance(fit, float) else np.ceil(fit / batch_size)
     train = step.times(steps)
     epoch = train + eval_sample.times(valid) + spread(EPOCH_OVERHEAD_S)
     fold = epoch.times(epochs) + spread(FOLD_OVERHEAD_S)
     first_fold = fold + train.times(FIRST_EPOCH_FACTOR - 1.0)
     inference = (eval_sample.times(float(n_test)) + spread(FOLD_OVERHEAD_S)).times(folds)
-    training = fold.times(np.asarray(folds) - 1) + first_fold
+    training = fold.times(folds - 1) + first_fold
     write = write_seconds(n_test)
     training_end = training.and_independent(setup)
     total_end = (training + inference).and_independent(setup).and_independent(write)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -111,8 +112,10 @@ class _Priced:
 def _priced(networks: Search, trees: Search | None, peaks: Peaks, found: Sequence[Group]) -> list[_Priced]:
     """All sets at once: one pass over every member as it is alone and as it is beside the others."""
     fitted = [_columns(networks, peaks, each) for each in found]
+    loader = cache(lambda size, workers, processes: _loader(networks, size, workers, processes))
+    size = networks.table.columns.input_size
     entries = [
-        (member.pick, at, _loader(networks, member.pick.row, workers, len(each.members)))
+        (member.pick, at, loader(int(size[member.pick.row]), workers, len(each.members)))
         for each, beside in zip(found, fitted, strict=True)
         for member, column in zip(each.members, beside, strict=True)
         for at, workers in ((member.alone, 0), (column, each.workers))
@@ -162,10 +165,9 @@ def _memory(peaks: Peaks, row: int, column: int) -> Estimate:
     return Estimate(value, max(0.0, 2 * value - high), high, basis="as the plan's, CUDA context included")
 
 
-def _loader(networks: Search, row: int, workers: int, processes: int) -> Seconds:
+def _loader(networks: Search, size: int, workers: int, processes: int) -> Seconds:
     """Seconds per sample of a member's input pipeline: alone with the plan's workers (`workers` 0), or its
     part of what all workers of the set deliver on the cores there are."""
-    size = networks.table.options[row].input_size
     own = int(networks.loader["num_workers"])
     rate = loader_rate(networks.case, size, workers * processes if workers else own)
     of = processes if workers else 1

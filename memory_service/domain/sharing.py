@@ -27,12 +27,12 @@ __all__ = ["MOST_PROCESSES", "Demand", "Shared", "median_together", "one_after_a
 MOST_PROCESSES = 4
 """R33 says 3-4; every subset of the processes is looked at."""
 
-TURNS = (0.0, 0.03, 0.10)
-"""(low, median, high) of what taking turns adds to the busy time of processes that share: two time-sliced
-workers lost "a few percent" of throughput on a GTX 1080 (insureai360.com, GPU time-slicing for concurrent
-agents, 2026); nobody published a figure for training."""
+TURNS = {"value": 0.03, "high": 0.10}
+"""Median and 90th percentile of what taking turns adds to the busy time of processes that share: two
+time-sliced workers lost "a few percent" of throughput on a GTX 1080 (insureai360.com, GPU time-slicing for
+concurrent agents, 2026); nobody published a figure for training."""
 
-GAPS_USED = (1.0, 0.5, 0.0)
+GAPS_USED = {"value": 0.5, "high": 0.0}
 """Share of the gaps between launches that another process can use. Sources disagree: two launch-bound
 processes at 50 % use each took twice as long (pytorch/pytorch issue 14531), small trainings gained up to four
 times (arXiv 2209.06018, most of it with MPS). A context that has run dry was seen to stay on the device for
@@ -81,26 +81,31 @@ def one_after_another(demands: Sequence[Demand]) -> Seconds:
 
 
 def side_by_side(demands: Sequence[Demand]) -> Shared:
-    """Seconds when all begin at once; percentile by percentile never under the longest of them alone.
+    """Seconds when all begin at once; percentile by percentile never under the longest of them alone, nor
+    under their busy time. The low ends are those of nobody ever waiting for a turn.
 
     ValueError for none or more than `MOST_PROCESSES`.
     """
     if not 1 <= len(demands) <= MOST_PROCESSES:
         raise ValueError(f"1 to {MOST_PROCESSES} processes, not {len(demands)}")
-    scenarios = (_ends(demands, scenario) for scenario in range(3))
     ends = []
-    for demand, low, value, high in zip(demands, *scenarios, strict=True):
-        end, alone = _spread(low, value, high, (demand.setup, demand.write)), demand.alone
-        ends.append(Seconds(max(end.low, alone.low), max(end.value, alone.value), max(end.high, alone.high)))
-    total = Seconds(
-        max(end.low for end in ends), max(end.value for end in ends), max(end.high for end in ends)
+    for demand, value, high in zip(demands, _ends(demands, "value"), _ends(demands, "high"), strict=True):
+        end = _spread(value, value, high, (demand.setup, demand.write))
+        ends.append(Seconds(demand.alone.low, end.value, max(end.high, demand.alone.high)))
+    busy = sum(demand.busy.low for demand in demands)
+    return Shared(
+        Seconds(
+            max(busy, *(end.low for end in ends)),
+            max(end.value for end in ends),
+            max(end.high for end in ends),
+        ),
+        tuple(ends),
     )
-    return Shared(total, tuple(ends))
 
 
 def median_together(demands: Sequence[Demand]) -> float:
     """The median of `side_by_side(...).total` alone."""
-    return max(_ends(demands, 1))
+    return max(_ends(demands, "value"))
 
 
 def _spread(low: float, value: float, high: float, rest: Sequence[Seconds]) -> Seconds:
@@ -112,56 +117,54 @@ def _spread(low: float, value: float, high: float, rest: Sequence[Seconds]) -> S
     )
 
 
-def _ends(demands: Sequence[Demand], scenario: int) -> list[float]:
+def _ends(demands: Sequence[Demand], part: str) -> list[float]:
     """When each process is over: all set up at once, then work at the pace of those that are still there."""
-    part = ("low", "value", "high")[scenario]
+    pace = _paces(demands, part)
     waits = [demand.setup.value for demand in demands]
-    work = [max(getattr(demand.work, part), 1e-9) for demand in demands]
-    busy = [min(getattr(demand.busy, part), w) for demand, w in zip(demands, work, strict=True)]
-    gaps = [min(getattr(d.gaps, part), w - b) for d, w, b in zip(demands, work, busy, strict=True)]
-    pace = _fluid(work, busy) if scenario == 0 else _taking_turns(work, busy, gaps, scenario)
-    left, ends, clock = [1.0] * len(work), [0.0] * len(work), 0.0
-    there = set(range(len(work)))
+    left, ends, clock = [1.0] * len(waits), [0.0] * len(waits), 0.0
+    there = list(range(len(waits)))
     while there:
         at_it = [i for i in there if waits[i] <= clock]
-        paces = pace[sum(1 << i for i in at_it)]
+        paces = pace[sum([1 << i for i in at_it])]
         step = min(
-            [waits[i] - clock for i in there if waits[i] > clock] + [left[i] / paces[i] for i in at_it]
+            [left[i] / paces[i] for i in at_it] + [waits[i] - clock for i in there if waits[i] > clock]
         )
         clock += step
         for i in at_it:
             left[i] -= step * paces[i]
             if left[i] < 1e-9:
                 ends[i] = clock + demands[i].write.value
-                there.discard(i)
+                there.remove(i)
     return ends
 
 
-def _fluid(work: Sequence[float], busy: Sequence[float]) -> list[list[float]]:
-    """Shares of the work a second in every subset when no turn is ever waited for: at best."""
-    out = []
-    for subset in range(1 << len(work)):
-        wanted = sum(busy[i] / work[i] for i in range(len(work)) if subset >> i & 1)
-        out.append([1.0 / work[i] / (max(1.0, wanted) if busy[i] else 1.0) for i in range(len(work))])
-    return out
+_SUBSETS = {
+    n: [(subset, [(i, subset ^ 1 << i) for i in range(n) if subset >> i & 1]) for subset in range(1, 1 << n)]
+    for n in range(1, MOST_PROCESSES + 1)
+}
+"""Every subset of n processes as bits, each after its own subsets: its members, and it without each."""
 
 
-def _taking_turns(
-    work: Sequence[float], busy: Sequence[float], gaps: Sequence[float], scenario: int
-) -> list[list[float]]:
-    """Shares of the work a second in every subset, by mean value analysis."""
-    n, longer, held = len(work), 1.0 + TURNS[scenario], 1.0 - GAPS_USED[scenario]
-    at_device = [(b + held * g) * longer if b else 0.0 for b, g in zip(busy, gaps, strict=True)]
-    elsewhere = [w - b - held * g if b else w for w, b, g in zip(work, busy, gaps, strict=True)]
-    queue = [[0.0] * n for _ in range(1 << n)]
-    pace = [[0.0] * n for _ in range(1 << n)]
-    users = sum(1 << i for i in range(n) if busy[i])
-    for subset in range(1, 1 << n):
-        for i in range(n):
-            if not subset >> i & 1:
-                continue
-            there = at_device[i] * (1.0 + sum(queue[subset ^ 1 << i]))
-            alone = (subset & users) in (0, 1 << i) or not busy[i]
-            pace[subset][i] = 1.0 / (work[i] if alone else elsewhere[i] + there)
-            queue[subset][i] = there / (elsewhere[i] + there) if there else 0.0
+def _paces(demands: Sequence[Demand], part: str) -> list[list[float]]:
+    """Shares of its work a second that each process gets done in every subset, by mean value analysis."""
+    n, longer, held = len(demands), 1.0 + TURNS[part], 1.0 - GAPS_USED[part]
+    work = [max(getattr(demand.work, part), 1e-9) for demand in demands]
+    at_device, elsewhere = [], []
+    for demand, whole in zip(demands, work, strict=True):
+        busy = getattr(demand.busy, part)
+        busy = min(busy + held * getattr(demand.gaps, part), whole) if busy else 0.0
+        at_device.append(busy * longer)
+        elsewhere.append(whole - busy)
+    alone = [1.0 / whole for whole in work]
+    waiting, pace = [0.0] * (1 << n), [alone] * (1 << n)
+    users = sum(1 << i for i in range(n) if at_device[i])
+    for subset, members in _SUBSETS[n]:
+        paces, there = alone[:], [0.0] * n
+        for i, others in members:
+            if at_device[i]:
+                turn = at_device[i] * (1.0 + waiting[others])
+                there[i] = turn / (elsewhere[i] + turn)
+                if others & users:
+                    paces[i] = 1.0 / (elsewhere[i] + turn)
+        pace[subset], waiting[subset] = paces, sum(there)
     return pace
