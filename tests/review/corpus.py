@@ -162,7 +162,8 @@ def score(example: Example, findings: Iterable[Mapping[str, Any]]) -> Score:
     for finding in findings:
         rule, line = finding["rule"], finding["line"]
         seen[rule, line] += 1
-        hit = next((place for place in example.expected if place.shows(finding)), None)
+        shown = [place for place in example.expected if place.shows(finding)]
+        hit = min(shown, key=lambda place: abs(place.line - line), default=None)
         if hit is None and any(place.shows(finding) for place in example.also):
             of_rule = [place for place in example.expected if place.rule == rule]
             hit = min(of_rule, key=lambda place: abs(place.line - line), default=None)

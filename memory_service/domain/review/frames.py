@@ -25,6 +25,7 @@ _SPLITTERS = re.compile(r"(Fold|Split|LeaveOneGroupOut|GroupOut)$")
 _TARGET_NAME = re.compile(
     r"^(y|ys|y_\w+|targets?|labels?|y\d?|Y|train_y|y_train|train_labels?|train_targets?)$"
 )
+_NO_COLUMNS = frozenset(("values", "T", "iloc", "loc", "data", "index", "array", "at", "flat"))
 _TARGET_CONST = re.compile(r"^(target|label|y|dependent)(_?(col|column|name|var))?s?$", re.IGNORECASE)
 
 
@@ -255,8 +256,11 @@ class Frames:
                     found |= {text} if isinstance(text, str) else set()
         for call in self.script.calls:
             name = last_name(call.func)
-            if name in ("fit", "split", "train_test_split") and len(call.args) >= 2:
-                found |= self._columns(call.args[1])
+            if (
+                name in ("fit", "split", "train_test_split", "Dataset", "DMatrix", "Pool")
+                and len(call.args) >= 2
+            ):
+                found |= self._columns(call.args[1]) or _attribute(call.args[1])
             for keyword in call.keywords:
                 if keyword.arg in ("stratify", "label") and name in ("train_test_split", "Dataset", "Pool"):
                     found |= self._columns(keyword.value)
@@ -270,6 +274,14 @@ class Frames:
             if column is not None:
                 out.add(column)
         return out if len(out) == 1 else set()
+
+
+def _attribute(node: ast.AST) -> set[str]:
+    """`df.price`, `df.price[rows]` where a target is given -> {"price"}."""
+    inner = node.value if isinstance(node, ast.Subscript) else node
+    if not isinstance(inner, ast.Attribute) or not isinstance(inner.value, ast.Name):
+        return set()
+    return set() if inner.attr in _NO_COLUMNS or inner.value.id in ("self", "cls") else {inner.attr}
 
 
 def column_of(facts: Facts, node: ast.AST) -> str | None:

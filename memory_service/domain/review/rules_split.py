@@ -348,6 +348,8 @@ def _groups(facts: Facts, frames: Frames) -> Iterator[Finding]:
     if not column:
         return
     for split in frames.splits:
+        if _is_series(facts, split, frames):
+            continue  # the same shops or sensors are forecast: time is what must not be mixed
         if split.kind in _IGNORES_GROUPS and not _splits_groups(facts, frames, split, column):
             place = (
                 split.maker
@@ -383,7 +385,8 @@ def _group_column(facts: Facts) -> str:
                 return name
     for call in script.called("nunique", "value_counts", "duplicated"):
         if isinstance(call.func, ast.Attribute):
-            column = column_of(facts, call.func.value)
+            base = call.func.value
+            column = base.attr if isinstance(base, ast.Attribute) else column_of(facts, base)
             if column and _GROUP_COLUMN.match(column):
                 return column
     for node in script.all(ast.Assign):
