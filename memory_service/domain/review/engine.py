@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from memory_service.domain.review.facts import Asked, Facts
 from memory_service.domain.review.findings import Finding, finding, in_order
 from memory_service.domain.review.guard import MOST_TOKENS, TooLong, Unreadable, parsed, text_of
+from memory_service.domain.review.rules_eval import eval_rules
+from memory_service.domain.review.rules_features import feature_rules
 from memory_service.domain.review.rules_folds import fold_rules
 from memory_service.domain.review.rules_loader import loader_rules
 from memory_service.domain.review.rules_memory import memory_rules
@@ -35,6 +37,8 @@ _GROUPS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     time_rules,
     fold_rules,
     split_rules,
+    feature_rules,
+    eval_rules,
 )
 
 

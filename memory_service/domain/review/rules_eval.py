@@ -1,0 +1,292 @@
+"""Is the model in evaluation mode, and are gradients off, where it is judged or predicts?"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from memory_service.domain.review.facts import Facts
+from memory_service.domain.review.findings import Finding, finding
+from memory_service.domain.review.script import Function, last_name, words_in
+
+__all__ = ["eval_rules"]
+
+_MODEL = re.compile(
+    r"(^|_)(model|net|network|classifier|regressor|unet|student|ema|scorer|backbone|mdl|learner|encoder|transformer|cnn|lstm|mlp)\d*$|^m$|^nn_?model",
+    re.IGNORECASE,
+)
+_JUDGES = re.compile(
+    r"^_?(valid|eval|test|predict|infer|score|evaluate|run_inference|get_pred)|(_valid|_eval|_validation|_predict|_inference|_test)(_|$)|_preds?$|inference|validate|validation|prediction",
+    re.IGNORECASE,
+)
+_ROWS = re.compile(
+    r"(^|_)(val|valid|validation|test|dev|holdout|eval|infer|inference|oof|sub|submission)(_|\d|$)|^(val|valid|test|eval|dev)(dl|ld|loader|_?set|_?ds|iter)?$|valid|test_?|val_?(loader|dl)|X_va|^xv",
+    re.IGNORECASE,
+)
+_OFF = frozenset(("no_grad", "inference_mode"))
+_NOT_ROWS = re.compile(r"train_test|latest|greatest|contest|interval|value", re.IGNORECASE)
+
+
+def eval_rules(facts: Facts) -> Iterator[Finding]:
+    """eval-mode-missing and no-grad-missing, for PyTorch loops of the script's own."""
+    script = facts.script
+    if not script.uses("torch", "timm", "transformers"):
+        return
+    seen: set[ast.AST] = set()
+    for call in script.calls:
+        if not _is_model(facts, call):
+            continue
+        place = _judging(facts, call)
+        if place is None or place in seen:
+            continue
+        seen.add(place)
+        if _mode(facts, call) == "train":
+            yield finding(
+                "eval-mode-missing",
+                place,
+                "The model is judged with dropout active and batch norm learning from what it is judged on.",
+                "model.eval()  # before this loop; model.train() at the start of each epoch",
+            )
+        if not _without_grad(facts, call):
+            yield finding(
+                "no-grad-missing",
+                place,
+                "Every batch keeps the graph for a backward pass that never comes: memory grows, steps are slower.",
+                "with torch.inference_mode():  # around this loop, or as the function's decorator",
+            )
+
+
+def _is_model(facts: Facts, call: ast.Call) -> bool:
+    """`model(x)`, `self.model(x)`, `net.forward(x)`; not `Model(...)`."""
+    name = last_name(call.func)
+    if name == "forward" and isinstance(call.func, ast.Attribute):
+        name = last_name(call.func.value)
+        return bool(_MODEL.search(name))
+    if not (call.args or call.keywords) or name in facts.script.functions or name in facts.script.classes:
+        return False
+    if isinstance(call.func, ast.Attribute) and last_name(call.func.value) not in ("self", "ema", "cls"):
+        return False
+    if facts.script.imports.get(name) or not name or name[0].isupper():
+        return False
+    if not _MODEL.search(name):
+        made = facts.training.made_by(call.func)
+        owner = facts.script.classes.get(made)
+        if not (
+            owner is not None
+            and any(last_name(b) in ("Module", "LightningModule", "PreTrainedModel") for b in owner.bases)
+        ):
+            return made in ("create_model", "Sequential") and facts.script.uses("torch")
+    around = facts.script.class_of(call)
+    if around is not None and any(
+        last_name(b) in ("Module", "LightningModule", "LightningDataModule", "Trainer") for b in around.bases
+    ):
+        return False
+    first = call.args[0] if call.args else None
+    return not (isinstance(first, ast.Constant) and isinstance(first.value, str))
+
+
+def _judging(facts: Facts, call: ast.Call) -> ast.AST | None:
+    """The loop (or the call) in which the model is judged or predicts; None where it is trained."""
+    script = facts.script
+    loops = script.loops(call)
+    function = script.function(call)
+    rows = [loop for loop in loops if isinstance(loop, ast.For)]
+    near = rows[0] if rows else None
+    trains = {*script.called("backward", "manual_backward")}
+    bounds: list[ast.AST] = (
+        list(near.body) if near is not None else [function] if function is not None else []
+    )
+    if any(n in trains for n in script.within(bounds)) or (
+        near is None and function is None and _feeds_backward(facts, call)
+    ):
+        return None
+    said = set()
+    for loop in rows:
+        said |= words_in(loop.iter)
+        if trains & set(ast.walk(loop)):
+            break
+    for argument in (*call.args, *(k.value for k in call.keywords)):
+        said |= words_in(argument)
+    judged = any(_ROWS.search(w) and not _NOT_ROWS.search(w) for w in said)
+    if not judged and function is not None:
+        judged = bool(_JUDGES.search(function.name)) and not any(n in trains for n in script.within(function))
+    if not judged or any(
+        "train" in w.lower() and not re.search("val|test", w.lower())
+        for w in said
+        if near is not None and w in words_in(near.iter)
+    ):
+        return None
+    if near is not None and not _over_rows(near):
+        return None
+    return near or call
+
+
+def _over_rows(loop: ast.For) -> bool:
+    return not re.search(
+        r"epoch|fold", " ".join(n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)), re.IGNORECASE
+    )
+
+
+def _feeds_backward(facts: Facts, call: ast.Call) -> bool:
+    """At module level without a loop: the output leads to a backward pass."""
+    statement = facts.script.statement(call)
+    targets = {
+        n.id for t in getattr(statement, "targets", ()) for n in ast.walk(t) if isinstance(n, ast.Name)
+    }
+    return (
+        bool(targets & {"loss", "out", "outputs", "output", "logits", "pred"})
+        and bool(facts.training.backwards)
+        and not any(_ROWS.search(w) for a in call.args for w in words_in(a))
+    )
+
+
+def _mode(facts: Facts, call: ast.Call, deep: int = 0, seen: frozenset[ast.AST] = frozenset()) -> str:
+    """ "eval", "train" or "" (cannot be told): the last switch before a place, here or where its function is called."""
+    script = facts.script
+    function = script.function(call)
+    bounds: ast.AST = function if function is not None else script.tree
+    last = ""
+    position = script.order[call]
+    for other in _calls_before(facts, bounds, call):
+        switch = _switch(facts, other)
+        if switch and script.order[other] < position:
+            last = switch
+    if any(
+        re.search(r"eval", last_name(item.context_expr.func if isinstance(item.context_expr, ast.Call) else item.context_expr))
+        for up in script.above(call) if isinstance(up, ast.With) for item in up.items
+    ):  # fmt: skip
+        return "eval"
+    if last:
+        return last
+    if function is None:
+        return "" if _comes_in_eval(facts, call) else "train"
+    if deep > 4 or function in seen:
+        return ""
+    callers = [c for c in script.calls_by_name.get(function.name, ()) if script.function(c) is not function]
+    found = {_mode(facts, c, deep + 1, seen | {function}) for c in callers}
+    if not found:
+        return "" if not _is_method_of_use(facts, function) else "train"
+    return (
+        "train"
+        if "train" in found and not _comes_in_eval(facts, call)
+        else "eval"
+        if found == {"eval"}
+        else ""
+    )
+
+
+def _is_method_of_use(facts: Facts, function: Function) -> bool:
+    return (
+        facts.script.class_of(function) is not None
+        and facts.script.runs(function)
+        and bool(facts.training.backwards)
+    )
+
+
+def _calls_before(facts: Facts, bounds: ast.AST, call: ast.Call) -> list[ast.Call]:
+    """Calls of the same function, in order, without those of functions nested in it."""
+    script = facts.script
+    home = script.function(call)
+    found = [c for c in script.calls if script.function(c) is home and script.order[c] < script.order[call]]
+    loops = script.loops(call)
+    if loops:  # what a loop around does behind the place holds when it comes round again
+        del bounds
+    return found
+
+
+def _switch(facts: Facts, call: ast.Call) -> str:
+    """What a call does to the mode of the model: itself, or as a function of this file does last."""
+    name = last_name(call.func)
+    if isinstance(call.func, ast.Attribute) and name == "eval" and not call.args:
+        return "eval"
+    if (
+        isinstance(call.func, ast.Attribute)
+        and name == "train"
+        and not isinstance(call.func.value, ast.Constant)
+    ):
+        if len(call.args) <= 1 and not [k for k in call.keywords if k.arg != "mode"]:
+            given = facts.values.argument(call, "mode", 0)
+            value = facts.values.one(given)
+            if given is None:
+                return (
+                    "train"
+                    if not facts.script.functions.get("train") or not _in_file_method(facts, call)
+                    else ""
+                )
+            return "eval" if value is False else "train" if value is True else ""
+    if isinstance(call.func, ast.Name) and name in facts.script.functions:
+        last = ""
+        for inner in ast.walk(facts.script.functions[name][0]):
+            if (
+                isinstance(inner, ast.Call)
+                and isinstance(inner.func, ast.Attribute)
+                and inner.func.attr in ("eval", "train")
+            ):
+                last = _switch(facts, inner) or last
+        return last
+    return ""
+
+
+def _in_file_method(facts: Facts, call: ast.Call) -> bool:
+    owner = facts.training.made_by(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+    return owner in facts.script.classes and any(
+        facts.script.class_of(f) is facts.script.classes[owner]
+        for f in facts.script.functions.get("train", ())
+    )
+
+
+def _comes_in_eval(facts: Facts, call: ast.Call) -> bool:
+    """from_pretrained hands models out in evaluation mode; nothing here trains them."""
+    if facts.script.called("backward"):
+        return False
+    return bool(facts.script.called("from_pretrained", "load", "load_model")) and not facts.script.called(
+        "load_state_dict"
+    )
+
+
+def _without_grad(
+    facts: Facts, call: ast.Call, deep: int = 0, seen: frozenset[ast.AST] = frozenset()
+) -> bool:
+    script = facts.script
+    for up in script.above(call):
+        if isinstance(up, ast.With | ast.AsyncWith):
+            for item in up.items:
+                if _turns_off(facts, item.context_expr):
+                    return True
+        if isinstance(up, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and any(
+            _turns_off(facts, d) for d in up.decorator_list
+        ):
+            return True
+    for other in script.called("set_grad_enabled"):
+        given = facts.values.argument(other, "mode", 0)
+        if (
+            facts.values.one(given) is not True
+            and script.order[other] < script.order[call]
+            and not isinstance(script.parents.get(other), ast.withitem)
+        ):
+            return True
+    function = script.function(call)
+    if function is None or deep > 4 or function in seen:
+        return False
+    callers = [c for c in script.calls_by_name.get(function.name, ()) if script.function(c) is not function]
+    if not callers:
+        return not script.runs(function) and not _judges_itself(function)
+    return all(_without_grad(facts, c, deep + 1, seen | {function}) for c in callers)
+
+
+def _judges_itself(function: Function) -> bool:
+    """A helper offered to others that evaluates should not leave that to them."""
+    return bool(_JUDGES.search(function.name))
+
+
+def _turns_off(facts: Facts, node: ast.AST) -> bool:
+    called = node.func if isinstance(node, ast.Call) else node
+    name = last_name(called)
+    if name in _OFF:
+        return True
+    if name == "set_grad_enabled" and isinstance(node, ast.Call):
+        return facts.values.one(facts.values.argument(node, "mode", 0)) is not True
+    if name and name in facts.script.functions:
+        return any(last_name(n) in _OFF for n in ast.walk(facts.script.functions[name][0]))
+    return bool(re.search(r"no_?grad|inference|eval_mode|evaluat", name, re.IGNORECASE))

@@ -1,0 +1,537 @@
+"""Does the model see its own answer, and do codes mean the same at prediction?"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from memory_service.domain.review.facts import Facts
+from memory_service.domain.review.findings import Finding, finding
+from memory_service.domain.review.frames import Frames, column_of
+from memory_service.domain.review.script import last_name, roots, words_in
+
+__all__ = ["feature_rules"]
+
+_FEATURES = re.compile(r"^(X|x|feats?|features?|data_x|inputs?|train_x|X_\w+|x_\w+|predictors)$")
+_FEATURE_LIST = re.compile(
+    r"^(feat(ure)?s?|feature_?(cols|names|columns|list)|cols|columns|num_?cols|numeric|predictors|use_?cols|FEATURES|FEATS|COLS)\w*$",
+    re.IGNORECASE,
+)
+_ENCODERS = frozenset(
+    ("LabelEncoder", "OrdinalEncoder", "OneHotEncoder", "LabelBinarizer", "MultiLabelBinarizer")
+)
+_SCALERS = re.compile(r"Scaler$|^(Tfidf|Count)Vectorizer$|^PCA$|Imputer$")
+_LATER = re.compile(
+    r"(^|_)(test|valid|val|va|vl|infer|inference|submission|sub|pred|new|holdout|dev|unseen|future|score|fresh|today|week)(_|\d|$)|^(x|X)(te|va|_te|_va)$|^te$|^va$",
+    re.IGNORECASE,
+)
+_FIRST = re.compile(r"(^|_)(train|trn|tr|fit|history|old)(_|\d|$)|^(x|X)tr$", re.IGNORECASE)
+
+
+def feature_rules(facts: Facts) -> Iterator[Finding]:
+    """target-in-features and labels-reencoded."""
+    frames = Frames(facts)
+    yield from _target_inside(facts, frames)
+    yield from _reencoded(facts)
+
+
+def _target_inside(facts: Facts, frames: Frames) -> Iterator[Finding]:
+    targets = frames.targets
+    if not targets or not (facts.training.trains or facts.training.offers):
+        return
+    copies = _copies(facts, targets)
+    reported: set[int] = set()
+    for place, table, expression in _inputs(facts):
+        if id(place) in reported:
+            continue
+        inside = _target_of(facts, table, expression, targets, copies, place)
+        if inside:
+            reported.add(id(place))
+            yield finding(
+                "target-in-features",
+                place,
+                f"The features hold {inside!r}, which is {'the target' if inside in targets else 'made from the target'}: "
+                "the score is perfect and worth nothing.",
+                f"X = df.drop(columns=[{', '.join(repr(t) for t in sorted(targets | ({inside} if inside not in targets else set())))}])",
+            )
+            return
+
+
+def _inputs(facts: Facts) -> Iterator[tuple[ast.AST, str, ast.AST]]:
+    """(where, table, expression) of what becomes features."""
+    script = facts.script
+    for node in script.all(ast.Assign):
+        pairs: list[tuple[str, ast.AST]] = []
+        for target in node.targets:
+            if (
+                isinstance(target, ast.Tuple)
+                and isinstance(node.value, ast.Tuple)
+                and len(target.elts) == len(node.value.elts)
+            ):
+                pairs += [(last_name(t), v) for t, v in zip(target.elts, node.value.elts, strict=True)]
+            else:
+                pairs.append((last_name(target), node.value))
+        for name, value in pairs:
+            if _FEATURES.match(name):
+                core = _core(value)
+                for inner in _candidates(core):
+                    yield node, _table(inner), inner
+    for call in script.calls:
+        if (
+            last_name(call.func)
+            in (
+                "fit",
+                "train_test_split",
+                "Dataset",
+                "DMatrix",
+                "Pool",
+                "cross_val_score",
+                "fit_transform",
+                "TensorDataset",
+            )
+            and call.args
+        ):
+            position = 1 if last_name(call.func) == "cross_val_score" else 0
+            if last_name(call.func) == "fit_transform" and not _FEATURES.match(_assigned_name(facts, call)):
+                continue
+            if len(call.args) > position:
+                for inner in _candidates(_core(call.args[position])):
+                    if isinstance(inner, ast.Subscript | ast.Call):
+                        yield call, _table(inner), inner
+
+
+def _assigned_name(facts: Facts, call: ast.Call) -> str:
+    statement = facts.script.statement(call)
+    return last_name(statement.targets[0]) if isinstance(statement, ast.Assign) else ""
+
+
+def _candidates(core: ast.AST) -> list[ast.AST]:
+    """The expression, and the tables handed to a conversion: `torch.tensor(df[cols].values)`."""
+    out = [core]
+    if (
+        isinstance(core, ast.Call)
+        and last_name(core.func)
+        in (
+            "tensor",
+            "from_numpy",
+            "as_tensor",
+            "FloatTensor",
+            "array",
+            "asarray",
+            "fit_transform",
+            "ascontiguousarray",
+        )
+        and core.args
+    ):
+        out = [_core(core.args[0])]
+    return out
+
+
+def _core(node: ast.AST) -> ast.AST:
+    """Without conversions behind it: `.values`, `.to_numpy()`, `.astype(...)`, `.fillna(0)`."""
+    while True:
+        if isinstance(node, ast.Attribute) and node.attr in ("values",):
+            node = node.value
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in (
+            "to_numpy", "astype", "copy", "fillna", "reset_index", "float", "to", "cuda", "toarray", "tocsr"
+        ):  # fmt: skip
+            node = node.func.value
+        else:
+            return node
+
+
+def _table(node: ast.AST) -> str:
+    """The table that features are taken from."""
+    while isinstance(node, ast.Subscript | ast.Attribute | ast.Call):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _target_of(
+    facts: Facts, table: str, node: ast.AST, targets: set[str], copies: set[str], place: ast.AST
+) -> str:
+    """The target's column (or a copy of it) among features, "" where there is none or it cannot be told."""
+    if not table or not _holds_target(facts, table, targets, place):
+        return ""
+    kept = _columns_kept(facts, node, place)
+    if kept is None:
+        return ""
+    named, left_out = kept
+    if named is not None:
+        return next((c for c in sorted((targets | copies)) if c in named), "")
+    gone = left_out | _dropped_before(facts, table, place)
+    inside = [c for c in sorted(targets) if c not in gone]
+    if len(inside) == len(targets) and targets:
+        return inside[0]
+    return next((c for c in sorted(copies) if c not in gone), "") if not inside else ""
+
+
+def _columns_kept(
+    facts: Facts, node: ast.AST, place: ast.AST, deep: int = 0
+) -> tuple[set[str] | None, set[str]] | None:
+    """(columns named, columns left out of all); None where it cannot be told."""
+    values = facts.values
+    if deep > 4:
+        return None
+    if isinstance(node, ast.Name):
+        return (None, set()) if deep == 0 and _is_table(facts, node) else None
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "drop":
+        if values.one(values.argument(node, "axis", 1)) in (0, "index"):
+            return None
+        given = values.argument(node, "columns") or values.argument(node, "labels", 0)
+        dropped = _listed(facts, given)
+        inner = _core(node.func.value)
+        if dropped is None:
+            return None
+        if isinstance(inner, ast.Name):
+            return None, dropped
+        before = _columns_kept(facts, inner, place, deep + 1)
+        return (
+            None
+            if before is None
+            else (before[0] - dropped if before[0] is not None else None, before[1] | dropped)
+        )
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "select_dtypes"
+    ):
+        if re.search(r"exclude", " ".join(k.arg or "" for k in node.keywords)):
+            return None
+        return _columns_kept(
+            facts,
+            _core(node.func.value),
+            place,
+            deep if isinstance(_core(node.func.value), ast.Name) else deep + 1,
+        )
+    if isinstance(node, ast.Subscript):
+        inner = node.slice
+        if isinstance(inner, ast.Tuple) and len(inner.elts) == 2:
+            inner = inner.elts[1]
+        listed = _listed(facts, inner)
+        if listed is not None and not isinstance(inner, ast.Constant):
+            return listed, set()
+        return _all_but(facts, inner, 0)
+    return None
+
+
+def _all_but(facts: Facts, node: ast.AST, deep: int) -> tuple[set[str] | None, set[str]] | None:
+    """A list of columns made of all columns but some: `[c for c in df.columns if c not in DROP]`."""
+    if deep > 4:
+        return None
+    if isinstance(node, ast.Name):
+        sources = facts.values.assigned(node.id, node)
+        if len(sources) != 1 or _changed_later(facts, node.id):
+            return None
+        return _all_but(facts, sources[0], deep + 1)
+    if isinstance(node, ast.ListComp) and len(node.generators) == 1 and isinstance(node.elt, ast.Name):
+        over = node.generators[0]
+        if not _is_columns(over.iter):
+            return None
+        gone: set[str] = set()
+        for test in over.ifs:
+            for part in (
+                test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+            ):
+                if not (
+                    isinstance(part, ast.Compare)
+                    and isinstance(part.left, ast.Name)
+                    and isinstance(part.ops[0], ast.NotIn | ast.NotEq)
+                ):
+                    if isinstance(part, ast.Compare) and "dtype" in words_in(part):
+                        continue
+                    return None
+                listed = _listed(facts, part.comparators[0])
+                if listed is None:
+                    return None
+                gone |= listed
+        return None, gone
+    if isinstance(node, ast.Attribute) and node.attr == "columns":
+        inner = _core(node.value)
+        if isinstance(inner, ast.Name):
+            return None, set()
+        return _columns_kept(facts, inner, node, 1)
+    if isinstance(node, ast.Call) and last_name(node.func) in ("list", "tolist", "sorted", "to_list"):
+        inner_node = (
+            node.args[0] if node.args else node.func.value if isinstance(node.func, ast.Attribute) else None
+        )
+        return _all_but(facts, inner_node, deep + 1) if inner_node is not None else None
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in ("drop", "difference")
+        and _is_columns(node.func.value)
+    ):
+        listed = _listed(facts, node.args[0]) if node.args else None
+        return None if listed is None else (None, listed)
+    return None
+
+
+def _is_columns(node: ast.AST) -> bool:
+    if isinstance(node, ast.Call) and node.args:
+        node = node.args[0]
+    return (
+        (isinstance(node, ast.Attribute) and node.attr == "columns")
+        or isinstance(node, ast.Name)
+        and node.id in ("df", "train", "data", "train_df")
+    )
+
+
+def _changed_later(facts: Facts, name: str) -> bool:
+    return any(
+        isinstance(c.func, ast.Attribute) and last_name(c.func.value) == name
+        for c in facts.script.called("remove", "pop", "discard")
+    )
+
+
+def _listed(facts: Facts, node: ast.AST | None) -> set[str] | None:
+    found = facts.values.one(node)
+    if isinstance(found, str):
+        return {found}
+    if isinstance(found, list) and all(isinstance(c, str) for c in found):
+        return set(found)
+    return None
+
+
+def _is_table(facts: Facts, node: ast.Name) -> bool:
+    """A name that holds a whole table as it was read."""
+    sources = facts.values.assigned(node.id, node)
+    return bool(sources) and all(
+        isinstance(s, ast.Call) and last_name(s.func).startswith("read_") for s in sources
+    )
+
+
+def _holds_target(facts: Facts, table: str, targets: set[str], place: ast.AST) -> bool:
+    """Whether the target was ever read from (or written to) this table, or from one it was made of or split from."""
+    kin = {table}
+    for node in facts.script.all(ast.Assign):
+        names = {
+            n.id
+            for t in node.targets
+            for n in ast.walk(t)
+            if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+        }
+        if names & kin:
+            kin |= roots(node.value)
+    for loop_or_sub in facts.script.all(ast.Subscript):
+        if column_of(facts, loop_or_sub) in targets and _table(loop_or_sub) in kin:
+            return True
+    for attribute in facts.script.all(ast.Attribute):
+        if attribute.attr in targets and last_name(attribute.value) in kin:
+            return True
+    del place
+    return False
+
+
+def _dropped_before(facts: Facts, table: str, place: ast.AST) -> set[str]:
+    """Columns taken out of a table before a place: pop, del, drop(inplace=True), df = df.drop(...)."""
+    out: set[str] = set()
+    order = facts.script.order
+    for call in facts.script.called("pop", "drop"):
+        if order[call] > order[place] or not isinstance(call.func, ast.Attribute):
+            continue
+        if last_name(call.func) == "pop" and call.args:
+            found = facts.values.one(call.args[0])
+            out |= {found} if isinstance(found, str) else set()
+            continue
+        inplace = facts.values.one(facts.values.argument(call, "inplace")) is True
+        statement = facts.script.statement(call)
+        written = {last_name(t) for t in getattr(statement, "targets", ())}
+        if inplace or table in written:
+            out |= (
+                _listed(
+                    facts, facts.values.argument(call, "columns") or facts.values.argument(call, "labels", 0)
+                )
+                or set()
+            )
+    for deleted in facts.script.all(ast.Delete):
+        for target in deleted.targets:
+            column = column_of(facts, target)
+            if column and order[deleted] < order[place]:
+                out.add(column)
+    return out
+
+
+def _copies(facts: Facts, targets: set[str]) -> set[str]:
+    """Columns computed row by row from the target alone: `df["log_price"] = np.log1p(df["price"])`."""
+    out: set[str] = set()
+    for node in facts.script.all(ast.Assign):
+        for target in node.targets:
+            name = column_of(facts, target) if isinstance(target, ast.Subscript) else None
+            if name is None or name in targets:
+                continue
+            columns = {c for n in ast.walk(node.value) if (c := column_of(facts, n))}
+            called = {last_name(n.func) for n in ast.walk(node.value) if isinstance(n, ast.Call)}
+            if (
+                columns
+                and columns <= targets
+                and not called
+                & {
+                    "groupby",
+                    "shift",
+                    "rolling",
+                    "expanding",
+                    "map",
+                    "transform",
+                    "KFold",
+                    "qcut",
+                    "cut",
+                    "digitize",
+                }
+            ):
+                out.add(name)
+    return out
+
+
+def _reencoded(facts: Facts) -> Iterator[Finding]:
+    """A second fit of an encoder for rows of validation or prediction; category codes made of them alone."""
+    script = facts.script
+    fits: list[tuple[ast.Call, str, set[str]]] = []
+    for call in script.called("fit", "fit_transform"):
+        if not isinstance(call.func, ast.Attribute) or not call.args:
+            continue
+        made = facts.training.made_by(call.func.value)
+        held = _held_class(facts, call.func.value) or made
+        if held in _ENCODERS or _SCALERS.search(held or ""):
+            fits.append((call, held, roots(call.args[0])))
+    for call, held, names in fits:
+        later = [n for n in names if _LATER.search(n) and not _FIRST.search(n)]
+        if not later or _together(call):
+            continue
+        others = [
+            o
+            for o, h, n in fits
+            if o is not call and h == held and not any(_LATER.search(x) and not _FIRST.search(x) for x in n)
+        ]
+        if not others and held not in _ENCODERS:
+            continue
+        if not others and not _predicts(facts, call):
+            continue
+        yield finding(
+            "labels-reencoded",
+            call,
+            f"{held} is fitted again on {later[0]!r}: the same code (or scale) means something else than in training.",
+            f"{last_name(call.func.value) if last_name(call.func.value) else 'encoder'}.transform({later[0]})  "
+            "# the one fitted in training, kept with the model",
+        )
+    yield from _codes(facts)
+    yield from _listed_twice(facts)
+
+
+def _held_class(facts: Facts, node: ast.AST) -> str:
+    """The class of an encoder held in a dict or made in a loop: `encoders[col]`."""
+    if isinstance(node, ast.Subscript):
+        base = last_name(node.value)
+        for assigned in facts.script.all(ast.Assign):
+            for target in assigned.targets:
+                if (
+                    isinstance(target, ast.Subscript)
+                    and last_name(target.value) == base
+                    and isinstance(assigned.value, ast.Call)
+                ):
+                    return last_name(assigned.value.func)
+    return ""
+
+
+def _together(call: ast.Call) -> bool:
+    """Fitted on both at once: `le.fit(pd.concat([train[c], test[c]]))`."""
+    text = ast.dump(call.args[0])[:3000]
+    return "concat" in text or "append" in text or any(_FIRST.search(n) for n in roots(call.args[0]))
+
+
+def _predicts(facts: Facts, call: ast.Call) -> bool:
+    """In a function or a file that loads a model and predicts."""
+    function = facts.script.function(call)
+    if function is not None and re.search(r"predict|infer|submit|test", function.name, re.IGNORECASE):
+        return True
+    return bool(
+        facts.script.called(
+            "load", "load_model", "load_state_dict", "from_pretrained", "Booster", "load_from_checkpoint"
+        )
+    ) or bool(facts.script.called("predict"))
+
+
+def _codes(facts: Facts) -> Iterator[Finding]:
+    """`pd.factorize(test[c])`, `test[c].astype("category").cat.codes`, get_dummies of each part by itself."""
+    script = facts.script
+    made: list[tuple[ast.AST, str, set[str]]] = []
+    for call in script.called("factorize", "get_dummies"):
+        base = call.args[0] if call.args and script.qualified(call.func).startswith("pandas") else call.func
+        made.append((call, last_name(call.func), roots(base)))
+    for node in script.all(ast.Attribute):
+        if node.attr == "codes" and isinstance(node.value, ast.Attribute) and node.value.attr == "cat":
+            made.append((node, "cat.codes", roots(node)))
+    for place, name, names in made:
+        if (
+            not any(_LATER.search(n) and not _FIRST.search(n) for n in names)
+            or "concat" in ast.dump(script.statement(place))[:3000]
+        ):
+            continue
+        if not any(
+            other != place and n == name and not any(_LATER.search(x) for x in o) for other, n, o in made
+        ):
+            continue
+        if name == "get_dummies" and script.called("reindex", "align"):
+            continue
+        if name == "cat.codes" and script.called("CategoricalDtype", "set_categories", "union_categoricals"):
+            continue
+        yield finding(
+            "labels-reencoded",
+            place,
+            f"{name} of each part by itself: the same code stands for another category there.",
+            "categories = train[c].astype('category').cat.categories; pd.Categorical(test[c], categories=categories).codes",
+        )
+
+
+def _listed_twice(facts: Facts) -> Iterator[Finding]:
+    """Classes listed by set() or unique() in one place and by another order in another."""
+    script = facts.script
+    listed: list[tuple[ast.AST, str, ast.AST]] = []
+    for node in script.all(ast.Assign):
+        name = last_name(node.targets[0])
+        if not re.search(
+            r"class|label|categor|vocab|names|idx|id2|mapping|lookup|encode", name, re.IGNORECASE
+        ):
+            continue
+        kind = _order_of(node.value)
+        if kind:
+            listed.append((node, kind, node.value))
+    for place, kind, _ in listed:
+        if kind == "sorted":
+            continue
+        other = [
+            k for p, k, _ in listed if p is not place and script.function(p) is not script.function(place)
+        ]
+        if not other:
+            continue
+        function = script.function(place)
+        if kind == "set" or any(k != kind for k in other):
+            if (
+                function is not None
+                and re.search(r"predict|infer|submit|test|main", function.name, re.IGNORECASE)
+                or kind == "set"
+                or script.function(place) is None
+            ):
+                yield finding(
+                    "labels-reencoded",
+                    place,
+                    f"The order of classes is made anew by {kind}(): index 3 is another class than in training.",
+                    "classes = sorted(train[label].unique())  # once, saved with the checkpoint",
+                )
+                return
+
+
+def _order_of(node: ast.AST) -> str:
+    """How a list of classes is ordered: "sorted", "set", "unique", or "" for what is no such list."""
+    names = {last_name(n.func) for n in ast.walk(node) if isinstance(n, ast.Call)}
+    if isinstance(node, ast.Call | ast.ListComp | ast.DictComp | ast.Subscript | ast.Attribute):
+        if names & {"sorted", "sort"} or (names & {"unique"} and any(
+            isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name) and n.value.id in ("np", "numpy") and n.attr == "unique" for n in ast.walk(node)
+        )):  # fmt: skip
+            return "sorted"
+        if "set" in names:
+            return "set"
+        if names & {"unique", "drop_duplicates"}:
+            return "unique"
+    return ""
