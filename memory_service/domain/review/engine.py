@@ -18,10 +18,13 @@ from memory_service.domain.review.rules_eval import eval_rules
 from memory_service.domain.review.rules_features import feature_rules
 from memory_service.domain.review.rules_folds import fold_rules
 from memory_service.domain.review.rules_loader import loader_rules
+from memory_service.domain.review.rules_loss import loss_rules
 from memory_service.domain.review.rules_memory import memory_rules
+from memory_service.domain.review.rules_parameters import parameter_rules
 from memory_service.domain.review.rules_precision import precision_rules
 from memory_service.domain.review.rules_split import split_rules
 from memory_service.domain.review.rules_time import time_rules
+from memory_service.domain.review.rules_traps import trap_rules
 from memory_service.domain.review.script import Script
 from memory_service.domain.review.training import Training
 from memory_service.domain.review.values import Values
@@ -39,6 +42,9 @@ _GROUPS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     split_rules,
     feature_rules,
     eval_rules,
+    trap_rules,
+    parameter_rules,
+    loss_rules,
 )
 
 
@@ -54,7 +60,8 @@ class Reviewed:
 def review_source(script: bytes | str, asked: Asked | None = None) -> Reviewed:
     """The review of a script as far as its text alone tells. TooLarge over 1 MiB; never another error."""
     try:
-        tree, text = parsed(text_of(script))
+        text = text_of(script)
+        tree = parsed(text)
     except Unreadable as why:
         return Reviewed((finding("syntax-error", why.line, why.why, why.fix),), ("every other rule",), None)
     except TooLong:

@@ -94,15 +94,15 @@ def text_of(script: bytes | str) -> str:
     return text
 
 
-def parsed(text: str) -> tuple[ast.Module, str]:
-    """The tree, and the text it is of: magics are `pass` there.
+def parsed(text: str) -> ast.Module:
+    """The tree; magics of notebooks are `pass` in it, on the same lines.
 
     Unreadable for what is not Python and for what is nested too deep; TooLong.
     """
     plain = _scanned(text)
     try:
         with _without_noise():
-            return ast.parse(plain, filename=_NAME), plain
+            return ast.parse(plain, filename=_NAME)
     except SyntaxError as error:
         raise _told(error, plain) from None
     except (RecursionError, MemoryError):

@@ -1,0 +1,418 @@
+"""Which traps of timm and albumentations does the script walk into?"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from memory_service.domain.review.facts import Facts
+from memory_service.domain.review.findings import Finding, finding
+from memory_service.domain.review.script import last_name, words_in
+
+__all__ = ["trap_rules"]
+
+_TIMM_LOSSES = frozenset(
+    ("AsymmetricLossMultiLabel", "AsymmetricLossSingleLabel", "BinaryCrossEntropy", "JsdCrossEntropy",
+     "LabelSmoothingCrossEntropy", "SoftTargetCrossEntropy", "asymmetric_loss", "binary_cross_entropy", "cross_entropy", "jsd")
+)  # fmt: skip
+_HEADS = (
+    (re.compile(r"^(tf_)?(efficientnet|mobilenet|mixnet|densenet|mnasnet|fbnet|ghostnet|hardcorenas|tinynet|lcnet)|^hrnet"), "classifier"),
+    (re.compile(r"^(resnet|resnext|seresnet|seresnext|wide_resnet|ecaresnet|skresnet|res2net|gluon_resnet|resnest|inception|xception)(?!v2)"), "fc"),
+    (re.compile(r"^(vit|deit|beit|eva|xcit|cait|mixer|levit|pit)_?"), "head"),
+)  # fmt: skip
+_HEAD_NAMES = ("fc", "classifier", "head", "last_linear")
+_FIXED_SIZE = re.compile(
+    r"^(vit|deit|beit|swin|eva|cait|mixer|volo|xcit|crossvit|twins|tnt|gmlp|resmlp|maxvit|coatnet)\w*?_(\d{3})(\.|$)"
+)
+_GONE = {
+    "Cutout": "A.CoarseDropout(p=0.5)", "Flip": "A.HorizontalFlip(p=0.5), A.VerticalFlip(p=0.5)",
+    "JpegCompression": "A.ImageCompression(quality_range=(80, 100))", "RandomBrightness": "A.RandomBrightnessContrast(p=0.5)",
+    "RandomContrast": "A.RandomBrightnessContrast(p=0.5)", "Lambda_": "", "IAAPiecewiseAffine": "A.PiecewiseAffine()",
+    "IAAAdditiveGaussianNoise": "A.GaussNoise()", "IAASharpen": "A.Sharpen()", "IAAEmboss": "A.Emboss()", "IAAFliplr": "A.HorizontalFlip()",
+    "IAAPerspective": "A.Perspective()", "IAAAffine": "A.Affine()", "IAAFlipud": "A.VerticalFlip()", "IAASuperpixels": "A.Superpixels()",
+    "MaskDropout_": "", "GlassBlur_": "",
+}  # fmt: skip
+_RENAMED = {
+    ("GaussNoise", "var_limit"): "std_range=(0.1, 0.2)",
+    ("CoarseDropout", "max_holes"): "num_holes_range=(1, 8)",
+    ("CoarseDropout", "max_height"): "hole_height_range=(0.1, 0.2)",
+    ("CoarseDropout", "max_width"): "hole_width_range=(0.1, 0.2)",
+    ("CoarseDropout", "min_holes"): "num_holes_range=(1, 8)",
+    ("ImageCompression", "quality_lower"): "quality_range=(80, 100)",
+    ("ImageCompression", "quality_upper"): "quality_range=(80, 100)",
+    ("Downscale", "scale_min"): "scale_range=(0.25, 0.5)",
+    ("RandomResizedCrop", "height"): "size=(height, width)",
+    ("RandomResizedCrop", "width"): "size=(height, width)",
+    ("RandomSizedCrop", "height"): "size=(height, width)",
+    ("RandomFog", "fog_coef_lower"): "fog_coef_range=(0.1, 0.3)",
+    ("PadIfNeeded", "value"): "fill=0",
+    ("Rotate", "value"): "fill=0",
+    ("ShiftScaleRotate", "value"): "fill=0",
+    ("ElasticTransform", "alpha_affine"): "alpha=1, sigma=50 (alpha_affine is gone)",
+}
+_RANDOM = frozenset(
+    ("HorizontalFlip", "VerticalFlip", "RandomCrop", "RandomResizedCrop", "ShiftScaleRotate", "Rotate", "ColorJitter",
+     "RandomBrightnessContrast", "CoarseDropout", "RandomRotate90", "Affine", "HueSaturationValue", "GaussNoise", "Transpose",
+     "ElasticTransform", "GridDistortion", "RandomScale", "RandomSizedCrop", "Perspective")
+)  # fmt: skip
+_MOVES = _RANDOM - {"ColorJitter", "RandomBrightnessContrast", "HueSaturationValue", "GaussNoise"} | {
+    "Resize",
+    "CenterCrop",
+    "LongestMaxSize",
+    "PadIfNeeded",
+}
+
+
+def trap_rules(facts: Facts) -> Iterator[Finding]:
+    """timm-trap and albumentations-trap."""
+    if facts.script.uses("timm"):
+        yield from _timm_losses(facts)
+        yield from _timm_models(facts)
+        yield from _timm_schedules(facts)
+    if facts.script.uses("albumentations"):
+        yield from _removed(facts)
+        yield from _calls(facts)
+        yield from _order(facts)
+    yield from _versions(facts)
+
+
+def _timm_losses(facts: Facts) -> Iterator[Finding]:
+    script = facts.script
+    for node in script.all(ast.ImportFrom):
+        module = node.module or ""
+        if module == "timm.models.layers" or module.startswith("timm.models.layers."):
+            yield finding(
+                "timm-trap",
+                node,
+                "timm.models.layers has moved and goes away.",
+                f"from timm.layers import {', '.join(a.name for a in node.names)}",
+            )
+        if module == "timm.loss":
+            for alias in node.names:
+                if alias.name not in _TIMM_LOSSES and alias.name != "*":
+                    yield finding(
+                        "timm-trap",
+                        node,
+                        f"timm.loss has no {alias.name}.",
+                        f"one of {', '.join(sorted(n for n in _TIMM_LOSSES if n[0].isupper()))}, or torch.nn",
+                    )
+    mixes = [
+        c
+        for c in script.called("Mixup", "FastCollateMixup", "CutMix", "MixUp")
+        if script.qualified(c.func).startswith(("timm.", "torchvision."))
+    ]
+    mixed = bool(mixes) or bool(re.search(r"mixup|cutmix", script.text))
+    for call in script.called("LabelSmoothingCrossEntropy", "SoftTargetCrossEntropy"):
+        if not script.qualified(call.func).startswith("timm."):
+            continue
+        name = last_name(call.func)
+        if name == "LabelSmoothingCrossEntropy" and mixes and not _for_validation(facts, call):
+            yield finding(
+                "timm-trap",
+                call,
+                "LabelSmoothingCrossEntropy takes class numbers; Mixup hands out soft targets (and smooths them itself).",
+                "SoftTargetCrossEntropy()  # in training; nn.CrossEntropyLoss() in validation",
+            )
+        if (
+            name == "SoftTargetCrossEntropy"
+            and not mixed
+            and not re.search(
+                r"one_hot|soft|softmax|distil|eye\(", script.text.replace("softtargetcrossentropy", "")
+            )
+        ):
+            yield finding(
+                "timm-trap",
+                call,
+                "SoftTargetCrossEntropy takes a distribution over classes; nothing here makes one of class numbers.",
+                "nn.CrossEntropyLoss(label_smoothing=0.1)",
+            )
+
+
+def _for_validation(facts: Facts, call: ast.Call) -> bool:
+    return any(re.search(r"val|test|eval", w, re.IGNORECASE) for w in words_in(facts.script.statement(call)))
+
+
+def _timm_models(facts: Facts) -> Iterator[Finding]:
+    script, values = facts.script, facts.values
+    calls = [
+        c
+        for c in script.called("create_model")
+        if script.qualified(c.func).startswith(("timm.", "create_model")) or script.uses("timm")
+    ]
+    names = {n for c in calls if (n := values.text(values.argument(c, "model_name", 0)))}
+    if len(names) == 1:
+        yield from _wrong_head(facts, next(iter(names)))
+    for call in calls:
+        name = values.text(values.argument(call, "model_name", 0))
+        if values.open_ended(call):
+            continue
+        if name is not None:
+            yield from _wrong_size(facts, call, name)
+        if not facts.training.trains:
+            continue
+        given = {k.arg for k in call.keywords}
+        if (
+            values.argument(call, "pretrained", 1) is None
+            and not script.called("load_state_dict", "load_checkpoint")
+            and "checkpoint_path" not in given
+        ):
+            yield finding(
+                "timm-trap",
+                call,
+                "create_model starts from random weights unless told otherwise.",
+                "timm.create_model(name, pretrained=True, num_classes=N)",
+            )
+        if not {"num_classes", "features_only"} & given and not _head_handled(facts):
+            yield finding(
+                "timm-trap",
+                call,
+                "Without num_classes the head keeps the 1000 classes (or so) of its pretraining.",
+                "timm.create_model(name, pretrained=True, num_classes=N_CLASSES)",
+            )
+
+
+def _head_handled(facts: Facts) -> bool:
+    script = facts.script
+    if (
+        script.called("reset_classifier", "forward_features", "get_classifier")
+        or "num_features" in script.text
+        or "1000" in script.text
+    ):
+        return True
+    if re.search(r"lazylinear|adaptiveavgpool|adaptive_avg_pool", script.text):
+        return True
+    return any(
+        isinstance(t, ast.Attribute) and t.attr in _HEAD_NAMES
+        for n in script.all(ast.Assign)
+        for t in n.targets
+    )
+
+
+def _wrong_head(facts: Facts, name: str) -> Iterator[Finding]:
+    """`model.fc = nn.Linear(...)` on a network whose head has another name does nothing."""
+    right = next((head for pattern, head in _HEADS if pattern.match(name)), None)
+    if right is None:
+        return
+    for node in facts.script.all(ast.Assign):
+        for target in node.targets:
+            if (
+                not isinstance(target, ast.Attribute)
+                or target.attr not in _HEAD_NAMES
+                or target.attr == right
+            ):
+                continue
+            if last_name(target.value) == "self" or facts.training.made_by(target.value) != "create_model":
+                continue
+            yield finding(
+                "timm-trap",
+                node,
+                f"The head of {name} is .{right}; a new .{target.attr} is never called and the old head stays.",
+                "timm.create_model(name, pretrained=True, num_classes=N_CLASSES)  # or model.reset_classifier(N_CLASSES)",
+            )
+
+
+def _wrong_size(facts: Facts, call: ast.Call, name: str) -> Iterator[Finding]:
+    fixed = _FIXED_SIZE.match(name)
+    if fixed is None or any(k.arg in ("img_size", "dynamic_img_size") for k in call.keywords):
+        return
+    size, wanted = facts.image_size, int(fixed.group(2))
+    if (
+        facts.asked.image_size is not None
+        and size == facts.asked.image_size
+        and not facts.script.called("Resize", "RandomResizedCrop", "CenterCrop")
+    ):
+        return
+    if size is not None and size != wanted and 128 <= wanted <= 1024:
+        yield finding(
+            "timm-trap",
+            call,
+            f"{name} takes {wanted} pixels; the script feeds {size}.",
+            f"timm.create_model({name!r}, pretrained=True, img_size={size}, num_classes=N_CLASSES)",
+        )
+
+
+def _timm_schedules(facts: Facts) -> Iterator[Finding]:
+    for call in facts.script.called("step"):
+        if call.args or call.keywords or not isinstance(call.func, ast.Attribute):
+            continue
+        made = facts.training.made_by(call.func.value)
+        if made.endswith("LRScheduler") and facts.script.imports.get(made, "").startswith("timm.scheduler"):
+            yield finding(
+                "timm-trap",
+                call,
+                f"step() of timm's {made} wants the epoch; without it it fails.",
+                "scheduler.step(epoch + 1)",
+            )
+
+
+def _of_library(facts: Facts, call: ast.AST) -> bool:
+    return facts.script.qualified(call).startswith("albumentations.")
+
+
+def _removed(facts: Facts) -> Iterator[Finding]:
+    script = facts.script
+    for node in script.all(ast.ImportFrom):
+        if (node.module or "").startswith("albumentations.pytorch") and any(
+            a.name == "ToTensor" for a in node.names
+        ):
+            yield finding(
+                "albumentations-trap",
+                node,
+                "ToTensor is gone from albumentations.pytorch.",
+                "from albumentations.pytorch import ToTensorV2",
+            )
+    for call in script.calls:
+        if not _of_library(facts, call.func):
+            continue
+        name = last_name(call.func)
+        if _GONE.get(name):
+            yield finding("albumentations-trap", call, f"{name} is gone from albumentations.", _GONE[name])
+        for keyword in call.keywords:
+            if (name, keyword.arg) in _RENAMED:
+                yield finding(
+                    "albumentations-trap",
+                    call,
+                    f"{name} has no {keyword.arg} any more: it is refused, or warned of and ignored.",
+                    _RENAMED[name, str(keyword.arg)],
+                )
+                break
+        if name in ("RandomResizedCrop", "RandomSizedCrop") and call.args:
+            positional = call.args[:2]
+            if (
+                name == "RandomResizedCrop"
+                and len(positional) == 2
+                and all(isinstance(facts.values.one(a), int) for a in positional)
+            ):
+                yield finding(
+                    "albumentations-trap",
+                    call,
+                    f"{name} takes size=(height, width) now.",
+                    f"A.{name}(size=(IMAGE_SIZE, IMAGE_SIZE))",
+                )
+
+
+def _calls(facts: Facts) -> Iterator[Finding]:
+    """Called with the image as a positional argument, or without the mask that must move with it."""
+    script = facts.script
+    moves = any(_of_library(facts, c.func) for c in script.called(*sorted(_MOVES)))
+    for call in script.calls:
+        name = last_name(call.func)
+        made = facts.training.made_by(call.func) if isinstance(call.func, ast.Name | ast.Attribute) else ""
+        ours = made == "Compose" or _transform_attribute(facts, call)
+        if not ours:
+            continue
+        if (
+            call.args
+            and not call.keywords
+            and not isinstance(call.args[0], ast.Starred)
+            and not script.uses("torchvision.transforms")
+        ):
+            yield finding(
+                "albumentations-trap",
+                call,
+                f"{name}(image) fails: albumentations takes named arguments and returns a dict.",
+                f'{name}(image=image)["image"]',
+            )
+        given = {k.arg for k in call.keywords}
+        if "image" in given and not given & {"mask", "masks", None} and moves and _has_mask(facts, call):
+            yield finding(
+                "albumentations-trap",
+                call,
+                "The image is moved and the mask is not: they do not lie on each other any more.",
+                f'out = {name}(image=image, mask=mask); image, mask = out["image"], out["mask"]',
+            )
+
+
+def _transform_attribute(facts: Facts, call: ast.Call) -> bool:
+    """`self.transform(...)` of a dataset, in a file whose transforms are albumentations'."""
+    name = last_name(call.func)
+    if (
+        not re.fullmatch(r"(\w+_)?(transforms?|augs?|augment(ation)?s?|tfms?|tf|aug_?fn|albu)", name)
+        or name in facts.script.functions
+    ):
+        return False
+    if isinstance(call.func, ast.Attribute) and last_name(call.func.value) != "self":
+        return False
+    if isinstance(call.func, ast.Name) and facts.script.imports.get(name):
+        return False
+    return bool(facts.script.called("Compose"))
+
+
+def _has_mask(facts: Facts, call: ast.Call) -> bool:
+    function = facts.script.function(call)
+    if function is None:
+        return False
+    names = {n.id for n in ast.walk(function) if isinstance(n, ast.Name)}
+    masks = {
+        n
+        for n in names
+        if re.fullmatch(r"(\w+_)?masks?(_\w+)?|seg(mentation)?|msk|gt|annotation", n, re.IGNORECASE)
+    }
+    if not masks:
+        return False
+    others = [
+        c
+        for c in ast.walk(function)
+        if isinstance(c, ast.Call) and any(k.arg in ("mask", "masks") for k in c.keywords)
+    ]
+    return not others
+
+
+def _order(facts: Facts) -> Iterator[Finding]:
+    for call in facts.script.called("Compose"):
+        if (
+            not _of_library(facts, call.func)
+            or not call.args
+            or not isinstance(call.args[0], ast.List | ast.Tuple)
+        ):
+            continue
+        steps = call.args[0].elts
+        names = [last_name(s.func) if isinstance(s, ast.Call) else "" for s in steps]
+        if "ToTensorV2" in names:
+            behind = (
+                [
+                    s
+                    for s, n in zip(steps, names, strict=True)
+                    if names.index("ToTensorV2") < names.index(n) and n
+                ]
+                if names
+                else []
+            )
+            if behind:
+                yield finding(
+                    "albumentations-trap",
+                    behind[0],
+                    f"{last_name(behind[0].func) if isinstance(behind[0], ast.Call) else 'A step'} comes behind ToTensorV2, which hands on a tensor that it cannot read.",
+                    "A.Normalize(), ToTensorV2()  # in this order, last",
+                )
+        if names.count("Normalize") > 1:
+            yield finding("albumentations-trap", call, "The image is normalised twice.", "one A.Normalize()")
+        target = facts.script.statement(call)
+        if isinstance(target, ast.Assign) and any(
+            re.search(r"(^|_)(val|valid|validation|test)(_|$|tf)", last_name(t).lower())
+            for t in target.targets
+        ):
+            random = [
+                s for s, n in zip(steps, names, strict=True)
+                if n in _RANDOM and isinstance(s, ast.Call) and facts.values.one(facts.values.argument(s, "p")) not in (1, 1.0, 0, 0.0)
+            ]  # fmt: skip
+            if random and not re.search(r"tta", facts.script.text):
+                yield finding(
+                    "albumentations-trap",
+                    random[0],
+                    "Validation images are changed at random: the score is not of the images, and differs each time.",
+                    "A.Compose([A.Resize(IMAGE_SIZE, IMAGE_SIZE), A.Normalize(), ToTensorV2()])",
+                )
+
+
+def _versions(facts: Facts) -> Iterator[Finding]:
+    """albucore is pinned by albumentations itself; another one beside it does not import."""
+    for number, line in enumerate(facts.script.lines, 1):
+        if "pip" in line and "install" in line and re.search(r"\balbucore\b", line):
+            yield finding(
+                "albumentations-trap",
+                number,
+                "Each albumentations works with one albucore only, and brings it; another one beside it does not import.",
+                "pip install albumentations==2.0.8  # and nothing about albucore",
+            )
