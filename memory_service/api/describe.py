@@ -54,7 +54,7 @@ _REFUSALS = {
     406: "The answer is not offered in the form asked for.",
     409: "It contradicts what is stored: the key is taken, the row moved, or other rows need it.",
     408: "The body did not arrive in time.",
-    429: "The key is over its rate, or wrong keys came from this address; `Retry-After` says when to come back.",
+    429: "The key is over its rate, or wrong keys came from this address; see `Retry-After`.",
     413: "The body is over the limit.",
     415: "The body is not `application/json`.",
     422: "A value cannot be used; `errors` names each field and the nearest right names.",
