@@ -21,7 +21,7 @@ import jinja2
 from memory_service.domain.metrics import metric_named
 from memory_service.errors import MemoryServiceError
 
-__all__ = ["SCRIPTED", "NoScript", "plan_script"]
+__all__ = ["SCRIPTED", "NoScript", "has_script", "plan_script"]
 
 
 class NoScript(MemoryServiceError):
@@ -75,6 +75,17 @@ _IMAGES = _NETWORK | {
     "learned": "Images(model, data.inputs, train_rows, train=True)",
     "validated": "Images(model, data.inputs, valid_rows)",
     "tested": "Images(model, data.test_inputs, rows, partly=True)",
+}
+_MASKS = _IMAGES | {
+    "masks": True,
+    "targets_are": "paths of their masks",
+    "outputs_are": "the one kind of mask",
+    "layout": "more or nothing), sample_submission.csv or\ntest.csv (ids), images train/<id>.jpg, test/<id>.jpg, "
+    "masks train_masks/<id>.png",
+    "needs": "torch >= 2.4, timm, segmentation-models-pytorch, Pillow",
+    "model": "build_model(PRETRAINED)",
+    "learned": "Masks(data.inputs, train_rows, data.targets, train=True)",
+    "validated": "Masks(data.inputs, valid_rows, data.targets)",
 }
 _SOUNDS = _IMAGES | {
     "size": "SEQ_LEN",
@@ -142,6 +153,22 @@ def _tree_kind(library: str, labels: bool) -> _Kind:
 _KINDS: dict[tuple[str, str], _Kind] = {
     ("image-classification", "timm"): _network_kind("images", "images", _IMAGES, True),
     ("image-regression", "timm"): _network_kind("images", "images", _IMAGES, False),
+    ("image-segmentation", "smp"): _Kind(
+        (
+            "data",
+            "read_masks",
+            "files",
+            "running",
+            "folds",
+            "masks",
+            "training",
+            "all_folds",
+            "writing",
+            "main",
+        ),
+        ("dice", "iou"),
+        _MASKS,
+    ),
     ("audio-classification", "timm"): _network_kind("sounds", "sounds", _SOUNDS, True),
     ("text-classification", "transformers"): _network_kind("texts", "texts", _TEXTS, True),
     ("text-regression", "transformers"): _network_kind("texts", "texts", _TEXTS, False),
@@ -186,6 +213,7 @@ _METRIC_NAMES = {
     "MAE": ("mae", "MAE", False),
     "R2": ("r2", "R2", True),
     "Dice": ("dice", "Dice", True),
+    "IoU": ("iou", "IoU", True),
 }
 """Name in `domain.metrics` -> (function, word in the log, more is better)."""
 
@@ -194,12 +222,8 @@ _RESERVE_SHARE, _STOP_SHARE = 0.15, 0.70  # R14, R15
 
 def plan_script(plan: Mapping[str, Any]) -> str:
     """The script of an answer of /recommend. NoScript where nothing fits or there is none for its model."""
-    if not plan.get("feasible"):
-        raise NoScript("Nothing fits, so there is nothing to run: " + str(plan.get("why", "")))
+    kind = _kind_of(plan)
     model = plan["model"]
-    kind = _KINDS.get((plan["task"], model["library"]))
-    if kind is None or (kind.words["table"] and model["name"] not in _NETS):
-        raise NoScript(_offered(plan["task"], model))
     name, label, upwards = _metric_of(plan, kind)
     words = {**kind.words, "plan": plan, "metric": name, "metric_label": label, "upwards": upwards}
     words |= _shares(plan) | {"headline": _headline(plan), "members": model["name"] == "tabm"}
@@ -208,6 +232,25 @@ def plan_script(plan: Mapping[str, Any]) -> str:
     )
     parts = [_metric(name) if part == "metric" else _rendered(part, words) for part in _parts(kind, plan)]
     return _joined(_rendered("head", words), _rendered("constants", words), parts)
+
+
+def has_script(plan: Mapping[str, Any]) -> bool:
+    """Whether `plan_script` has one for this answer, without writing it."""
+    try:
+        _kind_of(plan)
+    except NoScript:
+        return False
+    return True
+
+
+def _kind_of(plan: Mapping[str, Any]) -> _Kind:
+    if not plan.get("feasible"):
+        raise NoScript("Nothing fits, so there is nothing to run: " + str(plan.get("why", "")))
+    model = plan["model"]
+    kind = _KINDS.get((plan["task"], model["library"]))
+    if kind is None or (kind.words["table"] and model["name"] not in _NETS):
+        raise NoScript(_offered(plan["task"], model))
+    return kind
 
 
 def _parts(kind: _Kind, plan: Mapping[str, Any]) -> Iterator[str]:
