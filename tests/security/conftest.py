@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import anyio
 import orjson
 import pytest
 from fastapi import FastAPI
@@ -118,7 +119,9 @@ class House:
         got: list[Any] = []
 
         async def receive() -> Any:
-            return sent.pop(0) if sent else {"type": "http.disconnect"}
+            if not sent:
+                await anyio.sleep_forever()  # the caller waits for the answer
+            return sent.pop(0)
 
         async def send(message: Any) -> None:
             got.append(message)
@@ -157,7 +160,7 @@ def opened_house(url: str) -> Iterator[House]:
 
 @pytest.fixture(scope="module", params=KINDS)
 def house_url(request: pytest.FixtureRequest, servers: Servers) -> Iterator[str]:
-    url = servers.new(str(request.param), "head")
+    url = servers.new(str(request.param), "seeded")
     yield url
     servers.drop(url)
 

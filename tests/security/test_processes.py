@@ -1,0 +1,84 @@
+"""Do two real servers over one database agree on who may pass, across a restart?"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx2
+import pytest
+from typer.testing import CliRunner
+
+from memory_service.api.gate import SESSION_COOKIE
+from memory_service.cli import app as command_line
+from memory_service.services.keyring import BELIEVED_SECONDS
+from tests.conftest import Servers, free_port
+
+
+@contextmanager
+def serving(url: str, port: int) -> Iterator[httpx2.Client]:
+    """`memory-service serve` in a process of its own, on every address, asking for keys everywhere."""
+    setting = {"MEMORY_REQUIRE_KEYS": "true", "MEMORY_SEED_ON_START": "false"}
+    setting["MEMORY_EMBEDDING_MODEL"] = "/no/such/model"
+    command = [sys.executable, "-m", "memory_service", "serve", "--host", "0.0.0.0", "--port", str(port)]
+    process = subprocess.Popen(
+        [*command, "--database", url], env=os.environ | setting, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        with httpx2.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=60) as client:
+            until = time.monotonic() + 120
+            while True:
+                assert process.poll() is None, process.stderr and process.stderr.read()
+                assert time.monotonic() < until
+                try:
+                    if client.get("/readyz").status_code == 200:
+                        break
+                except httpx2.TransportError:
+                    pass
+                time.sleep(0.1)
+            yield client
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
+
+
+@pytest.mark.slow
+def test_two_servers_agree_and_a_restart_ends_no_session(servers: Servers):
+    url = servers.new("sqlite", "head")
+
+    def keys(*arguments: str) -> Any:
+        done = CliRunner().invoke(command_line, ["keys", *arguments, "--database", url, "--json"])
+        assert done.exit_code == 0, done.output
+        return json.loads(done.stdout)
+
+    admin = keys("create", "ada", "--scope", "admin")["key"]
+    agent = keys("create", "agent", "--scope", "read")["key"]
+    shown = {"Authorization": f"Bearer {agent}"}
+    with serving(url, free_port()) as one:
+        with serving(url, free_port()) as other:
+            assert one.get("/models?limit=1").status_code == 401
+            assert [c.get("/models?limit=1", headers=shown).status_code for c in (one, other)] == [200, 200]
+            session = one.post("/browse/login", data={"key": admin}).cookies[SESSION_COOKIE]
+            other.cookies.set(SESSION_COOKIE, session)
+            assert other.get("/browse/models").status_code == 200
+            keys("revoke", "agent")
+            revoked, answers = time.monotonic(), {200}
+            while 200 in answers:
+                assert time.monotonic() < revoked + BELIEVED_SECONDS + 2.0
+                answers = {c.get("/models?limit=1", headers=shown).status_code for c in (one, other)}
+                time.sleep(0.2)
+            assert answers == {401}
+        with serving(url, free_port()) as after:
+            after.cookies.set(SESSION_COOKIE, session)
+            assert after.get("/browse/models").status_code == 200
+    (used,) = [key["last_used_at"] for key in keys("list")["items"] if key["name"] == "agent"]
+    assert used is not None, "written down when the server ended, if not before"
+    entries = CliRunner().invoke(command_line, ["export", "history", "--database", url, "--format", "jsonl"])
+    told = [json.loads(line)["table"] for line in entries.stdout.splitlines()]
+    assert told.count("refusals") in (1, 2), "told by each server once"
