@@ -69,7 +69,7 @@ _IMAGES = _NETWORK | {
     "layout_matters": True,
     "size": "IMAGE_SIZE",
     "inputs_are": "paths of the images",
-    "layout": "the target or targets), test.csv or sample_submission.csv (ids),\n"
+    "layout": "the target or targets),\ntest.csv or sample_submission.csv (ids), "
     "train/<id>.jpg, test/<id>.jpg",
     "needs": "torch >= 2.4, timm, Pillow",
     "learned": "Images(model, data.inputs, train_rows, train=True)",
@@ -80,8 +80,8 @@ _MASKS = _IMAGES | {
     "masks": True,
     "targets_are": "paths of their masks",
     "outputs_are": "the one kind of mask",
-    "layout": "more or nothing), sample_submission.csv or\ntest.csv (ids), images train/<id>.jpg, test/<id>.jpg, "
-    "masks train_masks/<id>.png",
+    "layout": "what else there is),\nsample_submission.csv or test.csv (ids), images train/<id>.jpg, "
+    "test/<id>.jpg, masks train_masks/<id>.png",
     "needs": "torch >= 2.4, timm, segmentation-models-pytorch, Pillow",
     "model": "build_model(PRETRAINED)",
     "learned": "Masks(data.inputs, train_rows, data.targets, train=True)",
@@ -90,7 +90,7 @@ _MASKS = _IMAGES | {
 _SOUNDS = _IMAGES | {
     "size": "SEQ_LEN",
     "inputs_are": "paths of the sounds",
-    "layout": "the target or targets), test.csv or sample_submission.csv (ids),\n"
+    "layout": "the target or targets),\ntest.csv or sample_submission.csv (ids), "
     "train/<id>.wav, test/<id>.wav",
     "needs": "torch >= 2.4, timm",
     "learned": "Sounds(data.inputs, train_rows, train=True)",
@@ -180,7 +180,8 @@ for _task, _labels in (("tabular-classification", True), ("tabular-regression", 
 HUB_NAMES = {
     **{f"deberta-v3-{size}": f"microsoft/deberta-v3-{size}" for size in ("xsmall", "small", "base", "large")},
     **{name: f"microsoft/{name}" for name in ("mdeberta-v3-base", "deberta-v2-xlarge", "deberta-base")},
-    **{f"electra-{size}-discriminator": f"google/electra-{size}-discriminator" for size in ("small", "base", "large")},
+    **{name: f"google/{name}" for name in ("electra-small-discriminator", "electra-base-discriminator",
+                                           "electra-large-discriminator")},
     **{name: f"google-bert/{name}" for name in ("bert-base-uncased", "bert-base-cased", "bert-large-uncased",
                                                 "bert-base-multilingual-cased")},
     **{name: f"FacebookAI/{name}" for name in ("roberta-base", "roberta-large", "xlm-roberta-base",
@@ -226,7 +227,11 @@ def plan_script(plan: Mapping[str, Any]) -> str:
     model = plan["model"]
     name, label, upwards = _metric_of(plan, kind)
     words = {**kind.words, "plan": plan, "metric": name, "metric_label": label, "upwards": upwards}
-    words |= _shares(plan) | {"headline": _headline(plan), "members": model["name"] == "tabm"}
+    words |= _shares(plan) | {
+        "headline": _headline(plan),
+        "plan_id": _plain(plan["plan_id"]),
+        "members": model["name"] == "tabm",
+    }
     words["hub_name"] = (
         HUB_NAMES.get(model["name"], model["name"]) if kind.words["collate"] == "padded" else ""
     )
@@ -293,7 +298,12 @@ def _headline(plan: Mapping[str, Any]) -> str:
     model = plan["model"]
     size = next((f" at {model[key]}" for key in ("image_size", "seq_len") if key in model), "")
     told = f"{plan['task']} with {model['name']}{size} on {plan['gpu']['name']}, {plan['minutes']:g} minutes"
-    return re.sub(r'[^ -~]|["\\]', " ", f"{told}: {plan['plan_id']}")
+    return _plain(f"{told}.")
+
+
+def _plain(text: Any) -> str:
+    """Without what could end a docstring: names of devices are somebody's words."""
+    return re.sub(r'[^ -~]|["\\]', " ", str(text))
 
 
 @cache
@@ -340,7 +350,8 @@ def _joined(head: str, constants: str, parts: list[str]) -> str:
                 imports.append(node)
                 del lines[node.lineno - 1 : node.end_lineno]
         bodies.append("\n".join(lines).strip("\n"))
-    text = "\n\n\n".join(bodies) + "\n"
+    text = re.sub(r"\n+(?=def |class |@|if __name__)", "\n\n\n", "\n\n\n".join(bodies) + "\n")
+    text = re.sub(r"(?m)^(@.*)\n+(?=def |class )", r"\1\n", text)
     used = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
     return head.strip("\n") + "\n\n" + "\n".join(_import_lines(imports, used)) + "\n\n" + text
 
