@@ -8,15 +8,16 @@ from typing import Any
 
 from memory_service.domain.case import Case
 from memory_service.domain.frontier import best_by_budget, best_of_models
-from memory_service.domain.planner import search_case
+from memory_service.domain.planner import Lanes
 from memory_service.domain.question import Question, parse_question
 from memory_service.domain.vocabulary import MODES, OBJECTIVES, PRECISIONS, SIZES, TASKS
 from memory_service.errors import FieldError, InvalidInput, NotFound
 from memory_service.services.knowledge import Knowledge
-from memory_service.services.recommend import Remembered, case_of, recommend, remembered
+from memory_service.services.plan_script import has_script, plan_script
+from memory_service.services.recommend import Remembered, recommend, weighed
 from memory_service.services.unit import Database
 
-__all__ = ["ask_page"]
+__all__ = ["ask_page", "ask_script"]
 
 MOST_IN_ADDRESS = 5_000
 """Characters of a description that the page takes: its question is its address. Longer ones go to POST
@@ -24,13 +25,14 @@ MOST_IN_ADDRESS = 5_000
 
 
 def ask_page(database: Database, knowledge: Knowledge, asked: Mapping[str, str]) -> dict[str, Any]:
-    """`{"asked", "choices", "known", "errors", "refused", "facts", "plan", "points"}`.
+    """`{"asked", "choices", "known", "errors", "refused", "facts", "plan", "points", "script"}`.
 
     asked    the fields as they were given
     errors   field -> what is wrong with it; `refused`: the sentence, None when the question can be answered
     facts    what the plan rests on: `[{"field", "value", "from"}]`
     plan     the answer of /recommend; None for what was refused, and before a task is asked about
     points   `{"front", "models", "picks", "objective", "budget_minutes"}`: minutes and quality of plans
+    script   whether there is a training script for the plan (`ask_script`)
     """
     page: dict[str, Any] = {
         "asked": dict(asked),
@@ -41,20 +43,28 @@ def ask_page(database: Database, knowledge: Knowledge, asked: Mapping[str, str])
         "facts": [],
         "plan": None,
         "points": None,
+        "script": False,
     }
     only_a_card = asked.keys() == {"gpu"} and asked["gpu"] in knowledge.cards.all
     if not asked or only_a_card:
         return page
     try:
-        question = _question(asked)
-        plan = recommend(database, question)
-        memory = remembered(database, question)
-        case = case_of(knowledge, question, memory)
+        found = weighed(database, _question(asked))
     except (InvalidInput, NotFound) as refusal:
         errors = {error.field: _sentence(error) for error in refusal.errors}
         return page | {"errors": errors, "refused": refusal.detail, "status": refusal.status}
-    points = _points(case, knowledge, plan)
-    return page | {"plan": linked(plan, knowledge), "facts": _facts(case, memory), "points": points}
+    return page | {
+        "plan": linked(found.answer, found.knowledge),
+        "facts": _facts(found.case, found.memory),
+        "points": _points(found.lanes, found.answer),
+        "script": has_script(found.answer),
+    }
+
+
+def ask_script(database: Database, asked: Mapping[str, str]) -> str:
+    """The training script of the plan that the page shows for the same fields. InvalidInput, NotFound;
+    NoScript where nothing fits or there is none for the model."""
+    return plan_script(recommend(database, _question(asked)))
 
 
 def _question(asked: Mapping[str, str]) -> Question:
@@ -130,8 +140,8 @@ def _from(name: str, value: Any, case: Case, memory: Remembered) -> str:
 _TOLD_BY = {"task": "Task ", "n_train": "training samples", "cpu_count": "processor cores"}
 
 
-def _points(case: Case, knowledge: Knowledge, plan: Mapping[str, Any]) -> dict[str, Any]:
-    lanes, minutes = search_case(case, knowledge), case.question.minutes
+def _points(lanes: Lanes, plan: Mapping[str, Any]) -> dict[str, Any]:
+    case, minutes = lanes.case, lanes.case.question.minutes
     picks = {}
     for objective in OBJECTIVES if plan["feasible"] else ():
         choice = lanes.best(objective, minutes)

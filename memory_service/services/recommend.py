@@ -19,7 +19,7 @@ from memory_service.domain.case import Case
 from memory_service.domain.device_card import cores_beside
 from memory_service.domain.gpu import Gpu
 from memory_service.domain.infer import InferredFacts
-from memory_service.domain.planner import make_plan
+from memory_service.domain.planner import Lanes, make_plan, search_case
 from memory_service.domain.question import Question, parse_question
 from memory_service.domain.rates import with_cores
 from memory_service.domain.vocabulary import SIZE_TYPICAL_N_TRAIN, modality_of, size_of
@@ -31,7 +31,7 @@ from memory_service.services.outcomes import happened_there
 from memory_service.services.suggestions import suggestions_of
 from memory_service.services.unit import Database
 
-__all__ = ["case_of", "plan_given", "recommend", "remembered"]
+__all__ = ["Weighed", "case_of", "plan_given", "recommend", "remembered", "weighed"]
 
 DEFAULT_CPU_COUNT = 8
 DEFAULT_N_FEATURES = 50
@@ -86,15 +86,26 @@ def recommend(database: Database, question: Question | Mapping[str, Any]) -> dic
     Raises InvalidInput for unknown cards, models and values; NotFound for an unknown competition.
     """
     asked = question if isinstance(question, Question) else parse_question(question)
+    held = _ANSWERS.get(_key(database, knowledge_of(database).revision, asked))
+    return held if held is not None else weighed(database, asked).answer
+
+
+def weighed(database: Database, question: Question) -> Weighed:
+    """The answer of `recommend` with all that was weighed for it, read and priced once. Raises as it does."""
     knowledge = knowledge_of(database)
-    key = (f"{id(database)}:{database.url}", knowledge.revision, json.dumps(asked.canonical()))
-    held = _ANSWERS.get(key)
-    if held is not None:
-        return held
-    case = case_of(knowledge, asked, remembered(database, asked))
-    answer = make_plan(case, knowledge).as_dict()
-    _ANSWERS.keep(key, answer)
-    return answer
+    memory = remembered(database, question)
+    case = case_of(knowledge, question, memory)
+    lanes = search_case(case, knowledge)
+    key = _key(database, knowledge.revision, question)
+    answer = _ANSWERS.get(key)
+    if answer is None:
+        answer = make_plan(case, knowledge, lanes).as_dict()
+        _ANSWERS.keep(key, answer)
+    return Weighed(knowledge, memory, case, lanes, answer)
+
+
+def _key(database: Database, revision: int, question: Question) -> tuple[str, int, str]:
+    return (f"{id(database)}:{database.url}", revision, json.dumps(question.canonical()))
 
 
 def plan_given(database: Database, plan_id: str) -> dict[str, Any] | None:
@@ -134,6 +145,17 @@ class Remembered:
             return ()
         with self.database.read() as unit:
             return happened_there(unit, slug)
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """An answer (shared between callers: do not change it) and what it was made of."""
+
+    knowledge: Knowledge
+    memory: Remembered
+    case: Case
+    lanes: Lanes
+    answer: dict[str, Any]
 
 
 def case_of(knowledge: Knowledge, question: Question, remembered: Remembered = Remembered()) -> Case:

@@ -54,6 +54,10 @@ class Here:
         gone = {name for name, value in changes.items() if value is None}
         return _url(self.path, {name: value for name, value in kept.items() if name not in gone})
 
+    def at(self, path: str) -> str:
+        """Another path, asked the same."""
+        return _url(path, self.query)
+
     def file(self, form: str) -> str:
         """The same rows, all of them, as `csv`, `jsonl` or `parquet`; for `json` the page as it is."""
         left = () if form == "json" else _PAGING

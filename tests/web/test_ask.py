@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import urllib.parse
 import urllib.request
+from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from memory_service.domain import planner
+from memory_service.services import recommend as recommending
 from tests.web.conftest import Site, Visitor, settled
 
 pytestmark = [pytest.mark.browser]
@@ -95,3 +99,67 @@ def test_text_from_outside_is_text(visit: Visitor, seeded: Site):
     page = visit(seeded, "/?gpu=t4&task=image&description=" + urllib.parse.quote(told))
     assert page.get_by_label("Description").input_value().startswith("<script>")
     assert page.locator("main script:not([type])").count() == 0
+
+
+def test_models_side_by_side_are_shown_with_which_way_is_better_and_why(visit: Visitor, seeded: Site):
+    page = visit(seeded, ASKED)
+    sets = answered(seeded, "/recommend" + ASKED[1:])["parallel"]
+    shown = page.locator("section.panel[aria-labelledby^=parallel-]")
+    assert shown.count() == len(sets) > 0
+    for one, at in zip(sets, shown.all(), strict=True):
+        text = at.inner_text()
+        assert one["why"] in text
+        assert {"together": "Better together.", "one_after_another": "Better one after another."}[
+            one["better"]
+        ] in text
+        table = at.get_by_role("table").inner_text()
+        for member in one["models"]:
+            assert member["model"]["name"] in table
+            assert f"batch {member['batch_size']}" in table or member["runs_on"] == "cpu"
+    shown.first.get_by_role("button").first.click()
+    assert "mean value analysis" in page.locator("[popover]:popover-open").inner_text()
+
+
+def test_the_training_script_is_a_file_to_keep_and_a_command_to_copy(visit: Visitor, seeded: Site):
+    page = visit(seeded, ASKED)
+    with page.expect_download() as downloading:
+        page.get_by_role("link", name="Training script").click()
+    assert downloading.value.suggested_filename == "train.py"
+    text = downloading.value.path().read_text()
+    compile(text, "train.py", "exec")
+    request = urllib.request.Request(
+        seeded.url + "/recommend" + ASKED[1:], headers={"Accept": "text/x-python"}
+    )
+    with urllib.request.urlopen(request) as response:
+        assert response.read().decode() == text
+    command = page.locator("#script + .copy code").inner_text()
+    assert "Accept: text/x-python" in command
+    assert seeded.url + "/recommend" + ASKED[1:] in command
+
+
+def test_no_script_is_offered_where_there_is_none(visit: Visitor, seeded: Site):
+    asked = "?task=object-detection&size=small&gpu=a100&minutes=60"
+    page = visit(seeded, "/" + asked)
+    assert page.get_by_role("heading", name="The plan", exact=True).is_visible()
+    assert page.get_by_role("link", name="Training script").count() == 0
+    refused = visit(seeded, "/browse/script.py" + asked, expect=406)
+    assert "no script for object-detection" in refused.locator("main").inner_text().lower()
+
+
+def test_a_question_is_read_and_priced_once_for_its_page(seeded: Site, monkeypatch: pytest.MonkeyPatch):
+    calls: Counter[str] = Counter()
+
+    def counted(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any) -> Any:
+            calls[name] += 1
+            return real(*given)
+
+        return call
+
+    monkeypatch.setattr(planner, "price_field", counted("priced", planner.price_field))
+    monkeypatch.setattr(recommending, "remembered", counted("read", recommending.remembered))
+    asked = "?gpu=t4&minutes=29&description=" + urllib.parse.quote("Tell 37 kinds of birds from photos.")
+    page = answered(seeded, "/index.json" + asked)
+    assert page["plan"]["feasible"]
+    assert calls == {"priced": 1, "read": 1}
+    assert page["plan"]["plan_id"] == answered(seeded, "/recommend" + asked)["plan_id"]

@@ -1,4 +1,4 @@
-"""`/`: ask, and see the plan."""
+"""`/`: ask, and see the plan; its training script as a file."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from starlette.responses import Response
 
 from memory_service.api.service import database_of
 from memory_service.domain.plan_text import plan_markdown
-from memory_service.services.ask_page import ask_page
+from memory_service.services.ask_page import ask_page, ask_script
 from memory_service.services.knowledge import knowledge_of
 from memory_service.web.charts.ask import quality_over_minutes
-from memory_service.web.site import Pages, answer, query_of
+from memory_service.web.site import HEADERS, Pages, answer, query_of
 
 __all__ = ["router"]
 
@@ -28,18 +28,30 @@ def ask(request: Request) -> Response:
     data = ask_page(database, knowledge_of(database), asked)
     plan = data["plan"]
     status = data.pop("status", 200)
+    url = f"{str(request.base_url).rstrip('/')}/recommend?{urlencode(asked, safe='/,:@')}"
     return answer(
         request,
         "ask/page.html",
         data,
         title="Ask" if plan is None else f"Plan for {plan['task']}",
         status=status,
-        command=f"curl '{str(request.base_url).rstrip('/')}/recommend?{urlencode(asked, safe='/,:@')}'",
+        command=f"curl '{url}'",
+        script_command=f"curl -o train.py -H 'Accept: text/x-python' '{url}'" if data["script"] else None,
         text=plan_markdown(plan) if plan else None,
         text_of_settings=_settings(plan) if plan and plan["feasible"] else None,
         charts={"quality": quality_over_minutes(data["points"])} if data["points"] else {},
     )
 
+
+@router.get("/browse/script.py")
+def script(request: Request) -> Response:
+    """The training script of the plan that `/` shows for the same fields, as the file `train.py`. A link
+    cannot send the `Accept: text/x-python` of /recommend."""
+    text = ask_script(database_of(request), query_of(request))
+    return Response(text, headers={**HEADERS, **_AS_FILE}, media_type="text/x-python")
+
+
+_AS_FILE = {"Content-Disposition": 'attachment; filename="train.py"'}
 
 _COPIED = (
     "batch_size", "grad_accumulation", "precision", "channels_last", "compile", "gradient_checkpointing",
