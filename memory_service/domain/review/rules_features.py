@@ -15,7 +15,8 @@ __all__ = ["feature_rules"]
 
 _FEATURES = re.compile(r"^(X|x|feats?|features?|data_x|inputs?|train_x|X_\w+|x_\w+|predictors)$")
 _FEATURE_LIST = re.compile(
-    r"^(feat(ure)?s?|feature_?(cols|names|columns|list)|cols|columns|num_?cols|numeric|predictors|use_?cols|FEATURES|FEATS|COLS)\w*$",
+    r"^(feat(ure)?s?|feature_?(cols|names|columns|list)|cols|columns|num_?cols|numeric|predictors|"
+    r"use_?cols|FEATURES|FEATS|COLS)\w*$",
     re.IGNORECASE,
 )
 _ENCODERS = frozenset(
@@ -23,7 +24,8 @@ _ENCODERS = frozenset(
 )
 _SCALERS = re.compile(r"Scaler$|^(Tfidf|Count)Vectorizer$|^PCA$|Imputer$")
 _LATER = re.compile(
-    r"(^|_)(test|valid|val|va|vl|infer|inference|submission|sub|pred|new|holdout|dev|unseen|future|score|fresh|today|week)(_|\d|$)|^(x|X)(te|va|_te|_va)$|^te$|^va$",
+    r"(^|_)(test|valid|val|va|vl|infer|inference|submission|sub|pred|new|holdout|dev|unseen|future|score|"
+    r"fresh|today|week)(_|\d|$)|^(x|X)(te|va|_te|_va)$|^te$|^va$",
     re.IGNORECASE,
 )
 _FIRST = re.compile(r"(^|_)(train|trn|tr|fit|history|old)(_|\d|$)|^(x|X)tr$", re.IGNORECASE)
@@ -51,9 +53,10 @@ def _target_inside(facts: Facts, frames: Frames) -> Iterator[Finding]:
             yield finding(
                 "target-in-features",
                 place,
-                f"The features hold {inside!r}, which is {'the target' if inside in targets else 'made from the target'}: "
+                f"The features hold {inside!r}, which is "
+                f"{'the target' if inside in targets else 'made from the target'}: "
                 "the score is perfect and worth nothing.",
-                f"X = df.drop(columns=[{', '.join(repr(t) for t in sorted(targets | ({inside} if inside not in targets else set())))}])",
+                f"X = df.drop(columns=[{', '.join(repr(t) for t in sorted(targets | {inside}))}])",
             )
             return
 
@@ -95,6 +98,8 @@ def _inputs(facts: Facts) -> Iterator[tuple[ast.AST, str, ast.AST]]:
             position = 1 if last_name(call.func) == "cross_val_score" else 0
             if last_name(call.func) == "fit_transform" and not _FEATURES.match(_assigned_name(facts, call)):
                 continue
+            if last_name(call.func) == "train_test_split" and len(call.args) < 2:
+                continue  # rows of the whole table are divided, target and all
             if len(call.args) > position:
                 for inner in _candidates(_core(call.args[position])):
                     if isinstance(inner, ast.Subscript | ast.Call):
@@ -131,7 +136,7 @@ def _candidates(core: ast.AST) -> list[ast.AST]:
 def _core(node: ast.AST) -> ast.AST:
     """Without conversions behind it: `.values`, `.to_numpy()`, `.astype(...)`, `.fillna(0)`."""
     while True:
-        if isinstance(node, ast.Attribute) and node.attr in ("values",):
+        if isinstance(node, ast.Attribute) and node.attr == "values":
             node = node.value
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in (
             "to_numpy", "astype", "copy", "fillna", "reset_index", "float", "to", "cuda", "toarray", "tocsr"
@@ -199,12 +204,10 @@ def _columns_kept(
     ):
         if re.search(r"exclude", " ".join(k.arg or "" for k in node.keywords)):
             return None
-        return _columns_kept(
-            facts,
-            _core(node.func.value),
-            place,
-            deep if isinstance(_core(node.func.value), ast.Name) else deep + 1,
-        )
+        if re.search(r"labelencoder|factorize|\.codes", facts.script.text):
+            return None  # the target may be text, which a selection of numbers leaves out
+        inner = _core(node.func.value)
+        return (None, set()) if isinstance(inner, ast.Name) else _columns_kept(facts, inner, place, deep + 1)
     if isinstance(node, ast.Subscript):
         inner = node.slice
         if isinstance(inner, ast.Tuple) and len(inner.elts) == 2:
@@ -227,7 +230,7 @@ def _all_but(facts: Facts, node: ast.AST, deep: int) -> tuple[set[str] | None, s
         return _all_but(facts, sources[0], deep + 1)
     if isinstance(node, ast.ListComp) and len(node.generators) == 1 and isinstance(node.elt, ast.Name):
         over = node.generators[0]
-        if not _is_columns(over.iter):
+        if not _is_columns(over.iter) or any(_LATER.search(w) for w in words_in(over.iter)):
             return None
         gone: set[str] = set()
         for test in over.ifs:
@@ -250,7 +253,7 @@ def _all_but(facts: Facts, node: ast.AST, deep: int) -> tuple[set[str] | None, s
     if isinstance(node, ast.Attribute) and node.attr == "columns":
         inner = _core(node.value)
         if isinstance(inner, ast.Name):
-            return None, set()
+            return None if _LATER.search(inner.id) else (None, set())
         return _columns_kept(facts, inner, node, 1)
     if isinstance(node, ast.Call) and last_name(node.func) in ("list", "tolist", "sorted", "to_list"):
         inner_node = (
@@ -271,10 +274,8 @@ def _all_but(facts: Facts, node: ast.AST, deep: int) -> tuple[set[str] | None, s
 def _is_columns(node: ast.AST) -> bool:
     if isinstance(node, ast.Call) and node.args:
         node = node.args[0]
-    return (
-        (isinstance(node, ast.Attribute) and node.attr == "columns")
-        or isinstance(node, ast.Name)
-        and node.id in ("df", "train", "data", "train_df")
+    return (isinstance(node, ast.Attribute) and node.attr == "columns") or (
+        isinstance(node, ast.Name) and node.id in ("df", "train", "data", "train_df")
     )
 
 
@@ -303,7 +304,8 @@ def _is_table(facts: Facts, node: ast.Name) -> bool:
 
 
 def _holds_target(facts: Facts, table: str, targets: set[str], place: ast.AST) -> bool:
-    """Whether the target was ever read from (or written to) this table, or from one it was made of or split from."""
+    """Whether the target was ever read from (or written to) this table, or from one it was made of or split
+    from."""
     kin = {table}
     for node in facts.script.all(ast.Assign):
         names = {
@@ -411,8 +413,9 @@ def _reencoded(facts: Facts) -> Iterator[Finding]:
         yield finding(
             "labels-reencoded",
             call,
-            f"{held} is fitted again on {later[0]!r}: the same code (or scale) means something else than in training.",
-            f"{last_name(call.func.value) if last_name(call.func.value) else 'encoder'}.transform({later[0]})  "
+            f"{held} is fitted again on {later[0]!r}: the same code (or scale) means something else than "
+            "in training.",
+            f"{last_name(call.func.value) or 'encoder'}.transform({later[0]})  "
             "# the one fitted in training, kept with the model",
         )
     yield from _codes(facts)
@@ -480,13 +483,16 @@ def _codes(facts: Facts) -> Iterator[Finding]:
             "labels-reencoded",
             place,
             f"{name} of each part by itself: the same code stands for another category there.",
-            "categories = train[c].astype('category').cat.categories; pd.Categorical(test[c], categories=categories).codes",
+            "categories = train[c].astype('category').cat.categories; pd.Categorical(test[c], "
+            "categories=categories).codes",
         )
 
 
 def _listed_twice(facts: Facts) -> Iterator[Finding]:
     """Classes listed by set() or unique() in one place and by another order in another."""
     script = facts.script
+    if not facts.training.trains and not facts.training.offers:
+        return
     listed: list[tuple[ast.AST, str, ast.AST]] = []
     for node in script.all(ast.Assign):
         name = last_name(node.targets[0])
@@ -506,20 +512,21 @@ def _listed_twice(facts: Facts) -> Iterator[Finding]:
         if not other:
             continue
         function = script.function(place)
-        if kind == "set" or any(k != kind for k in other):
-            if (
+        if (kind == "set" or any(k != kind for k in other)) and (
+            (
                 function is not None
                 and re.search(r"predict|infer|submit|test|main", function.name, re.IGNORECASE)
-                or kind == "set"
-                or script.function(place) is None
-            ):
-                yield finding(
-                    "labels-reencoded",
-                    place,
-                    f"The order of classes is made anew by {kind}(): index 3 is another class than in training.",
-                    "classes = sorted(train[label].unique())  # once, saved with the checkpoint",
-                )
-                return
+            )
+            or kind == "set"
+            or script.function(place) is None
+        ):
+            yield finding(
+                "labels-reencoded",
+                place,
+                f"The order of classes is made anew by {kind}(): index 3 is another class than in training.",
+                "classes = sorted(train[label].unique())  # once, saved with the checkpoint",
+            )
+            return
 
 
 def _order_of(node: ast.AST) -> str:
@@ -527,7 +534,8 @@ def _order_of(node: ast.AST) -> str:
     names = {last_name(n.func) for n in ast.walk(node) if isinstance(n, ast.Call)}
     if isinstance(node, ast.Call | ast.ListComp | ast.DictComp | ast.Subscript | ast.Attribute):
         if names & {"sorted", "sort"} or (names & {"unique"} and any(
-            isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name) and n.value.id in ("np", "numpy") and n.attr == "unique" for n in ast.walk(node)
+            isinstance(n, ast.Attribute) and n.attr == "unique" and last_name(n.value) in ("np", "numpy")
+            for n in ast.walk(node)
         )):  # fmt: skip
             return "sorted"
         if "set" in names:

@@ -8,15 +8,15 @@ from collections.abc import Iterator
 
 from memory_service.domain.review.facts import Facts
 from memory_service.domain.review.findings import Finding, finding
-from memory_service.domain.review.script import last_name, roots, words_in
+from memory_service.domain.review.script import last_name, roots, words, words_in
 
 __all__ = ["fold_rules"]
 
-_SAVES = frozenset(
-    ("save", "save_model", "save_pretrained", "save_weights", "dump", "save_checkpoint", "ModelCheckpoint", "save_state",
-     "save_file", "booster_save", "model_to_file", "to_pickle", "write_checkpoint", "dump_model", "save_state_dict",
-     "SaveModelCallback", "BackupAndRestore", "export", "atomic_save", "write_bytes", "replace")
-)  # fmt: skip
+_SAVES = words(
+    "save save_model save_pretrained save_weights dump save_checkpoint ModelCheckpoint save_state "
+    "save_file booster_save model_to_file to_pickle write_checkpoint dump_model save_state_dict "
+    "SaveModelCallback BackupAndRestore export atomic_save write_bytes replace"
+)
 _SAVING_HELPER = re.compile(r"save|checkpoint|ckpt|persist|store_model|dump", re.IGNORECASE)
 _LOADS = frozenset(
     (
@@ -51,13 +51,14 @@ def _checkpoints(facts: Facts) -> Iterator[Finding]:
         if facts.training.fold_count(loop) == 1:
             continue
         saves = [c for c in facts.script.within_calls(loop.body) if _saves(facts, c)]
-        imported = any(facts.training._trains_elsewhere(n) for n in facts.script.within(loop.body))  # noqa: SLF001
+        imported = any(facts.training._trains_elsewhere(n) for n in facts.script.within(loop.body))
         if not saves and not imported and not _trainer_saves(facts, loop):
             yield finding(
                 "no-fold-checkpoint",
                 loop,
-                "No fold leaves a checkpoint: a run that is killed in the last fold has nothing to predict with.",
-                'torch.save(model.state_dict(), f"fold_{fold}.pt")  # boosted trees: save_model(f"fold_{fold}.txt")',
+                "No fold leaves a checkpoint: a run that is killed in the last fold has nothing to "
+                "predict with.",
+                'torch.save(model.state_dict(), f"fold_{fold}.pt")  # trees: save_model(f"fold_{fold}.txt")',
             )
         elif saves and all(_same_path(facts, c) for c in saves):
             yield finding(
@@ -75,9 +76,7 @@ def _saves(facts: Facts, call: ast.Call) -> bool:
     if name in ("dump", "save", "to_pickle", "replace", "export") or name in _SAVES:
         if name == "replace":
             return facts.script.qualified(call.func).startswith("os.")
-        if name == "dump" and facts.script.qualified(call.func).startswith(("json.", "yaml.")):
-            return False
-        return True
+        return not (name == "dump" and facts.script.qualified(call.func).startswith(("json.", "yaml.")))
     return (
         isinstance(call.func, ast.Name)
         and bool(_SAVING_HELPER.search(name))
@@ -107,7 +106,7 @@ def _same_path(facts: Facts, call: ast.Call) -> bool:
         a for a in (*call.args, *(k.value for k in call.keywords))
         if facts.values.text(a) is None and not isinstance(a, ast.Constant) and _may_be_path(a)
     ]  # fmt: skip
-    if last_name(call.func) in ("dump",):
+    if last_name(call.func) == "dump":
         opened = [
             facts.values.text(n.args[0])
             for n in ast.walk(call)
@@ -146,8 +145,9 @@ def _trainer_saves(facts: Facts, loop: ast.For) -> bool:
 def _needs_all(facts: Facts) -> Iterator[Finding]:
     script = facts.script
     trained = set(facts.training.fold_loops)
+    loading = any(_loads(name) for name in script.calls_by_name)
     inside = {node for loop in trained for node in script.within(loop.body)}
-    for loop in script.all(ast.For):
+    for loop in script.all(ast.For) if loading else ():
         if loop in trained or not _over_all_folds(facts, loop):
             continue
         loads = [c for c in script.within_calls(loop.body) if _loads_fold(facts, c, loop)]
@@ -155,11 +155,12 @@ def _needs_all(facts: Facts) -> Iterator[Finding]:
             yield finding(
                 "prediction-needs-all-folds",
                 loop,
-                "Every fold's checkpoint is loaded without a look whether it is there: one missing fold, no "
+                "Every fold's checkpoint is loaded without a look whether it is there: one missing fold, "
+                "no "
                 "submission.",
-                'paths = sorted(Path(OUT).glob("fold_*.pt"))  # average those that exist: mean over len(paths)',
+                'paths = sorted(Path(OUT).glob("fold_*.pt"))  # mean over those that exist',
             )
-    for comp in (*script.all(ast.ListComp), *script.all(ast.GeneratorExp)):
+    for comp in (*script.all(ast.ListComp), *script.all(ast.GeneratorExp)) if loading else ():
         if comp in inside:
             continue
         over = comp.generators[0]
@@ -271,10 +272,14 @@ def _range_of_folds(facts: Facts, node: ast.AST) -> bool:
     )
 
 
+def _loads(name: str) -> bool:
+    return name in _LOADS or bool(re.search(r"^load_\w*(model|fold|ckpt|checkpoint|weights)", name))
+
+
 def _loads_fold(facts: Facts, call: ast.Call, around: ast.AST) -> bool:
     """A load whose path has the loop's variable in it."""
     name = last_name(call.func)
-    if name not in _LOADS and not re.search(r"^load_\w*(model|fold|ckpt|checkpoint|weights)", name):
+    if not _loads(name):
         return False
     if name == "load" and facts.script.qualified(call.func).startswith(("json.", "yaml.", "numpy.")):
         return False

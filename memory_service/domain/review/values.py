@@ -1,7 +1,9 @@
-"""Which value does an expression have, as far as the text says? Constants are followed through names, configs,
+"""Which value does an expression have, as far as the text says? Constants are followed through names,
+configs,
 command line defaults, attributes and function parameters; anything else is unknown.
 
-All values that an expression may have are kept (`64 if big else 16` has two); an unknown part makes it unknown.
+All values that an expression may have are kept (`64 if big else 16` has two); an unknown part makes it
+unknown.
 Arithmetic is bounded: `10**10**10` is unknown, not computed.
 """
 
@@ -13,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from memory_service.domain.review.script import Function, Script, last_name
+from memory_service.domain.review.script import Function, Script, last_name, words
 
 __all__ = ["Values"]
 
@@ -24,6 +26,7 @@ DEEPEST = 40
 MOST_VALUES = 8
 MOST_STEPS = 4_000
 MOST_STEPS_IN_ALL = 400_000
+_HOLDERS = words("create copy deepcopy Munch AttrDict DotMap Box ConfigDict")
 _LARGEST = 10**18
 _LONGEST_TEXT = 2_000
 _LONGEST_LIST = 5_000
@@ -127,11 +130,10 @@ class Values:
             if len(given_here) == 1:
                 return self.mapping(given_here[0], deep + 1)
         if isinstance(node, ast.Attribute):
-            found = self.sources(node)
+            found = self.sources(node, deep + 1)
             if len(found) == 1:
                 return self.mapping(found[0], deep + 1)
-        if isinstance(node, ast.Call) and last_name(node.func) in ("create", "copy", "deepcopy", "Munch", "AttrDict",
-                                                                  "DotMap", "Box", "ConfigDict") and node.args:  # fmt: skip
+        if isinstance(node, ast.Call) and last_name(node.func) in _HOLDERS and node.args:
             return self.mapping(node.args[0], deep + 1)
         return None
 
@@ -207,7 +209,7 @@ class Values:
             out += found
         return out or None
 
-    def sources(self, node: ast.Attribute) -> list[ast.AST]:
+    def sources(self, node: ast.Attribute, deep: int = 1) -> list[ast.AST]:
         """Expressions that an attribute of a config, of `self` or of a class is set to."""
         base, name = node.value, node.attr
         owner = last_name(base)
@@ -223,11 +225,11 @@ class Values:
                 direct = [k.value for k in source.keywords if k.arg == name]
                 if direct:
                     return [*direct, *(n for n in self._attributes.get((owner, name), ()) if n is not None)]
-            held = self.mapping(source, 1) if not isinstance(source, ast.Name) else None
+            held = self.mapping(source, deep) if not isinstance(source, ast.Name) else None
             if held and name in held:
                 return [held[name]]
         if isinstance(base, ast.Attribute):
-            held = self.mapping(base, 1)
+            held = self.mapping(base, deep)
             if held and name in held:
                 return [held[name]]
         annotated = self._annotation(base)
@@ -255,7 +257,7 @@ class Values:
             return self._union(list(found), deep, seen)
         if node.attr in self._arguments and self._reads_arguments(node.value):
             return self._union(list(self._arguments[node.attr]), deep, seen)
-        if node.attr in ("n_splits",) and isinstance(node.value, ast.Name):
+        if node.attr == "n_splits" and isinstance(node.value, ast.Name):
             for source in self.assigned(node.value.id, node):
                 if isinstance(source, ast.Call):
                     return self._union([self.argument(source, "n_splits", 0)], deep, seen)
@@ -462,7 +464,8 @@ Assigned = dict[tuple[ast.AST, str], list[ast.AST | None]]
 
 
 def _assignments(script: Script) -> Assigned:
-    """(scope, name) -> what it is set to; None for a value that comes from a loop, an unpacking, `with` ..."""
+    """(scope, name) -> what it is set to; None for a value that comes from a loop, an unpacking, `with`
+    ..."""
     out: Assigned = defaultdict(list)
 
     def put(target: ast.AST, value: ast.AST | None) -> None:
@@ -501,7 +504,8 @@ def _assignments(script: Script) -> Assigned:
 
 
 def _without_retries(script: Script, held: list[ast.AST | None]) -> list[ast.AST | None]:
-    """What an `except` sets (a batch halved after an out-of-memory) is not the value that a run starts with."""
+    """What an `except` sets (a batch halved after an out-of-memory) is not the value that a run starts
+    with."""
     first = [
         node for node in held
         if node is None or not any(isinstance(up, ast.ExceptHandler) for up in script.above(node))
