@@ -1,5 +1,5 @@
 """Which pages are made from the program? `make docs` writes docs/settings.md, the table of routes in
-docs/security.md and the answer in the README anew."""
+docs/security.md, the tools in docs/mcp.md and the answer in the README anew."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic_core import PydanticUndefined
 
+from benchmarks.mcp_page import with_tools
 from memory_service.api.access import OPEN, ROUTES
 from memory_service.client.config import CLIENT_SETTINGS
 from memory_service.domain.keys import SCOPES, allows
@@ -32,7 +33,7 @@ BLOCK = re.compile(r"(<!-- answer -->\n).*?(<!-- /answer -->)", re.DOTALL)
 
 
 def main() -> None:
-    """Write both."""
+    """Write them."""
     (ROOT / "docs" / "settings.md").write_text(settings_page(), encoding="utf-8")
     security = ROOT / "docs" / "security.md"
     security.write_text(with_table(security.read_text(encoding="utf-8")), encoding="utf-8")
@@ -41,6 +42,9 @@ def main() -> None:
         database = open_database(f"sqlite:///{folder}/docs.sqlite3")
         answer = recommend(database, QUESTION)
         database.close()
+        tools = ROOT / "docs" / "mcp.md"
+        page = with_tools(tools.read_text(encoding="utf-8"), f"sqlite:///{folder}/docs.sqlite3")
+    tools.write_text(page, encoding="utf-8")
     readme.write_text(with_answer(readme.read_text(encoding="utf-8"), answer), encoding="utf-8")
 
 

@@ -13,7 +13,7 @@ from memory_service.domain.plan_text import plan_markdown
 from memory_service.domain.vocabulary import MODES
 from memory_service.mcp import shapes
 from memory_service.mcp.schemas import given_by, of_fields, takes
-from memory_service.mcp.tool import Answer, Caller, Tool, hints, threaded
+from memory_service.mcp.tool import Answer, Caller, Tool, hints, spread, threaded
 from memory_service.services.plan_script import plan_script
 from memory_service.services.predict import predict
 from memory_service.services.recommend import recommend
@@ -84,17 +84,18 @@ def _point(point: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _fit_text(shown: Mapping[str, Any]) -> str:
-    def figure(name: str, unit: str) -> str:
+    def line(about: str, name: str, unit: str) -> str:
         n = shown[name]
-        return "" if n is None else f"{n['value']:.4g} {unit} ({n['low']:.3g}-{n['high']:.3g}, {n['grade']})"
+        return "" if n is None else f"{about}: {spread(n)} {unit}, {n['grade']}"
 
-    most = shown["max_batch_size"]
+    most, knee, instead = shown["max_batch_size"], shown["knee_batch_size"], shown["would_fit"] or {}
     lines = [
         f"{shown['model']} on {shown['gpu']}: {'fits' if shown['fits'] else 'does not fit'}",
         f"batch: at most {most['value']:.0f}" if most else "",
-        f"knee of throughput: batch {shown['knee_batch_size']}" if shown["knee_batch_size"] else "",
-        f"peak memory: {figure('peak_memory_gib', 'GiB')}" if shown["peak_memory_gib"] else "",
-        f"speed: {figure('samples_per_second', 'samples/s')}" if shown["samples_per_second"] else "",
+        f"knee of throughput: batch {knee}" if knee else "",
+        line("peak memory", "peak_memory_gib", "GiB"),
+        line("speed", "samples_per_second", "samples/s"),
+        f"would fit: {', '.join(f'{name}={value}' for name, value in instead.items())}" if instead else "",
         *shown["warnings"],
     ]
     return "\n".join(line for line in lines if line)
@@ -107,8 +108,8 @@ _MOST_SHOWN = 40
 def review_of_script(service: Service, given: dict[str, Any], _: Caller) -> Answer:
     found = review_script(service.preparation.require_knowledge(), question_of(given))
     shown = {name: found[name] for name in shapes.Reviewed.model_fields}
-    counts = ", ".join(f"{n} {severity}s" for severity, n in shown["counts"].items())
-    lines = ["ok: nothing to correct" if shown["ok"] and not shown["findings"] else counts]
+    counts = ", ".join(f"{n} {severity}{'s' * (n != 1)}" for severity, n in shown["counts"].items() if n)
+    lines = [counts or "ok: nothing to correct"]
     lines += [
         f"line {each['line']}: {each['severity']} {each['rule']}: {each['message']} Fix: {each['fix']}"
         for each in shown["findings"][:_MOST_SHOWN]

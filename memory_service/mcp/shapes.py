@@ -95,6 +95,7 @@ class Fits(Shape):
     peak_memory_gib: Number | None
     samples_per_second: Number | None
     step_seconds: Number | None
+    would_fit: dict[str, Any] | None
     warnings: list[str]
     curve: list[CurvePoint]
 

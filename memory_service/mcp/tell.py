@@ -10,10 +10,11 @@ from dataclasses import replace
 from typing import Any
 
 from memory_service.api.service import Service
+from memory_service.domain.watch_verdict import figures
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.mcp import shapes
 from memory_service.mcp.schemas import given_by, of_model, takes
-from memory_service.mcp.tool import Answer, Caller, Tool, hints, threaded
+from memory_service.mcp.tool import Answer, Caller, Tool, hints, spread, threaded
 from memory_service.services.run_events import EVENT_FIELDS, event_schema
 from memory_service.services.run_fields import RunFinish, RunStart
 from memory_service.services.runs import begin_run, finish_run
@@ -42,7 +43,7 @@ def start_run(service: Service, given: dict[str, Any], caller: Caller) -> Answer
     }
     lines = [
         f"run_id={begun['run_id']}" + ("" if new else " (it had begun already)"),
-        *(f"expected {name}: {_figure(n)}" for name, n in shown["expected"].items() if n is not None),
+        *(f"expected {name}: {spread(n)}" for name, n in shown["expected"].items() if n is not None),
         *([f"nothing is predicted: {shown['why_not']}"] if shown["why_not"] else []),
         *begun["notes"],
         "Launch it now; report_progress after 60 s, then every epoch.",
@@ -111,7 +112,7 @@ def finish_of_run(service: Service, given: dict[str, Any], caller: Caller) -> An
     }
     lines = [f"run {page['id']}: {page['status']}"]
     lines += [
-        f"{c['quantity']}: predicted {_figure(c['predicted'])}, was {c['actual']:.4g} "
+        f"{c['quantity']}: predicted {spread(c['predicted'])}, was {figures(c['actual'])} "
         f"({c['error_percent']:+.0f} %)"
         for c in page["comparison"]
     ]
@@ -125,16 +126,12 @@ def _verdict_text(verdict: Mapping[str, Any]) -> str:
     lines = [
         f"{verdict['action']}" + (f": set {settings}" if settings else "") + f" ({verdict['severity']})",
         f"why: {verdict['why']} [{verdict['rule']}]",
-        f"training ends in {_figure(eta)} min" if eta else "",
+        f"training ends in {spread(eta)} min" if eta else "",
         f"{used:g} % of the budget used" if used is not None else "",
         f"look again in {verdict['next_check_seconds']:g} s",
         *verdict["notes"],
     ]
     return "\n".join(line for line in lines if line)
-
-
-def _figure(n: Mapping[str, Any]) -> str:
-    return f"{n['value']:.3g} ({n['low']:.3g}-{n['high']:.3g})"
 
 
 def _event_properties() -> dict[str, Any]:
@@ -164,7 +161,7 @@ def _event_properties() -> dict[str, Any]:
     everywhere = "of " + "/".join(EVENT_FIELDS)
     for shape in found.values():
         if shape["description"] == everywhere:
-            del shape["description"]
+            shape["description"] = "a setting, as it is now"
     return found
 
 

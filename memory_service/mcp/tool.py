@@ -3,7 +3,7 @@ and one call of a service."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any, Literal
@@ -15,9 +15,10 @@ from mcp_types import Tool as ListedTool
 
 from memory_service.api.service import Service
 from memory_service.domain.keys import allows
+from memory_service.domain.watch_verdict import figures
 from memory_service.errors import Forbidden
 
-__all__ = ["Answer", "Call", "Caller", "Tool", "caller_of", "hints", "threaded"]
+__all__ = ["Answer", "Call", "Caller", "Tool", "caller_of", "hints", "spread", "threaded"]
 
 Scope = Literal["read", "tell", "edit"]
 
@@ -82,6 +83,11 @@ class Tool:
             output_schema=self.gives,
             annotations=self.hints,
         )
+
+
+def spread(n: Mapping[str, Any]) -> str:
+    """A figure with its central 80 %: `12.3 (10.2-14.1)`."""
+    return f"{figures(n['value'])} ({figures(n['low'])}-{figures(n['high'])})"
 
 
 def hints(*, reads: bool, repeats: bool) -> ToolAnnotations:
