@@ -1,6 +1,7 @@
 """What should change in this script before it is launched? The reading of its text, and sizing by the card.
 
-    review_script(database, {"script": "import torch ...", "gpu": "a100", "minutes": 30}) -> the answer of /review
+    review_script(database, {"script": "import torch ...", "gpu": "a100", "minutes": 30}) -> the answer of
+    /review
 
 Nothing of the script is executed or imported. Without a database, a card or a model that the catalogue knows,
 what rests on them is named in `not_checked`.
@@ -232,8 +233,10 @@ class _Sizing:
         yield finding(
             "batch-does-not-fit",
             self.meant.batch_place,
-            f"Batch {self.meant.batch_size} of {predicted['model']}{_at(predicted)} in {predicted['precision']} needs about "
-            f"{peak['value']:.3g} GiB ({peak['low']:.3g}-{peak['high']:.3g}); on {predicted['gpu']} about {most['value']:g} "
+            f"Batch {self.meant.batch_size} of {predicted['model']}{_at(predicted)} in "
+            f"{predicted['precision']} needs about "
+            f"{peak['value']:.3g} GiB ({peak['low']:.3g}-{peak['high']:.3g}); on {predicted['gpu']} "
+            f"about {most['value']:g} "
             "samples fit.",
             fix,
         )
@@ -258,7 +261,8 @@ class _Sizing:
         yield finding(
             "batch-too-small",
             place,
-            f"Batch {batch} of {predicted['model']}{_at(predicted)} is far under what {predicted['gpu']} computes best, "
+            f"Batch {batch} of {predicted['model']}{_at(predicted)} is far under what {predicted['gpu']} "
+            "computes best, "
             f"about {best}.",
             f"BATCH_SIZE = {best}",
         )
@@ -267,7 +271,8 @@ class _Sizing:
         minutes, n_train = self.asked.get("minutes"), self.asked.get("n_train")
         unknown = [
             name for name, value in (
-                ("minutes", minutes), ("n_train", n_train), ("epochs", self.meant.epochs), ("folds", self.meant.folds),
+                ("minutes", minutes), ("n_train", n_train), ("epochs", self.meant.epochs),
+                ("folds", self.meant.folds),
                 ("batch size", self.meant.batch_size),
             ) if not value
         ]  # fmt: skip
@@ -306,7 +311,8 @@ class _Sizing:
         yield finding(
             "cannot-end-in-budget",
             self.meant.place,
-            f"{what} take about {likely:.3g} minutes on {where}, at best {least:.3g}; of {minutes:g} minutes "
+            f"{what} take about {likely:.3g} minutes on {where}, at best {least:.3g}; of {minutes:g} "
+            "minutes "
             f"{RESERVE_SHARE:.0%} are for prediction.",
             f"FOLDS = {fewer}; EPOCHS = {max(1, fits // fewer)}"
             if self.meant.epochs

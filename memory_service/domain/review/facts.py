@@ -41,7 +41,8 @@ class Facts:
 
     @cached_property
     def modality(self) -> str:
-        """image | text | audio | tabular | time-series | "" of the task asked for, else by what is imported."""
+        """image | text | audio | tabular | time-series | "" of the task asked for, else by what is
+        imported."""
         if self.asked.task:
             for known in ("image", "text", "audio", "tabular", "time-series"):
                 if self.asked.task.startswith(known):
@@ -61,7 +62,8 @@ class Facts:
             "PIL",
             "cv2",
         ) or re.search(
-            r"keras\.applications|image_dataset_from_directory|imagedatagenerator|decode_jpeg|automodelforimage|conv2d\(",
+            r"keras\.applications|image_dataset_from_directory|imagedatagenerator|decode_jpeg|"
+            r"automodelforimage|conv2d\(",
             s.text,
         ):
             return "image"
@@ -125,4 +127,4 @@ class Facts:
     @cached_property
     def for_card(self) -> bool:
         """Whether the script trains on a card, as far as it and the question say."""
-        return self.training.on_card and self.asked.card not in ("cpu",)
+        return self.training.on_card and self.asked.card != "cpu"

@@ -186,7 +186,8 @@ class Frames:
         return bool(held & outputs) or bool(names & outputs)
 
     def split_behind(self, names: set[str], place: ast.AST, results: set[str]) -> Split | None:
-        """The first split behind a place, in its scope or where its function is called, that divides the rows of
+        """The first split behind a place, in its scope or where its function is called, that divides the
+        rows of
         these names."""
         if self.parted(names, place):
             return None

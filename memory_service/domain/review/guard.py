@@ -31,13 +31,16 @@ MOST_ELIF = 400
 
 _COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _CODECS = re.compile(
-    r"(ascii|us-ascii|utf-?8(-sig)?|latin-?1|iso-?8859-?\d{1,2}|cp\d{3,4}|windows-?\d{3,4}|koi8-[rut]|gbk|gb2312|"
+    r"(ascii|us-ascii|utf-?8(-sig)?|latin-?1|iso-?8859-?\d{1,2}|cp\d{3,4}|windows-?\d{3,4}|koi8-[rut]|"
+    r"gbk|gb2312|"
     r"gb18030|big5|shift-jis|sjis|euc-jp|euc-kr|mac-(roman|cyrillic|latin2|greek))"
 )
 _TOKEN = re.compile(
     r"""
     (?P<comment>\#[^\n]*)
-  | (?P<string>[rRbBuUfFtT]{0,3}(?:\"\"\"(?:[^\\"]|\\.|"(?!""))*+(?:\"\"\")?|'''(?:[^\\']|\\.|'(?!''))*+(?:''')?
+  | (?P<string>[rRbBuUfFtT]{0,3}(?:
+                \"\"\"(?:[^\\"]|\\.|"(?!""))*+(?:\"\"\")?
+               |'''(?:[^\\']|\\.|'(?!''))*+(?:''')?
                |"(?:[^"\\\n]|\\.)*+"?|'(?:[^'\\\n]|\\.)*+'?))
   | (?P<word>[^\W\d]\w*)
   | (?P<number>\d[\w.]*)
@@ -76,7 +79,8 @@ class TooLong(Exception):
 
 
 def text_of(script: bytes | str) -> str:
-    """The script as text by its byte order mark or PEP 263. TooLarge over 1 MiB; Unreadable when it is none."""
+    """The script as text by its byte order mark or PEP 263. TooLarge over 1 MiB; Unreadable when it is
+    none."""
     size = len(script) if isinstance(script, bytes) or len(script) > LONGEST_BYTES else _utf8_size(script)
     if size > LONGEST_BYTES:
         message = f"a script of at most {LONGEST_BYTES} bytes is reviewed"
@@ -135,12 +139,12 @@ def _decoded(raw: bytes) -> str:
         raise Unreadable(1, 1, "It is UTF-16, which Python does not read.", "Save it as UTF-8.")
     codec = "utf-8"
     if not raw.startswith(b"\xef\xbb\xbf"):
-        for line in raw[:2000].splitlines()[:2]:
-            said = _COOKIE.match(line)
+        for head in raw[:2000].splitlines()[:2]:
+            said = _COOKIE.match(head)
             if said:
                 codec = said[1].decode("ascii", "replace").lower().replace("_", "-")
                 break
-            if line.strip() and not line.lstrip().startswith(b"#"):
+            if head.strip() and not head.lstrip().startswith(b"#"):
                 break
     if not _CODECS.fullmatch(codec):
         raise Unreadable(1, 1, f"Its encoding {codec[:40]!r} is not known here.", "Save it as UTF-8.")

@@ -1,4 +1,5 @@
-"""What does the script mean to train? Model, input, batch, precision, folds and epochs, as far as its text says."""
+"""What does the script mean to train? Model, input, batch, precision, folds and epochs, as far as its text
+says."""
 
 from __future__ import annotations
 
@@ -16,16 +17,27 @@ from memory_service.domain.review.script import last_name
 __all__ = ["Meant", "meant_by"]
 
 _TORCHVISION = {
-    "vit_b_16": "vit_base_patch16_224", "vit_b_32": "vit_base_patch32_224", "vit_l_16": "vit_large_patch16_224",
-    "swin_t": "swin_tiny_patch4_window7_224", "swin_s": "swin_small_patch4_window7_224",
-    "swin_b": "swin_base_patch4_window7_224", "mobilenet_v2": "mobilenetv2_100",
-    "mobilenet_v3_small": "mobilenetv3_small_100", "mobilenet_v3_large": "mobilenetv3_large_100",
-    "efficientnet_v2_s": "tf_efficientnetv2_s", "efficientnet_v2_m": "tf_efficientnetv2_m",
-    "efficientnet_v2_l": "tf_efficientnetv2_l", "inception_v3": "inception_v3", "wide_resnet50_2": "wide_resnet50_2",
-    "regnet_y_16gf": "regnety_160", "regnet_y_8gf": "regnety_080", "regnet_y_3_2gf": "regnety_032",
-}  # fmt: skip
+    "vit_b_16": "vit_base_patch16_224",
+    "vit_b_32": "vit_base_patch32_224",
+    "vit_l_16": "vit_large_patch16_224",
+    "swin_t": "swin_tiny_patch4_window7_224",
+    "swin_s": "swin_small_patch4_window7_224",
+    "swin_b": "swin_base_patch4_window7_224",
+    "mobilenet_v2": "mobilenetv2_100",
+    "mobilenet_v3_small": "mobilenetv3_small_100",
+    "mobilenet_v3_large": "mobilenetv3_large_100",
+    "efficientnet_v2_s": "tf_efficientnetv2_s",
+    "efficientnet_v2_m": "tf_efficientnetv2_m",
+    "efficientnet_v2_l": "tf_efficientnetv2_l",
+    "inception_v3": "inception_v3",
+    "wide_resnet50_2": "wide_resnet50_2",
+    "regnet_y_16gf": "regnety_160",
+    "regnet_y_8gf": "regnety_080",
+    "regnet_y_3_2gf": "regnety_032",
+}
 _ARCHITECTURE = re.compile(
-    r"^(resnet|resnext|densenet|efficientnet|convnext|vgg|vit_|swin|mobilenet|regnet|wide_resnet|inception)\w*$"
+    r"^(resnet|resnext|densenet|efficientnet|convnext|vgg|vit_|swin|mobilenet|regnet|wide_resnet|"
+    r"inception)\w*$"
 )
 _SMP = {
     "Unet": "unet",
@@ -40,7 +52,8 @@ _OPTIMIZERS = {"SGD": "sgd-momentum", "Adam": "adam", "AdamW": "adamw", "NAdam":
 
 @dataclass(frozen=True, slots=True)
 class Meant:
-    """None means "cannot be told". `model` as the catalogue may know it; `batch_place` where the batch is set.
+    """None means "cannot be told". `model` as the catalogue may know it; `batch_place` where the batch is
+    set.
 
     lighter   why memory or time differ from a full training of the model (frozen layers, adapters ...)
     """
@@ -185,7 +198,8 @@ def _seq_len(facts: Facts) -> int | None:
         return None
     found = {
         int(n) for k in facts.script.all(ast.keyword)
-        if k.arg in ("max_length", "max_len", "model_max_length") and (n := facts.values.number(k.value)) and n >= 1
+        if k.arg in ("max_length", "max_len", "model_max_length")
+        and (n := facts.values.number(k.value)) and n >= 1
     }  # fmt: skip
     return max(found) if found else None
 

@@ -8,20 +8,23 @@ from collections.abc import Iterator
 
 from memory_service.domain.review.facts import Facts
 from memory_service.domain.review.findings import Finding, finding
-from memory_service.domain.review.script import Function, last_name, words_in
+from memory_service.domain.review.script import Function, last_name, name_of, words_in
 
 __all__ = ["eval_rules"]
 
 _MODEL = re.compile(
-    r"(^|_)(model|net|network|classifier|regressor|unet|student|ema|scorer|backbone|mdl|learner|encoder|transformer|cnn|lstm|mlp)\d*$|^m$|^nn_?model",
+    r"(^|_)(model|net|network|classifier|regressor|unet|student|ema|scorer|backbone|mdl|learner|encoder|"
+    r"transformer|cnn|lstm|mlp)\d*$|^m$|^nn_?model",
     re.IGNORECASE,
 )
 _JUDGES = re.compile(
-    r"^_?(valid|eval|test|predict|infer|score|evaluate|run_inference|get_pred)|(_valid|_eval|_validation|_predict|_inference|_test)(_|$)|_preds?$|inference|validate|validation|prediction",
+    r"^_?(valid|eval|test|predict|infer|score|evaluate|run_inference|get_pred)|(_valid|_eval|_validation|"
+    r"_predict|_inference|_test)(_|$)|_preds?$|inference|validate|validation|prediction",
     re.IGNORECASE,
 )
 _ROWS = re.compile(
-    r"(^|_)(val|valid|validation|test|dev|holdout|eval|infer|inference|oof|sub|submission)(_|\d|$)|^(val|valid|test|eval|dev)(dl|ld|loader|_?set|_?ds|iter)?$|valid|test_?|val_?(loader|dl)|X_va|^xv",
+    r"(^|_)(val|valid|validation|test|dev|holdout|eval|infer|inference|oof|sub|submission)(_|\d|$)|^(val|"
+    r"valid|test|eval|dev)(dl|ld|loader|_?set|_?ds|iter)?$|valid|test_?|val_?(loader|dl)|X_va|^xv",
     re.IGNORECASE,
 )
 _OFF = frozenset(("no_grad", "inference_mode"))
@@ -52,7 +55,8 @@ def eval_rules(facts: Facts) -> Iterator[Finding]:
             yield finding(
                 "no-grad-missing",
                 place,
-                "Every batch keeps the graph for a backward pass that never comes: memory grows, steps are slower.",
+                "Every batch keeps the graph for a backward pass that never comes: memory grows, steps "
+                "are slower.",
                 "with torch.inference_mode():  # around this loop, or as the function's decorator",
             )
 
@@ -142,7 +146,8 @@ def _feeds_backward(facts: Facts, call: ast.Call) -> bool:
 
 
 def _mode(facts: Facts, call: ast.Call, deep: int = 0, seen: frozenset[ast.AST] = frozenset()) -> str:
-    """ "eval", "train" or "" (cannot be told): the last switch before a place, here or where its function is called."""
+    """ "eval", "train" or "" (cannot be told): the last switch before a place, here or where its function
+    is called."""
     script = facts.script
     function = script.function(call)
     bounds: ast.AST = function if function is not None else script.tree
@@ -153,27 +158,21 @@ def _mode(facts: Facts, call: ast.Call, deep: int = 0, seen: frozenset[ast.AST] 
         if switch and script.order[other] < position:
             last = switch
     if any(
-        re.search(r"eval", last_name(item.context_expr.func if isinstance(item.context_expr, ast.Call) else item.context_expr))
+        "eval" in name_of(item.context_expr)
         for up in script.above(call) if isinstance(up, ast.With) for item in up.items
     ):  # fmt: skip
         return "eval"
     if last:
         return last
     if function is None:
-        return "" if _comes_in_eval(facts, call) else "train"
+        return "" if _comes_in_eval(facts) else "train"
     if deep > 4 or function in seen:
         return ""
     callers = [c for c in script.calls_by_name.get(function.name, ()) if script.function(c) is not function]
     found = {_mode(facts, c, deep + 1, seen | {function}) for c in callers}
     if not found:
         return "" if not _is_method_of_use(facts, function) else "train"
-    return (
-        "train"
-        if "train" in found and not _comes_in_eval(facts, call)
-        else "eval"
-        if found == {"eval"}
-        else ""
-    )
+    return "train" if "train" in found and not _comes_in_eval(facts) else "eval" if found == {"eval"} else ""
 
 
 def _is_method_of_use(facts: Facts, function: Function) -> bool:
@@ -201,20 +200,21 @@ def _switch(facts: Facts, call: ast.Call) -> str:
     if isinstance(call.func, ast.Attribute) and name == "eval" and not call.args:
         return "eval"
     if (
-        isinstance(call.func, ast.Attribute)
-        and name == "train"
-        and not isinstance(call.func.value, ast.Constant)
+        (
+            isinstance(call.func, ast.Attribute)
+            and name == "train"
+            and not isinstance(call.func.value, ast.Constant)
+        )
+        and len(call.args) <= 1
+        and not [k for k in call.keywords if k.arg != "mode"]
     ):
-        if len(call.args) <= 1 and not [k for k in call.keywords if k.arg != "mode"]:
-            given = facts.values.argument(call, "mode", 0)
-            value = facts.values.one(given)
-            if given is None:
-                return (
-                    "train"
-                    if not facts.script.functions.get("train") or not _in_file_method(facts, call)
-                    else ""
-                )
-            return "eval" if value is False else "train" if value is True else ""
+        given = facts.values.argument(call, "mode", 0)
+        value = facts.values.one(given)
+        if given is None:
+            return (
+                "train" if not facts.script.functions.get("train") or not _in_file_method(facts, call) else ""
+            )
+        return "eval" if value is False else "train" if value is True else ""
     if isinstance(call.func, ast.Name) and name in facts.script.functions:
         last = ""
         for inner in ast.walk(facts.script.functions[name][0]):
@@ -236,7 +236,7 @@ def _in_file_method(facts: Facts, call: ast.Call) -> bool:
     )
 
 
-def _comes_in_eval(facts: Facts, call: ast.Call) -> bool:
+def _comes_in_eval(facts: Facts) -> bool:
     """from_pretrained hands models out in evaluation mode; nothing here trains them."""
     if facts.script.called("backward"):
         return False
@@ -281,8 +281,7 @@ def _judges_itself(function: Function) -> bool:
 
 
 def _turns_off(facts: Facts, node: ast.AST) -> bool:
-    called = node.func if isinstance(node, ast.Call) else node
-    name = last_name(called)
+    name = name_of(node)
     if name in _OFF:
         return True
     if name == "set_grad_enabled" and isinstance(node, ast.Call):

@@ -177,7 +177,7 @@ def _needs_all(facts: Facts) -> Iterator[Finding]:
             )
     yield from _fixed_share(facts, trained)
     for check in script.all(ast.Assert):
-        if isinstance(check.test, ast.Compare) and _counts_folds(facts, check.test):
+        if isinstance(check.test, ast.Compare) and _counts_folds(check.test):
             yield finding(
                 "prediction-needs-all-folds",
                 check,
@@ -214,7 +214,7 @@ def _fixed_share(facts: Facts, trained: set[ast.For]) -> Iterator[Finding]:
             over is not None and number is not None and number == facts.training.fold_count(over)
         ):
             continue
-        if isinstance(share, ast.Call) and last_name(share.func) == "len" and not _all_planned(facts, share):
+        if isinstance(share, ast.Call) and last_name(share.func) == "len" and not _all_planned(share):
             continue
         if over is not None and not _may_leave_out(facts, over):
             continue
@@ -238,7 +238,7 @@ def _may_leave_out(facts: Facts, loop: ast.For) -> bool:
     )
 
 
-def _all_planned(facts: Facts, share: ast.Call) -> bool:
+def _all_planned(share: ast.Call) -> bool:
     return any(re.search(r"fold|split", w, re.IGNORECASE) for w in roots(share))
 
 
@@ -311,7 +311,7 @@ def _checked(facts: Facts, around: ast.AST) -> bool:
     )
 
 
-def _counts_folds(facts: Facts, test: ast.Compare) -> bool:
+def _counts_folds(test: ast.Compare) -> bool:
     sides = [test.left, *test.comparators]
     counted = any(isinstance(s, ast.Call) and last_name(s.func) == "len" for s in sides)
     planned = any(_FOLDS.search(w) for s in sides if not isinstance(s, ast.Call) for w in words_in(s))

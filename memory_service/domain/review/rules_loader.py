@@ -14,7 +14,8 @@ from memory_service.domain.review.script import last_name, words_in
 __all__ = ["has_reason", "loader_rules", "training_batches"]
 
 LEAST_WORKERS = 4
-"""Asked for where nobody says how many cores there are; with `cpu_count` it is R08's 8, bounded by the cores."""
+"""Asked for where nobody says how many cores there are; with `cpu_count` it is R08's 8, bounded by the
+cores."""
 
 WANTED_WORKERS = 8
 NEVER_WITHOUT_REASON = 32
@@ -42,7 +43,8 @@ def loader_rules(facts: Facts) -> Iterator[Finding]:
 
 
 def _serves(facts: Facts, loader: Loader) -> bool:
-    """Loaders of training and validation, and those of a script that only trains; not one for a quick look."""
+    """Loaders of training and validation, and those of a script that only trains; not one for a quick
+    look."""
     return loader.role in ("train", "valid", "") or facts.training.trains
 
 
@@ -64,8 +66,10 @@ def _workers(facts: Facts, loader: Loader) -> Iterator[Finding]:
     yield finding(
         "loader-workers",
         loader.call,
-        f"The loader has {said}{beside}: the step waits while the main process reads and prepares each batch.",
-        f"num_workers={min(WANTED_WORKERS, cores) if cores else 'min(8, os.cpu_count() or 1)'}, pin_memory=True, "
+        f"The loader has {said}{beside}: the step waits while the main process reads and prepares each "
+        "batch.",
+        f"num_workers={min(WANTED_WORKERS, cores) if cores else 'min(8, os.cpu_count() or 1)'}, "
+        "pin_memory=True, "
         "persistent_workers=True, prefetch_factor=4",
     )
 
@@ -82,7 +86,8 @@ def _pinned(facts: Facts, loader: Loader) -> Iterator[Finding]:
     yield finding(
         "loader-pin-memory",
         loader.call,
-        f"The loader {'has pin_memory=False' if loader.pinned else 'does not set pin_memory'}: copies to the "
+        f"The loader {'has pin_memory=False' if loader.pinned else 'does not set pin_memory'}: copies to "
+        "the "
         "card wait for pageable memory.",
         "pin_memory=True  # and .to(device, non_blocking=True)",
     )
@@ -118,7 +123,8 @@ def _arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
         yield finding(
             "loader-workers",
             node or call,
-            f"dataloader_num_workers is {workers}{'' if node else ', its default'}: the main process makes every "
+            f"dataloader_num_workers is {workers}{'' if node else ', its default'}: the main process "
+            "makes every "
             "batch itself.",
             "dataloader_num_workers=8, dataloader_persistent_workers=True",
         )

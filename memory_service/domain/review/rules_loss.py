@@ -14,12 +14,33 @@ from memory_service.domain.review.script import last_name
 __all__ = ["loss_rules"]
 
 _LOSSES = {
-    "CrossEntropyLoss": "ce", "cross_entropy": "ce", "BCEWithLogitsLoss": "bce-logits", "binary_cross_entropy_with_logits": "bce-logits",
-    "BCELoss": "bce", "binary_cross_entropy": "bce", "NLLLoss": "nll", "nll_loss": "nll", "MSELoss": "mse", "mse_loss": "mse",
-    "L1Loss": "l1", "l1_loss": "l1", "SmoothL1Loss": "mse", "HuberLoss": "mse", "LabelSmoothingCrossEntropy": "ce",
-}  # fmt: skip
-_ACTIVATIONS = {"softmax": "softmax", "Softmax": "softmax", "sigmoid": "sigmoid", "Sigmoid": "sigmoid", "log_softmax": "log_softmax",
-                "LogSoftmax": "log_softmax", "sigmoid_": "sigmoid", "softmax2d": "softmax", "logsigmoid": "log_sigmoid"}  # fmt: skip
+    "CrossEntropyLoss": "ce",
+    "cross_entropy": "ce",
+    "BCEWithLogitsLoss": "bce-logits",
+    "binary_cross_entropy_with_logits": "bce-logits",
+    "BCELoss": "bce",
+    "binary_cross_entropy": "bce",
+    "NLLLoss": "nll",
+    "nll_loss": "nll",
+    "MSELoss": "mse",
+    "mse_loss": "mse",
+    "L1Loss": "l1",
+    "l1_loss": "l1",
+    "SmoothL1Loss": "mse",
+    "HuberLoss": "mse",
+    "LabelSmoothingCrossEntropy": "ce",
+}
+_ACTIVATIONS = {
+    "softmax": "softmax",
+    "Softmax": "softmax",
+    "sigmoid": "sigmoid",
+    "Sigmoid": "sigmoid",
+    "log_softmax": "log_softmax",
+    "LogSoftmax": "log_softmax",
+    "sigmoid_": "sigmoid",
+    "softmax2d": "softmax",
+    "logsigmoid": "log_sigmoid",
+}
 _SHAPES = frozenset(
     (
         "squeeze",
@@ -39,13 +60,16 @@ _SHAPES = frozenset(
     )
 )
 _REGRESSION_OBJECTIVES = re.compile(
-    r"^(regression(_l[12])?|l[12]|mse|mae|rmse|huber|fair|poisson|quantile|reg:(squarederror|linear|absoluteerror|squaredlogerror|pseudohubererror)|RMSE|MAE|MAPE|Poisson)$"
+    r"^(regression(_l[12])?|l[12]|mse|mae|rmse|huber|fair|poisson|quantile|reg:(squarederror|linear|"
+    r"absoluteerror|squaredlogerror|pseudohubererror)|RMSE|MAE|MAPE|Poisson)$"
 )
 _CLASS_OBJECTIVES = re.compile(
-    r"^(binary|multiclass|multiclassova|softmax|cross_entropy|binary:logistic|multi:soft(max|prob)|Logloss|MultiClass|MultiClassOneVsAll|CrossEntropy)$"
+    r"^(binary|multiclass|multiclassova|softmax|cross_entropy|binary:logistic|multi:soft(max|prob)|"
+    r"Logloss|MultiClass|MultiClassOneVsAll|CrossEntropy)$"
 )
 _CLASS_METRICS = re.compile(
-    r"^(auc|binary_logloss|binary_error|multi_logloss|multi_error|logloss|mlogloss|error|merror|aucpr|AUC|Accuracy|Logloss|F1|MultiClass|average_precision)$"
+    r"^(auc|binary_logloss|binary_error|multi_logloss|multi_error|logloss|mlogloss|error|merror|aucpr|"
+    r"AUC|Accuracy|Logloss|F1|MultiClass|average_precision)$"
 )
 _VALUE_METRICS = re.compile(r"^(rmse|mse|mae|l1|l2|mape|rmsle|RMSE|MAE|MAPE|R2|MSLE|huber|quantile)$")
 _CLASS_FAMILIES = frozenset(("auc", "log-loss", "accuracy", "f-score", "mcc"))
@@ -81,7 +105,10 @@ def _torch(facts: Facts) -> Iterator[Finding]:
             )
         if wrong is None and kind == "ce" and _predicts_by_sigmoid(facts):
             wrong = (
-                "Predictions are taken by sigmoid, label by label, while cross entropy trains one class against the others.",
+                (
+                    "Predictions are taken by sigmoid, label by label, while cross entropy trains one class "
+                    "against the others."
+                ),
                 "nn.BCEWithLogitsLoss()  # targets as floats",
             )
         if wrong is None:
@@ -132,7 +159,10 @@ def _loss_of(facts: Facts, call: ast.Call) -> tuple[str | None, ast.Call | None]
 def _mismatch(kind: str, activation: str | None) -> tuple[str, str] | None:
     if kind == "ce" and activation in ("softmax", "sigmoid"):
         return (
-            f"Cross entropy takes logits; here it gets what {activation} has squashed, and learns slowly and badly.",
+            (
+                f"Cross entropy takes logits; here it gets what {activation} has squashed, and learns slowly "
+                "and badly."
+            ),
             f"return logits; {activation} only at prediction",
         )
     if kind == "bce-logits" and activation in ("sigmoid", "softmax"):
@@ -157,7 +187,7 @@ def _activation(facts: Facts, node: ast.AST, deep: int = 0) -> str | None:
     if isinstance(node, ast.Subscript):
         return _activation(facts, node.value, deep + 1)
     if isinstance(node, ast.Attribute):
-        if node.attr in ("logits",):
+        if node.attr == "logits":
             return "none"
         return None
     if isinstance(node, ast.Name):
@@ -184,9 +214,7 @@ def _of_module(facts: Facts, call: ast.Call, deep: int) -> str | None:
     owner: ast.ClassDef | None = None
     around = script.class_of(call)
     sources: list[ast.AST] = []
-    if isinstance(call.func, ast.Name) and name == "self" and around is not None:
-        owner = around
-    elif (
+    if (isinstance(call.func, ast.Name) and name == "self" and around is not None) or (
         name == "forward"
         and isinstance(call.func, ast.Attribute)
         and last_name(call.func.value) == "self"
@@ -281,7 +309,7 @@ def _of_constructor(facts: Facts, call: ast.Call, deep: int) -> str | None:
         said = facts.values.one(activation)
         return (
             "none"
-            if activation is None or said is None and isinstance(activation, ast.Constant)
+            if activation is None or (said is None and isinstance(activation, ast.Constant))
             else {"sigmoid": "sigmoid", "softmax": "softmax", "softmax2d": "softmax"}.get(str(said))
         )
     return None
@@ -385,20 +413,28 @@ def _against_metric(facts: Facts, kind: str) -> tuple[str, str] | None:
             "RMSLE judges logarithms; squared error of plain values follows the largest ones.",
             "y = np.log1p(y)  # and np.expm1 of predictions",
         )
-    if facts.asked.task in ("image-regression", "tabular-regression", "text-regression") and kind in (
-        "ce",
-        "nll",
+    if (
+        facts.asked.task in ("image-regression", "tabular-regression", "text-regression")
+        and kind
+        in (
+            "ce",
+            "nll",
+        )
+        and (metric is None or metric.family != "kappa")
     ):
-        if metric is None or metric.family != "kappa":
-            return "The task is a regression; this loss fits classes.", "nn.MSELoss()"
-    if facts.asked.task in (
-        "image-classification",
-        "text-classification",
-        "tabular-classification",
-        "audio-classification",
-    ) and kind in ("mse", "l1"):
-        if metric is None or metric.family not in ("kappa", "correlation"):
-            return "The task is a classification; this loss fits values.", "nn.CrossEntropyLoss()"
+        return "The task is a regression; this loss fits classes.", "nn.MSELoss()"
+    if (
+        facts.asked.task
+        in (
+            "image-classification",
+            "text-classification",
+            "tabular-classification",
+            "audio-classification",
+        )
+        and kind in ("mse", "l1")
+        and (metric is None or metric.family not in ("kappa", "correlation"))
+    ):
+        return "The task is a classification; this loss fits values.", "nn.CrossEntropyLoss()"
     return None
 
 
@@ -527,8 +563,8 @@ def _keras_loss(facts: Facts, node: ast.AST) -> tuple[str | None, bool, ast.AST]
 def _keras_output(facts: Facts) -> tuple[float | None, str | None, bool]:
     """(units, activation, whether it could be told) of the last Dense layer."""
     values = facts.values
-    denses = [c for c in facts.script.called("Dense")]
-    followers = [c for c in facts.script.called("Activation", "Softmax", "Reshape")]
+    denses = list(facts.script.called("Dense"))
+    followers = list(facts.script.called("Activation", "Softmax", "Reshape"))
     if not denses or followers:
         return None, None, False
     last = denses[-1]
@@ -651,7 +687,8 @@ def _transformers(facts: Facts) -> Iterator[Finding]:
             continue
         text = script.text
         if re.search(
-            r"bcewithlogits|binary_cross_entropy_with_logits|mean_squared|rmse|mse|pearson|spearman|regression|mae\b|kappa",
+            r"bcewithlogits|binary_cross_entropy_with_logits|mean_squared|rmse|mse|pearson|spearman|"
+            r"regression|mae\b|kappa",
             text,
         ):
             continue

@@ -8,26 +8,32 @@ from collections.abc import Iterator
 
 from memory_service.domain.review.facts import Facts
 from memory_service.domain.review.findings import Finding, finding
-from memory_service.domain.review.script import last_name, words_in
+from memory_service.domain.review.script import last_name, words, words_in
 from memory_service.domain.review.training import Loop, guards_of
 
 __all__ = ["memory_rules"]
 
-_PEAK = frozenset(
-    ("max_memory_allocated", "max_memory_reserved", "memory_reserved", "mem_get_info", "nvmlDeviceGetMemoryInfo",
-     "memory_cached", "max_memory_cached", "memory_summary", "list_gpu_processes", "nvidia_smi", "getGPUs")
-)  # fmt: skip
+_PEAK = words(
+    "max_memory_allocated max_memory_reserved memory_reserved mem_get_info nvmlDeviceGetMemoryInfo "
+    "memory_cached max_memory_cached memory_summary list_gpu_processes nvidia_smi getGPUs"
+)
 _NOW = frozenset(("memory_allocated",))
 _ANY = _PEAK | _NOW | {"memory_stats", "get_memory_info", "get_memory_usage"}
-_SAYS = re.compile(r"(gpu|vram|cuda|peak)_?\w*(mem|usage|report|stat|print|log)|mem\w*_(gpu|report|log|line|use|stat|peak)|"
-                   r"(log|print|report|show|read|check|get)\w*_(mem|gpu|vram)|peak_gib|peak_gb|gpu_line|gpu_stat", re.IGNORECASE)  # fmt: skip
+_SAYS = re.compile(
+    r"(gpu|vram|cuda|peak)_?\w*(mem|usage|report|stat|print|log)|"
+    r"mem\w*_(gpu|report|log|line|use|stat|peak)|"
+    r"(log|print|report|show|read|check|get)\w*_(mem|gpu|vram)|peak_gib|peak_gb|gpu_line|gpu_stat",
+    re.IGNORECASE,
+)
 _PASTE = 'print(f"GPU={torch.cuda.max_memory_allocated() / 2**30:.1f}GB", flush=True)'
 _CALLBACKS = re.compile(r"DeviceStats|GPUStats|Memory|Vram|GpuMon|GPUMon|NvidiaSmi|Telemetry", re.IGNORECASE)
 _BATCH_HOOKS = re.compile(
-    r"on_(train_)?batch_end|on_step_end|on_train_batch_start|after_batch|on_substep_end|training_step|on_batch_start"
+    r"on_(train_)?batch_end|on_step_end|on_train_batch_start|after_batch|on_substep_end|training_step|"
+    r"on_batch_start"
 )
 _EPOCH_HOOKS = re.compile(
-    r"on_(train_|validation_)?epoch_(end|start)|after_epoch|before_epoch|on_evaluate|on_log|after_validate|on_validation_end|epoch_callback"
+    r"on_(train_|validation_)?epoch_(end|start)|after_epoch|before_epoch|on_evaluate|on_log|"
+    r"after_validate|on_validation_end|epoch_callback"
 )
 
 
@@ -65,7 +71,8 @@ def _between_steps(facts: Facts) -> Iterator[Finding]:
         yield finding(
             "memory-read-between-steps",
             call,
-            "memory_allocated() between steps shows weights and optimizer only: the activations of the step, most "
+            "memory_allocated() between steps shows weights and optimizer only: the activations of the "
+            "step, most "
             "of the peak, are freed already. The card looks empty.",
             "torch.cuda.max_memory_allocated() / 2**30  # peak, in GiB; reset_peak_memory_stats() per epoch",
         )
@@ -89,7 +96,8 @@ def _where(facts: Facts, node: ast.AST) -> tuple[ast.AST | None, ast.AST | None]
 
 
 def _between_forward_and_backward(facts: Facts, call: ast.Call) -> bool:
-    """Read while the activations live: in the loop over batches, before the backward pass of the same loop."""
+    """Read while the activations live: in the loop over batches, before the backward pass of the same
+    loop."""
     for loop in facts.training.loops:
         if (
             loop.batch is not None
@@ -126,12 +134,13 @@ def _of_loop(facts: Facts, loop: Loop) -> Iterator[Finding]:
     if loop.batch is None:  # an imported helper has the batches: it may read there
         first = True
     else:
-        first = any(_reads(facts, n) for n in script.within(loop.batch.body)) or _before_epochs(facts, loop)
+        first = any(_reads(facts, n) for n in script.within(loop.batch.body)) or _before_epochs(facts)
     if not first:
         yield finding(
             "no-memory-at-first-batch",
             loop.batch or loop.epoch,
-            "Memory is not read after the first batch: a batch far too small shows only when the budget is gone.",
+            "Memory is not read after the first batch: a batch far too small shows only when the budget "
+            "is gone.",
             f"if step == 0:\n    {_PASTE}",
         )
     if not _every_epoch(facts, loop) and loop.batch is not None:
@@ -143,7 +152,7 @@ def _of_loop(facts: Facts, loop: Loop) -> Iterator[Finding]:
         )
 
 
-def _before_epochs(facts: Facts, loop: Loop) -> bool:
+def _before_epochs(facts: Facts) -> bool:
     """A trial batch before the training: a function named for it that reads memory."""
     names = re.compile(r"warm|trial|probe|first_batch|dry|check_mem|sanity|find_batch", re.IGNORECASE)
     for name, functions in facts.script.functions.items():

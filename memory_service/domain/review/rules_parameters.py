@@ -14,47 +14,83 @@ from memory_service.domain.review.script import last_name
 __all__ = ["parameter_rules"]
 
 _DATALOADER = (
-    "dataset batch_size shuffle sampler batch_sampler num_workers collate_fn pin_memory drop_last timeout worker_init_fn "
+    "dataset batch_size shuffle sampler batch_sampler num_workers collate_fn pin_memory drop_last "
+    "timeout worker_init_fn "
     "multiprocessing_context generator prefetch_factor persistent_workers pin_memory_device in_order"
 )
-_ADAM = "params lr betas eps weight_decay amsgrad foreach maximize capturable differentiable fused decoupled_weight_decay"
+_ADAM = (
+    "params lr betas eps weight_decay amsgrad foreach maximize capturable differentiable fused "
+    "decoupled_weight_decay"
+)
 _KNOWN: dict[str, tuple[str, str]] = {
     "torch.utils.data.DataLoader": ("DataLoader", _DATALOADER),
     "torch.optim.Adam": ("Adam", _ADAM),
     "torch.optim.AdamW": ("AdamW", _ADAM),
-    "torch.optim.SGD": ("SGD", "params lr momentum dampening weight_decay nesterov maximize foreach differentiable fused"),
-    "torch.nn.CrossEntropyLoss": ("CrossEntropyLoss", "weight size_average ignore_index reduce reduction label_smoothing"),
+    "torch.optim.SGD": (
+        "SGD",
+        "params lr momentum dampening weight_decay nesterov maximize foreach differentiable fused",
+    ),
+    "torch.nn.CrossEntropyLoss": (
+        "CrossEntropyLoss",
+        "weight size_average ignore_index reduce reduction label_smoothing",
+    ),
     "torch.nn.BCEWithLogitsLoss": ("BCEWithLogitsLoss", "weight size_average reduce reduction pos_weight"),
     "torch.optim.lr_scheduler.CosineAnnealingLR": ("CosineAnnealingLR", "optimizer T_max eta_min last_epoch"),
     "torch.optim.lr_scheduler.StepLR": ("StepLR", "optimizer step_size gamma last_epoch"),
     "torch.optim.lr_scheduler.ReduceLROnPlateau": (
-        "ReduceLROnPlateau", "optimizer mode factor patience threshold threshold_mode cooldown min_lr eps"
+        "ReduceLROnPlateau",
+        "optimizer mode factor patience threshold threshold_mode cooldown min_lr eps",
     ),
     "torch.optim.lr_scheduler.OneCycleLR": (
-        "OneCycleLR", "optimizer max_lr total_steps epochs steps_per_epoch pct_start anneal_strategy cycle_momentum base_momentum "
-        "max_momentum div_factor final_div_factor three_phase last_epoch"
+        "OneCycleLR",
+        (
+            "optimizer max_lr total_steps epochs steps_per_epoch pct_start anneal_strategy cycle_momentum "
+            "base_momentum "
+            "max_momentum div_factor final_div_factor three_phase last_epoch"
+        ),
     ),
     "sklearn.model_selection.KFold": ("KFold", "n_splits shuffle random_state"),
     "sklearn.model_selection.StratifiedKFold": ("StratifiedKFold", "n_splits shuffle random_state"),
     "sklearn.model_selection.GroupKFold": ("GroupKFold", "n_splits shuffle random_state"),
     "sklearn.model_selection.TimeSeriesSplit": ("TimeSeriesSplit", "n_splits max_train_size test_size gap"),
-    "sklearn.model_selection.train_test_split": ("train_test_split", "test_size train_size random_state shuffle stratify"),
+    "sklearn.model_selection.train_test_split": (
+        "train_test_split",
+        "test_size train_size random_state shuffle stratify",
+    ),
     "torch.nn.Dropout": ("Dropout", "p inplace"),
-}  # fmt: skip
+}
 """Qualified name -> (name, every parameter): one that is not among them is a TypeError."""
 
 _OLD: dict[tuple[str, str], tuple[str, str]] = {
-    **{(c, "evaluation_strategy"): ("transformers", 'eval_strategy="epoch"') for c in ("TrainingArguments", "Seq2SeqTrainingArguments")},
-    **{(c, "no_cuda"): ("transformers", "use_cpu=True") for c in ("TrainingArguments", "Seq2SeqTrainingArguments")},
-    **{(c, "per_gpu_train_batch_size"): ("transformers", "per_device_train_batch_size=...") for c in ("TrainingArguments",)},
-    **{(c, "per_gpu_eval_batch_size"): ("transformers", "per_device_eval_batch_size=...") for c in ("TrainingArguments",)},
-    ("TrainingArguments", "fp16_backend"): ("transformers", "half_precision_backend is gone too; leave it out"),
+    **{
+        (c, "evaluation_strategy"): ("transformers", 'eval_strategy="epoch"')
+        for c in ("TrainingArguments", "Seq2SeqTrainingArguments")
+    },
+    **{
+        (c, "no_cuda"): ("transformers", "use_cpu=True")
+        for c in ("TrainingArguments", "Seq2SeqTrainingArguments")
+    },
+    **{
+        (c, "per_gpu_train_batch_size"): ("transformers", "per_device_train_batch_size=...")
+        for c in ("TrainingArguments",)
+    },
+    **{
+        (c, "per_gpu_eval_batch_size"): ("transformers", "per_device_eval_batch_size=...")
+        for c in ("TrainingArguments",)
+    },
+    ("TrainingArguments", "fp16_backend"): (
+        "transformers",
+        "half_precision_backend is gone too; leave it out",
+    ),
     ("TrainingArguments", "logging_dir_"): ("transformers", ""),
     ("Trainer", "tokenizer"): ("transformers", "processing_class=tokenizer"),
     ("Seq2SeqTrainer", "tokenizer"): ("transformers", "processing_class=tokenizer"),
     ("Trainer", "gpus"): ("lightning", 'accelerator="gpu", devices=1'),
     ("Trainer", "tpu_cores"): ("lightning", 'accelerator="tpu", devices=8'),
-    ("Trainer", "progress_bar_refresh_rate"): ("lightning", "enable_progress_bar=False, or TQDMProgressBar(refresh_rate=...)"),
+    ("Trainer", "progress_bar_refresh_rate"): (
+        "lightning",
+        "enable_progress_bar=False, or TQDMProgressBar(refresh_rate=...)",
+    ),
     ("Trainer", "checkpoint_callback"): ("lightning", "enable_checkpointing=..."),
     ("Trainer", "weights_summary"): ("lightning", "enable_model_summary=..."),
     ("Trainer", "distributed_backend"): ("lightning", 'strategy="ddp"'),
@@ -68,7 +104,7 @@ _OLD: dict[tuple[str, str], tuple[str, str]] = {
     ("OneHotEncoder", "sparse"): ("sklearn", "sparse_output=False"),
     ("ReduceLROnPlateau", "verbose"): ("torch", "leave it out; print scheduler.get_last_lr()"),
     ("TfidfVectorizer", "get_feature_names"): ("sklearn", "get_feature_names_out()"),
-}  # fmt: skip
+}
 """(class, parameter) -> (library, what to write): renamed or removed."""
 
 _BOOSTED_FIT = re.compile(r"^(LGBM|XGB)\w+$")
@@ -189,7 +225,7 @@ def _contradiction(facts: Facts, call: ast.Call) -> Iterator[Finding]:
             )
     if name == "DataLoader" and facts.script.uses("torch"):
         workers = values.argument(call, "num_workers", 5)
-        none = workers is None and not values.open_ended(call) or values.one(workers) == 0
+        none = (workers is None and not values.open_ended(call)) or values.one(workers) == 0
         kept, ahead = values.argument(call, "persistent_workers"), values.argument(call, "prefetch_factor")
         if none and (values.one(kept) is True or isinstance(values.one(ahead), int)):
             what = "persistent_workers" if values.one(kept) is True else "prefetch_factor"
@@ -336,7 +372,8 @@ def _rates(facts: Facts, call: ast.Call) -> Iterator[Finding]:
         yield finding(
             "wrong-parameter",
             place,
-            f"Learning rate {rate:g} with {name}{' of a pretrained transformer' if fine_tuned else ''}: training diverges or stands still.",
+            f"Learning rate {rate:g} with {name}{' of a pretrained transformer' if fine_tuned else ''}: "
+            "training diverges or stands still.",
             "lr=2e-5" if fine_tuned else "lr=1e-3" if name != "SGD" else "lr=0.1",
         )
 
@@ -359,7 +396,8 @@ def _transformers(facts: Facts) -> Iterator[Finding]:
                 yield finding(
                     "wrong-parameter",
                     call,
-                    f"load_best_model_at_end needs the same strategy for both: eval is {known!r}, save is {kept!r}.",
+                    f"load_best_model_at_end needs the same strategy for both: eval is {known!r}, save "
+                    f"is {kept!r}.",
                     'eval_strategy="epoch", save_strategy="epoch"',
                 )
         rate = values.number(values.argument(call, "learning_rate"))

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from memory_service.domain.review.facts import Facts
 from memory_service.domain.review.findings import Finding, finding
 from memory_service.domain.review.rules_loader import has_reason
-from memory_service.domain.review.script import last_name
+from memory_service.domain.review.script import last_name, name_of
 
 __all__ = ["precision_rules", "switched_on"]
 
@@ -41,7 +41,8 @@ def _deprecated(facts: Facts) -> Iterator[Finding]:
         module = node.module or ""
         for alias in node.names:
             full = f"{module}.{alias.name}"
-            if full == "apex.amp" and not _fallback(facts, node):
+            tried = any(isinstance(up, ast.Try) for up in script.above(node))
+            if full == "apex.amp" and not tried:
                 yield finding("deprecated-amp", node, "apex.amp is not kept up any more.", _PASTE["autocast"])
             if _OLD.match(full) and not _fallback(facts, node):
                 imported.add(alias.asname or alias.name)
@@ -64,7 +65,9 @@ def _fallback(facts: Facts, node: ast.AST) -> bool:
     for up in facts.script.above(node):
         if isinstance(up, ast.ExceptHandler):
             return True
-        if isinstance(up, ast.If) and re.search(r"version|hasattr", ast.dump(up.test)[:2000]):
+        if isinstance(up, ast.If | ast.IfExp) and re.search(
+            r"version|hasattr|greater_equal|_ge_|available", ast.dump(up.test)[:2000], re.IGNORECASE
+        ):
             return True
     return False
 
@@ -125,7 +128,7 @@ def switched_on(facts: Facts) -> bool:
             return True
     if any(re.search(r"autocast|amp_ctx|amp_context|precision_context", name) for name in script.imports):
         return True
-    return any(re.search(r"autocast|amp_", last_name(item.context_expr.func if isinstance(item.context_expr, ast.Call) else item.context_expr))
+    return any(re.search(r"autocast|amp_", name_of(item.context_expr))
                for item in script.all(ast.withitem))  # fmt: skip
 
 
@@ -184,15 +187,14 @@ def _keras(facts: Facts) -> Iterator[Finding]:
         "mixed_" in script.text
         and "mixed_precision" in script.text
         and script.called("set_global_policy") == []
-    ):
-        if any("mixed_float16" in s or "mixed_bfloat16" in s for s in script.strings):
-            return
+    ) and any("mixed_float16" in s or "mixed_bfloat16" in s for s in script.strings):
+        return
     fit = next(f for f in facts.training.fits if f.kind == "keras")
     yield finding(
         "no-mixed-precision",
         fit.call,
         "Keras computes in float32: no mixed precision policy is set.",
-        'keras.mixed_precision.set_global_policy("mixed_float16")  # before the model is made; outputs float32',
+        'keras.mixed_precision.set_global_policy("mixed_float16")  # before the model; outputs float32',
     )
 
 

@@ -9,14 +9,17 @@ from collections.abc import Iterator
 from memory_service.domain.review.facts import Facts
 from memory_service.domain.review.findings import Finding, finding
 from memory_service.domain.review.frames import Frames, Split, column_of
-from memory_service.domain.review.script import last_name, roots
+from memory_service.domain.review.script import last_name, roots, words
 
 __all__ = ["split_rules"]
 
 _LEARNS = re.compile(
-    r"^(Standard|MinMax|MaxAbs|Robust)Scaler$|^(Power|Quantile)Transformer$|^(Incremental|Sparse|Kernel)?PCA$|^TruncatedSVD$|"
-    r"^(Simple|KNN|Iterative)Imputer$|^(Tfidf|Count)Vectorizer$|^Select(KBest|Percentile|FromModel|Fpr|Fdr|Fwe)$|^RFE(CV)?$|"
-    r"^KBinsDiscretizer$|^FastICA$|^NMF$|^LatentDirichletAllocation$|^LinearDiscriminantAnalysis$|^UMAP$|^KMeans$|^VarianceThreshold$|"
+    r"^(Standard|MinMax|MaxAbs|Robust)Scaler$|^(Power|Quantile)Transformer$|^(Incremental|Sparse|"
+    r"Kernel)?PCA$|^TruncatedSVD$|"
+    r"^(Simple|KNN|Iterative)Imputer$|^(Tfidf|Count)Vectorizer$|^Select(KBest|Percentile|FromModel|Fpr|"
+    r"Fdr|Fwe)$|^RFE(CV)?$|"
+    r"^KBinsDiscretizer$|^FastICA$|^NMF$|^LatentDirichletAllocation$|^LinearDiscriminantAnalysis$|^UMAP$|"
+    r"^KMeans$|^VarianceThreshold$|"
     r"^BorutaPy$|^FeatureAgglomeration$|^Nystroem$|^SplineTransformer$|^PLSRegression$"
 )
 _RESAMPLES = re.compile(r"SMOTE|ADASYN|OverSampler|UnderSampler|TomekLinks|EditedNearest")
@@ -26,13 +29,17 @@ _STATISTICS = frozenset(
     ("mean", "median", "sum", "std", "transform", "agg", "aggregate", "var", "count", "quantile")
 )
 _GROUP_COLUMN = re.compile(
-    r"^(patient|subject|speaker|participant|student|user|customer|session|player|author|client|person|driver|recording|animal|"
-    r"study|group|site|household|device|well|scene|video|clip|essay_prompt|prompt|case|family|owner|store|shop|individual)"
+    r"^(patient|subject|speaker|participant|student|user|customer|session|player|author|client|person|"
+    r"driver|recording|animal|"
+    r"study|group|site|household|device|well|scene|video|clip|essay_prompt|prompt|case|family|owner|"
+    r"store|shop|individual)"
     r"(_?(id|no|nr|num|name|code|uid|key))?s?$",
     re.IGNORECASE,
 )
-_IGNORES_GROUPS = frozenset(("KFold", "StratifiedKFold", "ShuffleSplit", "StratifiedShuffleSplit", "RepeatedKFold", "RepeatedStratifiedKFold",
-                             "train_test_split", "random_split"))  # fmt: skip
+_IGNORES_GROUPS = words(
+    "KFold StratifiedKFold ShuffleSplit StratifiedShuffleSplit RepeatedKFold RepeatedStratifiedKFold "
+    "train_test_split random_split"
+)
 
 
 def split_rules(facts: Facts) -> Iterator[Finding]:
@@ -66,15 +73,18 @@ def _fits(facts: Facts, frames: Frames) -> Iterator[Finding]:
                 yield finding(
                     "target-statistics-before-split",
                     call,
-                    f"{made} sees the target of rows that are validation at line {line}: the score will not hold.",
+                    f"{made} sees the target of rows that are validation at line {line}: the score will "
+                    "not hold.",
                     "fit it on the training rows of each fold, transform the rest",
                 )
             else:
                 yield finding(
                     "fit-before-split",
                     call,
-                    f"{made} is fitted on all rows; the split comes at line {line}, so validation has been seen.",
-                    f"split first; {last_name(call.func.value) or 'scaler'}.fit(X_train) and transform both parts, or a Pipeline",
+                    f"{made} is fitted on all rows; the split comes at line {line}, so validation has "
+                    "been seen.",
+                    f"split first; {last_name(call.func.value) or 'scaler'}.fit(X_train) and transform "
+                    "both parts, or a Pipeline",
                 )
             break
 
@@ -100,7 +110,8 @@ def _transformer(facts: Facts, node: ast.AST) -> str:
 
 
 def _places(facts: Facts, call: ast.Call, data: set[str]) -> Iterator[tuple[ast.AST, set[str], set[str]]]:
-    """Where a fit takes place, with the names of its rows and of its result: here, and where its function is called."""
+    """Where a fit takes place, with the names of its rows and of its result: here, and where its function
+    is called."""
     script = facts.script
     yield call, data, _results(facts, call)
     function = script.function(call)
@@ -118,8 +129,13 @@ def _results(facts: Facts, call: ast.AST) -> set[str]:
     statement = facts.script.statement(call)
     if not isinstance(statement, ast.Assign):
         return set()
-    return {n.id for t in statement.targets for n in ast.walk(t) if isinstance(n, ast.Name) and (
-        isinstance(n.ctx, ast.Store) or isinstance(t, ast.Subscript) and n in set(ast.walk(t.value)))}  # fmt: skip
+    return {
+        n.id
+        for t in statement.targets
+        for n in ast.walk(t)
+        if isinstance(n, ast.Name)
+        and (isinstance(n.ctx, ast.Store) or (isinstance(t, ast.Subscript) and n in set(ast.walk(t.value))))
+    }
 
 
 def _in_fold(frames: Frames, place: ast.AST) -> bool:
@@ -140,9 +156,13 @@ def _standardised(facts: Facts, frames: Frames) -> Iterator[Finding]:
             continue
         data = roots(node.left.left)
         learned = [
-            n for side in (node.left.right, node.right) for n in _resolved(facts, side)
-            if isinstance(n, ast.Call) and last_name(n.func) in ("mean", "std", "min", "max") and roots(n) & data
-        ]  # fmt: skip
+            n
+            for side in (node.left.right, node.right)
+            for n in _resolved(facts, side)
+            if isinstance(n, ast.Call)
+            and last_name(n.func) in ("mean", "std", "min", "max")
+            and roots(n) & data
+        ]
         if len(learned) < 2 or any(k.arg == "dim" for call in learned for k in call.keywords):
             continue
         if any(
@@ -158,7 +178,8 @@ def _standardised(facts: Facts, frames: Frames) -> Iterator[Finding]:
             yield finding(
                 "fit-before-split",
                 node,
-                f"Mean and deviation are of all rows; the split comes at line {getattr(split.call, 'lineno', 0)}.",
+                "Mean and deviation are of all rows; the split comes at line "
+                f"{getattr(split.call, 'lineno', 0)}.",
                 "mean, std = X_train.mean(0), X_train.std(0)  # of the training rows, for both parts",
             )
 
@@ -189,7 +210,8 @@ def _statistics(facts: Facts, frames: Frames) -> Iterator[Finding]:
                     "target-statistics-before-split",
                     call,
                     "A mean of the target over all rows becomes a feature; the split comes at line "
-                    f"{getattr(split.call, 'lineno', 0)}, so each row of validation carries its own answer.",
+                    f"{getattr(split.call, 'lineno', 0)}, so each row of validation carries its own "
+                    "answer.",
                     "means = train_part.groupby(key)[target].mean()  # within each fold, then .map(means)",
                 )
                 break
@@ -245,10 +267,8 @@ def _becomes_feature(facts: Facts, call: ast.Call, data: set[str]) -> bool:
 def _ordered_in_time(facts: Facts, call: ast.Call) -> bool:
     """Statistics of what came before a row (`shift`, `expanding`) are not of its own answer."""
     return any(
-        isinstance(n, ast.Attribute)
-        and n.attr in _SERIES
-        or isinstance(n, ast.Constant)
-        and n.value in _SERIES
+        (isinstance(n, ast.Attribute) and n.attr in _SERIES)
+        or (isinstance(n, ast.Constant) and n.value in _SERIES)
         for n in ast.walk(facts.script.statement(call))
     )
 
@@ -307,9 +327,8 @@ def _is_series(facts: Facts, split: Split, frames: Frames) -> str:
             by
             and re.search(r"date|time|timestamp|week|month|year|day", by, re.IGNORECASE)
             and roots(call.func) & reach
-        ):
-            if re.search(r"forecast|horizon|next_(day|week|month|hour|step)|demand|sales", script.text):
-                return f"they are sorted by {by!r} for a forecast"
+        ) and re.search(r"forecast|horizon|next_(day|week|month|hour|step)|demand|sales", script.text):
+            return f"they are sorted by {by!r} for a forecast"
     return ""
 
 
@@ -327,7 +346,7 @@ def _reaches(facts: Facts, call: ast.Call, reach: set[str]) -> bool:
 
 
 def _groups(facts: Facts, frames: Frames) -> Iterator[Finding]:
-    script, values = facts.script, facts.values
+    _script, values = facts.script, facts.values
     grouped = [s for s in frames.splits if "Group" in s.kind]
     for split in frames.splits:
         if split.kind not in _IGNORES_GROUPS or split.maker is None:
@@ -359,7 +378,8 @@ def _groups(facts: Facts, frames: Frames) -> Iterator[Finding]:
             yield finding(
                 "groups-across-folds",
                 place,
-                f"{column!r} has several rows each, and {split.kind} splits rows: the same {column} is trained on and judged.",
+                f"{column!r} has several rows each, and {split.kind} splits rows: the same {column} is "
+                "trained on and judged.",
                 _group_fix(split) + f", groups=df[{column!r}]",
             )
             return
@@ -405,10 +425,11 @@ def _group_column(facts: Facts) -> str:
     for line, text in enumerate(script.lines, 1):
         del line
         said = re.search(
-            r"(several|many|multiple|more than one|\d+|few)\s+[\w ]{0,24}\b(per|of (one|each|a)|for each)\s+(\w+)",
+            r"(several|many|multiple|more than one|\d+|few)\s+[\w ]{0,24}\b(per|of (one|each|a)|"
+            r"for each)\s+(\w+)",
             text.lower(),
         )
-        if said and "#" in text[: said.start() + 1] + text[:1] or (said and '"""' in text):
+        if (said and "#" in text[: said.start() + 1] + text[:1]) or (said and '"""' in text):
             word = said.group(4)
             for column in script.strings:
                 if _GROUP_COLUMN.match(column) and column.lower().startswith(word.rstrip("s")):

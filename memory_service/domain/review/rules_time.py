@@ -21,9 +21,23 @@ MANY_ROUNDS = 500
 _STOPPER = re.compile(r"early_?stop", re.IGNORECASE)
 _TIMER = re.compile(r"deadline|time_?(limit|out|budget|stop|guard|up|r\b)|budget|Timer$", re.IGNORECASE)
 _SEED = re.compile(r"seed", re.IGNORECASE)
-_RANDOM = ("train_test_split", "KFold", "StratifiedKFold", "ShuffleSplit", "RandomForestClassifier", "sample",
-           "RandomForestRegressor", "ExtraTreesClassifier", "ExtraTreesRegressor", "MLPClassifier", "MLPRegressor")  # fmt: skip
-_CLOCK_PASTE = "if time.monotonic() - STARTED > MINUTES * 60 * 0.85:\n    break  # then predict with the folds that exist"
+_RANDOM = (
+    "train_test_split",
+    "KFold",
+    "StratifiedKFold",
+    "ShuffleSplit",
+    "RandomForestClassifier",
+    "sample",
+    "RandomForestRegressor",
+    "ExtraTreesClassifier",
+    "ExtraTreesRegressor",
+    "MLPClassifier",
+    "MLPRegressor",
+)
+_CLOCK_PASTE = (
+    "if time.monotonic() - STARTED > MINUTES * 60 * 0.85:\n"
+    "    break  # then predict with the folds that exist"
+)
 
 
 def time_rules(facts: Facts) -> Iterator[Finding]:
@@ -50,8 +64,10 @@ def _loops(facts: Facts) -> Iterator[Finding]:
             yield finding(
                 "no-early-stopping",
                 loop,
-                f"{much} run to the end, whether validation gains or not; the best is often among the first five.",
-                "if score > best:\n    best, bad = score, 0\nelse:\n    bad += 1\n    if bad >= 3:\n        break",
+                f"{much} run to the end, whether validation gains or not; the best is often among the "
+                "first five.",
+                "if score > best:\n    best, bad = score, 0\nelse:\n    bad += 1\n    if bad >= 3:\n     "
+                "   break",
             )
         around = [up for up in script.above(loop) if isinstance(up, ast.For | ast.While)]
         if not (
@@ -81,9 +97,8 @@ def _caller_clocked(facts: Facts, loop: ast.AST) -> bool:
 
 def _alarm(facts: Facts) -> bool:
     qualified = {facts.script.qualified(call.func) for call in facts.script.calls}
-    return (
-        bool(qualified & {"signal.alarm", "signal.setitimer", "threading.Timer"})
-        or facts.script.uses("memory_service")
+    return bool(qualified & {"signal.alarm", "signal.setitimer", "threading.Timer"}) or (
+        facts.script.uses("memory_service")
         and bool(re.search(r"stop_and_predict|\.verdict", facts.script.text))
     )
 
@@ -111,7 +126,8 @@ def _rounds(facts: Facts, call: ast.Call) -> Iterator[Finding]:
         "no-early-stopping",
         call,
         f"{rounds:g} rounds are boosted whether validation gains or not.",
-        "callbacks=[lgb.early_stopping(100)]  # xgboost: early_stopping_rounds=100 of the model; catboost: od_wait=100",
+        "callbacks=[lgb.early_stopping(100)]  # xgboost: early_stopping_rounds=100 of the model; "
+        "catboost: od_wait=100",
     )
 
 
@@ -161,7 +177,7 @@ def _stops_rounds(facts: Facts, call: ast.Call, made: list[ast.Call]) -> bool:
 
 
 def _framework(facts: Facts, kind: str, call: ast.Call) -> Iterator[Finding]:
-    epochs = _epochs_asked(facts, kind, call)
+    epochs = _epochs_asked(facts, kind)
     few = epochs is not None and epochs <= MOST_WITHOUT_STOPPING
     if not few and not _callback(facts, _STOPPER) and not _sets_stop(facts, by_clock=False):
         much = f"{epochs:g} epochs" if epochs is not None else "All epochs"
@@ -193,21 +209,25 @@ def _framework(facts: Facts, kind: str, call: ast.Call) -> Iterator[Finding]:
 
 _STOP_PASTE = {
     "lightning": 'callbacks=[EarlyStopping(monitor="val_loss", patience=3)]',
-    "transformers": "callbacks=[EarlyStoppingCallback(early_stopping_patience=3)]  # with load_best_model_at_end=True",
+    "transformers": "callbacks=[EarlyStoppingCallback(3)]  # with load_best_model_at_end=True",
     "keras": "callbacks=[keras.callbacks.EarlyStopping(patience=3, restore_best_weights=True)]",
     "fastai": "cbs=[EarlyStoppingCallback(patience=3)]",
 }
 _TIME_PASTE = {
     "lightning": 'Trainer(max_time={"minutes": 25})',
-    "transformers": "class Deadline(TrainerCallback):\n    def on_step_end(self, args, state, control, **kw):\n"
+    "transformers": "class Deadline(TrainerCallback):\n"
+    "    def on_step_end(self, args, state, control, **kw):\n"
     "        control.should_training_stop = time.monotonic() > END",
-    "keras": "class Deadline(keras.callbacks.Callback):\n    def on_train_batch_end(self, batch, logs=None):\n"
+    "keras": "class Deadline(keras.callbacks.Callback):\n"
+    "    def on_train_batch_end(self, batch, logs=None):\n"
     "        self.model.stop_training = time.monotonic() > END",
-    "fastai": "class Deadline(Callback):\n    def after_batch(self):\n        if time.monotonic() > END: raise CancelFitException()",
+    "fastai": "class Deadline(Callback):\n"
+    "    def after_batch(self):\n"
+    "        if time.monotonic() > END: raise CancelFitException()",
 }
 
 
-def _epochs_asked(facts: Facts, kind: str, call: ast.Call) -> float | None:
+def _epochs_asked(facts: Facts, kind: str) -> float | None:
     values, script = facts.values, facts.script
     if kind == "lightning":
         for trainer in script.called("Trainer"):
@@ -295,7 +315,7 @@ def _seed(facts: Facts) -> Iterator[Finding]:
     if networks:
         place: Any = training.epoch_loops[0] if training.epoch_loops else training.fits[0].call
     else:
-        chance = [c for c in script.called(*_RANDOM)]
+        chance = list(script.called(*_RANDOM))
         if given or keys or not chance:
             return
         place = chance[0]

@@ -8,31 +8,55 @@ from collections.abc import Iterator
 
 from memory_service.domain.review.facts import Facts
 from memory_service.domain.review.findings import Finding, finding
-from memory_service.domain.review.script import last_name, words_in
+from memory_service.domain.review.script import last_name, words, words_in
 
 __all__ = ["trap_rules"]
 
-_TIMM_LOSSES = frozenset(
-    ("AsymmetricLossMultiLabel", "AsymmetricLossSingleLabel", "BinaryCrossEntropy", "JsdCrossEntropy",
-     "LabelSmoothingCrossEntropy", "SoftTargetCrossEntropy", "asymmetric_loss", "binary_cross_entropy", "cross_entropy", "jsd")
-)  # fmt: skip
+_TIMM_LOSSES = words(
+    "AsymmetricLossMultiLabel AsymmetricLossSingleLabel BinaryCrossEntropy JsdCrossEntropy "
+    "LabelSmoothingCrossEntropy SoftTargetCrossEntropy PolyCrossEntropy PolyBinaryCrossEntropy "
+    "TwoWayLoss ZlprLoss DistributionBalancedLoss asymmetric_loss binary_cross_entropy "
+    "cross_entropy jsd"
+)
 _HEADS = (
-    (re.compile(r"^(tf_)?(efficientnet|mobilenet|mixnet|densenet|mnasnet|fbnet|ghostnet|hardcorenas|tinynet|lcnet)|^hrnet"), "classifier"),
-    (re.compile(r"^(resnet|resnext|seresnet|seresnext|wide_resnet|ecaresnet|skresnet|res2net|gluon_resnet|resnest|inception|xception)(?!v2)"), "fc"),
+    (
+        re.compile(
+            r"^(tf_)?(efficientnet|mobilenet|mixnet|densenet|mnasnet|fbnet|ghostnet|hardcorenas|tinynet|lcnet)|^hrnet"
+        ),
+        "classifier",
+    ),
+    (
+        re.compile(
+            r"^(resnet|resnext|seresnet|seresnext|wide_resnet|ecaresnet|skresnet|res2net|gluon_resnet|resnest|inception|xception)(?!v2)"
+        ),
+        "fc",
+    ),
     (re.compile(r"^(vit|deit|beit|eva|xcit|cait|mixer|levit|pit)_?"), "head"),
-)  # fmt: skip
+)
 _HEAD_NAMES = ("fc", "classifier", "head", "last_linear")
 _FIXED_SIZE = re.compile(
-    r"^(vit|deit|beit|swin|eva|cait|mixer|volo|xcit|crossvit|twins|tnt|gmlp|resmlp|maxvit|coatnet)\w*?_(\d{3})(\.|$)"
+    r"^(vit|deit|beit|swin|eva|cait|mixer|volo|xcit|crossvit|twins|tnt|gmlp|resmlp|maxvit|"
+    r"coatnet)\w*?_(\d{3})(\.|$)"
 )
 _GONE = {
-    "Cutout": "A.CoarseDropout(p=0.5)", "Flip": "A.HorizontalFlip(p=0.5), A.VerticalFlip(p=0.5)",
-    "JpegCompression": "A.ImageCompression(quality_range=(80, 100))", "RandomBrightness": "A.RandomBrightnessContrast(p=0.5)",
-    "RandomContrast": "A.RandomBrightnessContrast(p=0.5)", "Lambda_": "", "IAAPiecewiseAffine": "A.PiecewiseAffine()",
-    "IAAAdditiveGaussianNoise": "A.GaussNoise()", "IAASharpen": "A.Sharpen()", "IAAEmboss": "A.Emboss()", "IAAFliplr": "A.HorizontalFlip()",
-    "IAAPerspective": "A.Perspective()", "IAAAffine": "A.Affine()", "IAAFlipud": "A.VerticalFlip()", "IAASuperpixels": "A.Superpixels()",
-    "MaskDropout_": "", "GlassBlur_": "",
-}  # fmt: skip
+    "Cutout": "A.CoarseDropout(p=0.5)",
+    "Flip": "A.HorizontalFlip(p=0.5), A.VerticalFlip(p=0.5)",
+    "JpegCompression": "A.ImageCompression(quality_range=(80, 100))",
+    "RandomBrightness": "A.RandomBrightnessContrast(p=0.5)",
+    "RandomContrast": "A.RandomBrightnessContrast(p=0.5)",
+    "Lambda_": "",
+    "IAAPiecewiseAffine": "A.PiecewiseAffine()",
+    "IAAAdditiveGaussianNoise": "A.GaussNoise()",
+    "IAASharpen": "A.Sharpen()",
+    "IAAEmboss": "A.Emboss()",
+    "IAAFliplr": "A.HorizontalFlip()",
+    "IAAPerspective": "A.Perspective()",
+    "IAAAffine": "A.Affine()",
+    "IAAFlipud": "A.VerticalFlip()",
+    "IAASuperpixels": "A.Superpixels()",
+    "MaskDropout_": "",
+    "GlassBlur_": "",
+}
 _RENAMED = {
     ("GaussNoise", "var_limit"): "std_range=(0.1, 0.2)",
     ("CoarseDropout", "max_holes"): "num_holes_range=(1, 8)",
@@ -51,11 +75,11 @@ _RENAMED = {
     ("ShiftScaleRotate", "value"): "fill=0",
     ("ElasticTransform", "alpha_affine"): "alpha=1, sigma=50 (alpha_affine is gone)",
 }
-_RANDOM = frozenset(
-    ("HorizontalFlip", "VerticalFlip", "RandomCrop", "RandomResizedCrop", "ShiftScaleRotate", "Rotate", "ColorJitter",
-     "RandomBrightnessContrast", "CoarseDropout", "RandomRotate90", "Affine", "HueSaturationValue", "GaussNoise", "Transpose",
-     "ElasticTransform", "GridDistortion", "RandomScale", "RandomSizedCrop", "Perspective")
-)  # fmt: skip
+_RANDOM = words(
+    "HorizontalFlip VerticalFlip RandomCrop RandomResizedCrop ShiftScaleRotate Rotate ColorJitter "
+    "RandomBrightnessContrast CoarseDropout RandomRotate90 Affine HueSaturationValue GaussNoise "
+    "Transpose ElasticTransform GridDistortion RandomScale RandomSizedCrop Perspective"
+)
 _MOVES = _RANDOM - {"ColorJitter", "RandomBrightnessContrast", "HueSaturationValue", "GaussNoise"} | {
     "Resize",
     "CenterCrop",
@@ -111,7 +135,8 @@ def _timm_losses(facts: Facts) -> Iterator[Finding]:
             yield finding(
                 "timm-trap",
                 call,
-                "LabelSmoothingCrossEntropy takes class numbers; Mixup hands out soft targets (and smooths them itself).",
+                "LabelSmoothingCrossEntropy takes class numbers; Mixup hands out soft targets (and "
+                "smooths them itself).",
                 "SoftTargetCrossEntropy()  # in training; nn.CrossEntropyLoss() in validation",
             )
         if (
@@ -124,7 +149,8 @@ def _timm_losses(facts: Facts) -> Iterator[Finding]:
             yield finding(
                 "timm-trap",
                 call,
-                "SoftTargetCrossEntropy takes a distribution over classes; nothing here makes one of class numbers.",
+                "SoftTargetCrossEntropy takes a distribution over classes; nothing here makes one of "
+                "class numbers.",
                 "nn.CrossEntropyLoss(label_smoothing=0.1)",
             )
 
@@ -207,8 +233,10 @@ def _wrong_head(facts: Facts, name: str) -> Iterator[Finding]:
             yield finding(
                 "timm-trap",
                 node,
-                f"The head of {name} is .{right}; a new .{target.attr} is never called and the old head stays.",
-                "timm.create_model(name, pretrained=True, num_classes=N_CLASSES)  # or model.reset_classifier(N_CLASSES)",
+                f"The head of {name} is .{right}; a new .{target.attr} is never called and the old head "
+                "stays.",
+                "timm.create_model(name, pretrained=True, num_classes=N_CLASSES)  # or "
+                "model.reset_classifier(N_CLASSES)",
             )
 
 
@@ -383,7 +411,8 @@ def _order(facts: Facts) -> Iterator[Finding]:
                 yield finding(
                     "albumentations-trap",
                     behind[0],
-                    f"{last_name(behind[0].func) if isinstance(behind[0], ast.Call) else 'A step'} comes behind ToTensorV2, which hands on a tensor that it cannot read.",
+                    f"{last_name(behind[0].func) if isinstance(behind[0], ast.Call) else 'A step'} comes "
+                    "behind ToTensorV2, which hands on a tensor that it cannot read.",
                     "A.Normalize(), ToTensorV2()  # in this order, last",
                 )
         if names.count("Normalize") > 1:
@@ -394,14 +423,18 @@ def _order(facts: Facts) -> Iterator[Finding]:
             for t in target.targets
         ):
             random = [
-                s for s, n in zip(steps, names, strict=True)
-                if n in _RANDOM and isinstance(s, ast.Call) and facts.values.one(facts.values.argument(s, "p")) not in (1, 1.0, 0, 0.0)
-            ]  # fmt: skip
+                s
+                for s, n in zip(steps, names, strict=True)
+                if n in _RANDOM
+                and isinstance(s, ast.Call)
+                and facts.values.one(facts.values.argument(s, "p")) not in (1, 0)
+            ]
             if random and not re.search(r"tta", facts.script.text):
                 yield finding(
                     "albumentations-trap",
                     random[0],
-                    "Validation images are changed at random: the score is not of the images, and differs each time.",
+                    "Validation images are changed at random: the score is not of the images, and "
+                    "differs each time.",
                     "A.Compose([A.Resize(IMAGE_SIZE, IMAGE_SIZE), A.Normalize(), ToTensorV2()])",
                 )
 
@@ -413,6 +446,7 @@ def _versions(facts: Facts) -> Iterator[Finding]:
             yield finding(
                 "albumentations-trap",
                 number,
-                "Each albumentations works with one albucore only, and brings it; another one beside it does not import.",
+                "Each albumentations works with one albucore only, and brings it; another one beside it "
+                "does not import.",
                 "pip install albumentations==2.0.8  # and nothing about albucore",
             )

@@ -1,4 +1,5 @@
-"""What does a script hold, and what belongs to what? Its tree read once into an index that every rule asks."""
+"""What does a script hold, and what belongs to what? Its tree read once into an index that every rule
+asks."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TypeVar
 
-__all__ = ["Function", "Script", "last_name", "roots", "words_in"]
+__all__ = ["Function", "Script", "last_name", "name_of", "roots", "words", "words_in"]
 
 Node = TypeVar("Node", bound=ast.AST)
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -18,6 +19,19 @@ Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Module | ast.ClassDef | ast
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Module, ast.ClassDef, ast.Lambda)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
+
+
+def words(text: str) -> frozenset[str]:
+    """The words of a text: a set that reads well."""
+    return frozenset(text.split())
+
+
+_RUNNER = re.compile(r"hydra|command|main|'app'|task|flow")
+_COMMON = words(
+    "append add items keys values get update copy close read write split join format to cuda cpu item "
+    "mean sum parameters state_dict load_state_dict shape"
+)
+
 MOST_FOLLOWED = 400
 """Functions followed from one place: a script's own are fewer."""
 
@@ -67,8 +81,10 @@ class Script:
     def functions(self) -> dict[str, list[Function]]:
         """Functions and methods by name."""
         out: dict[str, list[Function]] = defaultdict(list)
-        for node in (*self.all(ast.FunctionDef), *self.all(ast.AsyncFunctionDef)):
+        for node in self.all(ast.FunctionDef):
             out[node.name].append(node)
+        for coroutine in self.all(ast.AsyncFunctionDef):
+            out[coroutine.name].append(coroutine)
         return out
 
     @cached_property
@@ -219,16 +235,14 @@ class Script:
         return [node.value for node in self.all(ast.Constant) if isinstance(node.value, str)]
 
 
-_RUNNER = re.compile(r"hydra|command|main|'app'|task|flow")
-_COMMON = frozenset(
-    ("append", "add", "items", "keys", "values", "get", "update", "copy", "close", "read", "write", "split", "join",
-     "format", "to", "cuda", "cpu", "item", "mean", "sum", "parameters", "state_dict", "load_state_dict", "shape")
-)  # fmt: skip
-
-
 def last_name(node: ast.AST) -> str:
     """`a.b.c` -> "c"; "" for what has no name."""
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def name_of(node: ast.AST) -> str:
+    """The last name of an expression, or of what it calls: `torch.no_grad()` -> "no_grad"."""
+    return last_name(node.func if isinstance(node, ast.Call) else node)
 
 
 def roots(node: ast.AST) -> set[str]:

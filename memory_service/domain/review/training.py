@@ -1,4 +1,5 @@
-"""Where does the script train? Loops over batches, epochs and folds; fits of the frameworks; the clock in them.
+"""Where does the script train? Loops over batches, epochs and folds; fits of the frameworks; the clock in
+them.
 
 A loop over epochs is found from the backward pass outwards, through functions of the file; what an imported
 helper does (`train_one_epoch(...)`) is believed.
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from memory_service.domain.review.script import Script, last_name, roots, words_in
+from memory_service.domain.review.script import last_name, roots, words, words_in, Script
 from memory_service.domain.review.values import Values
 
 __all__ = ["Fit", "Loop", "Training", "guards_of"]
@@ -28,11 +29,14 @@ _NOT_HELPER = re.compile(
 )
 _EPOCH = re.compile(r"epoch|^ep$|^e$|^_?ep?$", re.IGNORECASE)
 _FOLD = re.compile(r"fold|\bkf\b|skf|gkf|splitter|\bcv\b", re.IGNORECASE)
-_CLOCK_CALLS = frozenset(("time", "monotonic", "perf_counter", "process_time", "now", "utcnow", "time_ns", "alarm",
-                          "monotonic_ns", "perf_counter_ns"))  # fmt: skip
+_CLOCK_CALLS = words(
+    "time monotonic perf_counter process_time now utcnow time_ns alarm monotonic_ns perf_counter_ns"
+)
 _CLOCK_WORDS = re.compile(
-    r"deadline|elapsed|time_?(left|limit|out|up|over|remaining|budget|is_up|guard|s_up)|budget|out_of_time|minutes|"
-    r"over_?time|start_?time|max_?(time|second|minute|hour)|remaining|seconds_left|late\b|clock|timer|time_to_stop|"
+    r"deadline|elapsed|time_?(left|limit|out|up|over|remaining|budget|is_up|guard|s_up)|budget|"
+    r"out_of_time|minutes|"
+    r"over_?time|start_?time|max_?(time|second|minute|hour)|remaining|seconds_left|late\b|clock|timer|"
+    r"time_to_stop|"
     r"should_stop_for_time|hours|expired",
     re.IGNORECASE,
 )
@@ -88,9 +92,7 @@ class Training:
     @cached_property
     def lightning_classes(self) -> list[ast.ClassDef]:
         return [
-            c
-            for c in self.script.classes.values()
-            if any(last_name(b) in ("LightningModule",) for b in c.bases)
+            c for c in self.script.classes.values() if any(last_name(b) == "LightningModule" for b in c.bases)
         ]
 
     @cached_property
@@ -101,9 +103,7 @@ class Training:
             if self.script.class_of(call) in self.lightning_classes:
                 continue
             inner = self.script.loops(call)
-            places: list[AnyLoop] = []
-            for loop in inner:
-                places.append(loop)
+            places: list[AnyLoop] = list(inner)
             batch = places[0] if places and not self._is_over_epochs(places[0]) else None
             rest = [p for p in places if p is not batch]
             if batch is None and not places:
@@ -119,9 +119,7 @@ class Training:
                 epoch = batch
             out.append(Loop(call, batch, epoch))
         known = {loop.epoch for loop in out}
-        for epoch in self._helper_loops():
-            if epoch not in known:
-                out.append(Loop(epoch, None, epoch))
+        out += [Loop(epoch, None, epoch) for epoch in self._helper_loops() if epoch not in known]
         return out
 
     def _caller_loops(
@@ -132,7 +130,7 @@ class Training:
         if function is None or deep > 6 or function in seen:
             return []
         out: list[list[AnyLoop]] = []
-        places: list[ast.AST] = [c for c in self.script.calls_by_name.get(function.name, ())]
+        places: list[ast.AST] = list(self.script.calls_by_name.get(function.name, ()))
         owner = self.script.class_of(function)
         if function.name in ("__call__", "forward") and owner is not None:
             places = list(self.script.calls_by_name.get(owner.name, ()))
@@ -314,15 +312,14 @@ class Training:
                 isinstance(node, ast.Call)
                 and last_name(node.func) == "split"
                 and isinstance(node.func, ast.Attribute)
+            ) and (
+                _FOLD.search(last_name(node.func.value))
+                or "Fold" in self.made_by(node.func.value)
+                or len(node.args) >= 1
             ):
-                if (
+                return not isinstance(node.args[0] if node.args else None, ast.Constant) or bool(
                     _FOLD.search(last_name(node.func.value))
-                    or "Fold" in self.made_by(node.func.value)
-                    or len(node.args) >= 1
-                ):
-                    return not isinstance(node.args[0] if node.args else None, ast.Constant) or bool(
-                        _FOLD.search(last_name(node.func.value))
-                    )
+                )
         named = any(re.search(r"fold|^cv_", name, re.IGNORECASE) for name in _targets(loop.target))
         return named or (
             isinstance(loop.iter, ast.Name) and bool(re.search(r"folds|splits", loop.iter.id, re.IGNORECASE))
@@ -332,9 +329,7 @@ class Training:
     def fold_loops(self) -> list[ast.For]:
         """Loops over folds in which something is trained."""
         out = []
-        trained: set[ast.AST] = {b for b in self.backwards} | {
-            f.call for f in self.fits if f.kind != "sklearn"
-        }
+        trained: set[ast.AST] = set(self.backwards) | {f.call for f in self.fits if f.kind != "sklearn"}
         helpers = set(self._helper_loops())
         for loop in self.script.all(ast.For):
             if not self.is_fold(loop) or not self.script.runs(loop):
@@ -407,7 +402,7 @@ class Training:
         """Whether something under a place (functions of the file included) stops by the clock."""
         for node in self.script.within(place):
             if isinstance(node, ast.If | ast.While | ast.IfExp) and self.is_clock(node.test):
-                if not isinstance(node, ast.If) or _changes_course(node, self.script):
+                if not isinstance(node, ast.If) or _changes_course(node):
                     return True
             elif (
                 isinstance(node, ast.Return)
@@ -518,7 +513,7 @@ def _targets(target: ast.AST) -> set[str]:
     return {n.id for n in ast.walk(target) if isinstance(n, ast.Name)}
 
 
-def _changes_course(node: ast.If, script: Script) -> bool:
+def _changes_course(node: ast.If) -> bool:
     """Whether a condition leads to an end: break, return, raise, continue, or a flag set to true."""
     for inner in (n for statement in node.body for n in ast.walk(statement)):
         if isinstance(inner, ast.Break | ast.Return | ast.Raise | ast.Continue):

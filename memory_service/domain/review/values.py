@@ -176,9 +176,9 @@ class Values:
 
     def _name(self, node: ast.Name, deep: int, seen: frozenset[ast.AST]) -> Known:
         for scope in self._scopes(node):
-            if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef):
-                if (scope, node.id) not in self._assigned and _has_parameter(scope, node.id):
-                    return self._parameter(scope, node.id, deep, seen)
+            given = isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef)
+            if given and (scope, node.id) not in self._assigned and _has_parameter(scope, node.id):
+                return self._parameter(scope, node.id, deep, seen)
             if (scope, node.id) in self._assigned:
                 return self._union(self._assigned[scope, node.id], deep, seen)
         return None
