@@ -14,17 +14,21 @@ from dataclasses import dataclass
 from memory_service.domain.review.facts import Asked, Facts
 from memory_service.domain.review.findings import Finding, finding, in_order
 from memory_service.domain.review.guard import MOST_TOKENS, TooLong, Unreadable, parsed, text_of
+from memory_service.domain.review.rules_albumentations import albumentations_rules
+from memory_service.domain.review.rules_codes import code_rules
 from memory_service.domain.review.rules_eval import eval_rules
-from memory_service.domain.review.rules_features import feature_rules
 from memory_service.domain.review.rules_folds import fold_rules
 from memory_service.domain.review.rules_loader import loader_rules
 from memory_service.domain.review.rules_loss import loss_rules
 from memory_service.domain.review.rules_memory import memory_rules
+from memory_service.domain.review.rules_objective import objective_rules
 from memory_service.domain.review.rules_parameters import parameter_rules
 from memory_service.domain.review.rules_precision import precision_rules
+from memory_service.domain.review.rules_rows import row_rules
 from memory_service.domain.review.rules_split import split_rules
+from memory_service.domain.review.rules_target import target_rules
 from memory_service.domain.review.rules_time import time_rules
-from memory_service.domain.review.rules_traps import trap_rules
+from memory_service.domain.review.rules_timm import timm_rules
 from memory_service.domain.review.script import Script
 from memory_service.domain.review.training import Training
 from memory_service.domain.review.values import Values
@@ -40,11 +44,15 @@ _GROUPS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     time_rules,
     fold_rules,
     split_rules,
-    feature_rules,
+    row_rules,
+    target_rules,
+    code_rules,
     eval_rules,
-    trap_rules,
+    timm_rules,
+    albumentations_rules,
     parameter_rules,
     loss_rules,
+    objective_rules,
 )
 
 

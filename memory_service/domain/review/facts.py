@@ -88,7 +88,12 @@ class Facts:
             return True
         return self.script.uses(
             "segmentation_models_pytorch", "torchvision.models.detection", "ultralytics", "effdet"
-        ) or bool(re.search(r"\bunet\b|deeplab|mask_?rcnn|fasterrcnn|conv3d|segformer", self.script.text))
+        ) or bool(
+            re.search(
+                r"\bunet\b|deeplab|mask_?rcnn|fasterrcnn|conv3d|segformer|unet_learner|MaskBlock",
+                self.script.text,
+            )
+        )
 
     @cached_property
     def image_size(self) -> int | None:

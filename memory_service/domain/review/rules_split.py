@@ -1,4 +1,4 @@
-"""Do rows of validation stay out of training? Fits before the split, target statistics, time, groups."""
+"""Do rows of validation stay out of training? Fits before the split, target statistics."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 from memory_service.domain.review.facts import Facts
 from memory_service.domain.review.findings import Finding, finding
-from memory_service.domain.review.frames import Frames, Split, column_of
-from memory_service.domain.review.script import last_name, roots, words
+from memory_service.domain.review.frames import Frames, column_of
+from memory_service.domain.review.script import last_name, roots
 
-__all__ = ["split_rules"]
+__all__ = ["results_of", "split_rules"]
 
 _LEARNS = re.compile(
     r"^(Standard|MinMax|MaxAbs|Robust)Scaler$|^(Power|Quantile)Transformer$|^(Incremental|Sparse|"
@@ -24,34 +24,20 @@ _LEARNS = re.compile(
 )
 _RESAMPLES = re.compile(r"SMOTE|ADASYN|OverSampler|UnderSampler|TomekLinks|EditedNearest")
 _BY_TARGET = re.compile(r"^(Target|LeaveOneOut|JamesStein|CatBoost|MEstimate|WOE|GLMM|Helmert)Encoder$")
-_SERIES = frozenset(("shift", "rolling", "ewm", "expanding"))
+_OF_THE_PAST = frozenset(("shift", "rolling", "ewm", "expanding"))
 _STATISTICS = frozenset(
     ("mean", "median", "sum", "std", "transform", "agg", "aggregate", "var", "count", "quantile")
-)
-_GROUP_COLUMN = re.compile(
-    r"^(patient|subject|speaker|participant|student|user|customer|session|player|author|client|person|"
-    r"driver|recording|animal|"
-    r"study|group|site|household|device|well|scene|video|clip|essay_prompt|prompt|case|family|owner|"
-    r"store|shop|individual)"
-    r"(_?(id|no|nr|num|name|code|uid|key))?s?$",
-    re.IGNORECASE,
-)
-_IGNORES_GROUPS = words(
-    "KFold StratifiedKFold ShuffleSplit StratifiedShuffleSplit RepeatedKFold RepeatedStratifiedKFold "
-    "train_test_split random_split"
 )
 
 
 def split_rules(facts: Facts) -> Iterator[Finding]:
-    """fit-before-split, target-statistics-before-split, shuffled-time-series, groups-across-folds."""
+    """fit-before-split and target-statistics-before-split."""
     frames = Frames(facts)
     if not frames.splits and not facts.script.called("fit_transform", "fit", "fit_resample"):
         return
     yield from _fits(facts, frames)
     yield from _standardised(facts, frames)
     yield from _statistics(facts, frames)
-    yield from _series(facts, frames)
-    yield from _groups(facts, frames)
 
 
 def _fits(facts: Facts, frames: Frames) -> Iterator[Finding]:
@@ -113,7 +99,7 @@ def _places(facts: Facts, call: ast.Call, data: set[str]) -> Iterator[tuple[ast.
     """Where a fit takes place, with the names of its rows and of its result: here, and where its function
     is called."""
     script = facts.script
-    yield call, data, _results(facts, call)
+    yield call, data, results_of(facts, call)
     function = script.function(call)
     if function is None or script.class_of(function) is not None:
         return
@@ -122,10 +108,11 @@ def _places(facts: Facts, call: ast.Call, data: set[str]) -> Iterator[tuple[ast.
         handed = {n for p, a in zip(parameters, outer.args, strict=False) if p in data for n in roots(a)}
         handed |= {n for k in outer.keywords if k.arg in data for n in roots(k.value)}
         if handed:
-            yield outer, handed, _results(facts, outer)
+            yield outer, handed, results_of(facts, outer)
 
 
-def _results(facts: Facts, call: ast.AST) -> set[str]:
+def results_of(facts: Facts, call: ast.AST) -> set[str]:
+    """Names that the statement of a call writes."""
     statement = facts.script.statement(call)
     if not isinstance(statement, ast.Assign):
         return set()
@@ -173,7 +160,7 @@ def _standardised(facts: Facts, frames: Frames) -> Iterator[Finding]:
         statement = facts.script.statement(node)
         if not isinstance(statement, ast.Assign) or _in_fold(frames, node):
             continue
-        split = frames.split_behind(set(data), node, _results(facts, node))
+        split = frames.split_behind(set(data), node, results_of(facts, node))
         if split is not None:
             yield finding(
                 "fit-before-split",
@@ -267,196 +254,7 @@ def _becomes_feature(facts: Facts, call: ast.Call, data: set[str]) -> bool:
 def _ordered_in_time(facts: Facts, call: ast.Call) -> bool:
     """Statistics of what came before a row (`shift`, `expanding`) are not of its own answer."""
     return any(
-        (isinstance(n, ast.Attribute) and n.attr in _SERIES)
-        or (isinstance(n, ast.Constant) and n.value in _SERIES)
+        (isinstance(n, ast.Attribute) and n.attr in _OF_THE_PAST)
+        or (isinstance(n, ast.Constant) and n.value in _OF_THE_PAST)
         for n in ast.walk(facts.script.statement(call))
     )
-
-
-def _series(facts: Facts, frames: Frames) -> Iterator[Finding]:
-    for split in frames.splits:
-        shuffled = _shuffled(facts, split)
-        if shuffled is None:
-            continue
-        why = _is_series(facts, split, frames)
-        if why:
-            yield finding(
-                "shuffled-time-series",
-                shuffled,
-                f"Rows are split at random although {why}: training sees the future of what it is judged on.",
-                "TimeSeriesSplit(n_splits=5), or the last weeks as validation: df[df.date >= cut]",
-            )
-            return
-
-
-def _shuffled(facts: Facts, split: Split) -> ast.AST | None:
-    """Where rows are shuffled by a split, else None."""
-    values = facts.values
-    if split.maker is None:
-        return None
-    shuffle = values.argument(split.maker, "shuffle", 1 if split.kind.endswith("KFold") else None)
-    if split.kind == "train_test_split":
-        return None if shuffle is not None and values.one(shuffle) is not True else split.call
-    if split.kind in ("KFold", "StratifiedKFold", "cross_val_score", "cross_validate", "cross_val_predict"):
-        return split.maker if shuffle is not None and values.one(shuffle) is True else None
-    return split.call if split.kind in ("ShuffleSplit", "StratifiedShuffleSplit", "random_split") else None
-
-
-def _is_series(facts: Facts, split: Split, frames: Frames) -> str:
-    if facts.asked.task == "time-series-regression":
-        return "the task is a forecast"
-    script = facts.script
-    reach = frames.backward(set(split.data), split.call) | set(split.data)
-    for call in script.called(*sorted(_SERIES)):
-        if not isinstance(call.func, ast.Attribute):
-            continue
-        touched = roots(call.func) | _results(facts, call)
-        if touched & reach or _reaches(facts, call, reach) or facts.script.function(call) is not None:
-            return f"line {call.lineno} takes {last_name(call.func)}() of them"
-    for name, functions in script.functions.items():
-        if re.search(r"(make|create|build|to)_?\w*(sequence|window|lag)|sliding|lagged", name, re.IGNORECASE):
-            if script.calls_by_name.get(name) and not re.search(
-                r"group|subject|patient", ast.dump(functions[0])[:6000], re.IGNORECASE
-            ):
-                return f"{name}() cuts overlapping windows out of them"
-    if script.called("sliding_window_view"):
-        return "overlapping windows are cut out of them"
-    for call in script.called("sort_values"):
-        by = values_of_sort(facts, call)
-        if (
-            by
-            and re.search(r"date|time|timestamp|week|month|year|day", by, re.IGNORECASE)
-            and roots(call.func) & reach
-        ) and re.search(r"forecast|horizon|next_(day|week|month|hour|step)|demand|sales", script.text):
-            return f"they are sorted by {by!r} for a forecast"
-    return ""
-
-
-def values_of_sort(facts: Facts, call: ast.Call) -> str:
-    """The last column that a table is sorted by."""
-    found = facts.values.one(facts.values.argument(call, "by", 0))
-    if isinstance(found, list) and found:
-        found = found[-1]
-    return found if isinstance(found, str) else ""
-
-
-def _reaches(facts: Facts, call: ast.Call, reach: set[str]) -> bool:
-    statement = facts.script.statement(call)
-    return bool(roots(statement) & reach) if isinstance(statement, ast.Assign | ast.AugAssign) else False
-
-
-def _groups(facts: Facts, frames: Frames) -> Iterator[Finding]:
-    _script, values = facts.script, facts.values
-    grouped = [s for s in frames.splits if "Group" in s.kind]
-    for split in frames.splits:
-        if split.kind not in _IGNORES_GROUPS or split.maker is None:
-            continue
-        if isinstance(split.call, ast.Call) and last_name(split.call.func) == "split":
-            given = values.argument(split.call, "groups", 2)
-            if given is not None:
-                yield finding(
-                    "groups-across-folds",
-                    split.call,
-                    f"{split.kind} ignores `groups`: rows of one group lie on both sides.",
-                    _group_fix(split),
-                )
-                return
-    if grouped or not frames.splits:
-        return
-    column = _group_column(facts)
-    if not column:
-        return
-    for split in frames.splits:
-        if _is_series(facts, split, frames):
-            continue  # the same shops or sensors are forecast: time is what must not be mixed
-        if split.kind in _IGNORES_GROUPS and not _splits_groups(facts, frames, split, column):
-            place = (
-                split.maker
-                if split.kind not in ("train_test_split", "random_split") and split.maker is not None
-                else split.call
-            )
-            yield finding(
-                "groups-across-folds",
-                place,
-                f"{column!r} has several rows each, and {split.kind} splits rows: the same {column} is "
-                "trained on and judged.",
-                _group_fix(split) + f", groups=df[{column!r}]",
-            )
-            return
-
-
-def _group_fix(split: Split) -> str:
-    name = "StratifiedGroupKFold" if "Stratified" in split.kind else "GroupKFold"
-    return (
-        f"{name}(n_splits=5).split(X, y, groups)"
-        if "Fold" in split.kind
-        else "GroupShuffleSplit(n_splits=1, test_size=0.2).split(X, y, groups)"
-    )
-
-
-def _group_column(facts: Facts) -> str:
-    """A column that names groups, with evidence that a group has several rows."""
-    script, values = facts.script, facts.values
-    for call in script.called("groupby"):
-        by = values.one(values.argument(call, "by", 0))
-        names = by if isinstance(by, list) else [by]
-        for name in names:
-            if isinstance(name, str) and _GROUP_COLUMN.match(name) and not _summed_up(facts, call):
-                return name
-    for call in script.called("nunique", "value_counts", "duplicated"):
-        if isinstance(call.func, ast.Attribute):
-            base = call.func.value
-            column = base.attr if isinstance(base, ast.Attribute) else column_of(facts, base)
-            if column and _GROUP_COLUMN.match(column):
-                return column
-    for node in script.all(ast.Assign):
-        for target in node.targets:
-            if last_name(target).lower() in (
-                "groups",
-                "group",
-                "group_ids",
-                "patients",
-                "subjects",
-                "speakers",
-            ):
-                column = next((c for n in ast.walk(node.value) if (c := column_of(facts, n))), None)
-                if column:
-                    return column
-    for line, text in enumerate(script.lines, 1):
-        del line
-        said = re.search(
-            r"(several|many|multiple|more than one|\d+|few)\s+[\w ]{0,24}\b(per|of (one|each|a)|"
-            r"for each)\s+(\w+)",
-            text.lower(),
-        )
-        if (said and "#" in text[: said.start() + 1] + text[:1]) or (said and '"""' in text):
-            word = said.group(4)
-            for column in script.strings:
-                if _GROUP_COLUMN.match(column) and column.lower().startswith(word.rstrip("s")):
-                    return column
-    return ""
-
-
-def _summed_up(facts: Facts, call: ast.Call) -> bool:
-    """The table is made one row a group: `df = df.groupby("user_id").agg(...)`."""
-    statement = facts.script.statement(call)
-    if not isinstance(statement, ast.Assign):
-        return False
-    return any(isinstance(t, ast.Name) for t in statement.targets) and any(
-        isinstance(n, ast.Attribute)
-        and n.attr in ("agg", "first", "last", "aggregate", "mean", "sum", "size", "head")
-        for n in ast.walk(statement.value)
-    )
-
-
-def _splits_groups(facts: Facts, frames: Frames, split: Split, column: str) -> bool:
-    """The groups themselves are split: `train_test_split(df["patient_id"].unique())`."""
-    for name in frames.backward(set(split.data), split.call) | set(split.data):
-        for source in facts.values.assigned(name, split.call):
-            text = ast.dump(source)[:5000]
-            if re.search(r"'(unique|drop_duplicates)'", text) and (
-                column in text or "group" in text.lower() or True
-            ):
-                return True
-    text = ast.dump(split.call)[:5000]
-    return bool(re.search(r"'(unique|drop_duplicates)'", text))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from memory_service.domain.review.script import last_name, roots, words, words_in, Script
+from memory_service.domain.review.script import Script, last_name, roots, words, words_in
 from memory_service.domain.review.values import Values
 
 __all__ = ["Fit", "Loop", "Training", "guards_of"]

@@ -1,4 +1,4 @@
-"""Does the model see its own answer, and do codes mean the same at prediction?"""
+"""Does the model see its own answer?"""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from memory_service.domain.review.findings import Finding, finding
 from memory_service.domain.review.frames import Frames, column_of
 from memory_service.domain.review.script import last_name, roots, words_in
 
-__all__ = ["feature_rules"]
+__all__ = ["LATER", "target_rules"]
 
 _FEATURES = re.compile(r"^(X|x|feats?|features?|data_x|inputs?|train_x|X_\w+|x_\w+|predictors)$")
 _FEATURE_LIST = re.compile(
@@ -19,23 +19,16 @@ _FEATURE_LIST = re.compile(
     r"use_?cols|FEATURES|FEATS|COLS)\w*$",
     re.IGNORECASE,
 )
-_ENCODERS = frozenset(
-    ("LabelEncoder", "OrdinalEncoder", "OneHotEncoder", "LabelBinarizer", "MultiLabelBinarizer")
-)
-_SCALERS = re.compile(r"Scaler$|^(Tfidf|Count)Vectorizer$|^PCA$|Imputer$")
-_LATER = re.compile(
+LATER = re.compile(
     r"(^|_)(test|valid|val|va|vl|infer|inference|submission|sub|pred|new|holdout|dev|unseen|future|score|"
     r"fresh|today|week)(_|\d|$)|^(x|X)(te|va|_te|_va)$|^te$|^va$",
     re.IGNORECASE,
 )
-_FIRST = re.compile(r"(^|_)(train|trn|tr|fit|history|old)(_|\d|$)|^(x|X)tr$", re.IGNORECASE)
 
 
-def feature_rules(facts: Facts) -> Iterator[Finding]:
-    """target-in-features and labels-reencoded."""
-    frames = Frames(facts)
-    yield from _target_inside(facts, frames)
-    yield from _reencoded(facts)
+def target_rules(facts: Facts) -> Iterator[Finding]:
+    """target-in-features."""
+    yield from _target_inside(facts, Frames(facts))
 
 
 def _target_inside(facts: Facts, frames: Frames) -> Iterator[Finding]:
@@ -230,7 +223,7 @@ def _all_but(facts: Facts, node: ast.AST, deep: int) -> tuple[set[str] | None, s
         return _all_but(facts, sources[0], deep + 1)
     if isinstance(node, ast.ListComp) and len(node.generators) == 1 and isinstance(node.elt, ast.Name):
         over = node.generators[0]
-        if not _is_columns(over.iter) or any(_LATER.search(w) for w in words_in(over.iter)):
+        if not _is_columns(over.iter) or any(LATER.search(w) for w in words_in(over.iter)):
             return None
         gone: set[str] = set()
         for test in over.ifs:
@@ -253,7 +246,7 @@ def _all_but(facts: Facts, node: ast.AST, deep: int) -> tuple[set[str] | None, s
     if isinstance(node, ast.Attribute) and node.attr == "columns":
         inner = _core(node.value)
         if isinstance(inner, ast.Name):
-            return None if _LATER.search(inner.id) else (None, set())
+            return None if LATER.search(inner.id) else (None, set())
         return _columns_kept(facts, inner, node, 1)
     if isinstance(node, ast.Call) and last_name(node.func) in ("list", "tolist", "sorted", "to_list"):
         inner_node = (
@@ -384,162 +377,3 @@ def _copies(facts: Facts, targets: set[str]) -> set[str]:
             ):
                 out.add(name)
     return out
-
-
-def _reencoded(facts: Facts) -> Iterator[Finding]:
-    """A second fit of an encoder for rows of validation or prediction; category codes made of them alone."""
-    script = facts.script
-    fits: list[tuple[ast.Call, str, set[str]]] = []
-    for call in script.called("fit", "fit_transform"):
-        if not isinstance(call.func, ast.Attribute) or not call.args:
-            continue
-        made = facts.training.made_by(call.func.value)
-        held = _held_class(facts, call.func.value) or made
-        if held in _ENCODERS or _SCALERS.search(held or ""):
-            fits.append((call, held, roots(call.args[0])))
-    for call, held, names in fits:
-        later = [n for n in names if _LATER.search(n) and not _FIRST.search(n)]
-        if not later or _together(call):
-            continue
-        others = [
-            o
-            for o, h, n in fits
-            if o is not call and h == held and not any(_LATER.search(x) and not _FIRST.search(x) for x in n)
-        ]
-        if not others and held not in _ENCODERS:
-            continue
-        if not others and not _predicts(facts, call):
-            continue
-        yield finding(
-            "labels-reencoded",
-            call,
-            f"{held} is fitted again on {later[0]!r}: the same code (or scale) means something else than "
-            "in training.",
-            f"{last_name(call.func.value) or 'encoder'}.transform({later[0]})  "
-            "# the one fitted in training, kept with the model",
-        )
-    yield from _codes(facts)
-    yield from _listed_twice(facts)
-
-
-def _held_class(facts: Facts, node: ast.AST) -> str:
-    """The class of an encoder held in a dict or made in a loop: `encoders[col]`."""
-    if isinstance(node, ast.Subscript):
-        base = last_name(node.value)
-        for assigned in facts.script.all(ast.Assign):
-            for target in assigned.targets:
-                if (
-                    isinstance(target, ast.Subscript)
-                    and last_name(target.value) == base
-                    and isinstance(assigned.value, ast.Call)
-                ):
-                    return last_name(assigned.value.func)
-    return ""
-
-
-def _together(call: ast.Call) -> bool:
-    """Fitted on both at once: `le.fit(pd.concat([train[c], test[c]]))`."""
-    text = ast.dump(call.args[0])[:3000]
-    return "concat" in text or "append" in text or any(_FIRST.search(n) for n in roots(call.args[0]))
-
-
-def _predicts(facts: Facts, call: ast.Call) -> bool:
-    """In a function or a file that loads a model and predicts."""
-    function = facts.script.function(call)
-    if function is not None and re.search(r"predict|infer|submit|test", function.name, re.IGNORECASE):
-        return True
-    return bool(
-        facts.script.called(
-            "load", "load_model", "load_state_dict", "from_pretrained", "Booster", "load_from_checkpoint"
-        )
-    ) or bool(facts.script.called("predict"))
-
-
-def _codes(facts: Facts) -> Iterator[Finding]:
-    """`pd.factorize(test[c])`, `test[c].astype("category").cat.codes`, get_dummies of each part by itself."""
-    script = facts.script
-    made: list[tuple[ast.AST, str, set[str]]] = []
-    for call in script.called("factorize", "get_dummies"):
-        base = call.args[0] if call.args and script.qualified(call.func).startswith("pandas") else call.func
-        made.append((call, last_name(call.func), roots(base)))
-    for node in script.all(ast.Attribute):
-        if node.attr == "codes" and isinstance(node.value, ast.Attribute) and node.value.attr == "cat":
-            made.append((node, "cat.codes", roots(node)))
-    for place, name, names in made:
-        if (
-            not any(_LATER.search(n) and not _FIRST.search(n) for n in names)
-            or "concat" in ast.dump(script.statement(place))[:3000]
-        ):
-            continue
-        if not any(
-            other != place and n == name and not any(_LATER.search(x) for x in o) for other, n, o in made
-        ):
-            continue
-        if name == "get_dummies" and script.called("reindex", "align"):
-            continue
-        if name == "cat.codes" and script.called("CategoricalDtype", "set_categories", "union_categoricals"):
-            continue
-        yield finding(
-            "labels-reencoded",
-            place,
-            f"{name} of each part by itself: the same code stands for another category there.",
-            "categories = train[c].astype('category').cat.categories; pd.Categorical(test[c], "
-            "categories=categories).codes",
-        )
-
-
-def _listed_twice(facts: Facts) -> Iterator[Finding]:
-    """Classes listed by set() or unique() in one place and by another order in another."""
-    script = facts.script
-    if not facts.training.trains and not facts.training.offers:
-        return
-    listed: list[tuple[ast.AST, str, ast.AST]] = []
-    for node in script.all(ast.Assign):
-        name = last_name(node.targets[0])
-        if not re.search(
-            r"class|label|categor|vocab|names|idx|id2|mapping|lookup|encode", name, re.IGNORECASE
-        ):
-            continue
-        kind = _order_of(node.value)
-        if kind:
-            listed.append((node, kind, node.value))
-    for place, kind, _ in listed:
-        if kind == "sorted":
-            continue
-        other = [
-            k for p, k, _ in listed if p is not place and script.function(p) is not script.function(place)
-        ]
-        if not other:
-            continue
-        function = script.function(place)
-        if (kind == "set" or any(k != kind for k in other)) and (
-            (
-                function is not None
-                and re.search(r"predict|infer|submit|test|main", function.name, re.IGNORECASE)
-            )
-            or kind == "set"
-            or script.function(place) is None
-        ):
-            yield finding(
-                "labels-reencoded",
-                place,
-                f"The order of classes is made anew by {kind}(): index 3 is another class than in training.",
-                "classes = sorted(train[label].unique())  # once, saved with the checkpoint",
-            )
-            return
-
-
-def _order_of(node: ast.AST) -> str:
-    """How a list of classes is ordered: "sorted", "set", "unique", or "" for what is no such list."""
-    names = {last_name(n.func) for n in ast.walk(node) if isinstance(n, ast.Call)}
-    if isinstance(node, ast.Call | ast.ListComp | ast.DictComp | ast.Subscript | ast.Attribute):
-        if names & {"sorted", "sort"} or (names & {"unique"} and any(
-            isinstance(n, ast.Attribute) and n.attr == "unique" and last_name(n.value) in ("np", "numpy")
-            for n in ast.walk(node)
-        )):  # fmt: skip
-            return "sorted"
-        if "set" in names:
-            return "set"
-        if names & {"unique", "drop_duplicates"}:
-            return "unique"
-    return ""

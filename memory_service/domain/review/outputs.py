@@ -1,0 +1,206 @@
+"""What does a model's output go through last? Logits, probabilities, or what cannot be told."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from memory_service.domain.review.facts import Facts
+from memory_service.domain.review.script import last_name
+
+__all__ = ["SHAPES", "activation_of", "last_assigned"]
+
+_ACTIVATIONS = {
+    "softmax": "softmax",
+    "Softmax": "softmax",
+    "sigmoid": "sigmoid",
+    "Sigmoid": "sigmoid",
+    "log_softmax": "log_softmax",
+    "LogSoftmax": "log_softmax",
+    "sigmoid_": "sigmoid",
+    "softmax2d": "softmax",
+    "logsigmoid": "log_sigmoid",
+}
+
+
+SHAPES = frozenset(
+    (
+        "squeeze",
+        "view",
+        "reshape",
+        "flatten",
+        "float",
+        "unsqueeze",
+        "contiguous",
+        "to",
+        "permute",
+        "transpose",
+        "mean",
+        "cpu",
+        "type_as",
+        "double",
+    )
+)
+
+
+def activation_of(facts: Facts, node: ast.AST, deep: int = 0) -> str | None:
+    """What an output went through last; "none" for a plain layer, None where it cannot be told."""
+    if deep > 8:
+        return None
+    if isinstance(node, ast.Subscript):
+        return activation_of(facts, node.value, deep + 1)
+    if isinstance(node, ast.Attribute):
+        if node.attr == "logits":
+            return "none"
+        return None
+    if isinstance(node, ast.Name):
+        source = last_assigned(facts, node)
+        return activation_of(facts, source, deep + 1) if source is not None else None
+    if not isinstance(node, ast.Call):
+        return None
+    name = last_name(node.func)
+    if name in _ACTIVATIONS and not (
+        isinstance(node.func, ast.Attribute) and last_name(node.func.value) == "self"
+    ):
+        return _ACTIVATIONS[name]
+    if name in SHAPES and isinstance(node.func, ast.Attribute):
+        return activation_of(facts, node.func.value, deep + 1)
+    if name in ("Linear", "Conv2d", "Conv1d"):
+        return "none"
+    return _of_module(facts, node, deep)
+
+
+def _of_module(facts: Facts, call: ast.Call, deep: int) -> str | None:
+    """What the module behind a call puts out."""
+    script = facts.script
+    name = last_name(call.func)
+    owner: ast.ClassDef | None = None
+    around = script.class_of(call)
+    sources: list[ast.AST] = []
+    if (isinstance(call.func, ast.Name) and name == "self" and around is not None) or (
+        name == "forward"
+        and isinstance(call.func, ast.Attribute)
+        and last_name(call.func.value) == "self"
+        and around is not None
+    ):
+        owner = around
+    elif isinstance(call.func, ast.Name):
+        sources = facts.values.assigned(name, call) or _handed(facts, call)
+    elif isinstance(call.func, ast.Attribute) and last_name(call.func.value) == "self":
+        sources = facts.values.sources(call.func)
+    for source in sources:
+        made = facts.training.made_by(source)
+        if made in script.classes:
+            owner = script.classes[made]
+            break
+        while isinstance(source, ast.Call) and last_name(source.func) in (
+            "to",
+            "cuda",
+            "compile",
+            "DataParallel",
+        ):
+            inner = (
+                source.func.value
+                if isinstance(source.func, ast.Attribute) and last_name(source.func) in ("to", "cuda")
+                else next(iter(source.args), None)
+            )
+            if inner is None:
+                break
+            source = inner  # noqa: PLW2901
+        if isinstance(source, ast.Call):
+            found = _of_constructor(facts, source, deep)
+            if found is not None:
+                return found
+    if (
+        owner is None
+        and len(candidates := _modules(facts)) == 1
+        and re.search(r"model|net", name, re.IGNORECASE)
+        and not sources
+    ):
+        owner = candidates[0]
+    if owner is None:
+        return None
+    return _returned(facts, owner, deep)
+
+
+def _handed(facts: Facts, call: ast.Call) -> list[ast.AST]:
+    """What callers hand over for a parameter of that name."""
+    function = facts.script.function(call)
+    name = last_name(call.func)
+    if function is None or name not in {a.arg for a in function.args.args}:
+        return []
+    position = [a.arg for a in function.args.args].index(name)
+    out: list[ast.AST] = []
+    for outer in facts.script.calls_by_name.get(function.name, ()):
+        given = facts.values.argument(outer, name, position)
+        if isinstance(given, ast.Name):
+            out += facts.values.assigned(given.id, given)
+    return out
+
+
+def _modules(facts: Facts) -> list[ast.ClassDef]:
+    return [
+        c
+        for c in facts.script.classes.values()
+        if any(last_name(b) in ("Module", "LightningModule") for b in c.bases)
+    ]
+
+
+def _of_constructor(facts: Facts, call: ast.Call, deep: int) -> str | None:
+    name = last_name(call.func)
+    if name in _ACTIVATIONS:
+        return _ACTIVATIONS[name]
+    if name == "Sequential" and call.args and not isinstance(call.args[-1], ast.Starred):
+        last = call.args[-1]
+        if isinstance(last, ast.Call):
+            if (
+                last_name(last.func) in ("Flatten", "Squeeze", "Unflatten")
+                and len(call.args) > 1
+                and isinstance(call.args[-2], ast.Call)
+            ):
+                last = call.args[-2]
+            return _of_constructor(facts, last, deep + 1) if deep < 8 else None
+        return None
+    if name in ("Linear", "Conv2d", "LazyLinear"):
+        return "none"
+    if name == "create_model":
+        return "none"
+    activation = facts.values.argument(call, "activation")
+    if facts.script.qualified(call.func).startswith(
+        "segmentation_models_pytorch."
+    ) and "." not in facts.script.qualified(call.func).removeprefix("segmentation_models_pytorch."):
+        said = facts.values.one(activation)
+        return (
+            "none"
+            if activation is None or (said is None and isinstance(activation, ast.Constant))
+            else {"sigmoid": "sigmoid", "softmax": "softmax", "softmax2d": "softmax"}.get(str(said))
+        )
+    return None
+
+
+def _returned(facts: Facts, owner: ast.ClassDef, deep: int) -> str | None:
+    forward = next((n for n in owner.body if isinstance(n, ast.FunctionDef) and n.name == "forward"), None)
+    if forward is None:
+        return None
+    found = set()
+    for node in ast.walk(forward):
+        if isinstance(node, ast.Return) and node.value is not None and facts.script.function(node) is forward:
+            if any(isinstance(up, ast.If) for up in facts.script.above(node)):
+                continue
+            found.add(activation_of(facts, node.value, deep + 1))
+    return found.pop() if len(found) == 1 else None
+
+
+def last_assigned(facts: Facts, node: ast.Name) -> ast.AST | None:
+    """What a name was set to last before a place of its function."""
+    function = facts.script.function(node)
+    best: ast.AST | None = None
+    order = facts.script.order
+    for assigned in facts.script.all(ast.Assign):
+        if facts.script.function(assigned) is not function or order[assigned] > order[node]:
+            continue
+        if any(isinstance(t, ast.Name) and t.id == node.id for t in assigned.targets):
+            inside = node in set(ast.walk(assigned))
+            if not inside:
+                best = assigned.value
+    return best

@@ -1,0 +1,295 @@
+"""Does the loss of Keras, boosted trees and transformers match the output and the metric?"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from memory_service.domain.metrics import metric_named
+from memory_service.domain.review.facts import Facts
+from memory_service.domain.review.findings import Finding, finding
+from memory_service.domain.review.rules_loss import VALUE_FAMILIES
+from memory_service.domain.review.script import last_name
+
+__all__ = ["objective_rules"]
+
+_REGRESSION_OBJECTIVES = re.compile(
+    r"^(regression(_l[12])?|l[12]|mse|mae|rmse|huber|fair|poisson|quantile|reg:(squarederror|linear|"
+    r"absoluteerror|squaredlogerror|pseudohubererror)|RMSE|MAE|MAPE|Poisson)$"
+)
+
+
+_CLASS_OBJECTIVES = re.compile(
+    r"^(binary|multiclass|multiclassova|softmax|cross_entropy|binary:logistic|multi:soft(max|prob)|"
+    r"Logloss|MultiClass|MultiClassOneVsAll|CrossEntropy)$"
+)
+
+
+_CLASS_METRICS = re.compile(
+    r"^(auc|binary_logloss|binary_error|multi_logloss|multi_error|logloss|mlogloss|error|merror|aucpr|"
+    r"AUC|Accuracy|Logloss|F1|MultiClass|average_precision)$"
+)
+
+
+_VALUE_METRICS = re.compile(r"^(rmse|mse|mae|l1|l2|mape|rmsle|RMSE|MAE|MAPE|R2|MSLE|huber|quantile)$")
+
+
+def objective_rules(facts: Facts) -> Iterator[Finding]:
+    """wrong-loss of frameworks that name their loss."""
+    if facts.script.uses("keras", "tensorflow", "tf_keras"):
+        yield from _keras(facts)
+    yield from _boosting(facts)
+    yield from _transformers(facts)
+
+
+def _keras(facts: Facts) -> Iterator[Finding]:
+    values = facts.values
+    for call in facts.script.called("compile"):
+        loss = values.argument(call, "loss", 1)
+        if loss is None:
+            continue
+        name, logits, place = _keras_loss(facts, loss)
+        if name is None:
+            continue
+        units, activation, known = _keras_output(facts)
+        if not known:
+            continue
+        metrics = " ".join(str(v) for v in (values.one(values.argument(call, "metrics")) or []))
+        wrong: tuple[str, str] | None = None
+        if logits and activation in ("softmax", "sigmoid"):
+            wrong = (
+                f"from_logits=True, but the last layer applies {activation} already.",
+                "no activation in the last layer, or from_logits=False",
+            )
+        elif (
+            not logits
+            and activation is None
+            and name in ("categorical_crossentropy", "sparse_categorical_crossentropy", "binary_crossentropy")
+        ):
+            wrong = f"{name} takes probabilities, and the last layer has no activation.", "from_logits=True"
+        elif activation == "softmax" and units == 1:
+            wrong = (
+                "Softmax over one unit is always 1.",
+                'Dense(1, activation="sigmoid"), loss="binary_crossentropy"',
+            )
+        elif name == "binary_crossentropy" and activation == "softmax" and units is not None and units > 1:
+            wrong = (
+                f"binary_crossentropy over {units:g} classes that exclude each other.",
+                'loss="sparse_categorical_crossentropy"',
+            )
+        elif (
+            name in ("categorical_crossentropy", "sparse_categorical_crossentropy")
+            and activation == "sigmoid"
+        ):
+            wrong = (
+                f"{name} wants classes that exclude each other; sigmoid does not.",
+                'activation="softmax", or loss="binary_crossentropy"',
+            )
+        elif name in ("mse", "mean_squared_error", "mae", "mean_absolute_error") and (
+            activation == "softmax" or ("accuracy" in metrics or "auc" in metrics.lower())
+        ):
+            wrong = (
+                f"{name} for classes.",
+                'loss="sparse_categorical_crossentropy"  # one unit and sigmoid: "binary_crossentropy"',
+            )
+        elif (name, _keras_labels(facts)) in _MISMATCHED:
+            wrong = (
+                f"{name} does not take labels that come as {_keras_labels(facts)}.",
+                f'loss="{"" if name.startswith("sparse") else "sparse_"}categorical_crossentropy"',
+            )
+        elif name in ("categorical_crossentropy", "sparse_categorical_crossentropy") and units == 1:
+            wrong = f"{name} over one unit.", 'loss="binary_crossentropy" with sigmoid'
+        if wrong is not None:
+            yield finding("wrong-loss", place, *wrong)
+
+
+_MISMATCHED = (
+    ("categorical_crossentropy", "numbers"),
+    ("sparse_categorical_crossentropy", "one-hot vectors"),
+)
+
+
+def _keras_labels(facts: Facts) -> str:
+    """How labels come: "numbers", "one-hot vectors", or "" where it cannot be told."""
+    values, script = facts.values, facts.script
+    found = {"one-hot vectors" for _ in script.called("to_categorical", "one_hot", "CategoryEncoding")}
+    for call in script.called("image_dataset_from_directory", "text_dataset_from_directory"):
+        given = values.argument(call, "label_mode", 2)
+        found.add("int" if given is None else values.text(given) or "")
+    for call in script.called("flow_from_directory", "flow_from_dataframe"):
+        given = values.argument(call, "class_mode")
+        found.add("categorical" if given is None else values.text(given) or "")
+    said = {"int": "numbers", "sparse": "numbers", "categorical": "one-hot vectors"}
+    forms = {said.get(form, form) for form in found}
+    return forms.pop() if len(forms) == 1 else ""
+
+
+def _keras_loss(facts: Facts, node: ast.AST) -> tuple[str | None, bool, ast.AST]:
+    """(name in snake case, from_logits, where)."""
+    if isinstance(node, ast.Name):
+        sources = facts.values.assigned(node.id, node)
+        if sources and isinstance(sources[0], ast.Call):
+            return _keras_loss(facts, sources[0])
+    text = facts.values.text(node)
+    if text is not None:
+        return text, False, node
+    if isinstance(node, ast.Call):
+        snake = (
+            re.sub(r"(?<!^)(?=[A-Z])", "_", last_name(node.func))
+            .lower()
+            .replace("crossentropy", "crossentropy")
+        )
+        known = {
+            "sparse_categorical_crossentropy",
+            "categorical_crossentropy",
+            "binary_crossentropy",
+            "mean_squared_error",
+            "mean_absolute_error",
+        }
+        if snake in known:
+            return snake, facts.values.one(facts.values.argument(node, "from_logits")) is True, node
+    return None, False, node
+
+
+def _keras_output(facts: Facts) -> tuple[float | None, str | None, bool]:
+    """(units, activation, whether it could be told) of the last Dense layer."""
+    values = facts.values
+    denses = list(facts.script.called("Dense"))
+    followers = list(facts.script.called("Activation", "Softmax", "Reshape"))
+    if not denses or followers:
+        return None, None, False
+    last = denses[-1]
+    given = values.argument(last, "activation", 1)
+    if given is None:
+        return values.number(values.argument(last, "units", 0)), None, True
+    activation = values.text(given)
+    if activation is None and not (isinstance(given, ast.Constant) and given.value is None):
+        return None, None, False
+    return (
+        values.number(values.argument(last, "units", 0)),
+        None if activation in (None, "linear") else activation,
+        True,
+    )
+
+
+def _boosting(facts: Facts) -> Iterator[Finding]:
+    values, script = facts.values, facts.script
+    if not script.uses("lightgbm", "xgboost", "catboost"):
+        return
+    asked = metric_named(facts.asked.metric) if facts.asked.metric else None
+    for call in script.calls:
+        name, qualified = last_name(call.func), script.qualified(call.func)
+        if qualified in ("lightgbm.train", "xgboost.train", "lightgbm.cv", "xgboost.cv"):
+            params = values.argument(call, "params", 0)
+            held = values.mapping(params) if params is not None else None
+        elif re.match(r"^(LGBM|XGB|CatBoost)\w*(Classifier|Regressor)?$", name):
+            held = {k.arg: k.value for k in call.keywords if k.arg}
+            for keyword in call.keywords:
+                if keyword.arg is None:
+                    held |= values.mapping(keyword.value) or {}
+        else:
+            continue
+        if not held and not name.endswith(("Regressor", "Classifier")):
+            continue
+        held = held or {}
+        place_of = next((k for k in ("objective", "loss_function", "application") if k in held), None)
+        objective = values.text(held[place_of]) if place_of else None
+        place: ast.AST = held[place_of] if place_of else call
+        metric = values.one(held.get("metric") or held.get("eval_metric"))
+        metrics = metric if isinstance(metric, list) else [metric] if isinstance(metric, str) else []
+        regression = bool(objective and _REGRESSION_OBJECTIVES.match(objective)) or (
+            objective is None and place_of is None and name.endswith("Regressor")
+        )
+        classes = bool(objective and _CLASS_OBJECTIVES.match(objective)) or (
+            objective is None and place_of is None and name.endswith("Classifier")
+        )
+        if regression and any(_CLASS_METRICS.match(str(m)) for m in metrics):
+            yield finding(
+                "wrong-loss",
+                place,
+                f"Objective {objective or name} fits values, judged by {metrics[0]}, which is of classes.",
+                '"objective": "binary"  # or multiclass',
+            )
+        elif classes and any(_VALUE_METRICS.match(str(m)) for m in metrics):
+            yield finding(
+                "wrong-loss",
+                place,
+                f"Objective {objective or name} fits classes, judged by {metrics[0]}, which is of values.",
+                '"objective": "regression"',
+            )
+        elif regression and asked is not None and asked.family in ("auc", "log-loss", "accuracy", "mcc"):
+            yield finding(
+                "wrong-loss",
+                place,
+                f"{asked.name} judges classes; {objective or name} fits values.",
+                '"objective": "binary"  # or multiclass',
+            )
+        elif classes and asked is not None and asked.family in VALUE_FAMILIES:
+            yield finding(
+                "wrong-loss",
+                place,
+                f"{asked.name} judges values; {objective or name} fits classes.",
+                '"objective": "regression"',
+            )
+        elif (
+            regression
+            and asked is not None
+            and asked.name == "RMSLE"
+            and not re.search(r"log1p|\blog\(|squaredlog", script.text)
+        ):
+            yield finding(
+                "wrong-loss",
+                place,
+                "RMSLE judges logarithms; squared error of plain values follows the largest ones.",
+                "y = np.log1p(y)  # and np.expm1 of predictions",
+            )
+        elif (
+            regression
+            and facts.asked.task == "tabular-classification"
+            and (asked is None or asked.family not in ("kappa", "correlation"))
+        ):
+            yield finding(
+                "wrong-loss",
+                place,
+                f"The task is a classification; {objective or name} fits values.",
+                '"objective": "binary"  # or multiclass',
+            )
+        elif classes and facts.asked.task == "tabular-regression":
+            yield finding(
+                "wrong-loss",
+                place,
+                f"The task is a regression; {objective or name} fits classes.",
+                '"objective": "regression"',
+            )
+
+
+def _transformers(facts: Facts) -> Iterator[Finding]:
+    """num_labels=1 means regression by squared error to transformers."""
+    script, values = facts.script, facts.values
+    for call in script.called("from_pretrained"):
+        if "ForSequenceClassification" not in script.qualified(
+            call.func
+        ) and "ForSequenceClassification" not in ast.dump(call.func):
+            continue
+        if (
+            values.number(values.argument(call, "num_labels")) != 1
+            or values.argument(call, "problem_type") is not None
+        ):
+            continue
+        text = script.text
+        if re.search(
+            r"bcewithlogits|binary_cross_entropy_with_logits|mean_squared|rmse|mse|pearson|spearman|"
+            r"regression|mae\b|kappa",
+            text,
+        ):
+            continue
+        if re.search(r"accuracy|roc_auc|f1_score|log_loss", text) or (
+            facts.asked.task == "text-classification"
+        ):
+            yield finding(
+                "wrong-loss",
+                call,
+                "num_labels=1 means regression by squared error; predictions are judged as classes.",
+                "num_labels=2",
+            )
