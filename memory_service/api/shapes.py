@@ -110,6 +110,61 @@ class Evidence(Shape):
     source: str
 
 
+class BesideExpected(Shape):
+    """Of one model of a set. Memory of the card, or of the host for what runs on the processor."""
+
+    peak_memory_gib: Number | None = None
+    host_memory_gib: Number | None = None
+    alone_minutes: Number
+    ends_minute: Number
+    quality_index: Number
+
+
+class BesideModel(Shape):
+    """The settings to copy for one model of a set."""
+
+    runs_on: Literal["gpu", "cpu"]
+    model: PlannedModel
+    batch_size: int
+    grad_accumulation: int
+    effective_batch_size: int
+    precision: str
+    folds: int
+    epochs: int
+    learning_rate: float | None
+    data_loader: dict[str, Any]
+    cpu_threads: int | None = None
+    expected: BesideExpected
+
+
+class SetExpected(Shape):
+    """`gain_percent`: of the minutes one after another that running together saves."""
+
+    peak_memory_gib: Number
+    memory_percent: Number
+    together_minutes: Number
+    one_after_another_minutes: Number
+    gain_percent: Number
+
+
+class Cores(Shape):
+    loader_workers: int
+    main_processes: int
+    trees: int
+    of: int
+
+
+class ModelSet(Shape):
+    """Models that could share the card (R33), and whether that is better than one after another."""
+
+    kind: Literal["explore", "two_large", "network_and_trees"]
+    models: list[BesideModel]
+    expected: SetExpected
+    cores: Cores
+    better: Literal["together", "one_after_another"]
+    why: str
+
+
 class Asked(Shape):
     plan_id: str
     task: str
@@ -145,6 +200,7 @@ class Plan(Asked):
     checks: dict[str, Any]
     on_trouble: list[dict[str, Any]]
     alternatives: list[dict[str, Any]]
+    parallel: list[ModelSet]
     rationale: list[str]
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from memory_service.domain import planner
+from memory_service.domain.search import price_field
 from memory_service.services import recommend as recommending
 from tests.web.conftest import Site, Visitor, settled
 
@@ -156,7 +157,7 @@ def test_a_question_is_read_and_priced_once_for_its_page(seeded: Site, monkeypat
 
         return call
 
-    monkeypatch.setattr(planner, "price_field", counted("priced", planner.price_field))
+    monkeypatch.setattr(planner, "price_field", counted("priced", price_field))
     monkeypatch.setattr(recommending, "remembered", counted("read", recommending.remembered))
     asked = "?gpu=t4&minutes=29&description=" + urllib.parse.quote("Tell 37 kinds of birds from photos.")
     page = answered(seeded, "/index.json" + asked)
