@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import logging
 from typing import Annotated
@@ -16,6 +17,10 @@ _OBJECTS_UNTIL_COLLECTED = 20_000
 """A request with a hundred events makes a thousand objects and no cycle: looking for cycles after every 700,
 as Python does, took a twentieth of the time."""
 _NOT_STARTED = 3
+_ARENA_MAX = -8
+_ARENAS = 2
+"""Pools that the C library gives its threads memory from. Left alone it makes eight for each core, and what
+one thread freed does not serve another: 200 clients took 350 MiB more within two minutes."""
 
 
 def register(app: typer.Typer) -> None:
@@ -44,7 +49,7 @@ def serve(
     settings = load_settings(host=host, port=port, database_url=database)
     level = settings.log_level
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    for chatty in ("alembic", "sentence_transformers", "httpx2"):
+    for chatty in ("alembic", "mcp", "sentence_transformers", "httpx2"):
         logging.getLogger(chatty).setLevel(max(logging.WARNING, logging.getLevelName(level)))
     opened = Database(settings.database_url)
     try:
@@ -53,6 +58,7 @@ def serve(
             require_admin_key(opened, settings.host)
     finally:
         opened.close()
+    _share_memory()
     gc.set_threshold(_OBJECTS_UNTIL_COLLECTED, *gc.get_threshold()[1:])
     server = server_of(
         create_app(settings),
@@ -66,3 +72,9 @@ def serve(
         server.run()
     if not server.started:
         raise typer.Exit(_NOT_STARTED)
+
+
+def _share_memory() -> None:
+    """What MALLOC_ARENA_MAX does, where the C library is glibc."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(_ARENA_MAX, _ARENAS)

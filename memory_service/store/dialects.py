@@ -100,17 +100,26 @@ def parse_url(given: str) -> URL:
     otherwise."""
     try:
         url = make_url(given)
-    except ArgumentError:
+    except (ArgumentError, ValueError):  # ValueError: a port that is no number
         url = None
     backend = url.get_backend_name() if url is not None else ""
     backend = "postgresql" if backend == "postgres" else backend
     if url is None or backend not in _DIALECTS:
         raise _bad_url("a database URL begins with sqlite:/// or postgresql://")
     if backend == "postgresql":
-        return url.set(drivername="postgresql+psycopg")
+        return _password_in_its_place(url).set(drivername="postgresql+psycopg")
     if url.database in (None, "", ":memory:") or "mode=memory" in str(url):
         raise _bad_url("an embedded database is a file: sqlite:///path/to/memory.sqlite3")
     return url.set(drivername="sqlite+pysqlite")
+
+
+def _password_in_its_place(url: URL) -> URL:
+    """A password may stand in the query, too (libpq takes it there), where no URL hides it when shown."""
+    given = url.query.get("password")
+    if given is None:
+        return url
+    password = given if isinstance(given, str) else given[-1]
+    return url.set(password=password).difference_update_query(["password"])
 
 
 def _bad_url(message: str) -> InvalidInput:

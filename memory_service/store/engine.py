@@ -34,7 +34,11 @@ def make_engine(url: str) -> Engine:
             raise Unavailable(f"the folder {file.parent} for the database cannot be made: {error}") from error
         parsed = parsed.set(database=str(file))
     engine = create_engine(
-        parsed, json_serializer=_to_json, json_deserializer=orjson.loads, **dialect.engine_options()
+        parsed,
+        json_serializer=_to_json,
+        json_deserializer=orjson.loads,
+        hide_parameters=True,  # an error goes to the log with its statement: what people wrote stays out of it
+        **dialect.engine_options(),
     )
     dialect.install(engine)
     return engine
