@@ -229,7 +229,7 @@ def plan_script(plan: Mapping[str, Any]) -> str:
     words = {**kind.words, "plan": plan, "metric": name, "metric_label": label, "upwards": upwards}
     words |= _shares(plan) | {
         "headline": _headline(plan),
-        "plan_id": _plain(plan["plan_id"]),
+        "made_for": _made_for(plan),
         "members": model["name"] == "tabm",
     }
     words["hub_name"] = (
@@ -297,8 +297,13 @@ def _shares(plan: Mapping[str, Any]) -> dict[str, float]:
 def _headline(plan: Mapping[str, Any]) -> str:
     model = plan["model"]
     size = next((f" at {model[key]}" for key in ("image_size", "seq_len") if key in model), "")
-    told = f"{plan['task']} with {model['name']}{size} on {plan['gpu']['name']}, {plan['minutes']:g} minutes"
-    return _plain(f"{told}.")
+    return _plain(f"{plan['task']} with {model['name']}{size}.")
+
+
+def _made_for(plan: Mapping[str, Any]) -> str:
+    return _plain(
+        f"The script of {plan['plan_id']}, made for {plan['gpu']['name']} and {plan['minutes']:g} minutes."
+    )
 
 
 def _plain(text: Any) -> str:
