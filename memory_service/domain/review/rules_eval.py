@@ -166,6 +166,8 @@ def _mode(facts: Facts, call: ast.Call, deep: int = 0, seen: frozenset[ast.AST] 
         return last
     if function is None:
         return "" if _comes_in_eval(facts) else "train"
+    if _made_here(facts, function):
+        return "train"
     if deep > 4 or function in seen:
         return ""
     callers = [c for c in script.calls_by_name.get(function.name, ()) if script.function(c) is not function]
@@ -173,6 +175,16 @@ def _mode(facts: Facts, call: ast.Call, deep: int = 0, seen: frozenset[ast.AST] 
     if not found:
         return "" if not _is_method_of_use(facts, function) else "train"
     return "train" if "train" in found and not _comes_in_eval(facts) else "eval" if found == {"eval"} else ""
+
+
+def _made_here(facts: Facts, function: Function) -> bool:
+    """The function makes the model that it loads weights into: nobody can have switched it before."""
+    stored = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return any(
+        isinstance(call.func, ast.Attribute) and last_name(call.func.value) in stored
+        for call in facts.script.called("load_state_dict")
+        if facts.script.function(call) is function
+    )
 
 
 def _is_method_of_use(facts: Facts, function: Function) -> bool:

@@ -21,7 +21,9 @@ _GROUP_COLUMN = re.compile(
     r"^(patient|subject|speaker|participant|student|user|customer|session|player|author|client|person|"
     r"driver|recording|animal|"
     r"study|group|site|household|device|well|scene|video|clip|essay_prompt|prompt|case|family|owner|"
-    r"store|shop|individual)"
+    r"store|shop|individual|slide|specimen|donor|lesion|eye|mouse|farm|station|sensor|machine|engine|vehicle|"
+    r"artist|singer|song|album|document|article|writer|reader|school|teacher|company|merchant|trip|flight|"
+    r"worker|rater)"
     r"(_?(id|no|nr|num|name|code|uid|key))?s?$",
     re.IGNORECASE,
 )
@@ -192,12 +194,12 @@ def _group_column(facts: Facts) -> str:
     for line, text in enumerate(script.lines, 1):
         del line
         said = re.search(
-            r"(several|many|multiple|more than one|\d+|few)\s+[\w ]{0,24}\b(per|of (one|each|a)|"
-            r"for each)\s+(\w+)",
+            r"(?:several|many|multiple|more than one|\d+|few)\s+[\w ]{0,24}\b"
+            r"(?:per|for each|(?:of|from|by) (?:one|each|a|the same))\s+(\w+)",
             text.lower(),
         )
         if (said and "#" in text[: said.start() + 1] + text[:1]) or (said and '"""' in text):
-            word = said.group(4)
+            word = said.group(1)
             for column in script.strings:
                 if _GROUP_COLUMN.match(column) and column.lower().startswith(word.rstrip("s")):
                     return column

@@ -218,9 +218,11 @@ def _all_but(facts: Facts, node: ast.AST, deep: int) -> tuple[set[str] | None, s
         return None
     if isinstance(node, ast.Name):
         sources = facts.values.assigned(node.id, node)
-        if len(sources) != 1 or _changed_later(facts, node.id):
+        removed = _removed(facts, node.id)
+        if len(sources) != 1 or removed is None:
             return None
-        return _all_but(facts, sources[0], deep + 1)
+        kept = _all_but(facts, sources[0], deep + 1)
+        return None if kept is None else (kept[0], kept[1] | removed)
     if isinstance(node, ast.ListComp) and len(node.generators) == 1 and isinstance(node.elt, ast.Name):
         over = node.generators[0]
         if not _is_columns(over.iter) or any(LATER.search(w) for w in words_in(over.iter)):
@@ -272,11 +274,16 @@ def _is_columns(node: ast.AST) -> bool:
     )
 
 
-def _changed_later(facts: Facts, name: str) -> bool:
-    return any(
-        isinstance(c.func, ast.Attribute) and last_name(c.func.value) == name
-        for c in facts.script.called("remove", "pop", "discard")
-    )
+def _removed(facts: Facts, name: str) -> set[str] | None:
+    """Columns taken out of a list by `.remove("id")`; None where it is not known which."""
+    out: set[str] = set()
+    for call in facts.script.called("remove", "pop", "discard"):
+        if isinstance(call.func, ast.Attribute) and last_name(call.func.value) == name:
+            listed = _listed(facts, call.args[0]) if call.args and call.func.attr == "remove" else None
+            if listed is None:
+                return None
+            out |= listed
+    return out
 
 
 def _listed(facts: Facts, node: ast.AST | None) -> set[str] | None:

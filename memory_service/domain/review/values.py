@@ -232,6 +232,7 @@ class Values:
             held = self.mapping(base, deep)
             if held and name in held:
                 return [held[name]]
+        holders += [last_name(given.func) for given in self._given(base) if isinstance(given, ast.Call)]
         annotated = self._annotation(base)
         if annotated:
             holders.append(annotated)
@@ -240,6 +241,14 @@ class Values:
             if found:
                 return [n for n in found if n is not None]
         return []
+
+    def _given(self, base: ast.AST) -> list[ast.AST]:
+        """What a parameter is by default: `def main(p=Params())`."""
+        function = self.script.function(base)
+        if not isinstance(base, ast.Name) or function is None or not _has_parameter(function, base.id):
+            return []
+        default = _parameter_of(function, base.id)[1]
+        return [default] if default is not None else []
 
     def _annotation(self, base: ast.AST) -> str:
         """The class that a parameter is said to be of: `def main(cfg: Config)`."""
