@@ -33,7 +33,7 @@ def target_rules(facts: Facts) -> Iterator[Finding]:
 
 def _target_inside(facts: Facts, frames: Frames) -> Iterator[Finding]:
     targets = frames.targets
-    if not targets or not (facts.training.trains or facts.training.offers):
+    if not targets or not (facts.training.trains or facts.training.offers or frames.splits):
         return
     copies = _copies(facts, targets)
     reported: set[int] = set()
@@ -197,7 +197,7 @@ def _columns_kept(
     ):
         if re.search(r"exclude", " ".join(k.arg or "" for k in node.keywords)):
             return None
-        if re.search(r"labelencoder|factorize|\.codes", facts.script.text):
+        if not _is_number(facts):
             return None  # the target may be text, which a selection of numbers leaves out
         inner = _core(node.func.value)
         return (None, set()) if isinstance(inner, ast.Name) else _columns_kept(facts, inner, place, deep + 1)
@@ -210,6 +210,26 @@ def _columns_kept(
             return listed, set()
         return _all_but(facts, inner, 0)
     return None
+
+
+_NUMBERS = re.compile(
+    r"regressor|regression|mean_squared|mean_absolute|r2_score|rmse|mse_?loss|l1_?loss|smooth_l1|huber|"
+    r"binary_cross_?entropy|bceloss|bcewithlogits"
+)
+
+
+def _is_number(facts: Facts) -> bool:
+    """Whether the target is a number for sure: by the loss or metric, or by how its column is made."""
+    if _NUMBERS.search(facts.script.text.replace("logisticregression", "")):
+        return True
+    targets = Frames(facts).targets
+    return any(
+        column_of(facts, target) in targets
+        and re.search(r"'astype'|'int'|'float'|Compare|BinOp|'log1p'|'log'", ast.dump(node.value)[:3000])
+        for node in facts.script.all(ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Subscript)
+    )
 
 
 def _all_but(facts: Facts, node: ast.AST, deep: int) -> tuple[set[str] | None, set[str]] | None:
