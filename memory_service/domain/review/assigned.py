@@ -75,9 +75,9 @@ def attributes(script: Script) -> dict[tuple[str, str], list[ast.AST | None]]:
                 if statement.value is not None:
                     out[owner.name, statement.target.id].append(statement.value)
         for base in owner.bases:
-            for (holder, name), held in list(out.items()):
-                if holder == last_name(base) and (owner.name, name) not in out:
-                    out[owner.name, name] = list(held)
+            for (holder, inherited), held in list(out.items()):
+                if holder == last_name(base) and (owner.name, inherited) not in out:
+                    out[owner.name, inherited] = list(held)
     for node in script.all(ast.Assign):
         for target in node.targets:
             if isinstance(target, ast.Attribute):

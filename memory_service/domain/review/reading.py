@@ -99,24 +99,26 @@ class Meant:
 
 def meant_by(facts: Facts) -> Meant:
     """Everything that can be told."""
-    training, values = facts.training, facts.values
+    training = facts.training
     models = _models(facts)
     batches = training_batches(facts)
     distinct = sorted({batch for _, batch in batches})
     batch = distinct[0] if len(distinct) == 1 else None
+    batch_place = batches[0][0] if batch is not None else None
+    if not batches and training.trains:
+        batch, batch_place = _named(facts, r"(train_)?(batch_?size|bs)")
     place: ast.AST | None = None
     if training.epoch_loops:
         place = training.epoch_loops[0]
     elif training.fits:
         place = training.fits[0].call
     workers = [w for x in loaders_of(facts) for w in x.workers or () if isinstance(w, int)]
-    del values
     return Meant(
         framework=_framework(facts),
         model=models[0] if len(models) == 1 else None,
         models=tuple(models),
         batch_size=batch,
-        batch_place=batches[0][0] if batch is not None else None,
+        batch_place=batch_place,
         grad_accumulation=_accumulation(facts),
         image_size=facts.image_size if facts.modality in ("image", "audio") else None,
         seq_len=_seq_len(facts),
@@ -243,13 +245,15 @@ def _folds(facts: Facts) -> int | None:
     loops = facts.training.fold_loops
     if not loops:
         return 1 if facts.training.trains else None
-    return facts.training.fold_count(loops[0])
+    counted = facts.training.fold_count(loops[0])
+    return counted if counted is not None else _named(facts, r"n?_?(folds|splits)|num_folds")[0]
 
 
 def _epochs(facts: Facts) -> int | None:
     training, values = facts.training, facts.values
     if training.epoch_loops:
-        return training.epochs(training.epoch_loops[0])
+        counted = training.epochs(training.epoch_loops[0])
+        return counted if counted is not None else _named(facts, r"(n_?|num_?|max_?)?epochs")[0]
     for fit in training.fits:
         if fit.kind == "keras":
             number = values.number(values.argument(fit.call, "epochs"))
@@ -284,12 +288,42 @@ def _lighter(facts: Facts) -> str | None:
     for pattern, why in (
         (r"requires_grad_?\s*(=|\()\s*false", "layers are frozen"),
         (r"\bpeft\b|loraconfig|bitsandbytes|load_in_[48]bit", "adapters or quantised weights are trained"),
-        (
-            r"gradient_checkpointing|grad_checkpointing|torch\.utils\.checkpoint",
-            "activations are computed anew",
-        ),
         (r"dataparallel|init_process_group|deepspeed|fsdp", "several cards share the work"),
     ):
         if re.search(pattern, text):
             return why
-    return None
+    return "activations are computed anew" if _recomputes(facts) else None
+
+
+def _recomputes(facts: Facts) -> bool:
+    """Gradient checkpointing is on; where a condition that is known to be false guards it, it is not."""
+    script, values = facts.script, facts.values
+    for keyword in script.all(ast.keyword):
+        if (
+            keyword.arg in ("gradient_checkpointing", "grad_checkpointing")
+            and values.one(keyword.value) is not False
+        ):
+            return True
+    if script.uses("torch.utils.checkpoint"):
+        return True
+    return any(
+        values.one(call.args[0] if call.args else None) is not False
+        and not any(isinstance(up, ast.If) and values.one(up.test) is False for up in script.above(call))
+        for call in script.called("set_grad_checkpointing", "gradient_checkpointing_enable")
+    )
+
+
+def _named(facts: Facts, pattern: str) -> tuple[int | None, ast.AST | None]:
+    """The one value of constants of that name, in the module or in a config; None where there are several."""
+    found: dict[int, ast.AST] = {}
+    for node in (*facts.script.all(ast.Assign), *facts.script.all(ast.AnnAssign)):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        if node.value is None or facts.script.function(node) is not None:
+            continue
+        for target in targets:
+            if re.fullmatch(pattern, last_name(target), re.IGNORECASE):
+                number = facts.values.number(node.value)
+                if number is None or number != int(number) or number < 1:
+                    return None, None
+                found[int(number)] = node.value
+    return next(iter(found.items())) if len(found) == 1 else (None, None)
