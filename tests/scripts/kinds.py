@@ -24,6 +24,7 @@ TINY_BERT = "tiny-bert"
 
 
 ROWS, FEW = Size(train=48, test=12), Size(train=24, test=6)
+TEXTS = Size(train=96, test=20)
 TABLE, SHORT_TABLE = Size(train=240, test=40), Size(train=120, test=10)
 
 
@@ -52,6 +53,10 @@ IMAGE = {"image_size": 32}
 ROUNDS = 60
 
 
+def _texts(task: str, write: Writer) -> Kind:
+    return Kind({"task": task}, write, TINY_BERT, {"seq_len": 32}, 1e-2, 8, 4, TEXTS)
+
+
 def _network(task: str, write: Writer) -> Kind:
     return Kind({"task": task, "model": "mlp"}, write, "mlp", {}, 1e-2, 32, 4, TABLE, SHORT_TABLE)
 
@@ -70,18 +75,16 @@ KINDS: dict[str, Kind] = {
         {"task": "image-classification"}, data.images_of_classes, "test_resnet", IMAGE, workers=1
     ),
     "image-multi-label": Kind({"task": "image-classification"}, data.images_of_labels, "test_vit", IMAGE),
-    "image-regression": Kind({"task": "image-regression"}, data.images_of_values, "test_efficientnet", IMAGE),
+    "image-regression": Kind({"task": "image-regression"}, data.images_of_values, "test_convnext", IMAGE),
     "image-segmentation": Kind(
-        {"task": "image-segmentation"}, data.images_with_masks, "unet/test_resnet", {"image_size": 64}
+        {"task": "image-segmentation"}, data.images_with_masks, "unet/test_resnet", IMAGE
     ),
-    "text-classification": Kind(
-        {"task": "text-classification"}, data.texts_of_classes, TINY_BERT, {"seq_len": 32}
-    ),
-    "text-regression": Kind({"task": "text-regression"}, data.texts_of_values, TINY_BERT, {"seq_len": 32}),
+    "text-classification": _texts("text-classification", data.texts_of_classes),
+    "text-regression": _texts("text-regression", data.texts_of_values),
     "audio-classification": Kind(
         {"task": "audio-classification"},
         data.sounds_of_classes,
-        "spec/test_resnet",
+        "spec/test_convnext",
         {"seq_len": 64},
         workers=1,
     ),
@@ -123,8 +126,8 @@ def tiny_bert(folder: Path) -> Path:
 
     folder.mkdir(parents=True)
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ",", '"', *data.WORDS]
-    (folder / "vocab.txt").write_text("\n".join(words), encoding="utf-8")
-    transformers.BertTokenizer(vocab_file=str(folder / "vocab.txt")).save_pretrained(folder)
+    numbers = {word: number for number, word in enumerate(words)}
+    transformers.BertTokenizer(vocab=numbers).save_pretrained(folder)
     shape = transformers.BertConfig(
         vocab_size=len(words),
         hidden_size=32,
