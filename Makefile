@@ -7,12 +7,14 @@ HOST ?= 127.0.0.1
 PORT ?= 8000
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test check bench constraints docs screenshots clean
+.PHONY: help serve test check audit sbom bench constraints docs screenshots clean
 
 help:
 	@echo "make serve   install into .venv if needed, create the database, serve http://$(HOST):$(PORT)"
 	@echo "make test    install if needed, run every test"
 	@echo "make check   lint, format, types, layers"
+	@echo "make audit   is a pinned dependency known to be vulnerable?"
+	@echo "make sbom    write docs/sbom.cdx.json: what the service is made of"
 	@echo "make bench   measure this checkout and write docs/performance.md"
 	@echo "make docs    write the generated pages of docs/ anew"
 	@echo "make screenshots  draw the pages anew into docs/screenshots (needs Chromium)"
@@ -36,6 +38,12 @@ check: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+audit: $(STAMP)
+	$(BIN)/python -m checks.audit
+
+sbom: $(STAMP)
+	$(BIN)/python -m checks.sbom
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks.bench

@@ -1,0 +1,86 @@
+"""Does the audit of dependencies fail for what is known, and does the bill of materials name all of them?"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checks.audit import RECORD, ROOT, ask_pip_audit, audit, pinned
+from checks.sbom import SBOM, runtime
+
+VERSIONS = {"jinja2": "3.1.6", "starlette": "1.10.0"}
+RECORDED: dict[str, Any] = {"fixed_in": {"jinja2": ["3.1.6", "CVE-2025-27516"]}, "audited": {}}
+
+
+def test_without_live_data_what_the_record_knows_fails_and_what_nobody_audited_is_named():
+    found = audit(VERSIONS, RECORDED, lambda _: None)
+    assert not found.reached
+    assert not found.vulnerable
+    assert found.unknown == ["jinja2==3.1.6", "starlette==1.10.0"]
+    old = audit({"jinja2": "3.1.2"}, RECORDED, lambda _: None)
+    assert old.vulnerable == ["jinja2 3.1.2: CVE-2025-27516, mended in 3.1.6"]
+    before = {**RECORDED, "audited": {"starlette": {"version": "1.10.0", "on": "2026-11-21"}}}
+    assert audit(VERSIONS, before, lambda _: None).unknown == ["jinja2==3.1.6"]
+
+
+def test_a_mirror_that_skips_every_package_counts_as_not_reached():
+    skipped: list[dict[str, Any]] = [{"name": name, "skip_reason": "not found"} for name in VERSIONS]
+    found = audit({**VERSIONS, "jinja2": "3.1.2"}, RECORDED, lambda _: skipped)
+    assert not found.reached
+    assert len(found.vulnerable) == 1
+
+
+def test_live_data_fails_the_build_for_what_it_names_and_goes_before_the_record():
+    live: list[dict[str, Any]] = [
+        {"name": "Jinja2", "version": "3.1.6", "vulns": []},
+        {"name": "starlette", "vulns": [{"id": "PYSEC-1", "fix_versions": ["1.11.0"]}]},
+    ]
+    found = audit(VERSIONS, RECORDED, lambda _: live)
+    assert found.reached
+    assert found.clean == {"jinja2": "3.1.6"}
+    assert found.vulnerable == ["starlette 1.10.0: PYSEC-1, mended in 1.11.0"]
+
+
+def test_a_tool_that_cannot_be_run_is_no_failure(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    assert ask_pip_audit(VERSIONS) is None
+
+
+def test_the_pinned_versions_are_above_every_recorded_fault():
+    versions = pinned((ROOT / "constraints.txt").read_text(encoding="utf-8"))
+    record = json.loads(RECORD.read_text(encoding="utf-8"))
+    assert len(versions) > 100
+    assert audit(versions, record, lambda _: None).vulnerable == []
+
+
+def test_the_bill_of_materials_names_every_pinned_runtime_dependency_with_version_and_licence():
+    versions = pinned((ROOT / "constraints.txt").read_text(encoding="utf-8"))
+    document = json.loads(SBOM.read_text(encoding="utf-8"))
+    assert (document["bomFormat"], document["specVersion"]) == ("CycloneDX", "1.6")
+    named = {component["name"]: component for component in document["components"]}
+    direct = {re.split(r"[\[><=; ]", need)[0].lower().replace("_", "-") for need in runtime()}
+    assert direct <= named.keys(), "run make sbom"
+    for name, component in named.items():
+        assert component["version"] == versions[name], f"{name}: run make sbom"
+        (licence,) = component["licenses"]
+        assert licence.get("expression") or licence["license"]["name"], name
+        assert component["purl"] == f"pkg:pypi/{name}@{component['version']}"
+    refs = {component["bom-ref"] for component in named.values()} | {"memory-service"}
+    assert {each["ref"] for each in document["dependencies"]} == refs
+    assert refs >= {ref for each in document["dependencies"] for ref in each["dependsOn"]}
+
+
+def test_the_bill_of_materials_is_the_same_each_time(tmp_path: Path):
+    """In two processes, whose sets are in another order."""
+    code = "import json; from checks.sbom import bill; print(json.dumps(bill()))"
+    told = [
+        subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True).stdout
+        for _ in range(2)
+    ]
+    assert told[0] == told[1]
