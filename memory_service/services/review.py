@@ -186,7 +186,8 @@ class _Sizing:
         return None
 
     def _predicted(self) -> tuple[dict[str, Any] | None, str]:
-        assert self.knowledge is not None
+        if self.knowledge is None:
+            return None, "without a database no card is known"
         asked: dict[str, Any] = {"model": self.meant.model, "gpu": self.asked["gpu"]}
         if self.meant.batch_size is not None:
             asked["batch_size"] = min(self.meant.batch_size, 10**6)
@@ -208,13 +209,12 @@ class _Sizing:
             return None, error.detail[:300]
 
     def _precision(self) -> str | None:
-        assert self.knowledge is not None
         try:
-            gpu = self.knowledge.gpu(self.asked["gpu"])
+            gpu = self.knowledge.gpu(self.asked["gpu"]) if self.knowledge is not None else None
         except InvalidInput:
-            return None
+            gpu = None
         said = self.meant.precision
-        return said if said is not None and gpu.supports(said) else None
+        return said if said is not None and gpu is not None and gpu.supports(said) else None
 
     def _too_large(self, predicted: Mapping[str, Any]) -> Iterator[Finding]:
         if self.meant.batch_size is None or self.meant.batch_place is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
+from collections.abc import Iterator
 
 from memory_service.domain.review.script import Script, last_name
 
@@ -13,43 +14,45 @@ Assigned = dict[tuple[ast.AST, str], list[ast.AST | None]]
 
 
 def assignments(script: Script) -> Assigned:
-    """(scope, name) -> what it is set to; None for a value that comes from a loop, an unpacking, `with`
-    ..."""
+    """(scope, name) -> what it is set to; None for what comes from a loop, an unpacking or `with`."""
     out: Assigned = defaultdict(list)
-
-    def put(target: ast.AST, value: ast.AST | None) -> None:
+    pending: list[tuple[ast.AST, ast.AST | None]] = list(_settings(script))[::-1]
+    while pending:
+        target, value = pending.pop()
         if isinstance(target, ast.Name):
             out[script.scope(target), target.id].append(value)
         elif isinstance(target, ast.Tuple | ast.List):
-            same = isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts)
-            for position, item in enumerate(target.elts):
-                put(item, value.elts[position] if same else None)  # type: ignore[union-attr]
+            given = value.elts if isinstance(value, ast.Tuple | ast.List) else []
+            same = len(given) == len(target.elts)
+            pending += [(item, given[i] if same else None) for i, item in enumerate(target.elts)]
         elif isinstance(target, ast.Starred):
-            put(target.value, None)
-
-    for node in script.all(ast.Assign):
-        for target in node.targets:
-            put(target, node.value)
-    for annotated in script.all(ast.AnnAssign):
-        if annotated.value is not None:
-            put(annotated.target, annotated.value)
-    for walrus in script.all(ast.NamedExpr):
-        put(walrus.target, walrus.value)
-    for loop in script.all(ast.For):
-        put(loop.target, None)
-    for item in script.all(ast.withitem):
-        if item.optional_vars is not None:
-            put(item.optional_vars, None)
-    for grown in script.all(ast.AugAssign):
-        if isinstance(grown.target, ast.Name) and not any(
-            isinstance(up, ast.ExceptHandler | ast.For | ast.While) for up in script.above(grown)
-        ):
-            put(grown.target, None)
+            pending.append((target.value, None))
     for stated in script.all(ast.Global):
         for name in stated.names:
             inner = out.pop((script.scope(stated), name), [])
             out[script.tree, name] += inner
     return {key: _without_retries(script, held) for key, held in out.items()}
+
+
+def _settings(script: Script) -> Iterator[tuple[ast.AST, ast.AST | None]]:
+    """Every target with what is put there."""
+    for node in script.all(ast.Assign):
+        for target in node.targets:
+            yield target, node.value
+    for annotated in script.all(ast.AnnAssign):
+        if annotated.value is not None:
+            yield annotated.target, annotated.value
+    for walrus in script.all(ast.NamedExpr):
+        yield walrus.target, walrus.value
+    for loop in script.all(ast.For):
+        yield loop.target, None
+    for item in script.all(ast.withitem):
+        if item.optional_vars is not None:
+            yield item.optional_vars, None
+    for grown in script.all(ast.AugAssign):
+        retried = any(isinstance(up, ast.ExceptHandler | ast.For | ast.While) for up in script.above(grown))
+        if isinstance(grown.target, ast.Name) and not retried:
+            yield grown.target, None
 
 
 def _without_retries(script: Script, held: list[ast.AST | None]) -> list[ast.AST | None]:
@@ -64,28 +67,31 @@ def _without_retries(script: Script, held: list[ast.AST | None]) -> list[ast.AST
 
 def attributes(script: Script) -> dict[tuple[str, str], list[ast.AST | None]]:
     """(class or variable, attribute) -> what it is set to: class bodies, `self.x =`, `cfg.x =`."""
-    out: dict[tuple[str, str], list[ast.AST | None]] = defaultdict(list)
+    held: dict[str, dict[str, list[ast.AST | None]]] = defaultdict(lambda: defaultdict(list))
     for owner in script.all(ast.ClassDef):
-        for statement in owner.body:
-            if isinstance(statement, ast.Assign):
-                for target in statement.targets:
-                    if isinstance(target, ast.Name):
-                        out[owner.name, target.id].append(statement.value)
-            elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-                if statement.value is not None:
-                    out[owner.name, statement.target.id].append(statement.value)
         for base in owner.bases:
-            for (holder, inherited), held in list(out.items()):
-                if holder == last_name(base) and (owner.name, inherited) not in out:
-                    out[owner.name, inherited] = list(held)
+            for name, values in held.get(last_name(base), {}).items():
+                held[owner.name][name] = list(values)
+        for name, value in _of_body(owner):
+            held[owner.name][name] = [value]
     for node in script.all(ast.Assign):
         for target in node.targets:
             if isinstance(target, ast.Attribute):
-                base = last_name(target.value)
-                around = script.class_of(node)
-                holder = around.name if base in ("self", "cls") and around is not None else base
-                out[holder, target.attr].append(node.value)
-    return dict(out)
+                base_name = last_name(target.value)
+                around = script.class_of(node) if base_name in ("self", "cls") else None
+                held[around.name if around is not None else base_name][target.attr].append(node.value)
+    return {(holder, name): values for holder, names in held.items() for name, values in names.items()}
+
+
+def _of_body(owner: ast.ClassDef) -> Iterator[tuple[str, ast.AST]]:
+    """What a class body sets."""
+    for statement in owner.body:
+        if isinstance(statement, ast.Assign):
+            for target in statement.targets:
+                if isinstance(target, ast.Name):
+                    yield target.id, statement.value
+        elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
+            yield last_name(statement.target), statement.value
 
 
 def command_line(script: Script) -> dict[str, list[ast.AST]]:

@@ -95,11 +95,15 @@ class Frames:
             )
             given = data | frozenset(n for k in call.keywords if k.arg in ("X", "y") for n in roots(k.value))
             yield Split(call, kind, maker, given, self._outputs(call, loop), loop)
-        elif name == "fit" and isinstance(call.func, ast.Attribute):
-            if any(k.arg == "validation_split" for k in call.keywords) or _SEARCHES.search(
-                self.facts.training.made_by(call.func.value)
-            ):
-                yield Split(call, "fit", None, data, frozenset(), None)
+        elif (
+            name == "fit"
+            and isinstance(call.func, ast.Attribute)
+            and (
+                any(k.arg == "validation_split" for k in call.keywords)
+                or _SEARCHES.search(self.facts.training.made_by(call.func.value))
+            )
+        ):
+            yield Split(call, "fit", None, data, frozenset(), None)
 
     def _cv_maker(self, call: ast.Call) -> ast.Call | None:
         given = self.facts.values.argument(call, "cv")
@@ -133,11 +137,12 @@ class Frames:
     def _steps(self) -> dict[ast.AST, list[tuple[int, frozenset[str], frozenset[str], bool]]]:
         """Scope -> (order, names written, names read, whether what was there is replaced)."""
         out: dict[ast.AST, list[tuple[int, frozenset[str], frozenset[str], bool]]] = {}
-        for node in (
+        nodes: list[ast.Assign | ast.AugAssign | ast.AnnAssign] = [
             *self.script.all(ast.Assign),
             *self.script.all(ast.AugAssign),
             *self.script.all(ast.AnnAssign),
-        ):
+        ]
+        for node in nodes:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             written = frozenset(
                 n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name) and _is_written(t, n)

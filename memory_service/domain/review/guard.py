@@ -56,6 +56,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+_ELIF = ("elif",)
 _CHAINING = frozenset(("not", "lambda", "if", "await", "or", "and", "in", "is"))
 _SHELL = re.compile(r"[\w., ]+=\s*[!%]\s*\w")
 _FOREIGN_CELL = re.compile(
@@ -162,63 +163,78 @@ def _decoded(raw: bytes) -> str:
         ) from None
 
 
+class _Nesting:
+    """How deep the tree of the text would be, token by token."""
+
+    def __init__(self) -> None:
+        self._levels = [0]
+        self._chained = self._elifs = 0
+
+    @property
+    def too_deep(self) -> bool:
+        return len(self._levels) > MOST_NESTED or self._chained > MOST_CHAINED or self._elifs > MOST_ELIF
+
+    def newline(self) -> bool:
+        """Whether a logical line ends here."""
+        if len(self._levels) == 1:
+            self._chained, self._levels[0] = 0, 0
+        return len(self._levels) == 1
+
+    def starts(self, token: str, *, indented: bool) -> None:
+        """The first token of a logical line."""
+        self._elifs = self._elifs + 1 if token in _ELIF else self._elifs if indented else 0
+
+    def takes(self, kind: str | None, token: str) -> None:
+        if kind == "comma":
+            self._chained -= self._levels[-1]
+            self._levels[-1] = 0
+        elif kind == "open":
+            self._levels.append(1)
+            self._chained += 1
+        elif kind == "close":
+            if len(self._levels) > 1:
+                self._chained -= self._levels.pop()
+            self._levels[-1] += 1
+            self._chained += 1
+        elif kind == "operator" or (kind == "word" and token in _CHAINING):
+            self._levels[-1] += 1
+            self._chained += 1
+
+
 def _scanned(text: str) -> str:
-    """One pass over the tokens: nesting, chains and magics."""
-    levels = [0]
-    total = tokens = elifs = 0
-    line = 1
-    fresh = True
+    """The text without magics. Unreadable where it is nested too deep; TooLong."""
+    nesting = _Nesting()
+    tokens, line, fresh = 0, 1, True
     pieces: list[str] = []
     copied = at = 0
     while at < len(text):
+        tokens += 1
+        if tokens > MOST_TOKENS:
+            raise TooLong
         if fresh and (magic := _magic_at(text, at)) is not None:
             end, kept = magic
-            tokens += 1
-            if tokens > MOST_TOKENS:
-                raise TooLong
             pieces += [text[copied:at], kept]
             line += text.count("\n", at, end)
             copied = at = end
             fresh = False
             continue
         found = _TOKEN.match(text, at)
-        assert found is not None
-        kind, at = found.lastgroup, found.end()
+        if found is None:  # never: the last alternative takes any character
+            break
+        kind, token, at = found.lastgroup, found[0], found.end()
+        line += token.count("\n")
         if kind == "space":
-            continue
-        tokens += 1
-        if kind == "newline":
-            line += found[0].count("\n")
-            if len(levels) == 1:
-                fresh, total, levels[0] = True, 0, 0
-            continue
-        if kind in ("comment", "joined"):
-            line += found[0].count("\n")
-            continue
-        if kind == "string":
-            line += found[0].count("\n")
-        elif kind == "open":
-            levels.append(1)
-            total += 1
-        elif kind == "close":
-            if len(levels) > 1:
-                total -= levels.pop()
-            levels[-1] += 1
-            total += 1
-        elif kind == "comma":
-            total -= levels[-1]
-            levels[-1] = 0
-        elif kind == "operator" or (kind == "word" and found[0] in _CHAINING):
-            levels[-1] += 1
-            total += 1
-        if fresh:
-            indented = text[max(0, found.start() - 1)] in " \t"
-            elifs = elifs + 1 if found[0] == "elif" else elifs if indented else 0
-        fresh = False
-        if len(levels) > MOST_NESTED or total > MOST_CHAINED or elifs > MOST_ELIF:
-            raise Unreadable(line, 1, "It is nested too deep to be read.", "Split this expression.")
-        if tokens > MOST_TOKENS:
-            raise TooLong
+            tokens -= 1
+        elif kind == "newline":
+            fresh = nesting.newline() or fresh
+        elif kind not in ("comment", "joined"):
+            if fresh:
+                nesting.starts(token, indented=text[max(0, found.start() - 1)] in " \t")
+            fresh = False
+            nesting.takes(kind, token)
+            if nesting.too_deep:
+                why = "It is nested too deep to be read."
+                raise Unreadable(line, 1, why, "Split this expression.")
     pieces.append(text[copied:])
     return "".join(pieces)
 

@@ -316,7 +316,11 @@ def _recomputes(facts: Facts) -> bool:
 def _named(facts: Facts, pattern: str) -> tuple[int | None, ast.AST | None]:
     """The one value of constants of that name, in the module or in a config; None where there are several."""
     found: dict[int, ast.AST] = {}
-    for node in (*facts.script.all(ast.Assign), *facts.script.all(ast.AnnAssign)):
+    nodes: list[ast.Assign | ast.AnnAssign] = [
+        *facts.script.all(ast.Assign),
+        *facts.script.all(ast.AnnAssign),
+    ]
+    for node in nodes:
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         if node.value is None or facts.script.function(node) is not None:
             continue

@@ -25,7 +25,8 @@ _FIRST = re.compile(r"(^|_)(train|trn|tr|fit|history|old)(_|\d|$)|^(x|X)tr$", re
 
 
 def code_rules(facts: Facts) -> Iterator[Finding]:
-    """labels-reencoded: a second fit of an encoder for rows of validation or prediction; category codes made of them alone."""
+    """labels-reencoded: an encoder fitted again for rows of validation or prediction, or codes made of them
+    alone."""
     script = facts.script
     fits: list[tuple[ast.Call, str, set[str]]] = []
     for call in script.called("fit", "fit_transform"):
@@ -53,11 +54,15 @@ def code_rules(facts: Facts) -> Iterator[Finding]:
             call,
             f"{held} is fitted again on {later[0]!r}: the same code (or scale) means something else than "
             "in training.",
-            f"{last_name(call.func.value) or 'encoder'}.transform({later[0]})  "
+            f"{_owner(call) or 'encoder'}.transform({later[0]})  "
             "# the one fitted in training, kept with the model",
         )
     yield from _codes(facts)
     yield from _listed_twice(facts)
+
+
+def _owner(call: ast.Call) -> str:
+    return last_name(call.func.value) if isinstance(call.func, ast.Attribute) else ""
 
 
 def _held_class(facts: Facts, node: ast.AST) -> str:
@@ -101,8 +106,8 @@ def _codes(facts: Facts) -> Iterator[Finding]:
         base = call.args[0] if call.args and script.qualified(call.func).startswith("pandas") else call.func
         made.append((call, last_name(call.func), roots(base)))
     for node in script.all(ast.Attribute):
-        if node.attr == "codes" and isinstance(node.value, ast.Attribute) and node.value.attr == "cat":
-            made.append((node, "cat.codes", roots(node)))
+        if node.attr == "codes" and last_name(node.value) == "cat":
+            made += [(node, "cat.codes", roots(node))]
     for place, name, names in made:
         if (
             not any(LATER.search(n) and not _FIRST.search(n) for n in names)

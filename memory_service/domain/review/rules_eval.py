@@ -24,7 +24,7 @@ _JUDGES = re.compile(
 )
 _ROWS = re.compile(
     r"(^|_)(val|valid|validation|test|dev|holdout|eval|infer|inference|oof|sub|submission)(_|\d|$)|^(val|"
-    r"valid|test|eval|dev)(dl|ld|loader|_?set|_?ds|iter)?$|valid|test_?|val_?(loader|dl)|X_va|^xv",
+    r"valid|test|eval|dev)(dl|ld|loader|_?set|_?ds|iter)?$|valid|test_?|val_?(loader|dl)|X_va|^xv|^v(l|dl|ld)$",
     re.IGNORECASE,
 )
 _OFF = frozenset(("no_grad", "inference_mode"))
@@ -93,6 +93,8 @@ def _is_model(facts: Facts, call: ast.Call) -> bool:
 def _judging(facts: Facts, call: ast.Call) -> ast.AST | None:
     """The loop (or the call) in which the model is judged or predicts; None where it is trained."""
     script = facts.script
+    if _in_comprehension(facts, call):
+        return script.statement(call)
     loops = script.loops(call)
     function = script.function(call)
     rows = [loop for loop in loops if isinstance(loop, ast.For)]
@@ -115,6 +117,8 @@ def _judging(facts: Facts, call: ast.Call) -> ast.AST | None:
     judged = any(_ROWS.search(w) and not _NOT_ROWS.search(w) for w in said)
     if not judged and function is not None:
         judged = bool(_JUDGES.search(function.name)) and not any(n in trains for n in script.within(function))
+    if not judged and near is not None:  # whatever it is called: evaluation was switched on for it
+        judged = _mode(facts, call) == "eval" and bool(facts.training.backwards)
     if not judged or any(
         "train" in w.lower() and not re.search("val|test", w.lower())
         for w in said
@@ -124,6 +128,17 @@ def _judging(facts: Facts, call: ast.Call) -> ast.AST | None:
     if near is not None and not _over_rows(near):
         return None
     return near or call
+
+
+def _in_comprehension(facts: Facts, call: ast.Call) -> bool:
+    """`[model(x) for x in valid_loader]`: rows are gone through on the spot, and nothing is learned there."""
+    for up in facts.script.above(call):
+        if isinstance(up, ast.ListComp | ast.GeneratorExp):
+            said = {w for generator in up.generators for w in words_in(generator.iter)}
+            return any(_ROWS.search(w) and not _NOT_ROWS.search(w) for w in said)
+        if isinstance(up, ast.stmt):
+            break
+    return False
 
 
 def _over_rows(loop: ast.For) -> bool:

@@ -137,8 +137,7 @@ def _trainer_saves(facts: Facts, loop: ast.For) -> bool:
             if strategy != "no" and facts.values.text(path) is None:
                 return True
         if name == "Trainer" and facts.script.uses("lightning", "pytorch_lightning"):
-            if facts.values.one(facts.values.argument(call, "enable_checkpointing")) is not False:
-                return True
+            return facts.values.one(facts.values.argument(call, "enable_checkpointing")) is not False
     return False
 
 
@@ -160,7 +159,8 @@ def _needs_all(facts: Facts) -> Iterator[Finding]:
                 "submission.",
                 'paths = sorted(Path(OUT).glob("fold_*.pt"))  # mean over those that exist',
             )
-    for comp in (*script.all(ast.ListComp), *script.all(ast.GeneratorExp)) if loading else ():
+    comps: list[ast.ListComp | ast.GeneratorExp] = [*script.all(ast.ListComp), *script.all(ast.GeneratorExp)]
+    for comp in comps if loading else ():
         if comp in inside:
             continue
         over = comp.generators[0]

@@ -149,49 +149,44 @@ def _arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
 
 def training_batches(facts: Facts) -> list[tuple[ast.AST, int]]:
     """(where, batch size) of what feeds the training."""
-    values, out = facts.values, []
+    return [
+        (place, number)
+        for place in _batch_places(facts)
+        if place is not None
+        for number in facts.values.all(place) or ()
+        if isinstance(number, int) and not isinstance(number, bool) and number > 0
+    ]
 
-    def put(place: ast.AST | None) -> None:
-        for number in values.all(place) or ():
-            if isinstance(number, int) and not isinstance(number, bool) and number > 0 and place is not None:
-                out.append((place, number))
 
+def _batch_places(facts: Facts) -> Iterator[ast.AST | None]:
+    """Expressions that are the batch size of training."""
+    script, values = facts.script, facts.values
     loaders = [x for x in loaders_of(facts) if x.role in ("train", "") and x.batch is not None]
     named = [x for x in loaders if x.role == "train"]
-    for loader in named or loaders:
-        put(loader.batch)
-    for call in facts.script.called("TrainingArguments", "Seq2SeqTrainingArguments"):
-        put(values.argument(call, "per_device_train_batch_size"))
+    yield from (loader.batch for loader in named or loaders)
+    for call in script.called("TrainingArguments", "Seq2SeqTrainingArguments"):
+        yield values.argument(call, "per_device_train_batch_size")
     for fit in facts.training.fits:
         if fit.kind == "keras":
-            put(values.argument(fit.call, "batch_size"))
-    for call in facts.script.called(
-        "image_dataset_from_directory", "flow_from_directory", "flow_from_dataframe"
-    ):
+            yield values.argument(fit.call, "batch_size")
+    for call in script.called(*_READERS):
         if _for_training(facts, call):
-            put(values.argument(call, "batch_size"))
-    if facts.script.uses("tensorflow"):
-        for call in facts.script.called("batch"):
-            if isinstance(call.func, ast.Attribute) and call.args and _for_training(facts, call):
-                put(call.args[0])
-    if facts.script.uses("fastai"):
-        for call in facts.script.called(
-            "dataloaders",
-            "from_folder",
-            "from_df",
-            "from_csv",
-            "from_name_func",
-            "from_name_re",
-            "from_path_func",
-        ):
-            put(values.argument(call, "bs"))
-    return out
+            yield values.argument(call, "batch_size")
+    for call in script.called("batch") if script.uses("tensorflow") else ():
+        if isinstance(call.func, ast.Attribute) and call.args and _for_training(facts, call):
+            yield call.args[0]
+    for call in script.called(*_FASTAI) if script.uses("fastai") else ():
+        yield values.argument(call, "bs")
+
+
+_READERS = ("image_dataset_from_directory", "flow_from_directory", "flow_from_dataframe")
+_FASTAI = (
+    "dataloaders", "from_folder", "from_df", "from_csv", "from_name_func", "from_name_re", "from_path_func",
+)  # fmt: skip
 
 
 def _for_training(facts: Facts, call: ast.Call) -> bool:
-    words = words_in(facts.script.statement(call)) | {
-        w for w in [getattr(facts.script.function(call), "name", "")] if w
-    }
+    words = words_in(facts.script.statement(call)) | {getattr(facts.script.function(call), "name", "")}
     return not any(re.search(r"val|test|pred|infer", w, re.IGNORECASE) for w in words) or any(
         "train" in w.lower() for w in words
     )

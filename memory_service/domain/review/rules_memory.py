@@ -130,7 +130,8 @@ def _reads(facts: Facts, node: ast.AST) -> bool:
 
 def _of_loop(facts: Facts, loop: Loop) -> Iterator[Finding]:
     script = facts.script
-    assert loop.epoch is not None
+    if loop.epoch is None:
+        return
     if loop.batch is None:  # an imported helper has the batches: it may read there
         first = True
     else:
@@ -163,7 +164,8 @@ def _before_epochs(facts: Facts) -> bool:
 
 def _every_epoch(facts: Facts, loop: Loop) -> bool:
     script, epoch, batch = facts.script, loop.epoch, loop.batch
-    assert epoch is not None
+    if epoch is None:
+        return False
     inner = set(script.within(batch.body)) if batch is not None else set()
     steps = (
         {n.id for n in ast.walk(batch.target) if isinstance(n, ast.Name)}

@@ -174,94 +174,68 @@ def _keras_output(facts: Facts) -> tuple[float | None, str | None, bool]:
 
 
 def _boosting(facts: Facts) -> Iterator[Finding]:
-    values, script = facts.values, facts.script
-    if not script.uses("lightgbm", "xgboost", "catboost"):
+    if not facts.script.uses("lightgbm", "xgboost", "catboost"):
         return
-    asked = metric_named(facts.asked.metric) if facts.asked.metric else None
-    for call in script.calls:
-        name, qualified = last_name(call.func), script.qualified(call.func)
-        if qualified in ("lightgbm.train", "xgboost.train", "lightgbm.cv", "xgboost.cv"):
-            params = values.argument(call, "params", 0)
-            held = values.mapping(params) if params is not None else None
-        elif re.match(r"^(LGBM|XGB|CatBoost)\w*(Classifier|Regressor)?$", name):
-            held = {k.arg: k.value for k in call.keywords if k.arg}
-            for keyword in call.keywords:
-                if keyword.arg is None:
-                    held |= values.mapping(keyword.value) or {}
-        else:
+    for call in facts.script.calls:
+        held = _boosted_by(facts, call)
+        if held is None:
             continue
-        if not held and not name.endswith(("Regressor", "Classifier")):
-            continue
-        held = held or {}
-        place_of = next((k for k in ("objective", "loss_function", "application") if k in held), None)
-        objective = values.text(held[place_of]) if place_of else None
-        place: ast.AST = held[place_of] if place_of else call
-        metric = values.one(held.get("metric") or held.get("eval_metric"))
+        named = next((k for k in ("objective", "loss_function", "application") if k in held), None)
+        place = held[named] if named else call
+        said = facts.values.text(held[named]) if named else last_name(call.func)
+        metric = facts.values.one(held.get("metric") or held.get("eval_metric"))
         metrics = metric if isinstance(metric, list) else [metric] if isinstance(metric, str) else []
-        regression = bool(objective and _REGRESSION_OBJECTIVES.match(objective)) or (
-            objective is None and place_of is None and name.endswith("Regressor")
-        )
-        classes = bool(objective and _CLASS_OBJECTIVES.match(objective)) or (
-            objective is None and place_of is None and name.endswith("Classifier")
-        )
-        if regression and any(_CLASS_METRICS.match(str(m)) for m in metrics):
-            yield finding(
-                "wrong-loss",
-                place,
-                f"Objective {objective or name} fits values, judged by {metrics[0]}, which is of classes.",
-                '"objective": "binary"  # or multiclass',
-            )
-        elif classes and any(_VALUE_METRICS.match(str(m)) for m in metrics):
-            yield finding(
-                "wrong-loss",
-                place,
-                f"Objective {objective or name} fits classes, judged by {metrics[0]}, which is of values.",
-                '"objective": "regression"',
-            )
-        elif regression and asked is not None and asked.family in ("auc", "log-loss", "accuracy", "mcc"):
-            yield finding(
-                "wrong-loss",
-                place,
-                f"{asked.name} judges classes; {objective or name} fits values.",
-                '"objective": "binary"  # or multiclass',
-            )
-        elif classes and asked is not None and asked.family in VALUE_FAMILIES:
-            yield finding(
-                "wrong-loss",
-                place,
-                f"{asked.name} judges values; {objective or name} fits classes.",
-                '"objective": "regression"',
-            )
-        elif (
-            regression
-            and asked is not None
-            and asked.name == "RMSLE"
-            and not re.search(r"log1p|\blog\(|squaredlog", script.text)
-        ):
-            yield finding(
-                "wrong-loss",
-                place,
+        if said is not None:
+            wrong = _wrong_objective(facts, said, [str(m) for m in metrics])
+            if wrong is not None:
+                yield finding("wrong-loss", place, *wrong)
+
+
+def _boosted_by(facts: Facts, call: ast.Call) -> dict[str, ast.AST] | None:
+    """The parameters of a call that makes or trains boosted trees; None for any other call."""
+    values, name = facts.values, last_name(call.func)
+    if facts.script.qualified(call.func) in ("lightgbm.train", "xgboost.train", "lightgbm.cv", "xgboost.cv"):
+        params = values.argument(call, "params", 0)
+        return (values.mapping(params) or None) if params is not None else None
+    if not re.match(r"^(LGBM|XGB|CatBoost)\w*$", name):
+        return None
+    held: dict[str, ast.AST] = {k.arg: k.value for k in call.keywords if k.arg}
+    for keyword in call.keywords:
+        if keyword.arg is None:
+            held |= values.mapping(keyword.value) or {}
+    return held
+
+
+def _wrong_objective(facts: Facts, said: str, metrics: list[str]) -> tuple[str, str] | None:
+    """Why an objective (or a class that implies one) does not go with the metric or the task."""
+    asked = metric_named(facts.asked.metric) if facts.asked.metric else None
+    family, task = asked.family if asked else "", facts.asked.task
+    if _REGRESSION_OBJECTIVES.match(said) or said.endswith("Regressor"):
+        fix = '"objective": "binary"  # or multiclass'
+        if any(_CLASS_METRICS.match(m) for m in metrics):
+            return f"{said} fits values, judged by {metrics[0]}, which is of classes.", fix
+        if asked is not None and family in ("auc", "log-loss", "accuracy", "mcc"):
+            return f"{asked.name} judges classes; {said} fits values.", fix
+        if asked is not None and asked.name == "RMSLE" and not _logarithms(facts):
+            return (
                 "RMSLE judges logarithms; squared error of plain values follows the largest ones.",
                 "y = np.log1p(y)  # and np.expm1 of predictions",
             )
-        elif (
-            regression
-            and facts.asked.task == "tabular-classification"
-            and (asked is None or asked.family not in ("kappa", "correlation"))
-        ):
-            yield finding(
-                "wrong-loss",
-                place,
-                f"The task is a classification; {objective or name} fits values.",
-                '"objective": "binary"  # or multiclass',
-            )
-        elif classes and facts.asked.task == "tabular-regression":
-            yield finding(
-                "wrong-loss",
-                place,
-                f"The task is a regression; {objective or name} fits classes.",
-                '"objective": "regression"',
-            )
+        if task == "tabular-classification" and family not in ("kappa", "correlation"):
+            return f"The task is a classification; {said} fits values.", fix
+    elif _CLASS_OBJECTIVES.match(said) or said.endswith("Classifier"):
+        fix = '"objective": "regression"'
+        if any(_VALUE_METRICS.match(m) for m in metrics):
+            return f"{said} fits classes, judged by {metrics[0]}, which is of values.", fix
+        if asked is not None and family in VALUE_FAMILIES:
+            return f"{asked.name} judges values; {said} fits classes.", fix
+        if task == "tabular-regression":
+            return f"The task is a regression; {said} fits classes.", fix
+    return None
+
+
+def _logarithms(facts: Facts) -> bool:
+    return bool(re.search(r"log1p|\blog\(|squaredlog|rmsle", facts.script.text))
 
 
 def _transformers(facts: Facts) -> Iterator[Finding]:

@@ -84,10 +84,9 @@ def _plain(facts: Facts) -> Iterator[Finding]:
         return
     if switched_on(facts):
         return
-    place = loops[0].batch
-    assert place is not None
+    place = loops[0].batch or loops[0].backward
     if has_reason(facts, place) and re.search(
-        r"fp32|precision|float32|amp", facts.script.comment_near(place.lineno)
+        r"fp32|precision|float32|amp", facts.script.comment_near(getattr(place, "lineno", 0))
     ):
         return
     yield finding(
@@ -105,31 +104,31 @@ def switched_on(facts: Facts) -> bool:
         enabled = values.argument(call, "enabled")
         if enabled is None or values.one(enabled) is not False:
             return True
-    for call in script.called("Accelerator", "Fabric", "initialize"):
-        if script.qualified(call.func).endswith(("apex.amp.initialize", "amp.initialize")):
-            return True
-        given = values.argument(call, "mixed_precision") or values.argument(call, "precision")
-        if given is not None and values.one(given) not in ("no", "32", 32, "32-true", None):
-            return True
-        if given is not None and values.one(given) is None:
-            return True
-        if given is None and last_name(call.func) == "Accelerator" and values.open_ended(call):
-            return True
-    for call in script.called("half", "bfloat16"):
-        if isinstance(call.func, ast.Attribute):
-            return True
-    for keyword in script.all(ast.keyword):
-        if keyword.arg in ("dtype", "torch_dtype", "param_dtype", "amp_dtype") and re.search(
-            r"float16|bfloat16|'half'", ast.dump(keyword.value)[:400]
-        ):
-            return True
-    for call in script.called("to"):
-        if any(re.search(r"'(float16|bfloat16|half)'", ast.dump(a)[:300]) for a in call.args):
-            return True
+    if any(_asks_for_half(facts, call) for call in script.called("Accelerator", "Fabric", "initialize")):
+        return True
+    if any(isinstance(call.func, ast.Attribute) for call in script.called("half", "bfloat16")):
+        return True
+    typed = [k.value for k in script.all(ast.keyword) if k.arg in _TYPES]
+    typed += [argument for call in script.called("to") for argument in call.args]
+    if any(re.search(r"'(float16|bfloat16|half)'", ast.dump(node)[:400]) for node in typed):
+        return True
     if any(re.search(r"autocast|amp_ctx|amp_context|precision_context", name) for name in script.imports):
         return True
-    return any(re.search(r"autocast|amp_", name_of(item.context_expr))
-               for item in script.all(ast.withitem))  # fmt: skip
+    return any(re.search(r"autocast|amp_", name_of(item.context_expr)) for item in script.all(ast.withitem))
+
+
+_TYPES = ("dtype", "torch_dtype", "param_dtype", "amp_dtype")
+
+
+def _asks_for_half(facts: Facts, call: ast.Call) -> bool:
+    """Accelerator, Fabric or apex with half precision, or with one that cannot be told."""
+    values = facts.values
+    if facts.script.qualified(call.func).endswith("amp.initialize"):
+        return True
+    given = values.argument(call, "mixed_precision") or values.argument(call, "precision")
+    if given is None:
+        return last_name(call.func) == "Accelerator" and values.open_ended(call)
+    return values.one(given) not in ("no", "32", 32, "32-true")
 
 
 def _lightning(facts: Facts) -> Iterator[Finding]:

@@ -23,7 +23,7 @@ _GROUP_COLUMN = re.compile(
     r"study|group|site|household|device|well|scene|video|clip|essay_prompt|prompt|case|family|owner|"
     r"store|shop|individual|slide|specimen|donor|lesion|eye|mouse|farm|station|sensor|machine|engine|vehicle|"
     r"artist|singer|song|album|document|article|writer|reader|school|teacher|company|merchant|trip|flight|"
-    r"worker|rater)"
+    r"worker|rater|child|infant|dog|cow|plant|tree|hospital|village|ship|vessel|camera|room)"
     r"(_?(id|no|nr|num|name|code|uid|key))?s?$",
     re.IGNORECASE,
 )
@@ -83,11 +83,13 @@ def _is_series(facts: Facts, split: Split, frames: Frames) -> str:
         if touched & reach or _reaches(facts, call, reach) or facts.script.function(call) is not None:
             return f"line {call.lineno} takes {last_name(call.func)}() of them"
     for name, functions in script.functions.items():
-        if re.search(r"(make|create|build|to)_?\w*(sequence|window|lag)|sliding|lagged", name, re.IGNORECASE):
-            if script.calls_by_name.get(name) and not re.search(
-                r"group|subject|patient", ast.dump(functions[0])[:6000], re.IGNORECASE
-            ):
-                return f"{name}() cuts overlapping windows out of them"
+        cuts = re.search(
+            r"(make|create|build|to)_?\w*(sequence|window|lag)|sliding|lagged", name, re.IGNORECASE
+        )
+        if not cuts or not script.calls_by_name.get(name):
+            continue
+        if not re.search(r"group|subject|patient", ast.dump(functions[0])[:6000], re.IGNORECASE):
+            return f"{name}() cuts overlapping windows out of them"
     if script.called("sliding_window_view"):
         return "overlapping windows are cut out of them"
     for call in script.called("sort_values"):
@@ -165,45 +167,49 @@ def _group_fix(split: Split) -> str:
 
 def _group_column(facts: Facts) -> str:
     """A column that names groups, with evidence that a group has several rows."""
+    found = next(_counted_columns(facts), None) or next(_named_columns(facts), None)
+    return found or next(_told_columns(facts), "")
+
+
+def _counted_columns(facts: Facts) -> Iterator[str]:
+    """Rows are grouped or counted by it."""
     script, values = facts.script, facts.values
     for call in script.called("groupby"):
         by = values.one(values.argument(call, "by", 0))
-        names = by if isinstance(by, list) else [by]
-        for name in names:
+        for name in by if isinstance(by, list) else [by]:
             if isinstance(name, str) and _GROUP_COLUMN.match(name) and not _summed_up(facts, call):
-                return name
+                yield name
     for call in script.called("nunique", "value_counts", "duplicated"):
         if isinstance(call.func, ast.Attribute):
             base = call.func.value
             column = base.attr if isinstance(base, ast.Attribute) else column_of(facts, base)
             if column and _GROUP_COLUMN.match(column):
-                return column
-    for node in script.all(ast.Assign):
-        for target in node.targets:
-            if last_name(target).lower() in (
-                "groups",
-                "group",
-                "group_ids",
-                "patients",
-                "subjects",
-                "speakers",
-            ):
-                column = next((c for n in ast.walk(node.value) if (c := column_of(facts, n))), None)
-                if column:
-                    return column
-    for line, text in enumerate(script.lines, 1):
-        del line
-        said = re.search(
-            r"(?:several|many|multiple|more than one|\d+|few)\s+[\w ]{0,24}\b"
-            r"(?:per|for each|(?:of|from|by) (?:one|each|a|the same))\s+(\w+)",
-            text.lower(),
-        )
-        if (said and "#" in text[: said.start() + 1] + text[:1]) or (said and '"""' in text):
-            word = said.group(1)
-            for column in script.strings:
-                if _GROUP_COLUMN.match(column) and column.lower().startswith(word.rstrip("s")):
-                    return column
-    return ""
+                yield column
+
+
+def _named_columns(facts: Facts) -> Iterator[str]:
+    """It is held under a name that says so."""
+    for node in facts.script.all(ast.Assign):
+        if any(last_name(target).lower() in _GROUPS for target in node.targets):
+            yield from (c for n in ast.walk(node.value) if (c := column_of(facts, n)))
+
+
+_GROUPS = ("groups", "group", "group_ids", "patients", "subjects", "speakers")
+_SEVERAL = re.compile(
+    r"(?:several|many|multiple|more than one|\d+|few)\s+[\w ]{0,24}\b"
+    r"(?:per|for each|(?:of|from|by) (?:one|each|a|the same))\s+(\w+)"
+)
+
+
+def _told_columns(facts: Facts) -> Iterator[str]:
+    """A comment tells of several rows each."""
+    for text in facts.script.lines:
+        said = _SEVERAL.search(text.lower())
+        if said and ("#" in text[: said.start() + 1] + text[:1] or '"""' in text):
+            word = said[1].rstrip("s")
+            yield from (
+                c for c in facts.script.strings if _GROUP_COLUMN.match(c) and c.lower().startswith(word)
+            )
 
 
 def _summed_up(facts: Facts, call: ast.Call) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from memory_service.domain.review.facts import Facts
 from memory_service.domain.review.findings import Finding, finding
 from memory_service.domain.review.frames import Frames, column_of
-from memory_service.domain.review.script import last_name, roots, words_in
+from memory_service.domain.review.script import last_name, roots, words, words_in
 
 __all__ = ["LATER", "target_rules"]
 
@@ -40,7 +40,8 @@ def _target_inside(facts: Facts, frames: Frames) -> Iterator[Finding]:
     for place, table, expression in _inputs(facts):
         if id(place) in reported:
             continue
-        inside = _target_of(facts, table, expression, targets, copies, place)
+        made = {name for name, at in copies.items() if at < facts.script.order[place]}
+        inside = _target_of(facts, table, expression, targets, made, place)
         if inside:
             reported.add(id(place))
             yield finding(
@@ -244,27 +245,7 @@ def _all_but(facts: Facts, node: ast.AST, deep: int) -> tuple[set[str] | None, s
         kept = _all_but(facts, sources[0], deep + 1)
         return None if kept is None else (kept[0], kept[1] | removed)
     if isinstance(node, ast.ListComp) and len(node.generators) == 1 and isinstance(node.elt, ast.Name):
-        over = node.generators[0]
-        if not _is_columns(over.iter) or any(LATER.search(w) for w in words_in(over.iter)):
-            return None
-        gone: set[str] = set()
-        for test in over.ifs:
-            for part in (
-                test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
-            ):
-                if not (
-                    isinstance(part, ast.Compare)
-                    and isinstance(part.left, ast.Name)
-                    and isinstance(part.ops[0], ast.NotIn | ast.NotEq)
-                ):
-                    if isinstance(part, ast.Compare) and "dtype" in words_in(part):
-                        continue
-                    return None
-                listed = _listed(facts, part.comparators[0])
-                if listed is None:
-                    return None
-                gone |= listed
-        return None, gone
+        return _filtered(facts, node.generators[0])
     if isinstance(node, ast.Attribute) and node.attr == "columns":
         inner = _core(node.value)
         if isinstance(inner, ast.Name):
@@ -284,6 +265,29 @@ def _all_but(facts: Facts, node: ast.AST, deep: int) -> tuple[set[str] | None, s
         listed = _listed(facts, node.args[0]) if node.args else None
         return None if listed is None else (None, listed)
     return None
+
+
+def _filtered(facts: Facts, over: ast.comprehension) -> tuple[None, set[str]] | None:
+    """`for c in df.columns if c not in DROP and c != "id"`: the columns left out."""
+    if not _is_columns(over.iter) or any(LATER.search(w) for w in words_in(over.iter)):
+        return None
+    gone: set[str] = set()
+    tests = [
+        part
+        for test in over.ifs
+        for part in (test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test])
+    ]
+    for test in tests:
+        if not isinstance(test, ast.Compare):
+            return None
+        if isinstance(test.left, ast.Name) and isinstance(test.ops[0], ast.NotIn | ast.NotEq):
+            listed = _listed(facts, test.comparators[0])
+            if listed is None:
+                return None
+            gone |= listed
+        elif "dtype" not in words_in(test):
+            return None
+    return None, gone
 
 
 def _is_columns(node: ast.AST) -> bool:
@@ -375,32 +379,30 @@ def _dropped_before(facts: Facts, table: str, place: ast.AST) -> set[str]:
     return out
 
 
-def _copies(facts: Facts, targets: set[str]) -> set[str]:
-    """Columns computed row by row from the target alone: `df["log_price"] = np.log1p(df["price"])`."""
-    out: set[str] = set()
+_NOT_ROW_BY_ROW = words(
+    "groupby shift rolling expanding map transform KFold qcut cut digitize diff pct_change cumsum"
+)
+
+
+def _copies(facts: Facts, targets: set[str]) -> dict[str, int]:
+    """Columns computed row by row with the target, or that the target is computed from, and where.
+
+    `df["log_price"] = np.log1p(df["price"])` copies whichever of the two is predicted; `df["price"] /
+    df["area"]` tells the price too.
+    """
+    order = facts.script.order
+    out: dict[str, int] = {}
     for node in facts.script.all(ast.Assign):
+        called = {last_name(n.func) for n in ast.walk(node.value) if isinstance(n, ast.Call)}
+        if called & _NOT_ROW_BY_ROW:
+            continue
+        read = {c for n in ast.walk(node.value) if (c := column_of(facts, n))}
         for target in node.targets:
             name = column_of(facts, target) if isinstance(target, ast.Subscript) else None
-            if name is None or name in targets:
+            if name is None:
                 continue
-            columns = {c for n in ast.walk(node.value) if (c := column_of(facts, n))}
-            called = {last_name(n.func) for n in ast.walk(node.value) if isinstance(n, ast.Call)}
-            if (
-                columns
-                and columns <= targets
-                and not called
-                & {
-                    "groupby",
-                    "shift",
-                    "rolling",
-                    "expanding",
-                    "map",
-                    "transform",
-                    "KFold",
-                    "qcut",
-                    "cut",
-                    "digitize",
-                }
-            ):
-                out.add(name)
-    return out
+            if name in targets and len(read) == 1 and called & {"log1p", "log", "log10", "sqrt"}:
+                out.setdefault(next(iter(read)), order[node])
+            elif name not in targets and read & (targets | set(out)):
+                out.setdefault(name, order[node])
+    return {name: at for name, at in out.items() if name not in targets}

@@ -264,19 +264,15 @@ def _callback(facts: Facts, pattern: re.Pattern[str]) -> bool:
     return _imported(facts, pattern)
 
 
+_FLAGS = ("stop_training", "should_training_stop", "should_stop", "should_epoch_stop")
+
+
 def _sets_stop(facts: Facts, *, by_clock: bool) -> bool:
     """A callback or hook of this file ends training, by the clock or for another reason."""
     script = facts.script
-    places: list[ast.AST] = []
-    for node in (*script.all(ast.Assign),):
-        for target in node.targets:
-            if last_name(target) in (
-                "stop_training",
-                "should_training_stop",
-                "should_stop",
-                "should_epoch_stop",
-            ):
-                places.append(node)
+    places: list[ast.AST] = [
+        node for node in script.all(ast.Assign) if any(last_name(target) in _FLAGS for target in node.targets)
+    ]
     places += [n for n in script.all(ast.Raise) if n.exc is not None and "Cancel" in ast.dump(n.exc)[:200]]
     for place in places:
         function = script.function(place)

@@ -33,7 +33,12 @@ _HEADS = (
         ),
         "fc",
     ),
-    (re.compile(r"^(vit|deit|beit|eva|xcit|cait|mixer|levit|pit)_?"), "head"),
+    (
+        re.compile(
+            r"^(vit|deit|beit|eva|xcit|cait|mixer|levit|pit|convnext|swin|regnet|nfnet|maxvit|coatnet|tiny_vit)"
+        ),
+        "head",
+    ),
 )
 
 

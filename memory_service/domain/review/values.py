@@ -26,6 +26,7 @@ DEEPEST = 40
 MOST_VALUES = 8
 MOST_STEPS = 4_000
 MOST_STEPS_IN_ALL = 400_000
+_NAMESPACES = words("dict SimpleNamespace Namespace EasyDict")
 _HOLDERS = words("create copy deepcopy Munch AttrDict DotMap Box ConfigDict")
 _LARGEST = 10**18
 _LONGEST_TEXT = 2_000
@@ -99,23 +100,9 @@ class Values:
         if deep > 6:
             return None
         if isinstance(node, ast.Dict):
-            out: dict[str, ast.AST] = {}
-            for key, value in zip(node.keys, node.values, strict=True):
-                if key is None:
-                    more = self.mapping(value, deep + 1)
-                    if more is None:
-                        return None
-                    out |= more
-                elif isinstance(key, ast.Constant) and isinstance(key.value, str):
-                    out[key.value] = value
-            return out
-        if isinstance(node, ast.Call) and last_name(node.func) in (
-            "dict",
-            "SimpleNamespace",
-            "Namespace",
-            "EasyDict",
-        ):
-            out = {k.arg: k.value for k in node.keywords if k.arg}
+            return self._literal(node, deep)
+        if isinstance(node, ast.Call) and last_name(node.func) in _NAMESPACES:
+            out: dict[str, ast.AST] = {k.arg: k.value for k in node.keywords if k.arg}
             for given in (*node.args, *(k.value for k in node.keywords if k.arg is None)):
                 more = self.mapping(given, deep + 1)
                 if more is None:
@@ -137,8 +124,20 @@ class Values:
             return self.mapping(node.args[0], deep + 1)
         return None
 
+    def _literal(self, node: ast.Dict, deep: int) -> dict[str, ast.AST] | None:
+        out: dict[str, ast.AST] = {}
+        for key, value in zip(node.keys, node.values, strict=True):
+            if key is None:
+                more = self.mapping(value, deep + 1)
+                if more is None:
+                    return None
+                out |= more
+            elif isinstance(key, ast.Constant) and isinstance(key.value, str):
+                out[key.value] = value
+        return out
+
     def _scopes(self, at: ast.AST) -> list[ast.AST]:
-        scopes = [
+        scopes: list[ast.AST] = [
             up
             for up in (at, *self.script.above(at))
             if isinstance(up, ast.FunctionDef | ast.AsyncFunctionDef | ast.Module)
@@ -176,11 +175,10 @@ class Values:
 
     def _name(self, node: ast.Name, deep: int, seen: frozenset[ast.AST]) -> Known:
         for scope in self._scopes(node):
-            given = isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef)
-            if given and (scope, node.id) not in self._assigned and _has_parameter(scope, node.id):
-                return self._parameter(scope, node.id, deep, seen)
             if (scope, node.id) in self._assigned:
                 return self._union(self._assigned[scope, node.id], deep, seen)
+            if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef) and _has_parameter(scope, node.id):
+                return self._parameter(scope, node.id, deep, seen)
         return None
 
     def _parameter(self, function: Function, name: str, deep: int, seen: frozenset[ast.AST]) -> Known:
