@@ -26,6 +26,7 @@ __all__ = [
     "run_seconds",
     "setup_seconds",
     "split_of",
+    "work_seconds",
     "write_seconds",
 ]
 
@@ -178,6 +179,27 @@ def run_seconds(
     step          seconds of one training step of `batch_size` samples, loader included
     eval_sample   seconds per sample of a forward pass in evaluation, loader included
     """
+    epoch, first_fold, fold, inference = work_seconds(
+        step, batch_size, eval_sample, n_train=n_train, n_test=n_test, folds=folds, epochs=epochs
+    )
+    training = fold.times(folds - 1) + first_fold
+    write = write_seconds(n_test)
+    training_end = training.and_independent(setup)
+    total_end = (training + inference).and_independent(setup).and_independent(write)
+    return RunSeconds(setup, epoch, first_fold, fold, inference, write, training_end, total_end)
+
+
+def work_seconds(
+    step: Seconds,
+    batch_size: Any,
+    eval_sample: Seconds,
+    *,
+    n_train: int,
+    n_test: int,
+    folds: Any,
+    epochs: Any,
+) -> tuple[Seconds, Seconds, Seconds, Seconds]:
+    """(an epoch, the first fold, another fold, inference by all folds' models) of `run_seconds`."""
     fit, valid = split_of(n_train, folds)
     steps = float(ceil(fit / batch_size)) if isinstance(fit, float) else np.ceil(fit / batch_size)
     train = step.times(steps)
@@ -185,11 +207,7 @@ def run_seconds(
     fold = epoch.times(epochs) + spread(FOLD_OVERHEAD_S)
     first_fold = fold + train.times(FIRST_EPOCH_FACTOR - 1.0)
     inference = (eval_sample.times(float(n_test)) + spread(FOLD_OVERHEAD_S)).times(folds)
-    training = fold.times(folds - 1) + first_fold
-    write = write_seconds(n_test)
-    training_end = training.and_independent(setup)
-    total_end = (training + inference).and_independent(setup).and_independent(write)
-    return RunSeconds(setup, epoch, first_fold, fold, inference, write, training_end, total_end)
+    return epoch, first_fold, fold, inference
 
 
 def minutes_needed(

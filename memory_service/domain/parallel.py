@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memory_service.domain.boosting import cost_of, run_of_trees
-from memory_service.domain.budget import Seconds, run_seconds, setup_seconds, split_of
+from memory_service.domain.budget import Seconds, setup_seconds, split_of, work_seconds, write_seconds
 from memory_service.domain.estimate import Estimate
 from memory_service.domain.parallel_choice import Group, Member, Peaks, groups_of, peaks_of
 from memory_service.domain.parallel_text import why_better, why_none
@@ -193,8 +193,7 @@ def _demands(
         pretrained=table.columns.pretrained[rows],
         files=case.reads_files,
     )
-    run = run_seconds(
-        setup,
+    _, first_fold, fold, inference = work_seconds(
         raw.at_least(loader.times(batch)),
         batch,
         seen.at_least(loader),
@@ -208,9 +207,9 @@ def _demands(
     kernels = grid.busy_s[rows, columns] / raw.value
     busy = raw.times(kernels * steps) + seen.times(valid * epochs * folds + case.n_test * folds)
     gaps = raw.times(np.maximum(1.0 - kernels, 0.0) * steps)
-    work = run.fold.times(folds - 1) + run.first_fold + run.inference
-    parts = [_columns_of(part, len(rows)) for part in (setup, work, run.write, busy, gaps)]
-    return [Demand(*each) for each in zip(*parts, strict=True)], _columns_of(run.inference, len(rows))
+    work = fold.times(folds - 1) + first_fold + inference
+    parts = [_columns_of(part, len(rows)) for part in (setup, work, write_seconds(case.n_test), busy, gaps)]
+    return [Demand(*each) for each in zip(*parts, strict=True)], _columns_of(inference, len(rows))
 
 
 def _columns_of(seconds: Seconds, n: int) -> list[Seconds]:

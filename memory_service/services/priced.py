@@ -89,6 +89,7 @@ class PricedCatalogue:
         self._steps: OrderedDict[Hashable, ColdSteps] = OrderedDict()
         self._bounds: dict[tuple[str, int], tuple[Profile, Profile]] = {}
         self._trees: dict[str, list[CatalogueModel]] = {}
+        self._no_trees: CostTable | None = None
 
     def table(self, case: Case, cards: tuple[Gpu, ...], precision: str) -> CostTable:
         """The case's network options priced on the cards (the worst of them, figure by figure)."""
@@ -164,7 +165,12 @@ class PricedCatalogue:
             for model in self._trees[case.task]
             if case.model in (None, model.name)
         ]
-        return build_table(rows, case.cards[0], "fp32", (1,))
+        if not rows and self._no_trees is not None:
+            return self._no_trees
+        table = build_table(rows, case.cards[0], "fp32", (1,))
+        if not rows:
+            self._no_trees = table
+        return table
 
     def options(self, task: str, sizes: Sizes, model: str | None = None) -> list[Option]:
         """Models x input sizes that can be planned for a task.
