@@ -49,6 +49,17 @@ def test_a_plan_as_tables_shows_what_to_run_expect_and_do(url: str) -> None:
         assert word in shown
 
 
+def test_a_plan_comes_as_a_script_to_run_or_as_text_to_paste(url: str) -> None:
+    words = ("recommend", "--task", "image", "--size", "medium", "--gpu", "a100", "--database", url, "--form")
+    plan = json.loads(ask(*words, "json").stdout)
+    script = ask(*words, "script").stdout
+    compile(script, "train.py", "exec")
+    assert f'PLAN_ID = "{plan["plan_id"]}"' in script
+    assert ask(*words, "text").stdout.startswith(f"**{plan['plan_id']}**")
+    detection = ("recommend", "--task", "detection", "--gpu", "a100", "--form", "script", "--database", url)
+    assert "no-script" in ask(*detection, code=1).stderr
+
+
 def test_a_refusal_shows_what_would_fit(url: str) -> None:
     words = ("--task", "image", "--n-train", "2000000", "--gpu", "t4", "--minutes", "2", "--database", url)
     shown = ask("recommend", *words).stdout
