@@ -90,6 +90,9 @@ def _of_body(owner: ast.ClassDef) -> Iterator[tuple[str, ast.AST]]:
             for target in statement.targets:
                 if isinstance(target, ast.Name):
                     yield target.id, statement.value
+                elif isinstance(target, ast.Tuple) and isinstance(statement.value, ast.Tuple):
+                    for part, value in zip(target.elts, statement.value.elts, strict=False):
+                        yield last_name(part), value
         elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
             yield last_name(statement.target), statement.value
 

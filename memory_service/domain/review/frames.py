@@ -272,6 +272,18 @@ class Frames:
                     found |= self._columns(keyword.value)
         return {name for name in found if name}
 
+    @cached_property
+    def origins(self) -> set[str]:
+        """The targets, and columns of which a target is the logarithm or root."""
+        found = set(self.targets)
+        for node in self.script.all(ast.Assign):
+            called = {last_name(n.func) for n in ast.walk(node.value) if isinstance(n, ast.Call)}
+            if called & {"log1p", "log", "log10", "sqrt"} and any(
+                column_of(self.facts, target) in self.targets for target in node.targets
+            ):
+                found |= self._columns(node.value)
+        return found
+
     def _columns(self, node: ast.AST) -> set[str]:
         """The one column that an expression is about."""
         out: set[str] = set()

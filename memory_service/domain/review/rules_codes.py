@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from memory_service.domain.review.facts import Facts
 from memory_service.domain.review.findings import Finding, finding
+from memory_service.domain.review.frames import column_of
 from memory_service.domain.review.rules_target import LATER
 from memory_service.domain.review.script import last_name, roots
 
@@ -146,6 +147,7 @@ def _listed_twice(facts: Facts) -> Iterator[Finding]:
         kind = _order_of(node.value)
         if kind:
             listed.append((node, kind, node.value))
+    yield from _factorized(facts, listed)
     for place, kind, _ in listed:
         if kind == "sorted":
             continue
@@ -170,6 +172,26 @@ def _listed_twice(facts: Facts) -> Iterator[Finding]:
                 "classes = sorted(train[label].unique())  # once, saved with the checkpoint",
             )
             return
+
+
+def _factorized(facts: Facts, listed: list[tuple[ast.AST, str, ast.AST]]) -> Iterator[Finding]:
+    """`pd.factorize(df[c])[0]` counts classes as they come; `sorted(df[c].unique())` names them otherwise."""
+    columns = {
+        column
+        for call in facts.script.called("factorize")
+        if isinstance(facts.script.parents.get(call), ast.Subscript)
+        and "sort" not in {k.arg for k in call.keywords}
+        for n in ast.walk(call)
+        if (column := column_of(facts, n))
+    }
+    for place, kind, value in listed:
+        if kind == "sorted" and columns & {column_of(facts, n) for n in ast.walk(value)}:
+            yield finding(
+                "labels-reencoded",
+                place,
+                "Training counted the classes as they come (factorize); sorted, index 3 is another class.",
+                "codes, classes = pd.factorize(train[label])  # keep the second, names by it",
+            )
 
 
 def _order_of(node: ast.AST) -> str:

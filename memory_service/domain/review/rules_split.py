@@ -217,12 +217,12 @@ def _of_target(facts: Facts, frames: Frames, call: ast.Call) -> bool:
             if column is None and isinstance(listed, list) and len(listed) == 1:
                 column = str(listed[0])
         if isinstance(up, ast.Attribute) and up.attr in _STATISTICS and column is not None:
-            return column in frames.targets
-        if isinstance(up, ast.Attribute) and column is None and up.attr in frames.targets:
+            return column in frames.origins
+        if isinstance(up, ast.Attribute) and column is None and up.attr in frames.origins:
             column = up.attr
         if isinstance(up, ast.Call) and node is up.func and last_name(up.func) in ("agg", "aggregate"):
             texts = {facts.values.text(n) for n in ast.walk(up) if isinstance(n, ast.Constant | ast.Name)}
-            return bool(texts & frames.targets)
+            return bool(texts & frames.origins)
         if isinstance(up, ast.Call) and up.func is not node:
             break
         node = up

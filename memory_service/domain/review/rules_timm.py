@@ -72,7 +72,7 @@ def _timm_losses(facts: Facts) -> Iterator[Finding]:
             )
         if module == "timm.loss":
             for alias in node.names:
-                if alias.name not in _TIMM_LOSSES and alias.name != "*":
+                if alias.name not in _TIMM_LOSSES and alias.name.endswith(("Loss", "Entropy", "loss")):
                     yield finding(
                         "timm-trap",
                         node,
