@@ -24,6 +24,9 @@ Known = list[Any] | None
 
 DEEPEST = 40
 MOST_VALUES = 8
+MOST_SOURCES = 24
+"""Assignments of one name that are looked at: a name set more often says nothing."""
+
 MOST_STEPS = 4_000
 MOST_STEPS_IN_ALL = 400_000
 _NAMESPACES = words("dict SimpleNamespace Namespace EasyDict")
@@ -72,7 +75,7 @@ class Values:
         for scope in self._scopes(at):
             found = self._assigned.get((scope, name))
             if found:
-                return [node for node in found if node is not None]
+                return [node for node in found[:MOST_SOURCES] if node is not None]
         return []
 
     def argument(self, call: ast.Call, name: str, position: int | None = None) -> ast.AST | None:
