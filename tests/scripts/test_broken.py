@@ -8,7 +8,6 @@ from tests.scripts.kinds import KINDS
 from tests.scripts.spoil import spoiler_of
 from tests.scripts.workshop import Workshop
 
-
 SAID = {
     "image": ("0003.", "0005.", "0007", "0049."),
     "audio": ("0005.", "0007", "0049."),  # half a sound is one
