@@ -60,7 +60,7 @@ class Example:
     @property
     def set_name(self) -> str:
         prefix = self.name.split("_")[0]
-        return prefix if prefix in ("held", "blind", "last") else "tuning"
+        return prefix if prefix in ("held", "blind", "last", "final") else "tuning"
 
     @property
     def fine(self) -> bool:

@@ -1,0 +1,302 @@
+"""Does each rule find its one fault in a script that is fine otherwise, and nothing in the fine one?
+
+A case is a script without a finding and one replacement in it: the good and the bad example of a rule.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from memory_service.domain.review.findings import RULES
+from memory_service.services.review import review_script
+from memory_service.services.unit import Database
+
+NETWORK = '''
+import time
+from pathlib import Path
+
+import albumentations as A
+import cv2
+import numpy as np
+import pandas as pd
+import timm
+import torch
+from albumentations.pytorch import ToTensorV2
+from sklearn.model_selection import StratifiedGroupKFold
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+STARTED, MINUTES = time.monotonic(), 30
+BATCH_SIZE, EPOCHS, FOLDS, PATIENCE = 256, 12, 3, 3
+OUT = Path("out")
+torch.manual_seed(42)
+tfm = A.Compose([A.Resize(224, 224), A.HorizontalFlip(p=0.5), A.Normalize(), ToTensorV2()])
+
+
+class Photos(Dataset):
+    def __init__(self, df):
+        self.df = df
+
+    def __len__(self):
+        return len(self.df)
+
+    def __getitem__(self, i):
+        row = self.df.iloc[i]
+        image = cv2.imread(row.path)
+        return tfm(image=image)["image"], row.label
+
+
+def loader(df, train):
+    return DataLoader(
+        Photos(df), BATCH_SIZE, shuffle=train, num_workers=8, pin_memory=True, persistent_workers=True
+    )
+
+
+def build():
+    return timm.create_model("resnet50", pretrained=True, num_classes=5).cuda()
+
+
+def validate(model, valid):
+    model.eval()
+    right = n = 0
+    with torch.no_grad():
+        for images, labels in valid:
+            with torch.amp.autocast("cuda", dtype=torch.bfloat16):
+                outputs = model(images.cuda())
+            right += (outputs.argmax(1).cpu() == labels).sum().item()
+            n += len(labels)
+    return right / n
+
+
+def train_fold(fold, train_df, valid_df):
+    model = build()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-4)
+    criterion = nn.CrossEntropyLoss()
+    train, valid = loader(train_df, True), loader(valid_df, False)
+    best, bad = 0.0, 0
+    for epoch in range(EPOCHS):
+        model.train()
+        for step, (images, labels) in enumerate(train):
+            with torch.amp.autocast("cuda", dtype=torch.bfloat16):
+                loss = criterion(model(images.cuda()), labels.cuda())
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            if epoch == 0 and step == 0:
+                print(f"first batch: {torch.cuda.max_memory_allocated() / 2**30:.1f}GB", flush=True)
+        score = validate(model, valid)
+        print(f"Epoch {epoch}: GPU={torch.cuda.max_memory_allocated() / 2**30:.1f}GB", flush=True)
+        if score > best:
+            best, bad = score, 0
+            torch.save(model.state_dict(), OUT / f"fold_{fold}.pt")
+        else:
+            bad += 1
+            if bad >= PATIENCE:
+                break
+        if time.monotonic() - STARTED > MINUTES * 60 * 0.8:
+            break
+
+
+def predict(test):
+    answers = []
+    for path in sorted(OUT.glob("fold_*.pt")):
+        model = build()
+        model.load_state_dict(torch.load(path))
+        model.eval()
+        with torch.inference_mode():
+            answers.append(np.concatenate([model(x.cuda()).softmax(1).cpu().numpy() for x, _ in test]))
+    return np.mean(answers, axis=0)
+
+
+df = pd.read_csv("train.csv")
+groups = df["patient_id"]
+for fold, (tr, va) in enumerate(StratifiedGroupKFold(FOLDS).split(df, df["label"], groups)):
+    train_fold(fold, df.iloc[tr], df.iloc[va])
+np.save("answers.npy", predict(loader(pd.read_csv("test.csv"), False)))
+'''
+
+TABLE = """
+import lightgbm as lgb
+import numpy as np
+import pandas as pd
+from sklearn.model_selection import KFold
+from sklearn.preprocessing import LabelEncoder, StandardScaler
+
+train, test = pd.read_csv("train.csv"), pd.read_csv("test.csv")
+encoder = LabelEncoder().fit(train["city"])
+train["city"] = encoder.transform(train["city"])
+test["city"] = encoder.transform(test["city"])
+y = train["price"]
+X = train.drop(columns=["id", "price"])
+kfold = KFold(5, shuffle=True, random_state=42)
+answers = []
+for fold, (tr, va) in enumerate(kfold.split(X, y)):
+    scaler = StandardScaler().fit(X.iloc[tr])
+    means = y.iloc[tr].groupby(X.iloc[tr]["city"]).mean()
+    x_tr, x_va = scaler.transform(X.iloc[tr]), scaler.transform(X.iloc[va])
+    params = {"objective": "regression", "metric": "rmse", "learning_rate": 0.05, "seed": 42}
+    model = lgb.train(
+        params, lgb.Dataset(x_tr, y.iloc[tr]), num_boost_round=3000,
+        valid_sets=[lgb.Dataset(x_va, y.iloc[va])], callbacks=[lgb.early_stopping(100)],
+    )
+    model.save_model(f"fold_{fold}.txt")
+    answers.append(model.predict(scaler.transform(test[X.columns])))
+np.save("answers.npy", np.mean(answers, axis=0))
+"""
+
+
+@dataclass(frozen=True)
+class Case:
+    rule: str
+    script: str
+    good: str
+    bad: str
+    asked: tuple[tuple[str, Any], ...] = ()
+
+
+def network(rule: str, good: str, bad: str, **asked: Any) -> Case:
+    return Case(rule, NETWORK, good, bad, tuple(asked.items()))
+
+
+def table(rule: str, good: str, bad: str, **asked: Any) -> Case:
+    return Case(rule, TABLE, good, bad, tuple(asked.items()))
+
+
+CASES = (
+    network("syntax-error", "torch.manual_seed(42)", "torch.manual_seed(42"),
+    network(
+        "batch-does-not-fit", "PATIENCE = 256", "PATIENCE = 4096", gpu="a100"
+    ),
+    network("batch-too-small", "PATIENCE = 256", "PATIENCE = 16"),
+    network("batch-too-small", "PATIENCE = 256", "PATIENCE = 8", gpu="a100"),
+    network("cannot-end-in-budget", "= 256, 12, 3, 3", "= 256, 400, 3, 3", gpu="a100", minutes=30, n_train=60_000),
+    network("loader-workers", "num_workers=8", "num_workers=1"),
+    network("loader-workers", "num_workers=8", "num_workers=4", cpu_count=16),
+    network("loader-pin-memory", "pin_memory=True", "pin_memory=False"),
+    network("loader-persistent-workers", ", persistent_workers=True", ""),
+    network("no-mixed-precision", 'torch.amp.autocast("cuda", dtype=torch.bfloat16)', 'torch.amp.autocast("cuda", enabled=False)'),
+    network("deprecated-amp", 'torch.amp.autocast("cuda", dtype=torch.bfloat16)', "torch.cuda.amp.autocast()"),
+    network("memory-read-between-steps", "max_memory_allocated", "memory_allocated"),
+    network("no-memory-at-first-batch", "if epoch == 0 and step == 0:\n                print(f\"first batch: {torch.cuda.max_memory_allocated() / 2**30:.1f}GB\", flush=True)", "pass"),
+    network("no-memory-every-epoch", "GPU={torch.cuda.max_memory_allocated() / 2**30:.1f}GB", "{score:.3f}"),
+    network("no-early-stopping", "            if bad >= PATIENCE:\n                break\n", ""),
+    network("no-deadline", "        if time.monotonic() - STARTED > MINUTES * 60 * 0.8:\n            break\n", ""),
+    network("no-fold-checkpoint", 'OUT / f"fold_{fold}.pt"', 'OUT / "best.pt"'),
+    network("prediction-needs-all-folds", 'for path in sorted(OUT.glob("fold_*.pt")):', 'for fold in range(FOLDS):\n        path = OUT / f"fold_{fold}.pt"'),
+    table("fit-before-split", 'X = train.drop(columns=["id", "price"])', 'X = train.drop(columns=["id", "price"])\nX[:] = StandardScaler().fit_transform(X)'),
+    table("target-statistics-before-split", "kfold = KFold(", 'X["city_price"] = train.groupby("city")["price"].transform("mean")\nkfold = KFold('),
+    table("target-in-features", '"id", "price"', '"id"'),
+    table("shuffled-time-series", "kfold = KFold(", 'X["last"] = X["sold"].shift(1)\nkfold = KFold('),
+    network("groups-across-folds", "StratifiedGroupKFold", "StratifiedKFold"),
+    table("labels-reencoded", 'encoder.transform(test["city"])', 'LabelEncoder().fit_transform(test["city"])'),
+    network("timm-trap", ", num_classes=5).cuda()", ").cuda()"),
+    network("albumentations-trap", "tfm(image=image)", "tfm(image)"),
+    network("wrong-parameter", "lr=5e-4", "learning_rate=5e-4"),
+    table("wrong-parameter", "KFold(5, shuffle=True, random_state=42)", "KFold(5, random_state=42)"),
+    network("eval-mode-missing", "    model.eval()\n    right", "    right"),
+    network("no-grad-missing", "with torch.no_grad():", "if True:"),
+    network("no-seed", "torch.manual_seed(42)\n", ""),
+    network("wrong-loss", "loss = criterion(model(images.cuda())", "loss = criterion(model(images.cuda()).softmax(1)"),
+    table("wrong-loss", '"metric": "rmse"', '"metric": "auc"'),
+)  # fmt: skip
+
+
+def rules_of(database: Database, script: str, **asked: Any) -> set[str]:
+    return {found["rule"] for found in review_script(database, {"script": script, **asked})["findings"]}
+
+
+@pytest.mark.parametrize("script", [NETWORK, TABLE], ids=["network", "table"])
+def test_a_fine_script_has_no_finding(seeded_sqlite: Database, script: str) -> None:
+    answer = review_script(seeded_sqlite, {"script": script, "gpu": "a100", "minutes": 60, "n_train": 20_000})
+    assert answer["findings"] == []
+    assert answer["ok"]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.rule)
+def test_a_rule_finds_its_fault_and_nothing_else(seeded_sqlite: Database, case: Case) -> None:
+    asked = dict(case.asked)
+    assert case.good in case.script
+    assert rules_of(seeded_sqlite, case.script, **asked) == set()
+    assert rules_of(seeded_sqlite, case.script.replace(case.good, case.bad), **asked) == {case.rule}
+
+
+def test_every_rule_has_a_case() -> None:
+    assert {case.rule for case in CASES} == set(RULES)
+
+
+def test_a_finding_says_where_and_what_to_paste(seeded_sqlite: Database) -> None:
+    script = NETWORK.replace("num_workers=8", "num_workers=1")
+    (found,) = review_script(seeded_sqlite, {"script": script, "cpu_count": 12})["findings"]
+    line = script.splitlines()[found["line"] - 1]
+    assert "DataLoader(" in line
+    assert "num_workers=1" in found["message"]
+    assert found["fix"].startswith("num_workers=8")
+    assert (found["severity"], found["source"]) == ("warning", "R08")
+
+
+def test_what_is_not_known_is_said_and_not_guessed(seeded_sqlite: Database) -> None:
+    unknown_card = review_script(seeded_sqlite, {"script": NETWORK, "gpu": "abacus", "minutes": 30})
+    assert any("abacus" in line for line in unknown_card["not_checked"])
+    unknown_model = NETWORK.replace('"resnet50"', "best_name()")
+    answer = review_script(seeded_sqlite, {"script": unknown_model, "gpu": "a100", "minutes": 30})
+    assert any(line.startswith("batch-does-not-fit: the model") for line in answer["not_checked"])
+    assert any("no card" in line for line in review_script(None, {"script": NETWORK})["not_checked"])
+
+
+def test_a_reason_beside_a_small_batch_counts(seeded_sqlite: Database) -> None:
+    small = NETWORK.replace("PATIENCE = 256", "PATIENCE = 16")
+    reasoned = small.replace("= 16, 12, 3, 3", "= 16, 12, 3, 3  # four jobs share this card")
+    assert rules_of(seeded_sqlite, small) == {"batch-too-small"}
+    assert rules_of(seeded_sqlite, reasoned) == set()
+
+
+HELPERS = """
+from engine import seed_everything, train_one_epoch, valid_one_epoch, EarlyStopping, over_time, log_gpu_memory
+import torch, timm
+seed_everything(1)
+model = timm.create_model("resnet50", pretrained=True, num_classes=3).cuda()
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+stopper = EarlyStopping(patience=3)
+for epoch in range(30):
+    loss = train_one_epoch(model, optimizer)
+    score = valid_one_epoch(model)
+    log_gpu_memory(epoch)
+    if stopper(score) or over_time():
+        break
+"""
+LIBRARY = """
+import torch
+from torch.utils.data import DataLoader
+
+
+def train_one_epoch(model, loader, optimizer, loss_fn, device):
+    model.train()
+    for x, y in loader:
+        loss = loss_fn(model(x.to(device)), y.to(device))
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def fit(model, loader, optimizer, loss_fn, epochs, device="cuda"):
+    for epoch in range(epochs):
+        train_one_epoch(model, loader, optimizer, loss_fn, device)
+"""
+LOOKING = """
+# %%
+%matplotlib inline
+!pip install -q seaborn
+import pandas as pd, seaborn as sns
+from sklearn.preprocessing import StandardScaler
+df = pd.read_csv("train.csv")
+df.groupby("city")["price"].mean().plot()
+scaled = StandardScaler().fit_transform(df[["a", "b"]])
+"""
+
+
+@pytest.mark.parametrize("script", [HELPERS, LIBRARY, LOOKING], ids=["helpers", "library", "looking"])
+def test_what_a_file_leaves_to_others_is_believed(script: str) -> None:
+    assert review_script(None, {"script": script})["findings"] == []
