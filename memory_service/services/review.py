@@ -185,7 +185,7 @@ class _Sizing:
             return "figures are of PyTorch, not of Keras"
         return None
 
-    def _predicted(self) -> tuple[dict[str, Any] | None, str]:
+    def _predicted(self, precision: str | None = None) -> tuple[dict[str, Any] | None, str]:
         if self.knowledge is None:
             return None, "without a database no card is known"
         asked: dict[str, Any] = {"model": self.meant.model, "gpu": self.asked["gpu"]}
@@ -195,7 +195,7 @@ class _Sizing:
             size = self.asked.get(name) or getattr(self.meant, name)
             if size:
                 asked[name] = size
-        asked["precision"] = self._precision()
+        asked["precision"] = precision or self._precision()
         if self.meant.optimizer:
             asked["optimizer"] = self.meant.optimizer
         for name in ("n_train", "cpu_count"):
@@ -243,8 +243,12 @@ class _Sizing:
 
     def _too_small(self, predicted: Mapping[str, Any]) -> Iterator[Finding]:
         if self.meant.precision == "fp32" and self.facts.asked.tensor_cores:
-            yield from small_batches(self.facts)  # the knee of fp32 is not that of the precision to change to
-            return
+            # the knee of fp32 is not that of the precision to change to
+            predicted = self._predicted("fp16")[0] or predicted
+            found = list(small_batches(self.facts))
+            yield from found
+            if found:
+                return
         place, batch = self.meant.batch_place, self.meant.batch_size
         knee = predicted["knee_batch_size"]
         if place is None or batch is None or not knee:

@@ -37,7 +37,18 @@ def code_rules(facts: Facts) -> Iterator[Finding]:
         held = _held_class(facts, call.func.value) or made
         if held in _ENCODERS or _SCALERS.search(held or ""):
             fits.append((call, held, roots(call.args[0])))
+    shown: set[ast.AST] = set()
+    for first, second in _same_column(facts, fits):
+        shown.add(second)
+        yield finding(
+            "labels-reencoded",
+            second,
+            f"The encoder of line {first.lineno} is fitted anew on other rows: its codes mean something else.",
+            f"{_owner(first) or 'encoder'}.transform(...)  # the one fitted in training, kept with the model",
+        )
     for call, held, names in fits:
+        if call in shown:
+            continue
         later = [n for n in names if LATER.search(n) and not _FIRST.search(n)]
         if not later or _together(call):
             continue
@@ -60,6 +71,21 @@ def code_rules(facts: Facts) -> Iterator[Finding]:
         )
     yield from _codes(facts)
     yield from _listed_twice(facts)
+
+
+def _same_column(
+    facts: Facts, fits: list[tuple[ast.Call, str, set[str]]]
+) -> Iterator[tuple[ast.Call, ast.Call]]:
+    """Two fits of one kind of encoder to the same named column of two tables."""
+    first: dict[tuple[str, str], tuple[ast.Call, set[str]]] = {}
+    for call, held, names in sorted(fits, key=lambda fit: facts.script.order[fit[0]]):
+        column = column_of(facts, call.args[0])
+        if held not in _ENCODERS or column is None or not names or _together(call):
+            continue
+        before, tables = first.setdefault((held, column), (call, names))
+        same_place = facts.script.function(before) is facts.script.function(call)
+        if before is not call and not names & tables and same_place:
+            yield before, call
 
 
 def _owner(call: ast.Call) -> str:

@@ -40,6 +40,14 @@ def eval_rules(facts: Facts) -> Iterator[Finding]:
     for call in script.calls:
         if not _is_model(facts, call):
             continue
+        if (loop := _both_phases(facts, call)) is not None and loop not in seen:
+            seen.add(loop)
+            yield finding(
+                "eval-mode-missing",
+                loop,
+                "The loop trains in one phase, judges in the other, and nothing switches to evaluation.",
+                'model.train(phase == "train")  # before this loop',
+            )
         place = _judging(facts, call)
         if place is None or place in seen:
             continue
@@ -61,6 +69,32 @@ def eval_rules(facts: Facts) -> Iterator[Finding]:
             )
 
 
+def _both_phases(facts: Facts, call: ast.Call) -> ast.AST | None:
+    """The loop over batches whose backward pass is for one phase only, where no mode is ever switched."""
+    script = facts.script
+    for loop in facts.training.loops:
+        if loop.batch is None or loop.batch not in script.loops(call) or not script.runs(loop.batch):
+            continue
+        guards = [
+            up.test
+            for step in script.called("backward")
+            for up in script.above(step)
+            if isinstance(up, ast.If) and loop.batch in script.loops(up)
+        ]
+        phased = any(
+            isinstance(test, ast.Compare)
+            and any(re.search(r"phase|split|mode|stage", w) for w in words_in(test))
+            for test in guards
+        )
+        if (
+            phased
+            and not any(_switch(facts, other) == "eval" for other in script.calls)
+            and not any(other.args or other.keywords for other in script.called("train"))
+        ):
+            return loop.batch
+    return None
+
+
 def _is_model(facts: Facts, call: ast.Call) -> bool:
     """`model(x)`, `self.model(x)`, `net.forward(x)`; not `Model(...)`."""
     name = last_name(call.func)
@@ -73,6 +107,11 @@ def _is_model(facts: Facts, call: ast.Call) -> bool:
         return False
     if facts.script.imports.get(name) or not name or name[0].isupper():
         return False
+    around = facts.script.class_of(call)
+    if around is not None and any(
+        last_name(b) in ("Module", "LightningModule", "LightningDataModule", "Trainer") for b in around.bases
+    ):
+        return False
     if not _MODEL.search(name):
         made = facts.training.made_by(call.func)
         owner = facts.script.classes.get(made)
@@ -81,11 +120,6 @@ def _is_model(facts: Facts, call: ast.Call) -> bool:
             and any(last_name(b) in ("Module", "LightningModule", "PreTrainedModel") for b in owner.bases)
         ):
             return made in ("create_model", "Sequential") and facts.script.uses("torch")
-    around = facts.script.class_of(call)
-    if around is not None and any(
-        last_name(b) in ("Module", "LightningModule", "LightningDataModule", "Trainer") for b in around.bases
-    ):
-        return False
     first = call.args[0] if call.args else None
     return not (isinstance(first, ast.Constant) and isinstance(first.value, str))
 
@@ -93,7 +127,7 @@ def _is_model(facts: Facts, call: ast.Call) -> bool:
 def _judging(facts: Facts, call: ast.Call) -> ast.AST | None:
     """The loop (or the call) in which the model is judged or predicts; None where it is trained."""
     script = facts.script
-    if _in_comprehension(facts, call):
+    if _in_comprehension(facts, call) or _after_batches(facts, call):
         return script.statement(call)
     loops = script.loops(call)
     function = script.function(call)
@@ -128,6 +162,20 @@ def _judging(facts: Facts, call: ast.Call) -> ast.AST | None:
     if near is not None and not _over_rows(near):
         return None
     return near or call
+
+
+def _after_batches(facts: Facts, call: ast.Call) -> bool:
+    """In the loop over epochs, behind the one over batches, on rows of validation."""
+    near = next(iter(facts.script.loops(call)), None)
+    said = {w for a in (*call.args, *(k.value for k in call.keywords)) for w in words_in(a)}
+    return any(
+        loop.epoch is near
+        and loop.batch is not None
+        and facts.script.order[loop.batch] < facts.script.order[call]
+        and any(_ROWS.search(w) and not _NOT_ROWS.search(w) for w in said)
+        for loop in facts.training.loops
+        if near is not None
+    )
 
 
 def _in_comprehension(facts: Facts, call: ast.Call) -> bool:

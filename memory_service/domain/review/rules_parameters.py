@@ -102,6 +102,8 @@ _OLD: dict[tuple[str, str], tuple[str, str]] = {
     ("Trainer", "resume_from_checkpoint"): ("lightning", "trainer.fit(model, ckpt_path=...)"),
     ("Trainer", "stochastic_weight_avg"): ("lightning", "callbacks=[StochasticWeightAveraging(...)]"),
     ("OneHotEncoder", "sparse"): ("sklearn", "sparse_output=False"),
+    ("mean_squared_error", "squared"): ("sklearn", "root_mean_squared_error(y, prediction)"),
+    ("mean_squared_log_error", "squared"): ("sklearn", "root_mean_squared_log_error(y, prediction)"),
     ("ReduceLROnPlateau", "verbose"): ("torch", "leave it out; print scheduler.get_last_lr()"),
     ("TfidfVectorizer", "get_feature_names"): ("sklearn", "get_feature_names_out()"),
 }
