@@ -25,7 +25,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from memory_service.api.access import OPEN, Scopes, wanted
 from memory_service.api.problems import refusal
 from memory_service.api.reach import reach_of, wrong_host
-from memory_service.domain.keys import PREFIX, SCOPES, allows, digest, parse
+from memory_service.domain.keys import PREFIX, SCOPES, allows, parse
 from memory_service.errors import Forbidden, MemoryServiceError, Unauthorized
 from memory_service.services.keyring import Holder, Keyring
 
@@ -120,7 +120,7 @@ class Gate:
             return await self._of_key(scope, given)
         if cookie is None:
             return None
-        return self.keyring.believed(digest(cookie)) or await anyio.to_thread.run_sync(
+        return self.keyring.believed_session(cookie) or await anyio.to_thread.run_sync(
             self.keyring.of_session, cookie
         )
 
@@ -130,7 +130,7 @@ class Gate:
             raise WrongKey(
                 f"This is no key: one begins with {PREFIX}, and a character of it is wrong or it was cut off"
             )
-        holder = self.keyring.believed(digest(key.text))
+        holder = self.keyring.believed(key)
         if holder is None:
             holder = await anyio.to_thread.run_sync(self.keyring.of_key, key)
         if holder is None:

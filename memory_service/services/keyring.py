@@ -11,17 +11,21 @@ waits for it. So are refused keys, at most one entry a minute for each address.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import hashlib
 import hmac
 import logging
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from time import monotonic, time
 
+from sqlalchemy.exc import ProgrammingError
+
 from memory_service.domain.keys import Key, digest
-from memory_service.errors import MemoryServiceError
+from memory_service.errors import MemoryServiceError, WrongRevision
 from memory_service.services.audit import note
 from memory_service.services.keys import is_valid
 from memory_service.services.unit import Database
@@ -39,6 +43,9 @@ _MOST_REFUSED = 100
 
 _LOOK_SECONDS = 5.0
 _NEVER = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
+_SESSION = "session "
+"""Before the digest of a session's id, so that no key passes for one."""
+
 _NOBODY = "0" * 64
 """What a key is compared with that nobody has."""
 
@@ -74,8 +81,15 @@ class Keyring:
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def believed(self, proof: str) -> Holder | None:
-        """The holder by a proof (`digest` of a key or of a session's id) that was found good just now."""
+    def believed(self, key: Key) -> Holder | None:
+        """The holder of a key that was found good just now."""
+        return self._just_now(digest(key.text))
+
+    def believed_session(self, session_id: str) -> Holder | None:
+        """Whose session it is, when that was found just now."""
+        return self._just_now(_SESSION + digest(session_id))
+
+    def _just_now(self, proof: str) -> Holder | None:
         with self._lock:
             found = self._believed.get(proof)
         if found is None or found[0] < monotonic() or found[1].ends <= time():
@@ -87,7 +101,7 @@ class Keyring:
         """The holder of a key, by the database; None where it is not valid, for whatever reason."""
         shown = digest(key.text)
         now = dt.datetime.now(dt.UTC)
-        with self._database.read() as unit:
+        with _tables(), self._database.read() as unit:
             row = store.find(unit.session, key.id)
         same = hmac.compare_digest(_NOBODY if row is None else row.digest, shown)
         if row is None or not same or not is_valid(row, now):
@@ -98,11 +112,11 @@ class Keyring:
         """Whose session it is; None where there is none, or it ended."""
         proof = digest(session_id)
         now = dt.datetime.now(dt.UTC)
-        with self._database.read() as unit:
+        with _tables(), self._database.read() as unit:
             found = store.session_of(unit.session, proof)
         if found is None or now >= found[0].expires_at or not is_valid(found[1], now):
             return None
-        return self._believe(proof, _holder(found[1], found[0].expires_at, csrf_token(session_id)))
+        return self._believe(_SESSION + proof, _holder(found[1], found[0].expires_at, csrf_token(session_id)))
 
     def forget(self) -> None:
         """Ask the database again for every key: one of them was revoked, or a session ended."""
@@ -169,6 +183,14 @@ class Keyring:
             self.write(all_of_it=all_of_it)
         except MemoryServiceError as error:  # told again with the next use
             _log.warning("when keys were used last could not be written: %s", error.detail)
+
+
+@contextlib.contextmanager
+def _tables() -> Iterator[None]:
+    try:
+        yield
+    except ProgrammingError as error:  # under another server than `serve`, which would not have started
+        raise WrongRevision("The database has no keys yet: run memory-service db upgrade") from error
 
 
 def csrf_token(session_id: str) -> str:

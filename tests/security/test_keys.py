@@ -7,7 +7,7 @@ import hmac
 import json
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from time import monotonic, time
@@ -19,8 +19,10 @@ from typer.testing import CliRunner
 
 from memory_service.cli import app as command_line
 from memory_service.domain import keys as form
+from memory_service.errors import Unavailable
 from memory_service.services import keyring, sessions
 from memory_service.services.keys import list_keys, revoke_key
+from memory_service.services.unit import Database
 from tests.conftest import Servers
 from tests.security.conftest import House, mistyped, not_valid
 
@@ -85,8 +87,8 @@ def test_keys_that_are_not_valid_cannot_be_told_apart(house: House, monkeypatch:
         told[why] |= headers
     assert seen["unknown"] == seen["wrong"] == seen["expired"] == seen["revoked"]
     assert told["unknown"] == told["wrong"] == told["expired"] == told["revoked"]
-    (hashing, comparing) = [line for line in seen["wrong"] if line.startswith(("hash", "comparison"))]
-    assert (hashing, comparing) == ("hash of 64 characters", "comparison of 64 with 64")
+    own = {line for line in seen["wrong"] if line.startswith(("hash", "comparison"))}
+    assert own == {"hash of 64 characters", "comparison of 64 with 64"}
     with work(house, monkeypatch) as done:
         house.ask("GET", "/models", mistyped(house.keys["read"]))
     assert done == [], "a typo costs the database nothing"
@@ -96,10 +98,12 @@ def test_a_stolen_database_opens_nothing(house: House):
     session = house.sign_in(house.keys["read"]).session
     house.ask("GET", "/models", house.keys["tell"])
     with house.database.engine.connect() as connection:
-        names = inspect(connection).get_table_names()
-        rows = [row for name in names for row in connection.execute(text(f'SELECT * FROM "{name}"'))]
-    stolen = {str(value) for row in rows for value in row if value is not None}
-    whole = "\n".join(stolen)
+        found = {
+            name: {str(v) for row in connection.execute(text(f'SELECT * FROM "{name}"')) for v in row}
+            for name in inspect(connection).get_table_names()
+        }
+    whole = "\n".join(value for values in found.values() for value in values)
+    stolen = found["api_keys"] | found["browser_sessions"]
     for key in house.keys.values():
         assert key not in whole
         assert key.split("_")[2] not in whole
@@ -131,6 +135,14 @@ def test_a_key_that_is_revoked_or_expires_ends_here_at_once_and_elsewhere_within
     assert house.ask("GET", "/models", house.keys["read"]).status == 200
     monkeypatch.setattr(keyring.Keyring, "of_key", lambda *_: None)
     assert house.ask("GET", "/models", key).status == 401, "believed no longer than it is valid"
+
+
+def test_a_database_without_keys_is_unavailable_not_a_fault(
+    empty_url: str, opened: Callable[[str], Database]
+):
+    ring = keyring.Keyring(opened(empty_url))
+    with pytest.raises(Unavailable):
+        ring.of_key(form.compose("abcdefghij", "0" * form.SECRET_CHARACTERS))
 
 
 def test_a_rotated_key_keeps_name_scopes_and_length_of_life(house: House):

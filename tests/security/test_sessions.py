@@ -112,6 +112,22 @@ def test_a_form_without_its_sessions_token_changes_nothing(house: House, editor:
     assert [entry["who"] for entry in row[:2]] == ["editor", "editor"], "whoever is signed in signs it"
 
 
+def test_every_form_of_every_page_wants_the_token(house: House):
+    session = house.sign_in(house.keys["admin"]).session
+    posts = [r.path for r in house.app.state.routes if "POST" in r.methods and r.path.startswith("/browse/")]
+    assert len(posts) >= 5
+    for path in posts:
+        answer = house.ask("POST", re.sub(r"\{[^}]*\}", "x", path), session=session, form={"step": "save"})
+        assert (answer.status == 403) == (path != "/browse/login"), path
+    assert house.ask("GET", "/models", session=session).status == 200
+
+
+def test_a_key_in_place_of_a_session_is_none(house: House, editor: str):
+    assert house.ask("GET", "/models", editor).status == 200
+    assert house.ask("GET", "/models", session=editor).status == 401
+    assert house.ask("GET", "/models", house.sign_in(editor).session).status == 401
+
+
 def test_pages_leave_out_what_the_scopes_do_not_allow(house: House, editor: str):
     def shown(scopes: tuple[str, ...], path: str) -> str:
         key = house.key(f"looker {len(house.keys)}", *scopes)
