@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_service.domain.budget import (
     RunSeconds,
     Seconds,
     minutes_needed,
+    minutes_of_all,
     run_seconds,
     setup_seconds,
     split_of,
@@ -93,3 +95,28 @@ def test_minutes_needed_keep_the_reserve(folds: int, epochs: int, step: float) -
     assert seconds.total_end.high / 60 <= minutes + 1e-9
     assert seconds.total_end.value / 60 <= 0.8 * minutes + 1e-9
     assert math.isfinite(minutes)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(1, 10**6),
+    st.integers(1, 10**6),
+    st.sampled_from((1, 16, 768)),
+    st.floats(1e-4, 10),
+    st.floats(1.0, 3.0),
+)
+def test_the_minutes_of_all_plans_at_once_are_those_of_each(
+    n_train: int, n_test: int, batch: int, step_s: float, spread: float
+) -> None:
+    epochs, folds = (1, 4, 60), (1, 3)
+    setup = setup_seconds(30.0, n_train, gpu=True, pretrained=1.0, files=True)
+    step = Seconds(step_s / spread, step_s, step_s * spread)
+    seen = step.times(0.3 / batch)
+    of = {"n_train": n_train, "n_test": n_test}
+    together = minutes_of_all(
+        setup, step, batch, seen, **of, epochs=np.array(epochs)[:, None], folds=np.array(folds)[None, :]
+    )
+    for i, e in enumerate(epochs):
+        for j, k in enumerate(folds):
+            alone = minutes_needed(run_seconds(setup, step, batch, seen, **of, epochs=e, folds=k))
+            assert together[i, j] == pytest.approx(float(alone), rel=1e-9)
