@@ -136,10 +136,10 @@ def own_agent(servers: Servers, transport: str, folder: Path, mode: str = "auto"
     servers.drop(url)
 
 
-@pytest.fixture(scope="module", params=TRANSPORTS)
+@pytest.fixture(scope="session", params=TRANSPORTS)
 def agent(
     request: pytest.FixtureRequest, servers: Servers, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Agent]:
-    """The tests of a module share it."""
+    """All tests share it: starting a process takes seconds."""
     with own_agent(servers, str(request.param), tmp_path_factory.mktemp("agent")) as made:
         yield made

@@ -12,6 +12,7 @@ import httpx2
 import pytest
 from mcp.shared.exceptions import MCPError
 
+from memory_service.domain.plan_text import MOST_TOKENS, rough_tokens
 from memory_service.services.keys import create_key
 from memory_service.services.unit import Database
 from memory_service.store import runs
@@ -77,6 +78,19 @@ def test_agents_at_once_lose_no_report(site: str, database_url: str, agent: Agen
     with database.read() as unit:
         assert len(runs.events_of(unit.session, run_id)) == 40
     database.close()
+
+
+@pytest.mark.parametrize(
+    "task", ["image", "image-segmentation", "text", "text-regression", "tabular", "audio"]
+)
+def test_every_plan_reads_in_500_tokens(agent: Agent, task: str):
+    for more in (
+        {"gpu": "a100", "size": "large", "minutes": 60},
+        {"gpu": "rtx3090,a10", "minutes": 3, "objective": "quality"},
+        {"gpu": "cpu", "size": "small"},
+    ):
+        text = text_of(agent.call("recommend_plan", {"task": task, **more, "form": "text"}))
+        assert rough_tokens(text) <= MOST_TOKENS
 
 
 def test_a_call_that_is_given_up_keeps_nobody_waiting(agent: Agent, monkeypatch: pytest.MonkeyPatch):

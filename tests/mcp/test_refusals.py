@@ -37,7 +37,7 @@ REFUSED: list[tuple[str, dict[str, Any], list[str]]] = [
     ("find_similar_competitions", {}, ["give either text or competition"]),
     ("find_similar_competitions", {"text": "dogs", "limit": 10**6}, ["limit", "at most 100"]),
     ("find_similar_competitions", {"competition": "dog-bred"}, ["not-found"]),
-    ("predict_fit", {"model": "resnet5000", "gpu": "a100"}, ["model", "resnet50"]),
+    ("predict_fit", {"model": "resnet50", "gpu": "a1000"}, ["gpu: unknown gpu", "nearest: a100"]),
     ("predict_fit", {"model": "resnet50"}, ["gpu"]),
     (
         "predict_fit",

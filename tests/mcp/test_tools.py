@@ -10,7 +10,6 @@ import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from mcp.shared.exceptions import MCPError
 
-from memory_service.domain.plan_text import MOST_TOKENS, rough_tokens
 from memory_service.domain.vocabulary import MODES, OBJECTIVES, PRECISIONS, SIZES, TASKS
 from memory_service.services.run_fields import STATUSES
 from tests.conftest import Servers
@@ -76,16 +75,6 @@ def test_a_plan_that_cannot_be_names_the_smallest_change(agent: Agent):
     given = agent.answer("recommend_plan", task="image", size="large", gpu="t4", minutes=0.5)
     assert given["feasible"] is False
     assert given["plan"]["closest"]["set"]["minutes"] > 0.5
-
-
-@pytest.mark.parametrize(
-    "task", ["image", "image-segmentation", "text", "text-regression", "tabular", "audio"]
-)
-@pytest.mark.parametrize("gpu", ["a100", "t4", "cpu", "rtx3090,a10"])
-def test_every_plan_reads_in_500_tokens(agent: Agent, task: str, gpu: str):
-    for more in ({"size": "small"}, {"size": "large", "minutes": 60}, {"minutes": 3, "objective": "quality"}):
-        text = text_of(agent.call("recommend_plan", {"task": task, "gpu": gpu, **more, "form": "text"}))
-        assert rough_tokens(text) <= MOST_TOKENS
 
 
 def test_a_script_comes_whole(agent: Agent):
@@ -165,12 +154,12 @@ def test_a_plan_can_be_brought_along(agent: Agent):
 
 
 def test_a_competition_is_remembered_and_found(agent: Agent):
-    about = "Audio recordings of whales, classify 14 species, judged by log loss, 30000 wav files"
-    row = agent.answer("remember_competition", slug="whale-sonar", title="Whale sonar", description=about)
+    about = "Audio recordings of bats, classify 14 species, judged by log loss, 30000 wav files"
+    row = agent.answer("remember_competition", slug="bat-calls", title="Bat calls", description=about)
     assert row["task"] == "audio-classification"
     assert "task" in row["inferred"]
-    found = agent.answer("find_similar_competitions", text="audio recordings of whales", limit=1)
-    assert found["items"][0]["slug"] == "whale-sonar"
+    found = agent.answer("find_similar_competitions", text="audio recordings of bats", limit=1)
+    assert found["items"][0]["slug"] == "bat-calls"
 
 
 def test_every_resource_is_read(agent: Agent):
