@@ -14,7 +14,7 @@ from memory_service.domain.review.findings import RULES
 from memory_service.services.review import review_script
 from memory_service.services.unit import Database
 
-NETWORK = '''
+NETWORK = """
 import time
 from pathlib import Path
 
@@ -116,7 +116,7 @@ groups = df["patient_id"]
 for fold, (tr, va) in enumerate(StratifiedGroupKFold(FOLDS).split(df, df["label"], groups)):
     train_fold(fold, df.iloc[tr], df.iloc[va])
 np.save("answers.npy", predict(loader(pd.read_csv("test.csv"), False)))
-'''
+"""
 
 TABLE = """
 import lightgbm as lgb
@@ -165,33 +165,51 @@ def table(rule: str, good: str, bad: str, **asked: Any) -> Case:
     return Case(rule, TABLE, good, bad, tuple(asked.items()))
 
 
+AMP = 'torch.amp.autocast("cuda", dtype=torch.bfloat16)'
+FIRST_BATCH = """if epoch == 0 and step == 0:
+                print(f"first batch: {torch.cuda.max_memory_allocated() / 2**30:.1f}GB", flush=True)"""
+STOP = """            if bad >= PATIENCE:
+                break
+"""
+CLOCK = """        if time.monotonic() - STARTED > MINUTES * 60 * 0.8:
+            break
+"""
+GLOB = 'for path in sorted(OUT.glob("fold_*.pt")):'
+RANGE = """for fold in range(FOLDS):
+        path = OUT / f"fold_{fold}.pt\""""
+FEATURES = 'X = train.drop(columns=["id", "price"])'
+SCALED = FEATURES + "\nX[:] = StandardScaler().fit_transform(X)"
+MEANS = 'X["city_price"] = train.groupby("city")["price"].transform("mean")\nkfold = KFold('
+
 CASES = (
     network("syntax-error", "torch.manual_seed(42)", "torch.manual_seed(42"),
-    network(
-        "batch-does-not-fit", "PATIENCE = 256", "PATIENCE = 4096", gpu="a100"
-    ),
+    network("batch-does-not-fit", "PATIENCE = 256", "PATIENCE = 4096", gpu="a100"),
     network("batch-too-small", "PATIENCE = 256", "PATIENCE = 16"),
     network("batch-too-small", "PATIENCE = 256", "PATIENCE = 8", gpu="a100"),
-    network("cannot-end-in-budget", "= 256, 12, 3, 3", "= 256, 400, 3, 3", gpu="a100", minutes=30, n_train=60_000),
+    network(
+        "cannot-end-in-budget", "= 256, 12, 3, 3", "= 256, 400, 3, 3", gpu="a100", minutes=30, n_train=60_000
+    ),
     network("loader-workers", "num_workers=8", "num_workers=1"),
     network("loader-workers", "num_workers=8", "num_workers=4", cpu_count=16),
     network("loader-pin-memory", "pin_memory=True", "pin_memory=False"),
     network("loader-persistent-workers", ", persistent_workers=True", ""),
-    network("no-mixed-precision", 'torch.amp.autocast("cuda", dtype=torch.bfloat16)', 'torch.amp.autocast("cuda", enabled=False)'),
-    network("deprecated-amp", 'torch.amp.autocast("cuda", dtype=torch.bfloat16)', "torch.cuda.amp.autocast()"),
+    network("no-mixed-precision", AMP, 'torch.amp.autocast("cuda", enabled=False)'),
+    network("deprecated-amp", AMP, "torch.cuda.amp.autocast()"),
     network("memory-read-between-steps", "max_memory_allocated", "memory_allocated"),
-    network("no-memory-at-first-batch", "if epoch == 0 and step == 0:\n                print(f\"first batch: {torch.cuda.max_memory_allocated() / 2**30:.1f}GB\", flush=True)", "pass"),
+    network("no-memory-at-first-batch", FIRST_BATCH, "pass"),
     network("no-memory-every-epoch", "GPU={torch.cuda.max_memory_allocated() / 2**30:.1f}GB", "{score:.3f}"),
-    network("no-early-stopping", "            if bad >= PATIENCE:\n                break\n", ""),
-    network("no-deadline", "        if time.monotonic() - STARTED > MINUTES * 60 * 0.8:\n            break\n", ""),
+    network("no-early-stopping", STOP, ""),
+    network("no-deadline", CLOCK, ""),
     network("no-fold-checkpoint", 'OUT / f"fold_{fold}.pt"', 'OUT / "best.pt"'),
-    network("prediction-needs-all-folds", 'for path in sorted(OUT.glob("fold_*.pt")):', 'for fold in range(FOLDS):\n        path = OUT / f"fold_{fold}.pt"'),
-    table("fit-before-split", 'X = train.drop(columns=["id", "price"])', 'X = train.drop(columns=["id", "price"])\nX[:] = StandardScaler().fit_transform(X)'),
-    table("target-statistics-before-split", "kfold = KFold(", 'X["city_price"] = train.groupby("city")["price"].transform("mean")\nkfold = KFold('),
+    network("prediction-needs-all-folds", GLOB, RANGE),
+    table("fit-before-split", FEATURES, SCALED),
+    table("target-statistics-before-split", "kfold = KFold(", MEANS),
     table("target-in-features", '"id", "price"', '"id"'),
     table("shuffled-time-series", "kfold = KFold(", 'X["last"] = X["sold"].shift(1)\nkfold = KFold('),
     network("groups-across-folds", "StratifiedGroupKFold", "StratifiedKFold"),
-    table("labels-reencoded", 'encoder.transform(test["city"])', 'LabelEncoder().fit_transform(test["city"])'),
+    table(
+        "labels-reencoded", 'encoder.transform(test["city"])', 'LabelEncoder().fit_transform(test["city"])'
+    ),
     network("timm-trap", ", num_classes=5).cuda()", ").cuda()"),
     network("albumentations-trap", "tfm(image=image)", "tfm(image)"),
     network("wrong-parameter", "lr=5e-4", "learning_rate=5e-4"),
@@ -199,9 +217,13 @@ CASES = (
     network("eval-mode-missing", "    model.eval()\n    right", "    right"),
     network("no-grad-missing", "with torch.no_grad():", "if True:"),
     network("no-seed", "torch.manual_seed(42)\n", ""),
-    network("wrong-loss", "loss = criterion(model(images.cuda())", "loss = criterion(model(images.cuda()).softmax(1)"),
+    network(
+        "wrong-loss",
+        "loss = criterion(model(images.cuda())",
+        "loss = criterion(model(images.cuda()).softmax(1)",
+    ),
     table("wrong-loss", '"metric": "rmse"', '"metric": "auc"'),
-)  # fmt: skip
+)
 
 
 def rules_of(database: Database, script: str, **asked: Any) -> set[str]:

@@ -100,12 +100,13 @@ def _same_path(facts: Facts, call: ast.Call) -> bool:
                 and _names_are_fixed(facts, call)
             )
         return bool(known) and all(k is not None for k in known)
-    texts = [facts.values.text(a) for a in (*call.args, *(k.value for k in call.keywords))]
-    paths = [t for t in texts if t is not None and re.search(r"\.\w{1,12}$|/|model|best|ckpt", t)]
+    given_all = [*call.args, *(k.value for k in call.keywords)]
+    paths = [t for a in given_all if (t := _fixed_name(facts, a)) and re.search(_A_FILE, t)]
     others = [
-        a for a in (*call.args, *(k.value for k in call.keywords))
-        if facts.values.text(a) is None and not isinstance(a, ast.Constant) and _may_be_path(a)
-    ]  # fmt: skip
+        a
+        for a in given_all
+        if _fixed_name(facts, a) is None and not isinstance(a, ast.Constant) and _may_be_path(a)
+    ]
     if last_name(call.func) == "dump":
         opened = [
             facts.values.text(n.args[0])
@@ -114,6 +115,33 @@ def _same_path(facts: Facts, call: ast.Call) -> bool:
         ]
         return bool(opened and opened[0]) or (bool(paths) and not others)
     return bool(paths) and not others
+
+
+_A_FILE = r"\.\w{1,12}$|/|model|best|ckpt"
+
+
+def _fixed_name(facts: Facts, node: ast.AST) -> str | None:
+    """The file's name where it is a constant below folders of the module: `OUT / "best.pt"`."""
+    text = facts.values.text(node)
+    if text is not None or not isinstance(node, ast.BinOp | ast.JoinedStr | ast.Call):
+        return text
+    if isinstance(node, ast.Call) and last_name(node.func) not in ("join", "Path", "str", "joinpath"):
+        return None
+    names = {n for n in ast.walk(node) if isinstance(n, ast.Name) and n.id not in facts.script.imports}
+    if any(isinstance(n, ast.Attribute) and last_name(n.value) in ("self", "args") for n in ast.walk(node)):
+        return None
+    if not all(_of_module(facts, name) for name in names if name.id not in ("str", "Path")):
+        return None
+    constants = [n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    return constants[-1] if constants else None
+
+
+def _of_module(facts: Facts, name: ast.Name) -> bool:
+    """Set once at module level, outside every loop."""
+    sources = facts.values.assigned(name.id, name)
+    return (
+        len(sources) == 1 and not facts.script.loops(sources[0]) and facts.script.function(sources[0]) is None
+    )
 
 
 def _names_are_fixed(facts: Facts, call: ast.Call) -> bool:

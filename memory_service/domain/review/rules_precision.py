@@ -114,7 +114,10 @@ def switched_on(facts: Facts) -> bool:
         return True
     if any(re.search(r"autocast|amp_ctx|amp_context|precision_context", name) for name in script.imports):
         return True
-    return any(re.search(r"autocast|amp_", name_of(item.context_expr)) for item in script.all(ast.withitem))
+    return any(
+        re.search(r".autocast|autocast.|amp_", name_of(item.context_expr))
+        for item in script.all(ast.withitem)
+    )
 
 
 _TYPES = ("dtype", "torch_dtype", "param_dtype", "amp_dtype")
