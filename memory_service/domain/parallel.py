@@ -263,7 +263,7 @@ def _as_dict(networks: Search, trees: Search | None, each: _Priced, shared: Shar
         },
         "cores": {
             "loader_workers": each.of.workers * len(each.of.members),
-            "main_processes": len(models),
+            "main_processes": len(each.of.members),
             "trees": each.of.tree_cores,
             "of": case.cpu_count,
         },
