@@ -5,7 +5,9 @@ A case is a script without a finding and one replacement in it: the good and the
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -322,3 +324,11 @@ scaled = StandardScaler().fit_transform(df[["a", "b"]])
 @pytest.mark.parametrize("script", [HELPERS, LIBRARY, LOOKING], ids=["helpers", "library", "looking"])
 def test_what_a_file_leaves_to_others_is_believed(script: str) -> None:
     assert review_script(None, {"script": script})["findings"] == []
+
+
+def test_the_page_lists_every_rule_as_it_is() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "review.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| `([a-z-]+)` \| (error|warning|note) \|.*\| (\w+) \|$", page, re.MULTILINE)
+    assert listed == [(rule.id, rule.severity, rule.source) for rule in RULES.values()]
+    examples = re.findall(r"^\| `([a-z-]+)` \| [^|]+ \| [^|]+ \|$", page, re.MULTILINE)
+    assert examples[-len(RULES) :] == list(RULES)
