@@ -43,7 +43,7 @@ def code_rules(facts: Facts) -> Iterator[Finding]:
         yield finding(
             "labels-reencoded",
             second,
-            f"The encoder of line {first.lineno} is fitted anew on other rows: its codes mean something else.",
+            f"The encoder of line {first.lineno} is fitted anew on other rows: its codes differ there.",
             f"{_owner(first) or 'encoder'}.transform(...)  # the one fitted in training, kept with the model",
         )
     for call, held, names in fits:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from memory_service.domain.review.facts import Facts
 from memory_service.domain.review.findings import Finding, finding
@@ -37,10 +37,15 @@ def eval_rules(facts: Facts) -> Iterator[Finding]:
     if not script.uses("torch", "timm", "transformers"):
         return
     seen: set[ast.AST] = set()
+    phased = _both_phases(facts)
+    batches = {
+        loop.epoch: script.order[loop.batch] for loop in facts.training.loops if loop.batch is not None
+    }
     for call in script.calls:
         if not _is_model(facts, call):
             continue
-        if (loop := _both_phases(facts, call)) is not None and loop not in seen:
+        loop = next((up for up in script.loops(call) if up in phased), None)
+        if loop is not None and loop not in seen:
             seen.add(loop)
             yield finding(
                 "eval-mode-missing",
@@ -48,7 +53,7 @@ def eval_rules(facts: Facts) -> Iterator[Finding]:
                 "The loop trains in one phase, judges in the other, and nothing switches to evaluation.",
                 'model.train(phase == "train")  # before this loop',
             )
-        place = _judging(facts, call)
+        place = _judging(facts, call, batches)
         if place is None or place in seen:
             continue
         seen.add(place)
@@ -69,30 +74,23 @@ def eval_rules(facts: Facts) -> Iterator[Finding]:
             )
 
 
-def _both_phases(facts: Facts, call: ast.Call) -> ast.AST | None:
-    """The loop over batches whose backward pass is for one phase only, where no mode is ever switched."""
+def _both_phases(facts: Facts) -> set[ast.AST]:
+    """Loops over batches whose backward pass is for one phase only, where no mode is ever switched."""
     script = facts.script
-    for loop in facts.training.loops:
-        if loop.batch is None or loop.batch not in script.loops(call) or not script.runs(loop.batch):
-            continue
-        guards = [
-            up.test
-            for step in script.called("backward")
-            for up in script.above(step)
-            if isinstance(up, ast.If) and loop.batch in script.loops(up)
-        ]
-        phased = any(
+    batches = {loop.batch for loop in facts.training.loops if loop.batch is not None}
+    found: set[ast.AST] = set()
+    for step in script.called("backward"):
+        tests = [up.test for up in script.above(step) if isinstance(up, ast.If)]
+        if any(
             isinstance(test, ast.Compare)
-            and any(re.search(r"phase|split|mode|stage", w) for w in words_in(test))
-            for test in guards
-        )
-        if (
-            phased
-            and not any(_switch(facts, other) == "eval" for other in script.calls)
-            and not any(other.args or other.keywords for other in script.called("train"))
+            and any(re.search("phase|split|mode|stage", w) for w in words_in(test))
+            for test in tests
         ):
-            return loop.batch
-    return None
+            found |= batches & set(script.loops(step))
+    switched = any(c.args or c.keywords for c in script.called("train")) or any(
+        _switch(facts, other) == "eval" for other in (script.calls if found else ())
+    )
+    return set() if switched else found
 
 
 def _is_model(facts: Facts, call: ast.Call) -> bool:
@@ -124,10 +122,10 @@ def _is_model(facts: Facts, call: ast.Call) -> bool:
     return not (isinstance(first, ast.Constant) and isinstance(first.value, str))
 
 
-def _judging(facts: Facts, call: ast.Call) -> ast.AST | None:
+def _judging(facts: Facts, call: ast.Call, batches: Mapping[ast.AST | None, int]) -> ast.AST | None:
     """The loop (or the call) in which the model is judged or predicts; None where it is trained."""
     script = facts.script
-    if _in_comprehension(facts, call) or _after_batches(facts, call):
+    if _in_comprehension(facts, call) or _after_batches(facts, call, batches):
         return script.statement(call)
     loops = script.loops(call)
     function = script.function(call)
@@ -164,18 +162,13 @@ def _judging(facts: Facts, call: ast.Call) -> ast.AST | None:
     return near or call
 
 
-def _after_batches(facts: Facts, call: ast.Call) -> bool:
+def _after_batches(facts: Facts, call: ast.Call, batches: Mapping[ast.AST | None, int]) -> bool:
     """In the loop over epochs, behind the one over batches, on rows of validation."""
     near = next(iter(facts.script.loops(call)), None)
+    if near is None or batches.get(near, facts.script.order[call]) >= facts.script.order[call]:
+        return False
     said = {w for a in (*call.args, *(k.value for k in call.keywords)) for w in words_in(a)}
-    return any(
-        loop.epoch is near
-        and loop.batch is not None
-        and facts.script.order[loop.batch] < facts.script.order[call]
-        and any(_ROWS.search(w) and not _NOT_ROWS.search(w) for w in said)
-        for loop in facts.training.loops
-        if near is not None
-    )
+    return any(_ROWS.search(w) and not _NOT_ROWS.search(w) for w in said)
 
 
 def _in_comprehension(facts: Facts, call: ast.Call) -> bool:
