@@ -19,15 +19,17 @@ from memory_service.settings import Settings
 __all__ = ["KeptAnswers", "Service", "database_of", "service_of"]
 
 MOST_KEPT = 4096
+MOST_KEPT_BYTES = 32 * 2**20
 LARGEST_QUESTION_BYTES = 16_384
 
 
 class KeptAnswers:
-    """Answers as bytes by (knowledge revision, question as sent); the oldest use goes first."""
+    """Answers as bytes by (knowledge revision, question as sent), up to 32 MiB; the oldest use goes first."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._held: OrderedDict[tuple[int, bytes], bytes] = OrderedDict()
+        self._size = 0
 
     def get(self, revision: int, question: bytes) -> bytes | None:
         """The bytes answered before, None when this was not asked of this revision."""
@@ -42,9 +44,11 @@ class KeptAnswers:
         if len(question) > LARGEST_QUESTION_BYTES:
             return
         with self._lock:
+            before = self._held.pop((revision, question), b"")
             self._held[(revision, question)] = answer
-            if len(self._held) > MOST_KEPT:
-                self._held.popitem(last=False)
+            self._size += len(answer) - len(before)
+            while self._size > MOST_KEPT_BYTES or len(self._held) > MOST_KEPT:
+                self._size -= len(self._held.popitem(last=False)[1])
 
 
 class Service:

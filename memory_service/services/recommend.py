@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import json
 import threading
+import zlib
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+
+import orjson
 
 from memory_service.domain.case import Case
 from memory_service.domain.device_card import cores_beside
@@ -50,38 +53,48 @@ SHOWN = 5
 
 
 class _Answers:
-    """Answers by (database, revision, question); the oldest use goes first."""
+    """Answers by (database, revision, question), each as (plan_id, packed JSON): 5 KiB where the dict takes
+    43. The oldest use goes first."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._held: OrderedDict[tuple[str, int, str], dict[str, Any]] = OrderedDict()
+        self._held: OrderedDict[tuple[str, int, str], tuple[str | None, bytes]] = OrderedDict()
 
     def get(self, key: tuple[str, int, str]) -> dict[str, Any] | None:
         with self._lock:
-            answer = self._held.get(key)
-            if answer is not None:
-                self._held.move_to_end(key)
-            return answer
+            held = self._held.get(key)
+            if held is None:
+                return None
+            self._held.move_to_end(key)
+        return _unpacked(held[1])
 
     def with_plan(self, database: str, plan_id: str) -> dict[str, Any] | None:
         with self._lock:
             # The latest first: evidence may have changed while settings, and with them the id, stayed.
-            held = ((key[0], answer) for key, answer in reversed(self._held.items()))
-            return next((a for of, a in held if of == database and a.get("plan_id") == plan_id), None)
+            held = ((key[0], *answer) for key, answer in reversed(self._held.items()))
+            packed = next((p for of, plan, p in held if of == database and plan == plan_id), None)
+        return None if packed is None else _unpacked(packed)
 
-    def keep(self, key: tuple[str, int, str], answer: dict[str, Any]) -> None:
+    def keep(self, key: tuple[str, int, str], answer: dict[str, Any]) -> dict[str, Any]:
+        """The answer as it will be found: of JSON's types alone."""
+        packed = zlib.compress(orjson.dumps(answer, option=orjson.OPT_SERIALIZE_NUMPY), 1)
         with self._lock:
-            self._held[key] = answer
+            self._held[key] = (answer.get("plan_id"), packed)
             while len(self._held) > MOST_ANSWERS:
                 self._held.popitem(last=False)
+        return _unpacked(packed)
+
+
+def _unpacked(packed: bytes) -> dict[str, Any]:
+    answer: dict[str, Any] = orjson.loads(zlib.decompress(packed))
+    return answer
 
 
 _ANSWERS = _Answers()
 
 
 def recommend(database: Database, question: Question | Mapping[str, Any]) -> dict[str, Any]:
-    """The plan, or `feasible: false` with what would fit. The dict is shared between callers: do not change
-    it.
+    """The plan, or `feasible: false` with what would fit.
 
     Raises InvalidInput for unknown cards, models and values; NotFound for an unknown competition.
     """
@@ -99,8 +112,7 @@ def weighed(database: Database, question: Question) -> Weighed:
     key = _key(database, knowledge.revision, question)
     answer = _ANSWERS.get(key)
     if answer is None:
-        answer = make_plan(case, knowledge, lanes).as_dict()
-        _ANSWERS.keep(key, answer)
+        answer = _ANSWERS.keep(key, make_plan(case, knowledge, lanes).as_dict())
     return Weighed(knowledge, memory, case, lanes, answer)
 
 
