@@ -1,0 +1,95 @@
+"""Does /review take a script in each form it promises, and does the command exit as it says?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+from typer.testing import CliRunner
+
+from memory_service.app import create_app
+from memory_service.cli import app
+from memory_service.services.unit import Database
+from memory_service.settings import load_settings
+
+SCRIPT = "import torch\nfrom torch.cuda.amp import autocast\n"
+TEXT = {"Content-Type": "text/x-python"}
+
+
+@pytest.fixture(scope="module")
+def client(seeded_sqlite: Database) -> Iterator[TestClient]:
+    settings = load_settings(
+        database_url=seeded_sqlite.url, seed_on_start=False, calibrate=False, embedding_model="/nowhere"
+    )
+    with TestClient(create_app(settings)) as client:
+        yield client
+
+
+def test_the_same_script_as_json_and_as_a_file_has_the_same_answer(client: TestClient) -> None:
+    as_json = client.post("/review", json={"script": SCRIPT, "gpu": "a100", "minutes": 30})
+    as_file = client.post("/review?gpu=a100&minutes=30", content=SCRIPT, headers=TEXT)
+    assert as_json.status_code == as_file.status_code == 200
+    assert as_json.json() == as_file.json()
+    assert [found["rule"] for found in as_json.json()["findings"]] == ["deprecated-amp"]
+
+
+def test_sarif_is_given_to_who_accepts_it(client: TestClient) -> None:
+    answer = client.post(
+        "/review", json={"script": SCRIPT, "filename": "a.py"}, headers={"Accept": "application/sarif+json"}
+    )
+    assert answer.headers["content-type"] == "application/sarif+json"
+    (result,) = answer.json()["runs"][0]["results"]
+    assert result["ruleId"] == "deprecated-amp"
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "a.py"
+
+
+def test_a_plan_stands_for_what_is_not_said(client: TestClient) -> None:
+    plan = client.get("/recommend?task=image&size=medium&gpu=cpu&minutes=60").json()
+    script = "from torch.utils.data import DataLoader\nimport torch\ntorch.manual_seed(0)\n"
+    script += (
+        "for x, y in DataLoader(d, 64, num_workers=4, persistent_workers=True):\n    loss(x, y).backward()\n"
+    )
+    on_card = client.post("/review", json={"script": script + "d = 'cuda'\n"}).json()
+    on_processor = client.post("/review", json={"script": script + "d = 'cuda'\n", "plan": plan}).json()
+    assert "loader-pin-memory" in {found["rule"] for found in on_card["findings"]}
+    assert "loader-pin-memory" not in {found["rule"] for found in on_processor["findings"]}
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "field"),
+    [
+        ({}, 422, "script"),
+        ({"script": SCRIPT, "minuts": 30}, 422, "minuts"),
+        ({"script": SCRIPT, "minutes": -1}, 422, "minutes"),
+        ({"script": SCRIPT, "plan": "none"}, 422, "plan"),
+        ({"script": SCRIPT, "task": "imag"}, 422, "task"),
+        ({"script": 5}, 422, "script"),
+    ],
+)
+def test_wrong_fields_are_named(client: TestClient, body: dict[str, object], status: int, field: str) -> None:
+    answer = client.post("/review", json=body)
+    assert answer.status_code == status
+    assert [error["field"] for error in answer.json()["errors"]] == [field]
+
+
+def test_other_forms_are_refused(client: TestClient) -> None:
+    assert client.post("/review", content=SCRIPT, headers={"Content-Type": "image/png"}).status_code == 415
+    accept = {"Accept": "text/markdown"}
+    assert client.post("/review", json={"script": SCRIPT}, headers=accept).status_code == 406
+    assert client.post("/review?gpu=t4", json={"script": SCRIPT}).status_code == 422
+
+
+def test_the_command_exits_by_the_gravest_finding(tmp_path: Path) -> None:
+    def code(*arguments: str) -> int:
+        return CliRunner().invoke(app, ["review", *arguments]).exit_code
+
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT)
+    assert code(str(script)) == 1
+    assert code(str(script), "--fail-on", "error") == 0
+    assert code(str(script), "--fail-on", "never") == 2
+    assert code(str(tmp_path / "missing.py")) == 2
+    script.write_text("print('fine')\n")
+    assert code(str(script), "--fail-on", "note") == 0
