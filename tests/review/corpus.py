@@ -10,7 +10,8 @@ The scripts lie in `scripts/*.py.txt`, written for this purpose. Their marks are
     # may-file: rule rule                       debatable in this file
 
 Every mark is blanked out, columns kept, before a review sees the text. The name tells the set:
-`held_…` was written after the tuning set, `blind_…` is measured after all tuning; the rest is the tuning set.
+`held_…` was written after the tuning set; `blind_…`, `last_…` and `final_…` were each measured once before
+anything was changed for them (docs/review.md has those figures).
 """
 
 from __future__ import annotations

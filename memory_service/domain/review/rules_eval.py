@@ -38,7 +38,7 @@ def eval_rules(facts: Facts) -> Iterator[Finding]:
         return
     seen: set[ast.AST] = set()
     phased = _both_phases(facts)
-    batches = {
+    batches: dict[ast.AST | None, int] = {
         loop.epoch: script.order[loop.batch] for loop in facts.training.loops if loop.batch is not None
     }
     for call in script.calls:
