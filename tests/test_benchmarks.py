@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import cpu_epochs, events, fit_rates, gpu_validation, many_runs, pages
+from benchmarks import cpu_epochs, events, fit_rates, gpu_validation, many_clients, many_runs, pages
 from benchmarks.mlflow_peer import Peer
 from benchmarks.page import Section
 from memory_service.domain.calibrated import calibrated_rates
@@ -86,6 +86,19 @@ def test_pages_say_the_widest_ratio_and_the_heaviest_first_paint() -> None:
     assert "widest ratio is 4.50 (`/b`, target ≤ 3)" in text
     assert "300 KiB compressed (`/b`, target ≤ 300)" in text
     assert "| `/a` | 1.0 | 2.0 | 1.00 | 2 |" in text
+
+
+def test_many_clients_count_what_was_refused_lost_or_doubled_and_how_memory_grows() -> None:
+    asked = [("ask", 10.0, "200"), ("ask", 20.0, "503"), ("begin", 5.0, "201"), ("events", 7.0, "ReadError")]
+    memory = [(n * 5.0, 1000.0 + n) for n in range(20)]
+    told, kept = {"a": 10, "b": 5, "c": 1}, {"a": (10, 10), "b": (5, 4)}
+    outcome = many_clients.Outcome("SQLite", 200, 100.0, asked, told, kept, memory)
+    assert (outcome.lost, outcome.doubled) == (2, 1)
+    assert many_clients.slope_per_minute(memory) == pytest.approx(12.0)
+    text = many_clients.page([outcome])
+    assert "errors: ask: 1 x 503; events: 1 x ReadError" in text
+    assert "| ask | 2 | 1 |" in text
+    assert "+12.0 MiB a minute" in text
 
 
 @pytest.mark.parametrize("name", ["kept.jsonl", "kept.jsonl.gz"])
