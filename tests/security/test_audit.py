@@ -11,7 +11,8 @@ from memory_service.errors import Unavailable
 from memory_service.store import history
 from tests.api.test_calibrations import MEASURED, posted
 from tests.security.conftest import LOOPBACK, Answer, House
-from tests.store.fakes import ROWS
+from tests.services.test_calibrating import CARD
+from tests.store.fakes import ROWS, gpu
 from tests.telling import case
 
 HERE: dict[str, Any] = {"server": LOOPBACK, "headers": {"host": "localhost"}}
@@ -29,7 +30,10 @@ def last(house: House) -> int:
 
 def changes(house: House) -> list[tuple[tuple[str, str, str, str] | None, tuple[Any, ...], dict[str, Any]]]:
     """(entry that it must leave, method and path, body) of changes by every door."""
-    run, calibration = case(), posted("audited", status="running", sections={})
+    run, calibration = (
+        case(gpu="custom/card", model="custom/net"),
+        posted("audited", status="running", sections={}),
+    )
     ended = calibration | {"status": "done", "sections": {"launch.us": MEASURED}}
     finish = {"status": "completed", "best_metric": 0.9}
     runs_of = f"/runs/{run['run_id']}"
@@ -59,6 +63,8 @@ def changes(house: House) -> list[tuple[tuple[str, str, str, str] | None, tuple[
 
 def test_every_change_leaves_one_entry_signed_with_its_key(house: House):
     key = house.key("agent", "read", "tell", "edit")
+    sheet = gpu("a100", name="NVIDIA A100", aliases=[CARD.name], memory_gib=40.0, usable_gib=39.0)
+    assert house.ask("POST", "/gpus", key, body=sheet).status == 201
     for expected, (method, path), body in changes(house):
         before = last(house)
         answer: Answer = house.ask(method, path, key, body=body)
@@ -104,7 +110,8 @@ def test_a_change_without_its_entry_is_no_change(house: House, monkeypatch: pyte
     run_id = str(uuid.uuid4())
     with monkeypatch.context() as patch:
         patch.setattr(history, "record", full)
-        for door, body in (("/runs", case(run_id=run_id)), ("/keys", {"name": "lost", "scopes": "read"})):
+        run = case(run_id=run_id, gpu="custom/card", model="custom/net")
+        for door, body in (("/runs", run), ("/keys", {"name": "lost", "scopes": "read"})):
             assert house.ask("POST", door, house.keys["admin"], body=body).status == 503
     assert house.ask("GET", f"/runs/{run_id}", house.keys["admin"]).status == 404
     assert "lost" not in [key["name"] for key in house.ask("GET", "/keys", house.keys["admin"]).json["items"]]
