@@ -294,9 +294,9 @@ class _Sizing:
 
     def _fits_of_trees(self, predicted: Mapping[str, Any]) -> Iterator[Finding]:
         minutes, n_train, folds = self.asked.get("minutes"), self.asked.get("n_train"), self.meant.folds
-        if not minutes or not n_train or not folds:
+        if not minutes or not n_train or not folds or not self.meant.rounds:
             self.not_checked.append(
-                "cannot-end-in-budget: minutes, n_train or folds not given or not to be told"
+                "cannot-end-in-budget: minutes, n_train, folds or rounds not given or not to be told"
             )
             return
         fit = predicted["fit_seconds"]
