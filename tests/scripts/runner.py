@@ -138,7 +138,7 @@ class Forks:
 
 
 def plainly(
-    folder: Path, *arguments: str, environment: Mapping[str, str], limit: int = LIMIT_SECONDS
+    folder: Path, *arguments: str, environment: Mapping[str, str], limit: int = 3 * LIMIT_SECONDS
 ) -> Ended:
     """`python train.py *arguments` as an agent starts it."""
     started = time.monotonic()

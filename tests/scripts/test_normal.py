@@ -81,4 +81,6 @@ def test_a_server_is_told_of_every_epoch_and_of_the_submission(
     assert ended.status == 0, ended.log
     [run] = runs_of(service, trial.plan["plan_id"])
     assert run["status"] == "completed", run
-    assert {event["fold"] for event in service.events(run["run_id"]) if event["kind"] == "epoch"} >= {0, 1}
+    events = service.events(run["id"])
+    assert len({event["fold"] for event in events if event["kind"] == "epoch"}) == trial.plan["folds"]
+    assert [event for event in events if event.get("submission")]
