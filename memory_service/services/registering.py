@@ -167,4 +167,7 @@ def _reachable(server: str) -> tuple[str, str]:
         return server, ""
     port = urlsplit(server).port
     other = f"http://{socket.gethostname()}" + (f":{port}" if port else "")
-    return server, f"from another host use --server {other} (and start the server with --host 0.0.0.0, which wants keys)"
+    return (
+        server,
+        f"from another host use --server {other} (and start the server with --host 0.0.0.0, which wants keys)",
+    )
