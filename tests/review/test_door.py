@@ -23,7 +23,9 @@ def client(seeded_sqlite: Database) -> Iterator[TestClient]:
     settings = load_settings(
         database_url=seeded_sqlite.url, seed_on_start=False, calibrate=False, embedding_model="/nowhere"
     )
-    with TestClient(create_app(settings)) as client:
+    application = create_app(settings)
+    with TestClient(application) as client:
+        application.state.service.preparation.wait(60)
         yield client
 
 
