@@ -42,8 +42,8 @@ def plan_answer(plan: Mapping[str, Any], form: str) -> bytes:
 
 
 def accepted_form(request: Request, offered: Mapping[str, str] = _OFFERED) -> str:
-    """`application/json`, or another form that is `offered` where the caller prefers it (a plan: `text/markdown`
-    or `text/x-python`); NotAcceptable where none is admitted."""
+    """`application/json`, or another form that is `offered` where the caller prefers it (of a plan
+    `text/markdown` or `text/x-python`); NotAcceptable where none is admitted."""
     for name, value in request.scope["headers"]:
         if name == b"accept" and value not in (b"*/*", b"application/json"):
             return _preferred(value.decode("latin-1"), offered)

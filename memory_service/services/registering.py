@@ -169,5 +169,5 @@ def _reachable(server: str) -> tuple[str, str]:
     other = f"http://{socket.gethostname()}" + (f":{port}" if port else "")
     return (
         server,
-        f"from another host use --server {other} (and start the server with --host 0.0.0.0, which wants keys)",
+        f"from another host use --server {other} (and start the server with --host 0.0.0.0: it wants keys)",
     )

@@ -37,7 +37,7 @@ def make_engine(url: str) -> Engine:
         parsed,
         json_serializer=_to_json,
         json_deserializer=orjson.loads,
-        hide_parameters=True,  # an error goes to the log with its statement: what people wrote stays out of it
+        hide_parameters=True,  # errors go to the log with their statement: what people wrote stays out
         **dialect.engine_options(),
     )
     dialect.install(engine)
