@@ -191,7 +191,7 @@ def reviews(fields: Fields, answer: type[BaseModel]) -> Route:
     """A script: in a JSON object beside the other fields, or as it is with those in the query."""
     shape = body_schema(fields.values())
     shape["properties"]["plan"] = {
-        "type": ["object", "null"],
+        "anyOf": [{"type": "object"}, {"type": "null"}],
         "description": "The plan that the script is of.",
     }
     script = {"schema": {"type": "string", "format": "binary"}}

@@ -69,8 +69,7 @@ def add_registration(router: APIRouter) -> None:
         if _is_sheet(body):
             return add_from(request, "gpus", body)
         service, asked = service_of(request), checked_body(REGISTER, body)
-        if "device" in asked and asked.get("calibrate", True):
-            needs(request, "admin", "measure a device of the server's host")
+        _needed(request, asked)
         shown, new = register_device(
             database_of(request),
             asked,
@@ -79,6 +78,11 @@ def add_registration(router: APIRouter) -> None:
             who=who_of(request),
         )
         return json_answer(shown, 201 if new else 200, {"Location": f"/gpus/{shown['name']}"})
+
+
+def _needed(request: Request, asked: Mapping[str, Any]) -> None:
+    if "device" in asked and asked.get("calibrate", True):
+        needs(request, "admin", "measure a device of the server's host")
 
 
 def add_one(router: APIRouter) -> None:

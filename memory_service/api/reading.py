@@ -16,6 +16,7 @@ from memory_service.api.problems import UnsupportedMediaType
 from memory_service.errors import FieldError, InvalidInput, MalformedBody, TooLarge
 
 __all__ = [
+    "check_media",
     "check_texts",
     "event_object",
     "json_body",
@@ -76,7 +77,7 @@ async def json_body(request: Request) -> Any:
     for NaN,
     infinity, half surrogates, NUL and repeated keys.
     """
-    _check_media(request.headers.get("content-type", "application/json"))
+    check_media(request.headers.get("content-type", "application/json"))
     return parse_json(await _limited(request, request.app.state.service.settings.max_body_bytes))
 
 
@@ -93,7 +94,7 @@ async def json_object(request: Request) -> dict[str, Any]:
 async def event_object(request: Request) -> dict[str, Any]:
     """The JSON object of the body, where a literal NaN or infinity (JSON has neither, Python's writer writes
     them) is taken for the text "nan", "inf" or "-inf": the loss that diverged is what must not be lost."""
-    _check_media(request.headers.get("content-type", "application/json"))
+    check_media(request.headers.get("content-type", "application/json"))
     raw = await _limited(request, request.app.state.service.settings.max_body_bytes)
     try:
         document = parse_json(raw)
@@ -123,7 +124,8 @@ def parse_json(raw: bytes) -> Any:
     return document
 
 
-def _check_media(media: str) -> None:
+def check_media(media: str) -> None:
+    """UnsupportedMediaType for anything but JSON in UTF-8."""
     kind, _, parameters = media.partition(";")
     kind = kind.strip().lower()
     charset = parameters.lower().replace('"', "").replace(" ", "")
@@ -217,7 +219,7 @@ def _why_not(raw: bytes, error: orjson.JSONDecodeError) -> InvalidInput:
     """Python's reader takes NaN, infinity and half surrogates: what only it takes is JSON with a wrong
     value."""
     if "depth limit" in str(error):
-        return InvalidInput("The body is nested deeper than 254 levels")
+        return MalformedBody("The body is nested deeper than anything that is read (1024 levels)")
     constants: list[str] = []
     try:
         json.loads(raw.decode("utf-8"), parse_constant=constants.append)

@@ -11,9 +11,8 @@ from memory_service import __version__
 from memory_service.api import describe, review_shapes
 from memory_service.api.answers import accepted_form, as_bytes
 from memory_service.api.fields import Field, checked_body, checked_query
-from memory_service.api.problems import UnsupportedMediaType
 from memory_service.api.questions import RECOMMEND
-from memory_service.api.reading import no_query, parse_json, query_of, raw_body
+from memory_service.api.reading import check_media, no_query, parse_json, query_of, raw_body
 from memory_service.api.service import database_of
 from memory_service.domain.review.guard import LONGEST_BYTES
 from memory_service.domain.review.sarif import SARIF_MEDIA_TYPE, sarif
@@ -57,8 +56,7 @@ def _asked(request: Request, body: bytes) -> dict[str, Any]:
     media = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
     if media in ("text/x-python", "text/plain", "application/octet-stream"):
         return {**checked_query(_BESIDE, query_of(request)), "script": body}
-    if media != "application/json":
-        raise UnsupportedMediaType(f"The body must be application/json or text/x-python, not {media[:100]!r}")
+    check_media(request.headers.get("content-type", "application/json"))
     no_query(request)
     return question_of(parse_json(body))
 
