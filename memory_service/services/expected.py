@@ -54,7 +54,10 @@ def frozen_watch(
         expected["reserve_share"] = knowledge.policy.reserve_share
     if case.profile is not None and case.mode == "train":
         expected |= _sized(knowledge, case, case.profile)
-    return {"facts": facts, "expected": {k: v for k, v in expected.items() if v not in (None, [], ())}}
+    said = {
+        k: v for k, v in expected.items() if v is not None and not (isinstance(v, list | tuple) and not v)
+    }
+    return {"facts": facts, "expected": said}
 
 
 def expected_of(run: Run) -> Watch:
