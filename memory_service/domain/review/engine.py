@@ -18,6 +18,7 @@ from memory_service.domain.review.rules_albumentations import albumentations_rul
 from memory_service.domain.review.rules_codes import code_rules
 from memory_service.domain.review.rules_eval import eval_rules
 from memory_service.domain.review.rules_folds import fold_rules
+from memory_service.domain.review.rules_gone import gone_rules
 from memory_service.domain.review.rules_loader import loader_rules
 from memory_service.domain.review.rules_loss import loss_rules
 from memory_service.domain.review.rules_memory import memory_rules
@@ -25,7 +26,9 @@ from memory_service.domain.review.rules_objective import objective_rules
 from memory_service.domain.review.rules_parameters import parameter_rules
 from memory_service.domain.review.rules_precision import precision_rules
 from memory_service.domain.review.rules_rows import row_rules
+from memory_service.domain.review.rules_scores import score_rules
 from memory_service.domain.review.rules_split import split_rules
+from memory_service.domain.review.rules_steps import step_rules
 from memory_service.domain.review.rules_target import target_rules
 from memory_service.domain.review.rules_time import time_rules
 from memory_service.domain.review.rules_timm import timm_rules
@@ -51,6 +54,9 @@ _GROUPS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     timm_rules,
     albumentations_rules,
     parameter_rules,
+    gone_rules,
+    step_rules,
+    score_rules,
     loss_rules,
     objective_rules,
 )

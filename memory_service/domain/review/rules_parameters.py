@@ -199,7 +199,9 @@ def _old(facts: Facts, call: ast.Call) -> Iterator[Finding]:
 
 def _contradiction(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     values, name = facts.values, last_name(call.func)
-    if name in ("KFold", "StratifiedKFold") and facts.script.uses("sklearn"):
+    if name in ("KFold", "StratifiedKFold", "GroupKFold", "StratifiedGroupKFold") and facts.script.uses(
+        "sklearn"
+    ):
         shuffle, seed = values.argument(call, "shuffle", 1), values.argument(call, "random_state", 2)
         if (
             seed is not None
