@@ -63,12 +63,14 @@ class Frames:
 
     def _of_call(self, call: ast.Call) -> Iterator[Split]:
         name = last_name(call.func)
-        data = frozenset(n for a in call.args for n in roots(a))
+        data = frozenset(n for a in call.args for n in self.names(a))
         if name in _SPLIT_CALLS:
+            if isinstance(call.func, ast.Attribute):  # a data set of its own: `ds.train_test_split(0.1)`
+                data |= self.names(call.func.value)
             yield Split(call, name, call, data, self._outputs(call), None)
         elif name in _SCORING:
-            given = frozenset(n for a in call.args[1:] for n in roots(a)) | frozenset(
-                n for k in call.keywords if k.arg in ("X", "y") for n in roots(k.value)
+            given = frozenset(n for a in call.args[1:] for n in self.names(a)) | frozenset(
+                n for k in call.keywords if k.arg in ("X", "y") for n in self.names(k.value)
             )
             yield Split(call, name, self._cv_maker(call), given, frozenset(), None)
         elif name == "split" and isinstance(call.func, ast.Attribute) and (call.args or call.keywords):
@@ -93,7 +95,9 @@ class Frames:
                 ),
                 None,
             )
-            given = data | frozenset(n for k in call.keywords if k.arg in ("X", "y") for n in roots(k.value))
+            given = data | frozenset(
+                n for k in call.keywords if k.arg in ("X", "y") for n in self.names(k.value)
+            )
             yield Split(call, kind, maker, given, self._outputs(call, loop), loop)
         elif (
             name == "fit"
@@ -104,6 +108,10 @@ class Frames:
             )
         ):
             yield Split(call, "fit", None, data, frozenset(), None)
+
+    def names(self, node: ast.AST) -> set[str]:
+        """Every name that an expression reads, without modules: `np.array(X)` -> {"X"}."""
+        return roots(node) - set(self.script.imports)
 
     def _cv_maker(self, call: ast.Call) -> ast.Call | None:
         given = self.facts.values.argument(call, "cv")
@@ -153,8 +161,13 @@ class Frames:
             whole = isinstance(node, ast.Assign) and all(
                 isinstance(t, ast.Name | ast.Tuple | ast.List) for t in targets
             )
-            step = (self.script.order[node], written, frozenset(roots(value)), whole)
+            step = (self.script.order[node], written, frozenset(self.names(value)), whole)
             out.setdefault(self.script.scope(node), []).append(step)
+        for call in self.script.called("append", "extend"):  # rows gathered one by one
+            if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name) and call.args:
+                grown = frozenset((call.func.value.id,))
+                step = (self.script.order[call], grown, frozenset(self.names(call.args[0])), False)
+                out.setdefault(self.script.scope(call), []).append(step)
         for steps in out.values():
             steps.sort(key=lambda s: s[0])
         return out
@@ -267,6 +280,8 @@ class Frames:
                 and len(call.args) >= 2
             ):
                 found |= self._columns(call.args[1]) or _attribute(call.args[1])
+            if name in _SCORING and len(call.args) >= 3:
+                found |= self._columns(call.args[2]) or _attribute(call.args[2])
             for keyword in call.keywords:
                 if keyword.arg in ("stratify", "label") and name in ("train_test_split", "Dataset", "Pool"):
                     found |= self._columns(keyword.value)

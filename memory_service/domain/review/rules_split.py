@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from memory_service.domain.review.facts import Facts
 from memory_service.domain.review.findings import Finding, finding
-from memory_service.domain.review.frames import Frames, column_of
+from memory_service.domain.review.frames import Frames, Split, column_of
 from memory_service.domain.review.script import last_name, roots
 
 __all__ = ["results_of", "split_rules"]
@@ -49,11 +49,9 @@ def _fits(facts: Facts, frames: Frames) -> Iterator[Finding]:
         by_target = bool(_BY_TARGET.match(made))
         if not (_LEARNS.match(made) or _RESAMPLES.search(made) or by_target):
             continue
-        data = set(roots(call.args[0]))
-        for place, names, results in _places(facts, call, data):
-            split = frames.split_behind(names, place, results)
-            if split is None or _in_fold(frames, place):
-                continue
+        data = frames.names(call.args[0])
+        split = _behind(facts, frames, call, data)
+        if split is not None:
             line = getattr(split.call, "lineno", 0)
             if by_target:
                 yield finding(
@@ -72,7 +70,6 @@ def _fits(facts: Facts, frames: Frames) -> Iterator[Finding]:
                     f"split first; {last_name(call.func.value) or 'scaler'}.fit(X_train) and transform "
                     "both parts, or a Pipeline",
                 )
-            break
 
 
 def _transformer(facts: Facts, node: ast.AST) -> str:
@@ -95,20 +92,77 @@ def _transformer(facts: Facts, node: ast.AST) -> str:
     return made
 
 
-def _places(facts: Facts, call: ast.Call, data: set[str]) -> Iterator[tuple[ast.AST, set[str], set[str]]]:
-    """Where a fit takes place, with the names of its rows and of its result: here, and where its function
-    is called."""
+def _behind(facts: Facts, frames: Frames, node: ast.AST, data: set[str]) -> Split | None:
+    """The split that divides what a node has already learned from: here, where its function is called, or
+    in another method of its class."""
+    for place, names, results in _places(facts, frames, node, data, results_of(facts, node)):
+        split = frames.split_behind(names, place, results)
+        if split is not None and not _in_fold(frames, place):
+            return split
+    return _split_of_attributes(facts, frames, node, data)
+
+
+def _places(
+    facts: Facts, frames: Frames, node: ast.AST, data: set[str], results: set[str], deep: int = 0
+) -> Iterator[tuple[ast.AST, set[str], set[str]]]:
+    """Where rows are learned from, with their names and those of the result: here, and where the function
+    around it is called with these rows or hands the result back."""
     script = facts.script
-    yield call, data, results_of(facts, call)
-    function = script.function(call)
-    if function is None or script.class_of(function) is not None:
+    yield node, data, results
+    function = script.function(node)
+    if function is None or deep > 3 or _in_fold(frames, node) or frames.parted(data, node):
         return
-    parameters = [p.arg for p in function.args.args]
+    parameters = [p.arg for p in function.args.args if p.arg not in ("self", "cls")]
+    reach = frames.backward(data, node) | data
+    grown = frames.forward(data | results, node)
+    whole = script.statement(node)
+    returns = any(
+        isinstance(r, ast.Return) and r.value is not None and (frames.names(r.value) & grown or r is whole)
+        for r in ast.walk(function)
+    )
+    divides = any(script.function(s.call) is function and s.data & (reach | grown) for s in frames.splits)
     for outer in script.calls_by_name.get(function.name, ()):
-        handed = {n for p, a in zip(parameters, outer.args, strict=False) if p in data for n in roots(a)}
-        handed |= {n for k in outer.keywords if k.arg in data for n in roots(k.value)}
-        if handed:
-            yield outer, handed, results_of(facts, outer)
+        handed = {
+            n for p, a in zip(parameters, outer.args, strict=False) if p in reach for n in frames.names(a)
+        }
+        handed |= {n for k in outer.keywords if k.arg in reach for n in frames.names(k.value)}
+        if handed or (returns and not divides and not set(parameters) & reach):
+            yield from _places(facts, frames, outer, handed, results_of(facts, outer), deep + 1)
+
+
+def _attributes_of(node: ast.AST) -> set[str]:
+    """`self.X` -> {"X"}."""
+    return {
+        n.attr
+        for n in ast.walk(node)
+        if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name) and n.value.id == "self"
+    }
+
+
+def _split_of_attributes(facts: Facts, frames: Frames, node: ast.AST, data: set[str]) -> Split | None:
+    """One method learns from all rows and keeps them in `self`, another one splits what was kept."""
+    script = facts.script
+    function, owner = script.function(node), script.class_of(node)
+    if function is None or owner is None or frames.parted(data - {"self"}, node) or _in_fold(frames, node):
+        return None
+    grown = frames.forward(data | results_of(facts, node), node) - {"self"}
+    kept: set[str] = set()
+    for assigned in script.all(ast.Assign):
+        if script.function(assigned) is function and (
+            frames.names(assigned.value) & grown or assigned is script.statement(node)
+        ):
+            kept |= {a for t in assigned.targets for a in _attributes_of(t)}
+    for split in frames.splits:
+        other = script.function(split.call)
+        if other is None or other is function or script.class_of(other) is not owner:
+            continue
+        given = [*getattr(split.call, "args", ()), *(k.value for k in getattr(split.call, "keywords", ()))]
+        read = {a for g in given for a in _attributes_of(g)}
+        for name in split.data - {"self"}:
+            read |= {a for s in facts.values.assigned(name, split.call) for a in _attributes_of(s)}
+        if read & kept:
+            return split
+    return None
 
 
 def results_of(facts: Facts, call: ast.AST) -> set[str]:
@@ -141,7 +195,7 @@ def _standardised(facts: Facts, frames: Frames) -> Iterator[Finding]:
             or not isinstance(node.left.op, ast.Sub)
         ):
             continue
-        data = roots(node.left.left)
+        data = frames.names(node.left.left)
         learned = [
             n
             for side in (node.left.right, node.right)
@@ -160,7 +214,7 @@ def _standardised(facts: Facts, frames: Frames) -> Iterator[Finding]:
         statement = facts.script.statement(node)
         if not isinstance(statement, ast.Assign) or _in_fold(frames, node):
             continue
-        split = frames.split_behind(set(data), node, results_of(facts, node))
+        split = _behind(facts, frames, node, set(data))
         if split is not None:
             yield finding(
                 "fit-before-split",
@@ -182,26 +236,68 @@ def _resolved(facts: Facts, node: ast.AST) -> Iterator[ast.AST]:
 
 def _statistics(facts: Facts, frames: Frames) -> Iterator[Finding]:
     """`df.groupby("city")["price"].mean()` of all rows as a feature."""
-    for call in facts.script.called("groupby"):
-        if not isinstance(call.func, ast.Attribute) or _in_fold(frames, call):
+    for place in _means_of_target(facts, frames):
+        if _in_fold(frames, place) or _ordered_in_time(facts, place):
             continue
-        if not _of_target(facts, frames, call):
+        base = place.func.value if isinstance(place.func, ast.Attribute) else place
+        data = frames.names(base) or frames.names(facts.script.statement(place))
+        if not _becomes_feature(facts, place, data):
             continue
-        data = set(roots(call.func.value))
-        if not _becomes_feature(facts, call, data) or _ordered_in_time(facts, call):
-            continue
-        for place, names, results in _places(facts, call, data):
-            split = frames.split_behind(names, place, results)
-            if split is not None and not _in_fold(frames, place):
-                yield finding(
-                    "target-statistics-before-split",
-                    call,
-                    "A mean of the target over all rows becomes a feature; the split comes at line "
-                    f"{getattr(split.call, 'lineno', 0)}, so each row of validation carries its own "
-                    "answer.",
-                    "means = train_part.groupby(key)[target].mean()  # within each fold, then .map(means)",
-                )
-                break
+        split = _behind(facts, frames, place, data)
+        if split is not None:
+            yield finding(
+                "target-statistics-before-split",
+                place,
+                "A mean of the target over all rows becomes a feature; the split comes at line "
+                f"{getattr(split.call, 'lineno', 0)}, so each row of validation carries its own "
+                "answer.",
+                "means = train_part.groupby(key)[target].mean()  # within each fold, then .map(means)",
+            )
+
+
+def _means_of_target(facts: Facts, frames: Frames) -> Iterator[ast.Call]:
+    """Calls that reduce the target by groups: groupby, polars' over, pivot_table, a mean of chosen rows."""
+    script = facts.script
+    for call in script.called("groupby", "group_by"):
+        if isinstance(call.func, ast.Attribute) and _of_target(facts, frames, call):
+            yield call
+    for call in script.called("over"):
+        if isinstance(call.func, ast.Attribute) and _reduces(facts, frames, call.func.value):
+            yield call
+    for call in script.called("pivot_table"):
+        given = facts.values.argument(
+            call, "values", 1 if script.qualified(call.func).startswith("pandas") else 0
+        )
+        if facts.values.text(given) in frames.origins:
+            yield call
+    for call in script.called("mean", "median"):
+        inner = call.func.value if isinstance(call.func, ast.Attribute) else None
+        chosen = isinstance(inner, ast.Subscript | ast.Attribute) and any(
+            isinstance(n, ast.Subscript) and any(isinstance(c, ast.Compare) for c in ast.walk(n.slice))
+            for n in ast.walk(inner)
+        )
+        by_group = any(isinstance(up, ast.DictComp) for up in script.above(call)) or any(
+            isinstance(loop, ast.For) and re.search(r"'(unique|groups|cat)'", ast.dump(loop.iter)[:2000])
+            for loop in script.loops(call)
+        )
+        if chosen and by_group and inner is not None and _column(facts, inner) in frames.origins:
+            yield call
+
+
+def _column(facts: Facts, node: ast.AST) -> str | None:
+    return column_of(facts, node) or (node.attr if isinstance(node, ast.Attribute) else None)
+
+
+def _reduces(facts: Facts, frames: Frames, node: ast.AST) -> bool:
+    """`pl.col(target).mean()`."""
+    called = {last_name(n.func) for n in ast.walk(node) if isinstance(n, ast.Call)}
+    return bool(called & (_STATISTICS - {"count"})) and any(
+        isinstance(n, ast.Call)
+        and last_name(n.func) == "col"
+        and n.args
+        and facts.values.text(n.args[0]) in frames.origins
+        for n in ast.walk(node)
+    )
 
 
 def _of_target(facts: Facts, frames: Frames, call: ast.Call) -> bool:
