@@ -11,7 +11,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from memory_service.cli.output import EXIT_REFUSED, EXIT_USAGE, JSON_OPTION, emit, stderr
+from memory_service.cli.output import EXIT_REFUSED, EXIT_USAGE, JSON_OPTION, emit, stderr, stdout
 
 __all__ = ["register", "render_review"]
 
@@ -56,7 +56,7 @@ def review(
     if sarif:
         emit(as_sarif(answer["findings"], str(script), __version__), True, str)
     else:
-        emit(answer, json, lambda shown: render_review(shown, str(script)))
+        emit(answer, json, lambda shown: stdout.print(render_review(shown, str(script)), soft_wrap=True))
     if any(answer["counts"][level] for level in _LEVELS[: _LEVELS.index(fail_on) + 1]):
         raise typer.Exit(EXIT_REFUSED)
 

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from memory_service.app import create_app
 from memory_service.cli import app
+from memory_service.services.review import review_script
 from memory_service.services.unit import Database
 from memory_service.settings import load_settings
 
@@ -95,3 +96,13 @@ def test_the_command_exits_by_the_gravest_finding(tmp_path: Path) -> None:
     assert code(str(tmp_path / "missing.py")) == 2
     script.write_text("print('fine')\n")
     assert code(str(script), "--fail-on", "note") == 0
+
+
+def test_a_piped_review_has_one_line_for_each_finding_whatever_the_width(tmp_path: Path) -> None:
+    script = tmp_path / ("a_name_that_fills_the_line_" * 4 + ".py")
+    script.write_text(SCRIPT)
+    findings = review_script(None, {"script": SCRIPT})["findings"]
+    lines = CliRunner().invoke(app, ["review", str(script)], env={"COLUMNS": "80"}).stdout.splitlines()
+    for found in findings:
+        place = f"{script}:{found['line']}:{found['column']} {found['severity']} {found['rule']} "
+        assert any(line.startswith(place) and line.endswith(found["message"]) for line in lines), lines

@@ -277,6 +277,114 @@ def test_a_reason_beside_a_small_batch_counts(seeded_sqlite: Database) -> None:
     assert rules_of(seeded_sqlite, reasoned) == set()
 
 
+STEPS = """
+import time, torch
+from torchvision.models import resnet50
+from data import loader, other
+torch.manual_seed(1)
+settings = {"batch_size": 128}
+settings.update(num_workers=8, pin_memory=True, persistent_workers=True)
+END, waited, best = time.monotonic() + 60, 0, 0
+net = resnet50().cuda()
+def train():
+    for x, y in loader:
+        with torch.autocast("cuda"):
+            loss = torch.nn.functional.cross_entropy(net(x.cuda()), y.cuda())
+        loss.backward()
+def look():
+    net.eval()
+    with torch.no_grad():
+        for a, b in other:
+            print(net(a.cuda()).argmax(1) == b)
+epoch = 0
+while epoch < 30 and waited < 3:
+    net.train()
+    train()
+    look()
+    waited = 0 if gain() else waited + 1
+    epoch += 1
+    if time.monotonic() > END:
+        break
+"""
+FEED = (
+    "from torch.utils.data import DataLoader\nfeed = DataLoader(rows, shuffle=True, **settings)\nepoch = 0\n"
+)
+YAML = 'import yaml\nCFG = yaml.safe_load("""\nbs: 256  # rows\nnet:\n  name: resnet50\n""")\n'
+IN_YAML = YAML + NETWORK.replace("BATCH_SIZE, shuffle", "CFG['bs'], shuffle").replace(
+    '"resnet50"', 'CFG["net"]["name"]'
+)
+BY_NAME = NETWORK.replace("import timm", "import torchvision").replace(
+    'timm.create_model("resnet50", pretrained=True, num_classes=5)',
+    'torchvision.models.get_model("resnet50")',
+)
+OTHER_WORDS = (
+    ("eval-mode-missing", STEPS, "    net.eval()\n", ""),
+    ("no-grad-missing", STEPS, "with torch.no_grad():", "if True:"),
+    ("no-early-stopping", STEPS, "waited = 0 if gain() else waited + 1", "waited += 1"),
+    ("no-early-stopping", STEPS, " and waited < 3", ""),
+    ("loader-pin-memory", STEPS.replace("epoch = 0\n", FEED), "pin_memory=True", "drop_last=True"),
+    ("loader-persistent-workers", STEPS.replace("epoch = 0\n", FEED), ", persistent_workers=True", ""),
+    ("batch-too-small", STEPS.replace("epoch = 0\n", FEED), '{"batch_size": 128}', "dict(batch_size=8)"),
+    (
+        "no-early-stopping",
+        TABLE.replace("num_boost_round=3000", "3000"),
+        "lgb.early_stopping(100)",
+        "lgb.log_evaluation(100)",
+    ),
+    ("batch-does-not-fit", IN_YAML, "bs: 256", "bs: 4096"),
+    ("batch-does-not-fit", BY_NAME, "PATIENCE = 256", "PATIENCE = 4096"),
+)
+
+
+@pytest.mark.parametrize(
+    ("rule", "script", "good", "bad"), OTHER_WORDS, ids=[case[0] for case in OTHER_WORDS]
+)
+def test_a_fault_in_other_words_is_found(
+    seeded_sqlite: Database, rule: str, script: str, good: str, bad: str
+) -> None:
+    asked = {"gpu": "a100"} if rule == "batch-does-not-fit" else {}
+    assert good in script
+    assert rule not in rules_of(seeded_sqlite, script, **asked)
+    assert rule in rules_of(seeded_sqlite, script.replace(good, bad), **asked)
+
+
+BY_STEPS = """
+import torch
+from torchvision.models import resnet50
+from torch.utils.data import DataLoader
+net = resnet50().cuda()
+batches = iter(DataLoader(rows, 16, shuffle=True, num_workers=8, pin_memory=True, persistent_workers=True))
+for step in range(40_000):
+    x, y = next(batches)
+    torch.nn.functional.cross_entropy(net(x.cuda()), y.cuda()).backward()
+"""
+BY_HAND = """
+import pandas as pd, torch
+table = torch.tensor(pd.read_csv("rows.csv").to_numpy()).cuda()
+net = torch.nn.Sequential(torch.nn.Linear(9, 64), torch.nn.ReLU(), torch.nn.Linear(64, 1)).cuda()
+def parts(rows, size):
+    for start in range(0, len(rows), size):
+        yield rows[start:start + size]
+for epoch in range(30):
+    for part in parts(table, 64):
+        net(part[:, 1:]).sub(part[:, :1]).square().mean().backward()
+"""
+
+
+def test_training_by_steps_and_batches_cut_by_hand_are_training_too(seeded_sqlite: Database) -> None:
+    by_steps = rules_of(seeded_sqlite, BY_STEPS)
+    assert by_steps >= {
+        "no-early-stopping",
+        "no-deadline",
+        "no-mixed-precision",
+        "no-seed",
+        "batch-too-small",
+    }
+    assert "batch-too-small" in rules_of(seeded_sqlite, BY_HAND, n_train=500_000)
+    large = BY_HAND.replace("parts(table, 64)", "parts(table, 8192)")
+    assert "batch-too-small" not in rules_of(seeded_sqlite, large, n_train=500_000)
+
+
 HELPERS = """
 from engine import seed_everything, train_one_epoch, valid_one_epoch, EarlyStopping, over_time, log_gpu_memory
 import torch, timm

@@ -75,12 +75,23 @@ def attributes(script: Script) -> dict[tuple[str, str], list[ast.AST | None]]:
         for name, value in _of_body(owner):
             held[owner.name][name] = [value]
     for node in script.all(ast.Assign):
-        for target in node.targets:
+        for target, given in _paired(node):
             if isinstance(target, ast.Attribute):
                 base_name = last_name(target.value)
                 around = script.class_of(node) if base_name in ("self", "cls") else None
-                held[around.name if around is not None else base_name][target.attr].append(node.value)
+                held[around.name if around is not None else base_name][target.attr].append(given)
     return {(holder, name): values for holder, names in held.items() for name, values in names.items()}
+
+
+def _paired(node: ast.Assign) -> Iterator[tuple[ast.AST, ast.AST | None]]:
+    """Each target of an assignment with what it gets: `self.a, self.b = a, b` has two."""
+    for target in node.targets:
+        if isinstance(target, ast.Tuple | ast.List):
+            given = node.value.elts if isinstance(node.value, ast.Tuple | ast.List) else []
+            same = len(given) == len(target.elts)
+            yield from ((item, given[i] if same else None) for i, item in enumerate(target.elts))
+        else:
+            yield target, node.value
 
 
 def _of_body(owner: ast.ClassDef) -> Iterator[tuple[str, ast.AST]]:

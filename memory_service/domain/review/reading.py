@@ -165,6 +165,10 @@ def _models(facts: Facts) -> list[str]:
         found: str | None = None
         if name == "create_model" and (qualified.startswith("timm.") or script.uses("timm")):
             found = values.text(values.argument(call, "model_name", 0))
+        elif name in ("get_model", "getattr") and script.uses("torchvision"):
+            said_by = values.text(values.argument(call, "name", 0 if name == "get_model" else 1))
+            if said_by and _ARCHITECTURE.match(said_by):
+                found = _TORCHVISION.get(said_by, said_by)
         elif qualified.startswith("torchvision.models.") and "." not in qualified.removeprefix(
             "torchvision.models."
         ):

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 
+from memory_service.domain.review.beside import goes_beside_training
 from memory_service.domain.review.facts import Facts
 from memory_service.domain.review.findings import Finding, finding
 from memory_service.domain.review.script import Function, last_name, name_of, words_in
@@ -150,7 +151,9 @@ def _judging(facts: Facts, call: ast.Call, batches: Mapping[ast.AST | None, int]
     if not judged and function is not None:
         judged = bool(_JUDGES.search(function.name)) and not any(n in trains for n in script.within(function))
     if not judged and near is not None:  # whatever it is called: evaluation was switched on for it
-        judged = _mode(facts, call) == "eval" and bool(facts.training.backwards)
+        judged = bool(facts.training.backwards) and (
+            _mode(facts, call) == "eval" or goes_beside_training(facts, call, near)
+        )
     if not judged or any(
         "train" in w.lower() and not re.search("val|test", w.lower())
         for w in said

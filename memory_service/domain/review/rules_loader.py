@@ -164,6 +164,7 @@ def _batch_places(facts: Facts) -> Iterator[ast.AST | None]:
     loaders = [x for x in loaders_of(facts) if x.role in ("train", "") and x.batch is not None]
     named = [x for x in loaders if x.role == "train"]
     yield from (loader.batch for loader in named or loaders)
+    yield from _by_hand(facts)
     for call in script.called("TrainingArguments", "Seq2SeqTrainingArguments"):
         yield values.argument(call, "per_device_train_batch_size")
     for fit in facts.training.fits:
@@ -177,6 +178,37 @@ def _batch_places(facts: Facts) -> Iterator[ast.AST | None]:
             yield call.args[0]
     for call in script.called(*_FASTAI) if script.uses("fastai") else ():
         yield values.argument(call, "bs")
+
+
+def _by_hand(facts: Facts) -> Iterator[ast.AST | None]:
+    """Batches cut from tensors in the loop itself: `range(0, n, size)`, `order.split(size)`, a generator of
+    the file that steps so."""
+    loops = {x.batch: None for x in facts.training.loops if isinstance(x.batch, ast.For)}
+    for loop in loops:
+        for call in ast.walk(loop.iter):
+            if not isinstance(call, ast.Call):
+                continue
+            yield _step_of(facts, call)
+            for function in facts.script.functions.get(last_name(call.func), ())[:1]:
+                for inner in ast.walk(function):
+                    step = _step_of(facts, inner) if isinstance(inner, ast.Call) else None
+                    names = [a.arg for a in function.args.args]
+                    if isinstance(step, ast.Name) and step.id in names:
+                        yield facts.values.argument(call, step.id, names.index(step.id)) or step
+                    elif step is not None:
+                        yield step
+
+
+def _step_of(facts: Facts, call: ast.Call) -> ast.AST | None:
+    """The size of the parts that a call cuts rows into."""
+    name = last_name(call.func)
+    if name in ("range", "trange", "arange") and len(call.args) == 3:
+        return call.args[2]
+    if name == "split" and isinstance(call.func, ast.Attribute):
+        own = facts.script.qualified(call.func) == "torch.split"
+        given = facts.values.argument(call, "split_size", 1 if own else 0)
+        return given if facts.values.number(given) is not None else None
+    return None
 
 
 _READERS = ("image_dataset_from_directory", "flow_from_directory", "flow_from_dataframe")
@@ -200,7 +232,7 @@ def small_batches(facts: Facts) -> Iterator[Finding]:
         if has_reason(facts, place, place) or _accumulates(facts) or facts.asked.card == "cpu":
             continue
         if (
-            facts.modality == "image"
+            _sees_pictures(facts)
             and not facts.dense
             and batch <= NEVER_WITHOUT_REASON
             and not _is_large(facts)
@@ -223,6 +255,15 @@ def small_batches(facts: Facts) -> Iterator[Finding]:
                 f"Batch {batch} of table rows: launching kernels takes longer than computing them.",
                 f"BATCH_SIZE = {LEAST_ROWS}",
             )
+
+
+def _sees_pictures(facts: Facts) -> bool:
+    """Images, or sound that a network for images gets as a spectrogram."""
+    return facts.modality == "image" or (
+        facts.modality == "audio"
+        and "spectrogram" in facts.script.text
+        and bool(re.search(r"conv2d\(|torchvision\.models|create_model\(", facts.script.text))
+    )
 
 
 def _is_network(facts: Facts) -> bool:

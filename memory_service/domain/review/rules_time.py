@@ -60,7 +60,8 @@ def _loops(facts: Facts) -> Iterator[Finding]:
         epochs = training.epochs(loop)
         few = epochs is not None and epochs <= MOST_WITHOUT_STOPPING
         if not few and not training.stops_early(loop) and not _imported(facts, _STOPPER):
-            much = f"{epochs} epochs" if epochs is not None else "All epochs"
+            what = "steps" if any(x.batch is loop for x in training.loops) else "epochs"
+            much = f"{epochs} {what}" if epochs is not None else f"All {what}"
             yield finding(
                 "no-early-stopping",
                 loop,
@@ -119,9 +120,10 @@ def _rounds(facts: Facts, call: ast.Call) -> Iterator[Finding]:
         (n for n in (_number(facts, c, name) for c in (call, *made) for name in _ROUNDS) if n is not None),
         None,
     )
+    if rounds is None and re.search(r"^(lightgbm|xgboost)\.(train|cv)$", facts.script.qualified(call.func)):
+        rounds = values.number(values.argument(call, "num_boost_round", 2))
     if rounds is None or rounds < MANY_ROUNDS or _stops_rounds(facts, call, made):
         return
-    del values
     yield finding(
         "no-early-stopping",
         call,
@@ -170,9 +172,15 @@ def _stops_rounds(facts: Facts, call: ast.Call, made: list[ast.Call]) -> bool:
             keyword.arg is None and facts.values.mapping(keyword.value) is None for keyword in one.keywords
         ):
             return True
-    if facts.script.called("early_stopping", "EarlyStopping"):
-        return True
-    keys = set(facts.script.strings) | {k.arg for k in facts.script.all(ast.keyword) if k.arg}
+    others = {fit.call for fit in facts.training.fits} - {call}
+    others |= {c for fit in others for c in _constructor(facts, fit)} - set(made)
+    for stop in facts.script.called("early_stopping", "EarlyStopping"):
+        if not others & {stop, *facts.script.above(stop)}:
+            return True
+    keys = set(facts.script.strings)
+    for keyword in facts.script.all(ast.keyword):
+        if keyword.arg and facts.script.parents.get(keyword) not in others:
+            keys.add(keyword.arg)
     return any(name in keys for name in _STOPS)
 
 

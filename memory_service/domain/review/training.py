@@ -27,6 +27,9 @@ _HELPER = re.compile(
 _NOT_HELPER = re.compile(
     r"split|load|data|dir|path|transform|aug|csv|encod|token|scal|index|idx", re.IGNORECASE
 )
+_DRAWN = re.compile(
+    r"^next$|^(get|next|sample|draw|fetch|make)_?(\w+_)?batch|^(randint|choice|randperm|sample)$"
+)
 _EPOCH = re.compile(r"epoch|^ep$|^e$|^_?ep?$", re.IGNORECASE)
 _FOLD = re.compile(r"fold|\bkf\b|skf|gkf|splitter|\bcv\b", re.IGNORECASE)
 _CLOCK_CALLS = words(
@@ -115,12 +118,28 @@ class Training:
                 for more in self._caller_loops(call):
                     rest += [p for p in more if p not in rest]
             epoch = next((p for p in rest if not self.is_fold(p)), None)
-            if epoch is None and batch is not None and isinstance(batch, ast.While):
+            if epoch is None and batch is not None and self._counts_steps(batch):
                 epoch = batch
             out.append(Loop(call, batch, epoch))
         known = {loop.epoch for loop in out}
         out += [Loop(epoch, None, epoch) for epoch in self._helper_loops() if epoch not in known]
         return out
+
+    def _counts_steps(self, loop: AnyLoop) -> bool:
+        """`while step < N`, `for step in range(N)` with a batch drawn in each: the loop is the whole
+        training."""
+        if isinstance(loop, ast.While):
+            return True
+        named = {last_name(n.func) for n in ast.walk(loop.iter) if isinstance(n, ast.Call)}
+        if named & {"cycle", "islice", "count"}:
+            return True
+        stepped = any(
+            isinstance(n, ast.Call) and last_name(n.func) in ("range", "trange") and len(n.args) == 3
+            for n in ast.walk(loop.iter)
+        )
+        if not named & {"range", "trange"} or stepped:
+            return False
+        return any(_DRAWN.search(last_name(call.func)) for call in self.script.within_calls(loop.body))
 
     def _caller_loops(
         self, node: ast.AST, deep: int = 0, seen: frozenset[ast.AST] = frozenset()
@@ -315,7 +334,7 @@ class Training:
             ) and (
                 _FOLD.search(last_name(node.func.value))
                 or "Fold" in self.made_by(node.func.value)
-                or len(node.args) >= 1
+                or (len(node.args) >= 1 and self.values.number(node.args[0]) is None)
             ):
                 return not isinstance(node.args[0] if node.args else None, ast.Constant) or bool(
                     _FOLD.search(last_name(node.func.value))
@@ -441,7 +460,7 @@ class Training:
 
     def stops_early(self, loop: AnyLoop) -> bool:
         """Whether a loop over epochs ends for another reason than the clock, a NaN or a trial run."""
-        if isinstance(loop, ast.While) and not self._plain_count(loop.test):
+        if isinstance(loop, ast.While) and not self._plain_count(loop.test, self._reset_in(loop)):
             return True
         for node in self.script.within(loop.body, follow=False):
             if isinstance(node, ast.Break | ast.Return | ast.Raise):
@@ -464,20 +483,35 @@ class Training:
                 return True
         return False
 
-    def _plain_count(self, test: ast.AST) -> bool:
-        """`while epoch < EPOCHS`, `while True`, `while time.time() < end`."""
+    def _plain_count(self, test: ast.AST, reset: set[str]) -> bool:
+        """`while epoch < EPOCHS`, `while True`, `while time.time() < end`; not `while bad < PATIENCE`."""
         if isinstance(test, ast.Constant):
             return True
         if isinstance(test, ast.BoolOp):
-            return all(self._plain_count(part) for part in test.values)
-        return self.is_clock(test) or (
-            isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Lt | ast.LtE | ast.NotEq)
+            return all(self._plain_count(part, reset) for part in test.values)
+        if self.is_clock(test):
+            return True
+        return (
+            isinstance(test, ast.Compare)
+            and isinstance(test.ops[0], ast.Lt | ast.LtE | ast.NotEq)
+            and not words_in(test) & reset
         )
+
+    def _reset_in(self, loop: AnyLoop) -> set[str]:
+        """Names that a loop sets to a number again: a count of epochs without gain."""
+        return {
+            name.id
+            for node in self.script.within(loop.body)
+            if isinstance(node, ast.Assign)
+            for name, value in _set_by(node)
+            if isinstance(value, ast.Constant)
+            or (isinstance(value, ast.IfExp) and isinstance(value.body, ast.Constant))
+        }
 
     def _other_stop(self, test: ast.AST) -> bool:
         if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
             return all(self._other_stop(part) for part in test.values)
-        words = words_in(test)
+        words = words_in(test) - _CLOCK_CALLS
         early = any(
             re.search(r"patien|early|improv|bad_|stale|best|wait|counter|since", w, re.IGNORECASE)
             for w in words
@@ -506,6 +540,21 @@ def _until(script: Script, node: ast.AST, until: ast.AST) -> list[ast.AST]:
         if up is until:
             break
         out.append(up)
+    return out
+
+
+def _set_by(node: ast.Assign) -> list[tuple[ast.Name, ast.AST]]:
+    """Names that an assignment sets, each with all that it may get: `best, bad = (x, 0) if gain else ...`."""
+    values = [node.value.body, node.value.orelse] if isinstance(node.value, ast.IfExp) else [node.value]
+    out: list[tuple[ast.Name, ast.AST]] = []
+    for target in node.targets:
+        if isinstance(target, ast.Name):
+            out.append((target, node.value))
+        elif isinstance(target, ast.Tuple):
+            for value in values:
+                if isinstance(value, ast.Tuple) and len(value.elts) == len(target.elts):
+                    pairs = zip(target.elts, value.elts, strict=True)
+                    out += [(item, given) for item, given in pairs if isinstance(item, ast.Name)]
     return out
 
 

@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import ast
 import math
+from collections import defaultdict
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 from memory_service.domain.review.assigned import assignments, attributes, command_line
 from memory_service.domain.review.script import Function, Script, last_name, words
+from memory_service.domain.review.settings_text import settings_of
 
 __all__ = ["Values"]
 
@@ -31,6 +34,7 @@ MOST_STEPS = 4_000
 MOST_STEPS_IN_ALL = 400_000
 _NAMESPACES = words("dict SimpleNamespace Namespace EasyDict")
 _HOLDERS = words("create copy deepcopy Munch AttrDict DotMap Box ConfigDict")
+_TEXT_LOADERS = words("safe_load full_load loads")
 _LARGEST = 10**18
 _LONGEST_TEXT = 2_000
 _LONGEST_LIST = 5_000
@@ -118,14 +122,61 @@ class Values:
         if isinstance(node, ast.Name):
             given_here = self.assigned(node.id, node)
             if len(given_here) == 1:
-                return self.mapping(given_here[0], deep + 1)
+                return self._grown(node.id, given_here[0], deep + 1)
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+            inner = (self.mapping(node.value, deep + 1) or {}).get(str(node.slice.value))
+            return self.mapping(inner, deep + 1) if inner is not None else None
         if isinstance(node, ast.Attribute):
             found = self.sources(node, deep + 1)
             if len(found) == 1:
                 return self.mapping(found[0], deep + 1)
         if isinstance(node, ast.Call) and last_name(node.func) in _HOLDERS and node.args:
             return self.mapping(node.args[0], deep + 1)
+        if isinstance(node, ast.Call) and last_name(node.func) in _TEXT_LOADERS and node.args:
+            text = self.text(node.args[0])
+            said = settings_of(text, node) if text is not None else None
+            return self._literal(said, deep + 1) if said is not None else None
         return None
+
+    def _grown(self, name: str, first: ast.AST, deep: int) -> dict[str, ast.AST] | None:
+        """A dict with what `d.update(...)` and `d["key"] = ...` add; under a condition only new keys."""
+        held = self.mapping(first, deep)
+        if held is None:
+            return None
+        out = dict(held)
+        for grown in self._growth.get(name, ())[:MOST_SOURCES]:
+            if self.assigned(name, grown)[:1] != [first]:
+                continue
+            more: dict[str, ast.AST] = {}
+            if isinstance(grown, ast.Call):
+                more = {k.arg: k.value for k in grown.keywords if k.arg}
+                for given in grown.args:
+                    inner = self.mapping(given, deep + 1)
+                    if inner is None:
+                        return None
+                    more |= inner
+            elif isinstance(grown, ast.Assign):
+                for target in grown.targets:
+                    if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant):
+                        more[str(target.slice.value)] = grown.value
+            above = list(self.script.above(grown))
+            if any(isinstance(up, ast.ExceptHandler) for up in above):
+                continue
+            out = {**more, **out} if any(isinstance(up, ast.If) for up in above) else {**out, **more}
+        return out
+
+    @cached_property
+    def _growth(self) -> dict[str, list[ast.AST]]:
+        """Name of a dict -> statements that put more into it, in the order of the text."""
+        out: dict[str, list[ast.AST]] = defaultdict(list)
+        for call in self.script.called("update"):
+            if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name):
+                out[call.func.value.id].append(call)
+        for node in self.script.all(ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
+                    out[target.value.id].append(node)
+        return {name: sorted(held, key=self.script.order.__getitem__) for name, held in out.items()}
 
     def _literal(self, node: ast.Dict, deep: int) -> dict[str, ast.AST] | None:
         out: dict[str, ast.AST] = {}
