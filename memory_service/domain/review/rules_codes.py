@@ -52,6 +52,7 @@ def code_rules(facts: Facts) -> Iterator[Finding]:
         later = [n for n in names if LATER.search(n) and not _FIRST.search(n)]
         if not later or _together(call):
             continue
+        shown.add(call)
         others = [
             o
             for o, h, n in fits
@@ -70,7 +71,9 @@ def code_rules(facts: Facts) -> Iterator[Finding]:
             "# the one fitted in training, kept with the model",
         )
     yield from _codes(facts)
+    yield from _each_part_by_itself(facts, shown)
     yield from _listed_twice(facts)
+    yield from _listed_unordered(facts)
 
 
 def _same_column(
@@ -156,6 +159,153 @@ def _codes(facts: Facts) -> Iterator[Finding]:
             "categories = train[c].astype('category').cat.categories; pd.Categorical(test[c], "
             "categories=categories).codes",
         )
+
+
+def _each_part_by_itself(facts: Facts, shown: set[ast.AST]) -> Iterator[Finding]:
+    """Codes made in a function, or in a loop, that sees rows of training and of prediction one after the
+    other: `train = clean("train.csv"); test = clean("test.csv")`."""
+    script = facts.script
+    if script.called("CategoricalDtype", "set_categories", "union_categoricals"):
+        return
+    seen: set[ast.AST] = set()
+    for place, what, data in _coding(facts):
+        function = script.function(place)
+        loops = [up for up in script.loops(place) if isinstance(up, ast.For)]
+        by_loop = next((up for up in loops if _over_parts(facts, up)), None)
+        if by_loop is not None:
+            fresh = {
+                n for n in data if n in {m.id for m in ast.walk(by_loop.target) if isinstance(m, ast.Name)}
+            }
+            apart = bool(fresh) and not _guarded(facts, place, by_loop)
+        elif function is not None and script.class_of(function) is None:
+            apart = _called_by_parts(facts, function, data) and not _guarded(facts, place, function)
+        else:
+            apart = False
+        owner = by_loop or function
+        if not apart or place in shown or owner in seen:
+            continue
+        seen.add(owner)  # type: ignore[arg-type]
+        yield finding(
+            "labels-reencoded",
+            place,
+            f"{what} runs for rows of training and of prediction by themselves: the same code stands for "
+            "another category there.",
+            "fit it on the training rows once; transform both",
+        )
+
+
+def _coding(facts: Facts) -> Iterator[tuple[ast.AST, str, set[str]]]:
+    """(where, what, names) of everything that numbers categories anew."""
+    script = facts.script
+    for call in script.called("fit_transform"):
+        if not isinstance(call.func, ast.Attribute) or not call.args:
+            continue
+        made = facts.training.made_by(call.func.value)
+        if made in _ENCODERS and not _together(call):
+            yield call, f"{made}.fit_transform", roots(call.args[0])
+    for call in script.called("factorize"):
+        base = call.args[0] if call.args and script.qualified(call.func).startswith("pandas") else call.func
+        yield call, "factorize", roots(base)
+    for node in script.all(ast.Attribute):
+        if node.attr == "codes" and last_name(node.value) == "cat":
+            yield node, "cat.codes", roots(node)
+    if not script.called("reindex", "align"):
+        for call in script.called("get_dummies"):
+            if call.args and script.qualified(call.func).startswith("pandas"):
+                yield call, "get_dummies", roots(call.args[0])
+
+
+def _is_later(name: str) -> bool:
+    return bool(LATER.search(name)) and not _FIRST.search(name)
+
+
+def _over_parts(facts: Facts, loop: ast.For) -> bool:
+    """`for df in (train, test)`."""
+    if not isinstance(loop.iter, ast.Tuple | ast.List):
+        return False
+    names = [n.id for n in loop.iter.elts if isinstance(n, ast.Name)]
+    return (
+        len(names) == len(loop.iter.elts) >= 2
+        and any(_is_later(n) for n in names)
+        and any(_FIRST.search(n) for n in names)
+    )
+
+
+def _called_by_parts(facts: Facts, function: ast.AST, data: set[str]) -> bool:
+    """A function that is called for training and again for prediction, codes among what it makes of each."""
+    script = facts.script
+    assert isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+    parameters = {p.arg for p in function.args.args}
+    local = {
+        last_name(t) for a in script.all(ast.Assign) if script.function(a) is function for t in a.targets
+    }
+    if not data & (parameters | local):
+        return False
+    parts = []
+    for call in script.calls_by_name.get(function.name, ()):
+        statement = script.statement(call)
+        said = [*roots_of_targets(statement), *(n for a in call.args for n in roots(a))]
+        said += [v.rsplit("/", 1)[-1].removesuffix(".csv") for a in call.args if (v := facts.values.text(a))]
+        parts.append((any(_is_later(n) for n in said), any(_FIRST.search(n) for n in said)))
+    return any(later and not first for later, first in parts) and any(first for _, first in parts)
+
+
+def roots_of_targets(statement: ast.AST) -> list[str]:
+    """Names that an assignment writes."""
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    return [n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)]
+
+
+def _guarded(facts: Facts, place: ast.AST, until: ast.AST) -> bool:
+    """Under a condition (`if fit:`), or beside a lookup that is kept."""
+    for up in facts.script.above(place):
+        if up is until:
+            break
+        if isinstance(up, ast.If | ast.IfExp | ast.Try):
+            return True
+    return any(
+        isinstance(n, ast.Attribute) and n.attr in ("transform", "categories", "concat")
+        for n in ast.walk(until)
+    )
+
+
+def _listed_unordered(facts: Facts) -> Iterator[Finding]:
+    """Classes numbered by walking a set, in what is made once for training and once more for validation."""
+    script = facts.script
+    for comp in script.all(ast.DictComp):
+        over = comp.generators[0].iter
+        if not (isinstance(over, ast.Call) and last_name(over.func) == "enumerate" and over.args):
+            continue
+        owner, function = script.class_of(comp), script.function(comp)
+        maker = owner.name if owner is not None else function.name if function is not None else ""
+        if not maker or len({ast.dump(c) for c in script.calls_by_name.get(maker, ())}) < 2:
+            continue
+        listed = over.args[0]
+        sources = facts.values.assigned(listed.id, listed) if isinstance(listed, ast.Name) else (
+            facts.values.sources(listed) if isinstance(listed, ast.Attribute) else [listed]
+        )  # fmt: skip
+        if len(sources) == 1 and _without_order(sources[0]):
+            yield finding(
+                "labels-reencoded",
+                comp,
+                f"Each {maker} numbers the classes anew, in an order that differs from part to part.",
+                "classes = sorted(...)  # of the training rows, once, handed to both",
+            )
+            return
+
+
+def _without_order(node: ast.AST) -> bool:
+    """A set, what a folder happens to list first, or values in the order of the rows."""
+    if isinstance(node, ast.Set | ast.SetComp):
+        return True
+    if not isinstance(node, ast.Call):
+        return False
+    name = last_name(node.func)
+    if name in ("list", "tuple", "tolist") and (node.args or isinstance(node.func, ast.Attribute)):
+        inner = node.args[0] if node.args else node.func.value  # type: ignore[attr-defined]
+        return _without_order(inner)
+    of_numpy = isinstance(node.func, ast.Attribute) and last_name(node.func.value) in ("np", "numpy")
+    return name in ("set", "listdir", "iterdir", "glob") or (name == "unique" and not of_numpy)
 
 
 def _listed_twice(facts: Facts) -> Iterator[Finding]:

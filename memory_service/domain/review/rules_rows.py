@@ -92,6 +92,9 @@ def _is_series(facts: Facts, split: Split, frames: Frames) -> str:
             return f"{name}() cuts overlapping windows out of them"
     if script.called("sliding_window_view"):
         return "overlapping windows are cut out of them"
+    for call in script.called("append"):
+        if roots(call.func) & reach and _cuts_window(facts, call):
+            return f"line {call.lineno} cuts overlapping windows out of them"
     for call in script.called("sort_values"):
         by = _sorted_by(facts, call)
         if (
@@ -101,6 +104,29 @@ def _is_series(facts: Facts, split: Split, frames: Frames) -> str:
         ) and re.search(r"forecast|horizon|next_(day|week|month|hour|step)|demand|sales", script.text):
             return f"they are sorted by {by!r} for a forecast"
     return ""
+
+
+def _cuts_window(facts: Facts, call: ast.Call) -> bool:
+    """`X.append(values[i - WINDOW : i])` in a loop over positions of one table."""
+    loops = [up for up in facts.script.loops(call) if isinstance(up, ast.For)]
+    if not loops or not call.args or len(loops) > 1:
+        return False
+    over = loops[0].iter
+    step = over.args[2] if isinstance(over, ast.Call) and len(over.args) == 3 else None
+    if not isinstance(over, ast.Call) or last_name(over.func) not in ("range", "trange"):
+        return False
+    position = {n.id for n in ast.walk(loops[0].target) if isinstance(n, ast.Name)}
+    if step is not None and facts.values.number(step) != 1:
+        return False
+    for node in ast.walk(call.args[0]):
+        if not isinstance(node, ast.Slice):
+            continue
+        ends = [e for e in (node.lower, node.upper) if e is not None]
+        if len(ends) == 2 and all(
+            {n.id for n in ast.walk(e) if isinstance(n, ast.Name)} & position for e in ends
+        ):
+            return True
+    return False
 
 
 def _sorted_by(facts: Facts, call: ast.Call) -> str:
@@ -116,19 +142,39 @@ def _reaches(facts: Facts, call: ast.Call, reach: set[str]) -> bool:
     return bool(roots(statement) & reach) if isinstance(statement, ast.Assign | ast.AugAssign) else False
 
 
+def _divides_by(facts: Facts, split: Split) -> str:
+    """The class that divides the rows: of cross_val_score and of a search what `cv` is; "" where unknown."""
+    if split.kind not in ("cross_val_score", "cross_validate", "cross_val_predict", "learning_curve", "fit"):
+        return split.kind
+    call: ast.AST | None = split.call
+    if split.kind == "fit" and isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+        search = call.func.value
+        sources = facts.values.assigned(search.id, search) if isinstance(search, ast.Name) else [search]
+        call = next((s for s in sources if isinstance(s, ast.Call) and "Search" in last_name(s.func)), None)
+    if not isinstance(call, ast.Call):
+        return ""
+    given = facts.values.argument(call, "cv")
+    if given is None or facts.values.number(given) is not None:
+        return "KFold"
+    maker = Frames(facts).maker(given)
+    return last_name(maker.func) if maker is not None else ""
+
+
 def _groups(facts: Facts, frames: Frames) -> Iterator[Finding]:
     _script, values = facts.script, facts.values
-    grouped = [s for s in frames.splits if "Group" in s.kind]
+    grouped = [s for s in frames.splits if "Group" in s.kind or "Group" in _divides_by(facts, s)]
     for split in frames.splits:
-        if split.kind not in _IGNORES_GROUPS or split.maker is None:
+        kind = _divides_by(facts, split)
+        if kind not in _IGNORES_GROUPS:
             continue
-        if isinstance(split.call, ast.Call) and last_name(split.call.func) == "split":
-            given = values.argument(split.call, "groups", 2)
-            if given is not None:
+        if isinstance(split.call, ast.Call):
+            at = 2 if last_name(split.call.func) == "split" else None
+            given = values.argument(split.call, "groups", at)
+            if given is not None and values.one(given) is None and not _is_none(given):
                 yield finding(
                     "groups-across-folds",
                     split.call,
-                    f"{split.kind} ignores `groups`: rows of one group lie on both sides.",
+                    f"{kind} ignores `groups`: rows of one group lie on both sides.",
                     _group_fix(split),
                 )
                 return
@@ -140,7 +186,8 @@ def _groups(facts: Facts, frames: Frames) -> Iterator[Finding]:
     for split in frames.splits:
         if _is_series(facts, split, frames):
             continue  # the same shops or sensors are forecast: time is what must not be mixed
-        if split.kind in _IGNORES_GROUPS and not _splits_groups(facts, frames, split, column):
+        kind = _divides_by(facts, split)
+        if kind in _IGNORES_GROUPS and not _splits_groups(facts, frames, split, column):
             place = (
                 split.maker
                 if split.kind not in ("train_test_split", "random_split") and split.maker is not None
@@ -149,11 +196,15 @@ def _groups(facts: Facts, frames: Frames) -> Iterator[Finding]:
             yield finding(
                 "groups-across-folds",
                 place,
-                f"{column!r} has several rows each, and {split.kind} splits rows: the same {column} is "
+                f"{column!r} has several rows each, and {kind} splits rows: the same {column} is "
                 "trained on and judged.",
                 _group_fix(split) + f", groups=df[{column!r}]",
             )
             return
+
+
+def _is_none(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _group_fix(split: Split) -> str:
@@ -168,7 +219,7 @@ def _group_fix(split: Split) -> str:
 def _group_column(facts: Facts) -> str:
     """A column that names groups, with evidence that a group has several rows."""
     found = next(_counted_columns(facts), None) or next(_named_columns(facts), None)
-    return found or next(_told_columns(facts), "")
+    return found or next(_parsed_columns(facts), None) or next(_told_columns(facts), "")
 
 
 def _counted_columns(facts: Facts) -> Iterator[str]:
@@ -192,6 +243,28 @@ def _named_columns(facts: Facts) -> Iterator[str]:
     for node in facts.script.all(ast.Assign):
         if any(last_name(target).lower() in _GROUPS for target in node.targets):
             yield from (c for n in ast.walk(node.value) if (c := column_of(facts, n)))
+
+
+def _parsed_columns(facts: Facts) -> Iterator[str]:
+    """It is cut out of the names of files: `df["patient"] = df["path"].str.split("_").str[0]`."""
+    for node in facts.script.all(ast.Assign):
+        for target in node.targets:
+            column = column_of(facts, target) if isinstance(target, ast.Subscript) else None
+            if column and _GROUP_COLUMN.match(column) and _cut_from_file(node.value):
+                yield column
+    for held in facts.script.all(ast.Dict):
+        for key, value in zip(held.keys, held.values, strict=True):
+            name = facts.values.text(key) if key is not None else None
+            if name and _GROUP_COLUMN.match(name) and _cut_from_file(value):
+                yield name
+
+
+def _cut_from_file(node: ast.AST) -> bool:
+    text = ast.dump(node)[:4000]
+    return bool(
+        re.search(r"'(split|rsplit|extract|parent|stem|match|search|slice|partition)'", text)
+        and re.search(r"'\w*(path|file|filename|image|img|wav|audio|clip|stem|name|_id|id)s?'", text)
+    )
 
 
 _GROUPS = ("groups", "group", "group_ids", "patients", "subjects", "speakers")

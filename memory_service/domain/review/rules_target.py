@@ -36,6 +36,14 @@ def _target_inside(facts: Facts, frames: Frames) -> Iterator[Finding]:
     if not targets or not (facts.training.trains or facts.training.offers or frames.splits):
         return
     copies = _copies(facts, targets)
+    for call, column in _whole_table_and_its_column(facts):
+        yield finding(
+            "target-in-features",
+            call,
+            f"The features hold {column!r}, which is the target: the score is perfect and worth nothing.",
+            f"X = df.drop(columns=[{column!r}])",
+        )
+        return
     reported: set[int] = set()
     for place, table, expression in _inputs(facts):
         if id(place) in reported:
@@ -55,6 +63,42 @@ def _target_inside(facts: Facts, frames: Frames) -> Iterator[Finding]:
             return
 
 
+def _whole_table_and_its_column(facts: Facts) -> Iterator[tuple[ast.Call, str]]:
+    """`model.fit(train, train["price"])`: a table, and as the answer a column of the same."""
+    for call in facts.script.called("fit", "Dataset", "DMatrix", "Pool", *_SCORING):
+        at = 1 if last_name(call.func) in _SCORING else 0
+        if len(call.args) < at + 1 or not isinstance(call.args[at], ast.Name):
+            continue
+        answer = call.args[at + 1] if len(call.args) > at + 1 else facts.values.argument(call, "label")
+        if answer is None or (last_name(call.func) == "fit" and _selects_columns(facts, call)):
+            continue
+        table, core = call.args[at], _core(answer)
+        assert isinstance(table, ast.Name)
+        column = column_of(facts, core)
+        same = isinstance(core, ast.Subscript | ast.Attribute) and isinstance(core.value, ast.Name)
+        if column and same and _table(core) == table.id and not isinstance(core, ast.Call):
+            if facts.script.called("ColumnTransformer", "make_column_transformer", "make_column_selector"):
+                continue  # the pipeline may take its own columns
+            if not re.search(
+                r"Classifier$|Regressor$|Regression$|^Dataset$|^DMatrix$|^Pool$|^Ridge$|^Lasso$|SV[CR]$",
+                _learner(facts, call),
+            ):
+                continue
+            if column not in _dropped_before(facts, table.id, call):
+                yield call, column
+
+
+def _learner(facts: Facts, call: ast.Call) -> str:
+    name = last_name(call.func)
+    if name in _SCORING:
+        return facts.training.made_by(call.args[0])
+    return (
+        facts.training.made_by(call.func.value)
+        if isinstance(call.func, ast.Attribute) and name == "fit"
+        else name
+    )
+
+
 def _inputs(facts: Facts) -> Iterator[tuple[ast.AST, str, ast.AST]]:
     """(where, table, expression) of what becomes features."""
     script = facts.script
@@ -72,6 +116,8 @@ def _inputs(facts: Facts) -> Iterator[tuple[ast.AST, str, ast.AST]]:
         for name, value in pairs:
             if _FEATURES.match(name):
                 core = _core(value)
+                if _selects_columns(facts, core):
+                    continue
                 for inner in _candidates(core):
                     yield node, _table(inner), inner
     for call in script.calls:
@@ -83,13 +129,15 @@ def _inputs(facts: Facts) -> Iterator[tuple[ast.AST, str, ast.AST]]:
                 "Dataset",
                 "DMatrix",
                 "Pool",
-                "cross_val_score",
+                *_SCORING,
                 "fit_transform",
                 "TensorDataset",
             )
             and call.args
         ):
-            position = 1 if last_name(call.func) == "cross_val_score" else 0
+            position = 1 if last_name(call.func) in _SCORING else 0
+            if _selects_columns(facts, call):
+                continue
             if last_name(call.func) == "fit_transform" and not _FEATURES.match(_assigned_name(facts, call)):
                 continue
             if last_name(call.func) == "train_test_split" and len(call.args) < 2:
@@ -98,6 +146,28 @@ def _inputs(facts: Facts) -> Iterator[tuple[ast.AST, str, ast.AST]]:
                 for inner in _candidates(_core(call.args[position])):
                     if isinstance(inner, ast.Subscript | ast.Call):
                         yield call, _table(inner), inner
+                    elif isinstance(inner, ast.Name) and not _FEATURES.match(inner.id):
+                        given = facts.values.assigned(inner.id, inner)
+                        core = _core(given[0]) if len(given) == 1 else None
+                        if isinstance(core, ast.Subscript | ast.Call) and not _selects_columns(facts, core):
+                            yield call, _table(core), core
+
+
+_SCORING = ("cross_val_score", "cross_validate", "cross_val_predict")
+_PICKS = re.compile(
+    r"^(make_column_transformer|ColumnTransformer|(make_)?pipeline|FeatureUnion|DataFrameMapper)$",
+    re.IGNORECASE,
+)
+
+
+def _selects_columns(facts: Facts, node: ast.AST) -> bool:
+    """What takes its own columns out of a whole table: `ColumnTransformer(...).fit_transform(df)`."""
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in ("fit_transform", "transform", "fit")
+        and bool(_PICKS.match(facts.training.made_by(node.func.value)))
+    )
 
 
 def _assigned_name(facts: Facts, call: ast.Call) -> str:
