@@ -88,6 +88,11 @@ def _of_module(facts: Facts, call: ast.Call, deep: int) -> str | None:
         sources = facts.values.assigned(name, call) or _handed(facts, call)
     elif isinstance(call.func, ast.Attribute) and last_name(call.func.value) == "self":
         sources = facts.values.sources(call.func)
+    new_head = _new_head(facts, call)
+    if new_head is not None:
+        return activation_of(facts, new_head, deep + 1) or (
+            _of_constructor(facts, new_head, deep + 1) if isinstance(new_head, ast.Call) else None
+        )
     for source in sources:
         made = facts.training.made_by(source)
         if made in script.classes:
@@ -121,6 +126,27 @@ def _of_module(facts: Facts, call: ast.Call, deep: int) -> str | None:
     if owner is None:
         return None
     return _returned(facts, owner, deep)
+
+
+_HEADS = ("fc", "classifier", "head", "heads", "last_linear")
+
+
+def _new_head(facts: Facts, call: ast.Call) -> ast.AST | None:
+    """What was put where a network had its head: `net.fc = nn.Sequential(...)`, `net.classifier[1] = ...`."""
+    network = ast.dump(call.func)
+    function = facts.script.function(call)
+    found: list[ast.AST] = []
+    for assigned in facts.script.all(ast.Assign):
+        for target in assigned.targets:
+            head = target.value if isinstance(target, ast.Subscript) else target
+            if not isinstance(head, ast.Attribute) or head.attr not in _HEADS:
+                continue
+            holder = head.value
+            own = isinstance(holder, ast.Name) and holder.id == "self"
+            near = facts.script.function(assigned) is function or isinstance(holder, ast.Attribute)
+            if not own and near and ast.dump(holder).replace("Store()", "Load()") == network:
+                found.append(assigned.value)
+    return found[0] if len(found) == 1 else None
 
 
 def _handed(facts: Facts, call: ast.Call) -> list[ast.AST]:

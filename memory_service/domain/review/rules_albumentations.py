@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from memory_service.domain.review.facts import Facts
 from memory_service.domain.review.findings import Finding, finding
+from memory_service.domain.review.outputs import last_assigned
 from memory_service.domain.review.script import last_name, words
 
 __all__ = ["albumentations_rules"]
@@ -68,6 +69,8 @@ def albumentations_rules(facts: Facts) -> Iterator[Finding]:
         yield from _removed(facts)
         yield from _calls(facts)
         yield from _order(facts)
+        yield from _normalised(facts)
+        yield from _images_of_pil(facts)
     yield from _versions(facts)
 
 
@@ -234,6 +237,77 @@ def _order(facts: Facts) -> Iterator[Finding]:
                     "differs each time.",
                     "A.Compose([A.Resize(IMAGE_SIZE, IMAGE_SIZE), A.Normalize(), ToTensorV2()])",
                 )
+
+
+def _normalised(facts: Facts) -> Iterator[Finding]:
+    """Normalize divides by max_pixel_value = 255 itself: mean and std are shares of it."""
+    for call in facts.script.called("Normalize"):
+        if not _of_library(facts, call.func):
+            continue
+        values = facts.values
+        mean, most = values.one(values.argument(call, "mean", 0)), values.argument(call, "max_pixel_value", 2)
+        largest = values.number(most) if most is not None else 255.0
+        if not isinstance(mean, list) or not mean or not all(isinstance(m, int | float) for m in mean):
+            continue
+        if max(mean) > 1 and largest is not None and largest > 1:
+            yield finding(
+                "albumentations-trap",
+                call,
+                "Normalize divides by 255 itself: a mean over 1 is of pixels that were not divided.",
+                "A.Normalize(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))",
+            )
+
+
+_DATASETS = words(
+    "ImageFolder DatasetFolder CIFAR10 CIFAR100 MNIST FashionMNIST SVHN STL10 Food101 OxfordIIITPet"
+)
+
+
+def _images_of_pil(facts: Facts) -> Iterator[Finding]:
+    """A picture of PIL where an array is wanted, or a transform handed to a data set that calls it plainly."""
+    script, values = facts.script, facts.values
+    for call in script.called(*sorted(_DATASETS)):
+        given = values.argument(call, "transform", 1 if last_name(call.func).endswith("Folder") else None)
+        if (
+            script.qualified(call.func).startswith("torchvision.")
+            and given is not None
+            and _composed(facts, given)
+        ):
+            yield finding(
+                "albumentations-trap",
+                call,
+                f"{last_name(call.func)} calls transform(picture); albumentations wants image=array and "
+                "returns a dict.",
+                'transform=lambda picture: tfm(image=np.array(picture))["image"]',
+            )
+    for call in script.calls:
+        image = next((k.value for k in call.keywords if k.arg == "image"), None)
+        if image is None or not (
+            _transform_attribute(facts, call) or facts.training.made_by(call.func) == "Compose"
+        ):
+            continue
+        source = last_assigned(facts, image) if isinstance(image, ast.Name) else image
+        while (
+            isinstance(source, ast.Call)
+            and isinstance(source.func, ast.Attribute)
+            and source.func.attr in ("convert", "resize", "crop")
+        ):
+            source = source.func.value
+        if isinstance(source, ast.Call) and script.qualified(source.func) == "PIL.Image.open":
+            yield finding(
+                "albumentations-trap",
+                call,
+                "albumentations takes arrays; this is a picture of PIL.",
+                f"{last_name(call.func)}(image=np.array(image))",
+            )
+
+
+def _composed(facts: Facts, node: ast.AST) -> bool:
+    sources = facts.values.assigned(node.id, node) if isinstance(node, ast.Name) else [node]
+    return bool(sources) and all(
+        isinstance(s, ast.Call) and last_name(s.func) == "Compose" and _of_library(facts, s.func)
+        for s in sources
+    )
 
 
 def _versions(facts: Facts) -> Iterator[Finding]:

@@ -66,6 +66,11 @@ def _torch(facts: Facts) -> Iterator[Finding]:
                 ),
                 "nn.BCEWithLogitsLoss()  # targets as floats",
             )
+        if wrong is None and kind in ("mse", "l1") and _judged_by_argmax(facts, call):
+            wrong = (
+                "Predictions are taken by argmax and judged as classes; this loss fits values.",
+                "nn.CrossEntropyLoss()",
+            )
         if wrong is None:
             wrong = _against_metric(facts, kind)
         if wrong is not None:
@@ -183,6 +188,41 @@ def _predicts_by_sigmoid(facts: Facts) -> bool:
         if isinstance(source, ast.Call) and re.search(r"model|net", last_name(source.func), re.IGNORECASE):
             return True
     return False
+
+
+def _judged_by_argmax(facts: Facts, call: ast.Call) -> bool:
+    """The output that a loss of values gets is compared as classes, by argmax, and no other loss is there."""
+    script = facts.script
+    kinds = {_LOSSES[n] for n in _LOSSES if script.called(n)}
+    if kinds - {"mse", "l1"} or re.search(r"one_hot|distil|teacher|reconstruct|q_value|kappa", script.text):
+        return False
+    fitted = _model_behind(facts, call.args[0])
+    return bool(fitted) and any(
+        _model_behind(facts, inner) == fitted
+        for picked in script.called("argmax")
+        for inner in (picked.args[0] if picked.args and last_name(getattr(picked.func, "value", picked)) == "torch"
+                      else getattr(picked.func, "value", None),)
+        if inner is not None
+    )  # fmt: skip
+
+
+def _model_behind(facts: Facts, node: ast.AST) -> str:
+    """The name of the model whose call an output is."""
+    for _ in range(4):
+        if isinstance(node, ast.Name):
+            source = last_assigned(facts, node)
+            if source is None:
+                return ""
+            node = source
+        elif (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and last_name(node.func) in (*SHAPES, "softmax", "sigmoid")
+        ):
+            node = node.func.value
+        else:
+            break
+    return last_name(node.func) if isinstance(node, ast.Call) else ""
 
 
 def _against_metric(facts: Facts, kind: str) -> tuple[str, str] | None:

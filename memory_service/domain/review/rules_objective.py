@@ -52,7 +52,7 @@ def _keras(facts: Facts) -> Iterator[Finding]:
         name, logits, place = _keras_loss(facts, loss)
         if name is None:
             continue
-        units, activation, known = _keras_output(facts)
+        units, activation, known = _keras_output(facts, call)
         if not known:
             continue
         metrics = " ".join(str(v) for v in (values.one(values.argument(call, "metrics")) or []))
@@ -152,11 +152,19 @@ def _keras_loss(facts: Facts, node: ast.AST) -> tuple[str | None, bool, ast.AST]
     return None, False, node
 
 
-def _keras_output(facts: Facts) -> tuple[float | None, str | None, bool]:
-    """(units, activation, whether it could be told) of the last Dense layer."""
+def _keras_output(facts: Facts, compiled: ast.Call) -> tuple[float | None, str | None, bool]:
+    """(units, activation, whether it could be told) of the last Dense layer of the model compiled."""
     values = facts.values
     denses = list(facts.script.called("Dense"))
     followers = list(facts.script.called("Activation", "Softmax", "Reshape"))
+    listed = _layers_of(facts, compiled)
+    if listed is not None:
+        last_layer = listed[-1] if listed else None
+        if not isinstance(last_layer, ast.Call) or last_name(last_layer.func) != "Dense":
+            return None, None, False
+        denses, followers = [last_layer], []
+    elif len(facts.script.called("compile")) > 1 and not facts.script.function(compiled):
+        return None, None, False
     if not denses or followers:
         return None, None, False
     last = denses[-1]
@@ -171,6 +179,25 @@ def _keras_output(facts: Facts) -> tuple[float | None, str | None, bool]:
         None if activation in (None, "linear") else activation,
         True,
     )
+
+
+def _layers_of(facts: Facts, compiled: ast.Call) -> list[ast.expr] | None:
+    """The layers of `model = Sequential([...])` that is compiled; None where it is not made so."""
+    model = compiled.func.value if isinstance(compiled.func, ast.Attribute) else None
+    if not isinstance(model, ast.Name):
+        return None
+    sources = facts.values.assigned(model.id, model)
+    if (
+        len(sources) != 1
+        or not isinstance(sources[0], ast.Call)
+        or last_name(sources[0].func) != "Sequential"
+    ):
+        return None
+    added = [c for c in facts.script.called("add") if isinstance(c.func, ast.Attribute)]
+    given = sources[0].args[0] if sources[0].args else None
+    if any(last_name(c.func.value) == model.id for c in added if isinstance(c.func, ast.Attribute)):
+        return None
+    return list(given.elts) if isinstance(given, ast.List | ast.Tuple) else None
 
 
 def _boosting(facts: Facts) -> Iterator[Finding]:

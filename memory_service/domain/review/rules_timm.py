@@ -133,7 +133,7 @@ def _timm_models(facts: Facts) -> Iterator[Finding]:
             continue
         if name is not None:
             yield from _wrong_size(facts, call, name)
-        if not facts.training.trains:
+        if not (facts.training.trains or facts.training.offers):
             continue
         given = {k.arg for k in call.keywords}
         if (
@@ -158,16 +158,12 @@ def _timm_models(facts: Facts) -> Iterator[Finding]:
 
 def _head_handled(facts: Facts) -> bool:
     script = facts.script
-    if (
-        script.called("reset_classifier", "forward_features", "get_classifier")
-        or "num_features" in script.text
-        or "1000" in script.text
-    ):
+    if script.called("reset_classifier", "forward_features", "get_classifier") or "1000" in script.text:
         return True
     if re.search(r"lazylinear|adaptiveavgpool|adaptive_avg_pool", script.text):
         return True
     return any(
-        isinstance(t, ast.Attribute) and t.attr in _HEAD_NAMES
+        isinstance(t, ast.Attribute) and t.attr in _HEAD_NAMES and last_name(t.value) != "self"
         for n in script.all(ast.Assign)
         for t in n.targets
     )
