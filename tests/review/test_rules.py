@@ -228,7 +228,7 @@ CASES = (
 )
 
 
-def rules_of(database: Database, script: str, **asked: Any) -> set[str]:
+def rules_of(database: Database | None, script: str, **asked: Any) -> set[str]:
     return {found["rule"] for found in review_script(database, {"script": script, **asked})["findings"]}
 
 
@@ -317,6 +317,48 @@ BY_NAME = NETWORK.replace("import timm", "import torchvision").replace(
     'timm.create_model("resnet50", pretrained=True, num_classes=5)',
     'torchvision.models.get_model("resnet50")',
 )
+PREDICTING = """
+import torch
+from data import dl, paths, Net
+nets = []
+for fd in [0, 1, 2]:
+    if fd.exists():
+        net = Net().cuda().eval()
+        net.load_state_dict(torch.load(f"runs/{fd}/best.pth"))
+        nets.append(net)
+with torch.no_grad():
+    for x in dl:
+        for net in nets:
+            print(net(x.cuda()))
+"""
+PHASES = """
+import torch
+from data import Net, parts
+net = Net()
+for epoch in range(3):
+    for part, rows in parts.items():
+        net.train(part == "fit")
+        for x, y in rows:
+            loss = torch.nn.functional.cross_entropy(net(x), y)
+            if part == "fit":
+                loss.backward()
+"""
+OWN_METHOD = """
+import torch
+from data import rows, others
+class Net(torch.nn.Module):
+    def step(self, batch):
+        return torch.nn.functional.cross_entropy(self(batch[0]), batch[1])
+model = Net()
+for epoch in range(3):
+    model.train()
+    for batch in rows:
+        model.step(batch).backward()
+    model.eval()
+    with torch.no_grad():
+        for batch in others:
+            print(model.step(batch))
+"""
 OTHER_WORDS = (
     ("eval-mode-missing", STEPS, "    net.eval()\n", ""),
     ("no-grad-missing", STEPS, "with torch.no_grad():", "if True:"),
@@ -331,6 +373,11 @@ OTHER_WORDS = (
         "lgb.early_stopping(100)",
         "lgb.log_evaluation(100)",
     ),
+    ("eval-mode-missing", PREDICTING, ".cuda().eval()", ".cuda()"),
+    ("no-grad-missing", PREDICTING, "with torch.no_grad():", "if True:"),
+    ("prediction-needs-all-folds", PREDICTING, "if fd.exists():", "if True:"),
+    ("eval-mode-missing", PHASES, 'net.train(part == "fit")', "net.train()"),
+    ("no-grad-missing", OWN_METHOD, "with torch.no_grad():", "if True:"),
     ("batch-does-not-fit", IN_YAML, "bs: 256", "bs: 4096"),
     ("batch-does-not-fit", BY_NAME, "PATIENCE = 256", "PATIENCE = 4096"),
 )
@@ -369,6 +416,15 @@ for epoch in range(30):
     for part in parts(table, 64):
         net(part[:, 1:]).sub(part[:, :1]).square().mean().backward()
 """
+
+
+def test_a_loader_made_for_one_pass_need_not_keep_its_workers() -> None:
+    one_pass = BY_STEPS.replace(
+        "iter(DataLoader(rows, 16, shuffle=True", "rows_of(1)\nfor x in DataLoader(rows, 64"
+    )
+    one_pass = one_pass.replace(", persistent_workers=True))", "):\n    print(x)")
+    assert "DataLoader(rows, 64, num_workers=8, pin_memory=True)" in one_pass
+    assert "loader-persistent-workers" not in rules_of(None, one_pass)
 
 
 def test_training_by_steps_and_batches_cut_by_hand_are_training_too(seeded_sqlite: Database) -> None:

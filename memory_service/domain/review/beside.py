@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from memory_service.domain.review.facts import Facts
 from memory_service.domain.review.script import words_in
 
-__all__ = ["goes_beside_training"]
+__all__ = ["goes_beside_training", "only_predicts", "over_rows"]
 
 _OTHER_PASSES = re.compile(
     r"train|(^|_)bn(_|$)|warm|calib|find_lr|lr_find|mc_?drop|dropout|mixup|fit|recon|attack|perturb|generate",
@@ -73,3 +73,26 @@ def _now_and_then(facts: Facts, node: ast.AST, trained: set[ast.For | ast.While]
         if isinstance(up, ast.If) and any(isinstance(n, ast.Mod) for n in ast.walk(up.test)):
             return True
     return False
+
+
+def only_predicts(facts: Facts, call: ast.Call, rows: list[ast.For]) -> ast.For | None:
+    """In a file that learns nothing and loads weights: the loop whose batches the model gets."""
+    script = facts.script
+    if facts.training.backwards or facts.training.offers:
+        return None
+    if not script.called("load_state_dict") and not any(
+        script.qualified(c.func) == "torch.load" for c in script.called("load")
+    ):
+        return None
+    said = {w for a in (*call.args, *(k.value for k in call.keywords)) for w in words_in(a)}
+    for loop in rows:
+        given = {n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)}
+        if given & said and over_rows(loop):
+            return loop
+    return None
+
+
+def over_rows(loop: ast.For) -> bool:
+    return not re.search(
+        r"epoch|fold", " ".join(n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)), re.IGNORECASE
+    )

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 
-from memory_service.domain.review.beside import goes_beside_training
+from memory_service.domain.review.beside import goes_beside_training, only_predicts, over_rows
 from memory_service.domain.review.facts import Facts
 from memory_service.domain.review.findings import Finding, finding
 from memory_service.domain.review.script import Function, last_name, name_of, words_in
@@ -84,7 +84,10 @@ def _both_phases(facts: Facts) -> set[ast.AST]:
         tests = [up.test for up in script.above(step) if isinstance(up, ast.If)]
         if any(
             isinstance(test, ast.Compare)
-            and any(re.search("phase|split|mode|stage", w) for w in words_in(test))
+            and (
+                any(re.search("phase|split|mode|stage", w) for w in words_in(test))
+                or _is_a_phase(facts, test, step)
+            )
             for test in tests
         ):
             found |= batches & set(script.loops(step))
@@ -94,9 +97,43 @@ def _both_phases(facts: Facts) -> set[ast.AST]:
     return set() if switched else found
 
 
+def _is_a_phase(facts: Facts, test: ast.Compare, step: ast.Call) -> bool:
+    """`part == "fit"`, where a loop around goes through the parts."""
+    gone_through = {
+        n.id
+        for loop in facts.script.loops(step) if isinstance(loop, ast.For)
+        for n in ast.walk(loop.target) if isinstance(n, ast.Name)
+    }  # fmt: skip
+    given = [c.value for c in test.comparators if isinstance(c, ast.Constant)]
+    return last_name(test.left) in gone_through and any(isinstance(value, str) for value in given)
+
+
+def _is_own_method(facts: Facts, call: ast.Call) -> bool:
+    """`model.validation_step(batch)`: a method of a network of this file that calls the network itself."""
+    script = facts.script
+    if not (isinstance(call.func, ast.Attribute) and _MODEL.search(last_name(call.func.value))):
+        return False
+    for method in script.functions.get(call.func.attr, ()):
+        owner = script.class_of(method)
+        bases = {last_name(b) for b in owner.bases} if owner is not None else set()
+        own = any(
+            isinstance(n, ast.Call) and (last_name(n.func) in ("self", "forward")) for n in ast.walk(method)
+        )
+        if (
+            own
+            and "Module" in bases
+            and not words_in(method) & (_OFF | {"eval"})
+            and not any(name_of(d) in _OFF for d in method.decorator_list)
+        ):
+            return True
+    return False
+
+
 def _is_model(facts: Facts, call: ast.Call) -> bool:
     """`model(x)`, `self.model(x)`, `net.forward(x)`; not `Model(...)`."""
     name = last_name(call.func)
+    if _is_own_method(facts, call):
+        return bool(call.args)
     if name == "forward" and isinstance(call.func, ast.Attribute):
         name = last_name(call.func.value)
         return bool(_MODEL.search(name))
@@ -150,6 +187,8 @@ def _judging(facts: Facts, call: ast.Call, batches: Mapping[ast.AST | None, int]
     judged = any(_ROWS.search(w) and not _NOT_ROWS.search(w) for w in said)
     if not judged and function is not None:
         judged = bool(_JUDGES.search(function.name)) and not any(n in trains for n in script.within(function))
+    if not judged and (fed := only_predicts(facts, call, rows)) is not None:
+        return fed
     if not judged and near is not None:  # whatever it is called: evaluation was switched on for it
         judged = bool(facts.training.backwards) and (
             _mode(facts, call) == "eval" or goes_beside_training(facts, call, near)
@@ -160,7 +199,7 @@ def _judging(facts: Facts, call: ast.Call, batches: Mapping[ast.AST | None, int]
         if near is not None and w in words_in(near.iter)
     ):
         return None
-    if near is not None and not _over_rows(near):
+    if near is not None and not over_rows(near):
         return None
     return near or call
 
@@ -183,12 +222,6 @@ def _in_comprehension(facts: Facts, call: ast.Call) -> bool:
         if isinstance(up, ast.stmt):
             break
     return False
-
-
-def _over_rows(loop: ast.For) -> bool:
-    return not re.search(
-        r"epoch|fold", " ".join(n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)), re.IGNORECASE
-    )
 
 
 def _feeds_backward(facts: Facts, call: ast.Call) -> bool:

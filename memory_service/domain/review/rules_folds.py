@@ -175,7 +175,7 @@ def _needs_all(facts: Facts) -> Iterator[Finding]:
     loading = any(_loads(name) for name in script.calls_by_name)
     inside = {node for loop in trained for node in script.within(loop.body)}
     for loop in script.all(ast.For) if loading else ():
-        if loop in trained or not _over_all_folds(facts, loop):
+        if loop in trained or not _range_of_folds(facts, loop.iter):
             continue
         loads = [c for c in script.within_calls(loop.body) if _loads_fold(facts, c, loop)]
         if loads and not _checked(facts, loop):
@@ -270,13 +270,13 @@ def _all_planned(share: ast.Call) -> bool:
     return any(re.search(r"fold|split", w, re.IGNORECASE) for w in roots(share))
 
 
-def _over_all_folds(facts: Facts, loop: ast.For) -> bool:
-    named = any(
+def _named_as_fold(loop: ast.For) -> bool:
+    """A loop whose variable is called as folds are."""
+    return any(
         re.search(r"fold|^k$|^i$|^f$", n.id, re.IGNORECASE)
         for n in ast.walk(loop.target)
         if isinstance(n, ast.Name)
     )
-    return named and _range_of_folds(facts, loop.iter)
 
 
 def _range_of_folds(facts: Facts, node: ast.AST) -> bool:
@@ -300,6 +300,9 @@ def _range_of_folds(facts: Facts, node: ast.AST) -> bool:
     )
 
 
+_WEIGHTS = re.compile(r"fold|model|ckpt|checkpoint|weight|best|state|\.pth|cv", re.IGNORECASE)
+
+
 def _loads(name: str) -> bool:
     return name in _LOADS or bool(re.search(r"^load_\w*(model|fold|ckpt|checkpoint|weights)", name))
 
@@ -314,6 +317,8 @@ def _loads_fold(facts: Facts, call: ast.Call, around: ast.AST) -> bool:
     target = around.target if isinstance(around, ast.For) else around.generators[0].target  # type: ignore[attr-defined]
     names = {n.id for n in ast.walk(target) if isinstance(n, ast.Name)}
     given = [*call.args, *(k.value for k in call.keywords)]
+    if isinstance(around, ast.For) and not _named_as_fold(around):  # numbered weights, not parts of the data
+        return any(words_in(g) & names and _WEIGHTS.search(ast.dump(g)) for g in given)
     if any(words_in(g) & names for g in given):
         return True
     for node in (n for g in given for n in ast.walk(g) if isinstance(n, ast.Name)):

@@ -100,6 +100,11 @@ def _persistent(facts: Facts, loader: Loader) -> Iterator[Finding]:
         return
     if any(loader.persistent) or (not loader.persistent and loader.open_ended):
         return
+    if any(
+        isinstance(up, ast.For) and loader.call in set(ast.walk(up.iter))
+        for up in facts.script.above(loader.call)
+    ):
+        return  # made for this one pass
     function = facts.script.function(loader.call)
     if function is not None and _PREDICTING.search(function.name):
         return
