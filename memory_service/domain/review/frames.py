@@ -269,7 +269,7 @@ class Frames:
         for node in self.script.all(ast.Assign):
             for target, value in _pairs(node):
                 if _TARGET_NAME.match(target):
-                    found |= self._columns(value)
+                    found |= self._columns(value) or self._attribute_column(value)
                 if _TARGET_CONST.match(target):
                     text = values.one(value)
                     found |= {text} if isinstance(text, str) else set()
@@ -286,6 +286,18 @@ class Frames:
                 if keyword.arg in ("stratify", "label") and name in ("train_test_split", "Dataset", "Pool"):
                     found |= self._columns(keyword.value)
         return {name for name in found if name}
+
+    def _attribute_column(self, node: ast.AST) -> set[str]:
+        """`df.price` of a table whose columns are also read or written by name."""
+        inner = _uncopied(node.value if isinstance(node, ast.Attribute) and node.attr == "values" else node)
+        found = _attribute(inner)
+        base = inner.value if isinstance(inner, ast.Attribute) else None
+        named = isinstance(base, ast.Name) and any(
+            isinstance(n, ast.Call) and last_name(n.func).startswith("read_")
+            for s in self.facts.values.assigned(base.id, base)
+            for n in ast.walk(s)
+        )
+        return found if named else set()
 
     @cached_property
     def origins(self) -> set[str]:

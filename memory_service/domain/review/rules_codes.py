@@ -244,16 +244,25 @@ def _called_by_parts(facts: Facts, function: ast.AST, data: set[str]) -> bool:
     parts = []
     for call in script.calls_by_name.get(function.name, ()):
         statement = script.statement(call)
-        said = [*roots_of_targets(statement), *(n for a in call.args for n in roots(a))]
+        said = [*_written_by(statement, call), *(n for a in call.args for n in roots(a))]
         said += [v.rsplit("/", 1)[-1].removesuffix(".csv") for a in call.args if (v := facts.values.text(a))]
         parts.append((any(_is_later(n) for n in said), any(_FIRST.search(n) for n in said)))
     return any(later and not first for later, first in parts) and any(first for _, first in parts)
 
 
-def roots_of_targets(statement: ast.AST) -> list[str]:
-    """Names that an assignment writes."""
-    targets = statement.targets if isinstance(statement, ast.Assign) else []
-    return [n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)]
+def _written_by(statement: ast.AST, call: ast.Call) -> list[str]:
+    """Names that get what a call gives: of `train, test = clean(a), clean(b)` the one at its place."""
+    if not isinstance(statement, ast.Assign):
+        return []
+    places: list[ast.AST] = []
+    for target in statement.targets:
+        given = statement.value
+        same = isinstance(target, ast.Tuple) and isinstance(given, ast.Tuple)
+        if same and call in given.elts and len(given.elts) == len(target.elts):  # type: ignore[attr-defined]
+            places.append(target.elts[given.elts.index(call)])  # type: ignore[attr-defined]
+        else:
+            places.append(target)
+    return [n.id for t in places for n in ast.walk(t) if isinstance(n, ast.Name)]
 
 
 def _guarded(facts: Facts, place: ast.AST, until: ast.AST) -> bool:

@@ -1,0 +1,213 @@
+"""Is each fault found in the other ways that people write it, and is what is right next to it left alone?
+
+A case is a right script and one replacement that makes it wrong.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from memory_service.services.review import review_script
+
+LOADED = """
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import StandardScaler
+def load():
+    X, y = np.load("x.npy"), np.load("y.npy")
+    return X, y
+X, y = load()
+a, b, ya, yb = train_test_split(X, y, random_state=0)
+model = LogisticRegression().fit(a, ya)
+print(roc_auc_score(yb, model.predict_proba(b)[:, 1]))
+"""
+METHODS = """
+import pandas as pd
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.impute import SimpleImputer
+from sklearn.model_selection import train_test_split
+class Study:
+    def read(self):
+        df = pd.read_csv("a.csv")
+        rows = df.drop(columns="price")
+        self.X, self.y = rows, df["price"]
+    def run(self):
+        a, b, ya, yb = train_test_split(self.X, self.y, random_state=0)
+        return RandomForestRegressor(random_state=0).fit(a, ya).score(b, yb)
+"""
+POLARS = """
+import lightgbm as lgb, polars as pl
+from sklearn.model_selection import KFold
+df = pl.read_csv("a.csv")
+df = df.with_columns(pl.col("area").mean().over("city").alias("mean_area"))
+y = df["price"].to_numpy()
+X = df.drop("price").to_numpy()
+for k, (a, b) in enumerate(KFold(5, shuffle=True, random_state=0).split(X)):
+    m = lgb.LGBMRegressor(random_state=0).fit(X[a], y[a])
+    m.booster_.save_model(f"{k}.txt")
+"""
+WINDOWS = """
+import numpy as np
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.model_selection import train_test_split
+level0 = np.load("level.npy")
+level = level0
+X, y = [], []
+for i in range(24, len(level)):
+    X.append(level[i - 24:i])
+    y.append(level[i])
+a, b, ya, yb = train_test_split(np.array(X), np.array(y), shuffle=False)
+print(RandomForestRegressor(random_state=0).fit(a, ya).score(b, yb))
+"""
+USERS = """
+import pandas as pd
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.model_selection import GroupKFold, cross_val_score
+log = pd.read_csv("log.csv")
+log["mean"] = log.groupby("user_id")["clicks"].transform("mean")
+X, g = log.drop(columns=["user_id", "bought"]), log["user_id"]
+print(cross_val_score(RandomForestClassifier(), X, log["bought"], groups=g, cv=GroupKFold(5)))
+"""
+FILES = """
+import pandas as pd
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.model_selection import cross_val_score
+df = pd.read_csv("a.csv")
+df["week"] = df["file"].str.split("_").str[0]
+print(cross_val_score(RandomForestClassifier(random_state=0), df[["a", "b"]], df["ill"], cv=5))
+"""
+PARTS = """
+import pandas as pd
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import OrdinalEncoder
+encoder = OrdinalEncoder()
+def clean(path):
+    df = pd.read_csv(path)
+    df["cabin"] = df["cabin"].str.len()
+    return df
+train, test = clean("train.csv"), clean("test.csv")
+model = LogisticRegression().fit(train[["cabin"]], train["survived"])
+print(model.predict(test[["cabin"]]))
+"""
+WHOLE = """
+import pandas as pd
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.model_selection import cross_validate
+df = pd.read_csv("a.csv")
+y = df["price"]
+table = df.drop(columns=["id", "price"])
+print(cross_validate(RandomForestRegressor(random_state=0), table, y, cv=5))
+"""
+HEAD = """
+import timm, torch
+from torch import nn
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = timm.create_model("resnet18", pretrained=True, num_classes=0)
+        self.head = nn.Linear(self.body.num_features, 5)
+    def forward(self, x):
+        return self.head(self.body(x))
+def train(loader, epochs):
+    net = Net().cuda()
+    opt = torch.optim.AdamW(net.parameters(), lr=1e-4)
+    sched = torch.optim.lr_scheduler.OneCycleLR(opt, 1e-3, epochs=epochs, steps_per_epoch=len(loader))
+    for epoch in range(epochs):
+        for x, y in loader:
+            loss = nn.CrossEntropyLoss()(net(x), y)
+            loss.backward()
+            opt.step()
+            print((net(x).argmax(1) == y).sum())
+            sched.step()
+"""
+PICTURES = """
+import albumentations as A, numpy as np
+from PIL import Image
+tfm = A.Compose([A.Resize(256, 256), A.Normalize(mean=(0.5, 0.5, 0.5), std=(0.2, 0.2, 0.2))])
+def read(path):
+    picture = np.array(Image.open(path))
+    return tfm(image=picture)["image"]
+"""
+RESNET = """
+import torch
+from torch import nn
+from torchvision import models
+net = models.resnet18(weights="DEFAULT")
+net.fc = nn.Sequential(nn.Dropout(0.2), nn.Linear(512, 3))
+opt = torch.optim.AdamW(net.parameters(), lr=1e-4)
+for x, y in loader:
+    nn.functional.cross_entropy(net(x), y).backward()
+"""
+KERAS = """
+import keras
+from keras import layers
+first = keras.Sequential([layers.Dense(10, activation="softmax")])
+first.compile("adam", loss=keras.losses.SparseCategoricalCrossentropy())
+second = keras.Sequential([layers.Dense(1)])
+second.compile("adam", loss="mse")
+"""
+BOOSTED = """
+import xgboost as xgb, lightgbm as lgb
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.model_selection import GroupKFold
+forest = RandomForestClassifier(max_features="sqrt", random_state=0)
+model = xgb.XGBRegressor(early_stopping_rounds=50)
+model.fit(A, ya, eval_set=[(B, yb)])
+booster = lgb.train({"objective": "l2"}, data, valid_sets=[held], callbacks=[lgb.early_stopping(9)])
+folds = GroupKFold(5)
+"""
+LOOP = """
+for part in (train, test):
+    part["c"] = part["c"].astype("category").cat.codes
+model ="""
+DIFFERENCE = WHOLE.replace('y = df["price"]', 'df["x"] = 1\ny = df.price')
+CASES = (
+    ("fit-before-split", LOADED, "    return X, y", "    return StandardScaler().fit_transform(X), y"),
+    ("fit-before-split", METHODS, "rows, df", "SimpleImputer().fit_transform(rows), df"),
+    ("fit-before-split", WINDOWS, "= level0", "= StandardScaler().fit_transform(level0)"),
+    ("target-statistics-before-split", POLARS, 'pl.col("area")', 'pl.col("price")'),
+    ("target-statistics-before-split", POLARS.replace("X = df.drop", "df = df\nX = df.drop"), "df = df\n",
+     'df = df.join(df.group_by("city").agg(pl.col("price").mean().alias("m")), on="city")\n'),
+    ("shuffled-time-series", WINDOWS, "shuffle=False", "random_state=0"),
+    ("groups-across-folds", USERS, ', groups=g, cv=GroupKFold(5)', ", cv=5"),
+    ("groups-across-folds", USERS, "cv=GroupKFold(5)", "cv=5"),
+    ("groups-across-folds", FILES, '"week"', '"patient"'),
+    ("labels-reencoded", PARTS, 'df["cabin"].str.len()', 'df["cabin"].astype("category").cat.codes'),
+    ("labels-reencoded", PARTS, 'df["cabin"].str.len()', 'pd.factorize(df["cabin"])[0]'),
+    ("labels-reencoded", PARTS, "model =", LOOP),
+    ("target-in-features", WHOLE, '["id", "price"]', '["id"]'),
+    ("target-in-features", PARTS, 'train[["cabin"]], train["survived"]', 'train, train["survived"]'),
+    ("target-in-features", DIFFERENCE, '"x"] = 1', '"x"] = df["price"] - df["cost"]'),
+    ("timm-trap", HEAD, ", num_classes=0", ""),
+    ("wrong-parameter", HEAD, "            sched.step()\n", "        sched.step()\n"),
+    ("wrong-loss", HEAD, "nn.CrossEntropyLoss()", "nn.MSELoss()"),
+    ("wrong-loss", RESNET, "nn.Linear(512, 3))", "nn.Linear(512, 3), nn.Softmax(dim=1))"),
+    ("wrong-loss", KERAS, "Crossentropy()", "Crossentropy(from_logits=True)"),
+    ("wrong-loss", LOADED, "model.predict_proba(b)[:, 1]", "model.predict(b)"),
+    ("wrong-loss", LOADED, "(b)[:, 1]", "(b)[:, 1] > 0.5"),
+    ("albumentations-trap", PICTURES, 'np.array(Image.open(path))', "Image.open(path)"),
+    ("albumentations-trap", PICTURES, "mean=(0.5, 0.5, 0.5)", "mean=(123.7, 116.3, 103.5)"),
+    ("wrong-parameter", BOOSTED, '"sqrt"', '"auto"'),
+    ("wrong-parameter", BOOSTED, ", eval_set=[(B, yb)]", ""),
+    ("wrong-parameter", BOOSTED, "valid_sets=[held], ", ""),
+    ("wrong-parameter", BOOSTED, "eval_set=[(B, yb)]", 'eval_set=[(B, yb)], eval_metric="mae"'),
+    ("wrong-parameter", BOOSTED, "GroupKFold(5)", "GroupKFold(5, random_state=1)"),
+    ("wrong-parameter", BOOSTED, "import xgboost", "from transformers import AdamW\nimport xgboost"),
+)  # fmt: skip
+
+
+def rules_of(script: str) -> set[str]:
+    return {item["rule"] for item in review_script(None, {"script": script})["findings"]}
+
+
+@pytest.mark.parametrize(("rule", "script", "good", "bad"), CASES, ids=[case[0] for case in CASES])
+def test_a_fault_in_other_words_is_found_and_the_right_thing_left_alone(
+    rule: str, script: str, good: str, bad: str
+) -> None:
+    assert good in script
+    if "StandardScaler" in bad and "import StandardScaler" not in script:
+        script = "from sklearn.preprocessing import StandardScaler\n" + script
+    assert rule not in rules_of(script)
+    assert rule in rules_of(script.replace(good, bad))
