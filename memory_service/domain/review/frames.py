@@ -73,6 +73,14 @@ class Frames:
                 n for k in call.keywords if k.arg in ("X", "y") for n in self.names(k.value)
             )
             yield Split(call, name, self._cv_maker(call), given, frozenset(), None)
+        elif self.script.qualified(call.func) in ("lightgbm.cv", "xgboost.cv"):
+            given = frozenset(n for a in call.args[1:2] for n in self.names(a)) | frozenset(
+                n for k in call.keywords if k.arg in ("train_set", "dtrain") for n in self.names(k.value)
+            )
+            folds = self.facts.values.argument(call, "folds")
+            yield Split(
+                call, name, self.maker(folds) if folds is not None else None, given, frozenset(), None
+            )
         elif name == "split" and isinstance(call.func, ast.Attribute) and (call.args or call.keywords):
             base = call.func.value
             if isinstance(base, ast.Constant | ast.JoinedStr | ast.Subscript) or self.script.qualified(

@@ -264,7 +264,7 @@ _DATASETS = words(
 
 
 def _images_of_pil(facts: Facts) -> Iterator[Finding]:
-    """A picture of PIL where an array is wanted, or a transform handed to a data set that calls it plainly."""
+    """A picture of PIL where an array is wanted, or a transform given to a data set that calls it plainly."""
     script, values = facts.script, facts.values
     for call in script.called(*sorted(_DATASETS)):
         given = values.argument(call, "transform", 1 if last_name(call.func).endswith("Folder") else None)

@@ -10,7 +10,7 @@ from memory_service.domain.review.facts import Facts
 from memory_service.domain.review.findings import Finding, finding
 from memory_service.domain.review.frames import column_of
 from memory_service.domain.review.rules_target import LATER
-from memory_service.domain.review.script import last_name, roots
+from memory_service.domain.review.script import Function, last_name, roots
 
 __all__ = ["code_rules"]
 
@@ -171,7 +171,7 @@ def _each_part_by_itself(facts: Facts, shown: set[ast.AST]) -> Iterator[Finding]
     for place, what, data in _coding(facts):
         function = script.function(place)
         loops = [up for up in script.loops(place) if isinstance(up, ast.For)]
-        by_loop = next((up for up in loops if _over_parts(facts, up)), None)
+        by_loop = next((up for up in loops if _over_parts(up)), None)
         if by_loop is not None:
             fresh = {
                 n for n in data if n in {m.id for m in ast.walk(by_loop.target) if isinstance(m, ast.Name)}
@@ -219,7 +219,7 @@ def _is_later(name: str) -> bool:
     return bool(LATER.search(name)) and not _FIRST.search(name)
 
 
-def _over_parts(facts: Facts, loop: ast.For) -> bool:
+def _over_parts(loop: ast.For) -> bool:
     """`for df in (train, test)`."""
     if not isinstance(loop.iter, ast.Tuple | ast.List):
         return False
@@ -231,10 +231,9 @@ def _over_parts(facts: Facts, loop: ast.For) -> bool:
     )
 
 
-def _called_by_parts(facts: Facts, function: ast.AST, data: set[str]) -> bool:
+def _called_by_parts(facts: Facts, function: Function, data: set[str]) -> bool:
     """A function that is called for training and again for prediction, codes among what it makes of each."""
     script = facts.script
-    assert isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
     parameters = {p.arg for p in function.args.args}
     local = {
         last_name(t) for a in script.all(ast.Assign) if script.function(a) is function for t in a.targets

@@ -1,4 +1,4 @@
-"""Which arguments, values and names have the libraries taken away, and which stop needs rows that are not given?"""
+"""Which arguments, values and names have the libraries taken away? Has early stopping rows to judge by?"""
 
 from __future__ import annotations
 
@@ -13,9 +13,15 @@ from memory_service.domain.review.script import last_name
 __all__ = ["gone_rules"]
 
 _TREES = (
-    "RandomForestClassifier RandomForestRegressor ExtraTreesClassifier ExtraTreesRegressor "
-    "DecisionTreeClassifier DecisionTreeRegressor GradientBoostingClassifier GradientBoostingRegressor"
-).split()
+    "RandomForestClassifier",
+    "RandomForestRegressor",
+    "ExtraTreesClassifier",
+    "ExtraTreesRegressor",
+    "DecisionTreeClassifier",
+    "DecisionTreeRegressor",
+    "GradientBoostingClassifier",
+    "GradientBoostingRegressor",
+)
 _VALUES: dict[tuple[str, str, str], str] = {
     **{(tree, "max_features", "auto"): 'max_features="sqrt"' for tree in _TREES},
     **{(tree, "criterion", "mse"): 'criterion="squared_error"' for tree in _TREES},
@@ -35,7 +41,7 @@ _VALUES: dict[tuple[str, str, str], str] = {
 _ARGUMENTS: dict[tuple[str, str], tuple[str, str]] = {
     **{
         (model, "normalize"): ("sklearn", "make_pipeline(StandardScaler(), model)")
-        for model in ("LinearRegression", "Ridge", "Lasso", "ElasticNet", "RidgeCV", "LassoCV", "ElasticNetCV")
+        for model in ("LinearRegression", "Ridge", "Lasso", "ElasticNet", "RidgeCV", "LassoCV")
     },
     **{
         (model, "base_estimator"): ("sklearn", "estimator=...")
@@ -46,6 +52,8 @@ _ARGUMENTS: dict[tuple[str, str], tuple[str, str]] = {
         for search in ("GridSearchCV", "RandomizedSearchCV")
     },
     **{(call, "fit_params"): ("sklearn", "params=...") for call in ("cross_val_score", "cross_val_predict")},
+    **{(tree, "min_impurity_split"): ("sklearn", "min_impurity_decrease=...") for tree in _TREES},
+    **{(tree, "presort"): ("sklearn", "leave it out") for tree in _TREES},
     ("make_scorer", "needs_proba"): ("sklearn", 'response_method="predict_proba"'),
     ("make_scorer", "needs_threshold"): ("sklearn", 'response_method="decision_function"'),
     ("AgglomerativeClustering", "affinity"): ("sklearn", "metric=..."),
@@ -87,7 +95,7 @@ _GONE_MODULES = {
 }
 _XGB = re.compile(r"^XGB(\w*)(Classifier|Regressor|Ranker)$")
 _BOOSTED = re.compile(r"^(LGBM|XGB)\w*(Classifier|Regressor|Ranker)$")
-_STOPS = ("early_stopping_rounds", "early_stopping_round", "n_iter_no_change")
+_STOPS = ("early_stopping_rounds", "early_stopping_round")
 
 
 def gone_rules(facts: Facts) -> Iterator[Finding]:
@@ -206,12 +214,12 @@ def _makers(facts: Facts, node: ast.AST) -> list[ast.Call]:
 
 def _stops_early(facts: Facts, call: ast.Call) -> bool:
     values = facts.values
-    for name in _STOPS[:2]:
+    for name in _STOPS:
         if values.number(values.argument(call, name)) is not None:
             return True
     params = values.argument(call, "params", 0)
     held = values.mapping(params) if params is not None else None
-    if any(values.number((held or {}).get(name)) is not None for name in _STOPS[:2]):
+    if any(values.number((held or {}).get(name)) is not None for name in _STOPS):
         return True
     given = values.argument(call, "callbacks")
     return given is not None and any(

@@ -197,13 +197,12 @@ def _judged_by_argmax(facts: Facts, call: ast.Call) -> bool:
     if kinds - {"mse", "l1"} or re.search(r"one_hot|distil|teacher|reconstruct|q_value|kappa", script.text):
         return False
     fitted = _model_behind(facts, call.args[0])
-    return bool(fitted) and any(
-        _model_behind(facts, inner) == fitted
-        for picked in script.called("argmax")
-        for inner in (picked.args[0] if picked.args and last_name(getattr(picked.func, "value", picked)) == "torch"
-                      else getattr(picked.func, "value", None),)
-        if inner is not None
-    )  # fmt: skip
+    for picked in script.called("argmax"):
+        base = picked.func.value if isinstance(picked.func, ast.Attribute) else picked
+        inner = picked.args[0] if picked.args and last_name(base) == "torch" else base
+        if fitted and inner is not picked and _model_behind(facts, inner) == fitted:
+            return True
+    return False
 
 
 def _model_behind(facts: Facts, node: ast.AST) -> str:

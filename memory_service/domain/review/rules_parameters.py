@@ -292,7 +292,7 @@ def _boosting(facts: Facts, call: ast.Call) -> Iterator[Finding]:
                         instead,
                     )
     qualified = script.qualified(call.func)
-    if qualified == "lightgbm.train":
+    if qualified in ("lightgbm.train", "lightgbm.cv"):
         for keyword in call.keywords:
             if keyword.arg in ("early_stopping_rounds", "verbose_eval", "evals_result"):
                 instead = {
@@ -302,7 +302,7 @@ def _boosting(facts: Facts, call: ast.Call) -> Iterator[Finding]:
                 yield finding(
                     "wrong-parameter",
                     keyword.value,
-                    f"lgb.train takes no {keyword.arg} any more.",
+                    f"{qualified} takes no {keyword.arg} any more.",
                     f"callbacks=[{instead}]",
                 )
     if qualified in ("lightgbm.train", "xgboost.train") or _BOOSTED_FIT.match(name):

@@ -95,6 +95,8 @@ def _is_series(facts: Facts, split: Split, frames: Frames) -> str:
     for call in script.called("append"):
         if roots(call.func) & reach and _cuts_window(facts, call):
             return f"line {call.lineno} cuts overlapping windows out of them"
+    if _windows_listed(facts, reach) is not None:
+        return "overlapping windows are cut out of them"
     for call in script.called("sort_values"):
         by = _sorted_by(facts, call)
         if (
@@ -106,27 +108,43 @@ def _is_series(facts: Facts, split: Split, frames: Frames) -> str:
     return ""
 
 
+def _windows_listed(facts: Facts, reach: set[str]) -> ast.AST | None:
+    """`[values[k:k + WINDOW] for k in range(...)]` of what is split."""
+    for comp in facts.script.all(ast.ListComp):
+        over = comp.generators[0]
+        cut = _steps_by_one(facts, over.iter) and _slides(comp.elt, over.target)
+        if not cut or len(comp.generators) > 1:
+            continue
+        function = facts.script.function(comp)
+        places = [comp] if function is None else list(facts.script.calls_by_name.get(function.name, ()))
+        if any(results_of(facts, place) & reach for place in (comp, *places)):
+            return comp
+    return None
+
+
+def _steps_by_one(facts: Facts, over: ast.AST) -> bool:
+    if not isinstance(over, ast.Call) or last_name(over.func) not in ("range", "trange"):
+        return False
+    return len(over.args) < 3 or facts.values.number(over.args[2]) == 1
+
+
+def _slides(node: ast.AST, target: ast.AST) -> bool:
+    """A slice whose both ends move with the position."""
+    position = {n.id for n in ast.walk(target) if isinstance(n, ast.Name)}
+    for cut in ast.walk(node):
+        if isinstance(cut, ast.Slice) and cut.lower is not None and cut.upper is not None:
+            ends = [{n.id for n in ast.walk(e) if isinstance(n, ast.Name)} for e in (cut.lower, cut.upper)]
+            if all(names & position for names in ends):
+                return True
+    return False
+
+
 def _cuts_window(facts: Facts, call: ast.Call) -> bool:
     """`X.append(values[i - WINDOW : i])` in a loop over positions of one table."""
     loops = [up for up in facts.script.loops(call) if isinstance(up, ast.For)]
     if not loops or not call.args or len(loops) > 1:
         return False
-    over = loops[0].iter
-    step = over.args[2] if isinstance(over, ast.Call) and len(over.args) == 3 else None
-    if not isinstance(over, ast.Call) or last_name(over.func) not in ("range", "trange"):
-        return False
-    position = {n.id for n in ast.walk(loops[0].target) if isinstance(n, ast.Name)}
-    if step is not None and facts.values.number(step) != 1:
-        return False
-    for node in ast.walk(call.args[0]):
-        if not isinstance(node, ast.Slice):
-            continue
-        ends = [e for e in (node.lower, node.upper) if e is not None]
-        if len(ends) == 2 and all(
-            {n.id for n in ast.walk(e) if isinstance(n, ast.Name)} & position for e in ends
-        ):
-            return True
-    return False
+    return _steps_by_one(facts, loops[0].iter) and _slides(call.args[0], loops[0].target)
 
 
 def _sorted_by(facts: Facts, call: ast.Call) -> str:
@@ -144,7 +162,14 @@ def _reaches(facts: Facts, call: ast.Call, reach: set[str]) -> bool:
 
 def _divides_by(facts: Facts, split: Split) -> str:
     """The class that divides the rows: of cross_val_score and of a search what `cv` is; "" where unknown."""
-    if split.kind not in ("cross_val_score", "cross_validate", "cross_val_predict", "learning_curve", "fit"):
+    if split.kind not in (
+        "cross_val_score",
+        "cross_validate",
+        "cross_val_predict",
+        "learning_curve",
+        "fit",
+        "cv",
+    ):
         return split.kind
     call: ast.AST | None = split.call
     if split.kind == "fit" and isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
@@ -153,7 +178,7 @@ def _divides_by(facts: Facts, split: Split) -> str:
         call = next((s for s in sources if isinstance(s, ast.Call) and "Search" in last_name(s.func)), None)
     if not isinstance(call, ast.Call):
         return ""
-    given = facts.values.argument(call, "cv")
+    given = facts.values.argument(call, "folds" if split.kind == "cv" else "cv")
     if given is None or facts.values.number(given) is not None:
         return "KFold"
     maker = Frames(facts).maker(given)

@@ -119,7 +119,7 @@ def _is_empty(node: ast.AST) -> bool:
 
 
 def _filled(facts: Facts, node: ast.Name, deep: int) -> str:
-    """What an array or list is filled with: `oof[valid] = ...`, `preds.append(...)`; all of it must be hard."""
+    """What an array or list is filled with: `oof[valid] = ...`, `preds.append(...)`, all of it hard."""
     function = facts.script.function(node)
     given: list[ast.AST] = [
         a.value

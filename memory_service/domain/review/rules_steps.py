@@ -17,7 +17,7 @@ _LOADER = re.compile(r"loader|(^|_)dl(_|$)|^dl|_dl$|batches|dataloader|iterator"
 
 
 def step_rules(facts: Facts) -> Iterator[Finding]:
-    """wrong-parameter: a schedule counted in batches that steps by epochs, or a plateau without its metric."""
+    """wrong-parameter: a schedule of batches that steps by epochs, or a plateau without its metric."""
     for call in facts.script.called("step"):
         if not isinstance(call.func, ast.Attribute):
             continue
@@ -36,7 +36,7 @@ def step_rules(facts: Facts) -> Iterator[Finding]:
             yield finding(
                 "wrong-parameter",
                 call,
-                f"{name} was made for one step a batch, but steps once an epoch: the rate stays where it began.",
+                f"{name} was made for one step a batch, but steps once an epoch: the rate hardly moves.",
                 "scheduler.step()  # in the loop over batches, behind optimizer.step()",
             )
         elif name == "CosineAnnealingLR" and _every_batch(facts, call) and _counts_epochs(facts, maker):
@@ -122,11 +122,7 @@ def _has_inner(facts: Facts, loop: ast.For) -> bool:
 
 def _once_an_epoch(facts: Facts, call: ast.Call) -> bool:
     loops = [up for up in facts.script.loops(call) if isinstance(up, ast.For)]
-    return bool(loops) and not _over_batches(facts, loops[0]) and _trains_batches(facts, loops[0])
-
-
-def _trains_batches(facts: Facts, loop: ast.For) -> bool:
-    return _has_inner(facts, loop)
+    return bool(loops) and not _over_batches(facts, loops[0]) and _has_inner(facts, loops[0])
 
 
 def _every_batch(facts: Facts, call: ast.Call) -> bool:

@@ -21,7 +21,7 @@ _FEATURE_LIST = re.compile(
 )
 LATER = re.compile(
     r"(^|_)(test|valid|val|va|vl|infer|inference|submission|sub|pred|new|holdout|dev|unseen|future|score|"
-    r"fresh|today|week)(_|\d|$)|^(x|X)(te|va|_te|_va)$|^te$|^va$",
+    r"fresh|today|week)(_|\d|$)|^(x|X)(te|va|_te|_va)$|^te(_|\d|$)|^va$",
     re.IGNORECASE,
 )
 
@@ -67,13 +67,13 @@ def _whole_table_and_its_column(facts: Facts) -> Iterator[tuple[ast.Call, str]]:
     """`model.fit(train, train["price"])`: a table, and as the answer a column of the same."""
     for call in facts.script.called("fit", "Dataset", "DMatrix", "Pool", *_SCORING):
         at = 1 if last_name(call.func) in _SCORING else 0
-        if len(call.args) < at + 1 or not isinstance(call.args[at], ast.Name):
+        table = call.args[at] if len(call.args) > at else None
+        if not isinstance(table, ast.Name):
             continue
         answer = call.args[at + 1] if len(call.args) > at + 1 else facts.values.argument(call, "label")
         if answer is None or (last_name(call.func) == "fit" and _selects_columns(facts, call)):
             continue
-        table, core = call.args[at], _core(answer)
-        assert isinstance(table, ast.Name)
+        core = _core(answer)
         column = column_of(facts, core)
         same = isinstance(core, ast.Subscript | ast.Attribute) and isinstance(core.value, ast.Name)
         if column and same and _table(core) == table.id and not isinstance(core, ast.Call):
@@ -101,8 +101,12 @@ def _learner(facts: Facts, call: ast.Call) -> str:
 
 def _inputs(facts: Facts) -> Iterator[tuple[ast.AST, str, ast.AST]]:
     """(where, table, expression) of what becomes features."""
-    script = facts.script
-    for node in script.all(ast.Assign):
+    yield from _named_features(facts)
+    yield from _handed_features(facts)
+
+
+def _named_features(facts: Facts) -> Iterator[tuple[ast.AST, str, ast.AST]]:
+    for node in facts.script.all(ast.Assign):
         pairs: list[tuple[str, ast.AST]] = []
         for target in node.targets:
             if (
@@ -120,7 +124,10 @@ def _inputs(facts: Facts) -> Iterator[tuple[ast.AST, str, ast.AST]]:
                     continue
                 for inner in _candidates(core):
                     yield node, _table(inner), inner
-    for call in script.calls:
+
+
+def _handed_features(facts: Facts) -> Iterator[tuple[ast.AST, str, ast.AST]]:
+    for call in facts.script.calls:
         if (
             last_name(call.func)
             in (
@@ -148,9 +155,9 @@ def _inputs(facts: Facts) -> Iterator[tuple[ast.AST, str, ast.AST]]:
                         yield call, _table(inner), inner
                     elif isinstance(inner, ast.Name) and not _FEATURES.match(inner.id):
                         given = facts.values.assigned(inner.id, inner)
-                        core = _core(given[0]) if len(given) == 1 else None
-                        if isinstance(core, ast.Subscript | ast.Call) and not _selects_columns(facts, core):
-                            yield call, _table(core), core
+                        made = _core(given[0]) if len(given) == 1 else None
+                        if isinstance(made, ast.Subscript | ast.Call) and not _selects_columns(facts, made):
+                            yield call, _table(made), made
 
 
 _SCORING = ("cross_val_score", "cross_validate", "cross_val_predict")
@@ -206,8 +213,19 @@ def _core(node: ast.AST) -> ast.AST:
             "to_numpy", "astype", "copy", "fillna", "reset_index", "float", "to", "cuda", "toarray", "tocsr"
         ):  # fmt: skip
             node = node.func.value
+        elif isinstance(node, ast.Subscript) and _picks_rows(node):
+            node = node.value.value  # type: ignore[attr-defined]
         else:
             return node
+
+
+def _picks_rows(node: ast.Subscript) -> bool:
+    """`df.iloc[rows]`, `df.loc[mask]`: every column stays."""
+    return (
+        isinstance(node.value, ast.Attribute)
+        and node.value.attr in ("iloc", "loc")
+        and not isinstance(node.slice, ast.Tuple)
+    )
 
 
 def _table(node: ast.AST) -> str:
@@ -316,12 +334,15 @@ def _all_but(facts: Facts, node: ast.AST, deep: int) -> tuple[set[str] | None, s
         return None if kept is None else (kept[0], kept[1] | removed)
     if isinstance(node, ast.ListComp) and len(node.generators) == 1 and isinstance(node.elt, ast.Name):
         return _filtered(facts, node.generators[0])
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):  # set(df.columns) - {"id"}
+        kept, gone = _all_but(facts, node.left, deep + 1), _set_of(facts, node.right)
+        return None if kept is None or gone is None else (kept[0], kept[1] | gone)
     if isinstance(node, ast.Attribute) and node.attr == "columns":
         inner = _core(node.value)
         if isinstance(inner, ast.Name):
             return None if LATER.search(inner.id) else (None, set())
         return _columns_kept(facts, inner, node, 1)
-    if isinstance(node, ast.Call) and last_name(node.func) in ("list", "tolist", "sorted", "to_list"):
+    if isinstance(node, ast.Call) and last_name(node.func) in ("list", "set", "tolist", "sorted", "to_list"):
         inner_node = (
             node.args[0] if node.args else node.func.value if isinstance(node.func, ast.Attribute) else None
         )
@@ -335,6 +356,14 @@ def _all_but(facts: Facts, node: ast.AST, deep: int) -> tuple[set[str] | None, s
         listed = _listed(facts, node.args[0]) if node.args else None
         return None if listed is None else (None, listed)
     return None
+
+
+def _set_of(facts: Facts, node: ast.AST) -> set[str] | None:
+    """`{"id"}`, `set(DROP)`."""
+    inner = (
+        node.args[0] if isinstance(node, ast.Call) and last_name(node.func) == "set" and node.args else node
+    )
+    return _listed(facts, inner)
 
 
 def _filtered(facts: Facts, over: ast.comprehension) -> tuple[None, set[str]] | None:
