@@ -359,6 +359,65 @@ for epoch in range(3):
         for batch in others:
             print(model.step(batch))
 """
+LISTED = """
+import torch
+from data import Net
+PATHS = [OUT / f"fold{n}.pt" for n in range(4)]
+for p in PATHS:
+    if p.exists():
+        Net().load_state_dict(torch.load(p))
+"""
+SHARED = """
+import torch
+from data import Net, rows, others
+net = Net()
+def go_through(part, opt=None):
+    for x, y in part:
+        loss = torch.nn.functional.cross_entropy(net(x), y)
+        if opt:
+            loss.backward()
+for epoch in range(3):
+    net.train()
+    go_through(rows, opt)
+    net.eval()
+    with torch.no_grad():
+        go_through(others)
+"""
+HELD_OUT = """
+import torch
+from sklearn.model_selection import train_test_split
+a, b, c, d = train_test_split(rows, answers, random_state=1)
+net = torch.nn.Sequential(torch.nn.Linear(9, 2))
+for epoch in range(3):
+    net.train()
+    for part in a.split(512):
+        net(part).mean().backward()
+    net.eval()
+    with torch.no_grad():
+        print(net(b))
+"""
+BY_CLICK = """
+import click, torch
+from torchvision.models import resnet50
+from torch.utils.data import DataLoader
+@click.command()
+@click.option("--rows", default=64)
+def main(rows):
+    loader = DataLoader(pictures, rows, shuffle=True)
+    for epoch in range(3):
+        for x, y in loader:
+            torch.nn.functional.cross_entropy(resnet50()(x), y).backward()
+main()
+"""
+BY_FASTAI = """
+import timm
+from fastai.vision.all import *
+learn = Learner(loaders, timm.create_model("resnet50", pretrained=True, num_classes=9)).to_fp16()
+learn.fit_one_cycle(30)
+"""
+ALL_OF_THEM = PREDICTING.replace(
+    "for net in nets:\n            print(net(x.cuda()))", "print([u(x) for u in nets])"
+)
 OTHER_WORDS = (
     ("eval-mode-missing", STEPS, "    net.eval()\n", ""),
     ("no-grad-missing", STEPS, "with torch.no_grad():", "if True:"),
@@ -378,6 +437,12 @@ OTHER_WORDS = (
     ("prediction-needs-all-folds", PREDICTING, "if fd.exists():", "if True:"),
     ("eval-mode-missing", PHASES, 'net.train(part == "fit")', "net.train()"),
     ("no-grad-missing", OWN_METHOD, "with torch.no_grad():", "if True:"),
+    ("no-grad-missing", ALL_OF_THEM, "with torch.no_grad():", "if True:"),
+    ("prediction-needs-all-folds", LISTED, "if p.exists():", "if True:"),
+    ("eval-mode-missing", SHARED, "    net.eval()\n", ""),
+    ("eval-mode-missing", HELD_OUT, "    net.eval()\n", ""),
+    ("batch-too-small", BY_CLICK, "default=64", "default=8"),
+    ("no-mixed-precision", BY_FASTAI, ".to_fp16()", ""),
     ("batch-does-not-fit", IN_YAML, "bs: 256", "bs: 4096"),
     ("batch-does-not-fit", BY_NAME, "PATIENCE = 256", "PATIENCE = 4096"),
 )

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from memory_service.domain.review.facts import Facts
 from memory_service.domain.review.script import words_in
 
-__all__ = ["goes_beside_training", "only_predicts", "over_rows"]
+__all__ = ["goes_beside_training", "held_out", "only_predicts", "outside_training", "over_rows"]
 
 _OTHER_PASSES = re.compile(
     r"train|(^|_)bn(_|$)|warm|calib|find_lr|lr_find|mc_?drop|dropout|mixup|fit|recon|attack|perturb|generate",
@@ -96,3 +96,19 @@ def over_rows(loop: ast.For) -> bool:
     return not re.search(
         r"epoch|fold", " ".join(n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)), re.IGNORECASE
     )
+
+
+def outside_training(facts: Facts, node: ast.AST) -> bool:
+    """Not within a loop over batches that learns, nor in a function that does."""
+    trained = {loop.batch for loop in facts.training.loops if loop.batch is not None}
+    return not any(up in trained for up in facts.script.above(node))
+
+
+def held_out(facts: Facts) -> set[str]:
+    """Names of the second parts of a split: `X_a, X_b, y_a, y_b = train_test_split(X, y)` -> X_b, y_b."""
+    found: set[str] = set()
+    for call in facts.script.called("train_test_split"):
+        statement = facts.script.parents.get(call)
+        if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Tuple):
+            found |= {n.id for n in statement.targets[0].elts[1::2] if isinstance(n, ast.Name)}
+    return found

@@ -6,9 +6,16 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 
-from memory_service.domain.review.beside import goes_beside_training, only_predicts, over_rows
+from memory_service.domain.review.beside import (
+    goes_beside_training,
+    held_out,
+    only_predicts,
+    outside_training,
+    over_rows,
+)
 from memory_service.domain.review.facts import Facts
 from memory_service.domain.review.findings import Finding, finding
+from memory_service.domain.review.modes import mode_at, switch_of
 from memory_service.domain.review.script import Function, last_name, name_of, words_in
 
 __all__ = ["eval_rules"]
@@ -29,6 +36,7 @@ _ROWS = re.compile(
     re.IGNORECASE,
 )
 _OFF = frozenset(("no_grad", "inference_mode"))
+_STILL_TRAINING = "The model is judged with dropout active and batch norm learning from what it is judged on."
 _NOT_ROWS = re.compile(r"train_test|latest|greatest|contest|interval|value", re.IGNORECASE)
 
 
@@ -42,6 +50,11 @@ def eval_rules(facts: Facts) -> Iterator[Finding]:
     batches: dict[ast.AST | None, int] = {
         loop.epoch: script.order[loop.batch] for loop in facts.training.loops if loop.batch is not None
     }
+    for call in _shared_passes(facts):
+        stated = script.statement(call)
+        if stated not in seen:
+            seen.add(stated)
+            yield finding("eval-mode-missing", stated, _STILL_TRAINING, "model.eval()  # before this call")
     for call in script.calls:
         if not _is_model(facts, call):
             continue
@@ -58,11 +71,11 @@ def eval_rules(facts: Facts) -> Iterator[Finding]:
         if place is None or place in seen:
             continue
         seen.add(place)
-        if _mode(facts, call) == "train":
+        if mode_at(facts, call) == "train":
             yield finding(
                 "eval-mode-missing",
                 place,
-                "The model is judged with dropout active and batch norm learning from what it is judged on.",
+                _STILL_TRAINING,
                 "model.eval()  # before this loop; model.train() at the start of each epoch",
             )
         if not _without_grad(facts, call):
@@ -92,7 +105,7 @@ def _both_phases(facts: Facts) -> set[ast.AST]:
         ):
             found |= batches & set(script.loops(step))
     switched = any(c.args or c.keywords for c in script.called("train")) or any(
-        _switch(facts, other) == "eval" for other in (script.calls if found else ())
+        switch_of(facts, other) == "eval" for other in (script.calls if found else ())
     )
     return set() if switched else found
 
@@ -148,7 +161,7 @@ def _is_model(facts: Facts, call: ast.Call) -> bool:
         last_name(b) in ("Module", "LightningModule", "LightningDataModule", "Trainer") for b in around.bases
     ):
         return False
-    if not _MODEL.search(name):
+    if not _MODEL.search(name) and not _one_of_models(facts, call):
         made = facts.training.made_by(call.func)
         owner = facts.script.classes.get(made)
         if not (
@@ -158,6 +171,23 @@ def _is_model(facts: Facts, call: ast.Call) -> bool:
             return made in ("create_model", "Sequential") and facts.script.uses("torch")
     first = call.args[0] if call.args else None
     return not (isinstance(first, ast.Constant) and isinstance(first.value, str))
+
+
+def _one_of_models(facts: Facts, call: ast.Call) -> bool:
+    """`u(x) for u in unets`: what is called goes through a collection of models."""
+    for up in facts.script.above(call):
+        over: list[ast.comprehension | ast.For] = []
+        if isinstance(up, ast.ListComp | ast.GeneratorExp):
+            over = list(up.generators)
+        elif isinstance(up, ast.For):
+            over = [up]
+        for one in over:
+            if last_name(one.target) == last_name(call.func) and isinstance(
+                one.iter, ast.Name | ast.Attribute
+            ):
+                held = last_name(one.iter)
+                return held.endswith("s") and bool(_MODEL.search(held[:-1]))
+    return False
 
 
 def _judging(facts: Facts, call: ast.Call, batches: Mapping[ast.AST | None, int]) -> ast.AST | None:
@@ -191,7 +221,7 @@ def _judging(facts: Facts, call: ast.Call, batches: Mapping[ast.AST | None, int]
         return fed
     if not judged and near is not None:  # whatever it is called: evaluation was switched on for it
         judged = bool(facts.training.backwards) and (
-            _mode(facts, call) == "eval" or goes_beside_training(facts, call, near)
+            mode_at(facts, call) == "eval" or goes_beside_training(facts, call, near)
         )
     if not judged or any(
         "train" in w.lower() and not re.search("val|test", w.lower())
@@ -210,7 +240,7 @@ def _after_batches(facts: Facts, call: ast.Call, batches: Mapping[ast.AST | None
     if near is None or batches.get(near, facts.script.order[call]) >= facts.script.order[call]:
         return False
     said = {w for a in (*call.args, *(k.value for k in call.keywords)) for w in words_in(a)}
-    return any(_ROWS.search(w) and not _NOT_ROWS.search(w) for w in said)
+    return bool(said & held_out(facts)) or any(_ROWS.search(w) and not _NOT_ROWS.search(w) for w in said)
 
 
 def _in_comprehension(facts: Facts, call: ast.Call) -> bool:
@@ -218,10 +248,39 @@ def _in_comprehension(facts: Facts, call: ast.Call) -> bool:
     for up in facts.script.above(call):
         if isinstance(up, ast.ListComp | ast.GeneratorExp):
             said = {w for generator in up.generators for w in words_in(generator.iter)}
-            return any(_ROWS.search(w) and not _NOT_ROWS.search(w) for w in said)
+            if any(_ROWS.search(w) and not _NOT_ROWS.search(w) for w in said):
+                return True
+            return outside_training(facts, call) and (
+                _under_no_grad(facts, call)
+                or (mode_at(facts, call) == "eval" and bool(facts.training.backwards))
+            )
         if isinstance(up, ast.stmt):
             break
     return False
+
+
+def _under_no_grad(facts: Facts, call: ast.Call) -> bool:
+    return any(
+        _turns_off(facts, item.context_expr)
+        for up in facts.script.above(call) if isinstance(up, ast.With) for item in up.items
+    )  # fmt: skip
+
+
+def _shared_passes(facts: Facts) -> Iterator[ast.Call]:
+    """Calls without gradients of a function that trains where it may, and that never switches the mode."""
+    script = facts.script
+    for step in facts.training.backwards:
+        function = script.function(step)
+        if function is None or not any(isinstance(up, ast.If) for up in script.above(step)):
+            continue
+        inside = [c for c in script.calls if script.function(c) is function]
+        if not any(_is_model(facts, c) for c in inside) or any(
+            last_name(c.func) in ("eval", "train") for c in inside
+        ):
+            continue
+        for call in script.calls_by_name.get(function.name, ()):
+            if _under_no_grad(facts, call) and mode_at(facts, call) == "train":
+                yield call
 
 
 def _feeds_backward(facts: Facts, call: ast.Call) -> bool:
@@ -234,118 +293,6 @@ def _feeds_backward(facts: Facts, call: ast.Call) -> bool:
         bool(targets & {"loss", "out", "outputs", "output", "logits", "pred"})
         and bool(facts.training.backwards)
         and not any(_ROWS.search(w) for a in call.args for w in words_in(a))
-    )
-
-
-def _mode(facts: Facts, call: ast.Call, deep: int = 0, seen: frozenset[ast.AST] = frozenset()) -> str:
-    """ "eval", "train" or "" (cannot be told): the last switch before a place, here or where its function
-    is called."""
-    script = facts.script
-    function = script.function(call)
-    bounds: ast.AST = function if function is not None else script.tree
-    last = ""
-    position = script.order[call]
-    for other in _calls_before(facts, bounds, call):
-        switch = _switch(facts, other)
-        if switch and script.order[other] < position:
-            last = switch
-    if any(
-        "eval" in name_of(item.context_expr)
-        for up in script.above(call) if isinstance(up, ast.With) for item in up.items
-    ):  # fmt: skip
-        return "eval"
-    if last:
-        return last
-    if function is None:
-        return "" if _comes_in_eval(facts) else "train"
-    if _made_here(facts, function):
-        return "train"
-    if deep > 4 or function in seen:
-        return ""
-    callers = [c for c in script.calls_by_name.get(function.name, ()) if script.function(c) is not function]
-    found = {_mode(facts, c, deep + 1, seen | {function}) for c in callers}
-    if not found:
-        return "" if not _is_method_of_use(facts, function) else "train"
-    return "train" if "train" in found and not _comes_in_eval(facts) else "eval" if found == {"eval"} else ""
-
-
-def _made_here(facts: Facts, function: Function) -> bool:
-    """The function makes the model that it loads weights into: nobody can have switched it before."""
-    stored = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    return any(
-        isinstance(call.func, ast.Attribute) and last_name(call.func.value) in stored
-        for call in facts.script.called("load_state_dict")
-        if facts.script.function(call) is function
-    )
-
-
-def _is_method_of_use(facts: Facts, function: Function) -> bool:
-    return (
-        facts.script.class_of(function) is not None
-        and facts.script.runs(function)
-        and bool(facts.training.backwards)
-    )
-
-
-def _calls_before(facts: Facts, bounds: ast.AST, call: ast.Call) -> list[ast.Call]:
-    """Calls of the same function, in order, without those of functions nested in it."""
-    script = facts.script
-    home = script.function(call)
-    found = [c for c in script.calls if script.function(c) is home and script.order[c] < script.order[call]]
-    loops = script.loops(call)
-    if loops:  # what a loop around does behind the place holds when it comes round again
-        del bounds
-    return found
-
-
-def _switch(facts: Facts, call: ast.Call) -> str:
-    """What a call does to the mode of the model: itself, or as a function of this file does last."""
-    name = last_name(call.func)
-    if isinstance(call.func, ast.Attribute) and name == "eval" and not call.args:
-        return "eval"
-    if (
-        (
-            isinstance(call.func, ast.Attribute)
-            and name == "train"
-            and not isinstance(call.func.value, ast.Constant)
-        )
-        and len(call.args) <= 1
-        and not [k for k in call.keywords if k.arg != "mode"]
-    ):
-        given = facts.values.argument(call, "mode", 0)
-        value = facts.values.one(given)
-        if given is None:
-            return (
-                "train" if not facts.script.functions.get("train") or not _in_file_method(facts, call) else ""
-            )
-        return "eval" if value is False else "train" if value is True else ""
-    if isinstance(call.func, ast.Name) and name in facts.script.functions:
-        last = ""
-        for inner in ast.walk(facts.script.functions[name][0]):
-            if (
-                isinstance(inner, ast.Call)
-                and isinstance(inner.func, ast.Attribute)
-                and inner.func.attr in ("eval", "train")
-            ):
-                last = _switch(facts, inner) or last
-        return last
-    return ""
-
-
-def _in_file_method(facts: Facts, call: ast.Call) -> bool:
-    owner = facts.training.made_by(call.func.value) if isinstance(call.func, ast.Attribute) else ""
-    return owner in facts.script.classes and any(
-        facts.script.class_of(f) is facts.script.classes[owner]
-        for f in facts.script.functions.get("train", ())
-    )
-
-
-def _comes_in_eval(facts: Facts) -> bool:
-    """from_pretrained hands models out in evaluation mode; nothing here trains them."""
-    if facts.script.called("backward"):
-        return False
-    return bool(facts.script.called("from_pretrained", "load", "load_model")) and not facts.script.called(
-        "load_state_dict"
     )
 
 

@@ -293,6 +293,13 @@ def _range_of_folds(facts: Facts, node: ast.AST) -> bool:
     if isinstance(node, ast.List | ast.Tuple):
         found = facts.values.one(node)
         return isinstance(found, list) and all(isinstance(v, int) for v in found)
+    if isinstance(node, ast.ListComp):  # the paths of all folds, written down beforehand
+        over = node.generators[0]
+        named = re.search(r"fold|cv", ast.dump(node.elt), re.IGNORECASE)
+        return bool(named) and not over.ifs and _range_of_folds(facts, over.iter)
+    sources = facts.values.assigned(node.id, node) if isinstance(node, ast.Name) else []
+    if len(sources) == 1 and isinstance(sources[0], ast.ListComp):
+        return _range_of_folds(facts, sources[0])
     return (
         isinstance(node, ast.Name | ast.Attribute)
         and bool(re.search(r"folds$", last_name(node), re.IGNORECASE))
@@ -318,7 +325,8 @@ def _loads_fold(facts: Facts, call: ast.Call, around: ast.AST) -> bool:
     names = {n.id for n in ast.walk(target) if isinstance(n, ast.Name)}
     given = [*call.args, *(k.value for k in call.keywords)]
     if isinstance(around, ast.For) and not _named_as_fold(around):  # numbered weights, not parts of the data
-        return any(words_in(g) & names and _WEIGHTS.search(ast.dump(g)) for g in given)
+        listed = isinstance(around.iter, ast.Name)
+        return any(words_in(g) & names and (listed or _WEIGHTS.search(ast.dump(g))) for g in given)
     if any(words_in(g) & names for g in given):
         return True
     for node in (n for g in given for n in ast.walk(g) if isinstance(n, ast.Name)):

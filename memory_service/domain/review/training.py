@@ -316,7 +316,7 @@ class Training:
                 r"cuda|accelerator|\bgpu|\.to\(\s*(self\.)?(cfg\.|config\.|args\.)?dev|device",
                 self.script.text,
             )
-            return bool(words) or self.script.uses("transformers", "accelerate", *_LIGHTNING)
+            return bool(words) or self.script.uses("transformers", "accelerate", "fastai", *_LIGHTNING)
         return self.script.uses(*_KERAS, "fastai", "transformers")
 
     def is_fold(self, loop: AnyLoop) -> bool:

@@ -247,7 +247,8 @@ class Values:
         for call in calls:
             offset = position - 1 if method and position is not None else position
             found = self.argument(call, name, offset)
-            given.append(found if found is not None else default)
+            said = [found if found is not None else default]
+            given += self._arguments.get(name, said) if said == [None] else said
         if not given:
             given = [default] if default is not None else list(self._arguments.get(name, [None]))
         return self._union(given, deep, seen)
