@@ -163,6 +163,16 @@ for part in (train, test):
     part["c"] = part["c"].astype("category").cat.codes
 model ="""
 DIFFERENCE = WHOLE.replace('y = df["price"]', 'df["x"] = 1\ny = df.price')
+FRESH = """
+import pandas as pd
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import cross_val_score
+def clean(rows):
+    return rows
+table = clean(pd.read_csv("a.csv"))
+print(cross_val_score(Ridge(), table[["a"]], table["y"], cv=5))
+"""
+TWICE = WHOLE.replace("\nprint", "\ntable = table.drop(columns=['a'])\nprint")
 CASES = (
     ("fit-before-split", LOADED, "    return X, y", "    return StandardScaler().fit_transform(X), y"),
     ("fit-before-split", METHODS, "rows, df", "SimpleImputer().fit_transform(rows), df"),
@@ -177,6 +187,8 @@ CASES = (
     ("labels-reencoded", PARTS, 'df["cabin"].str.len()', 'df["cabin"].astype("category").cat.codes'),
     ("labels-reencoded", PARTS, 'df["cabin"].str.len()', 'pd.factorize(df["cabin"])[0]'),
     ("labels-reencoded", PARTS, "model =", LOOP),
+    ("fit-before-split", FRESH, "rows\n", "StandardScaler().fit_transform(rows)\n"),
+    ("target-in-features", TWICE, ', "price"]', "]"),
     ("target-in-features", WHOLE, '["id", "price"]', '["id"]'),
     ("target-in-features", PARTS, 'train[["cabin"]], train["survived"]', 'train, train["survived"]'),
     ("target-in-features", DIFFERENCE, '"x"] = 1', '"x"] = df["price"] - df["cost"]'),

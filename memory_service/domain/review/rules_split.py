@@ -126,7 +126,10 @@ def _places(
             n for p, a in zip(parameters, outer.args, strict=False) if p in reach for n in frames.names(a)
         }
         handed |= {n for k in outer.keywords if k.arg in reach for n in frames.names(k.value)}
-        if handed or (returns and not divides and not set(parameters) & reach):
+        fresh = any(
+            p in reach for p, _ in zip(parameters, outer.args, strict=False)
+        )  # `clean(read_csv(...))`
+        if handed or (returns and not divides and (fresh or not set(parameters) & reach)):
             yield from _places(facts, frames, outer, handed, results_of(facts, outer), deep + 1)
 
 

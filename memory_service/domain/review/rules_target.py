@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from memory_service.domain.review.facts import Facts
 from memory_service.domain.review.findings import Finding, finding
 from memory_service.domain.review.frames import Frames, column_of
+from memory_service.domain.review.outputs import last_assigned
 from memory_service.domain.review.script import last_name, roots, words, words_in
 
 __all__ = ["LATER", "target_rules"]
@@ -154,8 +155,8 @@ def _handed_features(facts: Facts) -> Iterator[tuple[ast.AST, str, ast.AST]]:
                     if isinstance(inner, ast.Subscript | ast.Call):
                         yield call, _table(inner), inner
                     elif isinstance(inner, ast.Name) and not _FEATURES.match(inner.id):
-                        given = facts.values.assigned(inner.id, inner)
-                        made = _core(given[0]) if len(given) == 1 else None
+                        given = last_assigned(facts, inner)
+                        made = _core(given) if given is not None else None
                         if isinstance(made, ast.Subscript | ast.Call) and not _selects_columns(facts, made):
                             yield call, _table(made), made
 
