@@ -25,6 +25,7 @@ import pytest
 from hypothesis import settings
 from sqlalchemy import make_url
 
+from memory_service.recall.encoder import use_model
 from memory_service.services import database as databases
 from memory_service.services import seeding
 from memory_service.services.unit import Database
@@ -113,6 +114,13 @@ class Servers:
     def _administer(self, command: str) -> None:
         with psycopg.connect(self.start_postgresql(), autocommit=True) as connection:
             connection.execute(command)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_encoder() -> Iterator[None]:
+    """An application with another encoder chooses it for its process: the next file has the usual one."""
+    yield
+    use_model("")
 
 
 @pytest.fixture(scope="session")

@@ -156,7 +156,7 @@ def test_a_log_that_another_process_writes_is_followed_to_its_end(scripted: Scri
     log = tmp_path / "train.log"
     log.write_text("2026-01-01 10:00:00 Epoch 1/3 loss=0.9\n2026-01-01 10:01:00 Epoch 2/3 loss=0.8\nEpoch 3")
     command = [sys.executable, "-m", "memory_service", "watch", str(log), "--model", "resnet18", "--task",
-               "image", "--server", scripted.url, "--idle-seconds", "1"]  # fmt: skip
+               "image", "--server", scripted.url, "--idle-seconds", "4"]  # fmt: skip
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as done:
         until = time.monotonic() + 30
         while not scripted.events and time.monotonic() < until:
