@@ -173,7 +173,86 @@ table = clean(pd.read_csv("a.csv"))
 print(cross_val_score(Ridge(), table[["a"]], table["y"], cv=5))
 """
 TWICE = WHOLE.replace("\nprint", "\ntable = table.drop(columns=['a'])\nprint")
+SHORT = """
+import timm, torch
+from torch.utils.data import TensorDataset
+from pictures import Pictures
+make = torch.utils.data.DataLoader
+pack = lambda x, y: TensorDataset(x, y)
+net = timm.create_model("resnet18", pretrained=True, num_classes=3).cuda()
+loader = make(Pictures(), 256, shuffle=True, num_workers=8)
+small = make(pack(torch.zeros(9, 3, 64, 64), torch.zeros(9)), 256)
+def infer():
+    net.load_state_dict(torch.load("net.pt"))
+for round_ in range(3):
+    for s, e in loader:
+        torch.nn.functional.cross_entropy(net(s.cuda()), e.cuda()).backward()
+torch.save(net.state_dict(), "net.pt")
+"""
+TILES = """
+import albumentations as A, cv2
+from torch.utils.data import Dataset
+moved = A.Compose([A.HorizontalFlip(p=0.5)])
+class Tiles(Dataset):
+    def __init__(s, files, aug):
+        s.files, s.aug = files, aug
+    def __getitem__(s, i):
+        x = cv2.imread(s.files[i])
+        t = cv2.imread(s.files[i].replace("/img/", "/mask/"), 0)
+        out = s.aug(image=x, mask=t)
+        return out["image"], t
+"""
+BUILT = """
+import pandas as pd, xgboost as xgb
+from sklearn.decomposition import PCA
+from sklearn.model_selection import KFold
+class Power:
+    def build(self, raw):
+        raw["a2"] = raw["a"]
+        self.columns = [c for c in raw.columns if c not in ("id", "use")]
+        return raw
+    def fit(self, rows):
+        for k, (a, b) in enumerate(KFold(5, shuffle=True, random_state=0).split(rows)):
+            left = xgb.DMatrix(rows.loc[a, self.columns], label=rows.loc[a, "use"])
+            xgb.train({}, left, 100).save_model(f"{k}.json")
+work = Power()
+work.fit(work.build(pd.read_csv("a.csv")))
+"""
+VISITS = """
+import pandas as pd
+from pathlib import Path
+from sklearn.linear_model import LogisticRegression
+known = pd.read_csv(Path("in") / "train.csv")
+coming = pd.read_csv(Path("in") / "test.csv")
+for d in (known, coming):
+    d["ward"] = d["ward"].str.len()
+model = LogisticRegression().fit(known[["ward"]], known["died"])
+print(model.predict(coming[["ward"]]))
+"""
+WRAPPED = """
+import torch
+from torch import nn
+from torchvision.models import resnet18
+net = resnet18(weights="DEFAULT")
+net.fc = nn.Linear(512, 3)
+net = nn.Sequential(net, nn.LogSoftmax(dim=1)).cuda()
+lossf = nn.NLLLoss()
+for x, y in loader:
+    out = net(x)
+    lossf(out, y).backward()
+"""
 CASES = (
+    ("loader-workers", SHORT, ", num_workers=8", ""),
+    ("loader-workers", SHORT, "pack(torch.zeros(9, 3, 64, 64), torch.zeros(9))", "Pictures()"),
+    ("timm-trap", SHORT, "pretrained=True, ", ""),
+    ("no-early-stopping", SHORT, "range(3)", "range(30)"),
+    ("albumentations-trap", TILES, ", mask=t", ""),
+    ("fit-before-split", BUILT, '= raw["a"]', '= PCA(1).fit_transform(raw[["a", "b"]])[:, 0]'),
+    ("target-statistics-before-split", BUILT, '= raw["a"]',
+     '= raw["s"].map(raw.pivot_table(index="s", values="use")["use"])'),
+    ("target-in-features", BUILT, '("id", "use")', '("id",)'),
+    ("labels-reencoded", VISITS, 'd["ward"] = d["ward"].str.len()', 'd["ward"], _ = pd.factorize(d["ward"])'),
+    ("wrong-loss", WRAPPED, "LogSoftmax", "Softmax"),
     ("fit-before-split", LOADED, "    return X, y", "    return StandardScaler().fit_transform(X), y"),
     ("fit-before-split", METHODS, "rows, df", "SimpleImputer().fit_transform(rows), df"),
     ("fit-before-split", WINDOWS, "= level0", "= StandardScaler().fit_transform(level0)"),

@@ -19,6 +19,7 @@ from memory_service.domain.review.script import last_name, roots
 __all__ = ["Frames", "Split", "column_of"]
 
 _SPLIT_CALLS = frozenset(("train_test_split", "random_split", "temporal_train_test_split"))
+_LABELLED = frozenset(("train_test_split", "Dataset", "Pool", "DMatrix", "QuantileDMatrix"))
 _SCORING = frozenset(("cross_val_score", "cross_validate", "cross_val_predict", "learning_curve"))
 _SEARCHES = re.compile(r"SearchCV$|^RFECV$|^(LassoCV|RidgeCV|ElasticNetCV|LogisticRegressionCV)$")
 _SPLITTERS = re.compile(r"(Fold|Split|LeaveOneGroupOut|GroupOut)$")
@@ -235,6 +236,8 @@ class Frames:
             if function is None or self.script.scope(place) is function:
                 continue
             for call in self.script.calls_by_name.get(function.name, ()):
+                if place in call.args and split.data & {p.arg for p in function.args.args}:
+                    return split  # `fit(build(table))`
                 if self.script.scope(call) is scope and self.script.order[call] > start:
                     handed = {n for a in call.args for n in roots(a)}
                     if handed & reach and (split.data & {p.arg for p in function.args.args}):
@@ -291,7 +294,7 @@ class Frames:
             if name in _SCORING and len(call.args) >= 3:
                 found |= self._columns(call.args[2]) or _attribute(call.args[2])
             for keyword in call.keywords:
-                if keyword.arg in ("stratify", "label") and name in ("train_test_split", "Dataset", "Pool"):
+                if keyword.arg in ("stratify", "label") and name in _LABELLED:
                     found |= self._columns(keyword.value)
         return {name for name in found if name}
 

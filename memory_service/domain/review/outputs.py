@@ -144,9 +144,21 @@ def _new_head(facts: Facts, call: ast.Call) -> ast.AST | None:
             holder = head.value
             own = isinstance(holder, ast.Name) and holder.id == "self"
             near = facts.script.function(assigned) is function or isinstance(holder, ast.Attribute)
+            if _wrapped_since(facts, call, assigned):
+                continue
             if not own and near and ast.dump(holder).replace("Store()", "Load()") == network:
                 found.append(assigned.value)
     return found[0] if len(found) == 1 else None
+
+
+def _wrapped_since(facts: Facts, call: ast.Call, head: ast.Assign) -> bool:
+    """`net = nn.Sequential(net, nn.LogSoftmax(1))` behind the new head: what wraps it is the output now."""
+    if not isinstance(call.func, ast.Name):
+        return False
+    last = last_assigned(facts, call.func)
+    if last is None or facts.script.order[last] < facts.script.order[head]:
+        return False
+    return any(isinstance(n, ast.Call) and last_name(n.func) == "Sequential" for n in ast.walk(last))
 
 
 def _handed(facts: Facts, call: ast.Call) -> list[ast.AST]:

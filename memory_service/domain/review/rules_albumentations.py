@@ -160,11 +160,19 @@ def _transform_attribute(facts: Facts, call: ast.Call) -> bool:
         or name in facts.script.functions
     ):
         return False
-    if isinstance(call.func, ast.Attribute) and last_name(call.func.value) != "self":
+    if isinstance(call.func, ast.Attribute) and last_name(call.func.value) not in ("self", _own(facts, call)):
         return False
     if isinstance(call.func, ast.Name) and facts.script.imports.get(name):
         return False
     return bool(facts.script.called("Compose"))
+
+
+def _own(facts: Facts, node: ast.AST) -> str:
+    """What a method calls its object: `self`, or another first parameter."""
+    function = facts.script.function(node)
+    if function is None or facts.script.class_of(function) is None or not function.args.args:
+        return "self"
+    return function.args.args[0].arg
 
 
 def _has_mask(facts: Facts, call: ast.Call) -> bool:
@@ -177,7 +185,10 @@ def _has_mask(facts: Facts, call: ast.Call) -> bool:
         for n in names
         if re.fullmatch(r"(\w+_)?masks?(_\w+)?|seg(mentation)?|msk|gt|annotation", n, re.IGNORECASE)
     }
-    if not masks:
+    read = [
+        a.value for a in ast.walk(function) if isinstance(a, ast.Assign) and isinstance(a.value, ast.Call)
+    ]
+    if not masks and not any(_reads_mask(call) for call in read):
         return False
     others = [
         c
@@ -185,6 +196,14 @@ def _has_mask(facts: Facts, call: ast.Call) -> bool:
         if isinstance(c, ast.Call) and any(k.arg in ("mask", "masks") for k in c.keywords)
     ]
     return not others
+
+
+def _reads_mask(call: ast.Call) -> bool:
+    """`cv2.imread(path.replace("/img/", "/mask/"), 0)`, whatever the result is called."""
+    if last_name(call.func) not in ("imread", "open", "load", "read_image", "decode_png"):
+        return False
+    said = [n.value for n in ast.walk(call) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    return any(re.search(r"(^|[^a-z])masks?([^a-z]|$)|annotation", text.lower()) for text in said)
 
 
 def _order(facts: Facts) -> Iterator[Finding]:

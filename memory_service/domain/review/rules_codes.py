@@ -171,7 +171,7 @@ def _each_part_by_itself(facts: Facts, shown: set[ast.AST]) -> Iterator[Finding]
     for place, what, data in _coding(facts):
         function = script.function(place)
         loops = [up for up in script.loops(place) if isinstance(up, ast.For)]
-        by_loop = next((up for up in loops if _over_parts(up)), None)
+        by_loop = next((up for up in loops if _over_parts(facts, up)), None)
         if by_loop is not None:
             fresh = {
                 n for n in data if n in {m.id for m in ast.walk(by_loop.target) if isinstance(m, ast.Name)}
@@ -219,16 +219,25 @@ def _is_later(name: str) -> bool:
     return bool(LATER.search(name)) and not _FIRST.search(name)
 
 
-def _over_parts(loop: ast.For) -> bool:
-    """`for df in (train, test)`."""
+def _over_parts(facts: Facts, loop: ast.For) -> bool:
+    """`for df in (train, test)`, or under other names of what was read from such files."""
     if not isinstance(loop.iter, ast.Tuple | ast.List):
         return False
     names = [n.id for n in loop.iter.elts if isinstance(n, ast.Name)]
-    return (
-        len(names) == len(loop.iter.elts) >= 2
-        and any(_is_later(n) for n in names)
-        and any(_FIRST.search(n) for n in names)
+    if not len(names) == len(loop.iter.elts) >= 2:
+        return False
+    said = [[name, *_files_of(facts, name, loop)] for name in names]
+    return any(_is_later(n) for part in said for n in part) and any(
+        _FIRST.search(n) for part in said for n in part
     )
+
+
+def _files_of(facts: Facts, name: str, at: ast.AST) -> Iterator[str]:
+    """`read_csv(IN / "train.csv")` -> "train"."""
+    for source in facts.values.assigned(name, at):
+        for n in ast.walk(source):
+            if isinstance(n, ast.Constant) and isinstance(n.value, str) and "." in n.value:
+                yield n.value.rsplit("/", 1)[-1].rsplit(".", 1)[0]
 
 
 def _called_by_parts(facts: Facts, function: Function, data: set[str]) -> bool:

@@ -339,6 +339,9 @@ def _all_but(facts: Facts, node: ast.AST, deep: int) -> tuple[set[str] | None, s
         kept, gone = _all_but(facts, node.left, deep + 1), _set_of(facts, node.right)
         return None if kept is None or gone is None else (kept[0], kept[1] | gone)
     if isinstance(node, ast.Attribute) and node.attr == "columns":
+        kept_in_self = facts.values.sources(node) if last_name(node.value) == "self" else []
+        if kept_in_self:  # a list that the object keeps, no table's columns
+            return _all_but(facts, kept_in_self[0], deep + 1) if len(kept_in_self) == 1 else None
         inner = _core(node.value)
         if isinstance(inner, ast.Name):
             return None if LATER.search(inner.id) else (None, set())

@@ -51,6 +51,9 @@ _FIXED_SIZE = re.compile(
 )
 
 
+_PREDICTS = re.compile(r"^(predict|infer|inference|submit|submission|test|tta)(_|$)", re.IGNORECASE)
+
+
 def timm_rules(facts: Facts) -> Iterator[Finding]:
     """timm-trap."""
     if facts.script.uses("timm"):
@@ -138,7 +141,9 @@ def _timm_models(facts: Facts) -> Iterator[Finding]:
         given = {k.arg for k in call.keywords}
         if (
             values.argument(call, "pretrained", 1) is None
-            and not script.called("load_state_dict", "load_checkpoint")
+            and not any(
+                _starts_from(facts, load) for load in script.called("load_state_dict", "load_checkpoint")
+            )
             and "checkpoint_path" not in given
         ):
             yield finding(
@@ -154,6 +159,16 @@ def _timm_models(facts: Facts) -> Iterator[Finding]:
                 "Without num_classes the head keeps the 1000 classes (or so) of its pretraining.",
                 "timm.create_model(name, pretrained=True, num_classes=N_CLASSES)",
             )
+
+
+def _starts_from(facts: Facts, load: ast.Call) -> bool:
+    """Whether weights may be loaded to train on: not what is loaded in prediction, or behind the training."""
+    script = facts.script
+    function = script.function(load)
+    if function is not None and _PREDICTS.search(function.name):
+        return any(isinstance(n, ast.Call) and last_name(n.func) == "backward" for n in ast.walk(function))
+    trained = [b for b in facts.training.backwards if script.function(b) is function]
+    return not trained or script.order[load] < min(script.order[b] for b in trained)
 
 
 def _head_handled(facts: Facts) -> bool:

@@ -44,6 +44,7 @@ class Script:
 
     def __init__(self, tree: ast.Module, text: str) -> None:
         self.tree = tree
+        _name_in_full(tree)
         self.lines = text.split("\n")
         self._left = MOST_VISITED
         self.parents: dict[ast.AST, ast.AST] = {}
@@ -262,6 +263,43 @@ def words_in(node: ast.AST) -> set[str]:
         elif isinstance(n, ast.keyword) and n.arg:
             out.add(n.arg)
     return out
+
+
+def _name_in_full(tree: ast.Module) -> None:
+    """`mk = torch.utils.data.DataLoader` said once for all: `mk(...)` is read as a call of the whole name."""
+    bound: dict[str, int] = defaultdict(int)
+    imported: set[str] = set()
+    given: dict[str, ast.Name | ast.Attribute] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            imported |= {alias.asname or alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            bound[node.id] += 1
+        elif isinstance(node, ast.arg):
+            bound[node.arg] += 1
+        elif isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
+            bound[node.name] += 1
+    for statement in tree.body:
+        if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+            target, value = statement.targets[0], statement.value
+            if isinstance(target, ast.Name) and isinstance(value, ast.Name | ast.Attribute):
+                base: ast.AST = value
+                while isinstance(base, ast.Attribute):
+                    base = base.value
+                if isinstance(base, ast.Name) and base.id in imported and bound[target.id] == 1:
+                    given[target.id] = value
+    for node in ast.walk(tree) if given else ():
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in given:
+            node.func = _placed(given[node.func.id], node.func)
+
+
+def _placed(named: ast.Name | ast.Attribute, at: ast.expr) -> ast.Name | ast.Attribute:
+    """The same dotted name anew, standing where another name stood."""
+    if isinstance(named, ast.Name):
+        return ast.copy_location(ast.Name(named.id, ast.Load()), at)
+    base = named.value
+    inner = _placed(base, at) if isinstance(base, ast.Name | ast.Attribute) else base
+    return ast.copy_location(ast.Attribute(inner, named.attr, ast.Load()), at)
 
 
 def _imports(script: Script) -> tuple[dict[str, str], set[str]]:

@@ -31,6 +31,7 @@ _DRAWN = re.compile(
     r"^next$|^(get|next|sample|draw|fetch|make)_?(\w+_)?batch|^(randint|choice|randperm|sample)$"
 )
 _EPOCH = re.compile(r"epoch|^ep$|^e$|^_?ep?$", re.IGNORECASE)
+_COUNTED = words("range trange count")
 _FOLD = re.compile(r"fold|\bkf\b|skf|gkf|splitter|\bcv\b", re.IGNORECASE)
 _CLOCK_CALLS = words(
     "time monotonic perf_counter process_time now utcnow time_ns alarm monotonic_ns perf_counter_ns"
@@ -189,7 +190,8 @@ class Training:
         """`for epoch in range(...)`; a range with a step walks over batches."""
         if isinstance(loop, ast.While):
             return any(_EPOCH.search(word) for word in words_in(loop.test))
-        if any(_EPOCH.search(name) for name in _targets(loop.target)):
+        counted = isinstance(loop.target, ast.Name) or bool(words_in(loop.iter) & _COUNTED)
+        if any(_EPOCH.search(name) for name in _targets(loop.target) if counted or len(name) > 2):
             return True
         return any(re.search(r"epochs", word, re.IGNORECASE) for word in words_in(loop.iter)) and not any(
             "loader" in word.lower() for word in words_in(loop.iter)
@@ -263,15 +265,10 @@ class Training:
             return ""
         if isinstance(node, ast.Call):
             name = last_name(node.func)
-            targets = self.script.functions.get(name, []) if isinstance(node.func, ast.Name) else []
-            for function in targets[:1]:
-                returned = [
-                    r.value for r in ast.walk(function) if isinstance(r, ast.Return) and r.value is not None
-                ]
-                if returned:
-                    inner = self.made_by(returned[-1], deep + 1)
-                    if inner:
-                        return inner
+            returned = self._given_back(node.func) if isinstance(node.func, ast.Name) else None
+            inner = self.made_by(returned, deep + 1) if returned is not None else ""
+            if inner:
+                return inner
             if name in ("to", "cuda", "compile", "prepare", "DataParallel", "clone", "deepcopy"):
                 inner_node = (
                     node.func.value
@@ -291,6 +288,14 @@ class Training:
                 if found:
                     return found
         return ""
+
+    def _given_back(self, name: ast.Name) -> ast.AST | None:
+        """What a function of the file returns last, or a lambda: `pack = lambda a: TensorDataset(a)`."""
+        for function in self.script.functions.get(name.id, [])[:1]:
+            returned = [n.value for n in ast.walk(function) if isinstance(n, ast.Return)]
+            return next((value for value in reversed(returned) if value is not None), None)
+        held = self.values.assigned(name.id, name)
+        return next((source.body for source in held if isinstance(source, ast.Lambda)), None)
 
     @cached_property
     def kinds(self) -> set[str]:
