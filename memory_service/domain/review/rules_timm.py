@@ -141,9 +141,7 @@ def _timm_models(facts: Facts) -> Iterator[Finding]:
         given = {k.arg for k in call.keywords}
         if (
             values.argument(call, "pretrained", 1) is None
-            and not any(
-                _starts_from(facts, load) for load in script.called("load_state_dict", "load_checkpoint")
-            )
+            and not _weights_follow(facts, call, calls)
             and "checkpoint_path" not in given
         ):
             yield finding(
@@ -161,14 +159,25 @@ def _timm_models(facts: Facts) -> Iterator[Finding]:
             )
 
 
-def _starts_from(facts: Facts, load: ast.Call) -> bool:
-    """Whether weights may be loaded to train on: not what is loaded in prediction, or behind the training."""
-    script = facts.script
-    function = script.function(load)
-    if function is not None and _PREDICTS.search(function.name):
-        return any(isinstance(n, ast.Call) and last_name(n.func) == "backward" for n in ast.walk(function))
-    trained = [b for b in facts.training.backwards if script.function(b) is function]
-    return not trained or script.order[load] < min(script.order[b] for b in trained)
+def _weights_follow(facts: Facts, call: ast.Call, networks: list[ast.Call]) -> bool:
+    """Whether weights are loaded into the network, not only into one like it that predicts what this one
+    learned."""
+    script, order = facts.script, facts.script.order
+    loads = script.called("load_state_dict", "load_checkpoint")
+    if loads and any(facts.values.argument(c, "pretrained", 1) is not None for c in networks):
+        return True
+    for load in loads:
+        function = script.function(load)
+        trained = [order[b] for b in facts.training.backwards if script.function(b) is function]
+        if function is script.function(call):
+            if order[call] < order[load] and not any(order[call] < t < order[load] for t in trained):
+                return True
+        elif trained:
+            if order[load] < min(trained):
+                return True
+        elif function is None or not _PREDICTS.search(function.name):
+            return True
+    return False
 
 
 def _head_handled(facts: Facts) -> bool:

@@ -35,6 +35,9 @@ _COMMON = words(
 MOST_FOLLOWED = 400
 """Functions followed from one place: a script's own are fewer."""
 
+LONGEST_NAME = 6
+"""Dots in a name that another name is short for: `torch.utils.data.DataLoader` has three."""
+
 MOST_VISITED = 2_000_000
 """Nodes looked at by all rules together; a training script takes a tenth. Past it places look empty."""
 
@@ -284,8 +287,8 @@ def _name_in_full(tree: ast.Module) -> None:
             target, value = statement.targets[0], statement.value
             if isinstance(target, ast.Name) and isinstance(value, ast.Name | ast.Attribute):
                 base: ast.AST = value
-                while isinstance(base, ast.Attribute):
-                    base = base.value
+                for _ in range(LONGEST_NAME):
+                    base = base.value if isinstance(base, ast.Attribute) else base
                 if isinstance(base, ast.Name) and base.id in imported and bound[target.id] == 1:
                     given[target.id] = value
     for node in ast.walk(tree) if given else ():
