@@ -8,6 +8,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import islice
 from typing import TypeVar
 
 __all__ = ["Function", "Script", "last_name", "name_of", "roots", "words", "words_in"]
@@ -34,6 +35,9 @@ _COMMON = words(
 
 MOST_FOLLOWED = 400
 """Functions followed from one place: a script's own are fewer."""
+
+MOST_NAMED = 1_000
+"""Calls under a short name that are read in full: a script has a few."""
 
 LONGEST_NAME = 6
 """Dots in a name that another name is short for: `torch.utils.data.DataLoader` has three."""
@@ -291,9 +295,13 @@ def _name_in_full(tree: ast.Module) -> None:
                     base = base.value if isinstance(base, ast.Attribute) else base
                 if isinstance(base, ast.Name) and base.id in imported and bound[target.id] == 1:
                     given[target.id] = value
-    for node in ast.walk(tree) if given else ():
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in given:
-            node.func = _placed(given[node.func.id], node.func)
+    short = (
+        (node, node.func)
+        for node in (ast.walk(tree) if given else ())
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in given
+    )
+    for call, name in islice(short, MOST_NAMED):
+        call.func = _placed(given[name.id], name)
 
 
 def _placed(named: ast.Name | ast.Attribute, at: ast.expr) -> ast.Name | ast.Attribute:
