@@ -241,7 +241,82 @@ for x, y in loader:
     out = net(x)
     lossf(out, y).backward()
 """
+NAMED = """
+import cv2
+import albumentations as A
+ops = {"train": A.Compose([A.HorizontalFlip()]), "valid": A.Compose([A.Resize(9, 9)])}
+image = ops["valid"](image=cv2.imread("a.png"))["image"]
+"""
+BORDERS = """
+import numpy as np
+import torch
+import albumentations as A
+import segmentation_models_pytorch as smp
+ops = A.Compose([A.HorizontalFlip()])
+class Fields(torch.utils.data.Dataset):
+    def __getitem__(self, i):
+        pack = np.load(self.files[i])
+        out = ops(image=pack["rgb"], mask=pack["border"])
+        return out["image"], torch.from_numpy(out["mask"])
+"""
+KEPT = BORDERS.partition("out = ")[2]
+CLIPPED = """
+import numpy as np
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import train_test_split
+x, y = np.load("x.npy"), np.load("y.npy")
+low, high = 0.0, 9.0
+x = (np.clip(x, low, high) - low) / (high - low)
+a, b, ya, yb = train_test_split(x, y, random_state=0)
+print(Ridge().fit(a, ya).score(b, yb))
+"""
+NUMERIC = """
+import polars as pl
+from polars import selectors as cs
+from sklearn.linear_model import Ridge
+from sklearn.metrics import mean_squared_error
+from sklearn.model_selection import train_test_split
+data = pl.read_csv("a.csv")
+y = data["price"].to_numpy()
+X = data.drop("id", "price").select(cs.numeric()).to_numpy()
+a, b, ya, yb = train_test_split(X, y, random_state=0)
+print(mean_squared_error(yb, Ridge().fit(a, ya).predict(b)))
+"""
+BOARD = """
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import train_test_split
+a, b, ya, yb = train_test_split(np.load("x.npy"), np.load("y.npy"), random_state=0)
+for name, model in {"line": LogisticRegression()}.items():
+    model.fit(a, ya)
+    print(name, roc_auc_score(yb, model.predict_proba(b)[:, 1]))
+"""
+ARRIVED = """
+import pandas as pd
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import OrdinalEncoder
+def load():
+    return pd.read_csv("a.csv"), pd.read_csv("b.csv")
+def to_numbers(frame):
+    frame[["ward"]] = frame[["ward"]].apply(lambda c: c.str.len())
+    return frame
+X, X_new = load()
+y = X.pop("died")
+X = to_numbers(X)
+X_new = to_numbers(X_new)
+print(LogisticRegression().fit(X, y).predict(X_new))
+"""
 CASES = (
+    ("albumentations-trap", NAMED, "[A.Resize(9, 9)]", "[A.Resize(9, 9), A.RandomBrightnessContrast()]"),
+    ("albumentations-trap", BORDERS, KEPT,
+     KEPT.replace(', mask=pack["border"]', "").replace("out[\"mask", "pack[\"border")),
+    ("fit-before-split", CLIPPED, "0.0, 9.0",
+     "np.nanpercentile(x, 1, axis=0), np.nanpercentile(x, 99, axis=0)"),
+    ("target-in-features", NUMERIC, '"id", "price"', '"id"'),
+    ("wrong-loss", BOARD, "model.predict_proba(b)[:, 1]", "model.predict(b)"),
+    ("labels-reencoded", ARRIVED, 'frame[["ward"]].apply(lambda c: c.str.len())',
+     'OrdinalEncoder().fit_transform(frame[["ward"]])'),
     ("loader-workers", SHORT, ", num_workers=8", ""),
     ("loader-workers", SHORT, "pack(torch.zeros(9, 3, 64, 64), torch.zeros(9))", "Pictures()"),
     ("timm-trap", SHORT, "pretrained=True, ", ""),

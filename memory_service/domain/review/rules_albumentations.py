@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from memory_service.domain.review.facts import Facts
 from memory_service.domain.review.findings import Finding, finding
 from memory_service.domain.review.outputs import last_assigned
-from memory_service.domain.review.script import last_name, words
+from memory_service.domain.review.script import Function, last_name, words
 
 __all__ = ["albumentations_rules"]
 
@@ -188,7 +188,7 @@ def _has_mask(facts: Facts, call: ast.Call) -> bool:
     read = [
         a.value for a in ast.walk(function) if isinstance(a, ast.Assign) and isinstance(a.value, ast.Call)
     ]
-    if not masks and not any(_reads_mask(call) for call in read):
+    if not masks and not any(_reads_mask(call) for call in read) and not _returns_layers(facts, function):
         return False
     others = [
         c
@@ -196,6 +196,22 @@ def _has_mask(facts: Facts, call: ast.Call) -> bool:
         if isinstance(c, ast.Call) and any(k.arg in ("mask", "masks") for k in c.keywords)
     ]
     return not others
+
+
+def _returns_layers(facts: Facts, function: Function) -> bool:
+    """In a script of segmentation, an item whose second part is an array made a tensor: a mask."""
+    if facts.asked.task != "image-segmentation" and not facts.script.uses("segmentation_models_pytorch"):
+        return False
+    return function.name == "__getitem__" and any(
+        isinstance(n, ast.Return)
+        and isinstance(n.value, ast.Tuple)
+        and len(n.value.elts) > 1
+        and any(
+            isinstance(c, ast.Call) and last_name(c.func) in ("from_numpy", "as_tensor")
+            for c in ast.walk(n.value.elts[1])
+        )
+        for n in ast.walk(function)
+    )
 
 
 def _reads_mask(call: ast.Call) -> bool:
@@ -236,10 +252,9 @@ def _order(facts: Facts) -> Iterator[Finding]:
                 )
         if names.count("Normalize") > 1:
             yield finding("albumentations-trap", call, "The image is normalised twice.", "one A.Normalize()")
-        target = facts.script.statement(call)
-        if isinstance(target, ast.Assign) and any(
-            re.search(r"(^|_)(val|valid|validation|test)(_|$|tf)", last_name(t).lower())
-            for t in target.targets
+        if any(
+            re.search(r"(^|_)(val|valid|validation|test)(_|$|tf)", name.lower())
+            for name in _names_of(facts, call)
         ):
             random = [
                 s
@@ -256,6 +271,16 @@ def _order(facts: Facts) -> Iterator[Finding]:
                     "differs each time.",
                     "A.Compose([A.Resize(IMAGE_SIZE, IMAGE_SIZE), A.Normalize(), ToTensorV2()])",
                 )
+
+
+def _names_of(facts: Facts, call: ast.Call) -> list[str]:
+    """What a transform is called: its own key of a dict of transforms, else the names that it is given to."""
+    held = facts.script.parents.get(call)
+    if isinstance(held, ast.Dict):
+        keys = (k for k, v in zip(held.keys, held.values, strict=True) if v is call and k is not None)
+        return [text for key in keys if (text := facts.values.text(key))]
+    target = facts.script.statement(call)
+    return [last_name(t) for t in target.targets] if isinstance(target, ast.Assign) else []
 
 
 def _normalised(facts: Facts) -> Iterator[Finding]:

@@ -90,6 +90,10 @@ def _estimator(facts: Facts, node: ast.AST) -> str:
         return _estimator(facts, node.func.value)
     source: ast.AST | None = node
     if isinstance(node, ast.Name):
+        each = _walked(facts, node)
+        if each:
+            made_of = [_estimator(facts, one) for one in each]
+            return made_of[0] if all(_CLASSIFIER.search(one) for one in made_of) else ""
         source = next(iter(facts.values.assigned(node.id, node)), None)
     elif isinstance(node, ast.Attribute):
         source = next(iter(facts.values.sources(node)), None)
@@ -109,6 +113,40 @@ def _estimator(facts: Facts, node: ast.AST) -> str:
             else ""
         )
     return made
+
+
+def _walked(facts: Facts, node: ast.Name) -> list[ast.expr]:
+    """The models that a loop goes through: `for name, model in {"a": LogisticRegression()}.items()`."""
+    for loop in facts.script.loops(node):
+        if not isinstance(loop, ast.For) or node.id not in {
+            n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)
+        }:
+            continue
+        over: ast.AST = loop.iter
+        if (
+            isinstance(over, ast.Call)
+            and isinstance(over.func, ast.Attribute)
+            and over.func.attr in ("items", "values")
+        ):
+            over = over.func.value
+        if isinstance(over, ast.Name):
+            over = next(iter(facts.values.assigned(over.id, over)), over)
+        if isinstance(over, ast.Dict):
+            return over.values
+        if isinstance(over, ast.List | ast.Tuple):
+            at = (
+                [last_name(t) for t in loop.target.elts].index(node.id)
+                if isinstance(loop.target, ast.Tuple)
+                else None
+            )
+            if at is None:
+                return over.elts
+            return [
+                one.elts[at]
+                for one in over.elts
+                if isinstance(one, ast.Tuple | ast.List) and len(one.elts) > at
+            ]
+    return []
 
 
 def _is_empty(node: ast.AST) -> bool:

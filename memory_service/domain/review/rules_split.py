@@ -204,13 +204,14 @@ def _standardised(facts: Facts, frames: Frames) -> Iterator[Finding]:
             for side in (node.left.right, node.right)
             for n in _resolved(facts, side)
             if isinstance(n, ast.Call)
-            and last_name(n.func) in ("mean", "std", "min", "max")
+            and last_name(n.func).removeprefix("nan") in _LEARNED
             and roots(n) & data
         ]
         if len(learned) < 2 or any(k.arg == "dim" for call in learned for k in call.keywords):
             continue
         if any(
-            facts.values.one(facts.values.argument(c, "axis", 0 if roots(c.func) & data else 1)) in (1, -1)
+            facts.values.one(facts.values.argument(c, "axis", _axis_at(c, bool(roots(c.func) & data))))
+            in (1, -1)
             for c in learned
         ):
             continue
@@ -226,6 +227,14 @@ def _standardised(facts: Facts, frames: Frames) -> Iterator[Finding]:
                 f"{getattr(split.call, 'lineno', 0)}.",
                 "mean, std = X_train.mean(0), X_train.std(0)  # of the training rows, for both parts",
             )
+
+
+_LEARNED = frozenset(("mean", "std", "min", "max", "median", "percentile", "quantile"))
+
+
+def _axis_at(call: ast.Call, method: bool) -> int:
+    """Where `axis` stands: behind the data of a function, and behind the share of a quantile."""
+    return (not method) + last_name(call.func).endswith(("percentile", "quantile"))
 
 
 def _resolved(facts: Facts, node: ast.AST) -> Iterator[ast.AST]:

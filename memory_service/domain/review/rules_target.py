@@ -269,6 +269,8 @@ def _columns_kept(
             return None
         given = values.argument(node, "columns") or values.argument(node, "labels", 0)
         dropped = _listed(facts, given)
+        if dropped is not None and len(node.args) > 1:  # polars: drop("id", "price")
+            dropped |= {text for other in node.args[1:] if (text := values.text(other))}
         inner = _core(node.func.value)
         if dropped is None:
             return None
@@ -283,7 +285,7 @@ def _columns_kept(
     if (
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
-        and node.func.attr == "select_dtypes"
+        and (node.func.attr == "select_dtypes" or _selects_numbers(node))
     ):
         if re.search(r"exclude", " ".join(k.arg or "" for k in node.keywords)):
             return None
@@ -300,6 +302,16 @@ def _columns_kept(
             return listed, set()
         return _all_but(facts, inner, 0)
     return None
+
+
+def _selects_numbers(node: ast.Call) -> bool:
+    """polars' `select(cs.numeric())`."""
+    return (
+        last_name(node.func) == "select"
+        and len(node.args) == 1
+        and isinstance(node.args[0], ast.Call)
+        and last_name(node.args[0].func) in ("numeric", "float")
+    )
 
 
 _NUMBERS = re.compile(
