@@ -124,6 +124,7 @@ def _calls(facts: Facts) -> Iterator[Finding]:
     """Called with the image as a positional argument, or without the mask that must move with it."""
     script = facts.script
     moves = any(_of_library(facts, c.func) for c in script.called(*sorted(_MOVES)))
+    left_behind: dict[Function | None, bool] = {}
     for call in script.calls:
         name = last_name(call.func)
         made = facts.training.made_by(call.func) if isinstance(call.func, ast.Name | ast.Attribute) else ""
@@ -143,7 +144,12 @@ def _calls(facts: Facts) -> Iterator[Finding]:
                 f'{name}(image=image)["image"]',
             )
         given = {k.arg for k in call.keywords}
-        if "image" in given and not given & {"mask", "masks", None} and moves and _has_mask(facts, call):
+        if "image" not in given or given & {"mask", "masks", None} or not moves:
+            continue
+        function = script.function(call)
+        if function not in left_behind:
+            left_behind[function] = _has_mask(facts, call)
+        if left_behind[function]:
             yield finding(
                 "albumentations-trap",
                 call,
@@ -276,7 +282,7 @@ def _order(facts: Facts) -> Iterator[Finding]:
 def _names_of(facts: Facts, call: ast.Call) -> list[str]:
     """What a transform is called: its own key of a dict of transforms, else the names that it is given to."""
     held = facts.script.parents.get(call)
-    if isinstance(held, ast.Dict):
+    if isinstance(held, ast.Dict) and len(held.values) <= 50:
         keys = (k for k, v in zip(held.keys, held.values, strict=True) if v is call and k is not None)
         return [text for key in keys if (text := facts.values.text(key))]
     target = facts.script.statement(call)

@@ -257,9 +257,9 @@ def _called_by_parts(facts: Facts, function: Function, data: set[str]) -> bool:
         said += [v.rsplit("/", 1)[-1].removesuffix(".csv") for a in call.args if (v := facts.values.text(a))]
         heard.append({n for a in call.args for n in roots(a)})
         parts.append((any(_is_later(n) for n in said), any(_FIRST.search(n) for n in said)))
+    stems = {n.rsplit("_", 1)[0] for names in heard for n in names if _is_later(n)}
     for number, names in enumerate(heard):  # beside `X_test`, `X` is what is trained on
-        others = set().union(*heard[:number], *heard[number + 1 :])
-        if not parts[number][0] and any(_is_later(o) and o.rsplit("_", 1)[0] in names for o in others):
+        if not parts[number][0] and names & stems:
             parts[number] = (False, True)
     return any(later and not first for later, first in parts) and any(first for _, first in parts)
 

@@ -92,7 +92,7 @@ def _estimator(facts: Facts, node: ast.AST) -> str:
     if isinstance(node, ast.Name):
         each = _walked(facts, node)
         if each:
-            made_of = [_estimator(facts, one) for one in each]
+            made_of = [_estimator(facts, one) for one in each[:20]]
             return made_of[0] if all(_CLASSIFIER.search(one) for one in made_of) else ""
         source = next(iter(facts.values.assigned(node.id, node)), None)
     elif isinstance(node, ast.Attribute):
