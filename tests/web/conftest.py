@@ -218,6 +218,14 @@ def settled(page: Any) -> None:
     page.wait_for_selector("[data-chart]:not([data-drawn])", state="detached")
 
 
+def follow(target: Any) -> None:
+    """Clicks what leads to another page, or to another state of this one in the address, and waits until that
+    is there: a click by itself does not wait."""
+    with target.page.expect_navigation(timeout=SLOWEST_MS):
+        target.click()
+    settled(target.page)
+
+
 @pytest.fixture
 def visit(chromium: Any) -> Iterator[Visitor]:
     """Opens pages; after the test nothing may have been wrong on any of them."""

@@ -14,7 +14,7 @@ import pytest
 from memory_service.domain import planner
 from memory_service.domain.search import price_field
 from memory_service.services import recommend as recommending
-from tests.web.conftest import Site, Visitor, settled
+from tests.web.conftest import Site, Visitor, follow
 
 pytestmark = [pytest.mark.browser]
 
@@ -31,8 +31,7 @@ def test_a_question_typed_into_the_form_gets_the_plan_of_recommend(visit: Visito
     page.get_by_label("Task", exact=True).select_option("tabular-classification")
     page.get_by_label("Training samples").fill("200000")
     page.get_by_label("Card", exact=True).fill("cpu")
-    page.get_by_role("button", name="Plan it").click()
-    settled(page)
+    follow(page.get_by_role("button", name="Plan it"))
     asked = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(page.url).query))
     assert asked == {"task": "tabular-classification", "n_train": "200000", "gpu": "cpu"}
     plan = answered(seeded, "/recommend?" + urllib.parse.urlencode(asked))
@@ -49,16 +48,14 @@ def test_facts_read_from_a_description_are_shown_and_can_be_corrected(visit: Vis
         "multi-class log loss."
     )
     page.get_by_label("Card", exact=True).fill("t4")
-    page.get_by_role("button", name="Plan it").click()
-    settled(page)
+    follow(page.get_by_role("button", name="Plan it"))
     facts = page.get_by_role("region", name="Facts")
     row = facts.get_by_role("row", name="Training samples")
     assert "10,222" in row.inner_text()
     assert "from the description" in row.inner_text()
-    row.get_by_role("link").click()
+    follow(row.get_by_role("link"))
     page.get_by_label("Training samples").fill("9000")
-    page.get_by_role("button", name="Plan it").click()
-    settled(page)
+    follow(page.get_by_role("button", name="Plan it"))
     assert "9,000\tas asked" in page.get_by_role("region", name="Facts").inner_text()
 
 
@@ -76,8 +73,7 @@ def test_what_does_not_fit_offers_what_would(visit: Visitor, seeded: Site):
         seeded, "/?task=image&n_train=900000&gpu=t4&minutes=3&image_size=512&model=resnet50&epochs=30"
     )
     assert page.get_by_role("heading", name="No plan fits").is_visible()
-    page.locator("h2:has-text('What would fit') + ul a").first.click()
-    settled(page)
+    follow(page.locator("h2:has-text('What would fit') + ul a").first)
     assert page.get_by_role("heading", name="The plan", exact=True).is_visible()
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from memory_service.web.charts.devices import figures_over_time, products_by_size, share_of_sheet
 from tests.conftest import Servers
-from tests.web.conftest import Site, Visitor, running, settled
+from tests.web.conftest import Site, Visitor, follow, running
 
 browser = pytest.mark.browser
 
@@ -27,8 +27,7 @@ def data_of(site: Site, path: str) -> Any:
 @browser
 def test_a_data_sheet_stands_beside_what_was_measured_and_leads_to_its_section(visit: Visitor, lived: Site):
     page = visit(lived, "/browse/devices")
-    page.get_by_role("link", name="lab-a100").first.click()
-    settled(page)
+    follow(page.get_by_role("link", name="lab-a100").first)
     row = page.get_by_role("row", name="matmul.bf16")
     compared = {
         one["figure"]: one
@@ -37,8 +36,7 @@ def test_a_data_sheet_stands_beside_what_was_measured_and_leads_to_its_section(v
     assert compared["matmul.bf16"]["data_sheet"] == 312.0
     share = 100 * compared["matmul.bf16"]["measured"] / 312.0
     assert compared["matmul.bf16"]["of_sheet_percent"] == pytest.approx(share)
-    row.get_by_role("link").click()
-    settled(page)
+    follow(row.get_by_role("link"))
     target = page.locator(":target")
     assert compared["matmul.bf16"]["section"] in target.inner_text()
     assert target.is_visible()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Servers
-from tests.web.conftest import Site, Visitor, running, settled
+from tests.web.conftest import Site, Visitor, follow, running
 
 pytestmark = [pytest.mark.browser]
 
@@ -37,15 +37,13 @@ def row_of(site: Site, path: str) -> dict[str, Any]:
 def write(page: Any, statement: str, why: str) -> None:
     page.get_by_label("Statement").fill(statement)
     page.get_by_label("Why (kept").fill(why)
-    page.get_by_role("button", name="See the difference").click()
-    settled(page)
+    follow(page.get_by_role("button", name="See the difference"))
 
 
 def test_an_edit_and_its_undo_leave_the_row_as_it_was_and_both_in_its_history(visit: Visitor, desk: Site):
     before = row_of(desk, f"/strategies/{ROW}")
     page = visit(desk, PAGE)
-    page.get_by_role("link", name="Edit").click()
-    settled(page)
+    follow(page.get_by_role("link", name="Edit"))
     write(page, "Batch <b>256</b> at 224 px.", "measured here")
     difference = page.get_by_role("region", name="Difference").inner_text()
     assert before["statement"] in difference
@@ -55,8 +53,7 @@ def test_an_edit_and_its_undo_leave_the_row_as_it_was_and_both_in_its_history(vi
     page.wait_for_url(f"**{PAGE}")
     assert row_of(desk, f"/strategies/{ROW}")["statement"] == "Batch <b>256</b> at 224 px."
     assert "measured here" in page.locator(".history").inner_text()
-    page.get_by_role("button", name="Undo the change").first.click()
-    page.wait_for_load_state()
+    follow(page.get_by_role("button", name="Undo the change").first)
     assert row_of(desk, f"/strategies/{ROW}") == before
     told = page.locator(".history").inner_text()
     assert "measured here" in told
@@ -71,13 +68,11 @@ def test_whoever_comes_second_is_shown_the_difference_and_overwrites_nothing(vis
     first.wait_for_url("**/browse/strategies/R02-start")
     second.get_by_label("Source").fill("the second one's book")
     second.get_by_label("Why (kept").fill("second")
-    second.get_by_role("button", name="See the difference").click()
-    settled(second)
+    follow(second.get_by_role("button", name="See the difference"))
     assert "Somebody changed this row" in second.get_by_role("alert").inner_text()
     assert "The first one was here." in second.get_by_role("region", name="Difference").inner_text()
     assert row_of(desk, "/strategies/R02-start")["statement"] == "The first one was here."
-    second.get_by_role("button", name="See the difference").click()
-    settled(second)
+    follow(second.get_by_role("button", name="See the difference"))
     shown = second.get_by_role("region", name="Difference").inner_text()
     assert "the second one's book" in shown
     assert "The first one was here." not in shown, "what the second left alone follows the row"
@@ -93,8 +88,7 @@ def test_what_is_no_row_is_said_at_its_field(visit: Visitor, desk: Site):
     page.get_by_label("Memory, GiB").fill("forty")
     page.get_by_label("Tflops").fill("{")
     page.get_by_label("Why (kept").fill("x")
-    page.get_by_role("button", name="See the difference").click()
-    settled(page)
+    follow(page.get_by_role("button", name="See the difference"))
     assert "cannot be read" in page.locator("#w-memory_gib").inner_text()
     assert "JSON" in page.locator("#w-tflops").inner_text()
     assert page.get_by_label("Memory, GiB").input_value() == "forty"

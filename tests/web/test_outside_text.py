@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Servers
-from tests.web.conftest import Site, Visitor, running
+from tests.web.conftest import Site, Visitor, follow, running
 
 pytestmark = [pytest.mark.browser]
 
@@ -138,7 +138,7 @@ def test_an_edit_changes_nothing_that_the_form_had_to_make_visible(visit: Visito
     page = visit(site, f"/browse/edit/patterns/{SLUG}")
     page.get_by_label("Rule").fill("R03")
     page.get_by_label("Why (kept").fill(HOSTILE)
-    page.get_by_role("button", name="See the difference").click()
+    follow(page.get_by_role("button", name="See the difference"))
     assert page.get_by_role("region", name="Difference").locator("tbody tr").count() == 1
     page.get_by_role("button", name="Save it").click()
     page.wait_for_url(f"**/browse/patterns/{SLUG}")

@@ -18,7 +18,7 @@ from memory_service.web.charts.runs import (
     told_over_time,
 )
 from tests.conftest import Servers
-from tests.web.conftest import Site, Visitor, running, settled
+from tests.web.conftest import Site, Visitor, follow, running, settled
 
 browser = pytest.mark.browser
 
@@ -64,22 +64,19 @@ def epoch(seq: int, **more: Any) -> dict[str, Any]:
 @browser
 def test_which_of_last_weeks_runs_wasted_the_most_minutes_and_on_what(visit: Visitor, lived: Site):
     page = visit(lived, "/")
-    page.get_by_role("navigation", name="Main").get_by_role("link", name="Runs").click()
-    settled(page)
+    follow(page.get_by_role("navigation", name="Main").get_by_role("link", name="Runs"))
     week = page.get_by_role("region", name="Where the last seven days' minutes went")
     data = data_of(lived, "/browse/runs.json")["week"]
     parts = week.get_by_role("listitem").all_inner_texts()
     assert len(parts) == len(data["by"]) > 2
-    week.get_by_role("link", name="Which runs wasted the most").click()
-    settled(page)
+    follow(week.get_by_role("link", name="Which runs wasted the most"))
     since = urllib.parse.quote(data["since"])
     listed = data_of(lived, f"/runs?started_at_min={since}&sort=-wasted_minutes")["items"]
     first = page.locator("#rows tbody tr").first
     headings = page.locator("#rows thead th").all_inner_texts()
     on = first.locator("th, td").nth(headings.index("Mostly on")).inner_text()
     assert any(part.partition(", in ")[0].endswith(on) for part in parts)
-    first.get_by_role("link").first.click()
-    settled(page)
+    follow(first.get_by_role("link").first)
     assert page.url.endswith(listed[0]["id"])
     said = page.locator("#live").inner_text()
     assert "brought nothing" in said
@@ -98,8 +95,7 @@ def test_filters_and_order_are_in_the_address_and_come_back(visit: Visitor, live
     assert "sort=-batch_size" in page.url
     ended = page.locator("#rows tbody td:nth-child(2) .badge")
     assert set(ended.all_inner_texts()) == {"crashed"}
-    page.get_by_role("link", name="Model", exact=True).click()
-    settled(page)
+    follow(page.get_by_role("link", name="Model", exact=True))
     assert "status=crashed" in page.url
     assert "sort=model" in page.url
     page.go_back()
@@ -138,13 +134,11 @@ def test_a_list_that_is_paused_asks_for_nothing_and_leaves_whole(visit: Visitor,
     begun(telling)
     page = visit(telling, "/browse/runs?status=running&gpu=t4")
     assert page.locator("#results").get_attribute("hx-get") is not None
-    page.get_by_role("link", name="Pause").click()
-    settled(page)
+    follow(page.get_by_role("link", name="Pause"))
     assert page.locator("#results").get_attribute("hx-get") is None
     file = page.get_by_role("link", name="csv", exact=True).get_attribute("href")
     assert text_of(telling, file).count("\n") >= 2
-    page.get_by_role("link", name="Go on").click()
-    settled(page)
+    follow(page.get_by_role("link", name="Go on"))
     assert page.locator("#results").get_attribute("hx-get") is not None
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from memory_service.services.catalogue import create_row
 from memory_service.services.unit import Database
-from tests.web.conftest import Site, Visitor, settled
+from tests.web.conftest import Site, Visitor, follow, settled
 
 pytestmark = [pytest.mark.browser]
 
@@ -30,8 +30,7 @@ def test_which_batch_fits_convnext_base_at_384_px_on_a_t4_and_how_do_we_know(vis
     row = page.locator("tr", has=page.get_by_role("link", name="convnext_base.fb_in1k", exact=True))
     t4 = row.locator("td a").nth(0)
     assert t4.inner_text() == "32 (24–32)"
-    t4.click()
-    settled(page)
+    follow(t4)
     assert page.locator("h1").inner_text() == "convnext_base.fb_in1k on NVIDIA T4"
     said = _text(page, "#answer")
     assert "Batch 24 fits (384 px, fp16, training with adamw)" in said
@@ -101,10 +100,10 @@ def test_the_back_button_and_a_shared_link_restore_what_was_asked(visit: Visitor
 def test_cards_are_added_and_left_out_without_a_script(visit: Visitor, seeded: Site):
     page = visit(seeded, "/browse/sizing?q=resnet50&gpu=t4,a100", java_script_enabled=False)
     page.get_by_label("Add a card").select_option("l4")
-    page.get_by_role("button", name="Add").click()
+    follow(page.get_by_role("button", name="Add"))
     heads = [head.split("\n")[0] for head in page.locator("#rows thead th").all_inner_texts()]
     assert heads[3:] == ["t4", "a100", "l4"]
-    page.get_by_label("Leave out a100").click()
+    follow(page.get_by_label("Leave out a100"))
     heads = [head.split("\n")[0] for head in page.locator("#rows thead th").all_inner_texts()]
     assert heads[3:] == ["t4", "l4"]
     assert "q=resnet50" in page.url

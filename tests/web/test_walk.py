@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.web.conftest import Site, Visitor, settled
+from tests.web.conftest import Site, Visitor, follow
 from tests.web.paths import PAGES, Page
 
 pytestmark = [pytest.mark.browser]
@@ -62,6 +62,5 @@ def _opened(visit: Visitor, site: Site, page: Page) -> Any | None:
     link = opened.locator(f"main a[href^='{page.via}']").first
     if site.name in ("empty", "seeded") and link.count() == 0:
         return None
-    link.click()
-    settled(opened)
+    follow(link)
     return opened
