@@ -18,6 +18,7 @@ from memory_service.api.rows import TOLD
 from memory_service.services.calibration_values import Posted
 from memory_service.services.catalogue import CORRECTABLE, table_named
 from memory_service.services.formats import MEDIA_TYPES
+from memory_service.services.predict import MOST_QUESTIONS
 from memory_service.services.rows import ROW_MODELS
 
 __all__ = [
@@ -63,7 +64,6 @@ _REFUSALS = {
 }
 _BODY = (400, 413, 415)
 _PROBLEM = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
-_MOST_QUESTIONS = 10_000
 
 Route = dict[str, Any]
 Fields = Mapping[str, Field]
@@ -90,7 +90,7 @@ def _also_as_text(route: Route, offered: bool) -> Route:
 
 def takes_list(fields: Fields, answer: type[BaseModel]) -> Route:
     """A list of such objects."""
-    shape = {"type": "array", "items": body_schema(fields.values()), "maxItems": _MOST_QUESTIONS}
+    shape = {"type": "array", "items": body_schema(fields.values()), "maxItems": MOST_QUESTIONS}
     return _route(answer, (*_BODY, 422, 503), _json_body(shape))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from memory_service.api.shapes import Number, Shape
+from memory_service.domain.watch_verdict import Action
 
 __all__ = ["Accuracy", "RunBegun", "RunEventsTaken", "RunLogTaken", "RunPage", "RunVerdict"]
 
@@ -32,12 +33,6 @@ class RunBegun(Shape):
     status: Status
     prediction: RunPrediction
     notes: list[str]
-
-
-Action = Literal[
-    "continue", "raise_batch", "relaunch", "lower_batch", "reduce_folds", "reduce_epochs",
-    "stop_and_predict", "add_monitoring", "investigate",
-]  # fmt: skip
 
 
 class RunVerdict(Shape):

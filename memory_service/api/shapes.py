@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
+from memory_service.domain.estimate import Grade
+
 __all__ = [
     "Alive",
     "Calibration",
@@ -25,8 +27,6 @@ __all__ = [
     "Registered",
     "Similar",
 ]
-
-Grade = Literal["measured", "estimated", "claimed"]
 
 
 class Shape(BaseModel):

@@ -207,10 +207,6 @@ class Spool:
         """The file; None in memory."""
         return self._medium.path if isinstance(self._medium, _Disk) else None
 
-    @property
-    def has_unsent(self) -> bool:
-        return self.last_seq > self.acked
-
     def append(self, events: Iterable[Mapping[str, Any]], finish: Mapping[str, Any] | None = None) -> None:
         """Keep events, each with a seq above all before, and the end if it is known."""
         lines, summaries = [], finish is not None

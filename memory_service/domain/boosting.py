@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from memory_service.domain.budget import (
     FOLD_OVERHEAD_S,
@@ -31,7 +30,6 @@ from memory_service.domain.trees import CpuFit, fit_cost
 
 __all__ = ["ROUND_CHOICES", "cost_of", "outputs_of", "price_trees", "run_of_trees"]
 
-Array = npt.NDArray[np.float64]
 
 ROUND_CHOICES = (100, 200, 300, 500, 800, 1200, 2000)
 LEAVES = 31

@@ -14,7 +14,6 @@ from math import ceil, floor
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 __all__ = [
     "MEDIAN_SHARE",
@@ -30,7 +29,6 @@ __all__ = [
     "write_seconds",
 ]
 
-Array = npt.NDArray[np.float64]
 
 RESERVE_SHARE = 0.15
 """R14: always kept for inference and writing the submission."""

@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeVar
 
 from memory_service.domain.calibration import Calibration
 from memory_service.domain.efficiencies import LOG_SPREAD
+from memory_service.domain.estimate import SD_OF_P90
 from memory_service.domain.gpu import Gpu
 from memory_service.domain.held_memory import HeldMemory, held_memory
 from memory_service.domain.probe_shapes import TREE_LEAVES
@@ -31,7 +32,6 @@ __all__ = ["CalibratedRates", "Origin", "calibrated_rates", "self_check"]
 Origin = Literal["device", "model", "architecture"]
 Found = TypeVar("Found")
 
-SD_OF_P90 = 1.2816
 NETWORK_SD = 0.10
 """How far a network is usually off when its device is calibrated, before this device's own check is known."""
 

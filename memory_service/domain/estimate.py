@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-__all__ = ["GRADE_ORDER", "Estimate", "Grade"]
+__all__ = ["SD_OF_P90", "Estimate", "Grade"]
+
+SD_OF_P90 = 1.2816
+"""Distance of a normal distribution's 90th percentile from its median, in standard deviations."""
 
 Grade = Literal["measured", "estimated", "claimed"]
-
-GRADE_ORDER: dict[str, int] = {"measured": 3, "estimated": 2, "claimed": 1}
-"""A lower grade never overrides a higher one."""
+"""A lower grade, further right, never overrides a higher one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from memory_service.domain.metrics import METRIC_PHRASES, Metric, spell_out
 from memory_service.domain.phrases import PhraseTable, words_of
 from memory_service.domain.prose import READ_CHARACTERS, told_sentences
 
-__all__ = ["InferredFacts", "Leanings", "facts_and_tasks", "infer_facts", "task_scores"]
+__all__ = ["InferredFacts", "Leanings", "facts_and_tasks", "infer_facts"]
 
 _GOAL_FACTOR = 2.0
 _OPENING_FACTOR = 1.5
@@ -121,7 +121,7 @@ def infer_facts(text: str, leanings: Leanings | None = None) -> InferredFacts:
 
 
 def facts_and_tasks(text: str, leanings: Leanings | None = None) -> tuple[InferredFacts, dict[str, float]]:
-    """Both `infer_facts` and `task_scores`, the text read once."""
+    """`infer_facts` and the probability of each possible task (none for a text without any cue)."""
     text = text[:READ_CHARACTERS]
     reading = _read(text)
     scores = _scores(reading, leanings)
@@ -159,11 +159,6 @@ _MODALITY_NAMES = {
     "interactions": "recommendation",
     "multi": "multimodal",
 }
-
-
-def task_scores(text: str, leanings: Leanings | None = None) -> dict[str, float]:
-    """Probability of each possible task; empty for a text without any cue."""
-    return facts_and_tasks(text, leanings)[1]
 
 
 def _by_task(scores: Mapping[tuple[str, str], float]) -> dict[str, float]:

@@ -19,7 +19,7 @@ from math import floor
 from typing import Literal
 
 from memory_service.domain.cold import Subject, subject_for
-from memory_service.domain.estimate import Estimate
+from memory_service.domain.estimate import SD_OF_P90, Estimate
 from memory_service.domain.gpu import Gpu
 from memory_service.domain.ladder import BATCH_LADDER
 from memory_service.domain.profile import PeakPoint, Profile
@@ -43,7 +43,6 @@ __all__ = [
 Confidence = Literal["p10", "p50", "p90"]
 
 GIB = 2.0**30
-MIB = 2.0**20
 
 OPTIMIZERS: dict[str, float] = {
     "none": 0.0,
@@ -100,8 +99,6 @@ OVERFULL = 1.02
 
 FLOOR_SHARE = 0.02
 """No learned interval is narrower than 2 % either way."""
-
-SD_OF_P90 = 1.2816
 
 HOST_RUNTIME_GIB = 0.6
 """A Python process with PyTorch loaded, for devices without a context of their own."""

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memory_service.domain.catalogue import CatalogueModel
-from memory_service.domain.cold import subject_for
+from memory_service.domain.cold import precision_class, subject_for
 from memory_service.domain.fits import Bounds
 from memory_service.domain.gpu import Gpu
 from memory_service.domain.ladder import BATCH_LADDER
@@ -32,7 +32,6 @@ __all__ = [
     "Grid",
     "Option",
     "build_table",
-    "class_of",
     "columns_of",
     "layout_of",
     "make_option",
@@ -97,11 +96,6 @@ def make_option(
         recipe_of(task, model.family, pretrained=model.pretrained, trees=trees),
         learning_of(task, model.pretrained, trees),
     )
-
-
-def class_of(precision: str) -> str:
-    """The precision class of a profile: "fp32" (also tf32) or "amp"."""
-    return "fp32" if precision in ("fp32", "tf32") else "amp"
 
 
 def layout_of(profile: Profile, gpu: Gpu) -> str:
@@ -260,7 +254,7 @@ def build_table(
     """
     steps = steps or ColdSteps(gpu, precision)
     plain, saving = (Grid.empty(len(options), len(rungs)) for _ in range(2))
-    kind = class_of(precision)
+    kind = precision_class(precision)
     knee = np.zeros(len(options), dtype=np.int64)
     priced: dict[tuple[int, str], int] = {}
     for row, option in enumerate(options):

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from memory_service.domain import memory
 from memory_service.domain.cold import subject_for
+from memory_service.domain.estimate import SD_OF_P90
 from memory_service.domain.gpu import Gpu
 from memory_service.domain.profile import Profile
 from memory_service.domain.residuals import LearnedPeaks, MemoryCorrection
@@ -109,7 +110,7 @@ def _shifted(cold: _Band, learned: MemoryCorrection | None, allocated: Floats) -
     sd = np.sqrt(np.maximum(fixed + 2.0 * both * allocated + share * allocated**2, 0.0))
     value = np.maximum(cold.value + learned.fixed_gib + learned.share * allocated, 0.1 * cold.value)
     floor = memory.FLOOR_SHARE * value
-    half = np.maximum(memory.SD_OF_P90 * sd, floor)
+    half = np.maximum(SD_OF_P90 * sd, floor)
     return _Band(value, value + np.minimum(half, np.maximum(cold.high - cold.value, floor)), learned.n)
 
 

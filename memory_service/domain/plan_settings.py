@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from memory_service.domain.options import Option, class_of, layout_of
+from memory_service.domain.cold import precision_class
+from memory_service.domain.options import Option, layout_of
 from memory_service.domain.policy import Policy
 from memory_service.domain.schedule import learning_rate, warmup_epochs
 from memory_service.domain.search import Pick
@@ -55,5 +56,5 @@ def patience_of(option: Option, policy: Policy) -> int:
 
 
 def channels_last(search: Search, option: Option) -> bool:
-    profile = option.profile.get(class_of(search.precision))
+    profile = option.profile.get(precision_class(search.precision))
     return profile is not None and all(layout_of(profile, card) == "nhwc" for card in search.case.cards)

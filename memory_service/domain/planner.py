@@ -17,11 +17,12 @@ from memory_service.domain.boosting import cost_of, price_trees
 from memory_service.domain.budget import Seconds
 from memory_service.domain.case import Case, Shelf
 from memory_service.domain.closest import closest_changes
+from memory_service.domain.cold import precision_class
 from memory_service.domain.estimate import Estimate
 from memory_service.domain.gpu import Gpu
 from memory_service.domain.loader import loader_settings
 from memory_service.domain.memory import peak_memory
-from memory_service.domain.options import CostTable, class_of, layout_of
+from memory_service.domain.options import CostTable, layout_of
 from memory_service.domain.parallel import parallel_sets
 from memory_service.domain.plan import Expected, Plan, Refusal, Stage, gpu_facts, plan_id_of
 from memory_service.domain.plan_settings import settings_of
@@ -192,7 +193,7 @@ def _grounds(search: Search, pick: Pick) -> tuple[Estimate, Estimate]:
     Memory is the fullest card's, time the slowest one's; where the input pipeline is slower still, its.
     """
     case, option = search.case, search.table.options[pick.row]
-    kind, saving = class_of(search.precision), bool(search.field.batches.checkpointing[pick.row])
+    kind, saving = precision_class(search.precision), bool(search.field.batches.checkpointing[pick.row])
     profile = (option.checkpointed if saving else option.profile).get(kind)
     if profile is None:
         cost = cost_of(case, option, case.n_train, search.field.epochs[pick.epoch])

@@ -213,7 +213,8 @@ def _matmul(precision: str, label: str, rows: int, reduced: int, columns: int) -
     return Probe(
         f"matmul.{precision}.{label}", f"matmul.{precision}", "TFLOP/s", "matmul", precision, phase="forward",
         flops=2.0 * rows * reduced * columns, bytes=float(moved), kernels=1,
-        tile_fit=_fit(rows, 64) * _fit(columns, 64) * _fit(reduced, 32), working_set_bytes=float(moved),
+        tile_fit=tile_share(rows, 64) * tile_share(columns, 64) * tile_share(reduced, 32),
+        working_set_bytes=float(moved),
         facts={"rows": rows, "reduced": reduced, "columns": columns},
     )  # fmt: skip
 
@@ -222,8 +223,9 @@ def _linears(precision: str) -> Iterator[Probe]:
     for batch, inputs, outputs in LINEARS:
         tensors = _width(precision) * (batch * inputs + inputs * outputs + batch * outputs)
         fits = (
-            _fit(outputs, 64) * _fit(inputs, 32), _fit(inputs, 64) * _fit(outputs, 32),
-            _fit(inputs, 64) * _fit(outputs, 64),
+            tile_share(outputs, 64) * tile_share(inputs, 32),
+            tile_share(inputs, 64) * tile_share(outputs, 32),
+            tile_share(inputs, 64) * tile_share(outputs, 64),
         )  # fmt: skip
         yield Probe(
             f"linear.{precision}.{batch}x{inputs}x{outputs}", f"linear.{precision}", "ms", "matmul",
@@ -255,8 +257,8 @@ def _conv(name: str, conv: Conv, section: str, precision: str, layout: str, batc
     tensors = batch * pixels * (conv.channels + conv.filters) + weight
     products = 1 + conv.wanted
     wide, narrow, area = conv.filters // conv.groups, conv.channels // conv.groups, conv.kernel**2
-    forward = _fit(wide, 64) * _fit(narrow * area, 32)
-    backward = _fit(narrow, 64) * _fit(wide * area, 32)
+    forward = tile_share(wide, 64) * tile_share(narrow * area, 32)
+    backward = tile_share(narrow, 64) * tile_share(wide * area, 32)
     fits = (forward, forward, backward)[:products] if conv.op_class != "depthwise_conv" else (1.0,)
     return Probe(
         f"conv.{name}.{precision}.{layout}.b{batch}", section, "ms", conv.op_class, precision, layout,
@@ -362,7 +364,8 @@ def _width(precision: str) -> int:
     return 2 if precision in ("fp16", "bf16") else 4
 
 
-def _fit(size: int, tile: int) -> float:
+def tile_share(size: int, tile: int) -> float:
+    """The useful share of a dimension padded to whole tiles."""
     return size / (-(-size // tile) * tile)
 
 

@@ -11,14 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from memory_service.domain.estimate import Estimate
 from memory_service.domain.vocabulary import modality_of
 
 __all__ = ["INDEX_BASIS", "Learning", "fold_gain", "learning_of", "quality_estimate", "quality_index"]
 
-Array = npt.NDArray[np.float64]
 
 REFERENCE_N_TRAIN = 9_000
 """The size of the observed run (source 003): best validation loss at epoch 3-5 of 30 on 9 000 images."""

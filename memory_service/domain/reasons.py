@@ -8,8 +8,9 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from memory_service.domain.case import Shelf
+from memory_service.domain.cold import precision_class
 from memory_service.domain.gpu import Gpu
-from memory_service.domain.options import Option, class_of, observed_bounds, with_memory
+from memory_service.domain.options import Option, observed_bounds, with_memory
 from memory_service.domain.plan import Expected
 from memory_service.domain.policy import Policy
 from memory_service.domain.search import BOUNDS, LAMBDA, Pick
@@ -208,7 +209,7 @@ def _network_warnings(search: Search, pick: Pick, settings: Mapping[str, Any]) -
         out.append(
             f"Only about {updates * epochs:.0f} updates in all: the learning rate matters more than usual."
         )
-    profile = search.table.options[pick.row].profile.get(class_of(search.precision))
+    profile = search.table.options[pick.row].profile.get(precision_class(search.precision))
     if profile is not None and "bounded_from" in profile.extra:
         out.append("Memory and time in fp32 are upper bounds made from the mixed-precision profile.")
     if batch < 16 <= recipe.least_batch:
@@ -235,7 +236,7 @@ def _tree_warnings(search: Search, expected: Expected) -> list[str]:
 
 def ran_out(search: Search, option: Option) -> str:
     """Which batches of an option are known to run out of memory on the cards, in words; "" for none."""
-    profile = option.profile.get(class_of(search.precision))
+    profile = option.profile.get(precision_class(search.precision))
     if profile is None:
         return ""
     seen = []

@@ -120,7 +120,6 @@ class Outcome:
     peaks: Mapping[int | None, Peaks] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
     last_seconds: float | None = None
-    first_seconds: float | None = None
     out_of_memory: bool = False
     first_submission_seconds: float | None = None
     stalled_seconds: float = 0.0
@@ -274,7 +273,6 @@ class _Reader:
             self.peaks,
             dict(sorted(Counter(event.kind for event in told).items())),
             max(times, default=None),
-            min(times, default=None),
             self.out_of_memory,
             min(submitted, default=None),
             _stalled([event.at_seconds for event in told if event.kind != "gpu"]),

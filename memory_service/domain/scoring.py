@@ -12,7 +12,7 @@ __all__ = ["NAIVE_METHODS", "Pair", "Score", "pairs_of", "score"]
 
 NAIVE_FIXED_GIB = 1976.0 / 1024.0
 NAIVE_SLOPE = 1.108
-"""The line that research found for fake-tensor traces against nvidia-smi (see `services.accuracy`)."""
+"""The line that research found for fake-tensor traces against nvidia-smi: the one to beat."""
 
 NAIVE_METHODS = {
     "samples_per_second": "FLOPs only, fitted on these runs",

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from memory_service.domain.cold import PARTS, subject_for
 from memory_service.domain.efficiencies import LOG_SPREAD
-from memory_service.domain.estimate import Estimate, Grade
+from memory_service.domain.estimate import SD_OF_P90, Estimate, Grade
 from memory_service.domain.gpu import Gpu
 from memory_service.domain.ladder import BATCH_LADDER
 from memory_service.domain.profile import OP_CLASSES, Profile
@@ -29,7 +29,7 @@ from memory_service.domain.residuals import Learned, TimeCorrection
 from memory_service.domain.roofline import Roofline, StepMode, roofline_of
 
 __all__ = [
-    "ColdSteps", "StepModel", "card_log_sd", "knee_batch_size", "learned_step", "optimizer_bytes_per_param",
+    "ColdSteps", "StepModel", "card_log_sd", "learned_step", "optimizer_bytes_per_param",
     "prepare", "samples_per_second", "step_model", "step_seconds",
 ]  # fmt: skip
 
@@ -54,9 +54,6 @@ the median gain at 1.67 on the RTX 4090 inference rows, as published (p5 1.17, p
 interval), and at 1.4 in training."""
 
 COMPILED_LOG_SPREAD = 0.2
-
-SD_OF_P90 = 1.2816
-"""Distance of a normal distribution's 90th percentile from its median, in standard deviations."""
 
 CARD_LOG_SD = 0.03
 SDS_OF_EXTRAPOLATION = 2.5
@@ -399,18 +396,3 @@ def samples_per_second(
     return _prepared(
         _Key(profile, gpu, precision, layout, optimizer, mode, compile, stack)
     ).samples_per_second(batch_size)
-
-
-def knee_batch_size(
-    profile: Profile,
-    gpu: Gpu,
-    precision: str,
-    max_batch: int,
-    *,
-    layout: str = "nhwc",
-    optimizer: str = "adamw",
-) -> int:
-    """The batch at the knee of throughput: see `StepModel.knee`."""
-    return _prepared(_Key(profile, gpu, precision, layout, optimizer, "train", False, "torch2")).knee(
-        max_batch
-    )

@@ -1,7 +1,6 @@
 """Which device is this, what drives it, and who else uses it?
 
 identify("cuda:0")    its fingerprint: NVML only, no CUDA context, torch not imported
-tenants("cuda:0")     other processes on it
 occupancy("cpu")      how much of it they take, and whether a measurement would be theirs too
 """
 
@@ -30,7 +29,6 @@ from memory_service.measure import nvml
 
 __all__ = [
     "Occupancy", "Tenant", "cores_of_process", "device_kind", "identify", "local_devices", "occupancy",
-    "tenants",
 ]  # fmt: skip
 
 GIB = 2.0**30
@@ -69,16 +67,15 @@ class Tenant:
 class Occupancy:
     """What others take of a device now.
 
+    tenants   those with memory on a card, those that use a processor's cores
     memory_share, busy_share   of a card's memory and time, 0..1; of a processor: 0 and the cores' share
     busy      a calibration would be refused (cards only: a processor always has other processes)
-    crowded   they take most of it: what is measured is marked contended
     """
 
     tenants: tuple[Tenant, ...]
     memory_share: float
     busy_share: float
     busy: bool
-    crowded: bool
 
     @property
     def sentence(self) -> str:
@@ -134,11 +131,6 @@ def identify(device: str) -> Fingerprint:
     )  # fmt: skip
 
 
-def tenants(device: str) -> list[Tenant]:
-    """Other processes on the device: those with memory on a card, those that use a processor's cores."""
-    return list(occupancy(device).tenants)
-
-
 def occupancy(device: str) -> Occupancy:
     """What other processes take of the device now; of a processor over a quarter of a second. Errors as of
     `identify`."""
@@ -152,7 +144,7 @@ def occupancy(device: str) -> Occupancy:
     memory = max(0.0, load.used_gib - own_gib) / load.total_gib
     share = load.utilization or 0.0
     busy = memory > BUSY_SHARE or share > BUSY_SHARE
-    return Occupancy(tuple(others), memory, share, busy, busy)
+    return Occupancy(tuple(others), memory, share, busy)
 
 
 def cores_of_process() -> int:
@@ -213,9 +205,7 @@ def _host_occupancy() -> Occupancy:
             others.append(Tenant(pid, _command(pid), cores=round(cores, 2)))
     host = os.cpu_count() or 1
     taken = max(0.0, (_busy_seconds(after) - _busy_seconds(before)) / seconds - own)
-    usable = cores_of_process()
-    left = min(usable, host - taken)
-    return Occupancy(tuple(others), 0.0, min(1.0, taken / host), False, left < usable / 2)
+    return Occupancy(tuple(others), 0.0, min(1.0, taken / host), False)
 
 
 def _busy_seconds(times: Any) -> float:

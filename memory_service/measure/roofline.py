@@ -15,6 +15,7 @@ from typing import Any
 
 from torch import Tensor
 
+from memory_service.domain.probes import tile_share
 from memory_service.domain.profile import OP_CLASSES
 
 __all__ = ["PHASES", "RooflineTally"]
@@ -84,7 +85,7 @@ class RooflineTally:
             kind, width = "grouped_conv", min(wide, narrow)
         if kind != "depthwise_conv":
             columns, reduced = (narrow, wide * area) if made == "input" else (wide, narrow * area)
-            useful = _fit(columns, _TILE_OUT) * _fit(reduced, _TILE_IN)
+            useful = tile_share(columns, _TILE_OUT) * tile_share(reduced, _TILE_IN)
         self._add(phase, kind, flops, useful, width, [(x, 1), (weight, 1), (out, 1)], 1)
 
     def _convolution_backward(self, phase: str, args: Sequence[Any]) -> None:
@@ -107,7 +108,7 @@ class RooflineTally:
         useful = 1.0
         for size, tile in ((rows, _TILE_OUT), (columns, _TILE_OUT), (reduced, _TILE_IN)):
             if size % self.batch:
-                useful *= _fit(size, tile)
+                useful *= tile_share(size, tile)
         flops = 2 * prod(left.shape) * columns
         self._add(phase, "matmul", flops, useful, 0, [(left, 1), (right, 1), (out, 1)], 1)
 
@@ -152,11 +153,6 @@ class RooflineTally:
             (per_sample_flops, per_sample_bytes, fixed_flops, fixed_bytes, kernels)
         ):
             row[index] += amount
-
-
-def _fit(size: int, tile: int) -> float:
-    """The useful share of a dimension padded to whole tiles."""
-    return size / (-(-size // tile) * tile)
 
 
 def _passes(name: str, args: Sequence[Any]) -> int:

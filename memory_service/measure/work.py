@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-import torch
 from torch import Tensor
 
 __all__ = ["OpCost", "cost_of", "moves_nothing"]
@@ -14,7 +13,6 @@ __all__ = ["OpCost", "cost_of", "moves_nothing"]
 OpCost = tuple[str, int, int]
 """(operation class, flops = 2 x multiply-adds, kernels launched)."""
 
-aten = torch.ops.aten
 
 _FREE = frozenset(
     {

@@ -15,9 +15,8 @@ from typing import Any
 from memory_service.domain.phrases import PhraseTable, sentences_of, words_of
 from memory_service.domain.prose import told_sentences
 
-__all__ = ["PASSAGE_KINDS", "QUERY_CHARACTERS", "Passage", "passages_of", "query_passages"]
+__all__ = ["QUERY_CHARACTERS", "Passage", "passages_of", "query_passages"]
 
-PASSAGE_KINDS = ("predicted", "data", "judged", "text")
 
 PASSAGE_CHARACTERS = 1_000
 """About 256 tokens: what the encoder reads of a passage."""
@@ -48,7 +47,7 @@ _GOAL = PhraseTable({phrase: [True] for phrase in _GOAL_PHRASES.split(", ")})
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """One text with the question it answers (one of `PASSAGE_KINDS`)."""
+    """One text with the question it answers ("predicted", "data", "judged", "text")."""
 
     kind: str
     text: str

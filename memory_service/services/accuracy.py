@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory_service.domain.measured_rows import MeasuredRow
+from memory_service.domain.scoring import NAIVE_FIXED_GIB, NAIVE_SLOPE
 from memory_service.services.evaluate import Evaluated
 
 __all__ = [
@@ -26,10 +27,6 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 MIB_PER_GIB = 1024.0
-NAIVE_FIXED_GIB = 1976.0 / MIB_PER_GIB
-NAIVE_SLOPE = 1.108
-"""The line that research found for fake-tensor traces against nvidia-smi: the one to beat."""
-
 FEWEST_ROWS = 3
 
 

@@ -19,6 +19,7 @@ from memory_service.errors import FieldError, InvalidInput, MemoryServiceError, 
 from memory_service.services.formats import Leaving
 from memory_service.services.knowledge import Knowledge, knowledge_of
 from memory_service.services.learning import observed_profile
+from memory_service.services.scored import unpredicted
 from memory_service.services.unit import Database
 from memory_service.store import runs
 from memory_service.store.runs import EndedRun
@@ -110,7 +111,7 @@ def accuracy_page(database: Database, asked: Mapping[str, str]) -> dict[str, Any
         "runs": {
             "ended": len(found.ended),
             "most": wanted["last"],
-            "without_prediction": sum(_unpredicted(run) for run in found.ended),
+            "without_prediction": sum(unpredicted(run) for run in found.ended),
             "excluded": dict(sorted(Counter(run.excluded for run in found.ended if run.excluded).items())),
         },
         "scores": [asdict(each) for each in score(each.pair for each in found.points)],
@@ -268,10 +269,6 @@ def _of_sheet(knowledge: Knowledge, quantity: str, o: Observation) -> float | No
         return None
     value = float(getattr(cold, _SHEET_OF[quantity]))
     return o.batch_size / value if quantity == "samples_per_second" else value
-
-
-def _unpredicted(run: EndedRun) -> bool:
-    return (run.prediction or {}).get("why_not") is not None
 
 
 def _flat(row: Mapping[str, Any]) -> dict[str, Any]:

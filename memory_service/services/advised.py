@@ -12,10 +12,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from memory_service.domain.estimate import Grade
 from memory_service.domain.run_evidence import advice_of, brief_of, place_of
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.services.knowledge import Knowledge
-from memory_service.services.rows import Grade, Line, Word
+from memory_service.services.rows import Line, Word
 from memory_service.services.run_case import RunCase
 from memory_service.services.unit import WriteUnit
 from memory_service.store import outcomes

@@ -13,10 +13,11 @@ from math import inf
 from typing import Any
 
 from memory_service.domain.budget import Seconds, run_seconds, setup_seconds
+from memory_service.domain.cold import precision_class
 from memory_service.domain.estimate import Estimate
 from memory_service.domain.gpu import Gpu
 from memory_service.domain.memory import largest_batch, peak_memory
-from memory_service.domain.options import Option, class_of, layout_of
+from memory_service.domain.options import Option, layout_of
 from memory_service.domain.profile import Profile
 from memory_service.domain.speed import prepare, step_seconds
 from memory_service.services.knowledge import Knowledge
@@ -49,7 +50,7 @@ class Subject:
 
     @property
     def profile(self) -> Profile:
-        return self.option.profile[class_of(self.precision)]
+        return self.option.profile[precision_class(self.precision)]
 
     def step(self, batch_size: int, mode: str = "train") -> Estimate:
         layout = layout_of(self.profile, self.gpu)
@@ -113,7 +114,7 @@ def claim_subject(knowledge: Knowledge, row: Row, card: str | None, model: str |
     options = knowledge.priced.options(str(knowledge.models[model].tasks[0]), Sizes(int(size)), model)
     gpu = replace(knowledge.cards.sheets[card], learned=None)
     precision = gpu.preferred_precision() if row.get("precision") in ("amp", None) else str(row["precision"])
-    if not options or class_of(precision) not in options[0].profile:
+    if not options or precision_class(precision) not in options[0].profile:
         return None
     batch = row.get("batch_min")
     return Subject(options[0], gpu, precision, int(batch) if batch else None, tuple(assumed))

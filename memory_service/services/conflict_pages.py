@@ -12,7 +12,6 @@ from memory_service.services.unit import Database
 __all__ = ["conflicts_page", "narrowed_conflicts"]
 
 DEFAULT_LIMIT = 50
-MAX_LIMIT = 500
 _FILTERS = ("gpu", "device", "model", "quantity")
 _SORTS = ("apart", "id")
 

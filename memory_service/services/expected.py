@@ -22,6 +22,7 @@ from memory_service.domain.speed import prepare
 from memory_service.domain.watch_event import number_of
 from memory_service.domain.watch_state import Expectation, RunFacts
 from memory_service.services.knowledge import Knowledge
+from memory_service.services.predict import LARGEST_SHOWN
 from memory_service.services.run_case import RunCase
 from memory_service.store.run_tables import Run
 
@@ -29,7 +30,6 @@ __all__ = ["Watch", "expected_of", "frozen_watch"]
 
 Watch = tuple[RunFacts, Expectation]
 
-LARGEST_SHOWN = 4096
 MOST_TRIED = 16
 
 _ESTIMATES = ("driver_gib", "samples_per_second", "epoch_seconds", "inference_minutes")

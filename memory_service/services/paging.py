@@ -98,11 +98,6 @@ class Query:
     def _behind(self, what: Any, value: Any) -> Any:
         return what < value if self.descending else what > value
 
-    def from_row(self, row: Mapping[str, Any]) -> Query:
-        """The same question, beginning after this row."""
-        after = (row[self.sort], row[key_of(self.entity)])
-        return Query(self.table, self.sort, self.descending, self.limit, self.filters, after)
-
     def cursor(self, row: Mapping[str, Any]) -> str:
         """The cursor that continues after this row."""
         value = row[self.sort]

@@ -57,7 +57,6 @@ __all__ = [
 ]
 
 MOST_QUESTIONS = 10_000
-DEFAULT_CPU_COUNT = 8
 MOST_KEPT = 20_000
 LARGEST_SHOWN = 4096
 """The curve stops here for models that would fit more: no plan uses such a batch."""

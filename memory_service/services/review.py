@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from memory_service.domain.budget import RESERVE_SHARE
 from memory_service.domain.question import INTEGER_BOUNDS, NUMBER_BOUNDS, integer_of, number_of
 from memory_service.domain.review.engine import MOST_FINDINGS, Reviewed, review_source
 from memory_service.domain.review.facts import Asked, Facts
@@ -35,9 +36,6 @@ REVIEW_FIELDS = (
 
 FAR_UNDER = 4
 """A batch under a quarter of what the card computes best is far under it."""
-
-RESERVE_SHARE = 0.15
-"""R14: of the minutes so much is kept for inference and the submission."""
 
 SINGLE_SPLIT = 0.8
 _SIZED = ("batch-does-not-fit", "batch-too-small by the card", "cannot-end-in-budget")

@@ -22,6 +22,7 @@ from pydantic import (
     model_validator,
 )
 
+from memory_service.domain.estimate import Grade
 from memory_service.domain.profile import Profile
 from memory_service.domain.vocabulary import SIZES, parse_task, size_of
 from memory_service.errors import FieldError, InvalidInput, unknown_name
@@ -87,7 +88,6 @@ Description = Annotated[
 ]
 Task = Annotated[str, AfterValidator(parse_task)]
 SizeClass = Annotated[str, AfterValidator(_size)]
-Grade = Literal["measured", "estimated", "claimed"]
 Count = Annotated[int, Field(ge=0, le=10**12)]
 Small = Annotated[int, Field(ge=1, le=10**9)]
 Pixels = Annotated[int, Field(ge=1, le=100_000)]

@@ -21,11 +21,10 @@ from memory_service.errors import FieldError, InvalidInput, MemoryServiceError, 
 from memory_service.services.asked_profile import TraceBudget, asked_model, asked_profile, asked_size
 from memory_service.services.knowledge import Knowledge
 from memory_service.services.learning import observed_profile
+from memory_service.services.recommend import DEFAULT_CPU_COUNT
 from memory_service.services.sizing_question import SIZE_FIELDS, SizingQuestion
 
 __all__ = ["RunCase", "run_case"]
-
-DEFAULT_CPU_COUNT = 8
 
 OWN = re.compile(r"custom(/[\w.\-/ ]{1,120})?", re.IGNORECASE)
 """`custom` or `custom/<name>`: a network that its author alone knows, or a card that is not listed. It is

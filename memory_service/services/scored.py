@@ -13,7 +13,7 @@ from memory_service.services.unit import Database
 from memory_service.store import runs
 from memory_service.store.runs import EndedRun
 
-__all__ = ["ACCURACY_FILTERS", "accuracy", "compared"]
+__all__ = ["ACCURACY_FILTERS", "accuracy", "compared", "unpredicted"]
 
 ACCURACY_FILTERS = ("gpu", "device", "family", "model")
 
@@ -58,7 +58,7 @@ def accuracy(database: Database, asked: Mapping[str, Any] | None = None) -> dict
         "runs": {
             "ended": len(ended),
             "scored": len(used),
-            "without_prediction": sum(_unpredicted(run) for run in ended),
+            "without_prediction": sum(unpredicted(run) for run in ended),
             "excluded": dict(sorted(Counter(run.excluded for run in ended if run.excluded).items())),
         },
         "overall": _scores(used),
@@ -89,7 +89,7 @@ def _age(passed: dt.timedelta) -> str:
     return next(name for days, name in AGES if passed < dt.timedelta(days=days))
 
 
-def _unpredicted(run: EndedRun) -> bool:
+def unpredicted(run: EndedRun) -> bool:
     return (run.prediction or {}).get("why_not") is not None
 
 

@@ -18,7 +18,6 @@ from memory_service.domain.ladder import BATCH_LADDER, floor_to_ladder
 from memory_service.domain.profile import OP_CLASSES, Profile, Work
 from memory_service.domain.rates import rates_of
 from memory_service.domain.speed import (
-    knee_batch_size,
     optimizer_bytes_per_param,
     prepare,
     samples_per_second,
@@ -142,11 +141,11 @@ def test_many_batches_at_once_agree_with_one_by_one(p: Profile, several: list[in
 
 @given(profiles, st.integers(1, 70_000))
 def test_the_knee_is_a_rung_that_fits_and_the_next_one_gains_little(p: Profile, most: int) -> None:
-    knee = knee_batch_size(p, card(), "fp16", most)
+    model = prepare(p, card(), "fp16")
+    knee = model.knee(most)
     assert knee == floor_to_ladder(knee) <= most
     following = [b for b in BATCH_LADDER if knee < b <= most]
     if following:
-        model = prepare(p, card(), "fp16")
         assert following[0] / model.seconds(following[0]) < 1.1 * knee / model.seconds(knee)
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from memory_service.errors import InvalidInput, Unavailable
-from memory_service.measure.identity import identify, local_devices, occupancy, tenants
+from memory_service.measure.identity import identify, local_devices, occupancy
 from tests.measure import nvml_answers
 from tests.measure.nvml_answers import FakeCard
 
@@ -107,8 +107,8 @@ def test_memory_of_another_process_makes_a_card_busy_and_names_it(installed: Ins
     found = occupancy("cuda:0")
     assert found.busy
     assert found.memory_share == pytest.approx(60_000 / 143_771)
-    assert tenants("cuda:0")[0].pid == os.getppid()
-    assert tenants("cuda:0")[0].memory_gib == pytest.approx(59_000 / 1024)
+    assert found.tenants[0].pid == os.getppid()
+    assert found.tenants[0].memory_gib == pytest.approx(59_000 / 1024)
     assert str(os.getppid()) in found.sentence
 
 
@@ -152,7 +152,7 @@ def test_a_busy_process_is_a_tenant_of_the_processor() -> None:
     pid = int(said.stdout.readline())  # its parent has ended: it is no child of this process
     try:
         said.wait()
-        seen = [tenant for _ in range(8) for tenant in tenants("cpu") if tenant.pid == pid]
+        seen = [tenant for _ in range(8) for tenant in occupancy("cpu").tenants if tenant.pid == pid]
         assert seen
         assert (seen[0].cores or 0.0) >= 0.1
         assert not occupancy("cpu").busy

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_service.domain.facts_in_text import image_size_in, n_classes_in, n_train_in, split_in
-from memory_service.domain.infer import infer_facts, task_scores
+from memory_service.domain.infer import facts_and_tasks, infer_facts
 from memory_service.domain.metrics import metric_named
 from memory_service.domain.vocabulary import TASKS
 from memory_service.recall.encoder import Encodes
@@ -121,19 +121,18 @@ def test_an_image_of_text_is_still_an_image() -> None:
 
 
 def test_nothing_is_made_of_nothing() -> None:
-    facts = infer_facts("zzz qqq")
+    facts, scores = facts_and_tasks("zzz qqq")
     assert facts.task is None
     assert facts.confidence == 0.0
-    assert task_scores("") == {}
+    assert scores == facts_and_tasks("")[1] == {}
 
 
 @given(st.text(max_size=400))
 @settings(max_examples=60, deadline=None)
 def test_any_text_gives_a_known_task_or_none(text: str) -> None:
-    facts = infer_facts(text)
+    facts, scores = facts_and_tasks(text)
     assert facts.task is None or facts.task in TASKS
     assert 0.0 <= facts.confidence <= 1.0
-    scores = task_scores(text)
     assert not scores or sum(scores.values()) == pytest.approx(1.0)
 
 

@@ -8,9 +8,6 @@ import pytest
 from sqlalchemy import Select, select, text
 from sqlalchemy.orm import Session
 
-from memory_service.errors import InvalidInput
-from memory_service.services.catalogue import list_rows
-from memory_service.services.facets import values_in
 from memory_service.services.paging import Query, parse_query, sort_names
 from memory_service.services.unit import Database
 from memory_service.store.run_tables import Run
@@ -61,15 +58,3 @@ def _walks_an_index(plan: list[str], *, by_time: bool) -> bool:
         return "Index" in told and "Seq Scan" not in told and not sorted_too
     sorted_too = "TEMP B-TREE FOR ORDER BY" in told if by_time else "TEMP B-TREE" in told
     return "INDEX" in told and not sorted_too
-
-
-def test_the_choices_of_a_filter_are_the_values_in_use(seeded_database: Database) -> None:
-    with seeded_database.read() as unit:
-        rows = list_rows(unit, "models", limit=500).items
-        assert set(values_in(unit, "models", "library")) >= {row["library"] for row in rows}
-        families = values_in(unit, "models", "family")
-        assert families == sorted(set(families))
-        assert values_in(unit, "models", "family", most=3) == families[:3]
-        assert values_in(unit, "runs", "gpu") == []
-        with pytest.raises(InvalidInput):
-            values_in(unit, "models", "licence_note")

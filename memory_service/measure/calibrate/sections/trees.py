@@ -16,8 +16,6 @@ from memory_service.measure.identity import cores_of_process
 
 __all__ = ["measure"]
 
-MOST_ROUNDS = 300
-
 
 def measure(probe: Probe, hardware: Hardware, seconds: float) -> Iterator[tuple[str, Measurement]]:  # noqa: ARG001
     """Binning comes with the trees: one table serves both."""
