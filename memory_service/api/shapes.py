@@ -202,6 +202,7 @@ class Plan(Asked):
     alternatives: list[dict[str, Any]]
     parallel: list[ModelSet]
     rationale: list[str]
+    facts: dict[str, int]
 
 
 class NoPlan(Asked):

@@ -40,6 +40,7 @@ class Case:
     similar   hits of the recall, as they are shown; suggestions: model name -> why it is favoured
     evidence  rows beyond the planner's own (patterns of similar competitions)
     policy    the numbers that rows of the strategy tables say
+    size_assumed   n_train is a usual number: nobody said it
     """
 
     question: Question
@@ -58,10 +59,23 @@ class Case:
     suggestions: Mapping[str, Suggestion] = field(default_factory=dict)
     evidence: tuple[Mapping[str, Any], ...] = ()
     policy: Policy = DEFAULT_POLICY
+    size_assumed: bool = False
 
     @property
     def on_gpu(self) -> bool:
         return any(card.kind != "cpu" for card in self.cards)
+
+    @property
+    def facts(self) -> dict[str, int]:
+        """What is known of the data and the host, not assumed: a run of the plan may take it over."""
+        asked = self.question
+        known = {
+            "n_train": None if self.size_assumed else self.n_train,
+            "n_test": asked.n_test,
+            "n_classes": asked.n_classes,
+            "cpu_count": asked.cpu_count,
+        }
+        return {name: count for name, count in known.items() if count is not None}
 
     @property
     def reads_files(self) -> bool:

@@ -61,6 +61,7 @@ class Plan:
     """A promise with a deadline, field by field as CONTRACT's /recommend has it.
 
     settings   the part to copy into a training script: model, batch, precision, folds, epochs, loader ...
+    facts      what was known of data and host: n_train, n_test, n_classes, cpu_count
     """
 
     plan_id: str
@@ -80,6 +81,7 @@ class Plan:
     rationale: tuple[str, ...]
     warnings: tuple[str, ...]
     evidence: tuple[Mapping[str, Any], ...]
+    facts: Mapping[str, int]
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -101,6 +103,7 @@ class Plan:
             "rationale": list(self.rationale),
             "warnings": list(self.warnings),
             "evidence": [dict(row) for row in self.evidence],
+            "facts": dict(self.facts),
         }
 
 

@@ -292,6 +292,7 @@ def _plan(lanes: Lanes, choice: Choice, shelf: Shelf) -> Plan:
         rationale=(*reasons.rationale(search, pick, settings, expected, spare), *beside.why_none),
         warnings=(*case.inferred, *case.warnings, *reasons.warnings(search, pick, settings, expected)),
         evidence=(*reasons.evidence(search, pick, expected, shelf), *case.evidence),
+        facts=case.facts,
     )
 
 

@@ -41,6 +41,7 @@ class CompactPlan(Shape):
     reserve_minutes: float | None = None
     checks: dict[str, Any] | None = None
     on_trouble: list[dict[str, Any]] | None = None
+    facts: dict[str, int] | None = Field(None, description="What was known of data and host, not assumed.")
     why: str | None = Field(None, description="Why nothing fits.")
     closest: dict[str, Any] | None = Field(None, description="The smallest change that would fit.")
 

@@ -74,6 +74,13 @@ class _Checks(_Part):
     target_percent: list[Amount] | None = None
 
 
+class _Facts(_Part):
+    n_train: Count | None = None
+    n_test: Count | None = None
+    n_classes: Count | None = None
+    cpu_count: Count | None = None
+
+
 class _Trouble(_Part):
     when: Line
     planned_percent: Amount | None = None
@@ -109,6 +116,7 @@ class _Plan(_Part):
     on_trouble: list[_Trouble] = Field(default_factory=list)
     alternatives: list[dict[str, Any]] = Field(default_factory=list)
     evidence: list[_Evidence] = Field(default_factory=list)
+    facts: _Facts = Field(default_factory=_Facts)
 
 
 def plan_brought(said: dict[str, Any]) -> dict[str, Any] | None:

@@ -181,7 +181,7 @@ def case_of(knowledge: Knowledge, question: Question, remembered: Remembered = R
     read = remembered.facts
     record = _record(knowledge, question, inferred)
     task = _task(question, read, record, inferred)
-    n_train = _n_train(question, remembered, record, inferred, warnings)
+    n_train, size_assumed = _n_train(question, remembered, record, inferred, warnings)
     model = knowledge.model(question.model) if question.model else None
     if model is not None:
         if task not in model.tasks and modality_of(task) not in {modality_of(t) for t in model.tasks}:
@@ -215,6 +215,7 @@ def case_of(knowledge: Knowledge, question: Question, remembered: Remembered = R
         suggestions=suggested.models,
         evidence=(*suggested.evidence, *remembered.happened(question)),
         policy=knowledge.policy,
+        size_assumed=size_assumed,
     )
 
 
@@ -255,14 +256,15 @@ def _n_train(
     record: Mapping[str, Any],
     inferred: list[str],
     warnings: list[str],
-) -> int:
+) -> tuple[int, bool]:
+    """(training samples, whether that is a usual number that nobody said)."""
     if question.n_train is not None:
         if question.size and size_of(question.n_train) != question.size:
             warnings.append(
                 f"size={question.size} contradicts n_train={question.n_train}, which is "
                 f"{size_of(question.n_train)}: n_train counts."
             )
-        return question.n_train
+        return question.n_train, False
     read, said = remembered.facts, remembered.said
     known = record.get("n_train") or (read.n_train if read else None)
     if known and (question.size is None or size_of(int(known)) == question.size):
@@ -270,12 +272,12 @@ def _n_train(
         if not record.get("n_train") and remembered.described and not (said and said.n_train):
             where = f"the record of {remembered.described}, which the description is of"
         inferred.append(f"{int(known)} training samples: from {where}.")
-        return int(known)
+        return int(known), False
     size = question.size or "medium"
     typical = SIZE_TYPICAL_N_TRAIN[size]
     unsaid = "" if question.size else " (no size was given)"
     inferred.append(f"{typical} training samples assumed for size {size}{unsaid}; give n_train to be exact.")
-    return typical
+    return typical, True
 
 
 def _usual_n_test(n_train: int) -> int:

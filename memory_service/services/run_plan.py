@@ -17,6 +17,7 @@ NEEDED = ("task", "gpu", "model")
 
 _OF_THE_PLAN = ("task", "minutes", "folds", "epochs", "precision")
 _OF_ITS_MODEL = ("batch_size", "grad_accumulation", "optimizer")
+_OF_THE_DATA = ("n_train", "n_test", "n_classes")
 _SIZES = ("image_size", "seq_len", "n_features")
 
 
@@ -45,6 +46,10 @@ def with_plan(
 def _planned(said: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[str, Any]:
     found = {name: plan.get(name) for name in _OF_THE_PLAN}
     found["num_workers"] = _part(plan, "data_loader").get("num_workers")
+    facts = _part(plan, "facts")
+    found |= {name: facts.get(name) for name in _OF_THE_DATA}
+    if facts.get("cpu_count"):
+        found["host"] = {"cpu_count": facts["cpu_count"]}
     model = _part(plan, "model")
     if said.get("model") in (None, model.get("name")):
         found |= {name: plan.get(name) for name in _OF_ITS_MODEL}

@@ -85,3 +85,19 @@ def test_a_card_that_is_not_listed_is_watched_without_predictions(shared: Databa
     assert "unregistered" in page["prediction"]["why_not"]
     trees = page_of(shared, body | {"task": "tabular", "model": "lightgbm", "batch_size": None, "folds": 3})
     assert trees["prediction"]["total_minutes"]["value"] > 0, "trees run on the processor"
+
+
+def test_a_run_is_expected_to_do_what_its_plan_promised_for_the_data_and_cores_it_was_asked_for(
+    shared: Database,
+):
+    facts = {"n_train": 3000, "n_test": 500, "cpu_count": 2}
+    plan = recommend(shared, {"task": "image", "gpu": "cpu", "minutes": 60, **facts})
+    assert plan["facts"] == facts
+    begun = begin_run(shared, {"plan_id": plan["plan_id"]})[0]
+    for name in ("samples_per_second", "epoch_seconds"):
+        assert begun["prediction"][name]["value"] == pytest.approx(plan["expected"][name]["value"], rel=0.05)
+    other = begin_run(shared, {"plan_id": plan["plan_id"], "n_train": 600, "host": {"cpu_count": 4}})[0]
+    page = run_page(shared, other["run_id"])
+    assert (page["n_train"], page["given"]["host"]) == (600, {"cpu_count": 4}), "its own words go first"
+    assumed = recommend(shared, {"task": "image", "gpu": "cpu", "size": "small", "minutes": 60})
+    assert "n_train" not in assumed["facts"]
