@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from memory_service.domain.review.facts import Asked, Facts
 from memory_service.domain.review.findings import Finding, finding, in_order
 from memory_service.domain.review.guard import MOST_TOKENS, TooLong, Unreadable, parsed, text_of
+from memory_service.domain.review.mappings import expand
 from memory_service.domain.review.rules_albumentations import albumentations_rules
 from memory_service.domain.review.rules_codes import code_rules
 from memory_service.domain.review.rules_eval import eval_rules
@@ -84,6 +85,7 @@ def review_source(script: bytes | str, asked: Asked | None = None) -> Reviewed:
         )
     script_read = Script(tree, text)
     values = Values(script_read)
+    expand(values)
     facts = Facts(script_read, values, Training(script_read, values), asked or Asked())
     found: list[Finding] = []
     left_out: list[str] = []

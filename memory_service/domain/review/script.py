@@ -100,6 +100,24 @@ class Script:
         return {node.name: node for node in self.all(ast.ClassDef)}
 
     @cached_property
+    def heirs(self) -> dict[str, list[ast.ClassDef]]:
+        """Class -> classes of this file that are made from it."""
+        out: dict[str, list[ast.ClassDef]] = defaultdict(list)
+        for node in self.all(ast.ClassDef):
+            for base in node.bases:
+                out[last_name(base)].append(node)
+        return out
+
+    def added_keyword(self, call: ast.Call, name: str, value: ast.AST) -> ast.keyword:
+        """A keyword that a call has by `**more`, written out; the value stays part of where it is said."""
+        keyword = ast.keyword(arg=name, value=value)  # type: ignore[arg-type]
+        ast.copy_location(keyword, value)
+        self.parents[keyword] = call
+        self.order[keyword] = self.order[call]
+        self._of[ast.keyword].append(keyword)
+        return keyword
+
+    @cached_property
     def calls_by_name(self) -> dict[str, list[ast.Call]]:
         """Calls by the last part of what is called: `nn.Linear(...)` under `Linear`."""
         out: dict[str, list[ast.Call]] = defaultdict(list)

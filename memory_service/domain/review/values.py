@@ -10,15 +10,14 @@ Arithmetic is bounded: `10**10**10` is unknown, not computed.
 from __future__ import annotations
 
 import ast
-import math
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
+from memory_service.domain.review.arithmetic import ARITHMETIC, BUILTINS, LARGEST, LONGEST_LIST, bounded
 from memory_service.domain.review.assigned import assignments, attributes, command_line
+from memory_service.domain.review.mappings import Held, Mappings
 from memory_service.domain.review.script import Function, Script, last_name, words
-from memory_service.domain.review.settings_text import settings_of
 
 __all__ = ["Values"]
 
@@ -30,14 +29,13 @@ MOST_VALUES = 8
 MOST_SOURCES = 24
 """Assignments of one name that are looked at: a name set more often says nothing."""
 
+DEEPEST_OBJECT = 8
+"""Names, attributes and calls followed to the class of an object."""
+
 MOST_STEPS = 4_000
 MOST_STEPS_IN_ALL = 400_000
-_NAMESPACES = words("dict SimpleNamespace Namespace EasyDict")
-_HOLDERS = words("create copy deepcopy Munch AttrDict DotMap Box ConfigDict")
-_TEXT_LOADERS = words("safe_load full_load loads")
-_LARGEST = 10**18
 _LONGEST_TEXT = 2_000
-_LONGEST_LIST = 5_000
+_MAKERS = words("structured cli parse from_args load merge instantiate")
 
 
 class Values:
@@ -49,6 +47,7 @@ class Values:
         self._assigned = assignments(script)
         self._attributes = attributes(script)
         self._arguments = command_line(script)
+        self._mappings = Mappings(self)
 
     def one(self, node: ast.AST | None) -> Any:
         """The value where there is just one, else None."""
@@ -88,7 +87,7 @@ class Values:
             if keyword.arg == name:
                 return keyword.value
         for keyword in call.keywords:
-            if keyword.arg is None and (spread := self.mapping(keyword.value)) and name in spread:
+            if keyword.arg is None and name in (spread := self.held(keyword.value).known):
                 return spread[name]
         if position is not None and position < len(call.args):
             given = call.args[position]
@@ -98,97 +97,31 @@ class Values:
 
     def open_ended(self, call: ast.Call) -> bool:
         """Whether arguments come from a place that is not in the file (`**kwargs`)."""
-        return any(k.arg is None and self.mapping(k.value) is None for k in call.keywords) or any(
+        return any(k.arg is None and self.held(k.value).open for k in call.keywords) or any(
             isinstance(a, ast.Starred) for a in call.args
         )
 
-    def mapping(self, node: ast.AST, deep: int = 0) -> dict[str, ast.AST] | None:
-        """Keys and expressions of a literal dict, also by its name or through `dict(...)`."""
-        if deep > 6:
-            return None
-        if isinstance(node, ast.Dict):
-            return self._literal(node, deep)
-        if isinstance(node, ast.Call) and last_name(node.func) in _NAMESPACES:
-            out: dict[str, ast.AST] = {k.arg: k.value for k in node.keywords if k.arg}
-            for given in (*node.args, *(k.value for k in node.keywords if k.arg is None)):
-                more = self.mapping(given, deep + 1)
-                if more is None:
-                    return None
-                out = {**more, **out}
-            return out
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
-            left, right = self.mapping(node.left, deep + 1), self.mapping(node.right, deep + 1)
-            return None if left is None or right is None else left | right
-        if isinstance(node, ast.Name):
-            given_here = self.assigned(node.id, node)
-            if len(given_here) == 1:
-                return self._grown(node.id, given_here[0], deep + 1)
-        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-            inner = (self.mapping(node.value, deep + 1) or {}).get(str(node.slice.value))
-            return self.mapping(inner, deep + 1) if inner is not None else None
-        if isinstance(node, ast.Attribute):
-            found = self.sources(node, deep + 1)
-            if len(found) == 1:
-                return self.mapping(found[0], deep + 1)
-        if isinstance(node, ast.Call) and last_name(node.func) in _HOLDERS and node.args:
-            return self.mapping(node.args[0], deep + 1)
-        if isinstance(node, ast.Call) and last_name(node.func) in _TEXT_LOADERS and node.args:
-            text = self.text(node.args[0])
-            said = settings_of(text, node) if text is not None else None
-            return self._literal(said, deep + 1) if said is not None else None
+    def held(self, node: ast.AST) -> Held:
+        """Keys and expressions of a mapping, as far as they are said."""
+        try:
+            return self._mappings.held(node)
+        except RecursionError:
+            return Held(open=True)
+
+    def mapping(self, node: ast.AST) -> dict[str, ast.AST] | None:
+        """Keys and expressions of a mapping that is known in full, else None."""
+        held = self.held(node)
+        return None if held.open else held.known
+
+    def binding(self, name: str, at: ast.AST) -> tuple[ast.AST, list[ast.AST | None]] | None:
+        """The scope whose name it is and what it is set to there; nothing for a parameter left as it came."""
+        for scope in self._scopes(at):
+            found = self._assigned.get((scope, name))
+            if found:
+                return scope, found[:MOST_SOURCES]
+            if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef) and _takes(scope, name):
+                return scope, []
         return None
-
-    def _grown(self, name: str, first: ast.AST, deep: int) -> dict[str, ast.AST] | None:
-        """A dict with what `d.update(...)` and `d["key"] = ...` add; under a condition only new keys."""
-        held = self.mapping(first, deep)
-        if held is None:
-            return None
-        out = dict(held)
-        for grown in self._growth.get(name, ())[:MOST_SOURCES]:
-            if self.assigned(name, grown)[:1] != [first]:
-                continue
-            more: dict[str, ast.AST] = {}
-            if isinstance(grown, ast.Call):
-                more = {k.arg: k.value for k in grown.keywords if k.arg}
-                for given in grown.args:
-                    inner = self.mapping(given, deep + 1)
-                    if inner is None:
-                        return None
-                    more |= inner
-            elif isinstance(grown, ast.Assign):
-                for target in grown.targets:
-                    if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant):
-                        more[str(target.slice.value)] = grown.value
-            above = list(self.script.above(grown))
-            if any(isinstance(up, ast.ExceptHandler) for up in above):
-                continue
-            out = {**more, **out} if any(isinstance(up, ast.If) for up in above) else {**out, **more}
-        return out
-
-    @cached_property
-    def _growth(self) -> dict[str, list[ast.AST]]:
-        """Name of a dict -> statements that put more into it, in the order of the text."""
-        out: dict[str, list[ast.AST]] = defaultdict(list)
-        for call in self.script.called("update"):
-            if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name):
-                out[call.func.value.id].append(call)
-        for node in self.script.all(ast.Assign):
-            for target in node.targets:
-                if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
-                    out[target.value.id].append(node)
-        return {name: sorted(held, key=self.script.order.__getitem__) for name, held in out.items()}
-
-    def _literal(self, node: ast.Dict, deep: int) -> dict[str, ast.AST] | None:
-        out: dict[str, ast.AST] = {}
-        for key, value in zip(node.keys, node.values, strict=True):
-            if key is None:
-                more = self.mapping(value, deep + 1)
-                if more is None:
-                    return None
-                out |= more
-            elif isinstance(key, ast.Constant) and isinstance(key.value, str):
-                out[key.value] = value
-        return out
 
     def _scopes(self, at: ast.AST) -> list[ast.AST]:
         scopes: list[ast.AST] = [
@@ -223,7 +156,7 @@ class Values:
 
     def _constant(self, node: ast.Constant, _deep: int, _seen: frozenset[ast.AST]) -> Known:
         value = node.value
-        if isinstance(value, int) and not isinstance(value, bool) and abs(value) > _LARGEST:
+        if isinstance(value, int) and not isinstance(value, bool) and abs(value) > LARGEST:
             return None
         return [value]
 
@@ -236,22 +169,38 @@ class Values:
         return None
 
     def _parameter(self, function: Function, name: str, deep: int, seen: frozenset[ast.AST]) -> Known:
-        """What callers in this file give, and the default where one leaves it out."""
+        return self._union(self.handed(function, name), deep, seen)
+
+    def callers(self, function: Function) -> tuple[list[ast.Call], int]:
+        """Calls of a function in this file, and how many parameters stand before what they hand over."""
+        script = self.script
+        owner = script.parents.get(function)
+        calls = script.calls_by_name.get(function.name, [])
+        if not isinstance(owner, ast.ClassDef):
+            return calls, 0
+        if function.name == "__init__":
+            calls = list(script.calls_by_name.get(owner.name, []))
+            for heir in script.heirs.get(owner.name, ()):
+                own = [n for n in heir.body if isinstance(n, ast.FunctionDef) and n.name == "__init__"]
+                above = script.calls_by_name.get("__init__", []) if own else []
+                calls += [c for c in above if script.class_of(c) is heir]
+                calls += [] if own else script.calls_by_name.get(heir.name, [])
+        static = any(last_name(d) == "staticmethod" for d in function.decorator_list)
+        return calls, 0 if static else 1
+
+    def handed(self, function: Function, name: str) -> list[ast.AST | None]:
+        """What callers in this file give for a parameter, and the default where one leaves it out."""
         position, default = _parameter_of(function, name)
-        method = isinstance(self.script.parents.get(function), ast.ClassDef)
-        owner = self.script.class_of(function) if method else None
-        calls = self.script.calls_by_name.get(function.name, [])
-        if owner is not None and function.name == "__init__":
-            calls = self.script.calls_by_name.get(owner.name, [])
+        calls, skipped = self.callers(function)
         given: list[ast.AST | None] = []
         for call in calls:
-            offset = position - 1 if method and position is not None else position
+            offset = position - skipped if position is not None else None
             found = self.argument(call, name, offset)
             said = [found if found is not None else default]
             given += self._arguments.get(name, said) if said == [None] else said
         if not given:
             given = [default] if default is not None else list(self._arguments.get(name, [None]))
-        return self._union(given, deep, seen)
+        return given
 
     def _union(self, nodes: list[ast.AST | None], deep: int, seen: frozenset[ast.AST]) -> Known:
         out: list[Any] = []
@@ -268,9 +217,8 @@ class Values:
         owner = last_name(base)
         if owner in ("self", "cls"):
             around = self.script.class_of(node)
-            if around is not None:
-                return [n for n in self._attributes.get((around.name, name), ()) if n is not None]
-            return []
+            found = self._attributes.get((around.name, name), []) if around is not None else []
+            return [n for n in found if n is not None]
         holders = [owner]
         for source in self.assigned(owner, node) if isinstance(base, ast.Name) else ():
             if isinstance(source, ast.Call):
@@ -278,22 +226,111 @@ class Values:
                 direct = [k.value for k in source.keywords if k.arg == name]
                 if direct:
                     return [*direct, *(n for n in self._attributes.get((owner, name), ()) if n is not None)]
-            held = self.mapping(source, deep) if not isinstance(source, ast.Name) else None
+            held = self._mappings.held(source, deep).known if not isinstance(source, ast.Name) else None
             if held and name in held:
                 return [held[name]]
-        if isinstance(base, ast.Attribute):
-            held = self.mapping(base, deep)
-            if held and name in held:
+        if isinstance(base, ast.Attribute | ast.Subscript | ast.Name):
+            held = self._mappings.held(base, deep).known
+            if name in held:
                 return [held[name]]
         holders += [last_name(given.func) for given in self._given(base) if isinstance(given, ast.Call)]
         annotated = self._annotation(base)
         if annotated:
             holders.append(annotated)
         for holder in holders:
-            found = self._attributes.get((holder, name))
-            if found:
-                return [n for n in found if n is not None]
+            known = self._attributes.get((holder, name))
+            if known:
+                return [n for n in known if n is not None]
+        if owner == "hparams":
+            return self._hyperparameter(node)
+        made = self.instances(base, deep + 1)
+        fields = [self.fields(holder, call).get(name) for holder, call in made]
+        return [f for f in fields if f is not None] if all(f is not None for f in fields) else []
+
+    def _hyperparameter(self, node: ast.Attribute) -> list[ast.AST]:
+        """`self.hparams.lr` is what the constructor was given as `lr`."""
+        around = self.script.class_of(node)
+        for function in around.body if around is not None else ():
+            if isinstance(function, ast.FunctionDef) and function.name == "__init__":
+                if not _has_parameter(function, node.attr):
+                    return []
+                return [n for n in self.handed(function, node.attr) if n is not None]
         return []
+
+    def instances(self, node: ast.AST, deep: int = 0) -> list[tuple[str, ast.Call | None]]:
+        """Classes of this file whose object an expression is, with the calls that make it."""
+        if deep > DEEPEST_OBJECT:
+            return []
+        script = self.script
+        if isinstance(node, ast.Name):
+            if node.id in script.classes:
+                return [(node.id, None)]
+            bound = self.binding(node.id, node)
+            if bound is None:
+                return []
+            scope, sources = bound
+            given = [s for s in sources if s is not None and s is not node]
+            if not sources and isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef):
+                given = [g for g in self.handed(scope, node.id) if g is not None]
+                annotated = self._annotation(node)
+                if not given and annotated in script.classes:
+                    return [(annotated, None)]
+            return self._first_of(given, deep)
+        if isinstance(node, ast.Attribute):
+            return self._first_of(self.sources(node, deep + 1), deep)
+        if not isinstance(node, ast.Call):
+            return []
+        name = last_name(node.func)
+        if name in script.classes:
+            return [(name, node)]
+        if name in ("field", "Field"):
+            factory = self.argument(node, "default_factory") or self.argument(node, "default")
+            factory = factory.body if isinstance(factory, ast.Lambda) else factory
+            return self.instances(factory, deep + 1) if factory is not None else []
+        if name == "replace" and node.args:
+            return self.instances(node.args[0], deep + 1)
+        if name in script.functions and isinstance(node.func, ast.Name):
+            function = script.functions[name][0]
+            given = [n.value for n in ast.walk(function) if isinstance(n, ast.Return) and n.value is not None]
+            return self._first_of(given, deep)
+        if name in _MAKERS:
+            given = [*node.args, *(k.value for k in node.keywords)]
+            return self._first_of([g for g in given if last_name(g) in script.classes], deep)
+        return []
+
+    def _first_of(self, nodes: list[ast.AST], deep: int) -> list[tuple[str, ast.Call | None]]:
+        return [made for node in nodes[:MOST_VALUES] for made in self.instances(node, deep + 1)][:MOST_VALUES]
+
+    def fields(self, name: str, call: ast.Call | None) -> dict[str, ast.AST]:
+        """The fields of an object of a class of this file: as it was made, else as the class says."""
+        out: dict[str, ast.AST] = {}
+        for held, sources in self._fields_of.get(name, {}).items():
+            if len(sources) == 1 and sources[0] is not None:
+                out[held] = sources[0]
+        owner = self.script.classes.get(name)
+        if call is None or owner is None:
+            return out
+        own = any(isinstance(n, ast.FunctionDef) and n.name == "__init__" for n in owner.body)
+        if own:
+            return out
+        said = [last_name(n.target) for n in owner.body if isinstance(n, ast.AnnAssign)]
+        if not any(isinstance(a, ast.Starred) for a in call.args):
+            out |= dict(zip(said, call.args, strict=False))
+        for keyword in call.keywords:
+            out |= {keyword.arg: keyword.value} if keyword.arg else self.held(keyword.value).known
+        return out
+
+    def command_line(self) -> Held:
+        """What the parsed arguments hold: their defaults; a run may be given others."""
+        return Held({name: nodes[0] for name, nodes in self._arguments.items() if len(nodes) == 1})
+
+    @cached_property
+    def _fields_of(self) -> dict[str, dict[str, list[ast.AST | None]]]:
+        """Class or variable -> its attributes with what they are set to."""
+        out: dict[str, dict[str, list[ast.AST | None]]] = {}
+        for (holder, name), nodes in self._attributes.items():
+            out.setdefault(holder, {})[name] = nodes
+        return out
 
     def _given(self, base: ast.AST) -> list[ast.AST]:
         """What a parameter is by default: `def main(p=Params())`."""
@@ -334,17 +371,15 @@ class Values:
         if key is None or len(key) != 1:
             return None
         if isinstance(key[0], str):
-            held = self.mapping(node.value)
-            if held is not None and key[0] in held:
-                return self._of(held[key[0]], deep, seen)
-            return None
+            held = self.held(node.value).known
+            return self._of(held[key[0]], deep, seen) if key[0] in held else None
         base = self._of(node.value, deep, seen)
         if base is None or not isinstance(key[0], int):
             return None
         return [value[key[0]] for value in base if isinstance(value, list | tuple | str)] or None
 
     def _sequence(self, node: Any, deep: int, seen: frozenset[ast.AST]) -> Known:
-        if len(node.elts) > _LONGEST_LIST or (isinstance(node, ast.List) and not node.elts):
+        if len(node.elts) > LONGEST_LIST or (isinstance(node, ast.List) and not node.elts):
             return None  # an empty list is one to be filled
         out = []
         for item in node.elts:
@@ -361,11 +396,11 @@ class Values:
         return [out]
 
     def _binary(self, node: ast.BinOp, deep: int, seen: frozenset[ast.AST]) -> Known:
-        operation = _ARITHMETIC.get(type(node.op))
+        operation = ARITHMETIC.get(type(node.op))
         left, right = self._of(node.left, deep, seen), self._of(node.right, deep, seen)
         if operation is None or left is None or right is None or len(left) * len(right) > MOST_VALUES:
             return None
-        return [_bounded(operation(a, b)) for a in left for b in right]
+        return [bounded(operation(a, b)) for a in left for b in right]
 
     def _unary(self, node: ast.UnaryOp, deep: int, seen: frozenset[ast.AST]) -> Known:
         found = self._of(node.operand, deep, seen)
@@ -405,11 +440,11 @@ class Values:
         name = last_name(node.func)
         if name == "get" and isinstance(node.func, ast.Attribute) and node.args:
             key = self._of(node.args[0], deep, seen)
-            held = self.mapping(node.func.value)
-            if held is not None and key and key[0] in held:
-                return self._of(held[key[0]], deep, seen)
+            held = self.held(node.func.value)
+            if key and key[0] in held.known:
+                return self._of(held.known[key[0]], deep, seen)
             environment = "environ" in ast.dump(node.func.value)[:300]
-            if held is not None or environment:
+            if not held.open or environment:
                 return self._of(node.args[1], deep, seen) if len(node.args) > 1 else None
             return None
         if name == "getenv" and len(node.args) > 1:
@@ -420,72 +455,15 @@ class Values:
             found := self.argument(node, "default", 0 if name != "field" else None)
         ):
             return self._of(found, deep, seen)
-        function = _FUNCTIONS.get(name) if isinstance(node.func, ast.Name) else None
+        function = BUILTINS.get(name) if isinstance(node.func, ast.Name) else None
         if function is None or node.keywords:
             return None
         given = [self._of(argument, deep, seen) for argument in node.args]
         if any(found is None or len(found) != 1 for found in given):
             return None
-        return [_bounded(function(*(found[0] for found in given if found is not None)))]
+        return [bounded(function(*(found[0] for found in given if found is not None)))]
 
 
-def _bounded(value: Any) -> Any:
-    if isinstance(value, int | float) and (not math.isfinite(value) or abs(value) > _LARGEST):
-        raise ArithmeticError
-    if isinstance(value, str | list | tuple) and len(value) > _LONGEST_LIST:
-        raise ArithmeticError
-    return value
-
-
-def _times(a: Any, b: Any) -> Any:
-    if not isinstance(a, int | float) or not isinstance(b, int | float):
-        length = len(a) * b if isinstance(b, int) else len(b) * a
-        if length > _LONGEST_LIST:
-            raise ArithmeticError
-    return a * b
-
-
-def _power(a: Any, b: Any) -> Any:
-    if abs(b) > 64 or abs(a) > 10**6 or (abs(a) > 1 and abs(b) * math.log2(abs(a)) > 64):
-        raise ArithmeticError
-    return a**b
-
-
-def _shift(a: int, b: int) -> int:
-    if not 0 <= b <= 60 or abs(a) > 2**30:
-        raise ArithmeticError
-    return a << b
-
-
-def _plus(a: Any, b: Any) -> Any:
-    return a + b
-
-
-_ARITHMETIC: Mapping[type[ast.AST], Callable[[Any, Any], Any]] = {
-    ast.Add: _plus,
-    ast.Sub: lambda a, b: a - b,
-    ast.Mult: _times,
-    ast.Div: lambda a, b: a / b,
-    ast.FloorDiv: lambda a, b: a // b,
-    ast.Mod: lambda a, b: a % b if not isinstance(a, str) else None,
-    ast.Pow: _power,
-    ast.LShift: _shift,
-}
-_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
-    "int": int,
-    "float": float,
-    "bool": bool,
-    "str": lambda value: str(value) if isinstance(value, str | int | float) else None,
-    "max": max,
-    "min": min,
-    "round": round,
-    "len": len,
-    "abs": abs,
-    "list": list,
-    "tuple": list,
-    "sum": sum,
-    "range": lambda *a: list(range(*a)) if len(range(*a)) <= _LONGEST_LIST else None,
-}
 _HANDLERS: Mapping[type[ast.AST], Callable[..., Known]] = {
     ast.Constant: Values._constant,
     ast.Name: Values._name,
@@ -501,6 +479,12 @@ _HANDLERS: Mapping[type[ast.AST], Callable[..., Known]] = {
     ast.JoinedStr: Values._joined,
     ast.Call: Values._call,
 }
+
+
+def _takes(function: Function, name: str) -> bool:
+    """Whether it is a parameter, `*args` and `**kwargs` included."""
+    rest = [p.arg for p in (function.args.vararg, function.args.kwarg) if p is not None]
+    return name in rest or _has_parameter(function, name)
 
 
 def _has_parameter(function: Function, name: str) -> bool:
