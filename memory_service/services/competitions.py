@@ -19,6 +19,9 @@ from memory_service.services.unit import Database
 
 __all__ = ["AddedCompetition", "add_competition", "correct_competition"]
 
+_METRIC = ("metric", "metric_family", "metric_direction")
+_FIGURES = ("n_train", "n_classes", "image_size", "split")
+
 SURE_ENOUGH = 0.5
 """From this confidence on, a task read from the text is stored as the competition's."""
 
@@ -39,21 +42,26 @@ def add_competition(
     who: str,
     why: str = "added",
 ) -> AddedCompetition:
-    """Store a competition. Task and modality are read from its text where they are not given, and named so.
+    """Store a competition. Task, modality, metric, sizes and split are read from its text where they are not
+    given, and named so.
 
     InvalidInput names each wrong field; Conflict the row that has the slug.
     """
     stored = validate("competitions", values)
     given = {name: stored[name] for name in stored if name != "size"}
     inferred: list[str] = []
-    if given["task"] is None:
-        facts = infer_facts(f"{given['title']}. {given['description']}")
-        if facts.task is not None and facts.confidence >= SURE_ENOUGH:
-            given["task"] = facts.task
-            inferred.append("task")
+    facts = infer_facts(f"{given['title']}. {given['description']}")
+    if given["task"] is None and facts.task is not None and facts.confidence >= SURE_ENOUGH:
+        given["task"] = facts.task
+        inferred.append("task")
     if given["modality"] is None and given["task"] is not None:
         given["modality"] = modality_of(given["task"])
         inferred.append("modality")
+    judged = _METRIC if facts.metric_sure and all(given[name] is None for name in _METRIC) else ()
+    for name in (*judged, *_FIGURES):
+        if given[name] is None and (told := getattr(facts, name)) is not None:
+            given[name] = told
+            inferred.append(name)
     with database.read() as unit:
         taken = catalogue.list_rows(unit, "competitions", {"slug": given["slug"]}).items
     new = encode(texts_of(given), encoder if not taken else None)

@@ -236,12 +236,24 @@ def test_readiness_seeds_again_only_when_files_changed(
         assert set(passages.encoders(unit.session)) == {"hash"}
 
 
-def test_task_and_modality_are_read_from_the_text_and_said(database: Database) -> None:
+def test_what_a_competition_leaves_out_is_read_from_its_text_and_said(database: Database) -> None:
     values = competition(
         description="Classify photographs of dogs into 120 breeds. The images are JPEG files; "
         "submissions are scored by multi-class log loss."
     )
-    del values["task"]
+    for name in ("task", "metric", "metric_family", "metric_direction", "n_classes"):
+        values.pop(name, None)
     added = competitions.add_competition(database, values, encoder=None, who="ada")
-    assert added.inferred == ("task", "modality")
-    assert (added.row["task"], added.row["modality"]) == ("image-classification", "image")
+    read = {
+        "task": "image-classification",
+        "modality": "image",
+        "metric": "log loss",
+        "metric_family": "log-loss",
+        "metric_direction": "min",
+        "n_classes": 120,
+    }
+    assert {name: added.row[name] for name in added.inferred} == read
+    said = competitions.add_competition(
+        database, {**values, "slug": "said", "metric": "F1", "n_classes": 7}, encoder=None, who="ada"
+    )
+    assert (said.row["metric"], said.row["metric_direction"], said.row["n_classes"]) == ("F1", None, 7)
