@@ -10,7 +10,7 @@ from memory_service.api.questions import PREDICT, RECOMMEND, SIMILAR
 from memory_service.api.review import REVIEW, question_of
 from memory_service.api.service import Service
 from memory_service.domain.plan_text import plan_markdown
-from memory_service.domain.vocabulary import MODES
+from memory_service.domain.vocabulary import MODES, PRECISIONS
 from memory_service.mcp import shapes
 from memory_service.mcp.schemas import given_by, of_fields, takes
 from memory_service.mcp.tool import Answer, Caller, Tool, hints, spread, threaded
@@ -95,7 +95,7 @@ def _fit_text(shown: Mapping[str, Any]) -> str:
         f"knee of throughput: batch {knee}" if knee else "",
         line("peak memory", "peak_memory_gib", "GiB"),
         line("speed", "samples_per_second", "samples/s"),
-        f"would fit: {', '.join(f'{name}={value}' for name, value in instead.items())}" if instead else "",
+        f"would fit: {', '.join(f'{n}={v}' for n, v in instead.items() if n != 'why')}" if instead else "",
         *shown["warnings"],
     ]
     return "\n".join(line for line in lines if line)
@@ -159,7 +159,9 @@ TOOLS = (
         "the model, the image size or the batch of a plan.",
         "read",
         takes(
-            of_fields(PREDICT, mode=("train", "infer"), layout=("nhwc", "nchw")),
+            of_fields(
+                PREDICT, mode=("train", "infer"), layout=("nhwc", "nchw"), precision=(*PRECISIONS, "amp")
+            ),
             [name for name, field in PREDICT.items() if field.required],
         ),
         given_by(shapes.Fits),

@@ -43,8 +43,9 @@ Task: {description}
    and EVERY epoch (R21), save a checkpoint per fold, and predict with whatever folds exist (R19).
 3. Review BEFORE launching (R28). Call review_script(script=<the whole file>, gpu="{gpu}",
    minutes={minutes}). Correct every error and every warning, review again until ok is true.
-4. Launch. Call start_run(plan_id=<of the plan>) and keep its run_id; start the script in the background
-   with its output in a file; note the time.
+4. Launch. Call start_run(plan_id=<of the plan>), with what you changed of it, and keep its run_id; start
+   the script in the background with MEMORY_MODE=disabled (you tell of this run: its own client would begin
+   a second one) and its output in a file; note the time.
 5. Check at 60 s (R20). Read the log, call report_progress with what it shows: kind="epoch" if an epoch
    has ended, else kind="gpu" or kind="batch". No GPU reading in the log: stop it, add the prints, launch
    again. The verdict names the action and the settings (`set`): raise_batch or relaunch means stop and

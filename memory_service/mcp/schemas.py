@@ -10,12 +10,12 @@ from pydantic import BaseModel
 
 from memory_service.api.fields import Field
 from memory_service.domain.memory import OPTIMIZERS
-from memory_service.domain.vocabulary import OBJECTIVES, PRECISIONS, SIZES, TASKS
+from memory_service.domain.vocabulary import OBJECTIVES, PRECISIONS, SIZES, TASK_ALIASES, TASKS
 
 __all__ = ["given_by", "of_fields", "of_model", "takes"]
 
 _ENUMS: Mapping[str, tuple[str, ...]] = {
-    "task": TASKS,
+    "task": (*TASKS, *TASK_ALIASES),
     "size": SIZES,
     "objective": OBJECTIVES,
     "precision": PRECISIONS,

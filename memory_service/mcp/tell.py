@@ -159,10 +159,41 @@ def _event_properties() -> dict[str, Any]:
             found.setdefault(name, {**plain, "description": ""})
             found[name]["description"] += ("/" if found[name]["description"] else "of ") + name_of_kind
     everywhere = "of " + "/".join(EVENT_FIELDS)
-    for shape in found.values():
+    for name, shape in found.items():
         if shape["description"] == everywhere:
             shape["description"] = "a setting, as it is now"
+        if name in _MEANINGS:
+            shape["description"] += f": {_MEANINGS[name]}"
     return found
+
+
+_MEANINGS = {
+    "fold": "its number",
+    "epoch": "its number, by the script's own count",
+    "epochs": "planned for each fold",
+    "total_gib": "memory of the card",
+    "seconds": "how long it took, validation included",
+    "valid_seconds": "of these for validation",
+    "samples": "trained on in that time",
+    "step": "steps done so far",
+    "of": "steps in all",
+    "scope": "what `of` counts",
+    "elapsed_seconds": "since the first step of that scope",
+    "steps": "done in `seconds`",
+    "loader_wait_percent": "of the time, waiting for data",
+    "metric": "of validation",
+    "peak_allocated_gib": "torch.cuda.max_memory_allocated, the best reading of memory",
+    "peak_reserved_gib": "torch.cuda.max_memory_reserved",
+    "allocated_gib": "between steps: weights only, no sign of fill",
+    "used_gib": "what the driver says, all processes",
+    "process_gib": "what the driver says, this process",
+    "memory_gib": "where it is not known which memory was read",
+    "memory_percent": "of the card, where it is not known which memory was read",
+    "other_processes": "on the card",
+    "done": "true when the fold has ended",
+    "error": "true when the run failed",
+    "submission": "true when one was written",
+}
 
 
 _KINDS_TOLD = (

@@ -27,7 +27,15 @@ from memory_service.domain.profile import Profile
 from memory_service.domain.vocabulary import SIZES, parse_task, size_of
 from memory_service.errors import FieldError, InvalidInput, unknown_name
 
-__all__ = ["ROW_MODELS", "clean_text", "fields_of", "profile_id", "profile_values", "validate"]
+__all__ = [
+    "ROW_MODELS",
+    "clean_text",
+    "fields_of",
+    "pattern_in_words",
+    "profile_id",
+    "profile_values",
+    "validate",
+]
 
 MAX_JSON_BYTES = 64_000
 MAX_JSON_DEPTH = 8
@@ -116,25 +124,27 @@ class Row(BaseModel):
 
 
 class CompetitionRow(Row):
-    slug: Slug
-    title: Line
+    slug: Slug = Field(description="its name in links: letters, digits and . _ - only")
+    title: Line = Field(description="its name for people")
     description: Description = Field(description="what is predicted, from what data, how it is judged")
-    year: Year | None = None
-    task: Task | None = None
-    modality: Word | None = None
-    metric: Line | None = None
-    metric_family: Word | None = None
-    metric_direction: Literal["max", "min"] | None = None
-    n_train: Count | None = None
-    n_test: Count | None = None
-    n_classes: Small | None = None
-    image_size: Pixels | None = None
-    dataset_gb: Amount | None = None
-    domain: Line | None = None
-    label_structure: Line | None = None
-    split: Literal["random", "group", "time", "stratified", "unknown"] | None = None
-    summary: Sentences | None = None
-    pitfalls: Sentences | None = None
+    year: Year | None = Field(None, description="when it was held")
+    task: Task | None = Field(None, description="a task or its alias")
+    modality: Word | None = Field(None, description="image, text, tabular, audio ...: as the task says")
+    metric: Line | None = Field(None, description="what predictions are judged by, e.g. log loss")
+    metric_family: Word | None = Field(None, description="metrics like it, e.g. log-loss, auc, accuracy")
+    metric_direction: Literal["max", "min"] | None = Field(None, description="max: more is better")
+    n_train: Count | None = Field(None, description="training samples")
+    n_test: Count | None = Field(None, description="samples to predict")
+    n_classes: Small | None = Field(None, description="classes to tell apart")
+    image_size: Pixels | None = Field(None, description="pixels a side")
+    dataset_gb: Amount | None = Field(None, description="size of the data on disk")
+    domain: Line | None = Field(None, description="field of the data, e.g. medicine, ecology")
+    label_structure: Line | None = Field(None, description="e.g. single label, multi-label, mask")
+    split: Literal["random", "group", "time", "stratified", "unknown"] | None = Field(
+        None, description="how validation has to be split"
+    )
+    summary: Sentences | None = Field(None, description="what worked")
+    pitfalls: Sentences | None = Field(None, description="what went wrong, and for whom")
 
 
 class PatternRow(Row):
@@ -347,4 +357,12 @@ def _problem(table: str, found: Mapping[str, Any]) -> FieldError:
         return FieldError(field, "unknown field", None, nearest)
     if found["type"] == "missing":
         return FieldError(field, "is required")
+    if found["type"] == "string_pattern_mismatch":
+        return FieldError(field, pattern_in_words(found["ctx"]["pattern"]), shown)
     return FieldError(field, str(found["msg"]).removeprefix("Value error, "), shown)
+
+
+def pattern_in_words(pattern: str) -> str:
+    """What `Slug` and `RowName` ask of a text, for who cannot read a pattern."""
+    marks = pattern.removeprefix("^[A-Za-z0-9][A-Za-z0-9").removesuffix("]*$")
+    return f"must be letters, digits and {' '.join(marks)} only, a letter or digit first"

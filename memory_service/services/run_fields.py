@@ -13,7 +13,7 @@ from memory_service.domain.memory import OPTIMIZERS
 from memory_service.domain.question import INTEGER_BOUNDS, NUMBER_BOUNDS
 from memory_service.domain.vocabulary import parse_precision
 from memory_service.errors import FieldError, InvalidInput, unknown_name
-from memory_service.services.rows import JsonObject, Line, RowName, Slug, Task, Word
+from memory_service.services.rows import JsonObject, Line, RowName, Slug, Task, Word, pattern_in_words
 
 __all__ = [
     "STATUSES",
@@ -136,7 +136,9 @@ class RunStart(_Said):
 class RunFinish(_Said):
     """A run that ended, and how."""
 
-    status: Literal["completed", "stopped", "out_of_memory", "timed_out", "crashed"]
+    status: Literal["completed", "stopped", "out_of_memory", "timed_out", "crashed"] = Field(
+        description="completed: it trained to its end. stopped: ended early on purpose, as by a verdict."
+    )
     best_metric: Finite | None = Field(None, description="The best validation metric.")
     best_epoch: Annotated[int, Field(ge=0, le=1_000_000)] | None = Field(None, description="Its epoch.")
     submission: bool | None = Field(None, description="Whether a submission was written.")
@@ -197,4 +199,8 @@ def _problem(found: Mapping[str, Any], known: Sequence[str]) -> FieldError:
         return FieldError(field, "unknown field", None, unknown_name("field", name, known).errors[0].nearest)
     if found["type"] == "missing":
         return FieldError(field, "is required")
+    if found["type"] == "string_pattern_mismatch":
+        pattern = found["ctx"]["pattern"]
+        told = "must be a UUID" if pattern == UUID_FORM else pattern_in_words(pattern)
+        return FieldError(field, told, found.get("input"))
     return FieldError(field, str(found["msg"]).removeprefix("Value error, "), found.get("input"))

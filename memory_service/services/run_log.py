@@ -112,7 +112,7 @@ def _unread(raw: bytes, place: _Place, offset: int | None) -> tuple[bytes, str |
 def _place(database: Database, key: str) -> _Place:
     with database.read() as unit:
         if runs.find(unit.session, key) is None:
-            raise NotFound(f"There is no run {key}; begin it with POST /runs")
+            raise NotFound(f"There is no run {key}; begin it first: POST /runs or the tool start_run")
         known = watched.log_of(unit.session, key)
     if known is None:
         return _Place()

@@ -93,7 +93,7 @@ def _answer(database: Database, batch: Batch) -> dict[str, Any]:
     if batch.error is not None:
         raise batch.error
     if batch.status is None:
-        raise NotFound(f"There is no run {batch.run_id}; begin it with POST /runs")
+        raise NotFound(f"There is no run {batch.run_id}; begin it first: POST /runs or the tool start_run")
     if batch.status != RUNNING and batch.accepted:
         conclude(database, batch.run_id)
     new = batch.accepted > 0

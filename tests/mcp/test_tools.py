@@ -10,7 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from mcp.shared.exceptions import MCPError
 
-from memory_service.domain.vocabulary import MODES, OBJECTIVES, PRECISIONS, SIZES, TASKS
+from memory_service.domain.vocabulary import MODES, OBJECTIVES, PRECISIONS, SIZES, TASK_ALIASES, TASKS
 from memory_service.services.run_fields import STATUSES
 from tests.conftest import Servers
 from tests.mcp.conftest import TRANSPORTS, Agent, own_agent, text_of
@@ -50,12 +50,27 @@ def test_every_tool_is_listed_with_what_an_agent_chooses_by(agent: Agent):
 def test_the_vocabulary_stands_in_the_input_schemas(agent: Agent):
     listed = {t.name: t.input_schema["properties"] for t in agent.portal.call(agent.client.list_tools).tools}
     plan = listed["recommend_plan"]
-    words = {"task": TASKS, "size": SIZES, "objective": OBJECTIVES, "mode": MODES, "precision": PRECISIONS}
+    words = {
+        "task": (*TASKS, *TASK_ALIASES),
+        "size": SIZES,
+        "objective": OBJECTIVES,
+        "mode": MODES,
+        "precision": PRECISIONS,
+    }
     assert {name: tuple(plan[name]["enum"]) for name in words} == words
     assert plan["form"]["enum"] == ["plan", "text", "script"]
     assert tuple(listed["finish_run"]["status"]["enum"]) == STATUSES
     assert listed["report_progress"]["kind"]["enum"] == ["gpu", "batch", "epoch", "fold", "note"]
     assert listed["predict_fit"]["mode"]["enum"] == ["train", "infer"]
+    assert "amp" in listed["predict_fit"]["precision"]["enum"]
+
+
+def test_every_argument_says_what_it_is_and_its_own_examples_fit(agent: Agent):
+    for tool in agent.portal.call(agent.client.list_tools).tools:
+        for name, shape in tool.input_schema["properties"].items():
+            assert len(shape.get("description", "")) > 3, (tool.name, name)
+            for example in shape.get("examples", ()):
+                Draft202012Validator(shape).validate(example)
 
 
 def test_a_plan_comes_as_data_and_as_a_short_text(agent: Agent):
