@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from typer.testing import CliRunner
+from typer.core import TyperGroup
+from typer.main import get_command
 
 from benchmarks.write_docs import settings_page, with_table
 from memory_service.app import create_app
@@ -41,10 +42,16 @@ def test_every_local_link_leads_to_a_file():
                 assert (page.parent / link).exists(), f"{page.name}: {link}"
 
 
-def test_the_readme_shows_commands_that_exist():
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    for command in set(re.findall(r"^memory-service (\w+)", readme, re.MULTILINE)):
-        assert CliRunner().invoke(app, [command, "--help"]).exit_code == 0, command
+def test_the_commands_shown_exist_with_their_options():
+    for page in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")):
+        for shown in re.findall(r"(?<![\w/])memory-service ([a-z][^\n`#>]*)", page.read_text(encoding="utf-8")):
+            words, command = shown.partition(" -- ")[0].split(), get_command(app)
+            while words and isinstance(command, TyperGroup) and words[0].strip(",") in command.commands:
+                command = command.commands[words.pop(0).strip(",")]
+            assert command.name != app.info.name, f"{page.name}: {shown}"
+            known = {option for param in command.params for option in param.opts} | {"--help"}
+            asked = {word for word in words if re.fullmatch(r"--?[a-z][a-z-]*", word)}
+            assert asked <= known, f"{page.name}: {shown}"
 
 
 def test_the_answer_in_the_readme_is_of_this_service():
