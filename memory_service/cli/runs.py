@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Annotated, Any
 
 import typer
@@ -87,6 +88,9 @@ def _score(score: dict[str, Any]) -> tuple[str, ...]:
 def _many(answer: dict[str, Any]) -> Any:
     if not answer["items"]:
         return "No runs. Tell one with POST /runs or the client."
+    from memory_service.services.runs_page import took_minutes
+
+    now = dt.datetime.now(dt.UTC)
     rows = [
         (
             run["id"],
@@ -97,7 +101,7 @@ def _many(answer: dict[str, Any]) -> Any:
             run["batch_size"],
             _pair(run["predicted_samples_per_second"], run["samples_per_second"]),
             _pair(run["predicted_peak_gib"], run["peak_gib"]),
-            _pair(run["predicted_minutes"], run["total_minutes"]),
+            _pair(run["predicted_minutes"], took_minutes(run, now)),
             "" if run["best_metric"] is None else f"{run['best_metric']:.5g}",
         )
         for run in answer["items"]

@@ -18,7 +18,7 @@ from memory_service.services.runs import run_page
 from memory_service.services.unit import Database
 from memory_service.store import runs, watched
 
-__all__ = ["STATUSES", "epochs_table", "one_run_page", "runs_page"]
+__all__ = ["STATUSES", "epochs_table", "one_run_page", "runs_page", "took_minutes"]
 
 STATUSES = ("running", "completed", "stopped", "out_of_memory", "timed_out", "crashed")
 
@@ -36,7 +36,8 @@ _PAGING = ("sort", "limit", "cursor")
 
 
 def runs_page(database: Database, asked: Mapping[str, str], now: dt.datetime) -> dict[str, Any]:
-    """`{"items", "next", "week", "live"}`: rows with `verdict` (the last one, None before the first).
+    """`{"items", "next", "week", "live"}`: rows with `verdict` (the last one, None before the first) and
+    `took_minutes`.
 
     week   of the latest runs begun since midnight (UTC) seven days ago: `{"since", "runs", "minutes", "by"}`,
            `by` a list of `{"part", "runs", "minutes"}`, the greatest first
@@ -50,13 +51,26 @@ def runs_page(database: Database, asked: Mapping[str, str], now: dt.datetime) ->
         )
         told = watched.last_advices(unit.session, [row["id"] for row in page.items])
         week = runs.wasted_since(unit.session, since, MOST_OF_WEEK)
-    items = [{**row, "verdict": _brief(told.get(row["id"]))} for row in page.items]
+    items = [
+        {**row, "verdict": _brief(told.get(row["id"])), "took_minutes": took_minutes(row, now)}
+        for row in page.items
+    ]
     return {
         "items": items,
         "next": page.next,
         "week": {"since": since.date().isoformat(), **_summed(week)},
         "live": any(row["status"] == "running" for row in items),
     }
+
+
+def took_minutes(row: Mapping[str, Any], now: dt.datetime) -> float:
+    """Minutes from a run's begin to its end, however it ended; while it goes on, since it was told of."""
+    begun = dt.datetime.fromisoformat(row["started_at"])
+    if row["finished_at"] is not None:
+        until = dt.datetime.fromisoformat(row["finished_at"])
+    else:
+        begun, until = max(begun, dt.datetime.fromisoformat(row["created_at"])), now
+    return max(0.0, (until - begun).total_seconds() / 60.0)
 
 
 def _brief(advice: Any) -> dict[str, Any] | None:

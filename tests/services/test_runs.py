@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import random
 import threading
 import uuid
@@ -15,6 +16,7 @@ from memory_service.services import so_far
 from memory_service.services.catalogue import list_rows
 from memory_service.services.predict import predict
 from memory_service.services.runs import begin_run, finish_run, run_page
+from memory_service.services.runs_page import runs_page
 from memory_service.services.seen import MOST_OF_A_CASE, observed
 from memory_service.services.telemetry import take_events
 from memory_service.services.unit import Database
@@ -320,3 +322,14 @@ class TestEnding:
         assert [row["batch_size"] for row in (*page.items, *rest.items)] == [160, 128, 96, 64]
         assert "prediction" not in page.items[0]
         assert rest.next is None
+
+    def test_the_list_says_how_long_each_run_took_however_it_ended_and_so_far(self, shared: Database) -> None:
+        told(shared, case(gpu="b200"), epochs(0.08), "crashed")
+        begin_run(shared, case(gpu="b200"))
+        now = dt.datetime.now(dt.UTC) + dt.timedelta(minutes=7)
+        rows = runs_page(shared, {"gpu": "b200"}, now)["items"]
+        took = {row["status"]: row["took_minutes"] for row in rows}
+        ended = next(row for row in rows if row["status"] == "crashed")
+        begun, end = (dt.datetime.fromisoformat(ended[name]) for name in ("started_at", "finished_at"))
+        assert took["crashed"] == (end - begun).total_seconds() / 60 > 0
+        assert took["running"] == pytest.approx(7, abs=0.5)
