@@ -44,7 +44,8 @@ def test_every_local_link_leads_to_a_file():
 
 def test_the_commands_shown_exist_with_their_options():
     for page in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")):
-        for shown in re.findall(r"(?<![\w/])memory-service ([a-z][^\n`#>]*)", page.read_text(encoding="utf-8")):
+        text = page.read_text(encoding="utf-8")
+        for shown in re.findall(r"(?<![\w/])memory-service ([a-z][^\n`#>]*)", text):
             words, command = shown.partition(" -- ")[0].split(), get_command(app)
             while words and isinstance(command, TyperGroup) and words[0].strip(",") in command.commands:
                 command = command.commands[words.pop(0).strip(",")]
