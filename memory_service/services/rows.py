@@ -326,7 +326,7 @@ def profile_values(profile: Profile, source: str, grade: str) -> dict[str, Any]:
             "per_sample_mib": max((point.per_sample_bytes for point in profile.peak), default=0.0) / mib,
             "forward_gflops_per_sample": sum(w.flops_per_sample for w in profile.forward.values()) / 1e9,
             "torch_version": profile.torch_version or None,
-            "profile": _plain(profile.as_dict()),
+            "profile": profile.as_dict() | {"extra": _plain(dict(profile.extra))},
             "source": source,
             "grade": grade,
         },
@@ -339,9 +339,14 @@ def _showable(value: Any) -> str:
 
 def _plain(value: Any) -> Any:
     """Tuples as lists: what JSON gives back."""
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+    if isinstance(value, list | tuple):
+        return [_plain(item) if isinstance(item, _NESTED) else item for item in value]
+    return value
+
+
+_NESTED = (dict, list, tuple)
 
 
 def _problem(table: str, found: Mapping[str, Any]) -> FieldError:
