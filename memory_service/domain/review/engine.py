@@ -16,6 +16,7 @@ from memory_service.domain.review.findings import Finding, finding, in_order
 from memory_service.domain.review.guard import MOST_TOKENS, TooLong, Unreadable, parsed, text_of
 from memory_service.domain.review.mappings import expand
 from memory_service.domain.review.rules_albumentations import albumentations_rules
+from memory_service.domain.review.rules_boosting import boosting_rules
 from memory_service.domain.review.rules_codes import code_rules
 from memory_service.domain.review.rules_eval import eval_rules
 from memory_service.domain.review.rules_folds import fold_rules
@@ -33,6 +34,7 @@ from memory_service.domain.review.rules_steps import step_rules
 from memory_service.domain.review.rules_target import target_rules
 from memory_service.domain.review.rules_time import time_rules
 from memory_service.domain.review.rules_timm import timm_rules
+from memory_service.domain.review.rules_watched import watched_rules
 from memory_service.domain.review.script import Script
 from memory_service.domain.review.training import Training
 from memory_service.domain.review.values import Values
@@ -55,6 +57,8 @@ _GROUPS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     timm_rules,
     albumentations_rules,
     parameter_rules,
+    boosting_rules,
+    watched_rules,
     gone_rules,
     step_rules,
     score_rules,

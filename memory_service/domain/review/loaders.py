@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from memory_service.domain.review.facts import Facts
-from memory_service.domain.review.script import Script, last_name, words_in
+from memory_service.domain.review.script import Function, Script, last_name, roots, words_in
 
 __all__ = ["Loader", "loaders_of"]
 
@@ -22,14 +22,19 @@ _SMALL_WORDS = {
 }
 
 
+MOST_CALLERS = 8
+"""Callers of a function that makes loaders, each looked at by itself."""
+
+
 @dataclass(frozen=True)
 class Loader:
     """One loader. Values are lists of what is possible, None for "cannot be told", [] for "not given".
 
-    repeated   used epoch after epoch
+    place   the call that makes it, or the call of the function that makes it as this caller wants it
     """
 
     call: ast.Call
+    place: ast.Call
     role: Role
     batch: ast.AST | None
     workers: list[Any] | None
@@ -40,22 +45,31 @@ class Loader:
 
 
 def loaders_of(facts: Facts) -> list[Loader]:
-    """Every loader that the file makes, in its order."""
-    script, names = facts.script, {"DataLoader"}
+    """Every loader that the file makes, in its order; of a function that makes them one for each caller."""
+    script, values = facts.script, facts.values
+    names = {"DataLoader"}
     names |= {c.name for c in script.classes.values() if any(last_name(b) == "DataLoader" for b in c.bases)}
-    partials: dict[str, ast.Call] = {}
-    for call in script.called("partial"):
-        if call.args and last_name(call.args[0]) in names:
-            held = script.parents.get(call)
-            if isinstance(held, ast.Assign) and isinstance(held.targets[0], ast.Name):
-                partials[held.targets[0].id] = call
     found = []
-    for call in script.called(*sorted(names | set(partials))):
-        name = last_name(call.func)
-        if name in names and not _of_torch(script, call):
+    for call in script.called(*sorted(names)):
+        if not _of_torch(script, call):
             continue
-        found.append(_loader(facts, call, partials.get(name)))
+        function = script.function(call)
+        callers = values.callers(function)[0] if function is not None else []
+        callers = [c for c in callers if script.function(c) is not function and script.runs(c)]
+        if function is None or not 1 < len(callers) <= MOST_CALLERS or not _depends(call, function):
+            found.append(_loader(facts, call, call))
+            continue
+        for caller in callers:
+            with values.called_by(function, caller):
+                found.append(_loader(facts, call, caller))
     return found
+
+
+def _depends(call: ast.Call, function: Function) -> bool:
+    """Whether what a loader gets comes from the parameters of the function around."""
+    a = function.args
+    rest = [p for p in (a.vararg, a.kwarg) if p is not None]
+    return bool(roots(call) & {p.arg for p in (*a.posonlyargs, *a.args, *a.kwonlyargs, *rest)})
 
 
 def _of_torch(script: Script, call: ast.Call) -> bool:
@@ -65,22 +79,19 @@ def _of_torch(script: Script, call: ast.Call) -> bool:
     return script.uses("torch", "lightning", "pytorch_lightning", "accelerate") or "torch" in script.text
 
 
-def _loader(facts: Facts, call: ast.Call, defaults: ast.Call | None) -> Loader:
+def _loader(facts: Facts, call: ast.Call, place: ast.Call) -> Loader:
     values = facts.values
 
-    def given(name: str, position: int | None = None) -> ast.AST | None:
-        found = values.argument(call, name, position)
-        return found if found is not None or defaults is None else values.argument(defaults, name)
-
     def known(name: str, position: int | None = None) -> list[Any] | None:
-        node = given(name, position)
+        node = values.argument(call, name, position)
         return [] if node is None else values.all(node)
 
-    dataset = given("dataset", 0)
+    dataset = values.argument(call, "dataset", 0)
     return Loader(
         call,
-        _role(facts, call, dataset),
-        given("batch_size", 1),
+        place,
+        _role(facts, call, dataset, place),
+        _as_given(facts, values.argument(call, "batch_size", 1)),
         known("num_workers", 5),
         known("pin_memory", 7),
         known("persistent_workers"),
@@ -89,19 +100,29 @@ def _loader(facts: Facts, call: ast.Call, defaults: ast.Call | None) -> Loader:
     )
 
 
-def _role(facts: Facts, call: ast.Call, dataset: ast.AST | None) -> Role:
+def _as_given(facts: Facts, node: ast.AST | None) -> ast.AST | None:
+    """The expression that the one caller looked at gives for a parameter; others as they are."""
+    function = facts.script.function(node) if isinstance(node, ast.Name) else None
+    if not isinstance(node, ast.Name) or function is None or facts.values.assigned_in(function, node.id):
+        return node
+    names = {a.arg for a in (*function.args.args, *function.args.kwonlyargs)}
+    given = facts.values.handed(function, node.id) if node.id in names else []
+    return given[0] if len(given) == 1 and given[0] is not None else node
+
+
+def _role(facts: Facts, call: ast.Call, dataset: ast.AST | None, place: ast.Call) -> Role:
     script = facts.script
     names: list[str] = []
-    statement = script.statement(call)
-    if isinstance(statement, ast.Assign):
-        names += [
-            last_name(t) for target in statement.targets for t in ast.walk(target) if last_name(t) != "self"
-        ]
-    if dataset is not None:
-        names += sorted(words_in(dataset))
-    function = script.function(call)
-    if function is not None:
-        names.append(function.name)
+    for made in dict.fromkeys((place, call)):
+        statement = script.statement(made)
+        if isinstance(statement, ast.Assign):
+            for target in statement.targets:
+                names += [last_name(t) for t in ast.walk(target) if last_name(t) != "self"]
+        given = dataset if made is call else None
+        names += sorted(words_in(given)) if given is not None else []
+        names += sorted(w for a in made.args for w in words_in(a)) if made is not call else []
+        function = script.function(made)
+        names += [function.name] if function is not None else []
     for name in names:
         for role, pattern in _SMALL_WORDS.items():
             if re.search(pattern, name.lower()):
@@ -126,8 +147,6 @@ def _in_memory(facts: Facts, dataset: ast.AST | None, deep: int = 0) -> bool:
         if sources:
             return any(_in_memory(facts, source, deep + 1) for source in sources)
         if function is not None:  # a wrapper: in memory where every caller gives such
-            calls = facts.script.calls_by_name.get(function.name, [])
-            position = next((i for i, a in enumerate(function.args.args) if a.arg == dataset.id), None)
-            given = [facts.values.argument(c, dataset.id, position) for c in calls]
+            given = facts.values.handed(function, dataset.id)
             return bool(given) and all(_in_memory(facts, g, deep + 1) for g in given)
     return False

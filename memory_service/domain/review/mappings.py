@@ -1,4 +1,4 @@
-"""Which settings does a mapping hold? Dicts through names, `update`, `**more`, callers, helpers and dataclasses.
+"""Which settings does a mapping hold? Through names, `update`, `**more`, callers, helpers and dataclasses.
 
 What is said is known even where something unknown stands beside it: `{**elsewhere, "num_workers": 0}` has no
 workers, and may hold more keys (`open`).
@@ -315,6 +315,7 @@ def expand(values: Values) -> None:
                     out.append(script.added_keyword(call, name, value))
             if held.open or left <= 0:
                 out.append(keyword)
+        values.spread[call] = call.keywords
         call.keywords = out
 
 

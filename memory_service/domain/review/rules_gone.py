@@ -10,7 +10,7 @@ from memory_service.domain.review.facts import Facts
 from memory_service.domain.review.findings import Finding, finding
 from memory_service.domain.review.script import last_name
 
-__all__ = ["gone_rules"]
+__all__ = ["GONE_ARGUMENTS", "gone_rules"]
 
 _TREES = (
     "RandomForestClassifier",
@@ -38,7 +38,7 @@ _VALUES: dict[tuple[str, str, str], str] = {
 }
 """(class of scikit-learn, parameter, value that is refused) -> what to write."""
 
-_ARGUMENTS: dict[tuple[str, str], tuple[str, str]] = {
+GONE_ARGUMENTS: dict[tuple[str, str], tuple[str, str]] = {
     **{
         (model, "normalize"): ("sklearn", "make_pipeline(StandardScaler(), model)")
         for model in ("LinearRegression", "Ridge", "Lasso", "ElasticNet", "RidgeCV", "LassoCV")
@@ -84,6 +84,26 @@ _IMPORTS: dict[tuple[str, str], str] = {
 }
 """(module, name) -> what took its place."""
 
+_SCORERS = {
+    "mean_squared_error": "neg_mean_squared_error",
+    "mse": "neg_mean_squared_error",
+    "root_mean_squared_error": "neg_root_mean_squared_error",
+    "rmse": "neg_root_mean_squared_error",
+    "mean_absolute_error": "neg_mean_absolute_error",
+    "mae": "neg_mean_absolute_error",
+    "mean_squared_log_error": "neg_mean_squared_log_error",
+    "median_absolute_error": "neg_median_absolute_error",
+    "mean_absolute_percentage_error": "neg_mean_absolute_percentage_error",
+    "log_loss": "neg_log_loss",
+    "logloss": "neg_log_loss",
+    "auc": "roc_auc",
+    "roc_auc_score": "roc_auc",
+    "f1_score": "f1",
+    "accuracy_score": "accuracy",
+    "r2_score": "r2",
+}
+"""Names that are no scorer of scikit-learn, with the one that is meant."""
+
 _GONE_MODULES = {
     "sklearn.cross_validation": "sklearn.model_selection",
     "sklearn.grid_search": "sklearn.model_selection",
@@ -103,6 +123,7 @@ def gone_rules(facts: Facts) -> Iterator[Finding]:
     yield from _imports(facts)
     for call in facts.script.calls:
         yield from _values(facts, call)
+        yield from _scorers(facts, call)
         yield from _arguments(facts, call)
         yield from _xgboost(facts, call)
         yield from _nothing_to_stop_by(facts, call)
@@ -137,10 +158,21 @@ def _values(facts: Facts, call: ast.Call) -> Iterator[Finding]:
             )
 
 
+def _scorers(facts: Facts, call: ast.Call) -> Iterator[Finding]:
+    """`scoring="rmse"`: no such name."""
+    if not facts.script.qualified(call.func).startswith("sklearn."):
+        return
+    for keyword in call.keywords:
+        said = facts.values.text(keyword.value) if keyword.arg == "scoring" else None
+        if said in _SCORERS:
+            why = f"scoring={said!r} is no scorer of scikit-learn."
+            yield finding("wrong-parameter", keyword.value, why, f"scoring={_SCORERS[said]!r}")
+
+
 def _arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     name = last_name(call.func)
     for keyword in call.keywords:
-        library, instead = _ARGUMENTS.get((name, str(keyword.arg)), ("", ""))
+        library, instead = GONE_ARGUMENTS.get((name, str(keyword.arg)), ("", ""))
         if library and facts.script.uses(library):
             yield finding(
                 "wrong-parameter", keyword.value, f"{name} takes no {keyword.arg} any more.", instead
@@ -189,7 +221,7 @@ def _nothing_to_stop_by(facts: Facts, call: ast.Call) -> Iterator[Finding]:
         makers = _makers(facts, call.func.value)
         if len(makers) != 1 or not _BOOSTED.match(last_name(makers[0].func)):
             return
-        if values.argument(call, "eval_set") is not None or len(call.args) > 3:
+        if any(values.argument(call, n) is not None for n in ("eval_set", "eval_X")) or len(call.args) > 3:
             return
         if _stops_early(facts, makers[0]) or _stops_early(facts, call):
             yield finding(

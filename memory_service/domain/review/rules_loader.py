@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 
 from memory_service.domain.review.facts import Facts
@@ -33,13 +34,25 @@ def loader_rules(facts: Facts) -> Iterator[Finding]:
     """loader-workers, loader-pin-memory, loader-persistent-workers and the simple limits of batches."""
     training = facts.training
     if training.offers or training.trains:
+        loaders: dict[ast.Call, list[Loader]] = defaultdict(list)
         for loader in loaders_of(facts):
             if _serves(facts, loader):
-                yield from _workers(facts, loader)
-                yield from _pinned(facts, loader)
-                yield from _persistent(facts, loader)
+                loaders[loader.call].append(loader)
+        for made in loaders.values():
+            if not any(any(loader.persistent or ()) for loader in made):
+                yield from _shown(made, [_persistent(facts, loader) for loader in made], same=True)
+            for rule, given in ((_workers, "workers"), (_pinned, "pinned")):
+                same = len({str(getattr(loader, given)) for loader in made}) == 1
+                yield from _shown(made, [rule(facts, loader) for loader in made], same=same)
     for call in facts.script.called("TrainingArguments", "Seq2SeqTrainingArguments"):
         yield from _arguments(facts, call)
+
+
+def _shown(made: list[Loader], found: list[Iterator[Finding]], *, same: bool) -> Iterator[Finding]:
+    """What does not depend on the caller of a function is shown in it, else at the callers that it is of."""
+    for loader, items in zip(made, found, strict=True):
+        for item in items:
+            yield item if same else finding(item.rule, loader.place, item.message, item.fix)
 
 
 def _serves(facts: Facts, loader: Loader) -> bool:

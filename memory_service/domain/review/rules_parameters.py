@@ -3,63 +3,16 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 
 from memory_service.domain.review.facts import Facts
 from memory_service.domain.review.findings import Finding, finding
+from memory_service.domain.review.rules_gone import GONE_ARGUMENTS
 from memory_service.domain.review.script import last_name
+from memory_service.domain.review.signatures import SIGNATURES
 
 __all__ = ["parameter_rules"]
-
-_DATALOADER = (
-    "dataset batch_size shuffle sampler batch_sampler num_workers collate_fn pin_memory drop_last "
-    "timeout worker_init_fn "
-    "multiprocessing_context generator prefetch_factor persistent_workers pin_memory_device in_order"
-)
-_ADAM = (
-    "params lr betas eps weight_decay amsgrad foreach maximize capturable differentiable fused "
-    "decoupled_weight_decay"
-)
-_KNOWN: dict[str, tuple[str, str]] = {
-    "torch.utils.data.DataLoader": ("DataLoader", _DATALOADER),
-    "torch.optim.Adam": ("Adam", _ADAM),
-    "torch.optim.AdamW": ("AdamW", _ADAM),
-    "torch.optim.SGD": (
-        "SGD",
-        "params lr momentum dampening weight_decay nesterov maximize foreach differentiable fused",
-    ),
-    "torch.nn.CrossEntropyLoss": (
-        "CrossEntropyLoss",
-        "weight size_average ignore_index reduce reduction label_smoothing",
-    ),
-    "torch.nn.BCEWithLogitsLoss": ("BCEWithLogitsLoss", "weight size_average reduce reduction pos_weight"),
-    "torch.optim.lr_scheduler.CosineAnnealingLR": ("CosineAnnealingLR", "optimizer T_max eta_min last_epoch"),
-    "torch.optim.lr_scheduler.StepLR": ("StepLR", "optimizer step_size gamma last_epoch"),
-    "torch.optim.lr_scheduler.ReduceLROnPlateau": (
-        "ReduceLROnPlateau",
-        "optimizer mode factor patience threshold threshold_mode cooldown min_lr eps",
-    ),
-    "torch.optim.lr_scheduler.OneCycleLR": (
-        "OneCycleLR",
-        (
-            "optimizer max_lr total_steps epochs steps_per_epoch pct_start anneal_strategy cycle_momentum "
-            "base_momentum "
-            "max_momentum div_factor final_div_factor three_phase last_epoch"
-        ),
-    ),
-    "sklearn.model_selection.KFold": ("KFold", "n_splits shuffle random_state"),
-    "sklearn.model_selection.StratifiedKFold": ("StratifiedKFold", "n_splits shuffle random_state"),
-    "sklearn.model_selection.GroupKFold": ("GroupKFold", "n_splits shuffle random_state"),
-    "sklearn.model_selection.TimeSeriesSplit": ("TimeSeriesSplit", "n_splits max_train_size test_size gap"),
-    "sklearn.model_selection.train_test_split": (
-        "train_test_split",
-        "test_size train_size random_state shuffle stratify",
-    ),
-    "torch.nn.Dropout": ("Dropout", "p inplace"),
-}
-"""Qualified name -> (name, every parameter): one that is not among them is a TypeError."""
 
 _OLD: dict[tuple[str, str], tuple[str, str]] = {
     **{
@@ -109,7 +62,6 @@ _OLD: dict[tuple[str, str], tuple[str, str]] = {
 }
 """(class, parameter) -> (library, what to write): renamed or removed."""
 
-_BOOSTED_FIT = re.compile(r"^(LGBM|XGB)\w+$")
 _KERAS_OPTIMIZERS = frozenset(("Adam", "AdamW", "SGD", "RMSprop", "Adagrad", "Nadam", "Adamax"))
 _LARGEST_RATE = {"Adam": 0.05, "AdamW": 0.05, "NAdam": 0.05, "RAdam": 0.05, "SGD": 5.0, "RMSprop": 0.1}
 _FINE_TUNING_RATE = 5e-3
@@ -121,28 +73,37 @@ def parameter_rules(facts: Facts) -> Iterator[Finding]:
         yield from _unknown(facts, call)
         yield from _old(facts, call)
         yield from _contradiction(facts, call)
-        yield from _boosting(facts, call)
         yield from _rates(facts, call)
-    yield from _transformers(facts)
 
 
 def _unknown(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     qualified = facts.script.qualified(call.func)
-    known = _KNOWN.get(qualified)
-    if known is None:
+    qualified = qualified.replace("pytorch_lightning.", "lightning.pytorch.", 1)
+    if qualified.startswith("lightning.") and not qualified.startswith("lightning.pytorch."):
+        qualified = qualified.replace("lightning.", "lightning.pytorch.", 1)
+    parameters = SIGNATURES.get(qualified)
+    if parameters is None:
         return
-    name, parameters = known
-    allowed = parameters.split()
+    name, allowed = last_name(call.func), parameters.split()
     for keyword in call.keywords:
-        if keyword.arg and keyword.arg not in allowed and (name, keyword.arg) not in _OLD:
-            near = get_close_matches(keyword.arg, allowed, n=1, cutoff=0.4)
-            near = ["lr"] if keyword.arg == "learning_rate" else near
-            yield finding(
-                "wrong-parameter",
-                keyword.value if call.lineno == keyword.value.lineno else call,
-                f"{name} has no parameter {keyword.arg}.",
-                f"{near[0]}=..." if near else f"leave it out; there are {', '.join(allowed[:6])} ...",
-            )
+        if keyword.arg is None or keyword.arg in allowed:
+            continue
+        if any((name, keyword.arg) in table for table in (_OLD, GONE_ARGUMENTS)):
+            continue
+        near = get_close_matches(keyword.arg, allowed, n=1, cutoff=0.4)
+        near = ["lr"] if keyword.arg == "learning_rate" and "lr" in allowed else near
+        yield finding(
+            "wrong-parameter",
+            keyword.value if call.lineno == keyword.value.lineno else _place_of(facts, call, keyword),
+            f"{name} has no parameter {keyword.arg}.",
+            f"{near[0]}=..." if near else f"leave it out; there are {', '.join(allowed[:6])} ...",
+        )
+
+
+def _place_of(facts: Facts, call: ast.Call, keyword: ast.keyword) -> ast.AST:
+    """Where a keyword is said: in the call, or in the settings that it gets by `**more`."""
+    inside = facts.script.statement(keyword.value) is facts.script.statement(call)
+    return call if inside else keyword.value
 
 
 def _old(facts: Facts, call: ast.Call) -> Iterator[Finding]:
@@ -247,17 +208,24 @@ def _contradiction(facts: Facts, call: ast.Call) -> Iterator[Finding]:
                 "A loader takes a sampler or shuffle=True, not both.",
                 "shuffle=False",
             )
-    for parameter, most in (("label_smoothing", 1.0), ("p", 1.0), ("dropout", 1.0), ("drop_rate", 1.0)):
-        if parameter == "p" and name not in (
-            "Dropout",
-            "Dropout2d",
-            "HorizontalFlip",
-            "VerticalFlip",
-            "RandomHorizontalFlip",
-        ):
+    yield from _shares(facts, call)
+
+
+_SHARES = ("label_smoothing", "p", "dropout", "drop_rate", "drop_path_rate", "pct_start", "subsample")
+
+
+def _shares(facts: Facts, call: ast.Call) -> Iterator[Finding]:
+    """A share that is none: chances, dropout, smoothing, the part of rows or columns."""
+    values, name = facts.values, last_name(call.func)
+    by_chance = name.startswith(("Dropout", "Random")) or facts.script.qualified(call.func).startswith(
+        ("albumentations.", "torchvision.transforms.")
+    )
+    for parameter in _SHARES:
+        if parameter == "p" and not by_chance:
             continue
-        number = values.number(values.argument(call, parameter))
-        if number is not None and not 0 <= number <= most:
+        place = values.argument(call, parameter, 0 if parameter == "p" and name == "Dropout" else None)
+        number = values.number(place)
+        if number is not None and not 0 <= number <= 1:
             yield finding(
                 "wrong-parameter",
                 call,
@@ -269,96 +237,6 @@ def _contradiction(facts: Facts, call: ast.Call) -> Iterator[Finding]:
 def _given(facts: Facts, call: ast.Call, name: str) -> bool:
     node = facts.values.argument(call, name)
     return node is not None and not (isinstance(node, ast.Constant) and node.value is None)
-
-
-def _boosting(facts: Facts, call: ast.Call) -> Iterator[Finding]:
-    script, values, name = facts.script, facts.values, last_name(call.func)
-    if name == "fit" and isinstance(call.func, ast.Attribute):
-        made = facts.training.made_by(call.func.value)
-        if _BOOSTED_FIT.match(made):
-            for keyword in call.keywords:
-                if keyword.arg in ("early_stopping_rounds", "verbose_eval") or (
-                    keyword.arg == "verbose" and made.startswith("LGBM")
-                ):
-                    instead = {
-                        "early_stopping_rounds": "callbacks=[lgb.early_stopping(100)]"
-                        if made.startswith("LGBM")
-                        else f"{made}(early_stopping_rounds=50)",
-                    }.get(keyword.arg, "callbacks=[lgb.log_evaluation(100)]")
-                    yield finding(
-                        "wrong-parameter",
-                        keyword.value,
-                        f"fit() of {made} takes no {keyword.arg} any more.",
-                        instead,
-                    )
-    qualified = script.qualified(call.func)
-    if qualified in ("lightgbm.train", "lightgbm.cv"):
-        for keyword in call.keywords:
-            if keyword.arg in ("early_stopping_rounds", "verbose_eval", "evals_result"):
-                instead = {
-                    "early_stopping_rounds": "lgb.early_stopping(100)",
-                    "verbose_eval": "lgb.log_evaluation(100)",
-                }.get(keyword.arg, "lgb.record_evaluation(history)")
-                yield finding(
-                    "wrong-parameter",
-                    keyword.value,
-                    f"{qualified} takes no {keyword.arg} any more.",
-                    f"callbacks=[{instead}]",
-                )
-    if qualified in ("lightgbm.train", "xgboost.train") or _BOOSTED_FIT.match(name):
-        params = values.argument(call, "params", 0) if qualified.endswith(".train") else None
-        held = (
-            (values.mapping(params) or {})
-            if params is not None
-            else {k.arg: k.value for k in call.keywords if k.arg}
-        )
-        objective = values.text(held.get("objective"))
-        if (
-            objective in ("multiclass", "multiclassova", "softmax")
-            and qualified == "lightgbm.train"
-            and params is not None
-            and held
-            and "num_class" not in held
-            and "num_classes" not in held
-        ):
-            yield finding(
-                "wrong-parameter", call, "objective multiclass needs num_class.", '"num_class": N_CLASSES'
-            )
-        if (
-            objective in ("multi:softmax", "multi:softprob")
-            and qualified == "xgboost.train"
-            and held
-            and "num_class" not in held
-        ):
-            yield finding(
-                "wrong-parameter", call, f"objective {objective} needs num_class.", '"num_class": N_CLASSES'
-            )
-        if (
-            objective in ("binary", "regression")
-            and (count := values.number(held.get("num_class"))) is not None
-            and count > 1
-        ):
-            yield finding(
-                "wrong-parameter",
-                call,
-                f"objective {objective} with num_class={count:g} is refused.",
-                '"objective": "multiclass"',
-            )
-        if values.text(held.get("tree_method")) == "gpu_hist":
-            yield finding(
-                "wrong-parameter",
-                held["tree_method"],
-                "tree_method gpu_hist is gone from xgboost.",
-                'tree_method="hist", device="cuda"',
-            )
-        rate = values.number(held.get("learning_rate") or held.get("eta"))
-        if rate is not None and rate > 1:
-            yield finding(
-                "wrong-parameter",
-                held.get("learning_rate") or held["eta"],
-                f"learning rate {rate:g} of boosting is over 1.",
-                "learning_rate=0.05",
-            )
 
 
 def _rates(facts: Facts, call: ast.Call) -> Iterator[Finding]:
@@ -380,45 +258,3 @@ def _rates(facts: Facts, call: ast.Call) -> Iterator[Finding]:
             "training diverges or stands still.",
             "lr=2e-5" if fine_tuned else "lr=1e-3" if name != "SGD" else "lr=0.1",
         )
-
-
-def _transformers(facts: Facts) -> Iterator[Finding]:
-    values = facts.values
-    for call in facts.script.called("TrainingArguments", "Seq2SeqTrainingArguments"):
-        if values.open_ended(call):
-            continue
-        best = values.one(values.argument(call, "load_best_model_at_end"))
-        evaluated = values.text(
-            values.argument(call, "eval_strategy") or values.argument(call, "evaluation_strategy")
-        )
-        saved = values.text(values.argument(call, "save_strategy"))
-        if best is True:
-            known = evaluated or "no"
-            kept = saved or "steps"
-            given = values.argument(call, "eval_strategy") or values.argument(call, "evaluation_strategy")
-            if (given is None or evaluated is not None) and known != kept and kept != "best":
-                yield finding(
-                    "wrong-parameter",
-                    call,
-                    f"load_best_model_at_end needs the same strategy for both: eval is {known!r}, save "
-                    f"is {kept!r}.",
-                    'eval_strategy="epoch", save_strategy="epoch"',
-                )
-        rate = values.number(values.argument(call, "learning_rate"))
-        if rate is not None and rate > _FINE_TUNING_RATE:
-            yield finding(
-                "wrong-parameter",
-                values.argument(call, "learning_rate") or call,
-                f"Learning rate {rate:g} of a pretrained transformer.",
-                "learning_rate=2e-5",
-            )
-        if (
-            facts.script.called("EarlyStoppingCallback")
-            and values.argument(call, "load_best_model_at_end") is None
-        ):
-            yield finding(
-                "wrong-parameter",
-                call,
-                "EarlyStoppingCallback needs load_best_model_at_end=True.",
-                'load_best_model_at_end=True, metric_for_best_model="eval_loss"',
-            )

@@ -21,6 +21,7 @@ MANY_ROUNDS = 500
 _STOPPER = re.compile(r"early_?stop", re.IGNORECASE)
 _TIMER = re.compile(r"deadline|time_?(limit|out|budget|stop|guard|up|r\b)|budget|Timer$", re.IGNORECASE)
 _SEED = re.compile(r"seed", re.IGNORECASE)
+_SEEDED = ("random", "torch", "cuda", "np", "numpy", "tf")
 _RANDOM = (
     "train_test_split",
     "KFold",
@@ -281,10 +282,11 @@ def _sets_stop(facts: Facts, *, by_clock: bool) -> bool:
     places: list[ast.AST] = [
         node for node in script.all(ast.Assign) if any(last_name(target) in _FLAGS for target in node.targets)
     ]
+    places += [node for node in script.all(ast.AugAssign) if last_name(node.target) in _FLAGS]
     places += [n for n in script.all(ast.Raise) if n.exc is not None and "Cancel" in ast.dump(n.exc)[:200]]
     for place in places:
         function = script.function(place)
-        value = place.value if isinstance(place, ast.Assign) else None
+        value = place.value if isinstance(place, ast.Assign | ast.AugAssign) else None
         tests: list[ast.AST] = [up.test for up in script.above(place) if isinstance(up, ast.If)]
         if value is not None and not isinstance(value, ast.Constant):
             tests.append(value)
@@ -307,6 +309,8 @@ def _seed(facts: Facts) -> Iterator[Finding]:
         return
     if any(_SEED.search(last_name(call.func)) for call in script.calls):
         return
+    if any(_SEED.search(n.attr) and last_name(n.value) in _SEEDED for n in script.all(ast.Attribute)):
+        return  # `for seed in (random.seed, np.random.seed, torch.manual_seed): seed(7)`
     if "transformers" in kinds and not kinds & {"torch", "keras"}:
         return  # TrainingArguments has seed=42
     networks = kinds & {"torch", "lightning", "keras", "fastai"}

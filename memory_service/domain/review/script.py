@@ -8,8 +8,9 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import islice
 from typing import TypeVar
+
+from memory_service.domain.review.short_names import write_in_full
 
 __all__ = ["Function", "Script", "last_name", "name_of", "roots", "words", "words_in"]
 
@@ -36,12 +37,6 @@ _COMMON = words(
 MOST_FOLLOWED = 400
 """Functions followed from one place: a script's own are fewer."""
 
-MOST_NAMED = 1_000
-"""Calls under a short name that are read in full: a script has a few."""
-
-LONGEST_NAME = 6
-"""Dots in a name that another name is short for: `torch.utils.data.DataLoader` has three."""
-
 MOST_VISITED = 2_000_000
 """Nodes looked at by all rules together; a training script takes a tenth. Past it places look empty."""
 
@@ -51,7 +46,7 @@ class Script:
 
     def __init__(self, tree: ast.Module, text: str) -> None:
         self.tree = tree
-        _name_in_full(tree)
+        write_in_full(tree)
         self.lines = text.split("\n")
         self._left = MOST_VISITED
         self.parents: dict[ast.AST, ast.AST] = {}
@@ -288,47 +283,6 @@ def words_in(node: ast.AST) -> set[str]:
         elif isinstance(n, ast.keyword) and n.arg:
             out.add(n.arg)
     return out
-
-
-def _name_in_full(tree: ast.Module) -> None:
-    """`mk = torch.utils.data.DataLoader` said once for all: `mk(...)` is read as a call of the whole name."""
-    bound: dict[str, int] = defaultdict(int)
-    imported: set[str] = set()
-    given: dict[str, ast.Name | ast.Attribute] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            imported |= {alias.asname or alias.name.split(".")[0] for alias in node.names}
-        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            bound[node.id] += 1
-        elif isinstance(node, ast.arg):
-            bound[node.arg] += 1
-        elif isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
-            bound[node.name] += 1
-    for statement in tree.body:
-        if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
-            target, value = statement.targets[0], statement.value
-            if isinstance(target, ast.Name) and isinstance(value, ast.Name | ast.Attribute):
-                base: ast.AST = value
-                for _ in range(LONGEST_NAME):
-                    base = base.value if isinstance(base, ast.Attribute) else base
-                if isinstance(base, ast.Name) and base.id in imported and bound[target.id] == 1:
-                    given[target.id] = value
-    short = (
-        (node, node.func)
-        for node in (ast.walk(tree) if given else ())
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in given
-    )
-    for call, name in islice(short, MOST_NAMED):
-        call.func = _placed(given[name.id], name)
-
-
-def _placed(named: ast.Name | ast.Attribute, at: ast.expr) -> ast.Name | ast.Attribute:
-    """The same dotted name anew, standing where another name stood."""
-    if isinstance(named, ast.Name):
-        return ast.copy_location(ast.Name(named.id, ast.Load()), at)
-    base = named.value
-    inner = _placed(base, at) if isinstance(base, ast.Name | ast.Attribute) else base
-    return ast.copy_location(ast.Attribute(inner, named.attr, ast.Load()), at)
 
 
 def _imports(script: Script) -> tuple[dict[str, str], set[str]]:

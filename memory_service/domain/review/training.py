@@ -11,6 +11,7 @@ import ast
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from typing import Literal
 
 from memory_service.domain.review.script import Script, last_name, roots, words, words_in
@@ -33,6 +34,7 @@ _DRAWN = re.compile(
 _EPOCH = re.compile(r"epoch|^ep$|^e$|^_?ep?$", re.IGNORECASE)
 _COUNTED = words("range trange count")
 _FOLD = re.compile(r"fold|\bkf\b|skf|gkf|splitter|\bcv\b", re.IGNORECASE)
+_FOLDS_NAMED = re.compile(r"^(n|num|k|all|cv)?_?(folds?|splits|folds_list|split_list)$", re.IGNORECASE)
 _CLOCK_CALLS = words(
     "time monotonic perf_counter process_time now utcnow time_ns alarm monotonic_ns perf_counter_ns"
 )
@@ -344,9 +346,21 @@ class Training:
                 return not isinstance(node.args[0] if node.args else None, ast.Constant) or bool(
                     _FOLD.search(last_name(node.func.value))
                 )
-        named = any(re.search(r"fold|^cv_", name, re.IGNORECASE) for name in _targets(loop.target))
-        return named or (
-            isinstance(loop.iter, ast.Name) and bool(re.search(r"folds|splits", loop.iter.id, re.IGNORECASE))
+        if any(re.search(r"fold|^cv_", name, re.IGNORECASE) for name in _targets(loop.target)):
+            return True
+        over = {n.id for n in ast.walk(loop.iter) if isinstance(n, ast.Name)}
+        over |= {n.attr for n in ast.walk(loop.iter) if isinstance(n, ast.Attribute)}
+        return any(_FOLDS_NAMED.search(name) or self._holds_splits(name, loop) for name in over)
+
+    def _holds_splits(self, name: str, at: ast.AST) -> bool:
+        """Whether a name is a list of splits: `parts = list(KFold(5).split(X))`."""
+        return any(
+            isinstance(node, ast.Call)
+            and last_name(node.func) == "split"
+            and isinstance(node.func, ast.Attribute)
+            and "Fold" in self.made_by(node.func.value)
+            for source in self.values.assigned(name, at)[:4]
+            for node in islice(ast.walk(source), 200)
         )
 
     @cached_property
@@ -388,6 +402,15 @@ class Training:
         found = self.values.one(loop.iter)
         if isinstance(found, list):
             return len(found)
+        for node in ast.walk(loop.iter):
+            for source in self.values.assigned(node.id, loop)[:4] if isinstance(node, ast.Name) else ():
+                for made in islice(ast.walk(source), 200):
+                    if isinstance(made, ast.Call) and last_name(made.func) == "split":
+                        counted = (
+                            self._splits_of(made.func.value) if isinstance(made.func, ast.Attribute) else None
+                        )
+                        if counted is not None:
+                            return counted
         return None
 
     def _splits_of(self, splitter: ast.AST) -> int | None:

@@ -10,7 +10,8 @@ Arithmetic is bounded: `10**10**10` is unknown, not computed.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
@@ -48,6 +49,8 @@ class Values:
         self._attributes = attributes(script)
         self._arguments = command_line(script)
         self._mappings = Mappings(self)
+        self._caller: dict[ast.AST, ast.Call] = {}
+        self.spread: dict[ast.Call, list[ast.keyword]] = {}
 
     def one(self, node: ast.AST | None) -> Any:
         """The value where there is just one, else None."""
@@ -83,10 +86,11 @@ class Values:
 
     def argument(self, call: ast.Call, name: str, position: int | None = None) -> ast.AST | None:
         """The expression given for a parameter by keyword, through `**config`, or by position."""
-        for keyword in call.keywords:
+        keywords = self._keywords(call)
+        for keyword in keywords:
             if keyword.arg == name:
                 return keyword.value
-        for keyword in call.keywords:
+        for keyword in keywords:
             if keyword.arg is None and name in (spread := self.held(keyword.value).known):
                 return spread[name]
         if position is not None and position < len(call.args):
@@ -97,9 +101,13 @@ class Values:
 
     def open_ended(self, call: ast.Call) -> bool:
         """Whether arguments come from a place that is not in the file (`**kwargs`)."""
-        return any(k.arg is None and self.held(k.value).open for k in call.keywords) or any(
+        return any(k.arg is None and self.held(k.value).open for k in self._keywords(call)) or any(
             isinstance(a, ast.Starred) for a in call.args
         )
+
+    def _keywords(self, call: ast.Call) -> list[ast.keyword]:
+        """Its keywords; where one caller is looked at, as they were before those of all were written out."""
+        return self.spread.get(call, call.keywords) if self._caller else call.keywords
 
     def held(self, node: ast.AST) -> Held:
         """Keys and expressions of a mapping, as far as they are said."""
@@ -112,6 +120,10 @@ class Values:
         """Keys and expressions of a mapping that is known in full, else None."""
         held = self.held(node)
         return None if held.open else held.known
+
+    def assigned_in(self, scope: ast.AST, name: str) -> bool:
+        """Whether a function sets a name itself."""
+        return bool(self._assigned.get((scope, name)))
 
     def binding(self, name: str, at: ast.AST) -> tuple[ast.AST, list[ast.AST | None]] | None:
         """The scope whose name it is and what it is set to there; nothing for a parameter left as it came."""
@@ -171,13 +183,24 @@ class Values:
     def _parameter(self, function: Function, name: str, deep: int, seen: frozenset[ast.AST]) -> Known:
         return self._union(self.handed(function, name), deep, seen)
 
+    @contextmanager
+    def called_by(self, function: Function, call: ast.Call) -> Iterator[None]:
+        """Within: the parameters of a function are what this one call of it hands over."""
+        kept = self._mappings
+        self._mappings, self._caller = Mappings(self), {**self._caller, function: call}
+        try:
+            yield
+        finally:
+            self._mappings = kept
+            self._caller = {f: c for f, c in self._caller.items() if f is not function}
+
     def callers(self, function: Function) -> tuple[list[ast.Call], int]:
         """Calls of a function in this file, and how many parameters stand before what they hand over."""
         script = self.script
         owner = script.parents.get(function)
         calls = script.calls_by_name.get(function.name, [])
         if not isinstance(owner, ast.ClassDef):
-            return calls, 0
+            return [self._caller[function]] if function in self._caller else calls, 0
         if function.name == "__init__":
             calls = list(script.calls_by_name.get(owner.name, []))
             for heir in script.heirs.get(owner.name, ()):
@@ -185,6 +208,7 @@ class Values:
                 above = script.calls_by_name.get("__init__", []) if own else []
                 calls += [c for c in above if script.class_of(c) is heir]
                 calls += [] if own else script.calls_by_name.get(heir.name, [])
+        calls = [self._caller[function]] if function in self._caller else calls
         static = any(last_name(d) == "staticmethod" for d in function.decorator_list)
         return calls, 0 if static else 1
 
