@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from memory_service.domain.review.script import Script, last_name
 from memory_service.domain.review.training import Training
@@ -38,6 +39,8 @@ class Facts:
     values: Values
     training: Training
     asked: Asked
+    kept: dict[str, Any] = field(default_factory=dict)
+    """What one rule has worked out and others want."""
 
     @cached_property
     def modality(self) -> str:

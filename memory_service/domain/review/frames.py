@@ -16,7 +16,7 @@ from functools import cached_property
 from memory_service.domain.review.facts import Facts
 from memory_service.domain.review.script import last_name, roots
 
-__all__ = ["Frames", "Split", "column_of"]
+__all__ = ["Frames", "Split", "column_of", "results_of"]
 
 _SPLIT_CALLS = frozenset(("train_test_split", "random_split", "temporal_train_test_split"))
 _LABELLED = frozenset(("train_test_split", "Dataset", "Pool", "DMatrix", "QuantileDMatrix"))
@@ -181,16 +181,6 @@ class Frames:
             steps.sort(key=lambda s: s[0])
         return out
 
-    def forward(self, names: set[str], place: ast.AST) -> set[str]:
-        """Names derived from these behind a place of its scope."""
-        held = set(names)
-        start = self.script.order[place]
-        cut = {name for s in self.splits for name in s.outputs if self.script.order[s.call] > start}
-        for order, written, read, _ in self._steps.get(self.script.scope(place), ()):
-            if order > start and read & held:
-                held |= {name for name in written if name not in cut}
-        return held
-
     def backward(self, names: set[str], place: ast.AST) -> set[str]:
         """Names that these came from before a place, not past a split."""
         held = set(names)
@@ -200,78 +190,6 @@ class Frames:
             if order < start and (written & held) - cut:
                 held |= read - cut
         return held
-
-    def parted(self, names: set[str], place: ast.AST) -> bool:
-        """Whether one of these names is (or came from) the part of a split that was made before."""
-        start = self.script.order[place]
-        before = [s for s in self.splits if self.script.order[s.call] < start]
-        outputs = {name for s in before for name in s.outputs}
-        held = set(names)
-        for order, written, read, _ in reversed(self._steps.get(self.script.scope(place), ())):
-            if order < start and written & held and not held & outputs:
-                held = (held - written) | read if len(written) == 1 else held | read
-        return bool(held & outputs) or bool(names & outputs)
-
-    def split_behind(self, names: set[str], place: ast.AST, results: set[str]) -> Split | None:
-        """The first split behind a place, in its scope or where its function is called, that divides the
-        rows of
-        these names."""
-        if self.parted(names, place):
-            return None
-        reach = self.backward(names, place) | self.forward(names | results, place)
-        start, scope = self.script.order[place], self.script.scope(place)
-        for split in self.splits:
-            same = self.script.scope(split.call) is scope or (
-                isinstance(scope, ast.Module) and self.script.function(split.call) is None
-            )
-            if (
-                same
-                and self.script.order[split.call] > start
-                and split.data & reach
-                and not self._inside(place, split)
-            ):
-                return split
-        for split in self.splits:  # a split in a function that these rows are handed to
-            function = self.script.function(split.call)
-            if function is None or self.script.scope(place) is function:
-                continue
-            for call in self.script.calls_by_name.get(function.name, ()):
-                if place in call.args and split.data & {p.arg for p in function.args.args}:
-                    return split  # `fit(build(table))`
-                if self.script.scope(call) is scope and self.script.order[call] > start:
-                    handed = {n for a in call.args for n in roots(a)}
-                    if handed & reach and (split.data & {p.arg for p in function.args.args}):
-                        return split
-        return self._manual(reach, place)
-
-    def _inside(self, place: ast.AST, split: Split) -> bool:
-        return split.loop is not None and split.loop in set(self.script.above(place))
-
-    def _manual(self, reach: set[str], place: ast.AST) -> Split | None:
-        """`train, valid = df[df.fold != 0], df[df.fold == 0]` behind a place."""
-        start, scope = self.script.order[place], self.script.scope(place)
-        parts: dict[str, ast.AST] = {}
-        for node in self.script.all(ast.Assign):
-            if self.script.order[node] < start or self.script.scope(node) is not scope:
-                continue
-            pairs = _pairs(node)
-            for target, value in pairs:
-                core = _uncopied(value)
-                if (
-                    isinstance(core, ast.Subscript)
-                    and roots(core.value) & reach
-                    and not isinstance(core.slice, ast.Constant | ast.List)
-                ):
-                    for role, pattern in (
-                        ("train", r"train|(^|_)tr(n|$|_)"),
-                        ("valid", r"val|test|(^|_)va($|_)|dev|holdout"),
-                    ):
-                        if re.search(pattern, target.lower()) and (_selects_rows(core)):
-                            parts[role] = node
-        if len(parts) == 2:
-            found = parts["valid"]
-            return Split(found, "", None, frozenset(reach), frozenset(), None)
-        return None
 
     @cached_property
     def targets(self) -> set[str]:
@@ -391,20 +309,6 @@ def _uncopied(node: ast.AST) -> ast.AST:
     return node
 
 
-def _selects_rows(node: ast.Subscript) -> bool:
-    """A mask, a slice or positions: not a list of columns."""
-    inner = node.slice
-    if isinstance(inner, ast.Tuple) and inner.elts:
-        inner = inner.elts[0]
-    if isinstance(inner, ast.Slice | ast.Compare | ast.BinOp | ast.UnaryOp):
-        return True
-    if isinstance(inner, ast.Call):
-        return last_name(inner.func) in ("isin", "between", "lt", "gt", "le", "ge", "eq", "ne")
-    return isinstance(inner, ast.Name) and bool(
-        re.search(r"mask|idx|index|is_|tr|va|cut", inner.id, re.IGNORECASE)
-    )
-
-
 def _is_written(target: ast.AST, name: ast.Name) -> bool:
     """`df["a"] = ...` writes df, not what stands in the brackets."""
     if isinstance(target, ast.Subscript):
@@ -412,3 +316,17 @@ def _is_written(target: ast.AST, name: ast.Name) -> bool:
     if isinstance(target, ast.Attribute):
         return False
     return isinstance(name.ctx, ast.Store) or isinstance(target, ast.Tuple | ast.List)
+
+
+def results_of(facts: Facts, call: ast.AST) -> set[str]:
+    """Names that the statement of a call writes."""
+    statement = facts.script.statement(call)
+    if not isinstance(statement, ast.Assign):
+        return set()
+    return {
+        n.id
+        for t in statement.targets
+        for n in ast.walk(t)
+        if isinstance(n, ast.Name)
+        and (isinstance(n.ctx, ast.Store) or (isinstance(t, ast.Subscript) and n in set(ast.walk(t.value))))
+    }

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 
 from memory_service.domain.review.facts import Facts
 from memory_service.domain.review.findings import Finding, finding
-from memory_service.domain.review.frames import Frames, Split, column_of
-from memory_service.domain.review.rules_split import results_of
+from memory_service.domain.review.frames import Frames, Split, column_of, results_of
 from memory_service.domain.review.script import last_name, roots, words
 
 __all__ = ["row_rules"]

@@ -1,0 +1,439 @@
+"""What do calls of pandas, numpy, scikit-learn, torch and their like do with rows?"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from memory_service.domain.review.flow_learning import FlowLearning
+from memory_service.domain.review.flow_rows import Use, like, short
+from memory_service.domain.review.flow_values import DEFERRED, Value, derived, either, flat
+from memory_service.domain.review.flow_words import (
+    EMPTY,
+    FITS,
+    FOLD_COLUMN,
+    HIGH,
+    JOINS,
+    KEEPS_ROWS,
+    LOW,
+    OF_THE_PAST,
+    ORDERS,
+    RANDOM,
+    READS,
+    SCALING,
+    SCORING,
+    SPLITTER_NAMES,
+    SPLITTERS,
+)
+from memory_service.domain.review.script import last_name
+
+__all__ = ["FlowCalls"]
+
+_PARTS = ("train", "valid", "part")
+
+
+class FlowCalls(FlowLearning):
+    """Methods and functions that are not the file's own."""
+
+    def method(self, use: Use) -> Value:
+        """A method of what is no object of the file's own classes."""
+        base = use.base
+        if base.items is not None or base.keys is not None or base.element is not None:
+            found = self._of_collection(use)
+            if found is not None:
+                return found
+        handler = _METHODS.get(use.name)
+        found = handler(self, use) if handler is not None else None
+        return found if found is not None else self._other_method(use)
+
+    def library(self, use: Use) -> Value:
+        """A function or class from outside the file."""
+        handler = _LIBRARY.get(use.name)
+        found = handler(self, use) if handler is not None else None
+        return found if found is not None else self._other_function(use)
+
+    def _other_method(self, use: Use) -> Value:
+        base, name = use.base, use.name
+        if base.made and name in ("to", "cuda", "cpu", "compile", "eval", "train", "set_output"):
+            return base
+        found = flat(base, *use.given)
+        if not (base.made or found.rows or found.stats or found.learned):
+            return self.fresh(use.node, self._text_of(use)) if READS.match(name) else Value(made=name)
+        out = like(base, *use.given)
+        out.columns, out.cut, out.centred = base.columns, base.cut, base.centred
+        if base.rows and base.made in ("groupby", "rolling", "col"):
+            out.made = base.made
+        out.single = base.single
+        return out
+
+    def _other_function(self, use: Use) -> Value:
+        name, given = use.name, use.given
+        if use.dotted in ("lightgbm.cv", "xgboost.cv"):
+            for held in given[1:2] or given:
+                self.divide(held, use.node, "cv", use.node)
+            return Value()
+        if name in EMPTY:
+            return Value(made=name)
+        if name[:1].isupper() or name in JOINS:
+            attrs = {str(at): held for at, held in enumerate(use.args)} | use.named
+            return Value(made=name, attrs=attrs, call=use.node)
+        found = flat(*given)
+        if not found.rows and not found.learned:
+            if READS.match(name) or isinstance(self.script.parents.get(use.node), ast.Assign):
+                return self.fresh(use.node, self._text_of(use), file=bool(READS.match(name)))
+            return Value(made=name)
+        return derived(*given)
+
+    # division --------------------------------------------------------------------------------------------
+
+    def _split_arrays(self, use: Use) -> Value:
+        """`train_test_split(X, y)`: two parts of each."""
+        arrays = [*use.args, *(v for k, v in use.named.items() if k in ("X", "y", "arrays"))]
+        items: list[Value] = []
+        for held in arrays:
+            self.divide(held, use.node, use.name, use.node)
+            for part in ("train", "valid"):
+                item = self.part(held, use.node, part)
+                item.index = (use.node, part)
+                items.append(item)
+        return Value(items=items)
+
+    def _split_data_set(self, use: Use) -> Value | None:
+        """A method of a data set: `ds.train_test_split(test_size=0.1)`."""
+        if not flat(use.base).rows:
+            return None
+        self.divide(use.base, use.node, use.name, use.node)
+        parts = {
+            name: self.part(use.base, use.node, part)
+            for name, part in (("train", "train"), ("test", "valid"))
+        }
+        return Value(keys=parts, made="parts")
+
+    def _random_split(self, use: Use) -> Value | None:
+        if use.first is None:
+            return None
+        self.divide(use.first, use.node, use.name, use.node)
+        lengths = use.args[1].items if len(use.args) > 1 else use.named.get("lengths", Value()).items
+        said = [_PARTS[min(at, 2)] for at in range(len(lengths) if lengths is not None else 2)]
+        return Value(items=[self.part(use.first, use.node, part) for part in said])
+
+    def _scored(self, use: Use) -> Value | None:
+        """`cross_val_score(model, X, y)`."""
+        rest = use.args[1:3] + [v for k, v in use.named.items() if k in ("X", "y")]
+        for held in rest:
+            self.divide(held, use.node, use.name, use.node)
+        return derived(*rest) if rest else None
+
+    def _folds(self, use: Use) -> Value | None:
+        """`splitter.split(X, y)`: positions of both parts, fold by fold."""
+        base, node = use.base, use.node
+        if not SPLITTERS.search(base.made):
+            named = last_name(node.func.value) if isinstance(node.func, ast.Attribute) else ""
+            if base.made or base.rows or base.dotted or not use.given or not SPLITTER_NAMES.search(named):
+                return None
+        for at, held in enumerate(use.given):
+            if at < 2 or not flat(held).rows:
+                self.divide(held, node, base.made, base.call)
+        return Value(element=Value(items=[Value(index=(node, part)) for part in ("train", "valid")]))
+
+    def _sampled(self, use: Use) -> Value | None:
+        """`df.sample(frac=0.8)`: some rows; with `frac=1` all in another order."""
+        if not use.base.rows:
+            return None
+        share = self.const(self.values.argument(use.node, "frac", 1), use.scope)
+        if isinstance(share, int | float) and 0 < share < 1:
+            return self.part(use.base, use.node, "train")
+        return use.base
+
+    def _dropped(self, use: Use) -> Value | None:
+        """`df.drop(train.index)`: the other rows."""
+        index = use.first.index if use.first is not None else None
+        if index is None or not use.base.rows:
+            return None
+        self.divide(use.base, index[0], "sample")
+        return self.part(use.base, index[0], "valid")
+
+    def _taken(self, use: Use) -> Value | None:
+        """`ds.take(n)`, `ds.skip(n)`, `X.take(rows)`."""
+        if not use.base.rows or use.first is None:
+            return None
+        if use.first.index is not None:
+            self.divide(use.base, use.first.index[0], "positions")
+            return self.part(use.base, *use.first.index)
+        return self.cut(
+            use.base, ("take", short(use.node.args[0]) if use.node.args else "", use.name), use.node
+        )
+
+    def _subset(self, use: Use) -> Value | None:
+        """`Subset(ds, rows)`."""
+        if len(use.args) < 2:
+            return None
+        index = use.args[1].index
+        if index is None:
+            return derived(use.args[0])
+        self.divide(use.args[0], index[0], "positions")
+        return self.part(use.args[0], *index)
+
+    def _sampler(self, use: Use) -> Value | None:
+        return Value(made=use.name, index=use.first.index) if use.first is not None else None
+
+    def _loader(self, use: Use) -> Value | None:
+        """`DataLoader(ds, sampler=...)`: a sampler of some rows divides."""
+        if use.first is None:
+            return None
+        sampler = use.named.get("sampler")
+        if sampler is not None and sampler.index is not None:
+            self.divide(use.first, sampler.index[0], "positions")
+        attrs = {"dataset": use.first, "batches": derived(use.first)}
+        return Value(made=use.name, element=use.first.element, attrs=attrs)
+
+    def _queried(self, use: Use) -> Value | None:
+        """`df.query("fold != 0")`."""
+        said = self.const(use.node.args[0], use.scope) if use.node.args else None
+        if not isinstance(said, str) or not use.base.rows or len(said) > 300:
+            return None
+        try:
+            test: ast.AST = ast.parse(said.replace("@", ""), mode="eval").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+        if not isinstance(test, ast.Compare):
+            return None
+        op = type(test.ops[0]).__name__
+        if FOLD_COLUMN.match(last_name(test.left)):
+            self.divide(use.base, use.node, "positions")
+            return self.part(use.base, use.node, op)
+        return self.cut(use.base, ("mask", short(test.left), short(test.comparators[0]), op), use.node)
+
+    # masks, orders, time ---------------------------------------------------------------------------------
+
+    def _is_in(self, use: Use) -> Value:
+        out = derived(use.base, *use.args)
+        out.cut = ("isin", short(use.node), "in")
+        return out
+
+    def _compares(self, use: Use) -> Value | None:
+        """`df.fold.ne(0)`."""
+        if use.first is None or not isinstance(use.node.func, ast.Attribute):
+            return None
+        out = derived(use.base, use.first)
+        columns = use.base.columns or ()
+        if any(FOLD_COLUMN.match(column) for column in columns):
+            out.index = (use.node, use.name)
+        else:
+            out.cut = ("mask", short(use.node.func.value), short(use.node.args[0]), use.name)
+        return out
+
+    def _by_chance(self, use: Use) -> Value | None:
+        return Value(made=use.name) if not flat(use.base, *use.given).rows else None
+
+    def _ordered(self, use: Use) -> Value | None:
+        """`permutation(n)`, `arange(n)`; `shuffle(rows)` in place."""
+        if use.name == "shuffle" and use.first is not None:
+            use.first.order = True
+            return Value(const=None)
+        return Value(order=True, made=use.name) if not flat(use.base, *use.given).rows else None
+
+    def _of_the_past(self, use: Use) -> Value | None:
+        base = use.base
+        if not flat(base).rows:
+            return None
+        out = derived(base)
+        out.series |= {use.node}
+        out.made = "rolling" if use.name in ("rolling", "ewm", "expanding") else base.made
+        out.columns = base.columns
+        return out
+
+    def _kept(self, use: Use) -> Value:
+        return self.kept(use.base, use.given)
+
+    def _mapped(self, use: Use) -> Value | None:
+        """`table.pipe(f)`, `ds.map(f)`, `column.map(table)`."""
+        first = use.first
+        if first is None or first.function is None:
+            return self.kept(use.base, use.given) if use.name == "map" else None
+        if use.name == "pipe":
+            return self.entered(first, [use.base, *use.args[1:]], use.named)
+        row = derived(use.base)
+        row.single = True
+        return self.kept(use.base, [self.entered(first, [row, *use.args[1:]], {})])
+
+    def _popped(self, use: Use) -> Value | None:
+        key = self.const(use.node.args[0], use.scope) if use.node.args else None
+        return self.column(use.base, key) if isinstance(key, str) and use.base.rows else None
+
+    def _head(self, use: Use) -> Value:
+        return like(use.base)
+
+    def _numbers(self, use: Use) -> Value | None:
+        """Categories numbered by the rows given: `pd.factorize(df[c])`, `pd.get_dummies(df)`."""
+        held = use.first if use.first is not None and not use.base.rows else use.base
+        if not flat(held).rows:
+            return None
+        self.coded(use.node, use.name, held)
+        out = derived(held)
+        return Value(items=[out, derived(held)]) if use.name == "factorize" else out
+
+    # collections and builtins ----------------------------------------------------------------------------
+
+    def _of_collection(self, use: Use) -> Value | None:
+        """Lists, tuples and dicts of the script's own."""
+        base, name, args = use.base, use.name, use.args
+        if name in ("append", "add", "extend", "insert", "appendleft") and args:
+            base.element = either(base.element, self.each(args[-1]) if name == "extend" else args[-1])
+            base.items = base.items or None
+            return Value(const=None)
+        if name in ("keys", "clear", "sort", "reverse"):
+            return Value()
+        if name == "copy":
+            keys = dict(base.keys) if base.keys is not None else None
+            return Value(items=base.items, keys=keys, element=base.element)
+        return self._of_dict_held(use) if base.keys is not None else None
+
+    def _of_dict_held(self, use: Use) -> Value | None:
+        keys = use.base.keys or {}
+        if use.name == "items":
+            return Value(element=Value(items=[Value(), self._any(use.base)]))
+        if use.name == "values":
+            return Value(items=list(keys.values()) or None, element=use.base.element)
+        if use.name in ("get", "pop", "setdefault"):
+            return keys.get(str(use.args[0].const) if use.args else "") or self._any(use.base)
+        if use.name == "update":
+            for given in use.args:
+                keys.update(given.keys or {})
+            keys.update(use.named)
+            use.base.keys = keys
+            return Value(const=None)
+        return None
+
+    def _any(self, base: Value) -> Value:
+        out = base.element
+        for held in (base.keys or {}).values():
+            out = either(out, held) if out is not None else held
+        return out or Value()
+
+    def _counted(self, use: Use) -> Value | None:
+        return Value(element=Value(items=[Value(), self.each(use.first)])) if use.first is not None else None
+
+    def _zipped(self, use: Use) -> Value:
+        return Value(element=Value(items=[self.each(held) for held in use.args]))
+
+    def _same(self, use: Use) -> Value | None:
+        """What goes through a thing, or copies it."""
+        if use.first is None:
+            return Value(items=[]) if use.name == "list" else None
+        return use.first
+
+    def _next(self, use: Use) -> Value | None:
+        return self.each(use.first) if use.first is not None else None
+
+    def _mapping(self, use: Use) -> Value:
+        keys = dict(use.first.keys or {}) if use.first is not None else {}
+        return Value(keys=keys | {k: v for k, v in use.named.items() if k != "**"})
+
+    def _range(self, use: Use) -> Value:
+        return Value(order=True, made=use.name)
+
+    def _partial(self, use: Use) -> Value | None:
+        return Value(made="partial", items=use.args, keys=use.named) if use.args else None
+
+    def _cloned(self, use: Use) -> Value | None:
+        first = use.first
+        if first is None or not first.made:
+            return first
+        return Value(made=first.made, items=first.items, attrs=dict(first.attrs), call=first.call)
+
+    def _positions(self, use: Use) -> Value | None:
+        """`np.where(mask)[0]`: rows chosen by a mask; with three arguments a choice of values."""
+        if use.first is None or len(use.args) != 1:
+            return None
+        return Value(items=[use.first]) if use.name in ("where", "nonzero") else use.first
+
+    def _got(self, use: Use) -> Value | None:
+        """`getattr(config, "lr")`."""
+        key = use.args[1].const if len(use.args) > 1 else None
+        return use.args[0].attrs.get(str(key)) or derived(use.args[0]) if isinstance(key, str) else None
+
+    def _each_mapped(self, use: Use) -> Value | None:
+        if len(use.args) < 2 or use.args[0].function is None:
+            return None
+        return Value(element=self.entered(use.args[0], [self.each(held) for held in use.args[1:]], {}))
+
+    def _polars_column(self, use: Use) -> Value | None:
+        if not use.dotted.startswith("polars"):
+            return None
+        text = use.args[0].const if use.args else None
+        columns = frozenset((text,)) if isinstance(text, str) else None
+        return Value(frozenset((DEFERRED,)), made="col", columns=columns)
+
+    def _text_of(self, use: Use) -> str:
+        """The name of the file that is read, as far as the text says."""
+        if use.args and isinstance(use.args[0].const, str):
+            return str(use.args[0].const)
+        given = next(iter([*use.node.args, *(k.value for k in use.node.keywords)]), None)
+        if given is None:
+            return ""
+        found = self.values.text(given)
+        texts = [n.value for n in ast.walk(given) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+        return found if found is not None else str(texts[-1]) if texts else ""
+
+
+Handler = Callable[[Any, Use], Value | None]
+
+_METHODS: dict[str, Handler] = {
+    **dict.fromkeys(FITS, FlowCalls.fitted),
+    **dict.fromkeys(("inverse_transform",), FlowCalls.transformed),
+    **dict.fromkeys((*LOW, *HIGH), FlowCalls.reduced),
+    **dict.fromkeys(OF_THE_PAST, FlowCalls._of_the_past),
+    **dict.fromkeys(KEEPS_ROWS, FlowCalls._kept),
+    **dict.fromkeys(("groupby", "group_by", "groupby_dynamic"), FlowCalls.grouped),
+    **dict.fromkeys(("agg", "aggregate", "describe", "sum", "apply"), FlowCalls.gathered),
+    **dict.fromkeys(("with_columns", "select", "with_column", "filter"), FlowCalls.with_columns),
+    **dict.fromkeys(("train_test_split", "random_split"), FlowCalls._split_data_set),
+    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), FlowCalls._compares),
+    **dict.fromkeys(("isin", "is_in"), FlowCalls._is_in),
+    **dict.fromkeys(("take", "skip"), FlowCalls._taken),
+    **dict.fromkeys(("head", "tail"), FlowCalls._head),
+    **dict.fromkeys(("pipe", "map", "map_rows"), FlowCalls._mapped),
+    **dict.fromkeys(RANDOM, FlowCalls._by_chance),
+    **dict.fromkeys(ORDERS, FlowCalls._ordered),
+    "transform": lambda self, use: self.transformed(use) or self.gathered(use),
+    "split": FlowCalls._folds,
+    "pivot_table": FlowCalls.pivoted,
+    "over": FlowCalls.over,
+    "sample": FlowCalls._sampled,
+    "query": FlowCalls._queried,
+    "pop": FlowCalls._popped,
+    "drop": FlowCalls._dropped,
+    "factorize": FlowCalls._numbers,
+}
+_LIBRARY: dict[str, Handler] = {
+    **dict.fromkeys(("train_test_split", "temporal_train_test_split"), FlowCalls._split_arrays),
+    **dict.fromkeys(SCORING, FlowCalls._scored),
+    **dict.fromkeys(SCALING, FlowCalls.scaled),
+    **dict.fromkeys((*LOW, *HIGH), FlowCalls.reduced),
+    **dict.fromkeys(("isin", "in1d"), FlowCalls._is_in),
+    **dict.fromkeys(("where", "nonzero", "flatnonzero", "argwhere"), FlowCalls._positions),
+    **dict.fromkeys(("factorize", "get_dummies"), FlowCalls._numbers),
+    **dict.fromkeys(RANDOM, FlowCalls._by_chance),
+    **dict.fromkeys(ORDERS, FlowCalls._ordered),
+    **dict.fromkeys(("dict", "defaultdict", "SimpleNamespace", "OrderedDict"), FlowCalls._mapping),
+    **dict.fromkeys(("clone", "deepcopy", "copy"), FlowCalls._cloned),
+    **dict.fromkeys(
+        ("tqdm", "trange", "reversed", "iter", "list", "tuple", "sorted", "track", "progress_bar"),
+        FlowCalls._same,
+    ),
+    "random_split": FlowCalls._random_split,
+    "Subset": FlowCalls._subset,
+    "SubsetRandomSampler": FlowCalls._sampler,
+    "DataLoader": FlowCalls._loader,
+    "pivot_table": FlowCalls.pivoted,
+    "partial": FlowCalls._partial,
+    "col": FlowCalls._polars_column,
+    "enumerate": FlowCalls._counted,
+    "zip": FlowCalls._zipped,
+    "next": FlowCalls._next,
+    "range": FlowCalls._range,
+    "getattr": FlowCalls._got,
+    "map": FlowCalls._each_mapped,
+}

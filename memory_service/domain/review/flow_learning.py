@@ -1,0 +1,283 @@
+"""What is learned from rows: fitted scalers, means by group, codes of categories."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from memory_service.domain.review.flow_rows import Coding, FlowRows, Use, bare, like
+from memory_service.domain.review.flow_values import DEFERRED, Rows, Scope, Value, derived, flat
+from memory_service.domain.review.flow_words import (
+    BY_TARGET,
+    CODES,
+    HIGH,
+    JOINS,
+    LEARNS,
+    OF_THE_PAST,
+    PREDICTS,
+    RESAMPLES,
+    SEARCHES,
+)
+
+__all__ = ["FlowLearning"]
+
+_COUNTS = frozenset(("count", "size", "nunique", "cumcount", "rank", "first", "cumsum"))
+
+
+class FlowLearning(FlowRows):
+    """Fits, statistics and codes of one run."""
+
+    def learner(self, held: Value) -> str:
+        """The class that learns; of a pipeline without a model the one within that does."""
+        if held.made in JOINS:
+            inside = _classes_within(held)
+            if any(PREDICTS.search(name) for name in inside):
+                return ""
+            return next((n for n in inside if LEARNS.match(n) or BY_TARGET.match(n)), "")
+        known = LEARNS.match(held.made) or RESAMPLES.search(held.made) or BY_TARGET.match(held.made)
+        return held.made if known else ""
+
+    def fitted(self, use: Use) -> Value | None:
+        """`scaler.fit(X)`, `fit_transform`, `fit_resample`; of a model what divides rows by itself."""
+        first, base, name = use.first, use.base, use.name
+        if first is None:
+            return None
+        what = self.learner(base)
+        if base.made in CODES or any(n in CODES for n in _classes_within(base)):
+            self.coded(use.node, base.made, first, base)
+        if not what:
+            if "validation_split" in use.named or SEARCHES.search(base.made):
+                self.divide(first, use.node, "fit", base.call)
+            return derived(first) if name in ("fit_transform", "fit_resample") else base
+        kind = "target" if BY_TARGET.match(what) else "fit"
+        learned = self.learn(use.node, what, kind, frozenset(flat(first).rows))
+        base.state = frozenset((learned,))
+        if name == "adapt":
+            self.adapted.append(learned)
+            return base
+        self.use(base.state, first)
+        if name in ("fit", "partial_fit"):
+            return base
+        out = derived(first)
+        out.learned |= {learned}
+        if not RESAMPLES.search(what):
+            return out
+        answer = derived(use.args[1]) if len(use.args) > 1 else derived(first)
+        answer.learned |= {learned}
+        return Value(items=[out, answer])
+
+    def transformed(self, use: Use) -> Value | None:
+        """`scaler.transform(X)` of one that was fitted before."""
+        if use.first is None or not use.base.state:
+            return None
+        out = derived(use.first)
+        out.learned |= use.base.state
+        self.use(use.base.state, use.first)
+        return out
+
+    def scaled(self, use: Use) -> Value | None:
+        """`zscore(X)`, `scale(X)`."""
+        rows = flat(use.first).rows
+        if use.first is None or not rows or use.first.single:
+            return None
+        out = derived(use.first)
+        out.learned |= {self.learn(use.node, use.name, "fit", frozenset(rows))}
+        return out
+
+    def reduced(self, use: Use) -> Value:
+        """A mean, a deviation …: of all rows, of one row, or of groups."""
+        base = use.base if use.base.rows or not use.args else use.args[0]
+        found = flat(base)
+        if base.made == "groupby" and not base.series:
+            return self.by_group(use.node, base)
+        if self._across(use) or base.single or base.made in ("rolling", "groupby") or not found.rows:
+            out = derived(base)
+            out.single = base.single
+            return out
+        if (
+            self.loops and base.columns and base.columns & self.targets
+            and (by_hand := _selected(found.rows))
+        ):  # fmt: skip
+            stat = self.learn(use.node, "mean", "target", by_hand)
+            return Value(learned=frozenset(found.learned), stats=frozenset((stat,)))
+        what = "max" if "max" in use.name else use.name
+        stat = self.learn(use.node, what, "spread" if use.name in HIGH else "mean", frozenset(found.rows))
+        return Value(
+            learned=frozenset(found.learned), stats=frozenset({stat} | found.stats), columns=base.columns
+        )
+
+    def _across(self, use: Use) -> bool:
+        """Whether each row is reduced by itself: `axis=1`."""
+        behind = int(use.name.endswith(("percentile", "quantile"))) + (not use.base.rows)
+        given = (
+            self.values.argument(use.node, "axis")
+            or self.values.argument(use.node, "dim")
+            or self.values.argument(use.node, "axis", behind)
+        )
+        axis = self.const(given, use.scope)
+        if isinstance(axis, int) and not isinstance(axis, bool):
+            return axis != 0
+        return isinstance(axis, list | tuple) and 0 not in axis
+
+    def grouped(self, use: Use) -> Value:
+        """`df.groupby("city")`."""
+        base = use.base
+        by = use.first
+        key = self.const(self.values.argument(use.node, "by", 0), use.scope)
+        own = base.columns if base.columns is not None and len(base.columns) == 1 else None
+        out = Value(base.rows, base.learned, base.stats, base.series, made="groupby", columns=own)
+        out.attrs = {k: v for k, v in base.attrs.items() if k[:1] == "["}
+        out.attrs["by"] = Value(const=key, columns=by.columns if by is not None else None)
+        if not base.rows:
+            out.rows = frozenset(flat(base).rows)
+        return out
+
+    def by_group(self, node: ast.AST, base: Value, *, rowwise: bool = False) -> Value:
+        """Groups reduced: of the target it is what each row of validation answers."""
+        found = flat(base)
+        columns = base.columns
+        by = base.attrs.get("by")
+        key = by.const if by is not None else None
+        keys = set(key if isinstance(key, list) else [key])
+        of_target = (
+            columns is not None and len(columns) == 1 and bool(columns & self.targets) and not keys & columns
+        )
+        out = derived(base)
+        out.columns = columns
+        if not rowwise:
+            out.rows = frozenset(self.child(rows, node, "group") for rows in found.rows)
+        if of_target and not base.series:
+            stat = self.learn(node, "mean", "target", frozenset(found.rows))
+            if rowwise:
+                out.learned |= {stat}
+            else:
+                out.stats |= {stat}
+                out.rows = frozenset()
+        return out
+
+    def pivoted(self, use: Use) -> Value:
+        """A table of means by group."""
+        function = not use.base.rows
+        base = use.args[0] if function and use.args else use.base
+        column = self.const(self.values.argument(use.node, "values", int(function)), use.scope)
+        held = self.columns_of(base, (column,)) if isinstance(column, str) else derived(base)
+        return self.by_group(use.node, held)
+
+    def gathered(self, use: Use) -> Value:
+        """agg, transform, apply, describe, sum."""
+        base, name = use.base, use.name
+        if base.made == "groupby":
+            return self._of_groups(use)
+        if name == "describe" or (name in ("agg", "aggregate") and not base.single and base.made != "col"):
+            stat = self.learn(use.node, name, "mean", frozenset(flat(base).rows))
+            return Value(stats=frozenset((stat,)) | base.stats, learned=base.learned)
+        if name == "sum":
+            return derived(base) if base.single else Value(learned=base.learned, stats=base.stats)
+        function = use.first.function if use.first is not None else None
+        if use.first is not None and function is not None:
+            row = derived(base)
+            row.single = True
+            return self.kept(base, [self.entered(use.first, [row, *use.args[1:]], use.named)])
+        return self.kept(base, use.given)
+
+    def _of_groups(self, use: Use) -> Value:
+        base, name, node = use.base, use.name, use.node
+        said = {self.const(a, use.scope) for a in node.args if not isinstance(a, ast.Dict | ast.List)}
+        past = any(isinstance(n, ast.Attribute) and n.attr in OF_THE_PAST for n in ast.walk(node))
+        if name == "sum" or (name != "apply" and not past and not said & _COUNTS):
+            inner = self._aggregated(node, use.scope)
+            if inner and base.columns is None:
+                of_target = frozenset(c for c in inner if c in self.targets)
+                base = Value(base.rows, base.learned, base.stats, made="groupby", attrs=base.attrs)
+                base.columns = of_target if len(of_target) == 1 else None
+            return self.by_group(node, base, rowwise=name == "transform")
+        if use.first is not None and use.first.function is not None and not past:
+            group = derived(base)
+            return derived(base, self.entered(use.first, [group], use.named))
+        out = derived(base, *use.args)
+        if past:
+            out.series |= {node}
+        return out
+
+    def _aggregated(self, node: ast.Call, scope: Scope) -> set[str]:
+        """Columns that `agg({"price": "mean"})` or `agg(m=("price", "mean"))` is about, but for counts."""
+        out: set[str] = set()
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.Dict):
+                out |= {str(self.const(k, scope)) for k in inner.keys if k is not None}
+            elif isinstance(inner, ast.Call) and inner is not node and _is_col(inner):
+                out.add(str(self.const(inner.args[0], scope)))
+            elif (
+                isinstance(inner, ast.Tuple) and len(inner.elts) == 2
+                and self.const(inner.elts[1], scope) not in _COUNTS
+            ):  # fmt: skip
+                out.add(str(self.const(inner.elts[0], scope)))
+        return out
+
+    def over(self, use: Use) -> Value | None:
+        """polars: `pl.col("price").mean().over("city")`."""
+        base = use.base
+        if not base.stats:
+            return None
+        out = derived(base)
+        out.rows, out.stats = frozenset((DEFERRED,)), frozenset()
+        if base.columns and base.columns & self.targets:
+            out.learned |= {self.learn(use.node, "mean", "target", frozenset((DEFERRED,)))}
+        return out
+
+    def with_columns(self, use: Use) -> Value | None:
+        """Expressions about columns become columns of this table."""
+        base = use.base
+        if not flat(*use.given).rows:
+            return None
+        if use.name == "filter":
+            index = next((a.index for a in use.args if a.index), None)
+            how = next((a.cut for a in use.args if a.cut), ())
+            if index is not None:
+                self.divide(base, index[0], "positions")
+                return self.part(base, *index)
+            if how:
+                return self.cut(base, how, use.node)
+        out = self.kept(base, use.given)
+        own = frozenset(flat(base).rows)
+        out.learned = frozenset(
+            self.learn(one.place, one.what, one.kind, own) if DEFERRED in one.rows else one
+            for one in out.learned
+        )
+        out.stats = frozenset(s for s in out.stats if DEFERRED not in s.rows)
+        return out
+
+    def kept(self, base: Value, others: list[Value]) -> Value:
+        """Rows stay those of the base, whatever is joined to them."""
+        out = like(base, *others)
+        own = flat(bare(base)).rows
+        if own:
+            out.rows = frozenset(own)
+        out.columns, out.centred, out.single = base.columns, base.centred, base.single
+        return out
+
+    def coded(self, node: ast.AST, what: str, held: Value, coder: Value | None = None) -> None:
+        """Categories are numbered here, by these rows."""
+        rows = frozenset(flat(held).rows)
+        self.codings.append(Coding(node, what, rows, not self.unsure, coder, held.columns))
+
+
+def _is_col(node: ast.Call) -> bool:
+    called: Any = node.func
+    return isinstance(called, ast.Attribute) and called.attr == "col" and bool(node.args)
+
+
+def _classes_within(held: Value, deep: int = 0) -> list[str]:
+    """Names of what a pipeline is made of."""
+    out = [held.made] if held.made else []
+    if deep < 6:
+        for part in (*(held.items or ()), *held.attrs.values()):
+            out += _classes_within(part, deep + 1)
+    return out
+
+
+def _selected(rows: set[Rows]) -> frozenset[Rows]:
+    """What these rows were selected from by a mask; nothing where they are no selection."""
+    if not rows or not all(r.parent is not None and not r.part for r in rows):
+        return frozenset()
+    return frozenset(r.parent for r in rows if r.parent is not None)
