@@ -74,7 +74,8 @@ class Client(threading.Thread):
 def test_a_killed_server_loses_nothing_that_it_acknowledged(servers: Servers, kind: str) -> None:
     port = free_port()
     url = servers.new(kind, "seeded")
-    environment = os.environ | {"MEMORY_DATABASE_URL": url, "MEMORY_SEED_ON_START": "false"}
+    own = {"MEMORY_SEED_ON_START": "false", "MEMORY_EMBEDDING_MODEL": "/no/such/model"}
+    environment = os.environ | own | {"MEMORY_DATABASE_URL": url}
     command = [sys.executable, "-m", "memory_service", "serve", "--port", str(port)]
     clients = [Client(port) for _ in range(CLIENTS)]
     for client in clients:

@@ -51,7 +51,8 @@ while True:
 
 
 def serve(url: str, port: int, folder: Path) -> subprocess.Popen[bytes]:
-    own = {"MEMORY_SEED_ON_START": "false", "MEMORY_HOME": str(folder), "PYTHONFAULTHANDLER": "1"}
+    own = {"MEMORY_SEED_ON_START": "false", "MEMORY_EMBEDDING_MODEL": "/no/such/model"}
+    own |= {"MEMORY_HOME": str(folder), "PYTHONFAULTHANDLER": "1"}
     environment = os.environ | own
     command = [sys.executable, "-m", "memory_service", "serve", "--port", str(port), "--database", url]
     with (folder / "server.log").open("ab") as log:

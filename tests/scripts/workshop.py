@@ -33,6 +33,7 @@ class Trial:
     data: Data
     forks: Forks
     own: dict[str, str] = field(default_factory=dict)
+    seen: set[str] = field(default_factory=set)
 
     @property
     def out(self) -> Path:
