@@ -67,6 +67,7 @@ ROUTES: Mapping[str, Scopes] = {
     **{f"POST /{table}": EDIT for table in _ROWS},
     **{f"GET /{table}/{{key:path}}/history": READ for table in _ROWS},
     **{f"GET /{table}/{{key:path}}": READ for table in _ROWS},
+    **{f"POST /{table}/{{key:path}}/undo": EDIT for table in _ROWS},
     **{f"PATCH /{table}/{{key:path}}": EDIT for table in _ROWS},
     **{f"DELETE /{table}/{{key:path}}": EDIT for table in _ROWS},
     "GET /keys": ADMIN,

@@ -218,6 +218,13 @@ def corrects(table: str) -> Route:
     return _route(row_of(table), (*_BODY, 404, 409, 422, 503), _json_body(shape))
 
 
+def undoes(table: str, fields: Fields) -> Route:
+    """A change taken back."""
+    route = _route(row_of(table), (*_BODY, 404, 409, 422, 503), _json_body(body_schema(fields.values())))
+    route["responses"][204] = {"description": "The row was added by that change, and is gone again."}
+    return route
+
+
 def removes(fields: Fields) -> Route:
     """The end of a row."""
     extra = {"parameters": parameters(fields.values())}

@@ -109,12 +109,18 @@ def checked_query(fields: Mapping[str, Field], given: Mapping[str, str]) -> dict
 
 
 def checked_body(fields: Mapping[str, Field], given: Mapping[str, Any], at: str = "") -> dict[str, Any]:
-    """The body without its nulls, when each field is known and has the JSON type of its kind."""
+    """The body without its nulls, when each field is known and has the JSON type of its kind, and none that
+    is required is missing."""
     errors = [_unknown(fields, name) for name in given if name not in fields]
     errors += [
         e
         for name, value in given.items()
         if name in fields and value is not None and (e := _wrong_value(fields[name], value))
+    ]
+    errors += [
+        FieldError(name, "is needed")
+        for name, field in fields.items()
+        if field.required and given.get(name) is None
     ]
     if errors:
         _refuse([FieldError(f"{at}{e.field}", e.message, e.given, e.nearest) for e in errors])

@@ -49,10 +49,10 @@ def post_key(request: Request, body: Body) -> Response:
     """Make a key. It is in this answer and never again: only a hash of it is kept."""
     no_query(request)
     asked = checked_body(_KEY, body)
-    given, days = asked.get("scopes", ""), asked.get("expires_days")
+    given, days = asked["scopes"], asked.get("expires_days")
     scopes = given.split(",") if isinstance(given, str) else given
     who = who_of(request)
-    made = create_key(database_of(request), asked.get("name", ""), scopes, expires_days=days, who=who)
+    made = create_key(database_of(request), asked["name"], scopes, expires_days=days, who=who)
     return json_answer(made, 201, {"Location": "/keys"})
 
 

@@ -9,12 +9,13 @@ from starlette.responses import Response
 
 from memory_service.api import describe, devices
 from memory_service.api.answers import json_answer
-from memory_service.api.fields import Field, checked_query
+from memory_service.api.fields import Field, checked_body, checked_query
 from memory_service.api.gate import signed
 from memory_service.api.reading import json_object, no_query, query_of
 from memory_service.api.rows import (
     DELETE_FIELDS,
     HISTORY_FIELDS,
+    UNDO_FIELDS,
     add_from,
     list_answer,
     list_fields,
@@ -22,7 +23,7 @@ from memory_service.api.rows import (
 )
 from memory_service.api.service import database_of, service_of
 from memory_service.services.catalogue import CORRECTABLE, TABLES, get_row, history_of
-from memory_service.services.curation import correct_row, remove_row
+from memory_service.services.curation import correct_row, remove_row, undo
 from memory_service.services.device_pages import with_devices
 from memory_service.services.outcomes import with_outcomes, with_tallies
 from memory_service.services.steering import with_steering
@@ -89,6 +90,15 @@ def _add_corrections(router: APIRouter, table: str) -> None:
         devices.add_registration(router)
     else:
         _add_adding(router, table)
+
+    @router.post("/{key:path}/undo", name=f"undo_in_{table}", **describe.undoes(table, UNDO_FIELDS))
+    def undone(request: Request, key: str, body: Body) -> Response:
+        """Take back one change of the row's history; 204 where the row was added by it and is gone again."""
+        no_query(request)
+        told = signed(request, checked_body(UNDO_FIELDS, body))
+        entry, encoder = int(told.pop("entry")), service_of(request).preparation.encoder
+        row = undo(database_of(request), table, key, entry, encoder=encoder, **told)
+        return Response(status_code=204) if row is None else json_answer(row)
 
     @router.patch("/{key:path}", name=f"correct_{table}", **describe.corrects(table))
     def correct(request: Request, key: str, body: Body) -> Response:

@@ -54,6 +54,11 @@ TOLD: Mapping[str, Field] = {
 """What a change says about itself; no table has columns of these names that people may write."""
 
 DELETE_FIELDS = TOLD
+UNDO_FIELDS = {
+    "entry": Field(
+        "entry", "integer", "`id` of the change in the row's history.", 1, 2**31 - 1, required=True
+    )
+} | {name: TOLD[name] for name in ("who", "why")}
 HISTORY_FIELDS: Mapping[str, Field] = {
     "limit": Field("limit", "integer", "How many entries.", 1, MAX_LIMIT, default=100)
 }

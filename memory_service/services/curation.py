@@ -9,6 +9,7 @@ be undone.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from memory_service.domain.difference import changed_fields, difference
@@ -16,13 +17,17 @@ from memory_service.errors import FieldError, InvalidInput, Moved, NotFound
 from memory_service.services import catalogue, competitions
 from memory_service.services.audit import ANONYMOUS
 from memory_service.services.encoding import TextEncoder
-from memory_service.services.rows import fields_of
-from memory_service.services.unit import Database
+from memory_service.services.rows import clean_text, fields_of
+from memory_service.services.unit import Database, ReadUnit
 from memory_service.store import history
+from memory_service.store.tables import History
 
 __all__ = ["add_row", "correct_row", "reason_given", "remove_row", "undo"]
 
 EncoderSource = Callable[[], TextEncoder | None]
+
+LARGEST_ENTRY = 2**31 - 1
+"""What the column of ids holds on PostgreSQL."""
 
 
 def add_row(
@@ -111,9 +116,7 @@ def undo(
     same fields; Conflict where a deleted row is there again. `why` defaults to which change is undone.
     """
     with database.read() as unit:
-        entry = history.entry(unit.session, catalogue.table_named(table), key, entry_id)
-        if entry is None:
-            raise NotFound(f"The history of {table} {key!r} has no entry {entry_id}")
+        entry = _entry(unit, table, key, entry_id)
         now = None if entry.action == "delete" else catalogue.get_row(unit, table, key)
     reason = why or f"undoes change {entry_id}: {entry.why}"
     own = fields_of(catalogue.table_named(table))
@@ -143,3 +146,14 @@ def undo(
         why=reason,
         version=now["version"],
     )
+
+
+def _entry(unit: ReadUnit, table: str, key: str, entry_id: int) -> History:
+    found = None
+    if 0 < entry_id <= LARGEST_ENTRY:
+        with suppress(ValueError):
+            found = history.entry(unit.session, catalogue.table_named(table), clean_text(key), entry_id)
+    if found is None:
+        shown = key[:80].encode("utf-8", "replace").decode()
+        raise NotFound(f"The history of {table} {shown!r} has no entry {entry_id}")
+    return found

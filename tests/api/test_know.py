@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+from typing import Any
 
+import httpx2
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -93,6 +95,29 @@ def test_a_row_is_added_corrected_deleted_and_keeps_its_history(client: TestClie
         ("create", "ada", "new on the site"),
     ]
     assert told[1]["before"]["title"] == "Bird songs"
+
+
+def test_a_change_is_taken_back_by_its_entry_of_the_history(client: TestClient):
+    def back(**body: object) -> httpx2.Response:
+        return client.post("/competitions/frogs/undo", json=body)
+
+    def latest() -> Any:
+        return client.get("/competitions/frogs/history").json()["items"][0]
+
+    new = {"slug": "frogs", "title": "Frogs", "description": "Recognise 12 species of frogs by their calls."}
+    assert client.post("/competitions", json=new).status_code == 201
+    added = latest()["id"]
+    client.patch("/competitions/frogs", json={"title": "Toads"})
+    slip = latest()["id"]
+    assert back(entry=added).status_code == 409
+    undone = back(entry=slip, who="ada")
+    assert (undone.status_code, undone.json()["title"], latest()["who"]) == (200, "Frogs", "ada")
+    assert back(entry=slip).status_code == 409
+    assert back(entry=10**9).status_code == 404
+    assert back().json()["errors"][0]["field"] == "entry"
+    assert back(entry=added).status_code == 204
+    assert client.get("/competitions/frogs").status_code == 404
+    assert back(entry=latest()["id"]).json()["title"] == "Frogs"
 
 
 def test_names_with_slashes_are_rows_like_others(client: TestClient):

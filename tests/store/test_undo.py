@@ -95,8 +95,9 @@ def test_adding_and_deleting_can_be_undone(database: Database) -> None:
     assert undo(database, "gpus", key, added["id"], encoder=ENCODER) is None
     with database.read() as unit, pytest.raises(NotFound):
         get_row(unit, "gpus", key)
-    with pytest.raises(NotFound):
-        undo(database, "gpus", key, 10**9, encoder=ENCODER)
+    for other, entry in ((key, 10**9), (key, 10**17), (key, 0), ("\0", 1), ("\ud800", 1)):
+        with pytest.raises(NotFound):
+            undo(database, "gpus", other, entry, encoder=ENCODER)
 
 
 def test_the_second_of_two_editors_is_told_what_changed_since(database: Database) -> None:
