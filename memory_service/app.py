@@ -14,7 +14,7 @@ from memory_service.api import ask, calibrations, keys, know, operate, problems,
 from memory_service.api.boundary import Boundary
 from memory_service.api.describe import describe
 from memory_service.api.gate import Gate
-from memory_service.api.rates import Guessing, PerKey
+from memory_service.api.rates import Guessing
 from memory_service.api.service import Service
 from memory_service.mcp import http as mcp
 from memory_service.settings import Settings, load_settings
@@ -72,11 +72,11 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.router.routes.append(by_mcp)
     app.state.routes = [*(route for router in routers for route in router.routes), by_mcp]
     describe(app)
-    app.add_middleware(PerKey, per_minute=service.settings.rate_limit)
     app.add_middleware(
         Gate,
         keyring=service.keyring,
         require_keys=service.settings.require_keys,
+        per_minute=service.settings.rate_limit,
         shown=refusals.shown,
         sign_in=login.sent_to_login,
     )

@@ -13,11 +13,11 @@ from starlette.responses import Response, StreamingResponse
 
 from memory_service.api import describe, shapes
 from memory_service.api.answers import as_bytes, json_answer
-from memory_service.api.gate import who_of
+from memory_service.api.gate import still_good, who_of
 from memory_service.api.reading import json_object, no_query
 from memory_service.api.rows import list_answer, list_fields
 from memory_service.api.service import database_of
-from memory_service.errors import MemoryServiceError
+from memory_service.errors import MemoryServiceError, Unauthorized
 from memory_service.services import calibrations
 from memory_service.services.unit import Database
 
@@ -58,9 +58,10 @@ async def calibration_events(request: Request, id: str) -> Response:  # noqa: A0
     """What happens, as it happens (SSE), from the beginning or behind `Last-Event-ID`, until it ends."""
     no_query(request)
     database, behind = database_of(request), _behind(request.headers.get("last-event-id", ""))
-    first = await _after(database, id, *behind)
+    first = await _after(request, database, id, *behind)
     media = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-    return StreamingResponse(_told(database, id, first), headers=media, media_type="text/event-stream")
+    told = _told(request, database, id, first)
+    return StreamingResponse(told, headers=media, media_type="text/event-stream")
 
 
 @router.get("/{id}", **describe.one(shapes.Calibration))
@@ -73,15 +74,17 @@ def get_calibration(request: Request, id: str) -> Response:  # noqa: A002
 _Events = tuple[list[calibrations.Event], bool]
 
 
-async def _after(database: Database, key: str, sections: int, missing: int) -> _Events:
+async def _after(request: Request, database: Database, key: str, sections: int, missing: int) -> _Events:
     def look() -> _Events:
+        if not still_good(request):
+            raise Unauthorized("The key is not valid any more")
         calibrations.settle_if_possible(database)
         return calibrations.events_after(database, key, sections, missing)
 
     return await anyio.to_thread.run_sync(look, limiter=_readers)
 
 
-async def _told(database: Database, key: str, first: _Events) -> AsyncIterator[bytes]:
+async def _told(request: Request, database: Database, key: str, first: _Events) -> AsyncIterator[bytes]:
     (events, ended), state, quiet = first, None, 0.0
     while True:
         now = next((_state(event) for event in events if event.name == "progress"), None)
@@ -97,9 +100,9 @@ async def _told(database: Database, key: str, first: _Events) -> AsyncIterator[b
         await anyio.sleep(_LOOK_SECONDS)
         quiet += _LOOK_SECONDS
         try:
-            events, ended = await _after(database, key, *_behind(events[-1].id))
+            events, ended = await _after(request, database, key, *_behind(events[-1].id))
         except MemoryServiceError:
-            return  # the device was removed, or the database went away: the listener asks again
+            return  # the device or the key was taken back, or the database went away: the listener asks again
 
 
 def _state(event: calibrations.Event) -> dict[str, Any]:

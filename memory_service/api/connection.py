@@ -4,6 +4,8 @@ the number of connections."""
 from __future__ import annotations
 
 import asyncio
+import logging
+import re
 from typing import Any
 
 import orjson
@@ -18,6 +20,7 @@ __all__ = ["server_of"]
 
 _LOOKS_EVERY_SECONDS = 1.0
 _PIECE_BYTES = 64 * 1024
+_KEY = re.compile("msk_[0-9A-Za-z_]+")
 _SPARE_SECONDS = 5.0
 """The boundary refuses a late body first, as a document; what it does not read is cut off here."""
 
@@ -32,7 +35,15 @@ def server_of(app: Any, limits: Limits | None = None, **options: Any) -> uvicorn
     config = uvicorn.Config(
         app, http=Limited, ws="none", timeout_keep_alive=kept.keep_seconds, server_header=False, **options
     )
+    logging.getLogger("uvicorn.access").addFilter(_without_keys)
     return uvicorn.Server(config)
+
+
+def _without_keys(record: logging.LogRecord) -> bool:
+    """A key that somebody put into a URL is not read, and need not be kept either."""
+    if isinstance(record.args, tuple):
+        record.args = tuple(_KEY.sub("msk_…", a) if isinstance(a, str) else a for a in record.args)
+    return True
 
 
 class Connection(HttpToolsProtocol):
@@ -63,13 +74,17 @@ class Connection(HttpToolsProtocol):
             self._since = self.loop.time()
         self._bytes += len(data)
         super().data_received(data)
-        if self._head and self._bytes > self.limits.head_bytes and not self.transport.is_closing():
+        if self._bytes > self.limits.head_bytes and not self.transport.is_closing():
             self._refuse_head()
 
     def on_message_begin(self) -> None:
         self._since = self.loop.time()
         self._head = True
         super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._head:  # a field behind the body comes after a proxy and the gate have looked
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         self._head = False
@@ -81,6 +96,7 @@ class Connection(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
+        self._bytes = 0  # of head, sizes of chunks and trailers since
         if not self.transport.is_closing():
             super().on_body(body)
 

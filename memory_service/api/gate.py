@@ -8,11 +8,13 @@ What follows finds in `scope["state"]`:
     scopes              of the key; without one all where none is demanded, else none
     key_id, key_name    None without a key
     csrf                the token that the forms of a session carry; None without a session
+    still               what was shown, to be asked again by an answer that goes on (`still_good`)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from hmac import compare_digest
 from typing import Any, ClassVar
 
@@ -24,6 +26,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memory_service.api.access import OPEN, Scopes, wanted
 from memory_service.api.problems import refusal
+from memory_service.api.rates import PerKey
 from memory_service.api.reach import reach_of, wrong_host
 from memory_service.domain.keys import PREFIX, SCOPES, allows, parse
 from memory_service.errors import Forbidden, MemoryServiceError, Unauthorized
@@ -38,6 +41,7 @@ __all__ = [
     "needs",
     "session_in",
     "signed",
+    "still_good",
     "who_of",
 ]
 
@@ -76,14 +80,16 @@ class Gate:
         app: ASGIApp,
         keyring: Keyring,
         require_keys: bool,
+        per_minute: int,
         shown: Page | None = None,
         sign_in: SignIn | None = None,
     ) -> None:
-        """`shown` turns a refusal into a page, and `sign_in` sends on to the login page, where a person
-        asked."""
+        """per_minute: requests of one key, 0 = no limit. `shown` turns a refusal into a page, and `sign_in`
+        sends on to the login page, where a person asked."""
         self.app = app
         self.keyring = keyring
         self.require_keys = require_keys
+        self.rate = PerKey(per_minute)
         self.shown = shown
         self.sign_in = sign_in
 
@@ -91,12 +97,12 @@ class Gate:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        answer = self.app
         try:
             await self._admit(scope)
         except MemoryServiceError as error:
-            await self._refused(scope, error)(scope, receive, send)
-            return
-        await self.app(scope, receive, send)
+            answer = self._refused(scope, error)
+        await self.rate.held(answer, scope, receive, send)
 
     async def _admit(self, scope: Scope) -> None:
         scopes = wanted(scope["method"], scope["path"])
@@ -120,6 +126,7 @@ class Gate:
             return await self._of_key(scope, given)
         if cookie is None:
             return None
+        scope["state"]["still"] = partial(self.keyring.session_now, cookie)
         return self.keyring.believed_session(cookie) or await anyio.to_thread.run_sync(
             self.keyring.of_session, cookie
         )
@@ -130,6 +137,7 @@ class Gate:
             raise WrongKey(
                 f"This is no key: one begins with {PREFIX}, and a character of it is wrong or it was cut off"
             )
+        scope["state"]["still"] = partial(self.keyring.key_now, key)
         holder = self.keyring.believed(key)
         if holder is None:
             holder = await anyio.to_thread.run_sync(self.keyring.of_key, key)
@@ -167,6 +175,12 @@ def signed(request: Request, told: Mapping[str, Any]) -> dict[str, Any]:
     return {**told} if name is None else {**told, "who": name}
 
 
+def still_good(request: Request) -> bool:
+    """Whether the key or session that an answer was begun for would be let in now; may ask the database."""
+    still: Callable[[], Holder | None] | None = getattr(request.state, "still", None)
+    return still is None or still() is not None
+
+
 def needs(request: Request, scope: str, to: str) -> None:
     """Forbidden unless the asker has this scope; for what only the body tells."""
     if not allows(request.state.scopes, (scope,)):
@@ -200,18 +214,19 @@ def _lacks(scopes: Scopes, what: str) -> Forbidden:
 
 def _shown_key(headers: list[tuple[bytes, bytes]]) -> tuple[str | None, str | None]:
     """(what was shown as a key, the session's cookie)."""
-    key: str | None = None
-    other: str | None = None
+    keys: set[str] = set()
     cookie: str | None = None
     for name, value in headers:
         if name == b"authorization":
             scheme, _, rest = value.decode("latin-1").partition(" ")
-            key = rest.strip() if scheme.lower() == "bearer" else ""
+            keys.add(rest.strip() if scheme.lower() == "bearer" else "")
         elif name == b"x-api-key":
-            other = value.decode("latin-1").strip()
+            keys.add(value.decode("latin-1").strip())
         elif name == b"cookie":
             cookie = session_in(value.decode("latin-1")) or cookie
-    return (other if key is None else key), cookie
+    if len(keys) > 1:  # a proxy in front may have looked at the other one
+        raise WrongKey("Two things are shown as keys (Authorization, X-API-Key); show one")
+    return next(iter(keys), None), cookie
 
 
 def session_in(cookies: str) -> str | None:

@@ -32,10 +32,17 @@ def other_origin(scope: dict[str, Any]) -> OtherOrigin | None:
     if not told.keys() & {b"sec-fetch-site", b"origin"}:
         return None
     site, origin, host = (told.get(name, b"").decode("latin-1") for name in _TELLING)
-    own = site in ("same-origin", "none") if site else urlsplit(origin).netloc == host
+    own = site in ("same-origin", "none") if site else _place_of(origin) == host
     if own:
         return None
     return OtherOrigin(f"This came from {(origin or 'another site')[:200]}, not from {host[:200]}")
+
+
+def _place_of(origin: str) -> str | None:
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:  # no browser sends that
+        return None
 
 
 _TELLING = (b"sec-fetch-site", b"origin", b"host")

@@ -87,17 +87,18 @@ class Rate:
 
 
 class PerKey:
-    """ASGI middleware behind the gate. What came without a key, over loopback, is not limited."""
+    """What the gate answers a key with, a refusal for its scopes too. What came without a key, over loopback,
+    is not limited."""
 
-    def __init__(self, app: ASGIApp, per_minute: int) -> None:
+    def __init__(self, per_minute: int) -> None:
         """per_minute: 0 = no limit"""
-        self.app = app
         self.rate = Rate("key", per_minute) if per_minute else None
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        rate, key = self.rate, scope.get("state", {}).get("key_id")
+    async def held(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        """Ask `app` where the key's rate allows; else say when it does."""
+        rate, key = self.rate, scope["state"].get("key_id")
         if rate is None or key is None:
-            await self.app(scope, receive, send)
+            await app(scope, receive, send)
             return
         name = str(key)
         now = time.monotonic()
@@ -113,7 +114,7 @@ class PerKey:
             error = TooManyRequests(f"This key may ask {rate.most} times a minute (MEMORY_RATE_LIMIT)", wait)
             await refusal(error, scope["state"]["request_id"])(scope, receive, answer)
             return
-        await self.app(scope, receive, answer)
+        await app(scope, receive, answer)
 
 
 class Guessing:
@@ -164,10 +165,8 @@ def _shown(scope: Mapping[str, object]) -> int | None:
     if scope["path"] == _LOGIN and scope["method"] == "POST":
         return 0
     headers: list[tuple[bytes, bytes]] = scope["headers"]  # type: ignore[assignment]
-    for name, value in headers:
-        if name in (b"authorization", b"x-api-key"):
-            return hash(value) or 1  # salted anew in every process
-    return None
+    keys = tuple(value for name, value in headers if name in (b"authorization", b"x-api-key"))
+    return (hash(keys) or 1) if keys else None  # salted anew in every process
 
 
 @lru_cache(maxsize=1_024)

@@ -22,7 +22,10 @@ Reach = Literal["loopback", "outside"]
 _IN_PROCESS = ("testserver", "testclient")
 """Starlette's test client has no socket: it names these two, and no server that listens does."""
 
-_FORWARDED = frozenset({b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"})
+_FORWARDED = frozenset(
+    {b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-port", b"x-forwarded-proto",
+     b"x-forwarded-server", b"x-real-ip"}
+)  # fmt: skip
 
 
 def reach_of(scope: Mapping[str, Any]) -> Reach:

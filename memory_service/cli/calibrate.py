@@ -17,6 +17,7 @@ from rich.console import Group, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from memory_service.cli.caller import caller
 from memory_service.cli.output import JSON_OPTION, emit, stderr, table
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def _for_database(
         if not seeding.is_seeded(opened):
             seeding.seed(opened)
         name = name or usual_name(opened, fingerprint, word)
-        begun = begin(opened, name, fingerprint, word=word, budget_seconds=budget, force=force)
+        begun = begin(opened, name, fingerprint, word=word, budget_seconds=budget, force=force, who=caller())
         carry_out(opened, begun, stop=stop, tell=tell)
         return get_calibration(opened, begun.id)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -10,6 +9,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from memory_service.cli.caller import caller
 from memory_service.cli.output import JSON_OPTION, emit, table
 from memory_service.services.unit import Database
 
@@ -42,7 +42,7 @@ def create(
 
     scopes = [part for given in scope for part in given.split(",")]
     with _opened(database) as opened:
-        made = create_key(opened, name, scopes, expires_days=expires_days, who=_who())
+        made = create_key(opened, name, scopes, expires_days=expires_days, who=caller())
     emit(made, json, _made)
 
 
@@ -64,7 +64,7 @@ def revoke(
     from memory_service.services.keys import revoke_key
 
     with _opened(database) as opened:
-        gone = revoke_key(opened, name, who=_who())
+        gone = revoke_key(opened, name, who=caller())
     emit(gone, json, lambda _: f"Key {gone['id']} ({gone['name']}) is revoked.")
 
 
@@ -76,7 +76,7 @@ def rotate(
     from memory_service.services.keys import rotate_key
 
     with _opened(database) as opened:
-        made = rotate_key(opened, name, who=_who())
+        made = rotate_key(opened, name, who=caller())
     emit(made, json, _made)
 
 
@@ -87,13 +87,6 @@ def _opened(url: str | None) -> Database:
     opened = Database(load_settings(database_url=url).database_url)
     require_head(opened)
     return opened
-
-
-def _who() -> str:
-    try:
-        return f"{getpass.getuser()} (command line)"
-    except (KeyError, OSError):  # a container without a user of this number
-        return "command line"
 
 
 def _made(made: dict[str, Any]) -> RenderableType:

@@ -12,9 +12,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from starlette.requests import Request
 from starlette.routing import Match, Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
+from memory_service.api.reading import raw_body
 from memory_service.api.service import Service
 from memory_service.errors import Unavailable
 from memory_service.mcp.server import build_server
@@ -38,7 +40,7 @@ class Endpoint:
             build_server(self._service),
             json_response=True,
             stateless=True,
-            max_request_body_size=self._service.settings.max_body_bytes,
+            max_request_body_size=self._service.settings.max_body_bytes,  # refused before, as anywhere else
         )
         async with manager.run():
             self._manager = manager
@@ -50,7 +52,18 @@ class Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._manager is None:
             raise Unavailable("The service is starting or ending; ask again in a moment")
-        await self._manager.handle_request(scope, receive, send)
+        body = await raw_body(Request(scope, receive))
+        await self._manager.handle_request(scope, _again(body, receive), send)
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """What was read, to be read once more; then whatever comes."""
+    waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def hear() -> Message:
+        return waiting.pop() if waiting else await receive()
+
+    return hear
 
 
 def route_to(endpoint: Endpoint) -> Route:

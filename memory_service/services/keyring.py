@@ -74,6 +74,7 @@ class Keyring:
         self._database = database
         self._lock = threading.Lock()
         self._believed: OrderedDict[str, tuple[float, Holder]] = OrderedDict()
+        self._forgotten = 0
         self._used: dict[str, dt.datetime] = {}
         self._refused: dict[str, tuple[int, str]] = {}
         self._written: dict[str, dt.datetime] = {}
@@ -100,28 +101,38 @@ class Keyring:
     def of_key(self, key: Key) -> Holder | None:
         """The holder of a key, by the database; None where it is not valid, for whatever reason."""
         shown = digest(key.text)
-        now = dt.datetime.now(dt.UTC)
+        now, forgotten = dt.datetime.now(dt.UTC), self._forgotten
         with _tables(), self._database.read() as unit:
             row = store.find(unit.session, key.id)
         same = hmac.compare_digest(_NOBODY if row is None else row.digest, shown)
         if row is None or not same or not is_valid(row, now):
             return None
-        return self._believe(shown, _holder(row, row.expires_at))
+        return self._believe(shown, _holder(row, row.expires_at), forgotten)
 
     def of_session(self, session_id: str) -> Holder | None:
         """Whose session it is; None where there is none, or it ended."""
         proof = digest(session_id)
-        now = dt.datetime.now(dt.UTC)
+        now, forgotten = dt.datetime.now(dt.UTC), self._forgotten
         with _tables(), self._database.read() as unit:
             found = store.session_of(unit.session, proof)
         if found is None or now >= found[0].expires_at or not is_valid(found[1], now):
             return None
-        return self._believe(_SESSION + proof, _holder(found[1], found[0].expires_at, csrf_token(session_id)))
+        holder = _holder(found[1], found[0].expires_at, csrf_token(session_id))
+        return self._believe(_SESSION + proof, holder, forgotten)
+
+    def key_now(self, key: Key) -> Holder | None:
+        """Whose key it is, believed or by the database."""
+        return self.believed(key) or self.of_key(key)
+
+    def session_now(self, session_id: str) -> Holder | None:
+        """The same of a session."""
+        return self.believed_session(session_id) or self.of_session(session_id)
 
     def forget(self) -> None:
         """Ask the database again for every key: one of them was revoked, or a session ended."""
         with self._lock:
             self._believed.clear()
+            self._forgotten += 1
 
     def refused(self, address: str, key_id: str) -> None:
         """Somebody at this address showed a key that is not valid."""
@@ -164,9 +175,11 @@ class Keyring:
                 note(unit, "refusals", key_id, "create", why, who=address)
         self._written |= used
 
-    def _believe(self, proof: str, holder: Holder) -> Holder:
+    def _believe(self, proof: str, holder: Holder, forgotten: int) -> Holder:
+        """`forgotten`: what it was before the database was asked; what was forgotten meanwhile stays so."""
         with self._lock:
-            self._believed[proof] = (monotonic() + BELIEVED_SECONDS, holder)
+            ends = monotonic() + BELIEVED_SECONDS if forgotten == self._forgotten else 0.0
+            self._believed[proof] = (ends, holder)
             self._believed.move_to_end(proof)
             if len(self._believed) > _MOST_BELIEVED:
                 self._believed.popitem(last=False)

@@ -19,7 +19,7 @@ from memory_service.domain.keys import (
     digest,
 )
 from memory_service.errors import Conflict, FieldError, InvalidInput, NotFound, Unavailable, unknown_name
-from memory_service.services.audit import note
+from memory_service.services.audit import ANONYMOUS, SERVICE, note
 from memory_service.services.catalogue import on_the_wire
 from memory_service.services.unit import Database, ReadUnit, WriteUnit
 from memory_service.store import keys as store
@@ -176,6 +176,9 @@ def _checked_name(given: str) -> str:
     if _NAME.fullmatch(name) is None:
         message = "must have 1 to 80 letters, digits, spaces or . _ @ - and begin with a letter or digit"
         raise InvalidInput(f"name {message}", [FieldError("name", message, given[:80])])
+    if name.lower() in (ANONYMOUS, SERVICE):
+        message = "is what the audit calls somebody else; choose another"
+        raise InvalidInput(f"name {message}", [FieldError("name", message, given)])
     return name
 
 

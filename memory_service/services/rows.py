@@ -39,6 +39,7 @@ __all__ = [
 
 MAX_JSON_BYTES = 64_000
 MAX_JSON_DEPTH = 8
+_BREAK = re.compile(r"\s*[\n\r\t\x0b\x0c\x85\u2028\u2029]+\s*")
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|[\ud800-\udfff]")
 
 
@@ -48,6 +49,11 @@ def clean_text(value: str) -> str:
     if _UNPRINTABLE.search(value):
         raise ValueError("holds control characters or half of a surrogate pair")
     return value
+
+
+def _in_one_line(value: str) -> str:
+    """Names and titles stand in lines of plans that programs read: a break in one would begin another."""
+    return _BREAK.sub(" ", value)
 
 
 def _clean_json(value: Any) -> Any:
@@ -85,11 +91,16 @@ def _size(value: str) -> str:
 
 
 _PLAIN = AfterValidator(clean_text)
+_ONE_LINE = AfterValidator(_in_one_line)
 
 Slug = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=120)]
 RowName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/@+:-]*$", max_length=160)]
-Word = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=80), _PLAIN]
-Line = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=300), _PLAIN]
+Word = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=80), _PLAIN, _ONE_LINE
+]
+Line = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=300), _PLAIN, _ONE_LINE
+]
 Sentences = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=20_000), _PLAIN]
 Description = Annotated[
     str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1_000_000), _PLAIN

@@ -61,6 +61,11 @@ def listening() -> Iterator[Listening]:
     async def takes(request: Request) -> Response:
         return Response(str(len(await request.body())))
 
+    @app.post("/heads")
+    async def heads(request: Request) -> Response:
+        await request.body()
+        return Response(",".join(sorted(request.headers)))
+
     @app.get("/quick")
     def quick() -> Response:
         return Response("here")
@@ -177,6 +182,26 @@ def test_a_head_over_the_limit_is_refused(listening: Listening, head: bytes):
         status, headers, body = answer(sock)
     assert (status, code(body)) == (431, "head-too-large")
     assert headers.keys() >= SAFE
+
+
+IN_CHUNKS = b"POST /heads HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+def test_fields_behind_a_body_are_no_headers(listening: Listening):
+    """A key, an origin, an address there would come after everybody has looked."""
+    with listening.socket(IN_CHUNKS + b"1\r\nx\r\n0\r\nAuthorization: Bearer x\r\n\r\n") as sock:
+        assert answer(sock)[::2] == (200, b"host,transfer-encoding")
+
+
+@pytest.mark.parametrize("piece", [b"X-T: x\r\n", b"1;" + b"x" * 8], ids=["trailers", "size of a chunk"])
+def test_what_is_neither_head_nor_body_is_bounded_too(listening: Listening, piece: bytes):
+    began = time.monotonic()
+    with listening.socket(IN_CHUNKS + (b"0\r\n" if piece[:1] == b"X" else b"")) as sock:
+        with suppress(ConnectionResetError, BrokenPipeError):
+            for _ in range(100):
+                sock.sendall(piece * 1_000)
+        assert b"200" not in until_closed(sock)[:20]
+    assert time.monotonic() - began < 1.5, "cut off by its size, not by the time"
 
 
 def test_what_is_no_http_is_refused_as_a_document(listening: Listening):

@@ -67,6 +67,14 @@ def test_a_key_over_its_rate_is_told_when_to_come_back_and_another_is_not(
     assert client.get("/metrics", headers=ada).status_code == 200
 
 
+def test_what_a_key_may_not_do_counts_too(served: Served):
+    client, (cy,) = served.client("192.0.2.4"), served.keys("cy")
+    told = [client.get("/keys", headers=cy) for _ in range(PER_MINUTE + 3)]
+    assert {answer.status_code for answer in told[:PER_MINUTE]} == {403}
+    assert told[0].headers["RateLimit"].startswith(f'"key";r={PER_MINUTE - 1};')
+    assert told[-1].status_code == 429
+
+
 def test_wrong_keys_soon_have_to_wait_while_a_known_one_passes(
     served: Served,
 ):

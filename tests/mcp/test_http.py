@@ -137,7 +137,7 @@ def test_what_is_no_call_of_a_program_is_refused(
 
 def test_a_call_over_the_limit_is_refused(site: str):
     answer = httpx2.post(f"{site}/mcp", json={**LIST, "params": {"x": "x" * 5_000_000}})
-    assert answer.status_code == 413
+    assert (answer.status_code, answer.headers["content-type"]) == (413, "application/problem+json")
 
 
 def test_a_tool_wants_the_scope_of_its_sibling(servers: Servers):

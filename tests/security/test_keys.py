@@ -8,6 +8,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from time import monotonic, time
@@ -21,9 +22,10 @@ from memory_service.cli import app as command_line
 from memory_service.domain import keys as form
 from memory_service.errors import Unavailable
 from memory_service.services import keyring, sessions
-from memory_service.services.keys import list_keys, revoke_key
+from memory_service.services.keys import is_valid, list_keys, revoke_key
 from memory_service.services.unit import Database
 from tests.conftest import Servers
+from tests.registered import calibrate, register
 from tests.security.conftest import House, mistyped, not_valid
 
 CLI = CliRunner()
@@ -137,6 +139,39 @@ def test_a_key_that_is_revoked_or_expires_ends_here_at_once_and_elsewhere_within
     assert house.ask("GET", "/models", key).status == 401, "believed no longer than it is valid"
 
 
+def test_a_key_that_is_revoked_while_it_is_looked_up_is_not_believed(
+    house: House, monkeypatch: pytest.MonkeyPatch
+):
+    key, ring = house.key("at once", "read"), house.app.state.service.keyring
+    valid = is_valid
+
+    def revoked_meanwhile(*told: Any) -> bool:
+        was = valid(*told)
+        assert house.ask("DELETE", "/keys/at once", house.keys["admin"]).status == 200
+        return was
+
+    parsed = form.parse(key)
+    assert parsed is not None
+    with monkeypatch.context() as patch:
+        house.ask("GET", "/keys", house.keys["admin"])  # believed: it is not looked up meanwhile
+        patch.setattr(keyring, "is_valid", revoked_meanwhile)
+        ring.of_key(parsed)
+    assert ring.believed(parsed) is None
+    assert house.ask("GET", "/models", key).status == 401
+
+
+def test_what_is_told_as_it_happens_ends_with_the_key(house: House):
+    register(house.database, "box", "x", fingerprint=None)
+    going = calibrate(house.database, "box", "x", {}, status="running", origin="posted")
+    house.key("listener", "read")
+    with ThreadPoolExecutor(1) as pool:
+        heard = pool.submit(house.ask, "GET", f"/calibrations/{going}/events", house.keys["listener"])
+        with pytest.raises(TimeoutError):
+            heard.result(1.5)
+        assert house.ask("DELETE", "/keys/listener", house.keys["admin"]).status == 200
+        assert heard.result(20).status == 200
+
+
 def test_a_database_without_keys_is_unavailable_not_a_fault(
     empty_url: str, opened: Callable[[str], Database]
 ):
@@ -163,6 +198,8 @@ def test_a_rotated_key_keeps_name_scopes_and_length_of_life(house: House):
         ({"scopes": ["read"]}, "name"),
         ({"name": "admin", "scopes": ["read"]}, "name"),
         ({"name": "a\nb", "scopes": ["read"]}, "name"),
+        ({"name": "Anonymous", "scopes": ["read"]}, "name"),
+        ({"name": "memory_service", "scopes": ["read"]}, "name"),
         ({"name": "x", "scopes": ["read"], "expires_days": 0}, "expires_days"),
         ({"name": "x", "scopes": ["read"], "id": "mine"}, "id"),
     ],

@@ -136,6 +136,8 @@ def test_a_page_whose_name_leads_to_loopback_gets_nothing(house: House, host: st
         (("testserver", 80), {}),
         (LOOPBACK, {"x-forwarded-for": "127.0.0.1"}),
         (LOOPBACK, {"forwarded": "for=127.0.0.1"}),
+        (LOOPBACK, {"x-forwarded-proto": "https"}),
+        (LOOPBACK, {"via": "1.1 proxy"}),
     ],
 )
 def test_whatever_may_come_from_outside_wants_a_key(
@@ -143,6 +145,12 @@ def test_whatever_may_come_from_outside_wants_a_key(
 ):
     assert house.ask("GET", "/models", server=server, headers={"host": "localhost"} | headers).status == 401
     assert house.ask("GET", "/models", house.keys["read"], server=server, headers=headers).status == 200
+
+
+@pytest.mark.parametrize("origin", ["http://[", "http://evil.example", "null", "http://\xe9"])
+def test_a_change_from_another_origin_is_refused_however_it_is_written(house: House, origin: str):
+    asked = house.ask("POST", "/competitions", house.keys["edit"], body={}, headers={"origin": origin})
+    assert (asked.status, asked.json["type"].rpartition(":")[2]) == (403, "other-origin")
 
 
 def test_measuring_the_servers_own_host_is_for_admins(house: House):
@@ -159,5 +167,13 @@ def test_both_headers_are_read_and_a_key_in_the_url_is_not(house: House):
     assert house.ask("GET", "/models", headers={"authorization": f"bearer  {key}"}).status == 200
     assert house.ask("GET", "/models", headers={"authorization": f"Basic {key}"}).status == 401
     assert house.ask("GET", "/models", headers={"x-api-key": key, "authorization": "Bearer x"}).status == 401
+    both = house.ask(
+        "GET", "/models", headers={"x-api-key": house.keys["admin"], "authorization": f"Bearer {key}"}
+    )
+    assert both.status == 401, "which one counts would be for a proxy to guess"
+    assert (
+        house.ask("GET", "/models", headers={"x-api-key": key, "authorization": f"Bearer {key}"}).status
+        == 200
+    )
     assert house.ask("GET", f"/models?key={key}").status == 401
     assert house.ask("GET", "/healthz", "nonsense").status == 200

@@ -107,6 +107,7 @@ def _everything_refused(port: int, key: str, wrong: str, process: subprocess.Pop
             ask("GET", "/recommend?task=nothing", headers=headers)
             ask("GET", "/readyz", headers=headers)
             ask("GET", "/browse/runs", headers=headers)
+        told.append(str(client.get(f"/nowhere?key={key}").headers))  # what it asked is in no log either
         ask("GET", "/metrics", headers={"X-A": "a", "Authorization": f"Bearer {key} {key}"})
         ask("POST", "/browse/login", data={"key": wrong})
         ask("POST", "/browse/login", data={"key": f" {key[:-1]}"})
