@@ -24,6 +24,7 @@ import psycopg
 import pytest
 from hypothesis import settings
 from sqlalchemy import make_url
+from threadpoolctl import threadpool_limits
 
 from memory_service.recall.encoder import use_model
 from memory_service.services import database as databases
@@ -39,8 +40,9 @@ BELOW_EPHEMERAL = range(20_000, 30_000)
 settings.register_profile("busy", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("busy")
 
-if "PYTEST_XDIST_WORKER" in os.environ:  # the workers share the cores; torch takes them all otherwise
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Workers and servers share the cores: torch would take them all, and BLAS (loaded by now) wait for them spinning.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+threadpool_limits(1, user_api="blas")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
