@@ -79,6 +79,12 @@ RECOMMEND = _named(
     _asked("batch_size", "integer", "Pinned batch size."),
     _text("objective", f"{_words(OBJECTIVES)}; balanced when not given.", 100),
     _text("mode", f"{_words(MODES)}: what memory of competitions may be used; open when not given.", 100),
+    _text(
+        "metric",
+        "What predictions are judged by: `ROC AUC`, `macro F1`, `RMSLE`, `MAP@5` … May be left out where the "
+        "description says it or the competition is known.",
+        TEXT_LIMITS["metric"],
+    ),
     _text("competition", "Slug of a known competition.", TEXT_LIMITS["competition"]),
     _text("description", "The task in free words.", TEXT_LIMITS["description"]),
 )

@@ -165,12 +165,24 @@ class ModelSet(Shape):
     why: str
 
 
+class Metric(Shape):
+    """What predictions are judged by, and who says so: `from`."""
+
+    name: str
+    family: str | None
+    direction: Literal["max", "min"] | None = Field(description="Which way is better, where it is known.")
+    source: str = Field(alias="from", description="As asked, the description, or a competition's record.")
+    in_script: bool = Field(description="The plan's script computes exactly this and goes by it.")
+    note: str | None = Field(description="Why the script does not.")
+
+
 class Asked(Shape):
     plan_id: str
     task: str
     size: str
     gpu: Card
     minutes: float
+    metric: Metric | None = Field(description="Null where nobody says it.")
     similar: list[Neighbour]
     warnings: list[str]
     evidence: list[Evidence]

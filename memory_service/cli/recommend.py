@@ -12,6 +12,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from memory_service.cli.output import JSON_OPTION, emit, number, table
+from memory_service.domain.plan_text import judged_words
 
 __all__ = ["register", "render_plan"]
 
@@ -52,6 +53,7 @@ def recommend(
     batch_size: Annotated[str | None, typer.Option(help="Pin the batch size.")] = None,
     objective: Annotated[str | None, typer.Option(help="fast, balanced or quality.")] = None,
     mode: Annotated[str | None, typer.Option(help="open, family or blind.")] = None,
+    metric: Annotated[str | None, typer.Option(help="What predictions are judged by.")] = None,
     competition: Annotated[str | None, typer.Option(help="A known competition.")] = None,
     description: Annotated[str | None, typer.Option(help="What the task is, in words.")] = None,
     database: Annotated[str | None, typer.Option(metavar="URL", help="Another database.")] = None,
@@ -93,7 +95,7 @@ _WRITTEN: dict[Form, Callable[[Mapping[str, Any]], str]] = {Form.script: _script
 _FIELDS = (
     "task", "size", "gpu", "minutes", "plan_for", "n_train", "n_test", "n_classes", "n_features",
     "image_size", "seq_len", "cpu_count", "vram_gib", "precision", "model", "folds", "epochs", "batch_size",
-    "objective", "mode", "competition", "description",
+    "objective", "mode", "metric", "competition", "description",
 )  # fmt: skip
 
 
@@ -116,6 +118,7 @@ def render_plan(answer: Mapping[str, Any]) -> RenderableType:
             "optimizer",
             f"{answer['optimizer']}, lr {answer['learning_rate']:g}, warmup {answer['warmup_epochs']}",
         ),
+        *([("judged by", judged_words(answer["metric"]))] if answer["metric"] else []),
         ("loader", ", ".join(f"{name}={value}" for name, value in loader.items())),
     ]
     figures = [

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from memory_service.domain.gpu import Gpu
+from memory_service.domain.judging import Judged
 from memory_service.domain.options import CostTable
 from memory_service.domain.policy import Policy
 from memory_service.domain.question import Question
@@ -41,6 +42,7 @@ class Case:
     evidence  rows beyond the planner's own (patterns of similar competitions)
     policy    the numbers that rows of the strategy tables say
     size_assumed   n_train is a usual number: nobody said it
+    metric    what predictions are judged by; None where nobody says
     """
 
     question: Question
@@ -60,6 +62,7 @@ class Case:
     evidence: tuple[Mapping[str, Any], ...] = ()
     policy: Policy = DEFAULT_POLICY
     size_assumed: bool = False
+    metric: Judged | None = None
 
     @property
     def on_gpu(self) -> bool:

@@ -8,6 +8,7 @@ have no vote.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -55,6 +56,8 @@ class InferredFacts:
     """What a text says. None where it does not say; `confidence` (0..1) is of the task.
 
     `evidence` are the phrases that spoke loudest for the task, `runner_up` the next likely task.
+    `metric_words` are those around the metric; `metric_sure`: they stand where the
+    text says how answers are judged.
     """
 
     task: str | None
@@ -65,6 +68,8 @@ class InferredFacts:
     metric: str | None = None
     metric_family: str | None = None
     metric_direction: str | None = None
+    metric_words: str | None = None
+    metric_sure: bool = False
     n_train: int | None = None
     n_classes: int | None = None
     image_size: int | None = None
@@ -84,11 +89,24 @@ class Leanings:
 
 
 @dataclass(frozen=True, slots=True)
+class _Mention:
+    """A metric, the words around it, and whether they say that it judges."""
+
+    metric: Metric
+    words: str
+    sure: bool
+
+
+@dataclass(frozen=True, slots=True)
 class _Reading:
-    """Weighted counts of what was found: (axis, value, phrase) -> weight and summed occurrences; metrics."""
+    """Weighted counts of what was found: (axis, value, phrase) -> weight and summed occurrences; metrics.
+
+    judges   the metric that answers are judged by
+    """
 
     cues: Mapping[tuple[str, str, str], tuple[float, float]]
     metrics: Mapping[Metric, float]
+    judges: _Mention | None
 
 
 def _table(axis: str, cues: Mapping[str, Mapping[float, str]]) -> dict[str, list[tuple[str, str, float]]]:
@@ -113,6 +131,18 @@ def _joined() -> PhraseTable[tuple[str, str, float]]:
 _CUES = _joined()
 _GOALS = PhraseTable({phrase: [True] for phrase in GOAL_WORDS.split(",")})
 _EVALUATIONS = PhraseTable({phrase: [True] for phrase in _EVALUATION_WORDS})
+_RANKING_WORDS = (
+    "rated by", "ranked by", "ranking is", "rank the", "criterion", "score", "measured by", "is the measure",
+    "the measure is", "decide",
+)  # fmt: skip
+_RANKINGS = PhraseTable({phrase: [True] for phrase in _RANKING_WORDS})
+_TRAINING = frozenset(
+    ("loss", "train", "training", "trained", "bce", "lovasz", "backbone", "encoder", "decoder")
+)
+_AT_K = re.compile(r"\b(?:MAP|mAP|map)\s?@\s?\d+")
+
+_SURE = 2.0
+"""The least weight of a metric in a sentence or section that says how answers are judged."""
 
 
 def infer_facts(text: str, leanings: Leanings | None = None) -> InferredFacts:
@@ -125,13 +155,16 @@ def facts_and_tasks(text: str, leanings: Leanings | None = None) -> tuple[Inferr
     text = text[:READ_CHARACTERS]
     reading = _read(text)
     scores = _scores(reading, leanings)
-    metric = max(reading.metrics, key=lambda m: reading.metrics[m]) if reading.metrics else None
+    judges = reading.judges
+    metric = judges.metric if judges else None
     stated = InferredFacts(
         None,
         0.0,
         metric=metric.name if metric else None,
         metric_family=metric.family if metric else None,
         metric_direction=metric.direction if metric else None,
+        metric_words=judges.words if judges else None,
+        metric_sure=judges is not None and judges.sure,
         n_train=n_train_in(text),
         n_classes=n_classes_in(text),
         image_size=image_size_in(text),
@@ -172,6 +205,7 @@ def _read(text: str) -> _Reading:
     counts: dict[tuple[str, str, str], float] = {}
     weights: dict[tuple[str, str, str], float] = {}
     metrics: dict[Metric, float] = {}
+    mentions: list[tuple[float, float, Metric, str]] = []
     position = 0
     heading_is_evaluation = False
     for sentence in told_sentences(text):
@@ -185,12 +219,47 @@ def _read(text: str) -> _Reading:
             key = axis, value, phrase
             counts[key] = counts.get(key, 0.0) + factor
             weights[key] = weight
-        for _, phrase, metric in METRIC_PHRASES.find(words):
+        for place, phrase, metric in METRIC_PHRASES.find(words):
             told = 4.0 if evaluates else 2.0 if heading_is_evaluation else 0.5
             earliness = 1.0 / (1.0 + position / 20_000)
-            metrics[metric] = metrics.get(metric, 0.0) + told * earliness * (1 + 0.3 * len(phrase.split()))
+            length = 1 + 0.3 * len(phrase.split())
+            metrics[metric] = metrics.get(metric, 0.0) + told * earliness * length
+            if told < _SURE and any(True for _ in _RANKINGS.find(words)):
+                told = _SURE
+            if told >= _SURE or not _is_a_loss(phrase, words):
+                mentions.append(
+                    (told * earliness * length, told, metric, _around(sentence, words, place, phrase))
+                )
         position += len(sentence)
-    return _Reading({key: (weights[key], counts[key]) for key in counts}, metrics)
+    cues = {key: (weights[key], counts[key]) for key in counts}
+    return _Reading(cues, metrics, _loudest(mentions))
+
+
+def _is_a_loss(phrase: str, words: list[str]) -> bool:
+    """Whether a network is trained by it: "U-Nets with Dice plus BCE" says nothing of how they are judged."""
+    return "entropy" in phrase or ("dice" in phrase and not _TRAINING.isdisjoint(words))
+
+
+def _around(sentence: str, words: list[str], place: int, phrase: str) -> str:
+    """A metric with the words about it, which may make it another one."""
+    near = " ".join(words[max(0, place - 4) : place + len(phrase.split()) + 9])
+    sign = _AT_K.search(sentence)
+    return near.replace("mapatk", sign[0]) if sign else near
+
+
+def _loudest(mentions: list[tuple[float, float, Metric, str]]) -> _Mention | None:
+    """The metric that is told most in all, in the words of its loudest mention; a "MAP@5" is no other average
+    precision that its sentence names, too."""
+    if any(metric.name == "MAP@k" for _, _, metric, _ in mentions):
+        mentions = [m for m in mentions if m[2].name != "mean average precision"]
+    if not mentions:
+        return None
+    total: dict[Metric, float] = {}
+    for weight, _, metric, _ in mentions:
+        total[metric] = total.get(metric, 0.0) + weight
+    best = max(total, key=lambda metric: total[metric])
+    _, told, _, around = max((m for m in mentions if m[2] == best), key=lambda m: m[0])
+    return _Mention(best, around, told >= _SURE)
 
 
 def _saturated(weight: float, count: float) -> float:

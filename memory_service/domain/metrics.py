@@ -293,6 +293,7 @@ _SPELLED: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b(?:MAP|mAP|map)\s?@\s?(?:\d+|[kK])\b(?!\.\d)"), " mapatk "),
     (re.compile(r"\b[Rr]ecall\s?@\s?(?:\d+|[kK])\b"), " recallatk "),
     (re.compile(r"\bmAP\b|\bAP50\b|\bmAP@\[?[.0-9:,]+"), " meanap "),
+    (re.compile(r"\bm?IoUs?\b"), " iou "),
     (re.compile(r"\bR\^?2\b|R²|\b[Rr][- ]squared\b"), " rsquared "),
     (re.compile(r"\bF[_ ]?\{?0\.5\}?", re.IGNORECASE), " f05 score "),
     (re.compile(r"\bF[-_ ]?\{?([12])\}?(?=\W)"), r" f\1 "),

@@ -11,6 +11,7 @@ from typing import Any
 
 from memory_service.domain.estimate import Estimate
 from memory_service.domain.gpu import Gpu
+from memory_service.domain.judging import Judged
 
 __all__ = ["Closest", "Expected", "Plan", "Refusal", "Stage", "plan_id_of"]
 
@@ -69,6 +70,7 @@ class Plan:
     size: str
     gpu: Mapping[str, Any]
     minutes: float
+    metric: Judged | None
     settings: Mapping[str, Any]
     expected: Expected
     timetable: tuple[Stage, ...]
@@ -91,6 +93,7 @@ class Plan:
             "size": self.size,
             "gpu": dict(self.gpu),
             "minutes": self.minutes,
+            "metric": self.metric.as_dict() if self.metric else None,
             **self.settings,
             "expected": self.expected.as_dict(),
             "timetable": [stage.as_dict() for stage in self.timetable],
@@ -128,6 +131,7 @@ class Refusal:
     size: str
     gpu: Mapping[str, Any]
     minutes: float
+    metric: Judged | None
     why: str
     closest: tuple[Closest, ...]
     similar: tuple[Mapping[str, Any], ...]
@@ -145,6 +149,7 @@ class Refusal:
             "size": self.size,
             "gpu": dict(self.gpu),
             "minutes": self.minutes,
+            "metric": self.metric.as_dict() if self.metric else None,
             "why": self.why,
             "closest": first,
             "similar": [dict(hit) for hit in self.similar],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["MOST_TOKENS", "plan_markdown", "rough_tokens"]
+__all__ = ["MOST_TOKENS", "judged_words", "plan_markdown", "rough_tokens"]
 
 MOST_TOKENS = 500
 
@@ -37,22 +37,32 @@ def _plan_lines(answer: Mapping[str, Any]) -> list[str]:
     layout = ", channels_last" if answer["channels_last"] else ""
     stages = ", ".join(f"{s['stage'].split(':')[0]} {s['deadline_minute']:.1f}" for s in answer["timetable"])
     checks = answer["checks"]
-    figures = (
-        f"{_range(expected['peak_memory_gib'])} GiB ({expected['memory_percent']['value']:.0f} %), "
-        f"{_range(expected['samples_per_second'])} samples/s, epoch {_range(expected['epoch_seconds'])} s, "
-        f"total {_range(expected['total_minutes'])} min, bound by {expected['bound']}"
-    )
+    batch = [f"- batch_size={answer['batch_size']}{accumulated}, {answer['precision']}{layout}"]
+    loading = ["- DataLoader: " + ", ".join(f"{name}={value}" for name, value in loader.items())]
+    pace = f"warmup_epochs={answer['warmup_epochs']}"
+    trees = expected.get("host_memory_gib")
+    if trees is not None:
+        batch, loading, pace = [], [], "an epoch is a round"
+        figures = f"{_range(trees)} GiB of the host, round {_range(expected['epoch_seconds'])} s, "
+    else:
+        figures = (
+            f"{_range(expected['peak_memory_gib'])} GiB ({expected['memory_percent']['value']:.0f} %), "
+            f"{_range(expected['samples_per_second'])} samples/s, "
+            f"epoch {_range(expected['epoch_seconds'])} s, "
+        )
+    figures += f"total {_range(expected['total_minutes'])} min, bound by {expected['bound']}"
     first, every, kill = (checks[n] for n in ("first_after_seconds", "every_seconds", "kill_below_percent"))
     out = [
         f"**{answer['plan_id']}**: {answer['task']} on {_card(answer['gpu'])}, {answer['minutes']:g} min",
         f"- model: {model['name']}{size}" + (", pretrained" if model["pretrained"] else ""),
-        f"- batch_size={answer['batch_size']}{accumulated}, {answer['precision']}{layout}",
+        *batch,
         f"- folds={answer['folds']}, epochs={answer['epochs']}, patience={answer['early_stopping_patience']}",
-        f"- {answer['optimizer']} lr={answer['learning_rate']:g}, warmup_epochs={answer['warmup_epochs']}",
-        "- DataLoader: " + ", ".join(f"{name}={value}" for name, value in loader.items()),
+        *([f"- judged by {judged_words(answer['metric'])}"] if answer["metric"] else []),
+        f"- {answer['optimizer']} lr={answer['learning_rate']:g}, {pace}",
+        *loading,
         f"- expect: {figures}",
         f"- over by minute (p90): {stages}; reserve {answer['reserve_minutes']:.1f} min",
-        f"- check after {first} s, then every {every} s; alarm under {kill} % memory",
+        f"- check after {first} s, then every {every} s" + (f"; alarm under {kill} % memory" if kill else ""),
     ]
     for entry in answer["on_trouble"]:
         if entry["when"] in _TOLD:
@@ -60,6 +70,15 @@ def _plan_lines(answer: Mapping[str, Any]) -> list[str]:
             out.append(f"- if {entry['when'].replace('_', ' ')}: {changes}")
     return out
 
+
+def judged_words(metric: Mapping[str, Any]) -> str:
+    """A plan's metric in one line: its name, which way is better, and who says so."""
+    name = metric["name"] if len(metric["name"]) <= _LONGEST_NAME else metric["name"][:_LONGEST_NAME] + "…"
+    way = {"max": "higher is better, ", "min": "lower is better, "}.get(metric["direction"] or "", "")
+    return f"{name} ({way}{metric['from']})"
+
+
+_LONGEST_NAME = 80
 
 _TOLD = (
     "out_of_memory",
@@ -75,7 +94,9 @@ def _refusal_lines(answer: Mapping[str, Any]) -> list[str]:
     ]
     closest = answer["closest"]
     for change in (closest, *closest.get("or", ())) if closest else ():
-        changes = ", ".join(f"{name}={value}" for name, value in change["set"].items())
+        changes = ", ".join(
+            f"no {name}" if value is None else f"{name}={value}" for name, value in change["set"].items()
+        )
         out.append(f"- would fit: {changes} ({change['why']}): {change['plan']['model']}")
     return out
 

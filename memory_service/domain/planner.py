@@ -132,6 +132,7 @@ def make_plan(case: Case, shelf: Shelf, lanes: Lanes | None = None) -> Plan | Re
         size=size_of(case.n_train),
         gpu=gpu_facts(case.cards, case.visible, lanes.searches[0].table.usable_gib),
         minutes=case.question.minutes,
+        metric=case.metric,
         why=why,
         closest=closest_changes(lanes, shelf, search_case, precision_for(case.cards)),
         similar=case.similar,
@@ -269,11 +270,12 @@ def _plan(lanes: Lanes, choice: Choice, shelf: Shelf) -> Plan:
     )
     beside = parallel_sets(lanes)
     return Plan(
-        plan_id=plan_id_of(case.question.canonical(), settings),
+        plan_id=plan_id_of(case.question.canonical(), _named(case, settings)),
         task=case.task,
         size=size_of(case.n_train),
         gpu=gpu_facts(case.cards, case.visible, search.table.usable_gib),
         minutes=minutes,
+        metric=case.metric,
         settings=settings,
         expected=expected,
         timetable=stages,
@@ -294,6 +296,11 @@ def _plan(lanes: Lanes, choice: Choice, shelf: Shelf) -> Plan:
         evidence=(*reasons.evidence(search, pick, expected, shelf), *case.evidence),
         facts=case.facts,
     )
+
+
+def _named(case: Case, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What an id stands for: another metric of the competition is another script."""
+    return {**settings, **({"metric": case.metric.name} if case.metric else {})}
 
 
 def _alternatives(lanes: Lanes, chosen: Choice) -> tuple[dict[str, Any], ...]:

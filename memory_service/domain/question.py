@@ -38,7 +38,14 @@ INTEGER_BOUNDS: dict[str, tuple[int, int]] = {
 NUMBER_BOUNDS: dict[str, tuple[float, float]] = {"minutes": (0.0, 10_000.0), "vram_gib": (0.0, 4096.0)}
 """Open below, closed above: (0, 10 000] minutes, (0, 4096] GiB."""
 
-TEXT_LIMITS = {"competition": 200, "description": 100_000, "model": 200, "gpu": 1000, "plan_for": 1000}
+TEXT_LIMITS = {
+    "competition": 200,
+    "metric": 200,
+    "description": 100_000,
+    "model": 200,
+    "gpu": 1000,
+    "plan_for": 1000,
+}
 
 PINS = ("model", "folds", "epochs", "batch_size", "precision", "image_size", "seq_len")
 """Fields that fix a part of the plan: checked, never silently changed."""
@@ -52,6 +59,7 @@ class Question:
     plan_for   the cards of production when they are not the ones visible; they replace `gpus` in the sizing
     minutes    wall-clock budget for everything: imports, training, inference, writing the submission
     vram_gib   memory to plan for instead of the card's own
+    metric     what predictions are judged by, in the asker's words
     """
 
     gpus: tuple[str, ...]
@@ -74,6 +82,7 @@ class Question:
     batch_size: int | None = None
     objective: Objective = "balanced"
     mode: Mode = "open"
+    metric: str | None = None
     competition: str | None = None
     description: str | None = None
 
@@ -224,6 +233,7 @@ _READERS: dict[str, Callable[[str, Any], Any]] = {
     "objective": _one_of(OBJECTIVES),
     "mode": _one_of(MODES),
     "model": _text,
+    "metric": _text,
     "competition": _text,
     "description": _text,
     **{name: _integer(*bounds) for name, bounds in INTEGER_BOUNDS.items()},

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from memory_service.api.run_shapes import RunFigure, RunVerdict, Status
-from memory_service.api.shapes import Card, Expected, Number, PlannedModel, Shape, Stage
+from memory_service.api.shapes import Card, Expected, Metric, Number, PlannedModel, Shape, Stage
 
 __all__ = ["Begun", "Ended", "Fits", "Found", "PlanGiven", "Progress", "Remembered", "Reviewed"]
 
@@ -21,6 +21,7 @@ class CompactPlan(Shape):
     task: str
     gpu: Card
     minutes: float
+    metric: Metric | None = None
     warnings: list[str]
     model: PlannedModel | None = None
     batch_size: int | None = None

@@ -119,11 +119,14 @@ def _facts(case: Case, memory: Remembered) -> list[dict[str, Any]]:
         "cpu_count": case.cpu_count,
         "minutes": case.question.minutes,
     }
-    return [
+    facts = [
         {"field": name, "value": value, "from": _from(name, value, case, memory)}
         for name, value in values.items()
         if value is not None
     ]
+    if case.metric is not None:
+        facts.append({"field": "metric", "value": case.metric.name, "from": case.metric.source})
+    return facts
 
 
 def _from(name: str, value: Any, case: Case, memory: Remembered) -> str:

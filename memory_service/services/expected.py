@@ -95,9 +95,16 @@ def _facts(knowledge: Knowledge, case: RunCase, plan: Mapping[str, Any] | None) 
         "cpu_count": case.cpu_count,
         "precision": case.precision,
         "optimizer": case.optimizer,
-        "metric_direction": (competition or {}).get("metric_direction"),
+        "metric_direction": _direction(plan) or (competition or {}).get("metric_direction"),
         **({} if row is None else {"pretrained": bool(row.pretrained)}),
     }
+
+
+def _direction(plan: Mapping[str, Any] | None) -> str | None:
+    """Which way the plan's metric gets better."""
+    metric = (plan or {}).get("metric")
+    way = metric.get("direction") if isinstance(metric, Mapping) else None
+    return way if way in ("max", "min") else None
 
 
 def _facts_of_row(run: Run) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from typing import Any
 
 import jinja2
 
+from memory_service.domain.judging import ANSWERS, Measure, measure_of
 from memory_service.domain.metrics import metric_named
 from memory_service.errors import MemoryServiceError
 
@@ -35,16 +36,12 @@ class _Kind:
     """One sort of script.
 
     parts      files of `scripts/`, in order
-    metrics    those it can print, the usual one first
     words      what the parts are told: names of classes and what the data are
     """
 
     parts: tuple[str, ...]
-    metrics: tuple[str, ...]
     words: Mapping[str, Any]
 
-
-_LABELS, _VALUES = ("accuracy", "auc", "log_loss", "f1", "kappa"), ("rmse", "mae", "r2")
 
 _LEARNING = ("metric", "running", "folds", "validating", "training", "all_folds")
 _ENDING = ("writing", "predicting", "averaging", "main")
@@ -136,18 +133,18 @@ _TREE_LIBRARIES = {
 
 
 def _network_kind(reading: str, model: str, words: Mapping[str, Any], labels: bool) -> _Kind:
-    answer, metrics = ("labels", _LABELS) if labels else ("values", _VALUES)
+    answer = "labels" if labels else "values"
     files = ("data", f"read_{reading}", "files", answer, model, *_LEARNING, *_ENDING)
-    return _Kind(files, metrics, {**words, **(_OF_LABELS if labels else _OF_VALUES)})
+    return _Kind(files, {**words, **(_OF_LABELS if labels else _OF_VALUES)})
 
 
 def _tree_kind(library: str, labels: bool) -> _Kind:
-    answer, metrics = ("labels", _LABELS) if labels else ("values", _VALUES)
+    answer = "labels" if labels else "values"
     files = ("data", "read_tables", "files", answer, *_TREE_ENDING, f"tree_{library}", "tree_folds")
     checkpoints, callback = _TREE_LIBRARIES[library]
     words = {"library": library, "checkpoints": checkpoints, "callback": callback, "needs": library}
     ending = ("all_folds", "writing", "averaging", "main")
-    return _Kind((*files, *ending), metrics, {**_TREES, **words, **(_OF_LABELS if labels else _OF_VALUES)})
+    return _Kind((*files, *ending), {**_TREES, **words, **(_OF_LABELS if labels else _OF_VALUES)})
 
 
 _KINDS: dict[tuple[str, str], _Kind] = {
@@ -158,6 +155,7 @@ _KINDS: dict[tuple[str, str], _Kind] = {
             "data",
             "read_masks",
             "files",
+            "metric",
             "running",
             "folds",
             "masks",
@@ -166,7 +164,6 @@ _KINDS: dict[tuple[str, str], _Kind] = {
             "writing",
             "main",
         ),
-        ("dice", "iou"),
         _MASKS,
     ),
     ("audio-classification", "timm"): _network_kind("sounds", "sounds", _SOUNDS, True),
@@ -204,19 +201,25 @@ HUB_NAMES = {
 SCRIPTED = tuple(dict.fromkeys(task for task, _ in _KINDS))
 """The tasks that have a script."""
 
-_METRIC_NAMES = {
-    "accuracy": ("accuracy", "Acc", True),
-    "ROC AUC": ("auc", "AUC", True),
-    "log loss": ("log_loss", "Logloss", False),
-    "F1": ("f1", "F1", True),
-    "quadratic weighted kappa": ("kappa", "Kappa", True),
-    "RMSE": ("rmse", "RMSE", False),
-    "MAE": ("mae", "MAE", False),
-    "R2": ("r2", "R2", True),
-    "Dice": ("dice", "Dice", True),
-    "IoU": ("iou", "IoU", True),
-}
-"""Name in `domain.metrics` -> (function, word in the log, more is better)."""
+_USUAL = {"labels": "accuracy", "values": "RMSE", "masks": "Dice"}
+"""The score where nobody says what predictions are judged by."""
+
+_STOPS_BY: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "lightgbm": {
+        "auc": ("auc", ""), "gini": ("auc", ""), "average_precision": ("average_precision", ""),
+        "accuracy": ("binary_error", "multi_error"), "error": ("binary_error", "multi_error"),
+    },
+    "xgboost": {
+        "auc": ("auc", ""), "gini": ("auc", ""), "average_precision": ("aucpr", ""),
+        "accuracy": ("error", "merror"), "error": ("error", "merror"),
+    },
+    "catboost": {
+        "auc": ("AUC", ""), "gini": ("AUC", ""), "accuracy": ("Accuracy", "Accuracy"),
+        "error": ("Accuracy", "Accuracy"),
+    },
+}  # fmt: skip
+"""Library -> function of the score -> what the library calls it for two classes and for more ("": the loss
+stops it, as with every score that is not here: it moves with every round, and counting hits does not)."""
 
 _RESERVE_SHARE, _STOP_SHARE = 0.15, 0.70  # R14, R15
 
@@ -225,8 +228,7 @@ def plan_script(plan: Mapping[str, Any]) -> str:
     """The script of an answer of /recommend. NoScript where nothing fits or there is none for its model."""
     kind = _kind_of(plan)
     model = plan["model"]
-    name, label, upwards = _metric_of(plan, kind)
-    words = {**kind.words, "plan": plan, "metric": name, "metric_label": label, "upwards": upwards}
+    words = {**kind.words, "plan": plan, **_judged(plan, kind)}
     words |= _shares(plan) | {
         "headline": _headline(plan),
         "made_for": _made_for(plan),
@@ -235,8 +237,17 @@ def plan_script(plan: Mapping[str, Any]) -> str:
     words["hub_name"] = (
         HUB_NAMES.get(model["name"], model["name"]) if kind.words["collate"] == "padded" else ""
     )
-    parts = [_metric(name) if part == "metric" else _rendered(part, words) for part in _parts(kind, plan)]
+    parts = [text for part in _parts(kind, plan) for text in _texts(part, words)]
     return _joined(_rendered("head", words), _rendered("constants", words), parts)
+
+
+def _texts(part: str, words: Mapping[str, Any]) -> Iterator[str]:
+    if part != "metric":
+        yield _rendered(part, words)
+    elif words["score"]:
+        yield _metric(words["score"], words["k"])
+        if words["tuned"]:
+            yield _rendered("cuts" if words["form"] == "cut" else "grades", words)
 
 
 def has_script(plan: Mapping[str, Any]) -> bool:
@@ -273,13 +284,39 @@ def _offered(task: str, model: Mapping[str, Any]) -> str:
     )
 
 
-def _metric_of(plan: Mapping[str, Any], kind: _Kind) -> tuple[str, str, bool]:
-    """The metric that the plan says, where the script can compute it; else the usual one."""
-    said = metric_named(str(plan.get("metric") or ""))
-    wanted = _METRIC_NAMES.get(said.name) if said else None
-    if wanted is not None and wanted[0] in kind.metrics:
-        return wanted
-    return next(known for known in _METRIC_NAMES.values() if known[0] == kind.metrics[0])
+def _judged(plan: Mapping[str, Any], kind: _Kind) -> dict[str, Any]:
+    """What the parts are told of the score: the plan's metric where the script computes it, the usual one
+    where nobody says one, else the validation loss."""
+    answer, said = ANSWERS[plan["task"]], plan.get("metric")
+    name = said["name"] if said else _USUAL[answer]
+    absolute = answer == "values" and getattr(metric_named(name), "name", "") == "MAE"
+    measure = measure_of(name, answer) if said is None or said["in_script"] else None
+    note = "" if said else "Nobody said what predictions are judged by."
+    scored = measure is not None
+    if measure is None:
+        note = f"Judged by {_plain(name)[:60]}, which this script does not compute."
+        loss = {"labels": "log_loss", "values": "mae" if absolute else "mse", "masks": ""}[answer]
+        measure = Measure("validation loss", "log loss", answer, loss, "Val_loss", "values")
+    form = measure.form if said and scored else ""
+    stops = _STOPS_BY.get(kind.words["library"], {}).get(measure.function if said else "", ("", ""))
+    return {
+        "metric": measure.name,
+        "metric_label": measure.label,
+        "metric_note": note,
+        "upwards": measure.upwards,
+        "score": measure.function,
+        "scored": scored,
+        "form": form,
+        "tuned": form in ("cut", "grades"),
+        "judges_classes": form in ("classes", "cut", "grades"),
+        "logs": form == "logs",
+        "absolute": absolute,
+        "k": measure.k,
+        "one_cut": measure.function in ("f1_micro", "f1_samples"),
+        "two_sided": measure.function == "f1_macro",
+        "stops": stops,
+        "callback_metric": _literal(stops[0]) if measure.function == "auc" else "METRIC",
+    }
 
 
 def _shares(plan: Mapping[str, Any]) -> dict[str, float]:
@@ -333,9 +370,9 @@ def _rendered(part: str, words: Mapping[str, Any]) -> str:
 
 
 @cache
-def _metric(name: str) -> str:
+def _metric(name: str, k: int) -> str:
     """The one function of `scripts/metrics.py.txt`, named `score_of`, behind the imports of all."""
-    text = _rendered("metrics", {})
+    text = _rendered("metrics", {"k": k})
     tree = ast.parse(text)
     wanted = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name)
     lines = text.splitlines()

@@ -22,6 +22,7 @@ from memory_service.domain.case import Case
 from memory_service.domain.device_card import cores_beside
 from memory_service.domain.gpu import Gpu
 from memory_service.domain.infer import InferredFacts
+from memory_service.domain.judging import Judged, judged_by
 from memory_service.domain.planner import Lanes, make_plan, search_case
 from memory_service.domain.question import Question, parse_question
 from memory_service.domain.rates import with_cores
@@ -191,6 +192,9 @@ def case_of(knowledge: Knowledge, question: Question, remembered: Remembered = R
             )
         knowledge.priced.ensure_profile(model.name, question.seq_len or question.image_size)
     _check_memory(question, cards, warnings)
+    metric = _metric(knowledge, question, remembered, record, task)
+    if metric is not None and metric.note:
+        warnings.append(metric.note)
     hits = remembered.neighbours(question, task, n_train)
     suggested = suggestions_of(knowledge, question, task, n_train, hits, remembered.described)
     return Case(
@@ -216,6 +220,7 @@ def case_of(knowledge: Knowledge, question: Question, remembered: Remembered = R
         evidence=(*suggested.evidence, *remembered.happened(question)),
         policy=knowledge.policy,
         size_assumed=size_assumed,
+        metric=metric,
     )
 
 
@@ -287,6 +292,33 @@ def _usual_n_test(n_train: int) -> int:
 def _n_classes(question: Question, read: InferredFacts | None, record: Mapping[str, Any], task: str) -> int:
     known = question.n_classes or record.get("n_classes") or (read.n_classes if read else None)
     return int(known) if known else DEFAULT_N_CLASSES.get(modality_of(task), 2)
+
+
+def _metric(
+    knowledge: Knowledge, question: Question, remembered: Remembered, record: Mapping[str, Any], task: str
+) -> Judged | None:
+    """As asked > as the text says it is judged > the record of the very competition > what the text names,
+    where it can judge such a task ("with more accuracy" says nothing of prices). Never a neighbour's."""
+    if question.metric is not None:
+        return judged_by(question.metric, "as asked", task)
+    said = remembered.said
+    from_text = _metric_of_text(said, task)
+    if from_text is not None and said is not None and said.metric_sure:
+        return from_text
+    slug, where = question.competition, f"the record of {question.competition}"
+    if not record.get("metric") and remembered.described and question.mode == "open":
+        slug = remembered.described
+        record = knowledge.competitions.get(slug, {})
+        where = f"the record of {slug}, which the description is of"
+    if record.get("metric"):
+        return judged_by(str(record["metric"]), where, task, record)
+    return from_text if from_text is not None and from_text.in_script else None
+
+
+def _metric_of_text(said: InferredFacts | None, task: str) -> Judged | None:
+    if said is None or said.metric is None or said.metric_words is None:
+        return None
+    return judged_by(said.metric_words, "the description", task, {"name": said.metric})
 
 
 def _cpu_count(question: Question, cards: tuple[Gpu, ...], inferred: list[str]) -> int:

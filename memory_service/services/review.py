@@ -10,7 +10,7 @@ what rests on them is named in `not_checked`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from memory_service.domain.budget import RESERVE_SHARE
@@ -18,8 +18,8 @@ from memory_service.domain.question import INTEGER_BOUNDS, NUMBER_BOUNDS, intege
 from memory_service.domain.review.engine import MOST_FINDINGS, Reviewed, review_source
 from memory_service.domain.review.facts import Asked, Facts
 from memory_service.domain.review.findings import SEVERITIES, Finding, finding, in_order
-from memory_service.domain.review.reading import Meant, meant_by
-from memory_service.domain.review.rules_loader import has_reason, small_batches
+from memory_service.domain.review.reading import Meant, meant_by, smaller_than
+from memory_service.domain.review.rules_loader import NEVER_WITHOUT_REASON, has_reason, small_batches
 from memory_service.domain.schedule import most_by_updates
 from memory_service.domain.vocabulary import parse_task
 from memory_service.errors import FieldError, InvalidInput, unknown_name
@@ -34,8 +34,10 @@ REVIEW_FIELDS = (
     "metric", "plan",
 )  # fmt: skip
 
+HALF = 2
 FAR_UNDER = 4
-"""A batch under a quarter of what the card computes best is far under it."""
+"""A batch under a quarter of what the card computes best is far under it; of 32 images and fewer, for which
+R28 asks a reason, one from half on."""
 
 SINGLE_SPLIT = 0.8
 _SIZED = ("batch-does-not-fit", "batch-too-small by the card", "cannot-end-in-budget")
@@ -119,14 +121,16 @@ def _of_plan(plan: Mapping[str, Any]) -> dict[str, Any]:
     """What an answer of /recommend says that a review can use."""
     gpu = plan.get("gpu")
     name = (gpu.get("slug") or gpu.get("name")) if isinstance(gpu, Mapping) else gpu
-    model = plan.get("model")
+    model, metric = plan.get("model"), plan.get("metric")
     sizes = model if isinstance(model, Mapping) else {}
+    judged = metric if isinstance(metric, Mapping) and metric.get("in_script") is True else {}
     known = {
         "gpu": name,
         "minutes": plan.get("minutes"),
         "task": plan.get("task"),
         "image_size": sizes.get("image_size"),
         "seq_len": sizes.get("seq_len"),
+        "metric": judged.get("name"),
     }
     return {key: value for key, value in known.items() if isinstance(value, str | int | float)}
 
@@ -161,8 +165,9 @@ class _Sizing:
         if why is None:
             predicted, why = self._predicted()
         if predicted is None:
-            self.not_checked += [f"{what}: {why}" for what in _SIZED]
-            return list(small_batches(self.facts))
+            found = list(self._by_smaller()) if self._why_not() is None else []
+            self.not_checked += [f"{what}: {why}" for what in _SIZED if not found]
+            return [*found, *small_batches(self.facts)]
         if predicted["max_batch_size"] is None:
             return list(self._fits_of_trees(predicted))
         return [*self._too_large(predicted), *self._too_small(predicted), *self._too_long(predicted)]
@@ -182,6 +187,16 @@ class _Sizing:
         if self.meant.framework == "keras":
             return "figures are of PyTorch, not of Keras"
         return None
+
+    def _by_smaller(self) -> Iterator[Finding]:
+        """Of a model that is not known: what not even the next smaller of its family does."""
+        for name in smaller_than(str(self.meant.model)):
+            known = replace(self, meant=replace(self.meant, model=name), not_checked=[])
+            predicted = known._predicted()[0]
+            if predicted is not None and predicted["max_batch_size"] is not None:
+                yield from known._too_large(predicted)
+                yield from known._too_long(predicted)
+                return
 
     def _predicted(self, precision: str | None = None) -> tuple[dict[str, Any] | None, str]:
         if self.knowledge is None:
@@ -230,7 +245,7 @@ class _Sizing:
         )
         yield finding(
             "batch-does-not-fit",
-            self.meant.batch_place,
+            self.facts.values.origin(self.meant.batch_place),
             f"Batch {self.meant.batch_size} of {predicted['model']}{_at(predicted)} in "
             f"{predicted['precision']} needs about "
             f"{peak['value']:.3g} GiB ({peak['low']:.3g}-{peak['high']:.3g}); on {predicted['gpu']} "
@@ -254,20 +269,26 @@ class _Sizing:
         best = min(int(knee), int(predicted["safe_batch_size"]) or 1)
         if self.asked.get("n_train"):
             best = min(best, most_by_updates(self.asked["n_train"], 16))
+        far = HALF if self._is_never_right(batch) else FAR_UNDER
         if (
-            batch * FAR_UNDER > best
+            batch * far > best
             or (self.meant.grad_accumulation or 1) > 1
             or has_reason(self.facts, place, place)
         ):
             return
         yield finding(
             "batch-too-small",
-            place,
+            self.facts.values.origin(place),
             f"Batch {batch} of {predicted['model']}{_at(predicted)} is far under what {predicted['gpu']} "
             "computes best, "
             f"about {best}.",
             f"BATCH_SIZE = {best}",
         )
+
+    def _is_never_right(self, batch: int) -> bool:
+        """R28: images are never trained by 32 and fewer without a reason."""
+        facts = self.facts
+        return batch <= NEVER_WITHOUT_REASON and facts.modality == "image" and not facts.dense
 
     def _too_long(self, predicted: Mapping[str, Any]) -> Iterator[Finding]:
         minutes, n_train = self.asked.get("minutes"), self.asked.get("n_train")

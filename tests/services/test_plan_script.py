@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from memory_service.domain.judging import judged_by
 from memory_service.domain.logline import read_log
 from memory_service.services.plan_script import SCRIPTED, NoScript, plan_script
 from memory_service.services.recommend import recommend
@@ -105,12 +106,25 @@ def test_a_name_from_outside_cannot_become_code(plans):
     assert isinstance(tree.body[1], ast.Import)
 
 
+def judged(plan: dict[str, Any], said: str) -> dict[str, Any]:
+    return {**plan, "metric": judged_by(said, "as asked", plan["task"]).as_dict()}
+
+
 @pytest.mark.parametrize(
-    ("said", "word"),
-    [("mean column-wise ROC AUC", "AUC"), ("quadratic weighted kappa", "Kappa"), ("BLEU", "Acc")],
+    ("said", "word"), [("mean column-wise ROC AUC", "AUC"), ("quadratic weighted kappa", "Kappa")]
 )
 def test_the_score_is_the_plans_metric_where_the_script_can_compute_it(plans, said: str, word: str):
-    assert f", {word}={{score:.4f}}" in plan_script({**image_plan(plans), "metric": said})
+    assert f", {word}={{score:.4f}}" in plan_script(judged(image_plan(plans), said))
+
+
+@pytest.mark.parametrize("said", ["BLEU", "weighted ROC AUC", "0.5 ROC AUC + 0.5 F1", "my own score"])
+def test_no_other_score_goes_under_the_name_of_a_metric_that_a_script_cannot_compute(plans, said: str):
+    text = plan_script(judged(image_plan(plans), said))
+    assert "# Judged by " in text
+    assert 'METRIC, HIGHER_IS_BETTER = "validation loss", False' in text
+    assert "={score" not in text
+    assert '"metric": score' not in text
+    assert "best_metric" not in text
 
 
 def test_no_script_says_for_what_there_is_one(plans):

@@ -20,6 +20,16 @@ _TIMM_LOSSES = words(
 )
 
 
+_LOSS_PARAMETERS = {
+    "LabelSmoothingCrossEntropy": "smoothing",
+    "JsdCrossEntropy": "smoothing num_splits alpha",
+    "BinaryCrossEntropy": "smoothing target_threshold weight reduction sum_classes pos_weight smooth_dense",
+    "AsymmetricLossMultiLabel": "gamma_neg gamma_pos clip eps disable_torch_grad_focal_loss smoothing "
+    "reduction weight pos_weight",
+}
+_PARTS = re.compile(r"^timm\.(loss|scheduler|optim)(?=\.|$)")
+"""Parts that are not there after `import timm` alone."""
+
 _HEADS = (
     (
         re.compile(
@@ -57,6 +67,7 @@ _PREDICTS = re.compile(r"^(predict|infer|inference|submit|submission|test|tta)(_
 def timm_rules(facts: Facts) -> Iterator[Finding]:
     """timm-trap."""
     if facts.script.uses("timm"):
+        yield from _not_loaded(facts)
         yield from _timm_losses(facts)
         yield from _timm_models(facts)
         yield from _timm_schedules(facts)
@@ -116,6 +127,30 @@ def _timm_losses(facts: Facts) -> Iterator[Finding]:
             )
 
 
+def _not_loaded(facts: Facts) -> Iterator[Finding]:
+    """Parts of timm that are not there, and parameters that its losses have not."""
+    script = facts.script
+    loaded = {m for m in script.modules if m.startswith("timm.")}
+    for named in script.all(ast.Attribute):
+        part = _PARTS.match(script.qualified(named))
+        if part and not any(m == part[0] or m.startswith(part[0] + ".") for m in loaded):
+            yield finding(
+                "timm-trap",
+                named,
+                f"import timm does not load {part[0]}: it has no attribute {part[1]}.",
+                f"import {part[0]}",
+            )
+    for call in script.calls:
+        name, known = last_name(call.func), _LOSS_PARAMETERS.get(last_name(call.func), "").split()
+        if not known or not script.qualified(call.func).startswith("timm."):
+            continue
+        for keyword in call.keywords:
+            if keyword.arg and keyword.arg not in known:
+                yield finding(
+                    "timm-trap", call, f"timm's {name} has no {keyword.arg}.", f"{name}({known[0]}=0.1)"
+                )
+
+
 def _for_validation(facts: Facts, call: ast.Call) -> bool:
     return any(re.search(r"val|test|eval", w, re.IGNORECASE) for w in words_in(facts.script.statement(call)))
 
@@ -125,7 +160,8 @@ def _timm_models(facts: Facts) -> Iterator[Finding]:
     calls = [
         c
         for c in script.called("create_model")
-        if script.qualified(c.func).startswith(("timm.", "create_model")) or script.uses("timm")
+        if script.qualified(c.func).startswith(("timm.", "create_model"))
+        or (script.uses("timm") and not script.qualified(c.func).startswith("segmentation_models_pytorch."))
     ]
     names = {n for c in calls if (n := values.text(values.argument(c, "model_name", 0)))}
     if len(names) == 1:
