@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from math import exp, sqrt
 
 import numpy as np
@@ -30,7 +29,7 @@ from memory_service.domain.roofline import Roofline, StepMode, roofline_of
 
 __all__ = [
     "ColdSteps", "StepModel", "card_log_sd", "learned_step", "optimizer_bytes_per_param",
-    "prepare", "samples_per_second", "step_model", "step_seconds",
+    "prepare", "step_model",
 ]  # fmt: skip
 
 OPTIMIZER_BYTES_PER_PARAM = {
@@ -320,79 +319,3 @@ def _optimizer_seconds(profile: Profile, rates: Rates, precision: str, optimizer
     share = min(1.0, per_param / OPTIMIZER_BYTES_PER_PARAM["adamw"])
     each = rates.host_seconds if adam is None else adam * share
     return profile.params * per_param / rates.memory_bytes_per_second + launches * each
-
-
-@lru_cache(maxsize=4096)
-def _prepared(key: _Key) -> StepModel:
-    return prepare(
-        key.profile, key.gpu, key.precision, key.layout, key.optimizer, key.mode, key.compile, key.stack
-    )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Key:
-    """Profiles and cards hold mappings and cannot be hashed by value; the same objects are asked about
-    again."""
-
-    profile: Profile
-    gpu: Gpu
-    precision: str
-    layout: str
-    optimizer: str
-    mode: StepMode
-    compile: bool
-    stack: Stack
-
-    def _names(self) -> tuple[object, ...]:
-        return (
-            id(self.profile),
-            id(self.gpu),
-            self.precision,
-            self.layout,
-            self.optimizer,
-            self.mode,
-            self.compile,
-            self.stack,
-        )
-
-    def __hash__(self) -> int:
-        return hash(self._names())
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and self._names() == other._names()
-
-
-def step_seconds(
-    profile: Profile,
-    batch_size: int,
-    gpu: Gpu,
-    precision: str,
-    *,
-    layout: str = "nhwc",
-    mode: StepMode = "train",
-    optimizer: str = "adamw",
-    compile: bool = False,  # noqa: A002
-    stack: Stack = "torch2",
-) -> Estimate:
-    """Seconds of one step of `batch_size` samples, loader not counted."""
-    return _prepared(_Key(profile, gpu, precision, layout, optimizer, mode, compile, stack)).step_seconds(
-        batch_size
-    )
-
-
-def samples_per_second(
-    profile: Profile,
-    batch_size: int,
-    gpu: Gpu,
-    precision: str,
-    *,
-    layout: str = "nhwc",
-    mode: StepMode = "train",
-    optimizer: str = "adamw",
-    compile: bool = False,  # noqa: A002
-    stack: Stack = "torch2",
-) -> Estimate:
-    """Samples a second at `batch_size`, loader not counted."""
-    return _prepared(
-        _Key(profile, gpu, precision, layout, optimizer, mode, compile, stack)
-    ).samples_per_second(batch_size)

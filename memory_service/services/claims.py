@@ -19,7 +19,7 @@ from memory_service.domain.gpu import Gpu
 from memory_service.domain.memory import largest_batch, peak_memory
 from memory_service.domain.options import Option, layout_of
 from memory_service.domain.profile import Profile
-from memory_service.domain.speed import prepare, step_seconds
+from memory_service.domain.speed import prepare
 from memory_service.services.knowledge import Knowledge
 from memory_service.services.priced import Sizes
 
@@ -54,7 +54,7 @@ class Subject:
 
     def step(self, batch_size: int, mode: str = "train") -> Estimate:
         layout = layout_of(self.profile, self.gpu)
-        return step_seconds(self.profile, batch_size, self.gpu, self.precision, layout=layout, mode=mode)  # type: ignore[arg-type]
+        return prepare(self.profile, self.gpu, self.precision, layout, mode=mode).step_seconds(batch_size)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)

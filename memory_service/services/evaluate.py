@@ -32,7 +32,7 @@ from memory_service.domain.observed import cold_of
 from memory_service.domain.profile import Profile
 from memory_service.domain.rates import Stack
 from memory_service.domain.residuals import Learned, learn
-from memory_service.domain.speed import samples_per_second
+from memory_service.domain.speed import prepare
 from memory_service.errors import FieldError, InvalidInput, MemoryServiceError
 from memory_service.services.catalogue import keep_profiles
 from memory_service.services.profiling import read_profiles
@@ -287,17 +287,10 @@ def _predicted(known: Evaluated, case: RowCase) -> Evaluated:
     batch = row.batch or max(1, int(predicted["max_batch_size"].low))
     if row.batch is None:
         assumed.append(f"batch {batch}")
-    predicted["samples_per_s"] = samples_per_second(
-        profile,
-        batch,
-        gpu,
-        case.precision,
-        layout=row.layout,
-        mode=row.mode,
-        optimizer=optimizer,
-        compile=row.compiled,
-        stack=case.stack,
+    step = prepare(
+        profile, gpu, case.precision, row.layout, optimizer, row.mode, compile=row.compiled, stack=case.stack
     )
+    predicted["samples_per_s"] = step.samples_per_second(batch)
     memory = (
         inference_memory(profile, batch, gpu)
         if row.mode == "infer"

@@ -21,7 +21,7 @@ from memory_service.domain.calibration import Calibration, Measurement
 from memory_service.domain.gpu import Gpu
 from memory_service.domain.profile import Profile
 from memory_service.domain.roofline import StepMode
-from memory_service.domain.speed import prepare, step_model, step_seconds
+from memory_service.domain.speed import prepare, step_model
 from tests.synthetic import Truth, calibration, catalogue, references, sheets, without
 
 MODELS = ("resnet50", "efficientnet_b0", "convnext_tiny", "vit_base_patch16_224", "mlp", "small-cnn")
@@ -72,7 +72,7 @@ def resnet() -> Profile:
 
 
 def width(card: Gpu) -> float:
-    step = step_seconds(resnet(), 64, card, "bf16")
+    step = prepare(resnet(), card, "bf16").step_seconds(64)
     return log(step.high / step.low)
 
 
@@ -163,7 +163,7 @@ def test_the_devices_own_calibration_comes_before_its_models_and_before_its_arch
     kin = ((A10, calibration(A10, Truth(3, 0.0, 0.7), device="cousin")),)
     cards = (rated(A100, own, (twin,), kin), rated(A100, None, (twin,), kin), rated(A100, None, (), kin))
     assert [c.calibrated and c.calibrated.origin for c in cards] == ["device", "model", "architecture"]
-    steps = [step_seconds(resnet(), 128, card, "bf16") for card in cards]
+    steps = [prepare(resnet(), card, "bf16").step_seconds(128) for card in cards]
     for step, truth in zip(steps[:2], (Truth(1, 0.0, 0.5), Truth(2, 0.0, 0.8)), strict=True):
         real = step_model(resnet(), truth.rates(A100, "bf16", "nhwc"), "bf16").seconds(128)
         assert step.value == pytest.approx(real, rel=0.03)

@@ -17,12 +17,7 @@ from memory_service.domain.gpu_names import gpu_from_row
 from memory_service.domain.ladder import BATCH_LADDER, floor_to_ladder
 from memory_service.domain.profile import OP_CLASSES, Profile, Work
 from memory_service.domain.rates import rates_of
-from memory_service.domain.speed import (
-    optimizer_bytes_per_param,
-    prepare,
-    samples_per_second,
-    step_seconds,
-)
+from memory_service.domain.speed import optimizer_bytes_per_param, prepare
 from memory_service.resources import path as resource
 
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16")
@@ -124,8 +119,8 @@ def test_a_newer_architecture_with_the_same_sheet_never_takes_longer(
 def test_an_estimate_lies_inside_its_interval_and_throughput_is_its_reciprocal(
     p: Profile, batch: int, precision: str, layout: str
 ) -> None:
-    step = step_seconds(p, batch, card(), precision, layout=layout)
-    rate = samples_per_second(p, batch, card(), precision, layout=layout)
+    step = prepare(p, card(), precision, layout=layout).step_seconds(batch)
+    rate = prepare(p, card(), precision, layout=layout).samples_per_second(batch)
     assert 0 < step.low < step.value < step.high
     assert rate.low < rate.value < rate.high
     assert rate.value * step.value == pytest.approx(batch)
@@ -150,14 +145,14 @@ def test_the_knee_is_a_rung_that_fits_and_the_next_one_gains_little(p: Profile, 
 
 
 def test_class_totals_stand_in_for_a_profile_without_rows() -> None:
-    assert 100 < samples_per_second(profile(), 64, card(), "bf16").value < 3000
+    assert 100 < prepare(profile(), card(), "bf16").samples_per_second(64).value < 3000
 
 
 def test_inference_is_cheaper_than_training_and_compiling_never_slower() -> None:
     p, gpu = profile(), card()
-    train = step_seconds(p, 64, gpu, "fp16")
-    assert step_seconds(p, 64, gpu, "fp16", mode="infer").value < train.value / 2
-    compiled = step_seconds(p, 64, gpu, "fp16", compile=True)
+    train = prepare(p, gpu, "fp16").step_seconds(64)
+    assert prepare(p, gpu, "fp16", mode="infer").step_seconds(64).value < train.value / 2
+    compiled = prepare(p, gpu, "fp16", compile=True).step_seconds(64)
     assert compiled.value < train.value
     assert compiled.high / compiled.low > train.high / train.low
 
@@ -170,10 +165,10 @@ def test_a_precision_that_is_not_in_hardware_runs_at_the_fp32_rate() -> None:
 def test_grouped_convolutions_widen_the_interval_most_on_old_software() -> None:
     index = OP_CLASSES.index("grouped_conv")
     grouped = profile([[0, index, 0, 16, 8e9, 40e6, 0, 0, 20], [1, index, 0, 16, 16e9, 80e6, 0, 0, 40]])
-    step = step_seconds(grouped, 64, card(), "fp16")
-    plain = step_seconds(profile(), 64, card(), "fp16")
+    step = prepare(grouped, card(), "fp16").step_seconds(64)
+    plain = prepare(profile(), card(), "fp16").step_seconds(64)
     assert step.high / step.value > plain.high / plain.value
-    assert step_seconds(grouped, 64, card(), "fp16", stack="torch1").value > step.value
+    assert prepare(grouped, card(), "fp16", stack="torch1").step_seconds(64).value > step.value
 
 
 def test_a_power_limited_card_does_not_hold_its_peak() -> None:
@@ -196,7 +191,7 @@ def shipped_cards() -> dict[str, Gpu]:
 def test_every_shipped_card_answers_in_every_precision(shipped_cards: dict[str, Gpu]) -> None:
     for gpu in shipped_cards.values():
         for precision in PRECISIONS:
-            step = step_seconds(profile(), 32, gpu, precision)
+            step = prepare(profile(), gpu, precision).step_seconds(32)
             assert 0 < step.low < step.value < step.high < 600, gpu.slug
 
 
@@ -225,5 +220,6 @@ def _dominates(better: Gpu, lesser: Gpu) -> bool:
 def test_a_better_card_of_the_same_kind_is_a_replaced_figure() -> None:
     faster = replace(card(), bandwidth_gb_s=1800.0)
     assert (
-        step_seconds(profile(), 64, faster, "fp16").value < step_seconds(profile(), 64, card(), "fp16").value
+        prepare(profile(), faster, "fp16").step_seconds(64).value
+        < prepare(profile(), card(), "fp16").step_seconds(64).value
     )
