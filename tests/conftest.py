@@ -40,7 +40,7 @@ BELOW_EPHEMERAL = range(20_000, 30_000)
 settings.register_profile("busy", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("busy")
 
-# Workers and servers share the cores: torch would take them all, and BLAS (loaded by now) wait for them spinning.
+# Workers and servers share the cores: torch takes them all, and BLAS (loaded by now) spins while it waits.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 threadpool_limits(1, user_api="blas")
 
