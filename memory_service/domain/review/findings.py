@@ -111,8 +111,8 @@ RULES: Mapping[str, Rule] = {rule.id: rule for rule in _RULES}
 Place = ast.AST | int
 
 
-def finding(rule: str, place: Place, message: str, fix: str) -> Finding:
-    """A finding at a node of the tree, or at a line."""
+def finding(rule: str, place: Place, message: str, fix: str, since: ast.AST | None = None) -> Finding:
+    """A finding at a node of the tree, or at a line; with `since` it begins at the head of that one."""
     known = RULES[rule]
     if isinstance(place, int):
         line, end, column = place, place, 1
@@ -120,6 +120,8 @@ def finding(rule: str, place: Place, message: str, fix: str) -> Finding:
         line = int(getattr(place, "lineno", 1))
         column = int(getattr(place, "col_offset", 0)) + 1
         end = line if isinstance(place, _BLOCKS) else int(getattr(place, "end_lineno", None) or line)
+    if since is not None:
+        line, column = int(getattr(since, "lineno", line)), int(getattr(since, "col_offset", 0)) + 1
     return Finding(rule, known.severity, line, max(line, end), column, message, fix, known.source)
 
 

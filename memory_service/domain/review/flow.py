@@ -170,6 +170,11 @@ class Flow(FlowFunctions):
         for target in node.targets:
             if isinstance(target, ast.Name):
                 scope.names.pop(target.id, None)
+            elif isinstance(target, ast.Subscript):
+                key, base = self.const(target.slice, scope), self.value(target.value, scope)
+                if isinstance(key, str):
+                    base.gone |= {key}
+                    base.attrs.pop(f"[{key}]", None)
 
     def _global(self, node: ast.Global, scope: Scope) -> None:
         self.shared.setdefault(id(scope), set()).update(node.names)
@@ -232,19 +237,16 @@ class Flow(FlowFunctions):
             else None
         )
         key = self.const(inner, scope) if inner is not None else key
-        if isinstance(key, str) or (base.rows and isinstance(target.slice, ast.JoinedStr | ast.Name)):
-            name = f"[{key}]" if isinstance(key, str) else "[?]"
-            held = Value(
-                frozenset(),
-                frozenset(found.learned),
-                frozenset(found.stats),
-                frozenset(found.series),
-                centred=value.centred,
-            )
-            base.attrs[name] = (
-                held if name != "[?]" or name not in base.attrs else either(base.attrs[name], held)
-            )
-            return
+        if isinstance(key, list) and key and all(isinstance(one, str) for one in key):
+            for one in key:
+                self.into_column(base, one, value, target)
+        elif isinstance(key, str) or (base.rows and isinstance(target.slice, ast.JoinedStr | ast.Name)):
+            self.into_column(base, key if isinstance(key, str) else None, value, target)
+        else:
+            self._mixed_in(base, value)
+
+    def _mixed_in(self, base: Value, value: Value) -> None:
+        found = derived(value)
         base.learned |= found.learned
         base.stats |= found.stats
         base.series |= found.series

@@ -6,10 +6,11 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
-from memory_service.domain.review.flow_learning import FlowLearning
+from memory_service.domain.review.flow_learning import PICKS, FlowLearning, classes_within
 from memory_service.domain.review.flow_rows import Use, like, short
 from memory_service.domain.review.flow_values import DEFERRED, Value, derived, either, flat
 from memory_service.domain.review.flow_words import (
+    CONVERTS,
     EMPTY,
     FITS,
     FOLD_COLUMN,
@@ -21,6 +22,7 @@ from memory_service.domain.review.flow_words import (
     ORDERS,
     RANDOM,
     READS,
+    ROW_BY_ROW,
     SCALING,
     SCORING,
     SPLITTER_NAMES,
@@ -55,6 +57,8 @@ class FlowCalls(FlowLearning):
 
     def _other_method(self, use: Use) -> Value:
         base, name = use.base, use.name
+        if base.made == "columns" and name in ("tolist", "to_list", "copy", "unique"):
+            return Value(base.rows, made="columns", names=base.names)
         if base.made and name in ("to", "cuda", "cpu", "compile", "eval", "train", "set_output"):
             return base
         found = flat(base, *use.given)
@@ -62,6 +66,8 @@ class FlowCalls(FlowLearning):
             return self.fresh(use.node, self._text_of(use)) if READS.match(name) else Value(made=name)
         out = like(base, *use.given)
         out.columns, out.cut, out.centred = base.columns, base.cut, base.centred
+        if name in ROW_BY_ROW:
+            out.reads = base.reads.union(*(held.reads for held in use.given))
         if base.rows and base.made in ("groupby", "rolling", "col"):
             out.made = base.made
         out.single = base.single
@@ -77,13 +83,32 @@ class FlowCalls(FlowLearning):
             return Value(made=name)
         if name[:1].isupper() or name in JOINS:
             attrs = {str(at): held for at, held in enumerate(use.args)} | use.named
+            self._fed_to(use)
             return Value(made=name, attrs=attrs, call=use.node)
+        if name in CONVERTS and use.first is not None and use.first.rows:
+            return self._converted(use.first, given[1:])
         found = flat(*given)
         if not found.rows and not found.learned:
             if READS.match(name) or isinstance(self.script.parents.get(use.node), ast.Assign):
                 return self.fresh(use.node, self._text_of(use), file=bool(READS.match(name)))
             return Value(made=name)
-        return derived(*given)
+        out = derived(*given)
+        if name in ROW_BY_ROW:
+            out.reads = frozenset().union(*(held.reads for held in given))
+            out.columns = use.first.columns if use.first is not None else None
+        return out
+
+    def _converted(self, held: Value, others: list[Value]) -> Value:
+        """The same numbers as an array or a tensor."""
+        out = like(held, *others)
+        out.reads, out.single, out.centred, out.index = held.reads, held.single, held.centred, held.index
+        return out
+
+    def _fed_to(self, use: Use) -> None:
+        """`lgb.Dataset(X, y)`, `TensorDataset(x, y)`: features beside answers."""
+        if use.name in ("Dataset", "DMatrix", "QuantileDMatrix", "Pool", "TensorDataset"):
+            answer = use.args[1] if len(use.args) > 1 else use.named.get("label")
+            self.feed(use.node, use.first or use.named.get("data"), answer)
 
     # division --------------------------------------------------------------------------------------------
 
@@ -91,6 +116,8 @@ class FlowCalls(FlowLearning):
         """`train_test_split(X, y)`: two parts of each."""
         arrays = [*use.args, *(v for k, v in use.named.items() if k in ("X", "y", "arrays"))]
         items: list[Value] = []
+        if len(arrays) > 1:
+            self.feed(use.node, arrays[0], arrays[1], final=False)
         for held in arrays:
             self.divide(held, use.node, use.name, use.node)
             for part in ("train", "valid"):
@@ -121,6 +148,8 @@ class FlowCalls(FlowLearning):
     def _scored(self, use: Use) -> Value | None:
         """`cross_val_score(model, X, y)`."""
         rest = use.args[1:3] + [v for k, v in use.named.items() if k in ("X", "y")]
+        if len(rest) > 1 and not PICKS.intersection(classes_within(use.args[0] if use.args else Value())):
+            self.feed(use.node, rest[0], rest[1])
         for held in rest:
             self.divide(held, use.node, use.name, use.node)
         return derived(*rest) if rest else None
@@ -148,11 +177,47 @@ class FlowCalls(FlowLearning):
 
     def _dropped(self, use: Use) -> Value | None:
         """`df.drop(train.index)`: the other rows."""
-        index = use.first.index if use.first is not None else None
-        if index is None or not use.base.rows:
+        if not use.base.rows and use.base.made != "columns":
             return None
+        index = use.first.index if use.first is not None else None
+        if index is None:
+            return self._without_columns(use)
         self.divide(use.base, index[0], "sample")
         return self.part(use.base, index[0], "valid")
+
+    def _without_columns(self, use: Use) -> Value | None:
+        """`df.drop(columns=["id"])`, also in place; `df.columns.drop("id")`."""
+        values = self.values
+        axis = self.const(values.argument(use.node, "axis", 1), use.scope)
+        given = values.argument(use.node, "columns") or values.argument(use.node, "labels", 0)
+        names = self.listed(given, use.scope)
+        rest = [a.const for a in use.args[1:]]
+        if names is not None:  # polars: drop("id", "price")
+            names |= {one for one in rest if isinstance(one, str)}
+        if use.base.made == "columns":
+            return self._fewer_names(use)
+        if axis in (0, "index") or values.argument(use.node, "index") is not None:
+            return None
+        out = self.without(use.base, names or frozenset())
+        out.whole, out.place = out.whole and names is not None, use.node
+        if self.const(values.argument(use.node, "inplace"), use.scope) is True and names is not None:
+            use.base.gone |= names
+            use.base.attrs = out.attrs
+        return out
+
+    def _fewer_names(self, use: Use) -> Value | None:
+        """`df.columns.drop("id")`, `.difference([...])`; `.remove("id")` in place."""
+        if use.base.made != "columns":
+            return None
+        said = self.listed(use.node.args[0] if use.node.args else None, use.scope)
+        known = use.base.names
+        names = None
+        if known is not None and said is not None:
+            names = (known[0] - said if known[0] is not None else None, known[1] | said)
+        if use.name == "remove":
+            use.base.names = names
+            return Value(const=None)
+        return Value(use.base.rows, made="columns", names=names)
 
     def _taken(self, use: Use) -> Value | None:
         """`ds.take(n)`, `ds.skip(n)`, `X.take(rows)`."""
@@ -258,9 +323,31 @@ class FlowCalls(FlowLearning):
         row.single = True
         return self.kept(use.base, [self.entered(first, [row, *use.args[1:]], {})])
 
+    def _assigned(self, use: Use) -> Value:
+        """`df.assign(rate=...)`, polars' `with_columns(rate=...)`: new columns by name."""
+        out = self.kept(use.base, use.args)
+        for name, given in use.named.items():
+            held = self.entered(given, [use.base], {}) if given.function is not None else given
+            self.into_column(out, name, held, use.node)
+        return out
+
+    def _alias(self, use: Use) -> Value | None:
+        """polars: `expression.alias("rate")`."""
+        text = use.args[0].const if use.args else None
+        if DEFERRED not in use.base.rows or not isinstance(text, str):
+            return None
+        out = like(use.base)
+        out.reads, out.made, out.names = use.base.reads, "col", (frozenset((text,)), frozenset())
+        return out
+
     def _popped(self, use: Use) -> Value | None:
         key = self.const(use.node.args[0], use.scope) if use.node.args else None
-        return self.column(use.base, key) if isinstance(key, str) and use.base.rows else None
+        if not isinstance(key, str) or not use.base.rows:
+            return None
+        out = self.column(use.base, key)
+        use.base.gone |= {key}
+        use.base.attrs.pop(f"[{key}]", None)
+        return out
 
     def _head(self, use: Use) -> Value:
         return like(use.base)
@@ -401,10 +488,14 @@ _METHODS: dict[str, Handler] = {
     "split": FlowCalls._folds,
     "pivot_table": FlowCalls.pivoted,
     "over": FlowCalls.over,
+    "assign": FlowCalls._assigned,
+    "alias": FlowCalls._alias,
     "sample": FlowCalls._sampled,
     "query": FlowCalls._queried,
     "pop": FlowCalls._popped,
     "drop": FlowCalls._dropped,
+    "difference": FlowCalls._fewer_names,
+    "remove": FlowCalls._fewer_names,
     "factorize": FlowCalls._numbers,
 }
 _LIBRARY: dict[str, Handler] = {
@@ -420,7 +511,7 @@ _LIBRARY: dict[str, Handler] = {
     **dict.fromkeys(("dict", "defaultdict", "SimpleNamespace", "OrderedDict"), FlowCalls._mapping),
     **dict.fromkeys(("clone", "deepcopy", "copy"), FlowCalls._cloned),
     **dict.fromkeys(
-        ("tqdm", "trange", "reversed", "iter", "list", "tuple", "sorted", "track", "progress_bar"),
+        ("tqdm", "trange", "reversed", "iter", "list", "tuple", "sorted", "set", "track", "progress_bar"),
         FlowCalls._same,
     ),
     "random_split": FlowCalls._random_split,

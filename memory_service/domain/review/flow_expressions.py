@@ -74,7 +74,9 @@ class FlowExpressions(FlowCalls):
             return base.keys[name]
         if name in VIEWS:
             return base
-        if name in ("shape", "columns", "dtypes", "size", "ndim", "dtype", "names"):
+        if name == "columns":
+            return self.column_names(base)
+        if name in ("shape", "dtypes", "size", "ndim", "dtype", "names"):
             return Value(made=name)
         return self.column(base, name)
 
@@ -178,6 +180,9 @@ class FlowExpressions(FlowCalls):
     def _of_listcomp(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp, scope: Scope) -> Value:
         inner = self._through(node.generators, scope)
         over = self.value(node.generators[0].iter, scope)
+        names = self._filtered(node, over, scope)
+        if names is not None:
+            return names
         if (
             len(node.generators) == 1 and over.items is not None and 1 <= len(over.items) <= 4
             and not node.generators[0].ifs
@@ -188,6 +193,30 @@ class FlowExpressions(FlowCalls):
                 items.append(self.value(node.elt, inner))
             return Value(items=items)
         return Value(element=self.value(node.elt, inner))
+
+    def _filtered(
+        self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp, over: Value, scope: Scope
+    ) -> Value | None:
+        """`[c for c in df.columns if c not in ("id", "y")]`: names of columns."""
+        through = node.generators[0]
+        if over.whole and over.names is None:
+            over = self.column_names(over)
+        known = over.names
+        if known is None or len(node.generators) > 1 or last_name(node.elt) != last_name(through.target):
+            return None
+        named, gone = known
+        for test in through.ifs:
+            for one in (
+                test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+            ):
+                if not isinstance(one, ast.Compare) or last_name(one.left) != last_name(through.target):
+                    return Value(made="columns", rows=over.rows)
+                said = self.listed(one.comparators[0], scope)
+                if said is None or not isinstance(one.ops[0], ast.NotIn | ast.NotEq):
+                    return Value(made="columns", rows=over.rows)
+                gone |= said
+                named = named - said if named is not None else None
+        return Value(over.rows, made="columns", names=(named, gone))
 
     _of_generatorexp = _of_setcomp = _of_listcomp
 
@@ -245,7 +274,7 @@ class FlowExpressions(FlowCalls):
             found = scope.find(node.id)
             if found is not None and found.const is not UNKNOWN:
                 return found.const
-        if isinstance(node, ast.Slice | ast.Compare):
+        if isinstance(node, ast.Slice | ast.Compare) or last_name(node) == "columns":
             return None
         return self.values.one(node)
 

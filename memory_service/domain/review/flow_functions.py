@@ -12,6 +12,9 @@ from memory_service.domain.review.script import Function, last_name
 
 __all__ = ["FlowFunctions"]
 
+_FEATURES = frozenset(("X", "x", "features", "feats", "inputs", "data", "table", "df"))
+_ANSWERS = frozenset(("y", "Y", "target", "targets", "labels", "label", "answer"))
+
 MOST_CALLED = 8
 """Functions entered within one another."""
 
@@ -103,6 +106,10 @@ class FlowFunctions(FlowExpressions):
         for parameter, default in zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True):
             held = named.get(parameter.arg)
             out[parameter.arg] = held if held is not None else self.value(default, at_home)
+        features = next((out[p.arg] for p in positional if p.arg in _FEATURES), None)
+        answer = next((out[p.arg] for p in positional if p.arg in _ANSWERS), None)
+        if features is not None and answer is not None and answer.reads:
+            self.feed(parameters, features, answer, final=False)
         if parameters.vararg is not None:
             out[parameters.vararg.arg] = Value(items=list(given[len(positional) :]))
         if parameters.kwarg is not None:

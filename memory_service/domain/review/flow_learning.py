@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from memory_service.domain.review.flow_rows import Coding, FlowRows, Use, bare, like
+from memory_service.domain.review.flow_choosing import FlowChoosing, all_of
+from memory_service.domain.review.flow_rows import Coding, Use, bare, like
 from memory_service.domain.review.flow_values import DEFERRED, Rows, Scope, Value, derived, flat
 from memory_service.domain.review.flow_words import (
     BY_TARGET,
@@ -16,21 +17,25 @@ from memory_service.domain.review.flow_words import (
     OF_THE_PAST,
     PREDICTS,
     RESAMPLES,
+    SAME_COLUMNS,
     SEARCHES,
 )
 
-__all__ = ["FlowLearning"]
+__all__ = ["PICKS", "FlowLearning", "classes_within"]
+
+PICKS = frozenset(("ColumnTransformer", "make_column_transformer", "DataFrameMapper"))
+"""They take their own columns out of a whole table."""
 
 _COUNTS = frozenset(("count", "size", "nunique", "cumcount", "rank", "first", "cumsum"))
 
 
-class FlowLearning(FlowRows):
+class FlowLearning(FlowChoosing):
     """Fits, statistics and codes of one run."""
 
     def learner(self, held: Value) -> str:
         """The class that learns; of a pipeline without a model the one within that does."""
         if held.made in JOINS:
-            inside = _classes_within(held)
+            inside = classes_within(held)
             if any(PREDICTS.search(name) for name in inside):
                 return ""
             return next((n for n in inside if LEARNS.match(n) or BY_TARGET.match(n)), "")
@@ -43,9 +48,11 @@ class FlowLearning(FlowRows):
         if first is None:
             return None
         what = self.learner(base)
-        if base.made in CODES or any(n in CODES for n in _classes_within(base)):
+        if base.made in CODES or any(n in CODES for n in classes_within(base)):
             self.coded(use.node, base.made, first, base)
         if not what:
+            if not PICKS.intersection(classes_within(base)):
+                self.feed(use.node, first, use.args[1] if len(use.args) > 1 else use.named.get("y"))
             if "validation_split" in use.named or SEARCHES.search(base.made):
                 self.divide(first, use.node, "fit", base.call)
             return derived(first) if name in ("fit_transform", "fit_resample") else base
@@ -58,7 +65,7 @@ class FlowLearning(FlowRows):
         self.use(base.state, first)
         if name in ("fit", "partial_fit"):
             return base
-        out = derived(first)
+        out = like(first) if base.made in SAME_COLUMNS else derived(first)
         out.learned |= {learned}
         if not RESAMPLES.search(what):
             return out
@@ -70,7 +77,7 @@ class FlowLearning(FlowRows):
         """`scaler.transform(X)` of one that was fitted before."""
         if use.first is None or not use.base.state:
             return None
-        out = derived(use.first)
+        out = like(use.first) if use.base.made in SAME_COLUMNS else derived(use.first)
         out.learned |= use.base.state
         self.use(use.base.state, use.first)
         return out
@@ -228,8 +235,12 @@ class FlowLearning(FlowRows):
     def with_columns(self, use: Use) -> Value | None:
         """Expressions about columns become columns of this table."""
         base = use.base
+        if use.name == "select":
+            names = self.names_of(use.args[0] if len(use.args) == 1 else Value(items=use.args))
+            if names is not None and (names[0] is not None or use.args[0].rows & all_of(base.rows)):
+                return self.picked(base, names, use.node)
         if not flat(*use.given).rows:
-            return None
+            return derived(base) if use.name == "select" else None
         if use.name == "filter":
             index = next((a.index for a in use.args if a.index), None)
             how = next((a.cut for a in use.args if a.cut), ())
@@ -238,13 +249,20 @@ class FlowLearning(FlowRows):
                 return self.part(base, *index)
             if how:
                 return self.cut(base, how, use.node)
-        out = self.kept(base, use.given)
+        out = self.kept(base, use.args)
+        for held in [*use.args, *(item for arg in use.args for item in arg.items or ())]:
+            if held.made == "col" and held.names is not None and held.names[0] is not None:
+                self.into_column(out, next(iter(held.names[0])), held, use.node)
+        for name, held in use.named.items():
+            self.into_column(out, name, held, use.node)
+        out.whole = out.whole and use.name != "select"
         own = frozenset(flat(base).rows)
-        out.learned = frozenset(
-            self.learn(one.place, one.what, one.kind, own) if DEFERRED in one.rows else one
-            for one in out.learned
-        )
-        out.stats = frozenset(s for s in out.stats if DEFERRED not in s.rows)
+        for held in (out, *out.attrs.values()):
+            held.learned = frozenset(
+                self.learn(one.place, one.what, one.kind, own) if DEFERRED in one.rows else one
+                for one in held.learned
+            )
+            held.stats = frozenset(s for s in held.stats if DEFERRED not in s.rows)
         return out
 
     def kept(self, base: Value, others: list[Value]) -> Value:
@@ -267,12 +285,12 @@ def _is_col(node: ast.Call) -> bool:
     return isinstance(called, ast.Attribute) and called.attr == "col" and bool(node.args)
 
 
-def _classes_within(held: Value, deep: int = 0) -> list[str]:
+def classes_within(held: Value, deep: int = 0) -> list[str]:
     """Names of what a pipeline is made of."""
     out = [held.made] if held.made else []
     if deep < 6:
         for part in (*(held.items or ()), *held.attrs.values()):
-            out += _classes_within(part, deep + 1)
+            out += classes_within(part, deep + 1)
     return out
 
 

@@ -11,19 +11,16 @@ from typing import Any
 
 from memory_service.domain.review.facts import Facts
 from memory_service.domain.review.flow_values import (
-    UNKNOWN,
     Flat,
     Learned,
     Rows,
     Scope,
     Value,
     derived,
-    either,
     flat,
 )
-from memory_service.domain.review.flow_words import FOLD_COLUMN, ORDERS, RANDOM, ROLES
+from memory_service.domain.review.flow_words import FOLD_COLUMN, ORDERS, RANDOM
 from memory_service.domain.review.frames import Frames
-from memory_service.domain.review.script import last_name
 
 __all__ = [
     "MOST_STEPS",
@@ -104,6 +101,7 @@ class FlowRows:
         self.divisions: list[Division] = []
         self.codings: list[Coding] = []
         self.adapted: list[Learned] = []
+        self.fed: list[Any] = []
         self.shared: dict[int, set[str]] = {}
         self._files: dict[tuple[object, str], Rows] = {}
         self._parts: dict[tuple[int, int, str], Rows] = {}
@@ -142,7 +140,7 @@ class FlowRows:
         """Rows that come from outside: a file, or a parameter that nothing here gives."""
         key = ("file", name) if file and name else (place, name)
         rows = self._files.setdefault(key, Rows(place, name=name))
-        return Value(frozenset((rows,)))
+        return Value(frozenset((rows,)), whole=file)
 
     def child(self, rows: Rows, place: ast.AST, part: str, how: str = "") -> Rows:
         key = (id(place), id(rows), part + how)
@@ -165,6 +163,10 @@ class FlowRows:
             scope=value.scope,
             single=value.single,
             index=(place, part) if part else None,
+            reads=value.reads,
+            whole=value.whole,
+            gone=value.gone,
+            place=value.place,
         )
 
     def divide(self, value: Value, place: ast.AST, kind: str, maker: ast.Call | None = None) -> None:
@@ -191,111 +193,6 @@ class FlowRows:
                     if step.part and any(above in one.rows for above in line[at + 1 :]):
                         self.leaks.setdefault(one, step.place)
 
-    # choosing --------------------------------------------------------------------------------------------
-
-    def column(self, base: Value, name: str) -> Value:
-        """`df["a"]`, `df.a`."""
-        out = self.columns_of(base, (name,))
-        out.single, out.centred = base.single, base.centred
-        out.made = base.made if base.made in ("groupby", "rolling", "col") else ""
-        out.index = None
-        return out
-
-    def columns_of(self, base: Value, names: Sequence[str]) -> Value:
-        """Columns of a table, with what went into these and not what went into others."""
-        unnamed = base.attrs.get("[?]")  # what went into columns that the text does not name
-        more = Value(learned=unnamed.learned, stats=unnamed.stats) if unnamed is not None else None
-        out = derived(bare(base), more, *(base.attrs.get(f"[{name}]") for name in names))
-        out.columns = frozenset(names)
-        out.attrs = {f"[{n}]": base.attrs[f"[{n}]"] for n in names if f"[{n}]" in base.attrs}
-        return out
-
-    def chosen(self, base: Value, node: ast.Subscript, scope: Scope) -> Value:
-        """`base[...]`: an item, columns, a part of the rows, a selection, one row."""
-        inner = node.slice
-        key = None if isinstance(inner, ast.Slice | ast.Tuple) else self.const(inner, scope)
-        if base.items is not None and isinstance(inner, ast.Slice):
-            low, high = self.const(inner.lower, scope), self.const(inner.upper, scope)
-            if all(isinstance(v, int | None) for v in (low, high)):
-                return Value(items=base.items[low:high])
-        if base.items is not None and isinstance(key, int) and -len(base.items) <= key < len(base.items):
-            return base.items[key]
-        if base.keys is not None and isinstance(key, str | int) and str(key) in base.keys:
-            return base.keys[str(key)]
-        if base.element is not None and base.kind is None:
-            out = base.element
-            for held in (base.keys or {}).values():
-                out = either(out, held)
-            return base if isinstance(inner, ast.Slice) else out
-        if base.keys or base.items:
-            return self.each(Value(items=list((base.keys or {}).values()) or base.items))
-        if isinstance(key, str):
-            return self.column(base, key)
-        if isinstance(key, list) and key and all(isinstance(k, str) for k in key):
-            return self.columns_of(base, key)
-        if isinstance(inner, ast.Tuple) and inner.elts:
-            out = self._rows_chosen(base, inner.elts[0], node, scope)
-            named = self.const(inner.elts[1], scope) if len(inner.elts) == 2 else None
-            if isinstance(named, str):
-                out = self.column(out, named)
-            return out
-        return self._rows_chosen(base, inner, node, scope)
-
-    def _rows_chosen(self, base: Value, inner: ast.AST, node: ast.Subscript, scope: Scope) -> Value:
-        if isinstance(inner, ast.Slice):
-            for bound in (inner.lower, inner.upper):
-                if bound is not None:
-                    self.value(bound, scope)
-            if inner.lower is None and inner.upper is None:
-                return base
-            if base.order:
-                return Value(index=(node, "train" if inner.lower is None else "valid"))
-            low, high = (ast.dump(b)[:200] if b is not None else "" for b in (inner.lower, inner.upper))
-            return self.cut(base, ("slice", low or high, "above" if low else "below"), node)
-        chooser = self.value(inner, scope)
-        if chooser.index is not None:
-            place, part = chooser.index
-            self.divide(base, place, "positions")
-            return self.part(base, place, part)
-        if chooser.cut:
-            return self.cut(base, chooser.cut, node)
-        out = like(base)
-        out.columns, out.made = base.columns, base.made if base.made in ("groupby", "rolling") else ""
-        several = chooser.rows or chooser.order or chooser.made or chooser.items or chooser.element
-        if chooser.const is not UNKNOWN or not (several or isinstance(self.const(inner, scope), list)):
-            out.single = True
-        return out
-
-    def cut(self, base: Value, how: tuple[str, ...], node: ast.AST) -> Value:
-        """Rows chosen by a condition; the rest chosen elsewhere makes it a division."""
-        found = flat(base)
-        before = self._cuts.setdefault((*how[:-1], str(sorted(id(r) for r in found.rows))), {})
-        if before.get("") is None:
-            before[how[-1]] = base
-        if len(before) > 1 and found.rows:
-            self.divide(base, node, "cut")
-        out = self.part(base, self.script.statement(node), "", ":".join(how))
-        self._chosen[id(out)] = base
-        return out
-
-    def named(self, target: ast.AST, node: ast.AST, value: Value) -> None:
-        """`train = df[...]` and `valid = df[...]`: the names say that rows were divided."""
-        pairs = [(target, value)]
-        if isinstance(target, ast.Tuple) and value.items is not None and len(value.items) == len(target.elts):
-            pairs = list(zip(target.elts, value.items, strict=True))
-        for one, held in pairs:
-            base = self._chosen.get(id(held))
-            if base is None:
-                continue
-            for role, pattern in ROLES:
-                if pattern.search(last_name(one)):
-                    for rows in flat(base).rows:
-                        roles = self._roles.setdefault(id(rows), {})
-                        roles[role] = node
-                        if len(roles) == 2:
-                            self.divide(base, node, "names")
-                    break
-
     # arithmetic ------------------------------------------------------------------------------------------
 
     def combined(self, node: ast.AST, op: ast.AST, left: Value, right: Value) -> Value:
@@ -304,8 +201,11 @@ class FlowRows:
             return Value(items=[*left.items, *right.items])
         if isinstance(op, ast.BitOr) and left.keys is not None and right.keys is not None:
             return Value(keys={**left.keys, **right.keys})
+        if left.made == "columns":
+            return _names_of_both(op, left, right)
         out = derived(left, right)
         out.columns = left.columns if left.rows else right.columns
+        out.reads = left.reads | right.reads
         out.cut = ()
         about = {s for s in right.stats if s.kind in ("mean", "spread") and _reaches(left.rows, s.rows)}
         if isinstance(op, ast.Sub) and about:
@@ -327,7 +227,7 @@ class FlowRows:
         if isinstance(node.op, ast.Not):
             return Value()
         out = derived(held)
-        out.columns, out.centred = held.columns, held.centred
+        out.columns, out.centred, out.reads = held.columns, held.centred, held.reads
         if isinstance(node.op, ast.Invert):
             if held.index is not None:
                 out.index = (held.index[0], "rest")
@@ -338,6 +238,7 @@ class FlowRows:
     def compared(self, node: ast.Compare, held: list[Value]) -> Value:
         """A mask: by chance, by the column of folds, or by what it says."""
         out = derived(*held)
+        out.reads = frozenset().union(*(value.reads for value in held))
         left = held[0]
         if left.columns and any(FOLD_COLUMN.match(c) for c in left.columns):
             out.index = (node, type(node.ops[0]).__name__)
@@ -366,7 +267,22 @@ def like(base: Value, *others: Value) -> Value:
     """The same table, with what others bring."""
     out = derived(bare(base), *others)
     out.attrs = {k: v for k, v in base.attrs.items() if k[:1] == "["}
+    out.whole, out.gone, out.columns, out.place = base.whole, base.gone, base.columns, base.place
     return out
+
+
+def _names_of_both(op: ast.AST, left: Value, right: Value) -> Value:
+    """`set(df.columns) - {"id"}`, `columns + ["extra"]`."""
+    said = [item.const for item in right.items or ()]
+    names = None
+    if left.names is not None and said and all(isinstance(one, str) for one in said):
+        named, gone = left.names
+        more = frozenset(said)
+        if isinstance(op, ast.Sub):
+            names = (named - more if named is not None else None, gone | more)
+        elif isinstance(op, ast.Add | ast.BitOr):
+            names = (named | more if named is not None else None, gone - more)
+    return Value(left.rows, made="columns", names=names)
 
 
 def _reaches(rows: frozenset[Rows], held: frozenset[Rows]) -> bool:

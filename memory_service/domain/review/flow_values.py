@@ -82,6 +82,10 @@ class Value:
     items, keys, element, attrs   its parts: of a tuple, of a dict, of anything gone through, of an object
     index      (division, part): positions of the rows of one part
     cut        how a mask chooses: two masks that differ in the last alone divide
+    columns    names of its columns, as far as they were chosen by name
+    reads      columns that it was computed from, row by row
+    whole, gone   whether it has all columns of what was read, but for those that were taken out
+    names      what a list of columns names: (these, -) or (None, all but these)
     """
 
     rows: frozenset[Rows] = frozenset()
@@ -107,6 +111,11 @@ class Value:
     centred: bool = False
     order: bool = False
     call: ast.Call | None = None
+    reads: frozenset[str] = frozenset()
+    whole: bool = False
+    gone: frozenset[str] = frozenset()
+    names: tuple[frozenset[str] | None, frozenset[str]] | None = None
+    place: ast.AST | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -219,6 +228,11 @@ def either(one: Value | None, other: Value | None) -> Value:
         centred=one.centred or other.centred,
         order=one.order or other.order,
         call=one.call or other.call,
+        reads=one.reads | other.reads,
+        whole=one.whole and other.whole,
+        gone=one.gone & other.gone,
+        names=one.names if one.names == other.names else None,
+        place=one.place or other.place,
     )
 
 

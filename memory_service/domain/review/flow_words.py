@@ -9,6 +9,7 @@ from memory_service.domain.review.script import words
 __all__ = [
     "BY_TARGET",
     "CODES",
+    "CONVERTS",
     "EMPTY",
     "FITS",
     "FOLD_COLUMN",
@@ -24,6 +25,8 @@ __all__ = [
     "READS",
     "RESAMPLES",
     "ROLES",
+    "ROW_BY_ROW",
+    "SAME_COLUMNS",
     "SCALING",
     "SCORING",
     "SEARCHES",
@@ -42,6 +45,20 @@ LEARNS = re.compile(
 )
 RESAMPLES = re.compile(r"SMOTE|ADASYN|OverSampler|UnderSampler|TomekLinks|EditedNearest")
 BY_TARGET = re.compile(r"^(Target|LeaveOneOut|JamesStein|CatBoost|MEstimate|WOE|GLMM|Helmert)Encoder$")
+SAME_COLUMNS = words(
+    "StandardScaler MinMaxScaler MaxAbsScaler RobustScaler PowerTransformer QuantileTransformer "
+    "SimpleImputer KNNImputer IterativeImputer"
+)
+ROW_BY_ROW = words(
+    "log log1p log2 log10 sqrt exp expm1 abs round floor ceil clip square maximum minimum where "
+    "select astype fillna to_numpy add sub mul div truediv floordiv pow ravel reshape to_list tolist "
+    "copy reset_index gt lt ge le eq ne isin between float int long to_frame squeeze "
+    "flatten unsqueeze"
+)
+CONVERTS = words(
+    "tensor from_numpy as_tensor FloatTensor LongTensor asarray array ascontiguousarray csr_matrix "
+    "DataFrame Series from_pandas from_dataframe float32 atleast_2d constant convert_to_tensor"
+)
 SCALING = words("scale minmax_scale maxabs_scale robust_scale quantile_transform power_transform zscore")
 CODES = words("LabelEncoder OrdinalEncoder OneHotEncoder LabelBinarizer MultiLabelBinarizer")
 JOINS = words("Pipeline make_pipeline ColumnTransformer make_column_transformer FeatureUnion make_union")
@@ -63,9 +80,7 @@ EMPTY = words(
     "manual_seed Path glob listdir makedirs mkdir exists join time perf_counter monotonic getenv "
     "get_device_name is_available"
 )
-KEEPS_ROWS = words(
-    "merge join map fillna where mask clip assign replace combine_first fill_null isin update hstack"
-)
+KEEPS_ROWS = words("merge join map fillna where mask clip replace combine_first fill_null isin update hstack")
 READS = re.compile(
     r"^(read_|load|fetch_|open_|scan_|from_csv|imread|get_data|make_(class|regress|blobs|moons))"
 )

@@ -211,6 +211,14 @@ class Frames:
                 found |= self._columns(call.args[1]) or _attribute(call.args[1])
             if name in _SCORING and len(call.args) >= 3:
                 found |= self._columns(call.args[2]) or _attribute(call.args[2])
+            for function in self.script.functions.get(name, ())[
+                :1
+            ]:  # `batches(table, table["price"])` of a `y`
+                names = [p.arg for p in function.args.args if p.arg not in ("self", "cls")]
+                given = [*zip(names, call.args, strict=False), *((k.arg, k.value) for k in call.keywords)]
+                for parameter, value in given:
+                    if parameter is not None and _TARGET_NAME.match(parameter):
+                        found |= self._columns(value)
             for keyword in call.keywords:
                 if keyword.arg in ("stratify", "label") and name in _LABELLED:
                     found |= self._columns(keyword.value)

@@ -36,6 +36,9 @@ _ROWS = re.compile(
     re.IGNORECASE,
 )
 _OFF = frozenset(("no_grad", "inference_mode"))
+LONGEST_HEAD = 12
+"""Lines from the head of a function to its loop that are shown as one place."""
+
 _STILL_TRAINING = "The model is judged with dropout active and batch norm learning from what it is judged on."
 _NOT_ROWS = re.compile(r"train_test|latest|greatest|contest|interval|value", re.IGNORECASE)
 
@@ -77,6 +80,7 @@ def eval_rules(facts: Facts) -> Iterator[Finding]:
                 place,
                 _STILL_TRAINING,
                 "model.eval()  # before this loop; model.train() at the start of each epoch",
+                since=_pass_of(facts, place),
             )
         if not _without_grad(facts, call):
             yield finding(
@@ -85,7 +89,25 @@ def eval_rules(facts: Facts) -> Iterator[Finding]:
                 "Every batch keeps the graph for a backward pass that never comes: memory grows, steps "
                 "are slower.",
                 "with torch.inference_mode():  # around this loop, or as the function's decorator",
+                since=_pass_of(facts, place),
             )
+
+
+def _pass_of(facts: Facts, place: ast.AST) -> Function | None:
+    """The function that is nothing but this pass: what is missing may stand anywhere from its head on."""
+    script = facts.script
+    function = script.function(place)
+    if function is None or script.loops(place) or any(
+        isinstance(up, ast.If) for up in script.above(place) if up in set(ast.walk(function))
+    ):  # fmt: skip
+        return None
+    trains = {*script.called("backward", "manual_backward")}
+    others = [
+        n for n in ast.walk(function) if isinstance(n, ast.For) and n is not place and not script.loops(n)
+    ]
+    if others or any(n in trains for n in script.within(function)):
+        return None
+    return function if getattr(place, "lineno", 0) - function.lineno <= LONGEST_HEAD else None
 
 
 def _both_phases(facts: Facts) -> set[ast.AST]:

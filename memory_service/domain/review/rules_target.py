@@ -10,6 +10,7 @@ from memory_service.domain.review.facts import Facts
 from memory_service.domain.review.findings import Finding, finding
 from memory_service.domain.review.frames import Frames, column_of
 from memory_service.domain.review.outputs import last_assigned
+from memory_service.domain.review.rules_features import told_features
 from memory_service.domain.review.script import last_name, roots, words, words_in
 
 __all__ = ["LATER", "target_rules"]
@@ -29,7 +30,8 @@ LATER = re.compile(
 
 def target_rules(facts: Facts) -> Iterator[Finding]:
     """target-in-features."""
-    yield from _target_inside(facts, Frames(facts))
+    found = list(told_features(facts))
+    yield from found or _target_inside(facts, Frames(facts))
 
 
 def _target_inside(facts: Facts, frames: Frames) -> Iterator[Finding]:
