@@ -311,7 +311,7 @@ def expand(values: Values) -> None:
             held = values.held(keyword.value)
             left -= len(held.known)
             for name, value in held.known.items() if left > 0 else ():
-                if name not in said:
+                if name not in said and isinstance(value, ast.expr):
                     out.append(script.added_keyword(call, name, value))
             if held.open or left <= 0:
                 out.append(keyword)

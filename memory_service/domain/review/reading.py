@@ -14,7 +14,7 @@ from memory_service.domain.review.rules_loader import training_batches
 from memory_service.domain.review.rules_precision import switched_on
 from memory_service.domain.review.script import last_name
 
-__all__ = ["Meant", "meant_by"]
+__all__ = ["Meant", "meant_by", "smaller_than"]
 
 _TORCHVISION = {
     "vit_b_16": "vit_base_patch16_224",
@@ -35,6 +35,23 @@ _TORCHVISION = {
     "regnet_y_8gf": "regnety_080",
     "regnet_y_3_2gf": "regnety_032",
 }
+_HUB = {
+    "vit-base-patch16-224": "vit_base_patch16_224",
+    "vit-base-patch16-384": "vit_base_patch16_384",
+    "vit-large-patch16-224": "vit_large_patch16_224",
+    "swin-tiny-patch4-window7-224": "swin_tiny_patch4_window7_224",
+    "swin-small-patch4-window7-224": "swin_small_patch4_window7_224",
+    "swin-base-patch4-window7-224": "swin_base_patch4_window7_224",
+    "convnext-tiny-224": "convnext_tiny",
+    "convnext-small-224": "convnext_small",
+    "convnext-base-224": "convnext_base",
+    "resnet-18": "resnet18",
+    "resnet-34": "resnet34",
+    "resnet-50": "resnet50",
+    "resnet-101": "resnet101",
+}
+"""Names of the hub -> the same network under the name that the catalogue has."""
+
 _ARCHITECTURE = re.compile(
     r"^(resnet|resnext|densenet|efficientnet|convnext|vgg|vit_|swin|mobilenet|regnet|wide_resnet|"
     r"inception)\w*$"
@@ -48,6 +65,25 @@ _SMP = {
 }
 _NOT_A_MODEL = re.compile(r"token|process|config|extractor|schedul", re.IGNORECASE)
 _OPTIMIZERS = {"SGD": "sgd-momentum", "Adam": "adam", "AdamW": "adamw", "NAdam": "adam", "RAdam": "adam"}
+
+
+_FAMILIES = (
+    tuple(f"efficientnet_b{n}" for n in range(9)),
+    ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152"),
+    tuple(f"convnext_{size}" for size in ("tiny", "small", "base", "large", "xlarge")),
+    tuple(f"swin_{size}" for size in ("tiny", "small", "base", "large")),
+    tuple(f"vit_{size}" for size in ("tiny", "small", "base", "large", "huge")),
+)
+"""Sizes of one network, the smallest first."""
+
+
+def smaller_than(model: str) -> list[str]:
+    """Names of the same network in smaller sizes, the largest of them first."""
+    for family in _FAMILIES:
+        for place, name in enumerate(family):
+            if name in model:
+                return [model.replace(name, smaller) for smaller in reversed(family[:place])]
+    return []
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +196,7 @@ def _framework(facts: Facts) -> str | None:
 def _models(facts: Facts) -> list[str]:
     """Names of architectures that the file makes, each once."""
     script, values, out = facts.script, facts.values, []
+    kept = _saved_to(facts)
     for call in script.calls:
         name, qualified = last_name(call.func), script.qualified(call.func)
         found: str | None = None
@@ -181,8 +218,9 @@ def _models(facts: Facts) -> list[str]:
             found = values.text(values.argument(call, "pretrained_model_name_or_path", 0))
             found = (
                 None
-                if found is not None and re.search(r"^[./]|\.(pt|pth|bin)$|checkpoint|^out", found)
-                else found
+                if found is not None
+                and (found in kept or re.search(r"^[./]|\.(pt|pth|bin)$|checkpoint|^out", found))
+                else _HUB.get(re.sub(r"^.*/|-in2[12]k$", "", found or ""), found)
             )
         elif qualified.startswith("segmentation_models_pytorch.") and name in _SMP:
             encoder = values.argument(call, "encoder_name", 0)
@@ -193,6 +231,15 @@ def _models(facts: Facts) -> list[str]:
     if not out and "boosting" in facts.training.kinds:
         out = [b for b in ("lightgbm", "xgboost", "catboost") if facts.script.uses(b)]
     return out
+
+
+def _saved_to(facts: Facts) -> set[str]:
+    """Folders that the file itself writes to: a model that is loaded from there is no further one."""
+    given = [
+        c.args[0] for c in facts.script.called("save_pretrained", "save_model", "mkdir", "Path") if c.args
+    ]
+    given += [k.value for k in facts.script.all(ast.keyword) if k.arg in ("output_dir", "save_directory")]
+    return {text for node in given if (text := facts.values.text(node))}
 
 
 def _encoder(name: str) -> str:
@@ -269,7 +316,7 @@ def _epochs(facts: Facts) -> int | None:
         ):
             return int(number)
     if "transformers" in training.kinds:
-        for call in facts.script.called("TrainingArguments", "Seq2SeqTrainingArguments"):
+        for call in facts.training.arguments:
             if values.argument(call, "max_steps") is not None:
                 return None
             given = values.argument(call, "num_train_epochs")

@@ -179,13 +179,15 @@ def _needs_all(facts: Facts) -> Iterator[Finding]:
             continue
         loads = [c for c in script.within_calls(loop.body) if _loads_fold(facts, c, loop)]
         if loads and not _checked(facts, loop):
+            here = facts.script.function(loads[0]) is facts.script.function(loop)
             yield finding(
                 "prediction-needs-all-folds",
-                loop,
+                loads[0] if here else loop,
                 "Every fold's checkpoint is loaded without a look whether it is there: one missing fold, "
                 "no "
                 "submission.",
                 'paths = sorted(Path(OUT).glob("fold_*.pt"))  # mean over those that exist',
+                since=loop,
             )
     comps: list[ast.ListComp | ast.GeneratorExp] = [*script.all(ast.ListComp), *script.all(ast.GeneratorExp)]
     for comp in comps if loading else ():

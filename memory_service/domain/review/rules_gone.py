@@ -218,7 +218,7 @@ def _nothing_to_stop_by(facts: Facts, call: ast.Call) -> Iterator[Finding]:
                 "valid_sets=[valid]" if rows == "valid_sets" else 'evals=[(valid, "valid")]',
             )
     if name == "fit" and isinstance(call.func, ast.Attribute):
-        makers = _makers(facts, call.func.value)
+        makers = facts.training.makers(call.func.value)
         if len(makers) != 1 or not _BOOSTED.match(last_name(makers[0].func)):
             return
         if any(values.argument(call, n) is not None for n in ("eval_set", "eval_X")) or len(call.args) > 3:
@@ -230,18 +230,6 @@ def _nothing_to_stop_by(facts: Facts, call: ast.Call) -> Iterator[Finding]:
                 "Early stopping needs rows to judge by: eval_set is missing.",
                 "eval_set=[(X_valid, y_valid)]",
             )
-
-
-def _makers(facts: Facts, node: ast.AST) -> list[ast.Call]:
-    if isinstance(node, ast.Call):
-        return [node]
-    if isinstance(node, ast.Name):
-        sources = facts.values.assigned(node.id, node)
-    elif isinstance(node, ast.Attribute):
-        sources = facts.values.sources(node)
-    else:
-        sources = []
-    return [s for s in sources if isinstance(s, ast.Call)]
 
 
 def _stops_early(facts: Facts, call: ast.Call) -> bool:

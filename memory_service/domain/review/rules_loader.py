@@ -44,7 +44,7 @@ def loader_rules(facts: Facts) -> Iterator[Finding]:
             for rule, given in ((_workers, "workers"), (_pinned, "pinned")):
                 same = len({str(getattr(loader, given)) for loader in made}) == 1
                 yield from _shown(made, [rule(facts, loader) for loader in made], same=same)
-    for call in facts.script.called("TrainingArguments", "Seq2SeqTrainingArguments"):
+    for call in training.arguments:
         yield from _arguments(facts, call)
 
 
@@ -183,7 +183,7 @@ def _batch_places(facts: Facts) -> Iterator[ast.AST | None]:
     named = [x for x in loaders if x.role == "train"]
     yield from (loader.batch for loader in named or loaders)
     yield from _by_hand(facts)
-    for call in script.called("TrainingArguments", "Seq2SeqTrainingArguments"):
+    for call in facts.training.arguments:
         yield values.argument(call, "per_device_train_batch_size")
     for fit in facts.training.fits:
         if fit.kind == "keras":
@@ -259,7 +259,7 @@ def small_batches(facts: Facts) -> Iterator[Finding]:
                 continue
             yield finding(
                 "batch-too-small",
-                place,
+                facts.values.origin(place),
                 f"Batch {batch} of images, without a reason: most of the card stays idle.",
                 "BATCH_SIZE = 128  # halve it on out-of-memory and accumulate over 2 steps",
             )
@@ -269,7 +269,7 @@ def small_batches(facts: Facts) -> Iterator[Finding]:
                 continue
             yield finding(
                 "batch-too-small",
-                place,
+                facts.values.origin(place),
                 f"Batch {batch} of table rows: launching kernels takes longer than computing them.",
                 f"BATCH_SIZE = {LEAST_ROWS}",
             )

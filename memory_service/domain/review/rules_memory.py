@@ -204,7 +204,8 @@ def _once(test: ast.AST, epoch: ast.For | ast.While) -> bool:
 def _of_callbacks(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     """Frameworks with their own loop: a callback, or a hook of the module, reads memory."""
     script = facts.script
-    named = [n for n in (*script.imports, *(last_name(c.func) for c in script.calls)) if _CALLBACKS.search(n)]
+    made = (*script.imports, *(last_name(c.func) for c in script.calls))
+    named = [n for n in made if n[:1].isupper() and _CALLBACKS.search(n)]
     if any(n not in script.classes for n in named):
         return
     first = every = False

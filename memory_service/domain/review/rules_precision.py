@@ -161,7 +161,7 @@ def _lightning(facts: Facts) -> Iterator[Finding]:
 def _transformers(facts: Facts) -> Iterator[Finding]:
     if "transformers" not in facts.training.kinds:
         return
-    for call in facts.script.called("TrainingArguments", "Seq2SeqTrainingArguments"):
+    for call in facts.training.arguments:
         values = facts.values
         if values.open_ended(call):
             continue

@@ -147,15 +147,8 @@ _STOPS = ("early_stopping_rounds", "early_stopping_round", "od_wait", "od_type",
 
 
 def _constructor(facts: Facts, call: ast.Call) -> list[ast.Call]:
-    """The call that made the model that is fitted, and dicts of parameters that look like calls are left."""
-    out = []
-    if isinstance(call.func, ast.Attribute):
-        base = call.func.value
-        if isinstance(base, ast.Call):
-            out.append(base)
-        elif isinstance(base, ast.Name):
-            out += [s for s in facts.values.assigned(base.id, base) if isinstance(s, ast.Call)]
-    return out
+    """The calls that made the model that is fitted."""
+    return facts.training.makers(call.func.value) if isinstance(call.func, ast.Attribute) else []
 
 
 def _number(facts: Facts, call: ast.Call, name: str) -> float | None:
@@ -244,7 +237,7 @@ def _epochs_asked(facts: Facts, kind: str) -> float | None:
                 return values.number(given)
         return None
     if kind == "transformers":
-        for arguments in script.called("TrainingArguments", "Seq2SeqTrainingArguments"):
+        for arguments in facts.training.arguments:
             given = values.argument(arguments, "num_train_epochs")
             if given is None and values.argument(arguments, "max_steps") is None:
                 return 3.0

@@ -31,7 +31,7 @@ def watched_rules(facts: Facts) -> Iterator[Finding]:
         if facts.script.uses(*_LIGHTNING):
             yield from _direction(facts, call)
     yield from _plateaus(facts)
-    for call in facts.script.called("TrainingArguments", "Seq2SeqTrainingArguments"):
+    for call in facts.training.arguments:
         yield from _arguments(facts, call)
 
 

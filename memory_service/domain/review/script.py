@@ -103,9 +103,9 @@ class Script:
                 out[last_name(base)].append(node)
         return out
 
-    def added_keyword(self, call: ast.Call, name: str, value: ast.AST) -> ast.keyword:
+    def added_keyword(self, call: ast.Call, name: str, value: ast.expr) -> ast.keyword:
         """A keyword that a call has by `**more`, written out; the value stays part of where it is said."""
-        keyword = ast.keyword(arg=name, value=value)  # type: ignore[arg-type]
+        keyword = ast.keyword(arg=name, value=value)
         ast.copy_location(keyword, value)
         self.parents[keyword] = call
         self.order[keyword] = self.order[call]

@@ -299,11 +299,57 @@ class Training:
         held = self.values.assigned(name.id, name)
         return next((source.body for source in held if isinstance(source, ast.Lambda)), None)
 
+    def makers(self, node: ast.AST, deep: int = 0) -> list[ast.Call]:
+        """Calls of constructors that an object may come from, through names, attributes and helpers of the
+        file: `m = model(); m.fit(X)` with `def model(): return LGBMRegressor(...)`."""
+        if deep > 5:
+            return []
+        if isinstance(node, ast.Name):
+            return [m for s in self.values.assigned(node.id, node) for m in self.makers(s, deep + 1)]
+        if isinstance(node, ast.Attribute):
+            return [m for s in self.values.sources(node) for m in self.makers(s, deep + 1)]
+        if not isinstance(node, ast.Call):
+            return []
+        name = last_name(node.func)
+        if name in ("clone", "deepcopy") and node.args:
+            return self.makers(node.args[0], deep + 1)
+        if name in self.script.functions and name not in self.script.classes and name != "fit":
+            given = [
+                n.value for n in ast.walk(self.script.functions[name][0])
+                if isinstance(n, ast.Return) and n.value is not None
+            ]  # fmt: skip
+            return [m for g in given[:4] for m in self.makers(g, deep + 1)]
+        return [node]
+
     @cached_property
     def kinds(self) -> set[str]:
         """What is trained when the file runs."""
         found: set[str] = {fit.kind for fit in self.fits}
         return found | {"torch"} if self.epoch_loops else found
+
+    @cached_property
+    def arguments(self) -> list[ast.Call]:
+        """transformers' TrainingArguments that something is trained with, not those of a Trainer that only
+        predicts."""
+        script = self.script
+        made = script.called("TrainingArguments", "Seq2SeqTrainingArguments")
+        only: set[ast.Call] = set()
+        for trainer in script.calls:
+            given = (
+                self.values.argument(trainer, "args", 1)
+                if last_name(trainer.func).endswith("Trainer")
+                else None
+            )
+            if given is None or self.values.argument(trainer, "train_dataset") is not None:
+                continue
+            given = (
+                next(iter(self.values.assigned(given.id, given)), given)
+                if isinstance(given, ast.Name)
+                else given
+            )
+            if isinstance(given, ast.Call) and given in made and not self.values.open_ended(trainer):
+                only.add(given)
+        return [call for call in made if call not in only] if len(made) > len(only) else made
 
     @cached_property
     def trains(self) -> bool:

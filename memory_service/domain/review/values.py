@@ -12,13 +12,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property
 from typing import Any
 
 from memory_service.domain.review.arithmetic import ARITHMETIC, BUILTINS, LARGEST, LONGEST_LIST, bounded
 from memory_service.domain.review.assigned import assignments, attributes, command_line
 from memory_service.domain.review.mappings import Held, Mappings
-from memory_service.domain.review.script import Function, Script, last_name, words
+from memory_service.domain.review.objects import Objects
+from memory_service.domain.review.script import Function, Script, last_name
 
 __all__ = ["Values"]
 
@@ -30,13 +30,9 @@ MOST_VALUES = 8
 MOST_SOURCES = 24
 """Assignments of one name that are looked at: a name set more often says nothing."""
 
-DEEPEST_OBJECT = 8
-"""Names, attributes and calls followed to the class of an object."""
-
 MOST_STEPS = 4_000
 MOST_STEPS_IN_ALL = 400_000
 _LONGEST_TEXT = 2_000
-_MAKERS = words("structured cli parse from_args load merge instantiate")
 
 
 class Values:
@@ -49,6 +45,7 @@ class Values:
         self._attributes = attributes(script)
         self._arguments = command_line(script)
         self._mappings = Mappings(self)
+        self._objects = Objects(self, self._attributes, self._arguments)
         self._caller: dict[ast.AST, ast.Call] = {}
         self.spread: dict[ast.Call, list[ast.keyword]] = {}
 
@@ -258,7 +255,7 @@ class Values:
             if name in held:
                 return [held[name]]
         holders += [last_name(given.func) for given in self._given(base) if isinstance(given, ast.Call)]
-        annotated = self._annotation(base)
+        annotated = self.annotation(base)
         if annotated:
             holders.append(annotated)
         for holder in holders:
@@ -283,78 +280,19 @@ class Values:
 
     def instances(self, node: ast.AST, deep: int = 0) -> list[tuple[str, ast.Call | None]]:
         """Classes of this file whose object an expression is, with the calls that make it."""
-        if deep > DEEPEST_OBJECT:
-            return []
-        script = self.script
-        if isinstance(node, ast.Name):
-            if node.id in script.classes:
-                return [(node.id, None)]
-            bound = self.binding(node.id, node)
-            if bound is None:
-                return []
-            scope, sources = bound
-            given = [s for s in sources if s is not None and s is not node]
-            if not sources and isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef):
-                given = [g for g in self.handed(scope, node.id) if g is not None]
-                annotated = self._annotation(node)
-                if not given and annotated in script.classes:
-                    return [(annotated, None)]
-            return self._first_of(given, deep)
-        if isinstance(node, ast.Attribute):
-            return self._first_of(self.sources(node, deep + 1), deep)
-        if not isinstance(node, ast.Call):
-            return []
-        name = last_name(node.func)
-        if name in script.classes:
-            return [(name, node)]
-        if name in ("field", "Field"):
-            factory = self.argument(node, "default_factory") or self.argument(node, "default")
-            factory = factory.body if isinstance(factory, ast.Lambda) else factory
-            return self.instances(factory, deep + 1) if factory is not None else []
-        if name == "replace" and node.args:
-            return self.instances(node.args[0], deep + 1)
-        if name in script.functions and isinstance(node.func, ast.Name):
-            function = script.functions[name][0]
-            given = [n.value for n in ast.walk(function) if isinstance(n, ast.Return) and n.value is not None]
-            return self._first_of(given, deep)
-        if name in _MAKERS:
-            given = [*node.args, *(k.value for k in node.keywords)]
-            return self._first_of([g for g in given if last_name(g) in script.classes], deep)
-        return []
-
-    def _first_of(self, nodes: list[ast.AST], deep: int) -> list[tuple[str, ast.Call | None]]:
-        return [made for node in nodes[:MOST_VALUES] for made in self.instances(node, deep + 1)][:MOST_VALUES]
+        return self._objects.instances(node, deep)
 
     def fields(self, name: str, call: ast.Call | None) -> dict[str, ast.AST]:
         """The fields of an object of a class of this file: as it was made, else as the class says."""
-        out: dict[str, ast.AST] = {}
-        for held, sources in self._fields_of.get(name, {}).items():
-            if len(sources) == 1 and sources[0] is not None:
-                out[held] = sources[0]
-        owner = self.script.classes.get(name)
-        if call is None or owner is None:
-            return out
-        own = any(isinstance(n, ast.FunctionDef) and n.name == "__init__" for n in owner.body)
-        if own:
-            return out
-        said = [last_name(n.target) for n in owner.body if isinstance(n, ast.AnnAssign)]
-        if not any(isinstance(a, ast.Starred) for a in call.args):
-            out |= dict(zip(said, call.args, strict=False))
-        for keyword in call.keywords:
-            out |= {keyword.arg: keyword.value} if keyword.arg else self.held(keyword.value).known
-        return out
+        return self._objects.fields(name, call)
+
+    def origin(self, node: ast.AST) -> ast.AST:
+        """Where the value of an expression is written down: what to edit for another one."""
+        return self._objects.origin(node)
 
     def command_line(self) -> Held:
         """What the parsed arguments hold: their defaults; a run may be given others."""
         return Held({name: nodes[0] for name, nodes in self._arguments.items() if len(nodes) == 1})
-
-    @cached_property
-    def _fields_of(self) -> dict[str, dict[str, list[ast.AST | None]]]:
-        """Class or variable -> its attributes with what they are set to."""
-        out: dict[str, dict[str, list[ast.AST | None]]] = {}
-        for (holder, name), nodes in self._attributes.items():
-            out.setdefault(holder, {})[name] = nodes
-        return out
 
     def _given(self, base: ast.AST) -> list[ast.AST]:
         """What a parameter is by default: `def main(p=Params())`."""
@@ -364,7 +302,7 @@ class Values:
         default = _parameter_of(function, base.id)[1]
         return [default] if default is not None else []
 
-    def _annotation(self, base: ast.AST) -> str:
+    def annotation(self, base: ast.AST) -> str:
         """The class that a parameter is said to be of: `def main(cfg: Config)`."""
         function = self.script.function(base)
         if not isinstance(base, ast.Name) or function is None:
@@ -378,7 +316,7 @@ class Values:
         found = self.sources(node)
         if found:
             return self._union(list(found), deep, seen)
-        if node.attr in self._arguments and self._reads_arguments(node.value):
+        if node.attr in self._arguments and self.reads_arguments(node.value):
             return self._union(list(self._arguments[node.attr]), deep, seen)
         if node.attr == "n_splits" and isinstance(node.value, ast.Name):
             for source in self.assigned(node.value.id, node):
@@ -386,7 +324,7 @@ class Values:
                     return self._union([self.argument(source, "n_splits", 0)], deep, seen)
         return None
 
-    def _reads_arguments(self, base: ast.AST) -> bool:
+    def reads_arguments(self, base: ast.AST) -> bool:
         name = last_name(base)
         return bool(name) and name not in self.script.imports and name not in ("self", "torch", "np")
 
