@@ -11,7 +11,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -125,6 +125,7 @@ _NETS = {
     "tabm": "net_tabm",
     "realmlp": "net_realmlp",
 }
+_WIDTHS = {"unet": (64, 128, 256, 512, 1024), "unet-small": (32, 64, 128, 256, 512)}
 _TREE_LIBRARIES = {
     "lightgbm": ("fold_K.txt", "lightgbm_callback"),
     "xgboost": ("fold_K.json", "xgboost_callback"),
@@ -158,6 +159,7 @@ _KINDS: dict[tuple[str, str], _Kind] = {
             "metric",
             "running",
             "folds",
+            "masks_smp",
             "masks",
             "training",
             "all_folds",
@@ -170,6 +172,12 @@ _KINDS: dict[tuple[str, str], _Kind] = {
     ("text-classification", "transformers"): _network_kind("texts", "texts", _TEXTS, True),
     ("text-regression", "transformers"): _network_kind("texts", "texts", _TEXTS, False),
 }
+_SMP = _KINDS["image-segmentation", "smp"]
+_KINDS["image-segmentation", "torch"] = replace(
+    _SMP,
+    parts=tuple("masks_unet" if part == "masks_smp" else part for part in _SMP.parts),
+    words={**_MASKS, "needs": "torch >= 2.4, Pillow"},
+)
 for _task, _labels in (("tabular-classification", True), ("tabular-regression", False)):
     _KINDS[_task, "torch"] = _network_kind("tables", "net", _TABLES, _labels)
     _KINDS |= {(_task, library): _tree_kind(library, _labels) for library in _TREE_LIBRARIES}
@@ -233,6 +241,7 @@ def plan_script(plan: Mapping[str, Any]) -> str:
         "headline": _headline(plan),
         "made_for": _made_for(plan),
         "members": model["name"] == "tabm",
+        **({"widths": _WIDTHS[model["name"]]} if model["name"] in _WIDTHS else {}),
     }
     words["hub_name"] = (
         HUB_NAMES.get(model["name"], model["name"]) if kind.words["collate"] == "padded" else ""
@@ -264,7 +273,8 @@ def _kind_of(plan: Mapping[str, Any]) -> _Kind:
         raise NoScript("Nothing fits, so there is nothing to run: " + str(plan.get("why", "")))
     model = plan["model"]
     kind = _KINDS.get((plan["task"], model["library"]))
-    if kind is None or (kind.words["table"] and model["name"] not in _NETS):
+    own_nets = _NETS if kind is not None and kind.words["table"] else _WIDTHS
+    if kind is None or (model["library"] == "torch" and model["name"] not in own_nets):
         raise NoScript(_offered(plan["task"], model))
     return kind
 
@@ -278,9 +288,11 @@ def _offered(task: str, model: Mapping[str, Any]) -> str:
     of_task = [library for known, library in _KINDS if known == task]
     if not of_task:
         return f"There is no script for {task}; there is one for {', '.join(SCRIPTED)}"
+    own = [*(_WIDTHS if task == "image-segmentation" else _NETS)] if "torch" in of_task else []
+    offered = ", ".join([*own, f"models of {', '.join(name for name in of_task if name != 'torch')}"])
     return (
-        f"There is no script for {model['name']} ({model['library']}); for {task} there is one for models of "
-        f"{', '.join(of_task)}: pin one by `model`"
+        f"There is no script for {model['name']} ({model['library']}); for {task} there is one for "
+        f"{offered}: pin one by `model`"
     )
 
 

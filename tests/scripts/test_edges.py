@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from memory_service.services.plan_script import NoScript, plan_script
 from tests.scripts import faults
 from tests.scripts.data import Size
 from tests.scripts.kinds import KINDS
@@ -85,3 +86,14 @@ def test_checkpoints_that_cannot_be_read_are_left_out_and_named(workshop: Worksh
     ended = trial.predict()
     assert ended.status == 0, ended.log
     assert len({tuple(row) for row in trial.cells().values()}) == 1
+
+
+def test_a_network_of_no_library_ends_in_a_submission_too(workshop: Workshop) -> None:
+    own = {"name": "unet-small", "library": "torch", "image_size": 32, "pretrained": False}
+    trial = workshop.trial("image-segmentation", model=own, epochs=2, folds=1)
+    ended = trial.train()
+    assert ended.status == 0, ended.log
+    assert len(trial.checkpoints()) == 1, ended.log
+    trial.cells()
+    with pytest.raises(NoScript, match="unet, unet-small, models of smp"):
+        plan_script({**trial.plan, "model": own | {"name": "nnunet-2d"}})

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from memory_service.domain.plan_text import plan_markdown
 from memory_service.errors import InvalidInput, NotFound
 from memory_service.services.knowledge import knowledge_of
 from memory_service.services.recommend import recommend
@@ -105,3 +108,18 @@ def test_a_pinned_model_that_no_row_names_is_built_and_offered_to_nobody_else(
     assert "ghostnet_050" not in knowledge.models
     assert recommend(seeded_sqlite, {**asked, "objective": "fast"})["model"]["name"] != "ghostnet_050"
     assert recommend(seeded_sqlite, asked) == before
+
+
+def test_the_text_of_boosted_trees_and_of_a_processor_says_nothing_of_loaders_and_fill(
+    seeded_sqlite: Database,
+) -> None:
+    trees = plan_markdown(recommend(seeded_sqlite, {"task": "tabular", "gpu": "a100"}))
+    assert "an epoch is a round" in trees
+    assert not {"DataLoader", "samples/s", "alarm", "warmup", "batch_size="} & set(
+        re.findall(r"[\w/]+=?", trees)
+    )
+    network = plan_markdown(recommend(seeded_sqlite, {"task": "image", "size": "small", "gpu": "cpu"}))
+    assert "DataLoader: num_workers" in network
+    assert "alarm" not in network
+    pinned = recommend(seeded_sqlite, {"task": "image", "gpu": "a100", "batch_size": 100_000})
+    assert "None" not in plan_markdown(pinned)

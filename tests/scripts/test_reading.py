@@ -1,0 +1,195 @@
+"""Does what a script reads mean what is in the files? Its own functions are called, nothing is trained."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import types
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+from tests.scripts.workshop import Workshop, rows_of, write_rows
+
+Script = types.SimpleNamespace
+Open = Callable[..., Script]
+
+
+@pytest.fixture
+def opened(workshop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Open:
+    """The names of a kind's script, whose data lie, to be changed first, in the folder `data`."""
+
+    def open_script(name: str, spoil: Callable[[Path], object], **changes: Any) -> Script:
+        trial = workshop.trial(name, **changes)
+        shutil.copytree(trial.data.folder, tmp_path / "data")
+        spoil(tmp_path / "data")
+        monkeypatch.setenv("DATA_DIR", str(tmp_path / "data"))
+        monkeypatch.setenv("OUT_DIR", str(tmp_path / "out"))
+        module = types.ModuleType("train")
+        monkeypatch.setitem(sys.modules, "train", module)  # dataclasses look their module up
+        exec(compile((trial.folder / "train.py").read_text(), "train.py", "exec"), module.__dict__)
+        return types.SimpleNamespace(**vars(module), module=module)
+
+    return open_script
+
+
+def column(place: int, values: list[object]) -> Callable[[Path], None]:
+    """The column of train.csv at `place` holds these in turn."""
+
+    def spoil(folder: Path) -> None:
+        head, *rows = rows_of(folder / "train.csv")
+        changed = [
+            [*row[:place], values[n % len(values)], *row[place + 1 :]]
+            if place >= 0
+            else [*row[:-1], values[n % len(values)]]
+            for n, row in enumerate(rows)
+        ]
+        write_rows(folder / "train.csv", [head, *changed])
+
+    return spoil
+
+
+def test_greys_of_sixteen_bits_keep_their_shades_and_masks_their_object(opened: Open, tmp_path: Path) -> None:
+    script = opened("image-segmentation", lambda folder: None)
+    ramp = np.tile(np.linspace(900, 3900, 50).astype(np.uint16), (20, 1))
+    Image.fromarray(ramp).save(tmp_path / "ramp.png")
+    shades = np.asarray(script.read_image(tmp_path / "ramp.png"))
+    assert (shades.min(), shades.max(), shades.shape) == (0, 255, (20, 50, 3))
+    assert len(np.unique(shades)) == 50
+    there = np.zeros((20, 50), bool)
+    there[5:9, 10:30] = True
+    painted = np.dstack([there * 255] * 3 + [np.full_like(there, 255, dtype=int)]).astype(np.uint8)
+    black = Image.fromarray(there.astype(np.uint8)).convert("P")
+    black.putpalette([0, 0, 0] * 256)
+    for mask in (Image.fromarray(there.astype(np.uint16)), Image.fromarray(painted), black):
+        mask.save(tmp_path / "mask.png")
+        assert (np.asarray(script.read_mask(str(tmp_path / "mask.png"))) == 255 * there).all()
+
+
+def test_a_class_may_be_named_none_and_one_of_the_sample_may_have_no_sample(
+    opened: Open, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def spoil(folder: Path) -> None:
+        column(-1, ["None", "ape", ""])(folder)
+        head, *rows = rows_of(folder / "sample_submission.csv")
+        write_rows(folder / "sample_submission.csv", [[head[0], "bee", "ape", "None"], *rows])
+
+    script = opened("image-classification", spoil)
+    data = script.read_data()
+    assert data.outputs == ["None", "ape"]
+    assert "16 rows without animal are left out" in capsys.readouterr().out
+    answers = script.submission_of(data, np.tile([0.25, 0.75], (len(data.test_ids), 1)))
+    assert answers.iloc[0, 1:].to_dict() == {"bee": 0.0, "ape": 0.75, "None": 0.25}
+
+
+def test_an_id_that_is_missing_costs_its_own_row_only(opened: Open) -> None:
+    script = opened("image-classification", column(0, ["", "0001", "0002"]))
+    paths = script.read_data().inputs
+    assert not paths[0].exists()
+    assert paths[1].exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "gone"), [("image-classification", "test.csv"), ("tabular-regression-lightgbm", "test.csv")]
+)
+def test_tables_that_are_not_there_are_named(opened: Open, name: str, gone: str) -> None:
+    def spoil(folder: Path) -> None:
+        (folder / gone).unlink()
+        (folder / "sample_submission.csv").unlink()
+
+    script = opened(name, spoil)
+    with pytest.raises(FileNotFoundError, match=f"train.csv and {gone}"):
+        script.read_data()
+
+
+def test_the_text_is_the_column_that_has_one(opened: Open) -> None:
+    def spoil(folder: Path) -> None:
+        for name in ("train.csv", "test.csv"):
+            head, *rows = rows_of(folder / name)
+            renamed = ["id", "url", "excerpt", *head[2:]]
+            write_rows(folder / name, [renamed, *([row[0], "", *row[1:]] for row in rows)])
+
+    data = opened("text-classification", spoil).read_data()
+    assert min(map(len, data.inputs)) > 5
+    assert min(map(len, data.test_inputs)) > 5
+
+
+@pytest.mark.parametrize("name", ["tabular-classification-xgboost", "tabular-classification-catboost"])
+def test_infinity_is_missing_and_a_date_is_a_number_of_days(opened: Open, name: str) -> None:
+    def spoil(folder: Path) -> None:
+        column(1, ["inf", "-inf", "1.5"])(folder)
+        column(2, ["1970-01-11", "1970-01-02 12:00", ""])(folder)
+        head, *rows = rows_of(folder / "test.csv")
+        write_rows(folder / "test.csv", [head, *([row[0], "1", "2026-01-31", row[3], ""] for row in rows)])
+
+    script = opened(name, spoil)
+    data = script.read_data()
+    assert data.inputs["width"].dropna().unique().tolist() == [1.5]
+    assert data.inputs["height"].dropna().unique().tolist() == [10.0, 1.5]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        features = script.features_of(data.test_inputs, script.fit_categories(data.inputs))
+    assert features["c1"].tolist() == [20484.0] * len(features)
+
+
+def test_fewer_groups_than_parts_are_as_many_parts(opened: Open) -> None:
+    script = opened("image-classification", lambda folder: None, folds=1)
+    data = script.read_data()
+    data.groups = np.arange(len(data.targets)) % 2
+    assert [sorted(set(data.groups[valid])) for _, valid in script.split(data)] in ([[0], [1]], [[1], [0]])
+
+
+def test_files_of_which_none_can_be_read_end_the_training_at_once(opened: Open) -> None:
+    def spoil(folder: Path) -> None:
+        for path in (folder / "train").iterdir():
+            path.write_bytes(b"no picture")
+
+    script = opened("image-classification", spoil)
+    data = script.read_data()
+    rows = np.arange(len(data.targets))
+    with pytest.raises(OSError, match="none of 48 samples could be read"):
+        script.train_fold(1, data, rows, rows[:8], None)
+
+
+def test_a_fold_that_fails_costs_no_other(opened: Open, capsys: pytest.CaptureFixture[str]) -> None:
+    script = opened("image-classification", lambda folder: None, folds=3)
+    script.OUT_DIR.mkdir()
+
+    def fold(number: int, *_: object) -> float:
+        if number == 2:
+            raise RuntimeError("out of luck")
+        (script.OUT_DIR / f"fold_{number}.pt").write_bytes(b"")
+        return number / 10
+
+    script.module.train_fold = fold
+    assert script.train(script.read_data(), None) == [0.1, 0.3]
+    assert "WARNING: fold 2 failed" in capsys.readouterr().out
+    script.module.train_fold = lambda *_: 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        script.train(script.read_data(), None)
+
+
+def test_a_sound_is_read_by_soundfile_where_there_is_one(opened: Open) -> None:
+    script = opened("audio-classification", lambda folder: None)
+    both = np.stack([np.full(800, 0.5), np.zeros(800)], axis=1)
+    script.module.soundfile = types.SimpleNamespace(read=lambda path, **_: (both, 8_000))
+    heard = script.read_sound(Path("any.flac"))
+    assert heard.shape == (3200,)
+    assert heard == pytest.approx(0.25)
+
+
+def test_small_targets_are_learned_as_large_ones(opened: Open) -> None:
+    script = opened("tabular-regression-network", column(-1, [1e-9, 3e-9]))
+    data = script.read_data()
+    kept: dict[str, Any] = {}
+    script.module.save = lambda fold, said, model: kept.update(said)
+    script.now.epochs = 1
+    script.train_fold(1, data, np.arange(100), np.arange(100, 120), None)
+    assert kept["spread"] == pytest.approx([1e-9], rel=1e-3)
+    assert pd.notna(kept["center"][0])
