@@ -16,19 +16,18 @@ Where the disk does not take it, the run goes on in memory: what is unsent then 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
-import os
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from memory_service.client.fields import RAW_KINDS
+from memory_service.client.medium import Disk, Medium, Memory
 
-__all__ = ["ASIDE", "InUseError", "Part", "Spool", "line_of"]
+__all__ = ["ASIDE", "Part", "Spool", "line_of"]
 
 FSYNC_EVERY_S = 5.0
 COMPACT_BYTES = 4 * 2**20
@@ -47,10 +46,6 @@ BLOCK_BYTES = 1 << 18
 CONTROL = (b'{"run"', b'{"acked"')
 
 
-class InUseError(Exception):
-    """The process that writes this spool is alive."""
-
-
 @dataclass(frozen=True, slots=True)
 class Part:
     """Some unsent events: their JSON texts, the last one's seq, and where reading goes on."""
@@ -66,97 +61,10 @@ def line_of(record: Mapping[str, Any]) -> bytes:
     return json.dumps(record, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode() + b"\n"
 
 
-class _Medium(Protocol):
-    size: int
-
-    def write(self, data: bytes) -> None: ...
-    def read(self, at: int, most: int) -> bytes: ...
-    def replace(self, data: bytes) -> None: ...
-    def sync(self) -> None: ...
-    def close(self, *, remove: bool) -> None: ...
-
-
-class _Disk:
-    """An append-only file that this process alone has locked."""
-
-    def __init__(self, path: Path, *, new: bool) -> None:
-        self.path = path
-        self._fd = _locked(path, os.O_CREAT | os.O_EXCL if new else 0)
-        self.size = os.fstat(self._fd).st_size
-
-    def write(self, data: bytes) -> None:
-        view = memoryview(data)
-        try:
-            while view:
-                view = view[os.write(self._fd, view) :]
-        except OSError:
-            with contextlib.suppress(OSError):
-                os.ftruncate(self._fd, self.size)  # no half line
-            raise
-        self.size += len(data)
-
-    def read(self, at: int, most: int) -> bytes:
-        return os.pread(self._fd, most, at)
-
-    def replace(self, data: bytes) -> None:
-        beside = self.path.with_suffix(".tmp")
-        fresh = _locked(beside, os.O_CREAT | os.O_TRUNC)
-        try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(fresh, view) :]
-            os.fsync(fresh)
-            beside.replace(self.path)
-        except OSError:
-            os.close(fresh)
-            with contextlib.suppress(OSError):
-                beside.unlink()
-            raise
-        os.close(self._fd)
-        self._fd, self.size = fresh, len(data)
-
-    def sync(self) -> None:
-        os.fsync(self._fd)
-
-    def close(self, *, remove: bool) -> None:
-        if self._fd < 0:
-            return
-        with contextlib.suppress(OSError):
-            if remove:
-                self.path.unlink(missing_ok=True)
-            os.close(self._fd)
-        self._fd = -1
-
-
-class _Memory:
-    """What is left when the disk takes nothing."""
-
-    def __init__(self, data: bytes = b"") -> None:
-        self._data = bytearray(data)
-        self.size = len(data)
-
-    def write(self, data: bytes) -> None:
-        self._data += data
-        self.size = len(self._data)
-
-    def read(self, at: int, most: int) -> bytes:
-        return bytes(self._data[at : at + most])
-
-    def replace(self, data: bytes) -> None:
-        self._data = bytearray(data)
-        self.size = len(data)
-
-    def sync(self) -> None:
-        pass
-
-    def close(self, *, remove: bool) -> None:
-        del remove
-
-
 class Spool:
     """One run's spool. Any thread may call; errors of the disk end in memory, not with the caller."""
 
-    def __init__(self, medium: _Medium, most_bytes: int) -> None:
+    def __init__(self, medium: Medium, most_bytes: int) -> None:
         self._medium = medium
         self._most = most_bytes
         self._lock = threading.RLock()
@@ -177,13 +85,13 @@ class Spool:
     @classmethod
     def create(cls, folder: Path, run_id: str, header: Mapping[str, Any], most_bytes: int) -> Spool:
         """A new spool; in memory, with `trouble`, where the folder takes no file."""
-        medium: _Medium
+        medium: Medium
         trouble = None
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            medium = _Disk(folder / f"{run_id}.jsonl", new=True)
+            medium = Disk(folder / f"{run_id}.jsonl", new=True)
         except OSError as error:
-            medium, trouble = _Memory(), str(error)
+            medium, trouble = Memory(), str(error)
         spool = cls(medium, most_bytes if trouble is None else min(most_bytes, MEMORY_BYTES))
         spool.trouble = trouble
         spool.header = dict(header)
@@ -194,7 +102,7 @@ class Spool:
     def open(cls, path: Path, most_bytes: int = 1 << 40) -> Spool:
         """One that was left behind. InUseError while its process lives; OSError; ValueError for a file that
         is no spool."""
-        spool = cls(_Disk(path, new=False), most_bytes)
+        spool = cls(Disk(path, new=False), most_bytes)
         try:
             spool._recover()
         except ValueError:
@@ -205,7 +113,7 @@ class Spool:
     @property
     def path(self) -> Path | None:
         """The file; None in memory."""
-        return self._medium.path if isinstance(self._medium, _Disk) else None
+        return self._medium.path if isinstance(self._medium, Disk) else None
 
     def append(self, events: Iterable[Mapping[str, Any]], finish: Mapping[str, Any] | None = None) -> None:
         """Keep events, each with a seq above all before, and the end if it is known."""
@@ -309,7 +217,7 @@ class Spool:
         with contextlib.suppress(OSError):
             kept += b"".join(line + b"\n" for line, _ in self._lines(self._read_at) if _seq(line) is not None)
         self._medium.close(remove=False)
-        self._medium = _Memory(kept + data)
+        self._medium = Memory(kept + data)
         self._most = min(self._most, MEMORY_BYTES)
         self._read_at, self._generation = 0, self._generation + 1
 
@@ -383,25 +291,6 @@ def _make_room(folder: Path) -> None:
         kept += path.stat().st_size
         if kept > ASIDE_BYTES:
             path.unlink()
-
-
-def _locked(path: Path, flags: int) -> int:
-    fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | flags, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(fd)
-        raise InUseError(f"{path} is being written") from None
-    except OSError:
-        pass  # a file system without locks
-    try:
-        same = flags != 0 or os.fstat(fd).st_ino == path.stat().st_ino
-    except OSError:
-        same = False
-    if not same:  # sent and removed, or rewritten by its process, between opening and locking
-        os.close(fd)
-        raise InUseError(f"{path} was replaced meanwhile")
-    return fd
 
 
 def _seq(line: bytes) -> int | None:

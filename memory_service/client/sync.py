@@ -15,7 +15,8 @@ from typing import Any, Literal
 from memory_service.client.config import api_key, spool_folder
 from memory_service.client.courier import pause_before
 from memory_service.client.delivery import Delivery, Step
-from memory_service.client.spool import ASIDE, InUseError, Spool
+from memory_service.client.medium import InUseError
+from memory_service.client.spool import ASIDE, Spool
 from memory_service.client.wire import Wire
 
 __all__ = ["Synced", "sync"]

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from memory_service.client import spool as spools
-from memory_service.client.spool import InUseError, Spool
+from memory_service.client.medium import InUseError
+from memory_service.client.spool import Spool
 
 HEADER = {"run": {"task": "image"}, "run_id": "a", "server": "http://x"}
 
