@@ -121,10 +121,14 @@ def valid_query(operation: Operation, but: str) -> str:
 
 
 def test_wrong_values_in_every_query_field_are_named(client: TestClient, operations: list[Operation]):
+    """Numbers are refused before a database is asked, so on one of them; a text may trip over its own."""
     asked = 0
+    numbers_too = client.app.state.service.database.dialect.embedded  # type: ignore[attr-defined]
     for op in operations:
         for name, parameter in op.query.items():
             kind = parameter["schema"]["type"]
+            if kind in ("integer", "number") and not numbers_too:
+                continue
             values = list(BAD_NUMBERS if kind in ("integer", "number") else BAD_TEXTS)
             if kind in ("integer", "number"):
                 values += ["1.5"] * (kind == "integer")
@@ -151,7 +155,7 @@ def test_wrong_values_in_every_query_field_are_named(client: TestClient, operati
                     document,
                 )
                 asked += 1
-    assert asked > 500
+    assert asked > (500 if numbers_too else 100)
 
 
 def test_unknown_repeated_and_misspelt_fields_are_refused(client: TestClient, operations: list[Operation]):

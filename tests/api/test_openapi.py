@@ -32,7 +32,7 @@ from memory_service.api.connection import server_of
 from tests.api.conftest import serve
 from tests.conftest import KINDS, Servers
 
-EXAMPLES = {GenerationMode.POSITIVE: 12, GenerationMode.NEGATIVE: 8}
+EXAMPLES = {GenerationMode.POSITIVE: 8, GenerationMode.NEGATIVE: 6}
 PATIENCE_SECONDS = 60.0
 """A busy machine may take longer than the ten that Schemathesis waits."""
 
