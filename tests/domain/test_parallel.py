@@ -107,7 +107,9 @@ def test_the_same_models_on_more_cores_never_take_longer(asked: dict[str, Any], 
 
 def test_alone_a_member_takes_what_its_own_plan_takes():
     """One after another is the sum of real plans, not of another model of time."""
-    for one in offered(**PICTURES, cpu_count=16):
+    sets = offered(**PICTURES, cpu_count=16)
+    assert sets
+    for one in sets:
         for member in one["models"]:
             alone = plan(
                 **PICTURES,
