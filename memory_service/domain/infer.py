@@ -139,7 +139,7 @@ _RANKINGS = PhraseTable({phrase: [True] for phrase in _RANKING_WORDS})
 _TRAINING = frozenset(
     ("loss", "train", "training", "trained", "bce", "lovasz", "backbone", "encoder", "decoder")
 )
-_AT_K = re.compile(r"\b(?:MAP|mAP|map)\s?@\s?\d+")
+_AT_K = re.compile(r"\b(?:MAP|mAP|map|[Mm]ean [Aa]verage [Pp]recision)\s?@\s?\d+")
 
 _SURE = 2.0
 """The least weight of a metric in a sentence or section that says how answers are judged."""
@@ -242,7 +242,7 @@ def _is_a_loss(phrase: str, words: list[str]) -> bool:
 
 def _around(sentence: str, words: list[str], place: int, phrase: str) -> str:
     """A metric with the words about it, which may make it another one."""
-    near = " ".join(words[max(0, place - 4) : place + len(phrase.split()) + 9])
+    near = " ".join(words[max(0, place - 4) : place + len(phrase.split()) + 10])
     sign = _AT_K.search(sentence)
     return near.replace("mapatk", sign[0]) if sign else near
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any, Literal
 
-from memory_service.domain.metrics import METRIC_PHRASES, METRICS, metric_named, spell_out
+from memory_service.domain.metrics import METRIC_PHRASES, METRICS, Metric, metric_named, spell_out
 from memory_service.domain.phrases import words_of
 
 __all__ = ["ANSWERS", "MEASURES", "Answer", "Form", "Judged", "Measure", "judged_by", "measure_of"]
@@ -110,6 +110,10 @@ MEASURES: tuple[Measure, ...] = (
         unless=_OTHER_RMSE,
     ),
     _values("RMSE", "RMSE", "rmse", "RMSE", "values", wants="rmse|root", unless=_OTHER_RMSE),
+    _values(
+        "RMSE of logarithms", "RMSE", "rmse_logs", "RMSE_log", "logs", wants="logarithm|\\blog",
+        unless="weighted|scaled|percent",
+    ),
     _values("MSE", "RMSE", "mse", "MSE", "values", unless=rf"{_OTHER_RMSE}|root|rms"),
     _values("RMSLE", "RMSLE", "rmsle", "RMSLE", "logs", wants="rmsle|root", unless="weighted|modified"),
     _values("MAE", "MAE", "mae", "MAE", "values", unless=_OTHER_MAE),
@@ -139,15 +143,21 @@ def measure_of(said: str, answer: Answer) -> Measure | None:
     A measure's own name gives that measure back.
     """
     metric = metric_named(said)
-    if metric is None or _of_several(said):
-        return None
     words = re.sub(r"[\W_]+", " ", said.lower())
+    if metric is None or _of_several(said) or _MIXED.search(words):
+        return None
     for measure in MEASURES:
         if measure.of != metric.name or measure.answer != answer:
             continue
         if re.search(measure.wants, words) and not (measure.unless and re.search(measure.unless, words)):
             return _at_k(measure, said) if measure.form == "ranked" else measure
     return None
+
+
+_MIXED = re.compile(
+    r"\b(?:average|sum|product|combination|blend) of\b(?:(?!\b(?:column|each|per|over|submi|csv)).){1,60}"
+    r"\band\b|\bcombined\b"
+)
 
 
 def _of_several(said: str) -> bool:
@@ -205,12 +215,19 @@ def judged_by(said: str, source: str, task: str, stored: Mapping[str, Any] | Non
     metric, answer = metric_named(said), ANSWERS.get(task)
     measure = measure_of(said, answer) if answer else None
     row = stored or {}
+    name = row.get("name") or said
+    if measure is None and metric is not None and any((m.of, m.answer) == (name, answer) for m in MEASURES):
+        name = f"a variant of {_phrase_of(metric, said)}"
     family = row.get("metric_family") or (metric.family if metric else None)
     direction = row.get("metric_direction") or (metric.direction if metric else None)
     if measure is not None:
         return Judged(measure.name, family, direction, source, True)
-    name = row.get("name") or said
     return Judged(name, family, direction, source, False, _why_not(said, metric is not None, task))
+
+
+def _phrase_of(metric: Metric, said: str) -> str:
+    found = METRIC_PHRASES.find(words_of(spell_out(said)))
+    return max((phrase for _, phrase, each in found if each == metric), key=len)
 
 
 def _why_not(said: str, known: bool, task: str) -> str | None:
@@ -218,7 +235,7 @@ def _why_not(said: str, known: bool, task: str) -> str | None:
         return None
     shown = said if len(said) <= 80 else said[:77] + "..."
     if known:
-        return f"The script for {task} cannot compute {shown}: it goes by the validation loss."
+        return f'The script for {task} cannot compute "{shown}": it goes by the validation loss.'
     near = get_close_matches(said.lower(), _PHRASES, n=1, cutoff=0.8)
     meant = f" (do you mean {near[0]}?)" if near else ""
-    return f"{shown} is no metric that is known here{meant}: the script goes by the validation loss."
+    return f'"{shown}" is no metric that is known here{meant}: the script goes by the validation loss.'

@@ -291,6 +291,7 @@ METRIC_PHRASES: PhraseTable[Metric] = PhraseTable(
 
 _SPELLED: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b(?:MAP|mAP|map)\s?@\s?(?:\d+|[kK])\b(?!\.\d)"), " mapatk "),
+    (re.compile(r"\b[Mm]ean [Aa]verage [Pp]recision\s?@\s?(?:\d+|[kK])\b(?!\.\d)"), " mapatk "),
     (re.compile(r"\b[Rr]ecall\s?@\s?(?:\d+|[kK])\b"), " recallatk "),
     (re.compile(r"\bmAP\b|\bAP50\b|\bmAP@\[?[.0-9:,]+"), " meanap "),
     (re.compile(r"\bm?IoUs?\b"), " iou "),

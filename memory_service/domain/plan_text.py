@@ -75,7 +75,7 @@ def judged_words(metric: Mapping[str, Any]) -> str:
     """A plan's metric in one line: its name, which way is better, and who says so."""
     name = metric["name"] if len(metric["name"]) <= _LONGEST_NAME else metric["name"][:_LONGEST_NAME] + "…"
     way = {"max": "higher is better, ", "min": "lower is better, "}.get(metric["direction"] or "", "")
-    return f"{name} ({way}{metric['from']})"
+    return f"{name} ({way}{'' if metric['from'] == 'as asked' else 'by '}{metric['from']})"
 
 
 _LONGEST_NAME = 80

@@ -321,7 +321,7 @@ def _judged(plan: Mapping[str, Any], kind: _Kind) -> dict[str, Any]:
         "form": form,
         "tuned": form in ("cut", "grades"),
         "judges_classes": form in ("classes", "cut", "grades"),
-        "logs": form == "logs",
+        "logs": {"rmsle": "log1p", "rmse_logs": "log"}.get(measure.function, ""),
         "absolute": absolute,
         "k": measure.k,
         "one_cut": measure.function in ("f1_micro", "f1_samples"),

@@ -318,7 +318,8 @@ def _metric(
 def _metric_of_text(said: InferredFacts | None, task: str) -> Judged | None:
     if said is None or said.metric is None or said.metric_words is None:
         return None
-    return judged_by(said.metric_words, "the description", task, {"name": said.metric})
+    known = {"metric_family": said.metric_family, "metric_direction": said.metric_direction}
+    return judged_by(said.metric_words, "the description", task, {"name": said.metric, **known})
 
 
 def _cpu_count(question: Question, cards: tuple[Gpu, ...], inferred: list[str]) -> int:
