@@ -103,9 +103,10 @@ class Keyring:
         shown = digest(key.text)
         now, forgotten = dt.datetime.now(dt.UTC), self._forgotten
         with _tables(), self._database.read() as unit:
-            row = store.find(unit.session, key.id)
-        same = hmac.compare_digest(_NOBODY if row is None else row.digest, shown)
-        if row is None or not same or not is_valid(row, now):
+            row = store.find_or_another(unit.session, key.id)
+        own = row is not None and row.id == key.id
+        same = hmac.compare_digest(row.digest if row is not None and own else _NOBODY, shown)
+        if row is None or not own or not same or not is_valid(row, now):
             return None
         return self._believe(shown, _holder(row, row.expires_at), forgotten)
 

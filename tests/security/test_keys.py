@@ -24,6 +24,7 @@ from memory_service.errors import Unavailable
 from memory_service.services import keyring, sessions
 from memory_service.services.keys import is_valid, list_keys, revoke_key
 from memory_service.services.unit import Database
+from memory_service.store.key_tables import ApiKey
 from tests.conftest import Servers
 from tests.registered import calibrate, register
 from tests.security.conftest import House, mistyped, not_valid
@@ -54,7 +55,7 @@ def test_keys_are_never_made_twice_and_use_the_systems_randomness(house: House):
 
 @contextmanager
 def work(house: House, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """What is done meanwhile: hashes, comparisons, statements."""
+    """What is done meanwhile: hashes, comparisons, statements, rows of keys that are read."""
     done: list[str] = []
     compare = hmac.compare_digest
 
@@ -69,12 +70,17 @@ def work(house: House, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     def executed(_c: Any, _cursor: Any, statement: str, *_: Any) -> None:
         done.append(statement)
 
+    def read(*_: Any) -> None:
+        done.append("a row")
+
     event.listen(house.database.engine, "before_cursor_execute", executed)
+    event.listen(ApiKey, "load", read)
     with monkeypatch.context() as patch:
         patch.setattr(keyring, "digest", hashed)
         patch.setattr(hmac, "compare_digest", compared)
         yield done
     event.remove(house.database.engine, "before_cursor_execute", executed)
+    event.remove(ApiKey, "load", read)
 
 
 def test_keys_that_are_not_valid_cannot_be_told_apart(house: House, monkeypatch: pytest.MonkeyPatch):
@@ -91,6 +97,7 @@ def test_keys_that_are_not_valid_cannot_be_told_apart(house: House, monkeypatch:
     assert told["unknown"] == told["wrong"] == told["expired"] == told["revoked"]
     own = {line for line in seen["wrong"] if line.startswith(("hash", "comparison"))}
     assert own == {"hash of 64 characters", "comparison of 64 with 64"}
+    assert seen["unknown"].count("a row") == 1
     with work(house, monkeypatch) as done:
         house.ask("GET", "/models", mistyped(house.keys["read"]))
     assert done == [], "a typo costs the database nothing"
