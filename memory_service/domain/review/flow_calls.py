@@ -340,6 +340,15 @@ class FlowCalls(FlowLearning):
         out.reads, out.made, out.names = use.base.reads, "col", (frozenset((text,)), frozenset())
         return out
 
+    def _distinct(self, use: Use) -> Value | None:
+        """`df["patient"].unique()`: one each."""
+        held = use.base if use.base.rows else use.first
+        if held is None or not held.rows:
+            return None
+        out = derived(held)
+        out.rows = frozenset(self.gathered_into(rows, use.node) for rows in held.rows)
+        return out
+
     def _popped(self, use: Use) -> Value | None:
         key = self.const(use.node.args[0], use.scope) if use.node.args else None
         if not isinstance(key, str) or not use.base.rows:
@@ -451,7 +460,7 @@ class FlowCalls(FlowLearning):
             return None
         text = use.args[0].const if use.args else None
         columns = frozenset((text,)) if isinstance(text, str) else None
-        return Value(frozenset((DEFERRED,)), made="col", columns=columns)
+        return Value(frozenset((DEFERRED,)), made="col", columns=columns, reads=columns or frozenset())
 
     def _text_of(self, use: Use) -> str:
         """The name of the file that is read, as far as the text says."""
@@ -488,6 +497,7 @@ _METHODS: dict[str, Handler] = {
     "split": FlowCalls._folds,
     "pivot_table": FlowCalls.pivoted,
     "over": FlowCalls.over,
+    "unique": FlowCalls._distinct,
     "assign": FlowCalls._assigned,
     "alias": FlowCalls._alias,
     "sample": FlowCalls._sampled,
@@ -515,6 +525,7 @@ _LIBRARY: dict[str, Handler] = {
         FlowCalls._same,
     ),
     "random_split": FlowCalls._random_split,
+    "unique": FlowCalls._distinct,
     "Subset": FlowCalls._subset,
     "SubsetRandomSampler": FlowCalls._sampler,
     "DataLoader": FlowCalls._loader,

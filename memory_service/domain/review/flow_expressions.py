@@ -74,6 +74,8 @@ class FlowExpressions(FlowCalls):
             return base.keys[name]
         if name in VIEWS:
             return base
+        if name == "codes" and last_name(node.value) == "cat" and base.rows:
+            self.coded(node, "cat.codes", base)
         if name == "columns":
             return self.column_names(base)
         if name in ("shape", "dtypes", "size", "ndim", "dtype", "names"):
@@ -223,6 +225,9 @@ class FlowExpressions(FlowCalls):
     def _of_dictcomp(self, node: ast.DictComp, scope: Scope) -> Value:
         inner = self._through(node.generators, scope)
         self.value(node.key, inner)
+        over = node.generators[0].iter
+        if isinstance(over, ast.Call) and last_name(over.func) == "enumerate" and _as_they_come(over):
+            self.coded(node, "enumerate", self.value(over, scope))
         self.loops.append(node)
         value = self.value(node.value, inner)
         self.loops.pop()
@@ -333,3 +338,9 @@ class FlowExpressions(FlowCalls):
         found.single = True
         found.index = over.index
         return found
+
+
+def _as_they_come(node: ast.AST) -> bool:
+    """Whether values are numbered in the order of the rows, not sorted."""
+    called = {last_name(n.func) for n in ast.walk(node) if isinstance(n, ast.Call)}
+    return not called & {"sorted", "sort", "sort_values"}

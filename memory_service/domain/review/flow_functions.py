@@ -140,6 +140,7 @@ class FlowFunctions(FlowExpressions):
                 given = self.enter(method, [Value()], {}, made, held.scope or self.module)
                 if hook == "__getitem__":
                     made.element = given
+                    made.series |= {method} if _cuts_windows(method) else frozenset()
         bases = {last_name(b) for b in owner.bases}
         if not bases & {"Dataset", "Module", "Sequence"}:
             self.made.append(made)
@@ -174,3 +175,17 @@ class FlowFunctions(FlowExpressions):
                 if found is not None:
                     return found
         return None
+
+
+def _cuts_windows(method: Function) -> bool:
+    """`return self.v[i : i + self.n]`: neighbours share rows."""
+    position = {p.arg for p in method.args.args[1:2]}
+    for cut in ast.walk(method):
+        if isinstance(cut, ast.Slice) and cut.lower is not None and cut.upper is not None:
+            ends = [
+                {n.id for n in ast.walk(end) if isinstance(n, ast.Name)} for end in (cut.lower, cut.upper)
+            ]
+            strides = any(isinstance(n, ast.Mult) for end in (cut.lower, cut.upper) for n in ast.walk(end))
+            if all(names & position for names in ends) and not strides:
+                return True
+    return False

@@ -152,14 +152,14 @@ class FlowLearning(FlowChoosing):
         out = derived(base)
         out.columns = columns
         if not rowwise:
-            out.rows = frozenset(self.child(rows, node, "group") for rows in found.rows)
+            out.rows = frozenset(self.gathered_into(rows, node) for rows in found.rows)
+            out.series = frozenset()
         if of_target and not base.series:
             stat = self.learn(node, "mean", "target", frozenset(found.rows))
             if rowwise:
                 out.learned |= {stat}
             else:
                 out.stats |= {stat}
-                out.rows = frozenset()
         return out
 
     def pivoted(self, use: Use) -> Value:

@@ -146,6 +146,12 @@ class FlowRows:
         key = (id(place), id(rows), part + how)
         return self._parts.setdefault(key, Rows(place, rows, part, rows.name))
 
+    def gathered_into(self, rows: Rows, place: ast.AST) -> Rows:
+        """Many rows become one each."""
+        made = self.child(rows, place, "", "group")
+        made.grouped = True
+        return made
+
     def part(self, value: Value, place: ast.AST, part: str, how: str = "") -> Value:
         """One part of a value's rows."""
         if value.items is not None:

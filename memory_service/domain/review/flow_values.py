@@ -27,12 +27,14 @@ class Rows:
     part    "" for rows as they came and for a selection of them; else what a division made them: "train",
             "valid", "part"
     name    the text that they were read by
+    grouped   whether each is what many rows became: one a patient, one a shop
     """
 
     place: ast.AST
     parent: Rows | None = None
     part: str = ""
     name: str = ""
+    grouped: bool = False
 
     def line(self) -> Iterator[Rows]:
         """These rows, then those that they were taken from."""
@@ -50,7 +52,7 @@ class Rows:
         for rows in self.line():
             if rows in held:
                 return True
-            if rows.part:
+            if rows.part or rows.grouped:
                 return False
         return False
 

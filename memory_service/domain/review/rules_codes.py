@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from memory_service.domain.review.facts import Facts
 from memory_service.domain.review.findings import Finding, finding
 from memory_service.domain.review.frames import column_of
+from memory_service.domain.review.rules_recoded import recoded
 from memory_service.domain.review.rules_target import LATER
 from memory_service.domain.review.script import Function, last_name, roots
 
@@ -26,8 +27,12 @@ _FIRST = re.compile(r"(^|_)(train|trn|tr|fit|history|old)(_|\d|$)|^(x|X)tr$", re
 
 
 def code_rules(facts: Facts) -> Iterator[Finding]:
-    """labels-reencoded: an encoder fitted again for rows of validation or prediction, or codes made of them
-    alone."""
+    """labels-reencoded: an encoder fitted again for other rows, or codes made of them alone."""
+    found = list(_by_names(facts))
+    yield from found or recoded(facts)
+
+
+def _by_names(facts: Facts) -> Iterator[Finding]:
     script = facts.script
     fits: list[tuple[ast.Call, str, set[str]]] = []
     for call in script.called("fit", "fit_transform"):

@@ -185,8 +185,32 @@ def _predicts_by_sigmoid(facts: Facts) -> bool:
         ):
             inner = inner.func.value
         source = last_assigned(facts, inner) if isinstance(inner, ast.Name) else inner
-        if isinstance(source, ast.Call) and re.search(r"model|net", last_name(source.func), re.IGNORECASE):
+        if isinstance(source, ast.Call) and (
+            re.search(r"model|net", last_name(source.func), re.IGNORECASE)
+            or last_name(source.func) in _switched(facts)
+        ):
             return True
+    return _label_by_label(facts)
+
+
+def _switched(facts: Facts) -> set[str]:
+    """Names that are put into a mode: `m.eval()`."""
+    called = (call.func for call in facts.script.called("eval", "train"))
+    return {last_name(func.value) for func in called if isinstance(func, ast.Attribute)}
+
+
+def _label_by_label(facts: Facts) -> bool:
+    """Outputs of the Trainer are compared with a threshold and judged over several labels."""
+    if not facts.script.called("f1_score", "average_precision_score", "roc_auc_score", "fbeta_score"):
+        return False
+    for compared in facts.script.all(ast.Compare):
+        outputs = {n.attr for n in ast.walk(compared.left) if isinstance(n, ast.Attribute)}
+        over = isinstance(compared.ops[0], ast.Gt | ast.GtE)
+        if over and "predictions" in outputs and facts.values.number(compared.comparators[0]) is not None:
+            several = {
+                facts.values.text(k.value) for k in facts.script.all(ast.keyword) if k.arg == "average"
+            }
+            return bool(several & {"micro", "macro", "samples", "weighted"})
     return False
 
 

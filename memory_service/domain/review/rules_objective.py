@@ -35,6 +35,10 @@ _CLASS_METRICS = re.compile(
 _VALUE_METRICS = re.compile(r"^(rmse|mse|mae|l1|l2|mape|rmsle|RMSE|MAE|MAPE|R2|MSLE|huber|quantile)$")
 
 
+_OF_TWO_CLASSES = re.compile(r"^(binary(:logistic)?|Logloss)$")
+_OF_MANY_CLASSES = re.compile(r"^(merror|mlogloss|multi_logloss|multi_error|MultiClass|TotalF1)$")
+
+
 def objective_rules(facts: Facts) -> Iterator[Finding]:
     """wrong-loss of frameworks that name their loss."""
     if facts.script.uses("keras", "tensorflow", "tf_keras"):
@@ -251,6 +255,15 @@ def _wrong_objective(facts: Facts, said: str, metrics: list[str]) -> tuple[str, 
         if task == "tabular-classification" and family not in ("kappa", "correlation"):
             return f"The task is a classification; {said} fits values.", fix
     elif _CLASS_OBJECTIVES.match(said) or said.endswith("Classifier"):
+        many = next((m for m in metrics if _OF_MANY_CLASSES.match(m)), None)
+        if many is not None and _OF_TWO_CLASSES.match(said):
+            return (
+                f"{said} fits two classes, judged by {many}, which is of many.",
+                '"multi:softprob"  # or multiclass',
+            )
+        two = next((m for m in metrics if m in ("binary_logloss", "binary_error")), None)
+        if two is not None and _CLASS_OBJECTIVES.match(said) and said.lower().startswith("multi"):
+            return f"{said} fits many classes, judged by {two}, which is of two.", 'metric="multi_logloss"'
         fix = '"objective": "regression"'
         if any(_VALUE_METRICS.match(m) for m in metrics):
             return f"{said} fits classes, judged by {metrics[0]}, which is of values.", fix

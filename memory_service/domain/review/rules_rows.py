@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 from memory_service.domain.review.facts import Facts
 from memory_service.domain.review.findings import Finding, finding
+from memory_service.domain.review.flow import flow_of
 from memory_service.domain.review.frames import Frames, Split, column_of, results_of
-from memory_service.domain.review.script import last_name, roots, words
+from memory_service.domain.review.script import last_name, name_of, roots, words
 
 __all__ = ["row_rules"]
 
@@ -20,7 +21,7 @@ _GROUP_COLUMN = re.compile(
     r"^(patient|subject|speaker|participant|student|user|customer|session|player|author|client|person|"
     r"driver|recording|animal|"
     r"study|group|site|household|device|well|scene|video|clip|essay_prompt|prompt|case|family|owner|"
-    r"store|shop|individual|slide|specimen|donor|lesion|eye|mouse|farm|station|sensor|machine|engine|vehicle|"
+    r"store|shop|individual|slide|specimen|donor|recorder|microphone|observer|plot|site|plate|household|lesion|eye|mouse|farm|station|sensor|machine|engine|vehicle|"
     r"artist|singer|song|album|document|article|writer|reader|school|teacher|company|merchant|trip|flight|"
     r"worker|rater|child|infant|dog|cow|plant|tree|hospital|village|ship|vessel|camera|room)"
     r"(_?(id|no|nr|num|name|code|uid|key))?s?$",
@@ -52,6 +53,25 @@ def _series(facts: Facts, frames: Frames) -> Iterator[Finding]:
                 "shuffled-time-series",
                 shuffled,
                 f"Rows are split at random although {why}: training sees the future of what it is judged on.",
+                "TimeSeriesSplit(n_splits=5), or the last weeks as validation: df[df.date >= cut]",
+            )
+            return
+    yield from _walked_series(facts)
+
+
+def _walked_series(facts: Facts) -> Iterator[Finding]:
+    """Lags and windows that reach a random split through functions, methods and data sets."""
+    for division in flow_of(facts).divisions:
+        split = Split(division.place, division.kind, division.maker, frozenset(), frozenset(), None)
+        shuffled = _shuffled(facts, split)
+        of_time = [n for n in division.held.series if isinstance(n, ast.FunctionDef) or name_of(n) in _SERIES]
+        if shuffled is not None and of_time:
+            first = min(of_time, key=facts.script.order.__getitem__)
+            yield finding(
+                "shuffled-time-series",
+                shuffled,
+                f"Rows are split at random although line {getattr(first, 'lineno', 0)} makes them of "
+                "their neighbours in time: training sees the future of what it is judged on.",
                 "TimeSeriesSplit(n_splits=5), or the last weeks as validation: df[df.date >= cut]",
             )
             return
@@ -211,6 +231,8 @@ def _groups(facts: Facts, frames: Frames) -> Iterator[Finding]:
         if _is_series(facts, split, frames):
             continue  # the same shops or sensors are forecast: time is what must not be mixed
         kind = _divides_by(facts, split)
+        if _of_groups(facts, split):
+            continue
         if kind in _IGNORES_GROUPS and not _splits_groups(facts, frames, split, column):
             place = (
                 split.maker
@@ -225,6 +247,12 @@ def _groups(facts: Facts, frames: Frames) -> Iterator[Finding]:
                 _group_fix(split) + f", groups=df[{column!r}]",
             )
             return
+
+
+def _of_groups(facts: Facts, split: Split) -> bool:
+    """What is split has one row a group already."""
+    held = [d.held.rows for d in flow_of(facts).divisions if d.place is split.call and d.held.rows]
+    return bool(held) and all(any(step.grouped for step in rows.line()) for one in held for rows in one)
 
 
 def _is_none(node: ast.AST) -> bool:
@@ -258,8 +286,24 @@ def _counted_columns(facts: Facts) -> Iterator[str]:
         if isinstance(call.func, ast.Attribute):
             base = call.func.value
             column = base.attr if isinstance(base, ast.Attribute) else column_of(facts, base)
-            if column and _GROUP_COLUMN.match(column):
+            if (
+                column
+                and _GROUP_COLUMN.match(column)
+                and (last_name(call.func) != "nunique" or _told(facts, call))
+            ):
                 yield column
+
+
+def _told(facts: Facts, call: ast.Call) -> bool:
+    """Printed, logged or asserted: the author knows of groups. A count for an embedding tells nothing."""
+    for up in facts.script.above(call):
+        if isinstance(up, ast.Assert | ast.JoinedStr | ast.Compare):
+            return True
+        if isinstance(up, ast.Call) and last_name(up.func) in ("print", "info", "debug", "warning", "log"):
+            return True
+        if isinstance(up, ast.stmt):
+            return isinstance(up, ast.Expr)
+    return False
 
 
 def _named_columns(facts: Facts) -> Iterator[str]:
@@ -313,6 +357,9 @@ def _summed_up(facts: Facts, call: ast.Call) -> bool:
     """The table is made one row a group: `df = df.groupby("user_id").agg(...)`."""
     statement = facts.script.statement(call)
     if not isinstance(statement, ast.Assign):
+        return False
+    split = {name for one in Frames(facts).splits for name in one.data}
+    if not any(isinstance(t, ast.Name) and t.id in split for t in statement.targets):
         return False
     return any(isinstance(t, ast.Name) for t in statement.targets) and any(
         isinstance(n, ast.Attribute)
