@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -124,7 +125,7 @@ class Objects:
     def _made_of(self, node: ast.AST | None) -> list[ast.AST]:
         return self._values.assigned(node.id, node) if isinstance(node, ast.Name) else [node] if node else []
 
-    def _first_of(self, nodes: list[ast.AST], deep: int) -> list[tuple[str, ast.Call | None]]:
+    def _first_of(self, nodes: Sequence[ast.AST], deep: int) -> list[tuple[str, ast.Call | None]]:
         return [made for node in nodes[:MOST_OBJECTS] for made in self.instances(node, deep + 1)][
             :MOST_OBJECTS
         ]

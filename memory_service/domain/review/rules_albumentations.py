@@ -144,6 +144,13 @@ def _calls(facts: Facts) -> Iterator[Finding]:
                 f'{name}(image=image)["image"]',
             )
         given = {k.arg for k in call.keywords}
+        if "image" in given and _kept_as_dict(facts, call):
+            yield finding(
+                "albumentations-trap",
+                call,
+                f"{name}(image=...) returns a dict; the image in it is not taken out.",
+                f'{name}(image=image)["image"]',
+            )
         if "image" not in given or given & {"mask", "masks", None} or not moves:
             continue
         function = script.function(call)
@@ -156,6 +163,24 @@ def _calls(facts: Facts) -> Iterator[Finding]:
                 "The image is moved and the mask is not: they do not lie on each other any more.",
                 f'out = {name}(image=image, mask=mask); image, mask = out["image"], out["mask"]',
             )
+
+
+def _kept_as_dict(facts: Facts, call: ast.Call) -> bool:
+    """What a transform returns is handed on as it is, in a file that never takes `["image"]` of anything."""
+    up = facts.script.parents.get(call)
+    direct = isinstance(up, ast.Return) or (
+        isinstance(up, ast.Tuple) and isinstance(facts.script.parents.get(up), ast.Return)
+    )
+    return (
+        direct
+        and not any(
+            isinstance(n.slice, ast.Constant) and n.slice.value in ("image", "mask", "image0")
+            for n in facts.script.all(ast.Subscript)
+        )
+        and not any(
+            c.args and facts.values.text(c.args[0]) == "image" for c in facts.script.called("get", "pop")
+        )
+    )
 
 
 def _transform_attribute(facts: Facts, call: ast.Call) -> bool:

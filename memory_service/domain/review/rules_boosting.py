@@ -59,7 +59,7 @@ def boosting_rules(facts: Facts) -> Iterator[Finding]:
     for call in facts.script.calls:
         name, qualified = last_name(call.func), facts.script.qualified(call.func)
         if name == "fit" and isinstance(call.func, ast.Attribute):
-            yield from _fit(facts, call, facts.training.made_by(call.func.value))
+            yield from _fit(call, facts.training.made_by(call.func.value))
         library = _library(facts, name, qualified)
         if not library:
             continue
@@ -89,7 +89,7 @@ def _held(facts: Facts, call: ast.Call, qualified: str) -> dict[str, ast.AST]:
     return out | (facts.values.held(params).known if params is not None else {})
 
 
-def _fit(facts: Facts, call: ast.Call, made: str) -> Iterator[Finding]:
+def _fit(call: ast.Call, made: str) -> Iterator[Finding]:
     if not _BOOSTED_FIT.match(made):
         return
     for keyword in call.keywords:

@@ -206,8 +206,15 @@ def _needs_all(facts: Facts) -> Iterator[Finding]:
                 'paths = sorted(Path(OUT).glob("fold_*.pt"))  # average those that exist',
             )
     yield from _fixed_share(facts, trained)
-    for check in script.all(ast.Assert):
-        if isinstance(check.test, ast.Compare) and _counts_folds(check.test):
+    yield from _shared_by_all(facts)
+    refused: list[tuple[ast.AST, ast.AST]] = [(check, check.test) for check in script.all(ast.Assert)]
+    refused += [
+        (node, node.test)
+        for node in script.all(ast.If)
+        if any(isinstance(n, ast.Raise) or _exits(n) for n in node.body)
+    ]
+    for check, test in refused:
+        if isinstance(test, ast.Compare) and _counts_folds(test, isinstance(check, ast.Assert)):
             yield finding(
                 "prediction-needs-all-folds",
                 check,
@@ -256,6 +263,24 @@ def _fixed_share(facts: Facts, trained: set[ast.For]) -> Iterator[Finding]:
         )
 
 
+def _shared_by_all(facts: Facts) -> Iterator[Finding]:
+    """`sum(probs) / FOLDS` of what was loaded from the files that are there."""
+    found = ("glob", "rglob", "iglob", "listdir", "iterdir", "exists", "is_file", "isfile")
+    if not facts.script.called(*found):
+        return
+    for node in facts.script.all(ast.BinOp):
+        summed = isinstance(node.left, ast.Call) and last_name(node.left.func) == "sum"
+        if not isinstance(node.op, ast.Div) or not summed:
+            continue
+        if any(_FOLDS.search(w) for w in words_in(node.right)) and not isinstance(node.right, ast.Call):
+            yield finding(
+                "prediction-needs-all-folds",
+                node,
+                "The sum is divided by the folds planned, however many there are.",
+                "np.mean(probs, axis=0)  # over the folds that exist",
+            )
+
+
 def _may_leave_out(facts: Facts, loop: ast.For) -> bool:
     """Whether the loop over folds can pass one over or end before the last: then the share is wrong.
 
@@ -294,6 +319,8 @@ def _range_of_folds(facts: Facts, node: ast.AST) -> bool:
         return bool(facts.values.number(inner)) or any(_FOLDS.search(w) for w in words_in(inner))
     if isinstance(node, ast.List | ast.Tuple):
         found = facts.values.one(node)
+        if isinstance(found, list) and len(found) > 1 and all(isinstance(v, str) for v in found):
+            return all(_NUMBERED.search(v) for v in found)
         return isinstance(found, list) and all(isinstance(v, int) for v in found)
     if isinstance(node, ast.ListComp):  # the paths of all folds, written down beforehand
         over = node.generators[0]
@@ -309,6 +336,7 @@ def _range_of_folds(facts: Facts, node: ast.AST) -> bool:
     )
 
 
+_NUMBERED = re.compile(r"(fold|model|cv|split|f|m)_?-?\d\D*$", re.IGNORECASE)
 _WEIGHTS = re.compile(r"fold|model|ckpt|checkpoint|weight|best|state|\.pth|cv", re.IGNORECASE)
 
 
@@ -327,7 +355,7 @@ def _loads_fold(facts: Facts, call: ast.Call, around: ast.AST) -> bool:
     names = {n.id for n in ast.walk(target) if isinstance(n, ast.Name)}
     given = [*call.args, *(k.value for k in call.keywords)]
     if isinstance(around, ast.For) and not _named_as_fold(around):  # numbered weights, not parts of the data
-        listed = isinstance(around.iter, ast.Name)
+        listed = isinstance(around.iter, ast.Name | ast.ListComp | ast.List | ast.Tuple)
         return any(words_in(g) & names and (listed or _WEIGHTS.search(ast.dump(g))) for g in given)
     if any(words_in(g) & names for g in given):
         return True
@@ -354,7 +382,15 @@ def _checked(facts: Facts, around: ast.AST) -> bool:
     )
 
 
-def _counts_folds(test: ast.Compare) -> bool:
+def _exits(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Call)
+        and last_name(node.value.func) in ("exit", "_exit")
+    )
+
+
+def _counts_folds(test: ast.Compare, asserted: bool) -> bool:
     sides = [test.left, *test.comparators]
     counted = any(isinstance(s, ast.Call) and last_name(s.func) == "len" for s in sides)
     planned = any(_FOLDS.search(w) for s in sides if not isinstance(s, ast.Call) for w in words_in(s))
@@ -364,4 +400,5 @@ def _counts_folds(test: ast.Compare) -> bool:
         for w in words_in(s)
         if w != "len"
     )
-    return counted and planned and models and isinstance(test.ops[0], ast.Eq)
+    refused = (ast.Eq, ast.GtE) if asserted else (ast.NotEq, ast.Lt)
+    return counted and planned and models and isinstance(test.ops[0], refused)

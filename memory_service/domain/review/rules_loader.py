@@ -22,6 +22,8 @@ WANTED_WORKERS = 8
 NEVER_WITHOUT_REASON = 32
 LEAST_ROWS = 4096
 LARGE_INPUT = 384
+DEFAULT_BATCH = 8
+"""Of transformers' TrainingArguments."""
 
 _LARGE_MODEL = re.compile(
     r"large|huge|giant|xxl|_xl|b[5-8]\b|b[5-8]_|_l\b|resnet152|resnet200|vit_l|_448|_512|eva02|1b|3b|7b|8b",
@@ -184,7 +186,10 @@ def _batch_places(facts: Facts) -> Iterator[ast.AST | None]:
     yield from (loader.batch for loader in named or loaders)
     yield from _by_hand(facts)
     for call in facts.training.arguments:
-        yield values.argument(call, "per_device_train_batch_size")
+        given = values.argument(call, "per_device_train_batch_size")
+        if given is None and not values.open_ended(call):
+            given = ast.copy_location(ast.Constant(DEFAULT_BATCH), call)
+        yield given
     for fit in facts.training.fits:
         if fit.kind == "keras":
             yield values.argument(fit.call, "batch_size")

@@ -63,7 +63,7 @@ def _between_steps(facts: Facts) -> Iterator[Finding]:
     peaks = {
         _where(facts, n) for n in (*script.all(ast.Attribute), *script.all(ast.Name)) if last_name(n) in _PEAK
     }
-    if "nvidia-smi" in script.text or re.search(r"\.peak|\['peak'\]|\[\"peak\"\]", script.text):
+    if "nvidia-smi" in script.text or re.search(r"\['peak'\]|\[\"peak\"\]", script.text):
         return
     for call in script.called("memory_allocated"):
         if _where(facts, call) in peaks or _between_forward_and_backward(facts, call):
@@ -212,6 +212,8 @@ def _of_callbacks(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     for name, functions in script.functions.items():
         for function in functions:
             if script.class_of(function) is None and not _EPOCH_HOOKS.search(name):
+                continue
+            if not script.runs(function):
                 continue
             if any(_reads(facts, n) for n in script.within(function)):
                 first = first or bool(_BATCH_HOOKS.search(name))

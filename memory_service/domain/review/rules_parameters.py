@@ -175,6 +175,21 @@ def _contradiction(facts: Facts, call: ast.Call) -> Iterator[Finding]:
                 f"{name} refuses random_state without shuffle=True.",
                 f"{name}(n_splits=5, shuffle=True, random_state=42)",
             )
+    if name == "OneCycleLR" and not values.open_ended(call) and len(call.args) < 3:
+        given = {k.arg for k in call.keywords}
+        if "total_steps" not in given and not {"epochs", "steps_per_epoch"} <= given:
+            yield finding(
+                "wrong-parameter",
+                call,
+                "OneCycleLR needs total_steps, or epochs and steps_per_epoch.",
+                "total_steps=EPOCHS * len(train_loader)",
+            )
+    if name == "ReduceLROnPlateau" and facts.script.uses("torch"):
+        factor = values.number(values.argument(call, "factor", 2))
+        if factor is not None and factor >= 1:
+            yield finding(
+                "wrong-parameter", call, "ReduceLROnPlateau refuses a factor of 1 and more.", "factor=0.5"
+            )
     if name == "train_test_split":
         stratify, shuffle = values.argument(call, "stratify"), values.argument(call, "shuffle")
         if (

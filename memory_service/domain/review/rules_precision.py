@@ -101,8 +101,9 @@ def switched_on(facts: Facts) -> bool:
     """Whether autocast, half weights or a trainer's setting is there; what is switched off does not count."""
     script, values = facts.script, facts.values
     for call in script.called("autocast"):
-        enabled = values.argument(call, "enabled")
-        if enabled is None or values.one(enabled) is not False:
+        enabled, kind = values.argument(call, "enabled"), values.argument(call, "dtype", 1)
+        full = kind is not None and last_name(kind) in ("float32", "float", "float64")
+        if not full and (enabled is None or values.one(enabled) is not False):
             return True
     if any(_asks_for_half(facts, call) for call in script.called("Accelerator", "Fabric", "initialize")):
         return True

@@ -277,7 +277,7 @@ def _sets_stop(facts: Facts, *, by_clock: bool) -> bool:
     ]
     places += [node for node in script.all(ast.AugAssign) if last_name(node.target) in _FLAGS]
     places += [n for n in script.all(ast.Raise) if n.exc is not None and "Cancel" in ast.dump(n.exc)[:200]]
-    for place in places:
+    for place in (p for p in places if script.runs(p)):
         function = script.function(place)
         value = place.value if isinstance(place, ast.Assign | ast.AugAssign) else None
         tests: list[ast.AST] = [up.test for up in script.above(place) if isinstance(up, ast.If)]

@@ -115,7 +115,7 @@ def _timm_losses(facts: Facts) -> Iterator[Finding]:
             name == "SoftTargetCrossEntropy"
             and not mixed
             and not re.search(
-                r"one_hot|soft|softmax|distil|eye\(", script.text.replace("softtargetcrossentropy", "")
+                r"one_hot|soft(?!max)|distil|teacher|eye\(", script.text.replace("softtargetcrossentropy", "")
             )
         ):
             yield finding(
@@ -203,6 +203,10 @@ def _weights_follow(facts: Facts, call: ast.Call, networks: list[ast.Call]) -> b
     if loads and any(facts.values.argument(c, "pretrained", 1) is not None for c in networks):
         return True
     for load in loads:
+        held = load.func.value if isinstance(load.func, ast.Attribute) else None
+        into = facts.training.makers(held) if held is not None else []
+        if into and call not in into and all(c in networks for c in into):
+            continue
         function = script.function(load)
         trained = [order[b] for b in facts.training.backwards if script.function(b) is function]
         if function is script.function(call):
