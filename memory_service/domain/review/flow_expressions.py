@@ -15,6 +15,7 @@ __all__ = ["FlowExpressions"]
 
 
 MOST_DEEP = 120
+MOST_ITEMS = 200
 """Expressions and bodies within one another."""
 
 
@@ -117,10 +118,10 @@ class FlowExpressions(FlowCalls):
         for element in node.elts[:200]:
             if isinstance(element, ast.Starred):
                 given = self.value(element.value, scope)
-                items += given.items if given.items is not None else [given]
+                items += given.items[:MOST_ITEMS] if given.items is not None else [given]
             else:
                 items.append(self.value(element, scope))
-        return Value(items=items)
+        return Value(items=items[:MOST_ITEMS])
 
     _of_list = _of_set = _of_tuple
 
