@@ -4,9 +4,12 @@ output."""
 from __future__ import annotations
 
 import logging
+import sys
 from typing import Annotated
 
 import typer
+
+from memory_service.errors import InvalidInput
 
 __all__ = ["register"]
 
@@ -28,6 +31,8 @@ def mcp(
     """
     from memory_service.settings import load_settings
 
+    if sys.stdin is None or sys.stdout is None:
+        raise InvalidInput("MCP is spoken over standard input and output, and one of them is closed")
     settings = load_settings(database_url=database)
     logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     for chatty in ("alembic", "mcp", "sentence_transformers", "httpx2"):

@@ -150,6 +150,7 @@ def _trees(database: Database, case: RunCase) -> tuple[dict[str, Any], str | Non
         "n_features": said.get("n_features"),
         "n_classes": said.get("n_classes"),
         "cpu_count": case.cpu_count,
+        "rounds": said.get("epochs") or None,
     }
     answer = predict(database, {name: value for name, value in asked.items() if value is not None})
     fit = answer["fit_seconds"]

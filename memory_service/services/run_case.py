@@ -113,7 +113,7 @@ def run_case(knowledge: Knowledge, said: Mapping[str, Any]) -> RunCase:
     gpu = _own_card(said) if own_card else with_cores(knowledge.gpu(said["gpu"]), _cores(said))
     _check_competition(knowledge, said.get("competition"))
     own = OWN.fullmatch(said["model"]) is not None
-    row, name = (None, said["model"]) if own else asked_model(knowledge, said["model"])
+    row, name = (None, said["model"]) if own else _known_model(knowledge, said["model"])
     question = SizingQuestion(
         name, said["gpu"], **{field: said[field] for field in SIZE_FIELDS if field in said}
     )
@@ -138,6 +138,14 @@ def run_case(knowledge: Knowledge, said: Mapping[str, Any]) -> RunCase:
     return RunCase(
         said, gpu, name, row, family, precision, layout, optimizer, mode, kind, size, profile, why_not, unseen
     )
+
+
+def _known_model(knowledge: Knowledge, name: str) -> tuple[CatalogueModel | None, str]:
+    try:
+        return asked_model(knowledge, name)
+    except InvalidInput as error:
+        hint = "a network of one's own is custom/NAME"
+        raise InvalidInput(f"{error.detail}; {hint}", error.errors) from error
 
 
 def _own_card(said: Mapping[str, Any]) -> Gpu:

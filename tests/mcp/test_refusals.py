@@ -55,7 +55,12 @@ REFUSED: list[tuple[str, dict[str, Any], list[str]]] = [
         {"task": "image", "gpu": "t4", "model": "resnet18", "epoch": 3},
         ["epoch: unknown", "epochs"],
     ),
-    ("start_run", {"run_id": "mine", "task": "image", "gpu": "t4", "model": "resnet18"}, ["run_id"]),
+    (
+        "start_run",
+        {"run_id": "mine", "task": "image", "gpu": "t4", "model": "resnet18"},
+        ["run_id", "a UUID"],
+    ),
+    ("start_run", {"task": "image", "gpu": "t4", "model": "my net"}, ["unknown model", "custom/NAME"]),
     ("report_progress", {"kind": "epoch"}, ["run_id: is required"]),
     ("report_progress", {"run_id": NO_RUN, "kind": "epoch"}, ["not-found", NO_RUN]),
     ("report_progress", {"run_id": NO_RUN, "kind": "epch"}, ["kind: must be one of", "nearest: epoch"]),
