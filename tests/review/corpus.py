@@ -10,7 +10,7 @@ The scripts lie in `scripts/*.py.txt`, written for this purpose. Their marks are
     # may-file: rule rule                       debatable in this file
 
 Every mark is blanked out, columns kept, before a review sees the text. The name tells the set:
-`held_…` was written after the tuning set; `blind_…`, `last_…`, `final_…`, `fresh_…` and `later_…` were each
+`held_…` was written after the tuning set; `blind_…`, `last_…`, `final_…`, `fresh_…`, `later_…` and `wa_…` were each
 measured once before anything was changed for them (docs/review.md has those figures).
 """
 
@@ -61,7 +61,7 @@ class Example:
     @property
     def set_name(self) -> str:
         prefix = self.name.split("_")[0]
-        return prefix if prefix in ("held", "blind", "last", "final", "fresh", "later") else "tuning"
+        return prefix if prefix in ("held", "blind", "last", "final", "fresh", "later", "wa") else "tuning"
 
     @property
     def fine(self) -> bool:

@@ -8,7 +8,7 @@ import re
 from memory_service.domain.review.facts import Facts
 from memory_service.domain.review.script import last_name
 
-__all__ = ["SHAPES", "activation_of", "last_assigned"]
+__all__ = ["SHAPES", "activation_of", "last_assigned", "units_of"]
 
 _ACTIVATIONS = {
     "softmax": "softmax",
@@ -55,7 +55,10 @@ def activation_of(facts: Facts, node: ast.AST, deep: int = 0) -> str | None:
         return None
     if isinstance(node, ast.Name):
         source = last_assigned(facts, node)
-        return activation_of(facts, source, deep + 1) if source is not None else None
+        if source is not None:
+            return activation_of(facts, source, deep + 1)
+        found = {activation_of(facts, given, deep + 2) for given in _given_for(facts, node)}
+        return found.pop() if len(found) == 1 else None
     if not isinstance(node, ast.Call):
         return None
     name = last_name(node.func)
@@ -68,6 +71,66 @@ def activation_of(facts: Facts, node: ast.AST, deep: int = 0) -> str | None:
     if name in ("Linear", "Conv2d", "Conv1d"):
         return "none"
     return _of_module(facts, node, deep)
+
+
+def _given_for(facts: Facts, node: ast.Name) -> list[ast.AST]:
+    """What callers hand over for a parameter of a plain function."""
+    function = facts.script.function(node)
+    names = [a.arg for a in function.args.args] if function is not None else []
+    if function is None or node.id not in names or names[:1] == ["self"]:
+        return []
+    calls = facts.script.calls_by_name.get(function.name, ())
+    given = [facts.values.argument(call, node.id, names.index(node.id)) for call in calls]
+    return [one for one in given if one is not None and facts.script.function(one) is not function][:8]
+
+
+def units_of(facts: Facts, call: ast.Call) -> float | None:
+    """How many outputs the network behind a call has, by its last linear layer; None: not told."""
+    sources = facts.values.assigned(call.func.id, call) if isinstance(call.func, ast.Name) else (
+        facts.values.sources(call.func) if isinstance(call.func, ast.Attribute) else []
+    )  # fmt: skip
+    found = {_units(facts, source, 0) for source in sources}
+    return found.pop() if len(found) == 1 else None
+
+
+def _units(facts: Facts, node: ast.AST, deep: int) -> float | None:
+    if not isinstance(node, ast.Call) or deep > 6:
+        return None
+    name = last_name(node.func)
+    if name in ("to", "cuda", "compile") and (inner := _within(node)) is not None:
+        return _units(facts, inner, deep + 1)
+    if name == "Linear":
+        return facts.values.number(facts.values.argument(node, "out_features", 1))
+    if name == "Sequential" and node.args and not isinstance(node.args[-1], ast.Starred):
+        return _units(facts, node.args[-1], deep + 1)
+    owner = facts.script.classes.get(name)
+    forward = (
+        next((n for n in owner.body if isinstance(n, ast.FunctionDef) and n.name == "forward"), None)
+        if owner
+        else None
+    )
+    returned = (
+        [n.value for n in ast.walk(forward) if isinstance(n, ast.Return)] if forward is not None else []
+    )
+    if len(returned) != 1:
+        return None
+    last = returned[0]
+    while isinstance(last, ast.Call) and isinstance(last.func, ast.Attribute) and last.func.attr in SHAPES:
+        last = last.func.value
+    if (
+        isinstance(last, ast.Call)
+        and isinstance(last.func, ast.Attribute)
+        and last_name(last.func.value) == "self"
+    ):
+        made = {_units(facts, source, deep + 1) for source in facts.values.sources(last.func)}
+        return made.pop() if len(made) == 1 else None
+    return None
+
+
+def _within(node: ast.Call) -> ast.AST | None:
+    if isinstance(node.func, ast.Attribute) and node.func.attr in ("to", "cuda"):
+        return node.func.value
+    return node.args[0] if node.args else None
 
 
 def _of_module(facts: Facts, call: ast.Call, deep: int) -> str | None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from memory_service.domain.metrics import metric_named
 from memory_service.domain.review.facts import Facts
 from memory_service.domain.review.findings import Finding, finding
-from memory_service.domain.review.outputs import SHAPES, activation_of, last_assigned
+from memory_service.domain.review.outputs import SHAPES, activation_of, last_assigned, units_of
 from memory_service.domain.review.script import last_name
 
 __all__ = ["VALUE_FAMILIES", "loss_rules"]
@@ -104,6 +104,10 @@ def _loss_of(facts: Facts, call: ast.Call) -> tuple[str | None, ast.Call | None]
                     sources.append(given)
     elif isinstance(call.func, ast.Attribute):
         sources = facts.values.sources(call.func)
+    elif isinstance(call.func, ast.Subscript):
+        key = facts.values.text(call.func.slice)
+        held = facts.values.mapping(call.func.value) or {}
+        sources = [held[key]] if key in held else []
     for source in sources:
         while (
             isinstance(source, ast.Call)
@@ -151,6 +155,8 @@ def _one_output(facts: Facts, node: ast.AST) -> bool:
         source = source.func.value
     if not isinstance(source, ast.Call):
         return False
+    if units_of(facts, source) == 1:
+        return True
     for made in (
         facts.values.assigned(last_name(source.func), source) if isinstance(source.func, ast.Name) else ()
     ):
