@@ -25,7 +25,7 @@ from starlette.routing import Match
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memory_service.api.access import OPEN, Scopes, wanted
-from memory_service.api.problems import refusal
+from memory_service.api.problems import refusal_to
 from memory_service.api.rates import PerKey
 from memory_service.api.reach import reach_of, wrong_host
 from memory_service.domain.keys import PREFIX, SCOPES, allows, parse
@@ -111,9 +111,10 @@ class Gate:
         inside = reach_of(scope) == "loopback" and not self.require_keys
         if inside and (other := wrong_host(scope)) is not None:
             raise other
+        _leave(scope, None, _ALL if inside else _NONE)
         holder = await self._holder(scope, scopes)
-        _leave(scope, holder, _ALL if inside else _NONE)
         if holder is not None:
+            _leave(scope, holder, _NONE)
             _check(scope, holder, scopes)
         elif not inside and scopes != OPEN:
             raise NoKey("Show a key: Authorization: Bearer msk_…, or X-API-Key: msk_…")
@@ -152,7 +153,7 @@ class Gate:
         sent_on = self.sign_in(scope) if asked and self.sign_in is not None else None
         if sent_on is not None:
             return sent_on
-        response = refusal(error, scope["state"]["request_id"])
+        response = refusal_to(scope, error)
         return response if self.shown is None else self.shown(scope, response)
 
 

@@ -18,17 +18,20 @@ from memory_service.errors import FieldError, MemoryServiceError, Unavailable
 from memory_service.problem import problem, problem_of
 
 __all__ = [
+    "NOT_TOLD",
     "NotAcceptable",
     "UnsupportedMediaType",
     "allowed_methods",
     "install",
     "problem_response",
     "refusal",
+    "refusal_to",
     "unexpected",
 ]
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_SECONDS = "2"
+NOT_TOLD = "The log of the service says why"
 
 _log = logging.getLogger(__name__)
 
@@ -62,6 +65,15 @@ def refusal(error: MemoryServiceError, request_id: str) -> Response:
     return problem_response(problem_of(error, request_id), headers)
 
 
+def refusal_to(scope: Mapping[str, Any], error: MemoryServiceError) -> Response:
+    """The same to whoever asks: why the database is away (its host, its user) is not told to everybody."""
+    state = scope["state"]
+    if isinstance(error, Unavailable) and not state.get("scopes"):
+        _log.warning("request %s: %s", state["request_id"], error.detail)
+        error = Unavailable(NOT_TOLD)
+    return refusal(error, state["request_id"])
+
+
 def install(app: FastAPI) -> None:
     """Every exception that can leave a route becomes a problem document."""
     app.add_exception_handler(MemoryServiceError, _refused)  # type: ignore[arg-type]
@@ -84,7 +96,7 @@ def allowed_methods(routes: Iterable[APIRoute], path: str) -> list[str]:
 
 
 def _refused(request: Request, error: MemoryServiceError) -> Response:
-    return refusal(error, request.state.request_id)
+    return refusal_to(request.scope, error)
 
 
 def _of_routing(request: Request, error: HTTPException) -> Response:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from memory_service.api.access import ROUTES, wanted
 from memory_service.app import create_app
+from memory_service.errors import Unavailable
+from memory_service.services.unit import Database
 from memory_service.settings import load_settings
 from tests.security.conftest import LOOPBACK, SCOPES, Answer, House, mistyped, not_valid
 
@@ -151,6 +154,28 @@ def test_whatever_may_come_from_outside_wants_a_key(
 def test_a_change_from_another_origin_is_refused_however_it_is_written(house: House, origin: str):
     asked = house.ask("POST", "/competitions", house.keys["edit"], body={}, headers={"origin": origin})
     assert (asked.status, asked.json["type"].rpartition(":")[2]) == (403, "other-origin")
+
+
+def test_why_the_database_is_away_is_told_to_keys_and_this_machine_only(
+    house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    def away(*_: object) -> None:
+        raise Unavailable('the database did not answer: connection to "db.inside" failed for user "ada"')
+
+    known = house.keys["read"]
+    assert house.ask("GET", "/models", known).status == 200
+    new, preparation = house.key("new", "read"), house.app.state.service.preparation
+    lost = replace(preparation.state, database=False, failed="no answer of db.inside")
+    monkeypatch.setattr(preparation, "checked", lambda: lost)
+    monkeypatch.setattr(Database, "read", away)
+    for key, session in ((mistyped(known), None), (new, None), (None, "x"), (None, None)):
+        for path in ("/models", "/readyz", "/browse/runs"):
+            answer = house.ask("GET", path, key, session=session)
+            assert "db.inside" not in answer.text, (key, session, path)
+    assert "db.inside" in caplog.text
+    assert "db.inside" in house.ask("GET", "/models", known).text
+    inside = house.ask("GET", "/readyz", server=LOOPBACK, headers={"host": "localhost"})
+    assert "db.inside" in inside.text
 
 
 def test_measuring_the_servers_own_host_is_for_admins(house: House):
