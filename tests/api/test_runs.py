@@ -58,6 +58,16 @@ def test_a_run_from_its_beginning_to_its_score(client: TestClient):
     assert [group["name"] for group in scored["by_family"]] == ["resnet"]
 
 
+def test_a_trial_run_where_its_card_is_not_seen_is_told_of_and_not_scored_for_speed(client: TestClient):
+    run_id = begin(client, gpu="p100", precision="fp32", host={"gpu_seen": False})
+    tell(client, run_id, epochs(0.5))
+    client.post(f"/runs/{run_id}/finish", json={"status": "completed", "at": at(700)})
+    assert client.get(f"/runs/{run_id}").json()["excluded"] == "no_card"
+    page = client.get("/browse/accuracy?gpu=p100")
+    assert page.status_code == 200
+    assert "where its card was not seen" in page.text
+
+
 def test_nothing_to_score_is_an_answer(client: TestClient):
     answer = client.get("/accuracy?device=nobody")
     assert answer.status_code == 200
