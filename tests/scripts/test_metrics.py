@@ -1,8 +1,7 @@
 """Is the score of a script the plan's metric, and its submission of the form that this metric judges?
 
-Each runs on generated tables (network and boosted trees share the code of score and submission with all
-other kinds), masks on generated images. The score is computed here again, by other means, from what the
-script says of its held-out rows.
+Each runs on generated tables: the other kinds, masks apart, share their code of score and submission. What
+the scores mean is tested in tests/services/test_script_scores.py.
 """
 
 from __future__ import annotations
@@ -11,9 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from memory_service.domain.judging import judged_by
+from memory_service.domain.logline import read_log
 from tests.scripts.data import Size
 from tests.scripts.workshop import Trial, Workshop, rows_of, write_rows
 
@@ -71,16 +72,9 @@ def answers(rows: list[list[str]]) -> set[str]:
 
 
 CLASSES: tuple[tuple[str, str, Spoil | None, set[str]], ...] = (
-    (NETWORK, "F1", two_classes, {"yes", "no"}),
-    (TREES, "Matthews correlation", two_classes, {"yes", "no"}),
-    (TREES, "accuracy", two_classes, {"yes", "no"}),
-    (NETWORK, "balanced accuracy", None, {"1", "2", "5"}),
+    (TREES, "F1", two_classes, {"yes", "no"}),
     (NETWORK, "macro F1", three_labels, {"0", "1"}),
-    (TREES, "micro F1", three_labels, {"0", "1"}),
-    (NETWORK, "mean F1", three_labels, {"0", "1"}),
     (NETWORK, "quadratic weighted kappa", grades, {*"01234"}),
-    (TREES, "QWK", grades, {*"01234"}),
-    (VALUES, "QWK", whole_values, {*"34567"}),
     (VALUE_TREES, "QWK", whole_values, {*"34567"}),
 )
 
@@ -92,3 +86,46 @@ def test_a_metric_of_classes_gets_classes(
     log, rows = ran(trial_of(workshop, name, metric, spoil))
     assert answers(rows) <= known, log
     assert len(answers(rows)) > 1, log
+
+
+@pytest.mark.parametrize("name", [NETWORK, TREES])
+def test_a_metric_of_chances_gets_them_in_a_column_of_whole_numbers(workshop: Workshop, name: str) -> None:
+    log, rows = ran(trial_of(workshop, name, "ROC AUC", two_classes))
+    chances = [float(row[1]) for row in rows]
+    assert all(0 <= one <= 1 for one in chances)
+    assert len(set(chances)) > 2, log
+
+
+def test_a_metric_of_ranks_gets_the_likeliest_classes_in_their_order(workshop: Workshop) -> None:
+    log, rows = ran(trial_of(workshop, NETWORK, "MAP@2", None))
+    assert all(len(set(row[1].split())) == 2 for row in rows), log
+    assert answers(rows) <= {f"{a} {b}" for a in "125" for b in "125"}
+
+
+def test_errors_of_logarithms_are_learned_as_such_and_written_as_values(workshop: Workshop) -> None:
+    trial = trial_of(workshop, VALUES, "RMSLE", prices)
+    log, rows = ran(trial)
+    truth = {name: 2 ** (value / 900) for name, value in trial.data.truth.items()}
+    found = {row[0]: float(row[1]) for row in rows}
+    assert min(found.values()) >= 0
+    off = [np.log1p(found[name]) - np.log1p(value) for name, value in truth.items()]
+    constant = np.std([np.log1p(value) for value in truth.values()])
+    assert np.sqrt(np.mean(np.square(off))) < constant, log
+
+
+def test_a_metric_that_is_not_computed_leaves_the_loss_and_is_told_to_nobody(workshop: Workshop) -> None:
+    log, rows = ran(trial_of(workshop, NETWORK, "weighted ROC AUC", two_in_fractions))
+    assert "VALIDATION: validation loss=" in log
+    events = [told.fields for told in read_log(log, final=True).events if told.kind == "epoch"]
+    assert events
+    assert all("metric" not in fields and fields["valid_loss"] > 0 for fields in events)
+    assert all(0 <= float(row[1]) <= 1 for row in rows)
+
+
+def test_masks_are_scored_by_the_metric_of_masks(workshop: Workshop) -> None:
+    said = judged_by("global Dice", "as asked", "image-segmentation").as_dict()
+    trial = workshop.trial("image-segmentation", size=Size(24, 6), epochs=2, metric=said)
+    ended = trial.train()
+    assert ended.status == 0, ended.log
+    assert "VALIDATION: global Dice=" in ended.log
+    assert trial.cells()
