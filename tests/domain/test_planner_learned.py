@@ -97,7 +97,7 @@ def quality(card: Gpu, **facts: Any) -> float:
 MODEL = st.sampled_from(sorted(MODELS))
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(runs(), st.floats(2, 300), st.floats(2, 300), st.sampled_from(["fast", "balanced", "quality"]))
 def test_more_minutes_never_lower_the_expected_quality(
     seen: list[Observation], first: float, second: float, objective: str
@@ -108,7 +108,7 @@ def test_more_minutes_never_lower_the_expected_quality(
     assert high >= low
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(runs(), MODEL, st.floats(2, 60), st.floats(2, 60), st.integers(100, 500_000))
 def test_more_memory_never_lowers_the_batch_of_a_pinned_model(
     seen: list[Observation], model: str, first: float, second: float, n_train: int
@@ -122,7 +122,7 @@ def test_more_memory_never_lowers_the_batch_of_a_pinned_model(
     assert batches[0] <= batches[1]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(runs(), MODEL, st.sampled_from([1, 8, 32, 100]), st.integers(2, 30), st.integers(2, 30))
 def test_a_larger_image_never_needs_less_memory(
     seen: list[Observation], model: str, batch: int, first: int, second: int
@@ -135,7 +135,7 @@ def test_a_larger_image_never_needs_less_memory(
     assert peaks == sorted(peaks)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(runs(), MODEL, st.integers(2, 24), st.integers(2, 24))
 def test_a_larger_image_never_gets_a_larger_batch_from_memory(
     seen: list[Observation], model: str, first: int, second: int
@@ -151,7 +151,7 @@ def test_a_larger_image_never_gets_a_larger_batch_from_memory(
     assert largest == sorted(largest)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(runs(), st.floats(3, 300), st.integers(200, 500_000), st.none() | st.integers(1, 300))
 def test_any_plan_keeps_its_promises_and_its_distance_from_what_ran_out(
     seen: list[Observation], minutes: float, n_train: int, batch: int | None
@@ -186,7 +186,7 @@ def _lifted(failed: Observation, seen: list[Observation]) -> bool:
 
 
 @given(seen=runs(), model=st.sampled_from(sorted(MODELS)))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_peaks_of_a_whole_ladder_are_the_peaks_at_each_batch(seen: list[Observation], model: str) -> None:
     cpu = next(card for card in calibrated().sheets.values() if card.kind == "cpu")
     held = HeldMemory(0.4, 1.2)

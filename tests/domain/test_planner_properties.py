@@ -32,7 +32,7 @@ def quality_of(**asked: object) -> float:
     return float(search.field.quality[pick.row, pick.epoch, pick.fold])
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(TASK, CARD, N_TRAIN, MINUTES, MINUTES, OBJECTIVE)
 def test_more_minutes_never_lower_the_expected_quality(
     task: str, gpu: str, n_train: int, first: float, second: float, objective: str
@@ -41,7 +41,7 @@ def test_more_minutes_never_lower_the_expected_quality(
     assert quality_of(**asked, minutes=max(first, second)) >= quality_of(**asked, minutes=min(first, second))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(MODEL, CARD, N_TRAIN, st.floats(2, 100), st.floats(2, 100))
 def test_more_memory_never_lowers_the_batch_of_a_pinned_model(
     model: str, gpu: str, n_train: int, first: float, second: float
@@ -53,7 +53,7 @@ def test_more_memory_never_lowers_the_batch_of_a_pinned_model(
     assert batches[0] <= batches[1]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(MODEL, CARD, st.sampled_from([1, 8, 32, 100]), st.integers(2, 40), st.integers(2, 40))
 def test_a_larger_image_never_needs_less_memory(
     model: str, gpu: str, batch: int, first: int, second: int
@@ -76,7 +76,7 @@ def faster(card: Gpu, speed: float, bandwidth: float) -> Gpu:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(MODEL, CARD, N_TRAIN, st.floats(1, 4), st.floats(1, 4))
 def test_a_faster_card_never_takes_longer(
     model: str, gpu: str, n_train: int, speed: float, bandwidth: float
@@ -89,7 +89,7 @@ def test_a_faster_card_never_takes_longer(
     assert minutes[1] <= minutes[0] * (1 + 1e-9)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     TASK, CARD, N_TRAIN, MINUTES, OBJECTIVE,
     st.none() | st.integers(1, 6), st.none() | st.integers(1, 60), st.none() | st.integers(1, 600),

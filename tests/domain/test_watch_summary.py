@@ -97,7 +97,7 @@ runs = st.lists(said, max_size=40).map(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=150)
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=80)
 @given(runs, st.randoms(use_true_random=False), st.integers(0, 40))
 def test_order_and_split_do_not_matter(told: list[Event], chance: random.Random, cut: int) -> None:
     straight = fold_in(Summary(), told)
@@ -108,7 +108,7 @@ def test_order_and_split_do_not_matter(told: list[Event], chance: random.Random,
     assert fold_in(Summary.from_dict(json.loads(json.dumps(left.as_dict()))), mixed[cut:]) == straight
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=150)
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=80)
 @given(runs, st.booleans(), st.sampled_from(["running", "completed", "out_of_memory", "timed_out"]))
 def test_any_events_have_a_verdict_that_json_can_hold(told: list[Event], bare: bool, status: str) -> None:
     facts = RunFacts(status=status) if bare else FACTS
@@ -188,13 +188,13 @@ def test_an_empty_run_has_a_verdict(expected: Expectation) -> None:
     assert answer.action == "continue"
 
 
-def test_a_hundred_thousand_folds_and_huge_texts_stay_small() -> None:
-    told = [Event("fold", n, 1.0, {"fold": n, "gpu_name": "x" * 500}) for n in range(100_000)]
-    told += [Event("epoch", 100_000 + n, 2.0, {"fold": n, "epoch": n}) for n in range(10_000)]
-    told += [Event("note", 200_000 + n, 3.0, {"batch_size": n + 1}) for n in range(10_000)]
+def test_ten_thousand_folds_and_huge_texts_stay_small() -> None:
+    told = [Event("fold", n, 1.0, {"fold": n, "gpu_name": "x" * 500}) for n in range(10_000)]
+    told += [Event("epoch", 10_000 + n, 2.0, {"fold": n, "epoch": n}) for n in range(2_000)]
+    told += [Event("note", 200_000 + n, 3.0, {"batch_size": n + 1}) for n in range(2_000)]
     summary = fold_in(Summary(), told)
     assert len(json.dumps(summary.as_dict())) < 60_000
-    assert summary.events == 120_000
+    assert summary.events == 14_000
 
 
 def test_a_summary_written_before_progress_was_counted_is_read() -> None:
