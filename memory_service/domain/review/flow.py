@@ -22,6 +22,10 @@ __all__ = ["Flow", "flow_of"]
 class Flow(FlowFunctions):
     """One walk: statements."""
 
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._objects: dict[ast.ClassDef, Value] = {}
+
     def walk(self) -> None:
         """The module, then what nothing in it calls: methods that a framework calls, offered functions."""
         self.returned.append([])
@@ -42,9 +46,11 @@ class Flow(FlowFunctions):
         """A function that nothing here calls, with rows of its own for each parameter."""
         owner: Value | None = None
         around = self.script.class_of(function)
-        if around is not None:
-            held = self.module.find(around.name) or Value(kind=around)
-            owner = self.instance(held, [], {}, None)
+        if around is not None:  # methods of one class are of one object
+            if around not in self._objects:
+                held = self.module.find(around.name) or Value(kind=around)
+                self._objects[around] = self.instance(held, [], {}, None)
+            owner = self._objects[around]
         if function not in self.times:
             self.enter(function, [], {}, owner, self.module)
 
