@@ -26,7 +26,6 @@ T = TypeVar("T")
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-MIB_PER_GIB = 1024.0
 FEWEST_ROWS = 3
 
 

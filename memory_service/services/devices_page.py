@@ -13,9 +13,7 @@ from memory_service.services.registering import words_of_this_host
 from memory_service.services.unit import Database
 from memory_service.store import calibrations as store
 
-__all__ = ["FILTERS", "calibration_page", "device_page", "devices_page"]
-
-FILTERS = ("kind", "architecture")
+__all__ = ["calibration_page", "device_page", "devices_page"]
 
 _SHEET = {
     "matmul.fp32": ("tflops", "fp32"),

@@ -12,10 +12,7 @@ from memory_service.services.catalogue import get_row, history_of, list_rows
 from memory_service.services.knowledge import Knowledge
 from memory_service.services.unit import Database
 
-__all__ = ["FILTERS", "model_page", "models_page"]
-
-FILTERS = ("task", "library", "family", "pretrained", "device")
-"""What the page narrows by; each is a filter of the table, too."""
+__all__ = ["model_page", "models_page"]
 
 _MOST_PROFILES = 200
 _USUAL = ("t4", "p100", "v100", "l4", "a10g", "rtx3090", "rtx4090", "a100", "a100-80gb", "h100")

@@ -16,11 +16,6 @@ from memory_service.domain.review.script import last_name, roots, words, words_i
 __all__ = ["LATER", "target_rules"]
 
 _FEATURES = re.compile(r"^(X|x|feats?|features?|data_x|inputs?|train_x|X_\w+|x_\w+|predictors)$")
-_FEATURE_LIST = re.compile(
-    r"^(feat(ure)?s?|feature_?(cols|names|columns|list)|cols|columns|num_?cols|numeric|predictors|"
-    r"use_?cols|FEATURES|FEATS|COLS)\w*$",
-    re.IGNORECASE,
-)
 LATER = re.compile(
     r"(^|_)(test|valid|val|va|vl|infer|inference|submission|sub|pred|new|holdout|dev|unseen|future|score|"
     r"fresh|today|week)(_|\d|$)|^(x|X)(te|va|_te|_va)$|^te(_|\d|$)|^va$",
