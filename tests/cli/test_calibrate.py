@@ -78,6 +78,9 @@ def test_a_budget_of_a_second_ends_and_says_what_happened(url: str):
     process = run("calibrate", "--device", "cpu", "--budget-seconds", "1", "--database", url)
     process.communicate(timeout=60)
     made = only_one(url)
+    with Database(url) as database, database.read() as unit:
+        (begun,) = list_rows(unit, "history", {"table": "calibrations", "action": "create"}).items
+    assert begun["who"].endswith("command line)") or begun["who"] == "command line"
     assert made["status"] in ("done", "timed_out")
     assert made["status"] == "done" or "budget of 1 s ended" in made["why"]
     assert process.returncode == (0 if made["status"] == "done" else 1)
