@@ -46,7 +46,8 @@ def start_run(service: Service, given: dict[str, Any], caller: Caller) -> Answer
         *(f"expected {name}: {spread(n)}" for name, n in shown["expected"].items() if n is not None),
         *([f"nothing is predicted: {shown['why_not']}"] if shown["why_not"] else []),
         *begun["notes"],
-        "Launch it now; report_progress after 60 s, then every epoch.",
+        "Launch it now, with MEMORY_MODE=disabled: you tell of it, so the script's own client must not begin a "
+        "second run. report_progress after 60 s, then every epoch.",
     ]
     return Answer("\n".join(lines), shown)
 
