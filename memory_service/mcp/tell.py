@@ -25,6 +25,11 @@ __all__ = ["TOOLS"]
 
 _RUN_ID = {"type": "string", "description": "As start_run gave it."}
 
+_LAUNCH = (
+    "Launch it now, with MEMORY_MODE=disabled: you tell of it, so the script's own client must not begin a "
+    "second run. report_progress after 60 s, then every epoch."
+)
+
 _PREDICTED = ("peak_memory_gib", "samples_per_second", "epoch_seconds", "total_minutes")
 
 
@@ -46,8 +51,7 @@ def start_run(service: Service, given: dict[str, Any], caller: Caller) -> Answer
         *(f"expected {name}: {spread(n)}" for name, n in shown["expected"].items() if n is not None),
         *([f"nothing is predicted: {shown['why_not']}"] if shown["why_not"] else []),
         *begun["notes"],
-        "Launch it now, with MEMORY_MODE=disabled: you tell of it, so the script's own client must not begin a "
-        "second run. report_progress after 60 s, then every epoch.",
+        _LAUNCH,
     ]
     return Answer("\n".join(lines), shown)
 
