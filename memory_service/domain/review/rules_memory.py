@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from memory_service.domain.review.facts import Facts
 from memory_service.domain.review.findings import Finding, finding
 from memory_service.domain.review.script import last_name, words, words_in
-from memory_service.domain.review.training import Loop, guards_of
+from memory_service.domain.review.stopping import guards_of
+from memory_service.domain.review.training import Loop
 
 __all__ = ["memory_rules"]
 

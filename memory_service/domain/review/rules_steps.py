@@ -70,13 +70,15 @@ def _counts_batches(facts: Facts, maker: ast.Call) -> bool:
     """Whether the number of steps was computed from the length of a loader."""
     if any(k.arg == "steps_per_epoch" and facts.values.one(k.value) != 1 for k in maker.keywords):
         return True
+    loops = [loop.batch for loop in facts.training.loops if isinstance(loop.batch, ast.For)]
+    fed = {w for loop in loops for w in words_in(loop.iter)} - {"self", "enumerate", "tqdm", "range", "zip"}
     pending: list[ast.AST] = [*maker.args[1:], *(k.value for k in maker.keywords)]
     for _ in range(3):
         for node in (n for given in pending for n in ast.walk(given)):
             if (
                 isinstance(node, ast.Call)
                 and last_name(node.func) == "len"
-                and any(_LOADER.search(w) for given in node.args for w in words_in(given))
+                and any(_LOADER.search(w) or w in fed for given in node.args for w in words_in(given))
             ):
                 return True
         pending = [
@@ -122,7 +124,12 @@ def _has_inner(facts: Facts, loop: ast.For) -> bool:
 
 def _once_an_epoch(facts: Facts, call: ast.Call) -> bool:
     loops = [up for up in facts.script.loops(call) if isinstance(up, ast.For)]
-    return bool(loops) and not _over_batches(facts, loops[0]) and _has_inner(facts, loops[0])
+    if not loops or _over_batches(facts, loops[0]):
+        return False
+    batches = {loop.batch for loop in facts.training.loops if loop.batch is not None}
+    return _has_inner(facts, loops[0]) or (
+        loops[0] not in batches and loops[0] in {loop.epoch for loop in facts.training.loops}
+    )
 
 
 def _every_batch(facts: Facts, call: ast.Call) -> bool:

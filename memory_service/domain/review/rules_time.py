@@ -300,9 +300,10 @@ def _seed(facts: Facts) -> Iterator[Finding]:
     kinds = training.kinds
     if not kinds:
         return
-    if any(_SEED.search(last_name(call.func)) for call in script.calls):
+    if any(_SEED.search(last_name(call.func)) and script.runs(call) for call in script.calls):
         return
-    if any(_SEED.search(n.attr) and last_name(n.value) in _SEEDED for n in script.all(ast.Attribute)):
+    references = [n for n in script.all(ast.Attribute) if _SEED.search(n.attr) and script.runs(n)]
+    if any(last_name(n.value) in _SEEDED for n in references):
         return  # `for seed in (random.seed, np.random.seed, torch.manual_seed): seed(7)`
     if "transformers" in kinds and not kinds & {"torch", "keras"}:
         return  # TrainingArguments has seed=42

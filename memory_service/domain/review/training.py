@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
 from typing import Literal
 
-from memory_service.domain.review.script import Script, last_name, roots, words, words_in
-from memory_service.domain.review.values import Values
+from memory_service.domain.review.made import Made
+from memory_service.domain.review.script import last_name, words, words_in
+from memory_service.domain.review.stopping import AnyLoop
 
-__all__ = ["Fit", "Loop", "Training", "guards_of"]
+__all__ = ["Fit", "Loop", "Training"]
 
 Kind = Literal["torch", "lightning", "transformers", "keras", "fastai", "boosting", "sklearn"]
-AnyLoop = ast.For | ast.While
 
 _HELPER = re.compile(
     r"(train|fit)(_?one)?_?(epoch|step|loop|fn|batch|func)?$|^train|^fit_|run_epoch|_train$", re.IGNORECASE
@@ -33,23 +32,6 @@ _DRAWN = re.compile(
 )
 _EPOCH = re.compile(r"epoch|^ep$|^e$|^_?ep?$", re.IGNORECASE)
 _COUNTED = words("range trange count")
-_FOLD = re.compile(r"fold|\bkf\b|skf|gkf|splitter|\bcv\b", re.IGNORECASE)
-_FOLDS_NAMED = re.compile(r"^(n|num|k|all|cv)?_?(folds?|splits|folds_list|split_list)$", re.IGNORECASE)
-_CLOCK_CALLS = words(
-    "time monotonic perf_counter process_time now utcnow time_ns alarm monotonic_ns perf_counter_ns"
-)
-_CLOCK_WORDS = re.compile(
-    r"deadline|elapsed|time_?(left|limit|out|up|over|remaining|budget|is_up|guard|s_up)|budget|"
-    r"out_of_time|minutes|"
-    r"over_?time|start_?time|max_?(time|second|minute|hour)|remaining|seconds_left|late\b|clock|timer|"
-    r"time_to_stop|"
-    r"should_stop_for_time|hours|expired",
-    re.IGNORECASE,
-)
-_OTHER_STOPS = re.compile(
-    r"debug|dry_?run|smoke|isnan|isfinite|isinf|\bnan\b|max_steps|max_batches|limit_|sanity|quick|overfit",
-    re.IGNORECASE,
-)
 _BOOSTERS = ("lightgbm", "xgboost", "catboost")
 _BOOSTED = re.compile(r"^(LGBM|XGB|CatBoost)\w*|^CatBoost$")
 _KERAS = ("keras", "tensorflow", "tf_keras")
@@ -78,12 +60,8 @@ class Fit:
 
 
 @dataclass
-class Training:
+class Training(Made):
     """What the file trains, as far as it does."""
-
-    script: Script
-    values: Values
-    _fold_cache: dict[ast.AST, bool] = field(default_factory=dict)
 
     @cached_property
     def backwards(self) -> list[ast.Call]:
@@ -261,66 +239,6 @@ class Training:
         owner = self.script.classes.get(name)
         return owner is not None and any(last_name(b).endswith("Trainer") for b in owner.bases)
 
-    def made_by(self, node: ast.AST, deep: int = 0) -> str:
-        """The class or function whose call a name holds: `m = LGBMClassifier(...)` -> "LGBMClassifier"."""
-        if deep > 5:
-            return ""
-        if isinstance(node, ast.Call):
-            name = last_name(node.func)
-            returned = self._given_back(node.func) if isinstance(node.func, ast.Name) else None
-            inner = self.made_by(returned, deep + 1) if returned is not None else ""
-            if inner:
-                return inner
-            if name in ("to", "cuda", "compile", "prepare", "DataParallel", "clone", "deepcopy"):
-                inner_node = (
-                    node.func.value
-                    if isinstance(node.func, ast.Attribute) and name in ("to", "cuda")
-                    else (node.args[0] if node.args else None)
-                )
-                return self.made_by(inner_node, deep + 1) if inner_node is not None else name
-            return name
-        if isinstance(node, ast.Name):
-            for source in self.values.assigned(node.id, node):
-                found = self.made_by(source, deep + 1)
-                if found:
-                    return found
-        if isinstance(node, ast.Attribute) and last_name(node.value) == "self":
-            for source in self.values.sources(node):
-                found = self.made_by(source, deep + 1)
-                if found:
-                    return found
-        return ""
-
-    def _given_back(self, name: ast.Name) -> ast.AST | None:
-        """What a function of the file returns last, or a lambda: `pack = lambda a: TensorDataset(a)`."""
-        for function in self.script.functions.get(name.id, [])[:1]:
-            returned = [n.value for n in ast.walk(function) if isinstance(n, ast.Return)]
-            return next((value for value in reversed(returned) if value is not None), None)
-        held = self.values.assigned(name.id, name)
-        return next((source.body for source in held if isinstance(source, ast.Lambda)), None)
-
-    def makers(self, node: ast.AST, deep: int = 0) -> list[ast.Call]:
-        """Calls of constructors that an object may come from, through names, attributes and helpers of the
-        file: `m = model(); m.fit(X)` with `def model(): return LGBMRegressor(...)`."""
-        if deep > 5:
-            return []
-        if isinstance(node, ast.Name):
-            return [m for s in self.values.assigned(node.id, node) for m in self.makers(s, deep + 1)]
-        if isinstance(node, ast.Attribute):
-            return [m for s in self.values.sources(node) for m in self.makers(s, deep + 1)]
-        if not isinstance(node, ast.Call):
-            return []
-        name = last_name(node.func)
-        if name in ("clone", "deepcopy") and node.args:
-            return self.makers(node.args[0], deep + 1)
-        if name in self.script.functions and name not in self.script.classes and name != "fit":
-            given = [
-                n.value for n in ast.walk(self.script.functions[name][0])
-                if isinstance(n, ast.Return) and n.value is not None
-            ]  # fmt: skip
-            return [m for g in given[:4] for m in self.makers(g, deep + 1)]
-        return [node]
-
     @cached_property
     def kinds(self) -> set[str]:
         """What is trained when the file runs."""
@@ -372,43 +290,6 @@ class Training:
             return bool(words) or self.script.uses("transformers", "accelerate", "fastai", *_LIGHTNING)
         return self.script.uses(*_KERAS, "fastai", "transformers")
 
-    def is_fold(self, loop: AnyLoop) -> bool:
-        """Whether a loop goes over folds of a cross-validation."""
-        if loop not in self._fold_cache:
-            self._fold_cache[loop] = isinstance(loop, ast.For) and self._goes_over_folds(loop)
-        return self._fold_cache[loop]
-
-    def _goes_over_folds(self, loop: ast.For) -> bool:
-        for node in ast.walk(loop.iter):
-            if (
-                isinstance(node, ast.Call)
-                and last_name(node.func) == "split"
-                and isinstance(node.func, ast.Attribute)
-            ) and (
-                _FOLD.search(last_name(node.func.value))
-                or "Fold" in self.made_by(node.func.value)
-                or (len(node.args) >= 1 and self.values.number(node.args[0]) is None)
-            ):
-                return not isinstance(node.args[0] if node.args else None, ast.Constant) or bool(
-                    _FOLD.search(last_name(node.func.value))
-                )
-        if any(re.search(r"fold|^cv_", name, re.IGNORECASE) for name in _targets(loop.target)):
-            return True
-        over = {n.id for n in ast.walk(loop.iter) if isinstance(n, ast.Name)}
-        over |= {n.attr for n in ast.walk(loop.iter) if isinstance(n, ast.Attribute)}
-        return any(_FOLDS_NAMED.search(name) or self._holds_splits(name, loop) for name in over)
-
-    def _holds_splits(self, name: str, at: ast.AST) -> bool:
-        """Whether a name is a list of splits: `parts = list(KFold(5).split(X))`."""
-        return any(
-            isinstance(node, ast.Call)
-            and last_name(node.func) == "split"
-            and isinstance(node.func, ast.Attribute)
-            and "Fold" in self.made_by(node.func.value)
-            for source in self.values.assigned(name, at)[:4]
-            for node in islice(ast.walk(source), 200)
-        )
-
     @cached_property
     def fold_loops(self) -> list[ast.For]:
         """Loops over folds in which something is trained."""
@@ -436,42 +317,6 @@ class Training:
             and name in self.script.imports
         )
 
-    def fold_count(self, loop: ast.For) -> int | None:
-        """How many folds a loop trains, where the text says."""
-        for node in ast.walk(loop.iter):
-            if (
-                isinstance(node, ast.Call)
-                and last_name(node.func) == "split"
-                and isinstance(node.func, ast.Attribute)
-            ):
-                return self._splits_of(node.func.value)
-        found = self.values.one(loop.iter)
-        if isinstance(found, list):
-            return len(found)
-        for node in ast.walk(loop.iter):
-            for source in self.values.assigned(node.id, loop)[:4] if isinstance(node, ast.Name) else ():
-                for made in islice(ast.walk(source), 200):
-                    if isinstance(made, ast.Call) and last_name(made.func) == "split":
-                        counted = (
-                            self._splits_of(made.func.value) if isinstance(made.func, ast.Attribute) else None
-                        )
-                        if counted is not None:
-                            return counted
-        return None
-
-    def _splits_of(self, splitter: ast.AST) -> int | None:
-        sources = [splitter] if isinstance(splitter, ast.Call) else (
-            self.values.assigned(splitter.id, splitter) if isinstance(splitter, ast.Name) else []
-        )  # fmt: skip
-        for source in sources:
-            if isinstance(source, ast.Call) and re.search(r"Fold|Split", last_name(source.func)):
-                given = self.values.argument(source, "n_splits", 0)
-                if given is None:
-                    return 5
-                number = self.values.number(given)
-                return int(number) if number is not None else None
-        return None
-
     def epochs(self, loop: AnyLoop) -> int | None:
         """How many epochs a loop runs at most, where the text says."""
         if isinstance(loop, ast.While):
@@ -491,168 +336,6 @@ class Training:
                 return int((last or 0) - (first or 0))
         return None
 
-    def clocked(self, place: ast.AST | list[ast.stmt]) -> bool:
-        """Whether something under a place (functions of the file included) stops by the clock."""
-        for node in self.script.within(place):
-            if isinstance(node, ast.If | ast.While | ast.IfExp) and self.is_clock(node.test):
-                if not isinstance(node, ast.If) or _changes_course(node):
-                    return True
-            elif (
-                isinstance(node, ast.Return)
-                and node.value is not None
-                and isinstance(node.value, ast.Compare)
-                and self.is_clock(node.value)
-            ):
-                return True
-        return False
-
-    def is_clock(self, test: ast.AST, deep: int = 0) -> bool:
-        """Whether a condition asks the time: directly, by a name that says so, or by a function that does."""
-        for node in ast.walk(test):
-            if isinstance(node, ast.Call):
-                if last_name(node.func) in _CLOCK_CALLS:
-                    return True
-                if deep < 3:
-                    for target in (
-                        self.script.meant(node.func)
-                        if isinstance(node.func, ast.Name | ast.Attribute)
-                        else ()
-                    ):
-                        if any(
-                            isinstance(n, ast.Call) and last_name(n.func) in _CLOCK_CALLS
-                            for n in ast.walk(target)
-                        ):
-                            return True
-            if isinstance(node, ast.Name | ast.Attribute):
-                if _CLOCK_WORDS.search(last_name(node)):
-                    return True
-                if isinstance(node, ast.Name) and deep < 3:
-                    for source in self.values.assigned(node.id, node):
-                        if not isinstance(source, ast.Constant) and self.is_clock(source, deep + 1):
-                            return True
-        return False
-
-    def stops_early(self, loop: AnyLoop) -> bool:
-        """Whether a loop over epochs ends for another reason than the clock, a NaN or a trial run."""
-        if isinstance(loop, ast.While) and not self._plain_count(loop.test, self._reset_in(loop)):
-            return True
-        for node in self.script.within(loop.body, follow=False):
-            if isinstance(node, ast.Break | ast.Return | ast.Raise):
-                inner = [up for up in self.script.loops(node) if up is not loop]
-                if (
-                    isinstance(node, ast.Break)
-                    and inner
-                    and inner[0] is not loop
-                    and loop in self.script.loops(node)[1:]
-                ):
-                    continue
-                guards = guards_of(self.script, node, loop)
-                if any(isinstance(up, ast.ExceptHandler) for up in _until(self.script, node, loop)):
-                    continue
-                if guards and not any(self._other_stop(test) for test in guards):
-                    return True
-            if isinstance(node, ast.Call) and re.search(
-                r"early_?stop|stopper", last_name(node.func), re.IGNORECASE
-            ):
-                return True
-        return False
-
-    def _plain_count(self, test: ast.AST, reset: set[str]) -> bool:
-        """`while epoch < EPOCHS`, `while True`, `while time.time() < end`; not `while bad < PATIENCE`."""
-        if isinstance(test, ast.Constant):
-            return True
-        if isinstance(test, ast.BoolOp):
-            return all(self._plain_count(part, reset) for part in test.values)
-        if self.is_clock(test):
-            return True
-        return (
-            isinstance(test, ast.Compare)
-            and isinstance(test.ops[0], ast.Lt | ast.LtE | ast.NotEq)
-            and not words_in(test) & reset
-        )
-
-    def _reset_in(self, loop: AnyLoop) -> set[str]:
-        """Names that a loop sets to a number again: a count of epochs without gain."""
-        return {
-            name.id
-            for node in self.script.within(loop.body)
-            if isinstance(node, ast.Assign)
-            for name, value in _set_by(node)
-            if isinstance(value, ast.Constant)
-            or (isinstance(value, ast.IfExp) and isinstance(value.body, ast.Constant))
-        }
-
-    def _other_stop(self, test: ast.AST) -> bool:
-        if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
-            return all(self._other_stop(part) for part in test.values)
-        words = words_in(test) - _CLOCK_CALLS
-        early = any(
-            re.search(r"patien|early|improv|bad_|stale|best|wait|counter|since", w, re.IGNORECASE)
-            for w in words
-        )
-        if early:
-            return False
-        if any(_OTHER_STOPS.search(w) for w in words):
-            return True
-        for node in ast.walk(test):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
-                for target in self.script.meant(node.func):
-                    inner = words_in(target)
-                    if any(re.search(r"patien|improv|bad_|best", w, re.IGNORECASE) for w in inner):
-                        return False
-        return self.is_clock(test)
-
-
-def guards_of(script: Script, node: ast.AST, until: ast.AST) -> list[ast.AST]:
-    """Conditions between a node and a loop around it."""
-    return [up.test for up in _until(script, node, until) if isinstance(up, ast.If)]
-
-
-def _until(script: Script, node: ast.AST, until: ast.AST) -> list[ast.AST]:
-    out = []
-    for up in script.above(node):
-        if up is until:
-            break
-        out.append(up)
-    return out
-
-
-def _set_by(node: ast.Assign) -> list[tuple[ast.Name, ast.AST]]:
-    """Names that an assignment sets, each with all that it may get: `best, bad = (x, 0) if gain else ...`."""
-    values = [node.value.body, node.value.orelse] if isinstance(node.value, ast.IfExp) else [node.value]
-    out: list[tuple[ast.Name, ast.AST]] = []
-    for target in node.targets:
-        if isinstance(target, ast.Name):
-            out.append((target, node.value))
-        elif isinstance(target, ast.Tuple):
-            for value in values:
-                if isinstance(value, ast.Tuple) and len(value.elts) == len(target.elts):
-                    pairs = zip(target.elts, value.elts, strict=True)
-                    out += [(item, given) for item, given in pairs if isinstance(item, ast.Name)]
-    return out
-
 
 def _targets(target: ast.AST) -> set[str]:
     return {n.id for n in ast.walk(target) if isinstance(n, ast.Name)}
-
-
-def _changes_course(node: ast.If) -> bool:
-    """Whether a condition leads to an end: break, return, raise, continue, or a flag set to true."""
-    for inner in (n for statement in node.body for n in ast.walk(statement)):
-        if isinstance(inner, ast.Break | ast.Return | ast.Raise | ast.Continue):
-            return True
-        if (
-            isinstance(inner, ast.Assign)
-            and isinstance(inner.value, ast.Constant)
-            and isinstance(inner.value.value, bool)
-        ):
-            return True
-        if isinstance(inner, ast.Call) and last_name(inner.func) in (
-            "exit",
-            "_exit",
-            "stop",
-            "set",
-            "predict",
-        ):
-            return True
-    return bool(roots(node.test) & {"should_training_stop"})
