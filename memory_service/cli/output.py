@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
@@ -19,7 +20,10 @@ __all__ = ["JSON_OPTION", "emit", "fail", "number", "stderr", "stdout", "table"]
 EXIT_REFUSED = 1
 EXIT_USAGE = 2
 
-stdout = Console()
+PIPED_COLUMNS = 200
+"""Where nobody's window says how wide a line may be: a table keeps its ids and names whole."""
+
+stdout = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else PIPED_COLUMNS)
 stderr = Console(stderr=True)
 
 JSON_OPTION = typer.Option(False, "--json", help="Print one JSON document instead of tables.")
