@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from memory_service.domain.judging import judged_by
+from memory_service.domain.judging import ANSWERS, MEASURES, judged_by
 from memory_service.domain.logline import read_log
 from memory_service.services.plan_script import SCRIPTED, NoScript, plan_script
 from memory_service.services.recommend import recommend
@@ -51,8 +51,13 @@ def test_every_script_is_laid_out_like_ours_has_no_unused_name_and_passes_the_re
         assert text.count("# === FILL IN") == 1
         answer = review_script(None, {"script": text, "cpu_count": 8})
         assert answer["findings"] == [], plan["model"]["name"]
+    laid_out(tmp_path)
+
+
+def laid_out(folder: Path) -> None:
+    """The scripts there are as ruff would have them."""
     ruff = (sys.executable, "-m", "ruff")
-    told = ("--line-length", "110", "--target-version", "py311", "--no-cache", str(tmp_path))
+    told = ("--line-length", "110", "--target-version", "py311", "--no-cache", str(folder))
     for command in (
         ("check", "--isolated", "--select", "E,F,I,B,UP,SIM,C4,RET,PIE"),
         ("format", "--check", "--isolated"),
@@ -125,6 +130,24 @@ def test_no_other_score_goes_under_the_name_of_a_metric_that_a_script_cannot_com
     assert "={score" not in text
     assert '"metric": score' not in text
     assert "best_metric" not in text
+
+
+def test_a_review_holds_the_loss_of_every_metrics_script_against_the_plans_metric(plans, tmp_path: Path):
+    first = {ANSWERS[plan["task"]]: plan for plan in reversed(plans) if plan["model"]["library"] == "torch"}
+    trees = {ANSWERS[plan["task"]]: plan for plan in plans if plan["model"]["name"] == "lightgbm"}
+    for measure in {(m.answer, m.form): m for m in MEASURES if m.answer != "masks"}.values():
+        for plan in (first[measure.answer], trees[measure.answer]):
+            told = judged(plan, measure.name.replace("@k", "@5"))
+            assert told["metric"]["in_script"]
+            text = plan_script(told)
+            (tmp_path / f"{plan['model']['name']}_{measure.function}.py").write_text(text, encoding="utf-8")
+            answer = review_script(None, {"script": text, "cpu_count": 8, "plan": told})
+            assert answer["findings"] == [], (plan["model"]["name"], measure.name)
+    laid_out(tmp_path)
+    told = judged(first["labels"], "ROC AUC")
+    wrong = plan_script(judged(first["values"], "RMSE"))
+    found = review_script(None, {"script": wrong, "plan": {"metric": told["metric"]}})["findings"]
+    assert [each["rule"] for each in found if "ROC AUC" in each["message"]] == ["wrong-loss"]
 
 
 def test_no_script_says_for_what_there_is_one(plans):

@@ -11,6 +11,7 @@ from memory_service.errors import InvalidInput
 from memory_service.services.recommend import recommend
 from memory_service.services.runs import begin_run, run_page
 from memory_service.services.unit import Database
+from memory_service.store.run_tables import Run
 from tests.conftest import Servers
 from tests.registered import calibrate, register
 
@@ -52,6 +53,18 @@ def test_what_a_run_leaves_out_is_its_plans(shared: Database, asked: dict[str, s
     given = {**again["given"], "plan_id": plan["plan_id"]}
     assert given == page["given"]
     assert [again[name] for name in same[1:]] == [page[name] for name in same[1:]]
+
+
+def test_a_run_is_watched_in_the_direction_of_its_plans_metric(shared: Database):
+    asked = {"task": "image", "gpu": "t4", "competition": "aptos2019-blindness-detection"}
+    for metric, way in (("log loss", "min"), ("my own score", "max")):
+        plan = recommend(shared, {**asked, "metric": metric})
+        said = {"plan_id": plan["plan_id"], "competition": asked["competition"]}
+        run_id = begin_run(shared, said)[0]["run_id"]
+        with shared.read() as unit:
+            run = unit.session.get(Run, run_id)
+            assert run is not None
+            assert run.watch["facts"]["metric_direction"] == way, "of a metric nobody knows the competition's"
 
 
 def test_what_a_run_says_goes_before_its_plan(shared: Database):

@@ -53,6 +53,7 @@ def test_facts_read_from_a_description_are_shown_and_can_be_corrected(visit: Vis
     row = facts.get_by_role("row", name="Training samples")
     assert "10,222" in row.inner_text()
     assert "from the description" in row.inner_text()
+    assert "log loss\tthe description" in facts.get_by_role("row", name="Judged by").inner_text()
     follow(row.get_by_role("link"))
     page.get_by_label("Training samples").fill("9000")
     follow(page.get_by_role("button", name="Plan it"))
