@@ -69,6 +69,14 @@ HOSTILE: dict[str, bytes] = {
     "a shift of a milliard": _USE.format("1 << 10**9").encode(),
     "a text of a billion letters": b"s = 'a' * 10**12\nt = s.zfill(10**12)\nu = '%1000000000d' % 1\n",
     "lists of a billion": b"l = [0] * 10**10\nr = list(range(10**12))\nb = bytes(10**10)\n",
+    "thousands of splits": b"X=load()\n"
+    + b"".join(b"a,b=train_test_split(X)\nX=scale(X)\n" for _ in range(2000)),
+    "names under thousands of conditions": b"".join(b"x%d=read_csv('a')\n" % i for i in range(2000))
+    + b"".join(b"if q:\n x%d=x%d+1\n" % (i, i) for i in range(2000)),
+    "functions that call one another twice": b"".join(
+        b"def f%d(x):\n return f%d(f%d(x))\n" % (i, i + 1, i + 1) for i in range(300)
+    )
+    + b"f0(1)\n",
     "loops of a billion": b"for f in range(10**12):\n  for e in range(10**12):\n    l.backward(); o.step()\n",
     "half a million digits": b"x = " + b"9" * 500_000 + b"\n",
     "five thousand digits": _USE.format("9" * 5_000).encode(),

@@ -114,6 +114,7 @@ class Flow(FlowFunctions):
         self.unsure += 1
         for body in bodies:
             scope.names = dict(before)
+            self.steps += len(before) // 10
             if not self.body(body, scope):
                 left.append(scope.names)
         self.unsure -= 1

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memory_service.domain.review.flow_rows import FlowRows, bare, like
+from memory_service.domain.review.flow_rows import MOST_DIVISIONS, FlowRows, bare, like
 from memory_service.domain.review.flow_values import UNKNOWN, Rows, Scope, Value, derived, either, flat
 from memory_service.domain.review.flow_words import ROLES
 from memory_service.domain.review.script import last_name
@@ -139,6 +139,8 @@ class FlowChoosing(FlowRows):
     def cut(self, base: Value, how: tuple[str, ...], node: ast.AST) -> Value:
         """Rows chosen by a condition; the rest chosen elsewhere makes it a division."""
         found = flat(base)
+        if len(self.divisions) >= MOST_DIVISIONS:
+            return like(base)
         before = self._cuts.setdefault((*how[:-1], str(sorted(id(r) for r in found.rows))), {})
         if before.get("") is None:
             before[how[-1]] = base

@@ -34,8 +34,13 @@ __all__ = [
 ]
 
 
-MOST_STEPS = 40_000
+MOST_STEPS = 30_000
 """Statements and expressions of one walk; a training script takes some thousand."""
+
+MOST_LEARNED = 100
+MOST_DIVISIONS = 200
+MOST_PARTS = 2_000
+"""Fits and statistics, divisions, and parts of rows that are told from one another."""
 
 
 @dataclass(eq=False, slots=True)
@@ -108,6 +113,7 @@ class FlowRows:
         self._cuts: dict[tuple[str, ...], dict[str, Value]] = {}
         self._roles: dict[int, dict[str, ast.AST]] = {}
         self._chosen: dict[int, Value] = {}
+        self._too_much = Learned(self.script.tree, "", "", frozenset())
         self._known: dict[tuple[int, frozenset[Rows]], Learned] = {}
 
     @cached_property
@@ -144,6 +150,8 @@ class FlowRows:
 
     def child(self, rows: Rows, place: ast.AST, part: str, how: str = "") -> Rows:
         key = (id(place), id(rows), part + how)
+        if len(self._parts) >= MOST_PARTS and key not in self._parts:
+            return rows
         return self._parts.setdefault(key, Rows(place, rows, part, rows.name))
 
     def gathered_into(self, rows: Rows, place: ast.AST) -> Rows:
@@ -178,12 +186,16 @@ class FlowRows:
     def divide(self, value: Value, place: ast.AST, kind: str, maker: ast.Call | None = None) -> None:
         """Rows go apart here: what was learned from all of them has seen those of validation."""
         found = flat(value)
+        if len(self.divisions) >= MOST_DIVISIONS:
+            return
         self.divisions.append(Division(place, kind, maker, value, found))
         for learned in found.learned | {s for s in found.stats if s.kind == "target"}:
             if any(rows.within(learned.rows) and not rows.divided for rows in found.rows):
                 self.leaks.setdefault(learned, place)
 
     def learn(self, place: ast.AST, what: str, kind: str, rows: frozenset[Rows]) -> Learned:
+        if len(self._known) >= MOST_LEARNED:
+            return self._known.get((id(place), rows), self._too_much)
         return self._known.setdefault((id(place), rows), Learned(place, what, kind, rows))
 
     def use(self, learned: frozenset[Learned] | set[Learned], value: Value) -> None:

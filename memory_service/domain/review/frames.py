@@ -30,6 +30,10 @@ _NO_COLUMNS = frozenset(("values", "T", "iloc", "loc", "data", "index", "array",
 _TARGET_CONST = re.compile(r"^(target|label|y|dependent)(_?(col|column|name|var))?s?$", re.IGNORECASE)
 
 
+MOST_SPLITS = 60
+"""Divisions that are looked at; a training script has a few."""
+
+
 @dataclass(frozen=True)
 class Split:
     """One division into rows of training and of validation.
@@ -60,7 +64,7 @@ class Frames:
     def splits(self) -> list[Split]:
         """Every division, in the order of the text."""
         out = [split for call in self.script.calls for split in self._of_call(call)]
-        return sorted(out, key=lambda s: self.script.order[s.call])
+        return sorted(out, key=lambda s: self.script.order[s.call])[:MOST_SPLITS]
 
     def _of_call(self, call: ast.Call) -> Iterator[Split]:
         name = last_name(call.func)
