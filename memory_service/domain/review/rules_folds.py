@@ -265,8 +265,8 @@ def _fixed_share(facts: Facts, trained: set[ast.For]) -> Iterator[Finding]:
 
 def _shared_by_all(facts: Facts) -> Iterator[Finding]:
     """`sum(probs) / FOLDS` of what was loaded from the files that are there."""
-    found = ("glob", "rglob", "iglob", "listdir", "iterdir", "exists", "is_file", "isfile")
-    if not facts.script.called(*found):
+    looks = (ast.dump(call)[:600] for call in facts.script.called(*sorted(_CHECKS)))
+    if not any(_KEPT.search(look) for look in looks):
         return
     for node in facts.script.all(ast.BinOp):
         summed = isinstance(node.left, ast.Call) and last_name(node.left.func) == "sum"
@@ -336,6 +336,7 @@ def _range_of_folds(facts: Facts, node: ast.AST) -> bool:
     )
 
 
+_KEPT = re.compile(r"fold|ckpt|checkpoint|model|weights|\.pth?\b|\.cbm|\.ubj|\.joblib|\.pkl", re.IGNORECASE)
 _NUMBERED = re.compile(r"(fold|model|cv|split|f|m)_?-?\d\D*$", re.IGNORECASE)
 _WEIGHTS = re.compile(r"fold|model|ckpt|checkpoint|weight|best|state|\.pth|cv", re.IGNORECASE)
 
@@ -395,10 +396,9 @@ def _counts_folds(test: ast.Compare, asserted: bool) -> bool:
     counted = any(isinstance(s, ast.Call) and last_name(s.func) == "len" for s in sides)
     planned = any(_FOLDS.search(w) for s in sides if not isinstance(s, ast.Call) for w in words_in(s))
     models = any(
-        re.search(r"model|path|ckpt|checkpoint|fold|pred", w, re.IGNORECASE)
+        re.search(r"model|path|ckpt|checkpoint|fold_|pred|weight", ast.dump(s)[:600], re.IGNORECASE)
         for s in sides
-        for w in words_in(s)
-        if w != "len"
+        if isinstance(s, ast.Call)
     )
     refused = (ast.Eq, ast.GtE) if asserted else (ast.NotEq, ast.Lt)
     return counted and planned and models and isinstance(test.ops[0], refused)
