@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
-from memory_service.domain.review.flow_learning import PICKS, FlowLearning, classes_within
+from memory_service.domain.review.flow_dividing import FlowDividing
 from memory_service.domain.review.flow_rows import Use, like, short
 from memory_service.domain.review.flow_values import DEFERRED, Value, derived, either, flat
 from memory_service.domain.review.flow_words import (
@@ -25,17 +25,12 @@ from memory_service.domain.review.flow_words import (
     ROW_BY_ROW,
     SCALING,
     SCORING,
-    SPLITTER_NAMES,
-    SPLITTERS,
 )
-from memory_service.domain.review.script import last_name
 
 __all__ = ["FlowCalls"]
 
-_PARTS = ("train", "valid", "part")
 
-
-class FlowCalls(FlowLearning):
+class FlowCalls(FlowDividing):
     """Methods and functions that are not the file's own."""
 
     def method(self, use: Use) -> Value:
@@ -109,166 +104,6 @@ class FlowCalls(FlowLearning):
         if use.name in ("Dataset", "DMatrix", "QuantileDMatrix", "Pool", "TensorDataset"):
             answer = use.args[1] if len(use.args) > 1 else use.named.get("label")
             self.feed(use.node, use.first or use.named.get("data"), answer)
-
-    # division --------------------------------------------------------------------------------------------
-
-    def _split_arrays(self, use: Use) -> Value:
-        """`train_test_split(X, y)`: two parts of each."""
-        arrays = [*use.args, *(v for k, v in use.named.items() if k in ("X", "y", "arrays"))]
-        items: list[Value] = []
-        if len(arrays) > 1:
-            self.feed(use.node, arrays[0], arrays[1], final=False)
-        for held in arrays:
-            self.divide(held, use.node, use.name, use.node)
-            for part in ("train", "valid"):
-                item = self.part(held, use.node, part)
-                item.index = (use.node, part)
-                items.append(item)
-        return Value(items=items)
-
-    def _split_data_set(self, use: Use) -> Value | None:
-        """A method of a data set: `ds.train_test_split(test_size=0.1)`."""
-        if not flat(use.base).rows:
-            return None
-        self.divide(use.base, use.node, use.name, use.node)
-        parts = {
-            name: self.part(use.base, use.node, part)
-            for name, part in (("train", "train"), ("test", "valid"))
-        }
-        return Value(keys=parts, made="parts")
-
-    def _random_split(self, use: Use) -> Value | None:
-        if use.first is None:
-            return None
-        self.divide(use.first, use.node, use.name, use.node)
-        lengths = use.args[1].items if len(use.args) > 1 else use.named.get("lengths", Value()).items
-        said = [_PARTS[min(at, 2)] for at in range(len(lengths) if lengths is not None else 2)]
-        return Value(items=[self.part(use.first, use.node, part) for part in said])
-
-    def _scored(self, use: Use) -> Value | None:
-        """`cross_val_score(model, X, y)`."""
-        rest = use.args[1:3] + [v for k, v in use.named.items() if k in ("X", "y")]
-        if len(rest) > 1 and not PICKS.intersection(classes_within(use.args[0] if use.args else Value())):
-            self.feed(use.node, rest[0], rest[1])
-        for held in rest:
-            self.divide(held, use.node, use.name, use.node)
-        return derived(*rest) if rest else None
-
-    def _folds(self, use: Use) -> Value | None:
-        """`splitter.split(X, y)`: positions of both parts, fold by fold."""
-        base, node = use.base, use.node
-        if not SPLITTERS.search(base.made):
-            named = last_name(node.func.value) if isinstance(node.func, ast.Attribute) else ""
-            if base.made or base.rows or base.dotted or not use.given or not SPLITTER_NAMES.search(named):
-                return None
-        for at, held in enumerate(use.given):
-            if at < 2 or not flat(held).rows:
-                self.divide(held, node, base.made, base.call)
-        return Value(element=Value(items=[Value(index=(node, part)) for part in ("train", "valid")]))
-
-    def _sampled(self, use: Use) -> Value | None:
-        """`df.sample(frac=0.8)`: some rows; with `frac=1` all in another order."""
-        if not use.base.rows:
-            return None
-        share = self.const(self.values.argument(use.node, "frac", 1), use.scope)
-        if isinstance(share, int | float) and 0 < share < 1:
-            return self.part(use.base, use.node, "train")
-        return use.base
-
-    def _dropped(self, use: Use) -> Value | None:
-        """`df.drop(train.index)`: the other rows."""
-        if not use.base.rows and use.base.made != "columns":
-            return None
-        index = use.first.index if use.first is not None else None
-        if index is None:
-            return self._without_columns(use)
-        self.divide(use.base, index[0], "sample")
-        return self.part(use.base, index[0], "valid")
-
-    def _without_columns(self, use: Use) -> Value | None:
-        """`df.drop(columns=["id"])`, also in place; `df.columns.drop("id")`."""
-        values = self.values
-        axis = self.const(values.argument(use.node, "axis", 1), use.scope)
-        given = values.argument(use.node, "columns") or values.argument(use.node, "labels", 0)
-        names = self.listed(given, use.scope)
-        rest = [a.const for a in use.args[1:]]
-        if names is not None:  # polars: drop("id", "price")
-            names |= {one for one in rest if isinstance(one, str)}
-        if use.base.made == "columns":
-            return self._fewer_names(use)
-        if axis in (0, "index") or values.argument(use.node, "index") is not None:
-            return None
-        out = self.without(use.base, names or frozenset())
-        out.whole, out.place = out.whole and names is not None, use.node
-        if self.const(values.argument(use.node, "inplace"), use.scope) is True and names is not None:
-            use.base.gone |= names
-            use.base.attrs = out.attrs
-        return out
-
-    def _fewer_names(self, use: Use) -> Value | None:
-        """`df.columns.drop("id")`, `.difference([...])`; `.remove("id")` in place."""
-        if use.base.made != "columns":
-            return None
-        said = self.listed(use.node.args[0] if use.node.args else None, use.scope)
-        known = use.base.names
-        names = None
-        if known is not None and said is not None:
-            names = (known[0] - said if known[0] is not None else None, known[1] | said)
-        if use.name == "remove":
-            use.base.names = names
-            return Value(const=None)
-        return Value(use.base.rows, made="columns", names=names)
-
-    def _taken(self, use: Use) -> Value | None:
-        """`ds.take(n)`, `ds.skip(n)`, `X.take(rows)`."""
-        if not use.base.rows or use.first is None:
-            return None
-        if use.first.index is not None:
-            self.divide(use.base, use.first.index[0], "positions")
-            return self.part(use.base, *use.first.index)
-        return self.cut(
-            use.base, ("take", short(use.node.args[0]) if use.node.args else "", use.name), use.node
-        )
-
-    def _subset(self, use: Use) -> Value | None:
-        """`Subset(ds, rows)`."""
-        if len(use.args) < 2:
-            return None
-        index = use.args[1].index
-        if index is None:
-            return derived(use.args[0])
-        self.divide(use.args[0], index[0], "positions")
-        return self.part(use.args[0], *index)
-
-    def _sampler(self, use: Use) -> Value | None:
-        return Value(made=use.name, index=use.first.index) if use.first is not None else None
-
-    def _loader(self, use: Use) -> Value | None:
-        """`DataLoader(ds, sampler=...)`: a sampler of some rows divides."""
-        if use.first is None:
-            return None
-        sampler = use.named.get("sampler")
-        if sampler is not None and sampler.index is not None:
-            self.divide(use.first, sampler.index[0], "positions")
-        attrs = {"dataset": use.first, "batches": derived(use.first)}
-        return Value(made=use.name, element=use.first.element, attrs=attrs)
-
-    def _queried(self, use: Use) -> Value | None:
-        """`df.query("fold != 0")`."""
-        said = self.const(use.node.args[0], use.scope) if use.node.args else None
-        if not isinstance(said, str) or not use.base.rows or len(said) > 300:
-            return None
-        try:
-            test: ast.AST = ast.parse(said.replace("@", ""), mode="eval").body
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return None
-        if not isinstance(test, ast.Compare):
-            return None
-        op = type(test.ops[0]).__name__
-        if FOLD_COLUMN.match(last_name(test.left)):
-            self.divide(use.base, use.node, "positions")
-            return self.part(use.base, use.node, op)
-        return self.cut(use.base, ("mask", short(test.left), short(test.comparators[0]), op), use.node)
 
     # masks, orders, time ---------------------------------------------------------------------------------
 
@@ -485,32 +320,32 @@ _METHODS: dict[str, Handler] = {
     **dict.fromkeys(("groupby", "group_by", "groupby_dynamic"), FlowCalls.grouped),
     **dict.fromkeys(("agg", "aggregate", "describe", "sum", "apply"), FlowCalls.gathered),
     **dict.fromkeys(("with_columns", "select", "with_column", "filter"), FlowCalls.with_columns),
-    **dict.fromkeys(("train_test_split", "random_split"), FlowCalls._split_data_set),
+    **dict.fromkeys(("train_test_split", "random_split"), FlowCalls.split_data_set),
     **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), FlowCalls._compares),
     **dict.fromkeys(("isin", "is_in"), FlowCalls._is_in),
-    **dict.fromkeys(("take", "skip"), FlowCalls._taken),
+    **dict.fromkeys(("take", "skip"), FlowCalls.taken),
     **dict.fromkeys(("head", "tail"), FlowCalls._head),
     **dict.fromkeys(("pipe", "map", "map_rows"), FlowCalls._mapped),
     **dict.fromkeys(RANDOM, FlowCalls._by_chance),
     **dict.fromkeys(ORDERS, FlowCalls._ordered),
     "transform": lambda self, use: self.transformed(use) or self.gathered(use),
-    "split": FlowCalls._folds,
+    "split": FlowCalls.folds,
     "pivot_table": FlowCalls.pivoted,
     "over": FlowCalls.over,
     "unique": FlowCalls._distinct,
     "assign": FlowCalls._assigned,
     "alias": FlowCalls._alias,
-    "sample": FlowCalls._sampled,
-    "query": FlowCalls._queried,
+    "sample": FlowCalls.sampled,
+    "query": FlowCalls.queried,
     "pop": FlowCalls._popped,
-    "drop": FlowCalls._dropped,
-    "difference": FlowCalls._fewer_names,
-    "remove": FlowCalls._fewer_names,
+    "drop": FlowCalls.dropped,
+    "difference": FlowCalls.fewer_names,
+    "remove": FlowCalls.fewer_names,
     "factorize": FlowCalls._numbers,
 }
 _LIBRARY: dict[str, Handler] = {
-    **dict.fromkeys(("train_test_split", "temporal_train_test_split"), FlowCalls._split_arrays),
-    **dict.fromkeys(SCORING, FlowCalls._scored),
+    **dict.fromkeys(("train_test_split", "temporal_train_test_split"), FlowCalls.split_arrays),
+    **dict.fromkeys(SCORING, FlowCalls.scored),
     **dict.fromkeys(SCALING, FlowCalls.scaled),
     **dict.fromkeys((*LOW, *HIGH), FlowCalls.reduced),
     **dict.fromkeys(("isin", "in1d"), FlowCalls._is_in),
@@ -524,11 +359,11 @@ _LIBRARY: dict[str, Handler] = {
         ("tqdm", "trange", "reversed", "iter", "list", "tuple", "sorted", "set", "track", "progress_bar"),
         FlowCalls._same,
     ),
-    "random_split": FlowCalls._random_split,
+    "random_split": FlowCalls.random_split,
     "unique": FlowCalls._distinct,
-    "Subset": FlowCalls._subset,
-    "SubsetRandomSampler": FlowCalls._sampler,
-    "DataLoader": FlowCalls._loader,
+    "Subset": FlowCalls.subset,
+    "SubsetRandomSampler": FlowCalls.sampler,
+    "DataLoader": FlowCalls.loader,
     "pivot_table": FlowCalls.pivoted,
     "partial": FlowCalls._partial,
     "col": FlowCalls._polars_column,

@@ -6,11 +6,11 @@ import ast
 import re
 from collections.abc import Iterator
 
+from memory_service.domain.review.columns import LATER
 from memory_service.domain.review.facts import Facts
 from memory_service.domain.review.findings import Finding, finding
 from memory_service.domain.review.frames import column_of
 from memory_service.domain.review.rules_recoded import recoded
-from memory_service.domain.review.rules_target import LATER
 from memory_service.domain.review.script import Function, last_name, roots
 
 __all__ = ["code_rules"]
