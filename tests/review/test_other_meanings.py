@@ -307,6 +307,57 @@ X = to_numbers(X)
 X_new = to_numbers(X_new)
 print(LogisticRegression().fit(X, y).predict(X_new))
 """
+WALKED = """
+import numpy as np
+import pandas as pd
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import KFold
+def read():
+    df = pd.read_csv("a.csv")
+    return {"x": df[["area", "rooms"]].to_numpy(), "y": df["price"].to_numpy()}
+def scaled(held):
+    return held | {"x": StandardScaler().fit_transform(held["x"])}
+def folds(held):
+    for a, b in KFold(5).split(held["x"]):
+        yield held["x"][a], held["x"][b], held["y"][a], held["y"][b]
+held = read()
+for xa, xb, ya, yb in folds(held):
+    mean, deviation = xa.mean(axis=0), xa.std(axis=0)
+    Ridge().fit((xa - mean) / deviation, ya).score((xb - mean) / deviation, yb)
+"""
+HELD_IN_A_DATA_SET = """
+import numpy as np
+from torch.utils.data import Dataset, random_split
+class Rows(Dataset):
+    def __init__(self, values, length):
+        self.values, self.length = values, length
+        self.mean, self.deviation = 0.0, 1.0
+    def __len__(self):
+        return len(self.values) - self.length
+    def __getitem__(self, i):
+        return (self.values[i] - self.mean) / self.deviation
+a, b = random_split(Rows(np.load("x.npy"), 24), [800, 200])
+"""
+PREPARED = """
+import pandas as pd
+from sklearn.preprocessing import OrdinalEncoder
+from xgboost import XGBRegressor
+class Table:
+    def __init__(self, path, coder=None):
+        self.rows = pd.read_csv(path)
+        self.coder = coder
+    def coded(self):
+        if self.coder is None:
+            self.coder = OrdinalEncoder().fit(self.rows[["city"]])
+        self.rows["city"] = self.coder.transform(self.rows[["city"]])
+        return self.rows
+one = Table("flats.csv")
+flats = one.coded().assign(size=lambda d: d["area"] / d["rooms"])
+wanted = Table("flats_test.csv", one.coder).coded()
+y = flats.pop("rent")
+XGBRegressor().fit(flats, y)
+"""
+
 CASES = (
     ("albumentations-trap", NAMED, "[A.Resize(9, 9)]", "[A.Resize(9, 9), A.RandomBrightnessContrast()]"),
     ("albumentations-trap", BORDERS, KEPT,
@@ -338,6 +389,12 @@ CASES = (
     ("groups-across-folds", USERS, ', groups=g, cv=GroupKFold(5)', ", cv=5"),
     ("groups-across-folds", USERS, "cv=GroupKFold(5)", "cv=5"),
     ("groups-across-folds", FILES, '"week"', '"patient"'),
+    ("fit-before-split", WALKED, "folds(held):\n    mean", "folds(scaled(held)):\n    mean"),
+    ("fit-before-split", WALKED, "xa.mean(axis=0), xa.std", "held['x'].mean(axis=0), held['x'].std"),
+    ("fit-before-split", HELD_IN_A_DATA_SET, "0.0, 1.0", "values.mean(0), values.std(0)"),
+    ("shuffled-time-series", HELD_IN_A_DATA_SET, "values[i]", "values[i : i + self.length]"),
+    ("labels-reencoded", PREPARED, ", one.coder)", ")"),
+    ("target-in-features", PREPARED, '/ d["rooms"]', '/ d["rent"]'),
     ("labels-reencoded", PARTS, 'df["cabin"].str.len()', 'df["cabin"].astype("category").cat.codes'),
     ("labels-reencoded", PARTS, 'df["cabin"].str.len()', 'pd.factorize(df["cabin"])[0]'),
     ("labels-reencoded", PARTS, "model =", LOOP),
