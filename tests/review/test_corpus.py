@@ -7,6 +7,7 @@ from collections import defaultdict
 import pytest
 
 from memory_service.domain.review import findings as rulebook
+from memory_service.domain.review.engine import FAILED
 from memory_service.services.review import review_script
 from memory_service.services.unit import Database
 from tests.review.corpus import Example, Score, details, examples, score, table
@@ -21,6 +22,7 @@ def reviewed(seeded_sqlite: Database) -> Reviewed:
     scores = []
     for example in EXAMPLES:
         answer = review_script(seeded_sqlite, {"script": example.text, **example.facts})
+        assert FAILED not in str(answer["not_checked"]), (example.name, answer["not_checked"])
         scores.append((example, score(example, answer["findings"])))
     return scores
 

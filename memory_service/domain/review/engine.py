@@ -39,9 +39,10 @@ from memory_service.domain.review.script import Script
 from memory_service.domain.review.training import Training
 from memory_service.domain.review.values import Values
 
-__all__ = ["MOST_FINDINGS", "Reviewed", "review_source"]
+__all__ = ["FAILED", "MOST_FINDINGS", "Reviewed", "review_source"]
 
 MOST_FINDINGS = 200
+FAILED = "could not be applied to this script"
 
 _GROUPS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     loader_rules,
@@ -101,6 +102,9 @@ def review_source(script: bytes | str, asked: Asked | None = None) -> Reviewed:
                     break
         except RecursionError:
             left_out.append(f"{group.__name__.replace('_', ' ')}: the script is nested too deep for them")
+        except (AttributeError, LookupError, TypeError, ValueError, ArithmeticError) as error:
+            # a mistake of a rule costs its findings, not those of all others
+            left_out.append(f"{group.__name__.replace('_', ' ')}: {FAILED} ({type(error).__name__})")
     if len(found) > MOST_FINDINGS:
         left_out.append(f"findings past the first {MOST_FINDINGS}")
     return Reviewed(in_order(found), tuple(left_out), facts)

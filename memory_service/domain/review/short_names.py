@@ -66,10 +66,17 @@ def _bound(nodes: list[ast.AST]) -> tuple[dict[str, int], set[str]]:
 def _rename_imports(nodes: list[ast.AST], bound: dict[str, int], imported: set[str]) -> None:
     """`from x import LongName as LN`: LN is LongName wherever it stands."""
     renamed: dict[str, str] = {}
+    plain = {
+        alias.name: node.module
+        for node in nodes if isinstance(node, ast.ImportFrom)
+        for alias in node.names if not alias.asname
+    }  # fmt: skip
     for node in nodes:
         for alias in node.names if isinstance(node, ast.ImportFrom) else ():
             short, full = alias.asname, alias.name
-            if not short or short == full or bound[short] or bound[full] or full in imported:
+            if not short or short == full or bound[short] or bound[full]:
+                continue
+            if full in imported and plain.get(full) != getattr(node, "module", None):
                 continue
             if renamed.setdefault(short, full) == full:
                 alias.asname = None
