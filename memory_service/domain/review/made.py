@@ -28,7 +28,7 @@ class Made(Stopping):
             return ""
         if isinstance(node, ast.Call):
             name = last_name(node.func)
-            returned = self._given_back(node.func) if isinstance(node.func, ast.Name) else None
+            returned = self._given_back(node.func)
             inner = self.made_by(returned, deep + 1) if returned is not None else ""
             if inner:
                 return inner
@@ -52,12 +52,15 @@ class Made(Stopping):
                     return found
         return ""
 
-    def _given_back(self, name: ast.Name) -> ast.AST | None:
-        """What a function of the file returns last, or a lambda: `pack = lambda a: TensorDataset(a)`."""
-        for function in self.script.functions.get(name.id, [])[:1]:
+    def _given_back(self, name: ast.AST) -> ast.AST | None:
+        """What a function or method of the file returns last, or a lambda: `pack = lambda a: ...`."""
+        own = isinstance(name, ast.Attribute) and last_name(name.value) == "self"
+        if not own and not isinstance(name, ast.Name):
+            return None
+        for function in self.script.functions.get(last_name(name), [])[:1]:
             returned = [n.value for n in ast.walk(function) if isinstance(n, ast.Return)]
             return next((value for value in reversed(returned) if value is not None), None)
-        held = self.values.assigned(name.id, name)
+        held = self.values.assigned(name.id, name) if isinstance(name, ast.Name) else []
         return next((source.body for source in held if isinstance(source, ast.Lambda)), None)
 
     def makers(self, node: ast.AST, deep: int = 0) -> list[ast.Call]:

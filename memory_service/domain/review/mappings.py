@@ -117,6 +117,10 @@ class Mappings:
                 more = Held({keyword.arg: keyword.value}) if keyword.arg else self.held(keyword.value, deep)
                 out = _over(out, more)
             return out
+        if name in ("field", "Field"):
+            factory = self._values.argument(node, "default_factory") or self._values.argument(node, "default")
+            factory = factory.body if isinstance(factory, ast.Lambda) else factory
+            return self.held(factory, deep) if factory is not None else _UNKNOWN
         if name in ("asdict", "vars") and node.args:
             return self._fields(node.args[0], deep)
         if name in _OWN_COPIES and isinstance(node.func, ast.Attribute) and not node.args:

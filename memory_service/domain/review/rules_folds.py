@@ -128,12 +128,30 @@ def _fixed_name(facts: Facts, node: ast.AST) -> str | None:
     if isinstance(node, ast.Call) and last_name(node.func) not in ("join", "Path", "str", "joinpath"):
         return None
     names = {n for n in ast.walk(node) if isinstance(n, ast.Name) and n.id not in facts.script.imports}
-    if any(isinstance(n, ast.Attribute) and last_name(n.value) in ("self", "args") for n in ast.walk(node)):
+    held = [n for n in ast.walk(node) if isinstance(n, ast.Attribute) and n.attr not in ("join", "joinpath")]
+    if any(not _is_one_folder(facts, n) for n in held if "self" in words_in(n) or "args" in words_in(n)):
         return None
+    names = {n for n in names if n.id not in ("self", "args")}
     if not all(_of_module(facts, name) for name in names if name.id not in ("str", "Path")):
         return None
     constants = [n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
     return constants[-1] if constants else None
+
+
+def _is_one_folder(facts: Facts, node: ast.Attribute) -> bool:
+    """`self.cfg.out`, which is a constant for the whole run; not `self.folder`, which each fold may set."""
+    if node.attr == "cfg" or node.attr == "config":
+        return True
+    sources = facts.values.sources(node)
+    if len(sources) != 1:
+        return False
+    found = sources[0]
+    given = (
+        found.args[0]
+        if isinstance(found, ast.Call) and last_name(found.func) == "Path" and found.args
+        else found
+    )
+    return isinstance(given, ast.Constant)
 
 
 def _of_module(facts: Facts, name: ast.Name) -> bool:
@@ -266,13 +284,19 @@ def _fixed_share(facts: Facts, trained: set[ast.For]) -> Iterator[Finding]:
 def _shared_by_all(facts: Facts) -> Iterator[Finding]:
     """`sum(probs) / FOLDS` of what was loaded from the files that are there."""
     looks = (ast.dump(call)[:600] for call in facts.script.called(*sorted(_CHECKS)))
-    if not any(_KEPT.search(look) for look in looks):
+    if not any(_KEPT.search(look) for look in looks) and not any(
+        _may_leave_out(facts, loop) for loop in facts.training.fold_loops
+    ):
         return
+    counts = {facts.training.fold_count(loop) for loop in facts.training.fold_loops} - {None}
     for node in facts.script.all(ast.BinOp):
         summed = isinstance(node.left, ast.Call) and last_name(node.left.func) == "sum"
         if not isinstance(node.op, ast.Div) or not summed:
             continue
-        if any(_FOLDS.search(w) for w in words_in(node.right)) and not isinstance(node.right, ast.Call):
+        planned = any(_FOLDS.search(w) for w in words_in(node.right)) or (
+            isinstance(node.right, ast.Constant) and node.right.value in counts
+        )
+        if planned and not isinstance(node.right, ast.Call):
             yield finding(
                 "prediction-needs-all-folds",
                 node,
@@ -322,9 +346,9 @@ def _range_of_folds(facts: Facts, node: ast.AST) -> bool:
         if isinstance(found, list) and len(found) > 1 and all(isinstance(v, str) for v in found):
             return all(_NUMBERED.search(v) for v in found)
         return isinstance(found, list) and all(isinstance(v, int) for v in found)
-    if isinstance(node, ast.ListComp):  # the paths of all folds, written down beforehand
+    if isinstance(node, ast.ListComp | ast.GeneratorExp):  # the paths of all folds, written down beforehand
         over = node.generators[0]
-        named = re.search(r"fold|cv", ast.dump(node.elt), re.IGNORECASE)
+        named = re.search(r"fold|cv", ast.dump(node.elt) + ast.dump(over.iter), re.IGNORECASE)
         return bool(named) and not over.ifs and _range_of_folds(facts, over.iter)
     sources = facts.values.assigned(node.id, node) if isinstance(node, ast.Name) else []
     if len(sources) == 1 and isinstance(sources[0], ast.ListComp):
