@@ -10,6 +10,7 @@ import ast
 from collections.abc import Sequence
 
 from memory_service.domain.review.facts import Facts
+from memory_service.domain.review.flow_expressions import MOST_DEEP
 from memory_service.domain.review.flow_functions import FlowFunctions
 from memory_service.domain.review.flow_rows import MOST_STEPS
 from memory_service.domain.review.flow_values import Scope, Value, derived, either
@@ -17,6 +18,10 @@ from memory_service.domain.review.flow_words import VIEWS
 from memory_service.domain.review.script import Function
 
 __all__ = ["Flow", "flow_of"]
+
+
+LEVELS_OF_A_BODY = 4
+"""What a body counts for among expressions within one another: a call takes so many more frames."""
 
 
 class Flow(FlowFunctions):
@@ -58,14 +63,18 @@ class Flow(FlowFunctions):
 
     def body(self, body: Sequence[ast.stmt], scope: Scope) -> bool:
         """Whether it ends what is around it: `return`, `raise`, `continue`, `break`."""
+        if self.deep > MOST_DEEP:
+            return False
+        self.deep += LEVELS_OF_A_BODY
+        ended = False
         for statement in body:
             self.steps += 1
-            if self.steps > MOST_STEPS:
-                return True
             handler = getattr(self, f"_{type(statement).__name__.lower()}", None)
-            if handler is not None and handler(statement, scope):
-                return True
-        return False
+            if self.steps > MOST_STEPS or (handler is not None and handler(statement, scope)):
+                ended = True
+                break
+        self.deep -= LEVELS_OF_A_BODY
+        return ended
 
     def _expr(self, node: ast.Expr, scope: Scope) -> None:
         self.value(node.value, scope)

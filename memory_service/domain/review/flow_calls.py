@@ -25,6 +25,7 @@ from memory_service.domain.review.flow_words import (
     ROW_BY_ROW,
     SCALING,
     SCORING,
+    TABLES,
 )
 
 __all__ = ["FlowCalls"]
@@ -85,7 +86,9 @@ class FlowCalls(FlowDividing):
         found = flat(*given)
         if not found.rows and not found.learned:
             if READS.match(name) or isinstance(self.script.parents.get(use.node), ast.Assign):
-                return self.fresh(use.node, self._text_of(use), file=bool(READS.match(name)))
+                held = self.fresh(use.node, self._text_of(use), file=bool(READS.match(name)))
+                held.whole = bool(TABLES.match(name))
+                return held
             return Value(made=name)
         out = derived(*given)
         if name in ROW_BY_ROW:

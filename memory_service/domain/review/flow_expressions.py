@@ -11,7 +11,7 @@ from memory_service.domain.review.flow_values import UNKNOWN, Scope, Value, deri
 from memory_service.domain.review.flow_words import VIEWS
 from memory_service.domain.review.script import Function, last_name
 
-__all__ = ["FlowExpressions"]
+__all__ = ["MOST_DEEP", "FlowExpressions"]
 
 
 MOST_DEEP = 120

@@ -146,7 +146,7 @@ class FlowRows:
         """Rows that come from outside: a file, or a parameter that nothing here gives."""
         key = ("file", name) if file and name else (place, name)
         rows = self._files.setdefault(key, Rows(place, name=name))
-        return Value(frozenset((rows,)), whole=file)
+        return Value(frozenset((rows,)))
 
     def child(self, rows: Rows, place: ast.AST, part: str, how: str = "") -> Rows:
         key = (id(place), id(rows), part + how)

@@ -32,6 +32,7 @@ __all__ = [
     "SEARCHES",
     "SPLITTERS",
     "SPLITTER_NAMES",
+    "TABLES",
     "VIEWS",
 ]
 
@@ -84,6 +85,7 @@ KEEPS_ROWS = words("merge join map fillna where mask clip replace combine_first 
 READS = re.compile(
     r"^(read_|load|fetch_|open_|scan_|from_csv|imread|get_data|make_(class|regress|blobs|moons))"
 )
+TABLES = re.compile(r"^(read|scan)_")
 RANDOM = words("rand random uniform random_sample binomial randint choice")
 ORDERS = words("permutation randperm arange shuffle argsort")
 VIEWS = words("loc iloc at iat values data T array str dt obs flat index")

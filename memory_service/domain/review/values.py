@@ -30,6 +30,9 @@ MOST_VALUES = 8
 MOST_SOURCES = 24
 """Assignments of one name that are looked at: a name set more often says nothing."""
 
+MOST_ASKED = 6
+"""Questions that one question leads to within one another: the key of a key of a dict."""
+
 MOST_STEPS = 4_000
 MOST_STEPS_IN_ALL = 400_000
 _LONGEST_TEXT = 2_000
@@ -40,7 +43,7 @@ class Values:
 
     def __init__(self, script: Script) -> None:
         self.script = script
-        self._steps = self._steps_in_all = 0
+        self._steps = self._steps_in_all = self._asked = 0
         self._assigned = assignments(script)
         self._attributes = attributes(script)
         self._arguments = command_line(script)
@@ -56,13 +59,16 @@ class Values:
 
     def all(self, node: ast.AST | None) -> Known:
         """Every value it may have; None where that cannot be told."""
-        if node is None:
+        if node is None or self._asked >= MOST_ASKED:
             return None
         self._steps = 0
+        self._asked += 1
         try:
             return self._of(node, 0, frozenset())
         except (TypeError, ValueError, ArithmeticError, KeyError, IndexError, AttributeError):
             return None
+        finally:
+            self._asked -= 1
 
     def number(self, node: ast.AST | None) -> float | None:
         """The one number it is, else None."""
