@@ -21,7 +21,7 @@ from memory_service.domain.review.findings import SEVERITIES, Finding, finding, 
 from memory_service.domain.review.reading import Meant, meant_by, smaller_than
 from memory_service.domain.review.rules_loader import NEVER_WITHOUT_REASON, has_reason, small_batches
 from memory_service.domain.schedule import most_by_updates
-from memory_service.domain.vocabulary import parse_task
+from memory_service.domain.vocabulary import TASKS, parse_task
 from memory_service.errors import FieldError, InvalidInput, unknown_name
 from memory_service.services.knowledge import Knowledge, knowledge_of
 from memory_service.services.predict import predict_known
@@ -58,7 +58,7 @@ def review_script(database: Database | None, question: Mapping[str, Any]) -> dic
     reviewed = review_source(
         script,
         Asked(
-            task=asked.get("task"),
+            task=_told(question.get("task"), asked.get("task")),
             metric=asked.get("metric"),
             cpu_count=asked.get("cpu_count"),
             n_train=asked.get("n_train"),
@@ -115,6 +115,17 @@ def _checked(question: Mapping[str, Any]) -> dict[str, Any]:
     if "task" in said:
         said["task"] = parse_task(said["task"])
     return said
+
+
+def _told(given: Any, meant: str | None) -> str | None:
+    """What a task tells for sure: "tabular" alone leaves open whether classes or values are wanted."""
+    kind = (meant or "").removesuffix("-classification")
+    name = given.strip().lower().replace("_", "-").replace(" ", "-") if isinstance(given, str) else meant
+    vague = name not in TASKS and "label" not in (name or "")
+    return kind if vague and kind in _KINDS_OF_DATA else meant
+
+
+_KINDS_OF_DATA = ("image", "text", "audio", "tabular", "time-series")
 
 
 def _of_plan(plan: Mapping[str, Any]) -> dict[str, Any]:

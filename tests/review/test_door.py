@@ -106,3 +106,14 @@ def test_a_piped_review_has_one_line_for_each_finding_whatever_the_width(tmp_pat
     for found in findings:
         place = f"{script}:{found['line']}:{found['column']} {found['severity']} {found['rule']} "
         assert any(line.startswith(place) and line.endswith(found["message"]) for line in lines), lines
+
+
+@pytest.mark.parametrize(
+    ("task", "wrong"),
+    [("tabular", False), ("Table", False), ("tabular-classification", True), ("Text_Regression", False)],
+)
+def test_a_kind_of_data_does_not_say_that_classes_are_wanted(task: str, wrong: bool) -> None:
+    script = "import lightgbm as lgb\nimport pandas as pd\nd = pd.read_csv('a.csv')\n"
+    script += "lgb.train({'objective': 'regression', 'seed': 1}, lgb.Dataset(d[['a']], d['b']))\n"
+    found = review_script(None, {"script": script, "task": task})["findings"]
+    assert ("wrong-loss" in [one["rule"] for one in found]) is wrong
