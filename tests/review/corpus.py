@@ -10,8 +10,8 @@ The scripts lie in `scripts/*.py.txt`, written for this purpose. Their marks are
     # may-file: rule rule                       debatable in this file
 
 Every mark is blanked out, columns kept, before a review sees the text. The name tells the set:
-`held_…` was written after the tuning set; `blind_…`, `last_…`, `final_…`, `fresh_…`, `later_…` and `wa_…`
-were each measured once before anything was changed for them (docs/review.md has those figures).
+`held_…` was written after the tuning set; `blind_…`, `last_…`, `final_…`, `fresh_…`, `later_…`, `wa_…` and
+`wb_…` were each measured once before anything was changed for them (docs/review.md has those figures).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parent / "scripts"
-MARK = re.compile(r"# (review|expect|also|may|expect-file|may-file): *(.*)$", re.MULTILINE)
+MARK = re.compile(r"# (review|expect|also|may|expect-file|may-file): *([^#\n]*)")
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,9 @@ class Example:
     @property
     def set_name(self) -> str:
         prefix = self.name.split("_")[0]
-        return prefix if prefix in ("held", "blind", "last", "final", "fresh", "later", "wa") else "tuning"
+        return (
+            prefix if prefix in ("held", "blind", "last", "final", "fresh", "later", "wa", "wb") else "tuning"
+        )
 
     @property
     def fine(self) -> bool:

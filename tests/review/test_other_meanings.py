@@ -358,7 +358,65 @@ y = flats.pop("rent")
 XGBRegressor().fit(flats, y)
 """
 
+SCHEDULED = (
+    HEAD.replace("import timm,", "import timm.scheduler,")
+    .replace(
+        "torch.optim.lr_scheduler.OneCycleLR(opt, 1e-3, epochs=epochs, steps_per_epoch=len(loader))",
+        "timm.scheduler.create_scheduler_v2(opt, num_epochs=epochs)[0]",
+    )
+    .replace("            sched.step()\n", "        sched.step(epoch + 1)\n")
+)
+STACKED = """
+import numpy as np, pandas as pd
+from sklearn.model_selection import train_test_split
+df = pd.read_csv("a.csv")
+y = df["ill"].to_numpy()
+X = np.hstack([np.load("genes.npy"), df[["age", "sex"]].to_numpy()])
+a, b, ya, yb = train_test_split(X, y, random_state=0)
+"""
+CUT = """
+import numpy as np
+from sklearn.model_selection import train_test_split
+def pairs(level):
+    X, y = [], []
+    for i in range(24, len(level), 24):
+        X.append(level[i - 24:i])
+        y.append(level[i])
+    return np.array(X), np.array(y)
+parts, truth = pairs(np.load("level.npy"))
+a, b, ya, yb = train_test_split(parts, truth, random_state=0)
+"""
+NOTED = """
+import pandas as pd
+from sklearn.model_selection import train_test_split
+df = pd.read_csv("a.csv")  # file, patient_id, ill: one scan per patient
+a, b = train_test_split(df, random_state=0)
+"""
+CLICKS = """
+import keras
+model = keras.Sequential([keras.layers.Dense(1, activation="sigmoid")])
+model.compile("adam", loss="binary_crossentropy", metrics=[keras.metrics.AUC()])
+model.fit(x, y, epochs=4)
+"""
+STEPS = """
+import torch
+def step(net, opt, batch):
+    loss = net(batch.cuda()).mean()
+    loss.backward()
+    opt.step()
+    print(torch.cuda.max_memory_allocated())
+    return loss.detach()
+for epoch in range(4):
+    losses = [step(net, opt, batch) for batch in loader]
+"""
 CASES = (
+    ("timm-trap", SCHEDULED, "step(epoch + 1)", "step()"),
+    ("target-in-features", STACKED, '"sex"]', '"sex", "ill"]'),
+    ("shuffled-time-series", CUT, "len(level), 24)", "len(level))"),
+    ("groups-across-folds", NOTED, ": one scan per patient", ""),
+    ("wrong-loss", CLICKS, "binary_crossentropy", "mse"),
+    ("wrong-parameter", CLICKS, "epochs=4", "epochs=4, workers=8"),
+    ("no-memory-at-first-batch", STEPS, "    print(torch.cuda.max_memory_allocated())\n", ""),
     ("albumentations-trap", NAMED, "[A.Resize(9, 9)]", "[A.Resize(9, 9), A.RandomBrightnessContrast()]"),
     ("albumentations-trap", BORDERS, KEPT,
      KEPT.replace(', mask=pack["border"]', "").replace("out[\"mask", "pack[\"border")),

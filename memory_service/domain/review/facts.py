@@ -128,6 +128,18 @@ class Facts:
         return None
 
     @cached_property
+    def seq_len(self) -> int | None:
+        """Tokens that a text is cut to, by the script's own parameters."""
+        if self.modality != "text":
+            return None
+        found = {
+            int(n) for k in self.script.all(ast.keyword)
+            if k.arg in ("max_length", "max_len", "model_max_length")
+            and (n := self.values.number(k.value)) and n >= 1
+        }  # fmt: skip
+        return max(found) if found else None
+
+    @cached_property
     def half_useful(self) -> bool:
         """Whether mixed precision is worth a word on the card asked about."""
         return self.asked.tensor_cores is not False

@@ -102,6 +102,19 @@ class FlowCalls(FlowDividing):
         out.reads, out.single, out.centred, out.index = held.reads, held.single, held.centred, held.index
         return out
 
+    def _side_by_side(self, use: Use) -> Value | None:
+        """`np.hstack([X, df[more].to_numpy()])`: the columns that are known by name are still among them."""
+        held = use.first.items if use.first is not None else None
+        axis = self.const(self.values.argument(use.node, "axis", 1), use.scope)
+        named = [item for item in held or () if item.columns]
+        if not named or (use.name == "concatenate" and axis not in (1, -1)):
+            return None
+        out = derived(use.first)
+        out.columns = frozenset().union(*(item.columns or () for item in named))
+        out.attrs = {k: v for item in named for k, v in item.attrs.items() if k[:1] == "["}
+        out.place = named[-1].place
+        return out
+
     def _fed_to(self, use: Use) -> None:
         """`lgb.Dataset(X, y)`, `TensorDataset(x, y)`: features beside answers."""
         if use.name in ("Dataset", "DMatrix", "QuantileDMatrix", "Pool", "TensorDataset"):
@@ -362,6 +375,7 @@ _LIBRARY: dict[str, Handler] = {
         ("tqdm", "trange", "reversed", "iter", "list", "tuple", "sorted", "set", "track", "progress_bar"),
         FlowCalls._same,
     ),
+    **dict.fromkeys(("hstack", "column_stack", "concatenate"), FlowCalls._side_by_side),
     "random_split": FlowCalls.random_split,
     "unique": FlowCalls._distinct,
     "Subset": FlowCalls.subset,

@@ -157,7 +157,7 @@ def meant_by(facts: Facts) -> Meant:
         batch_place=batch_place,
         grad_accumulation=_accumulation(facts),
         image_size=facts.image_size if facts.modality in ("image", "audio") else None,
-        seq_len=_seq_len(facts),
+        seq_len=facts.seq_len,
         precision=_precision(facts),
         optimizer=next((v for k, v in _OPTIMIZERS.items() if facts.script.called(k)), None),
         folds=_folds(facts),
@@ -244,17 +244,6 @@ def _saved_to(facts: Facts) -> set[str]:
 
 def _encoder(name: str) -> str:
     return re.sub(r"^(tu-|timm-)", "", name).replace("-", "_")
-
-
-def _seq_len(facts: Facts) -> int | None:
-    if facts.modality != "text":
-        return None
-    found = {
-        int(n) for k in facts.script.all(ast.keyword)
-        if k.arg in ("max_length", "max_len", "model_max_length")
-        and (n := facts.values.number(k.value)) and n >= 1
-    }  # fmt: skip
-    return max(found) if found else None
 
 
 def _precision(facts: Facts) -> str | None:

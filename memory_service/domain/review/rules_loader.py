@@ -22,6 +22,9 @@ WANTED_WORKERS = 8
 NEVER_WITHOUT_REASON = 32
 LEAST_ROWS = 4096
 LARGE_INPUT = 384
+SHORT_TEXT = 128
+"""Tokens."""
+
 DEFAULT_BATCH = 8
 """Of transformers' TrainingArguments."""
 
@@ -268,6 +271,13 @@ def small_batches(facts: Facts) -> Iterator[Finding]:
                 f"Batch {batch} of images, without a reason: most of the card stays idle.",
                 "BATCH_SIZE = 128  # halve it on out-of-memory and accumulate over 2 steps",
             )
+        elif _is_short_text(facts, batch):
+            yield finding(
+                "batch-too-small",
+                facts.values.origin(place),
+                f"Batch {batch} of texts of at most {facts.seq_len} tokens: most of the card stays idle.",
+                "64  # halve it on out-of-memory and accumulate over 2 steps",
+            )
         elif facts.modality == "tabular" and batch <= LEAST_ROWS // 4 and _is_network(facts):
             n_train = facts.asked.n_train
             if batch > NEVER_WITHOUT_REASON if n_train is None else n_train < 50 * LEAST_ROWS:
@@ -286,6 +296,19 @@ def _sees_pictures(facts: Facts) -> bool:
         facts.modality == "audio"
         and "spectrogram" in facts.script.text
         and bool(re.search(r"conv2d\(|torchvision\.models|create_model\(", facts.script.text))
+    )
+
+
+def _is_short_text(facts: Facts, batch: int) -> bool:
+    """A batch that no card needs to be so small for: few short texts, and rows enough for larger ones."""
+    known = facts.seq_len is not None and facts.seq_len <= SHORT_TEXT and facts.asked.card is not None
+    enough = facts.asked.n_train is None or facts.asked.n_train >= 50 * 64
+    return (
+        known
+        and enough
+        and batch <= DEFAULT_BATCH
+        and not _is_large(facts)
+        and not re.search(r"causallm|seq2seq|multiplechoice|peft|lora\b|-xl\b|\db\b", facts.script.text)
     )
 
 

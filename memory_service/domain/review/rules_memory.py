@@ -133,14 +133,15 @@ def _of_loop(facts: Facts, loop: Loop) -> Iterator[Finding]:
     script = facts.script
     if loop.epoch is None:
         return
+    steps = _steps_listed(facts, loop) if loop.batch is None else None
     if loop.batch is None:  # an imported helper has the batches: it may read there
-        first = True
+        first = steps is None or any(_reads(facts, n) for n in script.within(steps)) or _before_epochs(facts)
     else:
         first = any(_reads(facts, n) for n in script.within(loop.batch.body)) or _before_epochs(facts)
     if not first:
         yield finding(
             "no-memory-at-first-batch",
-            loop.batch or loop.epoch,
+            loop.batch or steps or loop.epoch,
             "Memory is not read after the first batch: a batch far too small shows only when the budget "
             "is gone.",
             f"if step == 0:\n    {_PASTE}",
@@ -152,6 +153,19 @@ def _of_loop(facts: Facts, loop: Loop) -> Iterator[Finding]:
             "Memory is not read in every epoch: a leak or a half-empty card stays unseen.",
             _PASTE,
         )
+
+
+def _steps_listed(facts: Facts, loop: Loop) -> ast.AST | None:
+    """`[train_step(batch) for batch in loader]`: the loop over batches as one expression."""
+    step = facts.script.function(loop.backward)
+    if step is None or loop.epoch is None or facts.script.function(loop.epoch) is step:
+        return None
+    for node in facts.script.within(loop.epoch.body):
+        if isinstance(node, ast.ListComp | ast.GeneratorExp) and any(
+            last_name(call.func) == step.name for call in ast.walk(node.elt) if isinstance(call, ast.Call)
+        ):
+            return node
+    return None
 
 
 def _before_epochs(facts: Facts) -> bool:

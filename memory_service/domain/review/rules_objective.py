@@ -59,7 +59,7 @@ def _keras(facts: Facts) -> Iterator[Finding]:
         units, activation, known = _keras_output(facts, call)
         if not known:
             continue
-        metrics = " ".join(str(v) for v in (values.one(values.argument(call, "metrics")) or []))
+        metrics = " ".join(_keras_metrics(facts, values.argument(call, "metrics"))).lower()
         wrong: tuple[str, str] | None = None
         if logits and activation in ("softmax", "sigmoid"):
             wrong = (
@@ -91,7 +91,10 @@ def _keras(facts: Facts) -> Iterator[Finding]:
                 'activation="softmax", or loss="binary_crossentropy"',
             )
         elif name in ("mse", "mean_squared_error", "mae", "mean_absolute_error") and (
-            activation == "softmax" or ("accuracy" in metrics or "auc" in metrics.lower())
+            activation == "softmax"
+            or "accuracy" in metrics
+            or "auc" in metrics
+            or (activation == "sigmoid" and units == 1 and _judges_classes(facts))
         ):
             wrong = (
                 f"{name} for classes.",
@@ -106,6 +109,19 @@ def _keras(facts: Facts) -> Iterator[Finding]:
             wrong = f"{name} over one unit.", 'loss="binary_crossentropy" with sigmoid'
         if wrong is not None:
             yield finding("wrong-loss", place, *wrong)
+
+
+def _keras_metrics(facts: Facts, given: ast.AST | None) -> list[str]:
+    """Names of metrics: texts, and classes that are called in the list."""
+    said = facts.values.one(given)
+    named = [str(one) for one in said] if isinstance(said, list) else []
+    called = [last_name(n.func) for n in ast.walk(given) if isinstance(n, ast.Call)] if given else []
+    return [*named, *called]
+
+
+def _judges_classes(facts: Facts) -> bool:
+    metric = metric_named(facts.asked.metric) if facts.asked.metric else None
+    return metric is not None and metric.family in ("auc", "log-loss", "accuracy", "mcc")
 
 
 _MISMATCHED = (

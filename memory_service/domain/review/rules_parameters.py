@@ -142,6 +142,15 @@ def _old(facts: Facts, call: ast.Call) -> Iterator[Finding]:
                     f"Keras' {name} takes no {keyword.arg} any more.",
                     instead,
                 )
+    if name in ("fit", "evaluate", "predict") and script.uses("keras", "tensorflow"):
+        for keyword in call.keywords:
+            if keyword.arg in ("workers", "use_multiprocessing", "max_queue_size"):
+                yield finding(
+                    "wrong-parameter",
+                    keyword.value,
+                    f"Keras' {name}() takes no {keyword.arg} any more.",
+                    f"leave it out; a PyDataset takes it: super().__init__({keyword.arg}=...)",
+                )
     if name in ("fit_generator", "predict_generator", "evaluate_generator") and script.uses(
         "keras", "tensorflow"
     ):

@@ -6,27 +6,18 @@ import ast
 import re
 from collections.abc import Iterator
 
+from memory_service.domain.metrics import metric_named
 from memory_service.domain.review.facts import Facts
 from memory_service.domain.review.findings import Finding, finding
 from memory_service.domain.review.flow import flow_of
-from memory_service.domain.review.frames import Frames, Split, column_of, results_of
+from memory_service.domain.review.frames import Frames, Split, results_of
+from memory_service.domain.review.groups_told import group_column
+from memory_service.domain.review.rules_loss import VALUE_FAMILIES
 from memory_service.domain.review.script import last_name, name_of, roots, words
 
 __all__ = ["row_rules"]
 
 _SERIES = frozenset(("shift", "rolling", "ewm", "expanding"))
-
-
-_GROUP_COLUMN = re.compile(
-    r"^(patient|subject|speaker|participant|student|user|customer|session|player|author|client|person|"
-    r"driver|recording|animal|"
-    r"study|group|site|household|device|well|scene|video|clip|essay_prompt|prompt|case|family|owner|"
-    r"store|shop|individual|slide|specimen|donor|recorder|microphone|observer|plot|site|plate|household|lesion|eye|mouse|farm|station|sensor|machine|engine|vehicle|"
-    r"artist|singer|song|album|document|article|writer|reader|school|teacher|company|merchant|trip|flight|"
-    r"worker|rater|child|infant|dog|cow|plant|tree|hospital|village|ship|vessel|camera|room)"
-    r"(_?(id|no|nr|num|name|code|uid|key))?s?$",
-    re.IGNORECASE,
-)
 
 
 _IGNORES_GROUPS = words(
@@ -91,7 +82,7 @@ def _shuffled(facts: Facts, split: Split) -> ast.AST | None:
 
 
 def _is_series(facts: Facts, split: Split, frames: Frames) -> str:
-    if facts.asked.task == "time-series-regression":
+    if _is_forecast(facts):
         return "the task is a forecast"
     script = facts.script
     reach = frames.backward(set(split.data), split.call) | set(split.data)
@@ -112,7 +103,10 @@ def _is_series(facts: Facts, split: Split, frames: Frames) -> str:
     if script.called("sliding_window_view"):
         return "overlapping windows are cut out of them"
     for call in script.called("append"):
-        if roots(call.func) & reach and _cuts_window(facts, call):
+        if _cuts_window(facts, call) and (
+            roots(call.func) & reach
+            or any(results_of(facts, place) & reach for place in _leading(facts, call))
+        ):
             return f"line {call.lineno} cuts overlapping windows out of them"
     if _windows_listed(facts, reach) is not None:
         return "overlapping windows are cut out of them"
@@ -134,11 +128,22 @@ def _windows_listed(facts: Facts, reach: set[str]) -> ast.AST | None:
         cut = _steps_by_one(facts, over.iter) and _slides(comp.elt, over.target)
         if not cut or len(comp.generators) > 1:
             continue
-        function = facts.script.function(comp)
-        places = [comp] if function is None else list(facts.script.calls_by_name.get(function.name, ()))
-        if any(results_of(facts, place) & reach for place in (comp, *places)):
+        if any(results_of(facts, place) & reach for place in (comp, *_leading(facts, comp))):
             return comp
     return None
+
+
+def _leading(facts: Facts, node: ast.AST) -> list[ast.Call]:
+    """Calls of the function that a node is in."""
+    function = facts.script.function(node)
+    return list(facts.script.calls_by_name.get(function.name, ())) if function is not None else []
+
+
+def _is_forecast(facts: Facts) -> bool:
+    """Whether values of a series are asked for; a metric of values says so where the task does not."""
+    metric = metric_named(facts.asked.metric) if facts.asked.metric else None
+    values = metric is not None and metric.family in VALUE_FAMILIES
+    return facts.asked.task == "time-series-regression" or (facts.asked.task == "time-series" and values)
 
 
 def _steps_by_one(facts: Facts, over: ast.AST) -> bool:
@@ -224,7 +229,7 @@ def _groups(facts: Facts, frames: Frames) -> Iterator[Finding]:
                 return
     if grouped or not frames.splits:
         return
-    column = _group_column(facts)
+    column = group_column(facts)
     if not column:
         return
     for split in frames.splits:
@@ -265,106 +270,6 @@ def _group_fix(split: Split) -> str:
         f"{name}(n_splits=5).split(X, y, groups)"
         if "Fold" in split.kind
         else "GroupShuffleSplit(n_splits=1, test_size=0.2).split(X, y, groups)"
-    )
-
-
-def _group_column(facts: Facts) -> str:
-    """A column that names groups, with evidence that a group has several rows."""
-    found = next(_counted_columns(facts), None) or next(_named_columns(facts), None)
-    return found or next(_parsed_columns(facts), None) or next(_told_columns(facts), "")
-
-
-def _counted_columns(facts: Facts) -> Iterator[str]:
-    """Rows are grouped or counted by it."""
-    script, values = facts.script, facts.values
-    for call in script.called("groupby"):
-        by = values.one(values.argument(call, "by", 0))
-        for name in by if isinstance(by, list) else [by]:
-            if isinstance(name, str) and _GROUP_COLUMN.match(name) and not _summed_up(facts, call):
-                yield name
-    for call in script.called("nunique", "value_counts", "duplicated"):
-        if isinstance(call.func, ast.Attribute):
-            base = call.func.value
-            column = base.attr if isinstance(base, ast.Attribute) else column_of(facts, base)
-            if (
-                column
-                and _GROUP_COLUMN.match(column)
-                and (last_name(call.func) != "nunique" or _told(facts, call))
-            ):
-                yield column
-
-
-def _told(facts: Facts, call: ast.Call) -> bool:
-    """Printed, logged or asserted: the author knows of groups. A count for an embedding tells nothing."""
-    for up in facts.script.above(call):
-        if isinstance(up, ast.Assert | ast.JoinedStr | ast.Compare):
-            return True
-        if isinstance(up, ast.Call) and last_name(up.func) in ("print", "info", "debug", "warning", "log"):
-            return True
-        if isinstance(up, ast.stmt):
-            return isinstance(up, ast.Expr)
-    return False
-
-
-def _named_columns(facts: Facts) -> Iterator[str]:
-    """It is held under a name that says so."""
-    for node in facts.script.all(ast.Assign):
-        if any(last_name(target).lower() in _GROUPS for target in node.targets):
-            yield from (c for n in ast.walk(node.value) if (c := column_of(facts, n)))
-
-
-def _parsed_columns(facts: Facts) -> Iterator[str]:
-    """It is cut out of the names of files: `df["patient"] = df["path"].str.split("_").str[0]`."""
-    for node in facts.script.all(ast.Assign):
-        for target in node.targets:
-            column = column_of(facts, target) if isinstance(target, ast.Subscript) else None
-            if column and _GROUP_COLUMN.match(column) and _cut_from_file(node.value):
-                yield column
-    for held in facts.script.all(ast.Dict):
-        for key, value in zip(held.keys, held.values, strict=True):
-            name = facts.values.text(key) if key is not None else None
-            if name and _GROUP_COLUMN.match(name) and _cut_from_file(value):
-                yield name
-
-
-def _cut_from_file(node: ast.AST) -> bool:
-    text = ast.dump(node)[:4000]
-    return bool(
-        re.search(r"'(split|rsplit|extract|parent|stem|match|search|slice|partition)'", text)
-        and re.search(r"'\w*(path|file|filename|image|img|wav|audio|clip|stem|name|_id|id)s?'", text)
-    )
-
-
-_GROUPS = ("groups", "group", "group_ids", "patients", "subjects", "speakers")
-_SEVERAL = re.compile(
-    r"(?:several|many|multiple|more than one|\d+|few)\s+[\w ]{0,24}\b"
-    r"(?:per|for each|(?:of|from|by) (?:one|each|a|the same))\s+(\w+)"
-)
-
-
-def _told_columns(facts: Facts) -> Iterator[str]:
-    """A comment tells of several rows each."""
-    for text in facts.script.lines:
-        said = _SEVERAL.search(text.lower())
-        if said and ("#" in text[: said.start() + 1] + text[:1] or '"""' in text):
-            word = said[1].rstrip("s")
-            yield from (
-                c for c in facts.script.strings if _GROUP_COLUMN.match(c) and c.lower().startswith(word)
-            )
-
-
-def _summed_up(facts: Facts, call: ast.Call) -> bool:
-    """The table is made one row a group: `df = df.groupby("user_id").agg(...)`."""
-    statement = facts.script.statement(call)
-    if not isinstance(statement, ast.Assign):
-        return False
-    split = {name for one in Frames(facts).splits for name in one.data}
-    if not any(isinstance(t, ast.Name) and t.id in split for t in statement.targets):
-        return False
-    return any(isinstance(t, ast.Name) for t in statement.targets) and any(
-        isinstance(n, ast.Attribute)
-        and n.attr in ("agg", "first", "last", "aggregate", "mean", "sum", "size", "head")
-        for n in ast.walk(statement.value)
     )
 
 

@@ -279,14 +279,31 @@ def _wrong_size(facts: Facts, call: ast.Call, name: str) -> Iterator[Finding]:
 
 
 def _timm_schedules(facts: Facts) -> Iterator[Finding]:
+    built = _from_factory(facts)
     for call in facts.script.called("step"):
         if call.args or call.keywords or not isinstance(call.func, ast.Attribute):
             continue
         made = facts.training.made_by(call.func.value)
-        if made.endswith("LRScheduler") and facts.script.imports.get(made, "").startswith("timm.scheduler"):
+        imported = facts.script.imports.get(made, "").startswith("timm.scheduler")
+        if last_name(call.func.value) in built or (made.endswith("LRScheduler") and imported):
             yield finding(
                 "timm-trap",
                 call,
-                f"step() of timm's {made} wants the epoch; without it it fails.",
+                f"step() of timm's {made or 'schedules'} wants the epoch; without it it fails.",
                 "scheduler.step(epoch + 1)",
             )
+
+
+def _from_factory(facts: Facts) -> set[str]:
+    """Names of schedules made by `scheduler, epochs = create_scheduler_v2(optimizer)`."""
+    out: set[str] = set()
+    for node in facts.script.all(ast.Assign):
+        made = node.value.value if isinstance(node.value, ast.Subscript) else node.value
+        if isinstance(made, ast.Call) and re.match(
+            r"timm\.scheduler\.(\w+\.)?create_scheduler(_v2)?$", facts.script.qualified(made.func)
+        ):
+            firsts = [
+                t.elts[0] if isinstance(t, ast.Tuple | ast.List) and t.elts else t for t in node.targets
+            ]
+            out |= {last_name(first) for first in firsts}
+    return out
