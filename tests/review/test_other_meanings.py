@@ -409,7 +409,24 @@ def step(net, opt, batch):
 for epoch in range(4):
     losses = [step(net, opt, batch) for batch in loader]
 """
+GONE = WHOLE.replace('columns=["id", "price"]', "columns=gone").replace(
+    "table =", 'gone = ["id"]\ngone.append("price")\ntable ='
+)
+NARROWED = WHOLE.replace(', "price"])', "])\ntable.pop('price')")
+LISTED = WHOLE.replace(
+    'table = df.drop(columns=["id", "price"])',
+    ('names = set(df.columns)\nnames.discard("price")\ntable = df[sorted(names)]'),
+)
+MATCHED = WHOLE.replace('df.drop(columns=["id", "price"])', 'df.filter(regex="^size")')
+TAKEN = WHOLE.replace('y = df["price"]\n', 'df = df[["area", "price"]]\ny = df.pop("price")\n').replace(
+    'table = df.drop(columns=["id", "price"])', "table = df"
+)
 CASES = (
+    ("target-in-features", GONE, 'append("price")', 'append("rooms")'),
+    ("target-in-features", NARROWED, "pop('price')", "pop('rooms')"),
+    ("target-in-features", LISTED, 'discard("price")', 'discard("rooms")'),
+    ("target-in-features", MATCHED, 'df.filter(regex="^size")', "df.fillna(0)"),
+    ("target-in-features", TAKEN, 'df.pop("price")', 'df["price"]'),
     ("timm-trap", SCHEDULED, "step(epoch + 1)", "step()"),
     ("target-in-features", STACKED, '"sex"]', '"sex", "ill"]'),
     ("shuffled-time-series", CUT, "len(level), 24)", "len(level))"),

@@ -203,6 +203,8 @@ def _is_columns(node: ast.AST) -> bool:
 def _removed(facts: Facts, name: str) -> set[str] | None:
     """Columns taken out of a list by `.remove("id")`; None where it is not known which."""
     out: set[str] = set()
+    if any(isinstance(n.target, ast.Name) and n.target.id == name for n in facts.script.all(ast.AugAssign)):
+        return None
     for call in facts.script.called("remove", "pop", "discard"):
         if isinstance(call.func, ast.Attribute) and last_name(call.func.value) == name:
             listed = names_listed(facts, call.args[0]) if call.args and call.func.attr == "remove" else None

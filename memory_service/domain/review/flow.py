@@ -189,8 +189,7 @@ class Flow(FlowFunctions):
             elif isinstance(target, ast.Subscript):
                 key, base = self.const(target.slice, scope), self.value(target.value, scope)
                 if isinstance(key, str):
-                    base.gone |= {key}
-                    base.attrs.pop(f"[{key}]", None)
+                    self.lose(base, key)
 
     def _global(self, node: ast.Global, scope: Scope) -> None:
         self.shared.setdefault(id(scope), set()).update(node.names)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from memory_service.domain.review.flow_dividing import FlowDividing
@@ -107,7 +108,8 @@ class FlowCalls(FlowDividing):
         held = use.first.items if use.first is not None else None
         axis = self.const(self.values.argument(use.node, "axis", 1), use.scope)
         named = [item for item in held or () if item.columns]
-        if not named or (use.name == "concatenate" and axis not in (1, -1)):
+        in_rows = use.name.startswith("concat") and axis not in (1, -1, "columns")
+        if not named or in_rows or any(item.whole for item in held or ()):
             return None
         out = derived(use.first)
         out.columns = frozenset().union(*(item.columns or () for item in named))
@@ -205,8 +207,7 @@ class FlowCalls(FlowDividing):
         if not isinstance(key, str) or not use.base.rows:
             return None
         out = self.column(use.base, key)
-        use.base.gone |= {key}
-        use.base.attrs.pop(f"[{key}]", None)
+        self.lose(use.base, key)
         return out
 
     def _head(self, use: Use) -> Value:
@@ -226,6 +227,14 @@ class FlowCalls(FlowDividing):
     def _of_collection(self, use: Use) -> Value | None:
         """Lists, tuples and dicts of the script's own."""
         base, name, args = use.base, use.name, use.args
+        names = _as_text(args[0]) if len(args) == 1 and base.items is not None else None
+        if names is not None and name in ("append", "add", "extend", "update"):
+            base.items = [*(base.items or ()), *names]
+            return Value(const=None)
+        if names is not None and name in ("remove", "discard"):
+            gone = {one.const for one in names}
+            base.items = [item for item in base.items or () if item.const not in gone]
+            return Value(const=None)
         if name in ("append", "add", "extend", "insert", "appendleft") and args:
             base.element = either(base.element, self.each(args[-1]) if name == "extend" else args[-1])
             base.items = base.items or None
@@ -269,7 +278,20 @@ class FlowCalls(FlowDividing):
         """What goes through a thing, or copies it."""
         if use.first is None:
             return Value(items=[]) if use.name == "list" else None
+        if use.name in ("list", "set", "sorted", "tuple") and (use.first.items or use.first.names):
+            return replace(use.first)  # a copy, which may lose names by itself
         return use.first
+
+    def _names_left(self, use: Use) -> Value | None:
+        """`filter(test, df.columns)`."""
+        held = use.args[1] if len(use.args) == 2 else None
+        return Value(held.rows, made="columns") if held is not None and held.made == "columns" else None
+
+    def _got_columns(self, use: Use) -> Value | None:
+        """`df.get(["a", "b"])`, `df.reindex(columns=["a", "b"])`."""
+        given = self.values.argument(use.node, "columns", 0 if use.name == "get" else None)
+        names = self.listed(given, use.scope)
+        return self.picked(use.base, (names, frozenset()), use.node) if use.base.rows and names else None
 
     def _next(self, use: Use) -> Value | None:
         return self.each(use.first) if use.first is not None else None
@@ -325,6 +347,12 @@ class FlowCalls(FlowDividing):
         return found if found is not None else str(texts[-1]) if texts else ""
 
 
+def _as_text(given: Value) -> list[Value] | None:
+    """The texts that a value is, one or several; None for anything else."""
+    held = given.items if given.items is not None else [given]
+    return held if held and all(isinstance(one.const, str) for one in held) else None
+
+
 Handler = Callable[[Any, Use], Value | None]
 
 _METHODS: dict[str, Handler] = {
@@ -357,6 +385,9 @@ _METHODS: dict[str, Handler] = {
     "drop": FlowCalls.dropped,
     "difference": FlowCalls.fewer_names,
     "remove": FlowCalls.fewer_names,
+    "discard": FlowCalls.fewer_names,
+    "get": FlowCalls._got_columns,
+    "reindex": FlowCalls._got_columns,
     "factorize": FlowCalls._numbers,
 }
 _LIBRARY: dict[str, Handler] = {
@@ -375,7 +406,7 @@ _LIBRARY: dict[str, Handler] = {
         ("tqdm", "trange", "reversed", "iter", "list", "tuple", "sorted", "set", "track", "progress_bar"),
         FlowCalls._same,
     ),
-    **dict.fromkeys(("hstack", "column_stack", "concatenate"), FlowCalls._side_by_side),
+    **dict.fromkeys(("hstack", "column_stack", "concatenate", "concat"), FlowCalls._side_by_side),
     "random_split": FlowCalls.random_split,
     "unique": FlowCalls._distinct,
     "Subset": FlowCalls.subset,
@@ -388,6 +419,7 @@ _LIBRARY: dict[str, Handler] = {
     "zip": FlowCalls._zipped,
     "next": FlowCalls._next,
     "range": FlowCalls._range,
+    "filter": FlowCalls._names_left,
     "getattr": FlowCalls._got,
     "map": FlowCalls._each_mapped,
 }

@@ -186,6 +186,12 @@ class FlowChoosing(FlowRows):
         base.gone -= {name}
         base.columns = base.columns | {name} if base.columns is not None else None
 
+    def lose(self, base: Value, name: str) -> None:
+        """A column goes out of a table in place: `pop`, `del`, `drop(..., inplace=True)`."""
+        base.gone |= {name}
+        base.columns = base.columns - {name} if base.columns is not None else None
+        base.attrs.pop(f"[{name}]", None)
+
     def picked(
         self, base: Value, names: tuple[frozenset[str] | None, frozenset[str]], node: ast.AST
     ) -> Value:
@@ -209,6 +215,8 @@ class FlowChoosing(FlowRows):
         """What a list of columns names: (these, nothing) or (None, all but these)."""
         if over.names is not None:
             return over.names
+        if over.items is not None and over.element is not None:
+            return None  # a list that grew by what is not known
         held = over.const if over.const is not UNKNOWN else [item.const for item in over.items or ()]
         if isinstance(held, list | tuple) and held and all(isinstance(one, str) for one in held):
             return frozenset(held), frozenset()

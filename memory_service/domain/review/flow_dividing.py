@@ -107,8 +107,8 @@ class FlowDividing(FlowLearning):
         out = self.without(use.base, names or frozenset())
         out.whole, out.place = out.whole and names is not None, use.node
         if self.const(values.argument(use.node, "inplace"), use.scope) is True and names is not None:
-            use.base.gone |= names
-            use.base.attrs = out.attrs
+            for name in names:
+                self.lose(use.base, name)
         return out
 
     def fewer_names(self, use: Use) -> Value | None:
@@ -120,7 +120,7 @@ class FlowDividing(FlowLearning):
         names = None
         if known is not None and said is not None:
             names = (known[0] - said if known[0] is not None else None, known[1] | said)
-        if use.name == "remove":
+        if use.name in ("remove", "discard"):
             use.base.names = names
             return Value(const=None)
         return Value(use.base.rows, made="columns", names=names)

@@ -235,6 +235,8 @@ class FlowLearning(FlowChoosing):
     def with_columns(self, use: Use) -> Value | None:
         """Expressions about columns become columns of this table."""
         base = use.base
+        if use.name == "filter" and use.named.keys() & {"like", "regex", "items"}:
+            return derived(base)  # pandas: some of the columns
         if use.name == "select":
             names = self.names_of(use.args[0] if len(use.args) == 1 else Value(items=use.args))
             if names is not None and (names[0] is not None or use.args[0].rows & all_of(base.rows)):

@@ -146,7 +146,7 @@ def _of_loop(facts: Facts, loop: Loop) -> Iterator[Finding]:
             "is gone.",
             f"if step == 0:\n    {_PASTE}",
         )
-    if not _every_epoch(facts, loop) and loop.batch is not None:
+    if not _every_epoch(facts, loop) and (loop.batch or steps) is not None:
         yield finding(
             "no-memory-every-epoch",
             loop.epoch,

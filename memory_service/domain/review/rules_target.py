@@ -114,10 +114,34 @@ def _named_features(facts: Facts) -> Iterator[tuple[ast.AST, str, ast.AST]]:
         for name, value in pairs:
             if _FEATURES.match(name):
                 core = core_of(value)
-                if _selects_columns(facts, core):
+                if _selects_columns(facts, core) or _narrowed_later(facts, name, node):
                     continue
                 for inner in _candidates(core):
                     yield node, _table(inner), inner
+
+
+_NARROWS = words("drop pop filter select_dtypes reindex get difference")
+
+
+def _narrowed_later(facts: Facts, name: str, place: ast.Assign) -> bool:
+    """`X = X.drop(columns="price")`, `X.pop("price")`, `del X["price"]` further down in the same scope."""
+    script = facts.script
+    scope, after = script.scope(place), script.order[place]
+    for call in script.called(*_NARROWS):
+        own = isinstance(call.func, ast.Attribute) and name in roots(call.func)
+        if own and script.order[call] > after and script.scope(call) is scope:
+            return True
+    later: list[ast.Assign | ast.Delete] = [*script.all(ast.Assign), *script.all(ast.Delete)]
+    for node in later:
+        if script.order[node] <= after or script.scope(node) is not scope:
+            continue
+        if isinstance(node, ast.Delete) and any(_table(target) == name for target in node.targets):
+            return True
+        if isinstance(node, ast.Assign) and any(last_name(target) == name for target in node.targets):
+            cuts = (n for n in ast.walk(node.value) if isinstance(n, ast.Subscript))
+            if any(_table(cut) == name for cut in cuts):
+                return True
+    return False
 
 
 def _handed_features(facts: Facts) -> Iterator[tuple[ast.AST, str, ast.AST]]:

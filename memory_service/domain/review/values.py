@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 from memory_service.domain.review.arithmetic import ARITHMETIC, BUILTINS, LARGEST, LONGEST_LIST, bounded
@@ -178,10 +179,23 @@ class Values:
     def _name(self, node: ast.Name, deep: int, seen: frozenset[ast.AST]) -> Known:
         for scope in self._scopes(node):
             if (scope, node.id) in self._assigned:
-                return self._union(self._assigned[scope, node.id], deep, seen)
+                found = self._union(self._assigned[scope, node.id], deep, seen)
+                changed = found and isinstance(found[0], list) and (scope, node.id) in self._changed
+                return None if changed else found
             if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef) and _has_parameter(scope, node.id):
                 return self._parameter(scope, node.id, deep, seen)
         return None
+
+    @cached_property
+    def _changed(self) -> set[tuple[ast.AST, str]]:
+        """(scope, name) of lists that are not left as they were written: `gone.append("price")`."""
+        out: set[tuple[ast.AST, str]] = set()
+        for call in self.script.called("append", "extend", "insert", "remove", "discard", "add", "update"):
+            held = call.func.value if isinstance(call.func, ast.Attribute) else None
+            if isinstance(held, ast.Name):
+                owners = (s for s in self._scopes(call) if (s, held.id) in self._assigned)
+                out |= {(scope, held.id) for scope in [*owners][:1]}
+        return out
 
     def _parameter(self, function: Function, name: str, deep: int, seen: frozenset[ast.AST]) -> Known:
         return self._union(self.handed(function, name), deep, seen)
