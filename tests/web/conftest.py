@@ -4,7 +4,7 @@
         page = visit(lived, "/browse/models")     # a Playwright page; anything wrong on it fails the test
 
 Sites are session-wide: "empty" (tables only), "seeded" (what is shipped), "lived" (and 40 runs on two
-devices) and "big" (100 000 runs, 10 000 competitions; made once for all workers). They are only to read;
+devices) and "big" (20 000 runs, 3 000 competitions; made once for all workers). They are only to read;
 `own_site` is a seeded one for a test that writes. Browsers are made once a module: Playwright's loop would be
 in the way of other modules' loops.
 """
@@ -18,6 +18,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,8 @@ def lived(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture(scope="session")
 def big(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    url = _made_once(tmp_path_factory, servers, "big", fill_big)
+    many = partial(fill_big, runs=20_000, competitions=3_000)  # benchmarks.pages measures five times as many
+    url = _made_once(tmp_path_factory, servers, "big", many)
     with running("big", url) as site:
         yield site
 

@@ -10,7 +10,7 @@ import pytest
 from tests.web.conftest import Site, Visitor, follow
 from tests.web.paths import PAGES, Page
 
-pytestmark = [pytest.mark.browser]
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 @pytest.mark.parametrize("site", ["empty", "seeded", "big"], indirect=True)
