@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
-from memory_service.domain.review.flow_dividing import FlowDividing
+from memory_service.domain.review.flow_collections import FlowCollections
 from memory_service.domain.review.flow_rows import Use, like, short
-from memory_service.domain.review.flow_values import DEFERRED, Value, derived, either, flat
+from memory_service.domain.review.flow_values import DEFERRED, Value, derived, flat
 from memory_service.domain.review.flow_words import (
     CONVERTS,
     EMPTY,
@@ -32,14 +31,14 @@ from memory_service.domain.review.flow_words import (
 __all__ = ["FlowCalls"]
 
 
-class FlowCalls(FlowDividing):
+class FlowCalls(FlowCollections):
     """Methods and functions that are not the file's own."""
 
     def method(self, use: Use) -> Value:
         """A method of what is no object of the file's own classes."""
         base = use.base
         if base.items is not None or base.keys is not None or base.element is not None:
-            found = self._of_collection(use)
+            found = self.of_collection(use)
             if found is not None:
                 return found
         handler = _METHODS.get(use.name)
@@ -222,111 +221,11 @@ class FlowCalls(FlowDividing):
         out = derived(held)
         return Value(items=[out, derived(held)]) if use.name == "factorize" else out
 
-    # collections and builtins ----------------------------------------------------------------------------
-
-    def _of_collection(self, use: Use) -> Value | None:
-        """Lists, tuples and dicts of the script's own."""
-        base, name, args = use.base, use.name, use.args
-        names = _as_text(args[0]) if len(args) == 1 and base.items is not None else None
-        if names is not None and name in ("append", "add", "extend", "update"):
-            base.items = [*(base.items or ()), *names]
-            return Value(const=None)
-        if names is not None and name in ("remove", "discard"):
-            gone = {one.const for one in names}
-            base.items = [item for item in base.items or () if item.const not in gone]
-            return Value(const=None)
-        if name in ("append", "add", "extend", "insert", "appendleft") and args:
-            base.element = either(base.element, self.each(args[-1]) if name == "extend" else args[-1])
-            base.items = base.items or None
-            return Value(const=None)
-        if name in ("keys", "clear", "sort", "reverse"):
-            return Value()
-        if name == "copy":
-            keys = dict(base.keys) if base.keys is not None else None
-            return Value(items=base.items, keys=keys, element=base.element)
-        return self._of_dict_held(use) if base.keys is not None else None
-
-    def _of_dict_held(self, use: Use) -> Value | None:
-        keys = use.base.keys or {}
-        if use.name == "items":
-            return Value(element=Value(items=[Value(), self._any(use.base)]))
-        if use.name == "values":
-            return Value(items=list(keys.values()) or None, element=use.base.element)
-        if use.name in ("get", "pop", "setdefault"):
-            return keys.get(str(use.args[0].const) if use.args else "") or self._any(use.base)
-        if use.name == "update":
-            for given in use.args:
-                keys.update(given.keys or {})
-            keys.update(use.named)
-            use.base.keys = keys
-            return Value(const=None)
-        return None
-
-    def _any(self, base: Value) -> Value:
-        out = base.element
-        for held in (base.keys or {}).values():
-            out = either(out, held) if out is not None else held
-        return out or Value()
-
-    def _counted(self, use: Use) -> Value | None:
-        return Value(element=Value(items=[Value(), self.each(use.first)])) if use.first is not None else None
-
-    def _zipped(self, use: Use) -> Value:
-        return Value(element=Value(items=[self.each(held) for held in use.args]))
-
-    def _same(self, use: Use) -> Value | None:
-        """What goes through a thing, or copies it."""
-        if use.first is None:
-            return Value(items=[]) if use.name == "list" else None
-        if use.name in ("list", "set", "sorted", "tuple") and (use.first.items or use.first.names):
-            return replace(use.first)  # a copy, which may lose names by itself
-        return use.first
-
-    def _names_left(self, use: Use) -> Value | None:
-        """`filter(test, df.columns)`."""
-        held = use.args[1] if len(use.args) == 2 else None
-        return Value(held.rows, made="columns") if held is not None and held.made == "columns" else None
-
     def _got_columns(self, use: Use) -> Value | None:
         """`df.get(["a", "b"])`, `df.reindex(columns=["a", "b"])`."""
         given = self.values.argument(use.node, "columns", 0 if use.name == "get" else None)
         names = self.listed(given, use.scope)
         return self.picked(use.base, (names, frozenset()), use.node) if use.base.rows and names else None
-
-    def _next(self, use: Use) -> Value | None:
-        return self.each(use.first) if use.first is not None else None
-
-    def _mapping(self, use: Use) -> Value:
-        keys = dict(use.first.keys or {}) if use.first is not None else {}
-        return Value(keys=keys | {k: v for k, v in use.named.items() if k != "**"})
-
-    def _range(self, use: Use) -> Value:
-        return Value(order=True, made=use.name)
-
-    def _partial(self, use: Use) -> Value | None:
-        return Value(made="partial", items=use.args, keys=use.named) if use.args else None
-
-    def _cloned(self, use: Use) -> Value | None:
-        first = use.first
-        if first is None or not first.made:
-            return first
-        return Value(made=first.made, items=first.items, attrs=dict(first.attrs), call=first.call)
-
-    def _positions(self, use: Use) -> Value | None:
-        """`np.where(mask)[0]`: rows chosen by a mask; with three arguments a choice of values."""
-        if use.first is None or len(use.args) != 1:
-            return None
-        return Value(items=[use.first]) if use.name in ("where", "nonzero") else use.first
-
-    def _got(self, use: Use) -> Value | None:
-        """`getattr(config, "lr")`."""
-        key = use.args[1].const if len(use.args) > 1 else None
-        return use.args[0].attrs.get(str(key)) or derived(use.args[0]) if isinstance(key, str) else None
-
-    def _each_mapped(self, use: Use) -> Value | None:
-        if len(use.args) < 2 or use.args[0].function is None:
-            return None
-        return Value(element=self.entered(use.args[0], [self.each(held) for held in use.args[1:]], {}))
 
     def _polars_column(self, use: Use) -> Value | None:
         if not use.dotted.startswith("polars"):
@@ -345,12 +244,6 @@ class FlowCalls(FlowDividing):
         found = self.values.text(given)
         texts = [n.value for n in ast.walk(given) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
         return found if found is not None else str(texts[-1]) if texts else ""
-
-
-def _as_text(given: Value) -> list[Value] | None:
-    """The texts that a value is, one or several; None for anything else."""
-    held = given.items if given.items is not None else [given]
-    return held if held and all(isinstance(one.const, str) for one in held) else None
 
 
 Handler = Callable[[Any, Use], Value | None]
@@ -396,15 +289,15 @@ _LIBRARY: dict[str, Handler] = {
     **dict.fromkeys(SCALING, FlowCalls.scaled),
     **dict.fromkeys((*LOW, *HIGH), FlowCalls.reduced),
     **dict.fromkeys(("isin", "in1d"), FlowCalls._is_in),
-    **dict.fromkeys(("where", "nonzero", "flatnonzero", "argwhere"), FlowCalls._positions),
+    **dict.fromkeys(("where", "nonzero", "flatnonzero", "argwhere"), FlowCalls.positions_of),
     **dict.fromkeys(("factorize", "get_dummies"), FlowCalls._numbers),
     **dict.fromkeys(RANDOM, FlowCalls._by_chance),
     **dict.fromkeys(ORDERS, FlowCalls._ordered),
-    **dict.fromkeys(("dict", "defaultdict", "SimpleNamespace", "OrderedDict"), FlowCalls._mapping),
-    **dict.fromkeys(("clone", "deepcopy", "copy"), FlowCalls._cloned),
+    **dict.fromkeys(("dict", "defaultdict", "SimpleNamespace", "OrderedDict"), FlowCalls.mapped_by_name),
+    **dict.fromkeys(("clone", "deepcopy", "copy"), FlowCalls.cloned),
     **dict.fromkeys(
         ("tqdm", "trange", "reversed", "iter", "list", "tuple", "sorted", "set", "track", "progress_bar"),
-        FlowCalls._same,
+        FlowCalls.copied,
     ),
     **dict.fromkeys(("hstack", "column_stack", "concatenate", "concat"), FlowCalls._side_by_side),
     "random_split": FlowCalls.random_split,
@@ -413,13 +306,13 @@ _LIBRARY: dict[str, Handler] = {
     "SubsetRandomSampler": FlowCalls.sampler,
     "DataLoader": FlowCalls.loader,
     "pivot_table": FlowCalls.pivoted,
-    "partial": FlowCalls._partial,
+    "partial": FlowCalls.bound,
     "col": FlowCalls._polars_column,
-    "enumerate": FlowCalls._counted,
-    "zip": FlowCalls._zipped,
-    "next": FlowCalls._next,
-    "range": FlowCalls._range,
-    "filter": FlowCalls._names_left,
-    "getattr": FlowCalls._got,
-    "map": FlowCalls._each_mapped,
+    "enumerate": FlowCalls.counted,
+    "zip": FlowCalls.zipped,
+    "next": FlowCalls.drawn,
+    "range": FlowCalls.counted_up,
+    "filter": FlowCalls.names_left,
+    "getattr": FlowCalls.got,
+    "map": FlowCalls.each_mapped,
 }

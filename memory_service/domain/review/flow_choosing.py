@@ -74,6 +74,8 @@ class FlowChoosing(FlowRows):
         if not isinstance(inner, ast.Slice | ast.Tuple) and base.rows:
             held = self.value(inner, scope)
             names = self.names_of(held)
+            if names is not None and base.made == "columns":  # `df.columns[df.columns != "price"]`
+                return held
             if names is not None and (names[0] is not None or held.rows & all_of(base.rows)):
                 return self.picked(base, names, node)
         if isinstance(inner, ast.Tuple) and inner.elts:

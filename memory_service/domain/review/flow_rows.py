@@ -258,6 +258,11 @@ class FlowRows:
         out = derived(*held)
         out.reads = frozenset().union(*(value.reads for value in held))
         left = held[0]
+        if left.made == "columns" and left.names is not None and isinstance(node.ops[0], ast.NotEq):
+            named, gone = left.names  # `df.columns != "price"`
+            said = {value.const for value in held[1:] if isinstance(value.const, str)}
+            rest = named - said if named is not None else None
+            return Value(left.rows, made="columns", names=(rest, gone | said) if said else None)
         if left.columns and any(FOLD_COLUMN.match(c) for c in left.columns):
             out.index = (node, type(node.ops[0]).__name__)
         elif left.made in RANDOM or (left.made in ORDERS and left.order):
