@@ -11,7 +11,7 @@ The scripts lie in `scripts/*.py.txt`, written for this purpose. Their marks are
 
 Every mark is blanked out, columns kept, before a review sees the text. The name tells the set:
 `held_…` was written after the tuning set; `blind_…`, `last_…`, `final_…`, `fresh_…`, `later_…`, `wa_…` and
-`wb_…` were each measured once before anything was changed for them (docs/review.md has those figures).
+`wb_…` and `wc_…` were each measured once before anything was changed for them (docs/review.md has those figures).
 """
 
 from __future__ import annotations
@@ -62,7 +62,9 @@ class Example:
     def set_name(self) -> str:
         prefix = self.name.split("_")[0]
         return (
-            prefix if prefix in ("held", "blind", "last", "final", "fresh", "later", "wa", "wb") else "tuning"
+            prefix
+            if prefix in ("held", "blind", "last", "final", "fresh", "later", "wa", "wb", "wc")
+            else "tuning"
         )
 
     @property
