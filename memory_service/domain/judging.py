@@ -235,7 +235,11 @@ def _why_not(said: str, known: bool, task: str) -> str | None:
         return None
     shown = said if len(said) <= 80 else said[:77] + "..."
     if known:
-        return f'The script for {task} cannot compute "{shown}": it goes by the validation loss.'
+        kind, _, answer = task.rpartition("-")
+        other = f"{kind}-{'regression' if answer == 'classification' else 'classification'}"
+        fits = other in ANSWERS and measure_of(said, ANSWERS[other]) is not None
+        hint = f" Where that is what counts, ask with task={other}." if fits else ""
+        return f'The script for {task} cannot compute "{shown}": it goes by the validation loss.{hint}'
     near = get_close_matches(said.lower(), _PHRASES, n=1, cutoff=0.8)
     meant = f" (do you mean {near[0]}?)" if near else ""
     return f'"{shown}" is no metric that is known here{meant}: the script goes by the validation loss.'

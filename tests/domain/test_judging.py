@@ -118,3 +118,10 @@ def test_a_plan_says_its_metric_in_one_line_of_its_text():
     long = plan(task="image", gpu="a100", metric="my " * 60 + "score")
     assert rough_tokens(plan_markdown(long)) <= MOST_TOKENS
     assert long["metric"]["note"] in long["warnings"]
+
+
+def test_a_metric_of_the_other_kind_of_answer_names_the_task_to_ask_for():
+    of_values = judged_by("RMSLE", "as asked", "tabular-classification")
+    assert of_values.in_script is False
+    assert str(of_values.note).endswith("ask with task=tabular-regression.")
+    assert "ask with" not in str(judged_by("MAP@5 of retrieval", "as asked", "image-classification").note)
