@@ -1,7 +1,7 @@
 """What is called, whatever it is called? Short names, renamed imports and partials written out in the tree.
 
 mk = torch.utils.data.DataLoader        mk(x)  -> torch.utils.data.DataLoader(x)
-from torch.utils.data import DataLoader as DL   DL(x)  -> DataLoader(x)
+`from torch.utils.data import DataLoader as DL`: DL(x)  -> DataLoader(x)
 mk = partial(DataLoader, num_workers=8) mk(x)  -> DataLoader(x, num_workers=8)
 """
 
