@@ -24,6 +24,7 @@ from memory_service.domain.review.rules_gone import gone_rules
 from memory_service.domain.review.rules_loader import loader_rules
 from memory_service.domain.review.rules_loss import loss_rules
 from memory_service.domain.review.rules_memory import memory_rules
+from memory_service.domain.review.rules_missing_folds import missing_fold_rules
 from memory_service.domain.review.rules_objective import objective_rules
 from memory_service.domain.review.rules_parameters import parameter_rules
 from memory_service.domain.review.rules_precision import precision_rules
@@ -50,6 +51,7 @@ _GROUPS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     memory_rules,
     time_rules,
     fold_rules,
+    missing_fold_rules,
     split_rules,
     row_rules,
     target_rules,

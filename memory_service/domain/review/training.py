@@ -300,12 +300,12 @@ class Training(Made):
             if not self.is_fold(loop) or not self.script.runs(loop):
                 continue
             for node in self.script.within(loop.body):
-                if node in trained or node in helpers or self._trains_elsewhere(node):
+                if node in trained or node in helpers or self.trains_elsewhere(node):
                     out.append(loop)
                     break
         return out
 
-    def _trains_elsewhere(self, node: ast.AST) -> bool:
+    def trains_elsewhere(self, node: ast.AST) -> bool:
         """A call of an imported helper that trains: `train_fold(fold)`, `run_training(...)`."""
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
             return False

@@ -1,10 +1,8 @@
 """Which value does an expression have, as far as the text says? Constants are followed through names,
-configs,
-command line defaults, attributes and function parameters; anything else is unknown.
+configs, command line defaults, attributes and function parameters; anything else is unknown.
 
 All values that an expression may have are kept (`64 if big else 16` has two); an unknown part makes it
-unknown.
-Arithmetic is bounded: `10**10**10` is unknown, not computed.
+unknown. What is computed from them: `computed.py`, within bounds.
 """
 
 from __future__ import annotations
@@ -15,19 +13,15 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
-from memory_service.domain.review.arithmetic import ARITHMETIC, BUILTINS, LARGEST, LONGEST_LIST, bounded
 from memory_service.domain.review.assigned import assignments, attributes, command_line
+from memory_service.domain.review.computed import COMPUTED, MOST_VALUES, Known
 from memory_service.domain.review.mappings import Held, Mappings
 from memory_service.domain.review.objects import Objects
 from memory_service.domain.review.script import Function, Script, last_name
 
 __all__ = ["Values"]
 
-Known = list[Any] | None
-"""Values that are possible, or None for "cannot be told"."""
-
 DEEPEST = 40
-MOST_VALUES = 8
 MOST_SOURCES = 24
 """Assignments of one name that are looked at: a name set more often says nothing."""
 
@@ -36,7 +30,6 @@ MOST_ASKED = 6
 
 MOST_STEPS = 4_000
 MOST_STEPS_IN_ALL = 400_000
-_LONGEST_TEXT = 2_000
 
 
 class Values:
@@ -65,7 +58,7 @@ class Values:
         self._steps = 0
         self._asked += 1
         try:
-            return self._of(node, 0, frozenset())
+            return self.of(node, 0, frozenset())
         except (TypeError, ValueError, ArithmeticError, KeyError, IndexError, AttributeError):
             return None
         finally:
@@ -148,7 +141,8 @@ class Values:
         nearest = self.script.scope(at)
         return [nearest, *scopes] if isinstance(nearest, ast.ClassDef) else scopes
 
-    def _of(self, node: ast.AST, deep: int, seen: frozenset[ast.AST]) -> Known:
+    def of(self, node: ast.AST, deep: int, seen: frozenset[ast.AST]) -> Known:
+        """Every value within a question: `deep` nodes down, by way of `seen`."""
         self._steps += 1
         self._steps_in_all += 1
         if (
@@ -170,20 +164,14 @@ class Values:
                 distinct.append(value)
         return distinct if len(distinct) <= MOST_VALUES else None
 
-    def _constant(self, node: ast.Constant, _deep: int, _seen: frozenset[ast.AST]) -> Known:
-        value = node.value
-        if isinstance(value, int) and not isinstance(value, bool) and abs(value) > LARGEST:
-            return None
-        return [value]
-
     def _name(self, node: ast.Name, deep: int, seen: frozenset[ast.AST]) -> Known:
         for scope in self._scopes(node):
             if (scope, node.id) in self._assigned:
-                found = self._union(self._assigned[scope, node.id], deep, seen)
+                found = self.union(self._assigned[scope, node.id], deep, seen)
                 changed = found and isinstance(found[0], list) and (scope, node.id) in self._changed
                 return None if changed else found
             if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef) and _has_parameter(scope, node.id):
-                return self._parameter(scope, node.id, deep, seen)
+                return self.union(self.handed(scope, node.id), deep, seen)
         return None
 
     @cached_property
@@ -196,9 +184,6 @@ class Values:
                 owners = (s for s in self._scopes(call) if (s, held.id) in self._assigned)
                 out |= {(scope, held.id) for scope in [*owners][:1]}
         return out
-
-    def _parameter(self, function: Function, name: str, deep: int, seen: frozenset[ast.AST]) -> Known:
-        return self._union(self.handed(function, name), deep, seen)
 
     @contextmanager
     def called_by(self, function: Function, call: ast.Call) -> Iterator[None]:
@@ -243,10 +228,11 @@ class Values:
             given = [default] if default is not None else list(self._arguments.get(name, [None]))
         return given
 
-    def _union(self, nodes: list[ast.AST | None], deep: int, seen: frozenset[ast.AST]) -> Known:
+    def union(self, nodes: list[ast.AST | None], deep: int, seen: frozenset[ast.AST]) -> Known:
+        """The values of all of them; None where one cannot be told."""
         out: list[Any] = []
         for node in nodes[: MOST_VALUES + 1]:
-            found = None if node is None else self._of(node, deep, seen)
+            found = None if node is None else self.of(node, deep, seen)
             if found is None:
                 return None
             out += found
@@ -335,131 +321,24 @@ class Values:
     def _attribute(self, node: ast.Attribute, deep: int, seen: frozenset[ast.AST]) -> Known:
         found = self.sources(node)
         if found:
-            return self._union(list(found), deep, seen)
+            return self.union(list(found), deep, seen)
         if node.attr in self._arguments and self.reads_arguments(node.value):
-            return self._union(list(self._arguments[node.attr]), deep, seen)
+            return self.union(list(self._arguments[node.attr]), deep, seen)
         if node.attr == "n_splits" and isinstance(node.value, ast.Name):
             for source in self.assigned(node.value.id, node):
                 if isinstance(source, ast.Call):
-                    return self._union([self.argument(source, "n_splits", 0)], deep, seen)
+                    return self.union([self.argument(source, "n_splits", 0)], deep, seen)
         return None
 
     def reads_arguments(self, base: ast.AST) -> bool:
         name = last_name(base)
         return bool(name) and name not in self.script.imports and name not in ("self", "torch", "np")
 
-    def _subscript(self, node: ast.Subscript, deep: int, seen: frozenset[ast.AST]) -> Known:
-        key = self._of(node.slice, deep, seen)
-        if key is None or len(key) != 1:
-            return None
-        if isinstance(key[0], str):
-            held = self.held(node.value).known
-            return self._of(held[key[0]], deep, seen) if key[0] in held else None
-        base = self._of(node.value, deep, seen)
-        if base is None or not isinstance(key[0], int):
-            return None
-        return [value[key[0]] for value in base if isinstance(value, list | tuple | str)] or None
-
-    def _sequence(self, node: Any, deep: int, seen: frozenset[ast.AST]) -> Known:
-        if len(node.elts) > LONGEST_LIST or (isinstance(node, ast.List) and not node.elts):
-            return None  # an empty list is one to be filled
-        out = []
-        for item in node.elts:
-            if isinstance(item, ast.Starred):
-                inner = self._of(item.value, deep, seen)
-                if inner is None or len(inner) != 1 or not isinstance(inner[0], list | tuple):
-                    return None
-                out += list(inner[0])
-                continue
-            found = self._of(item, deep, seen)
-            if found is None or len(found) != 1:
-                return None
-            out.append(found[0])
-        return [out]
-
-    def _binary(self, node: ast.BinOp, deep: int, seen: frozenset[ast.AST]) -> Known:
-        operation = ARITHMETIC.get(type(node.op))
-        left, right = self._of(node.left, deep, seen), self._of(node.right, deep, seen)
-        if operation is None or left is None or right is None or len(left) * len(right) > MOST_VALUES:
-            return None
-        return [bounded(operation(a, b)) for a in left for b in right]
-
-    def _unary(self, node: ast.UnaryOp, deep: int, seen: frozenset[ast.AST]) -> Known:
-        found = self._of(node.operand, deep, seen)
-        if found is None:
-            return None
-        if isinstance(node.op, ast.Not):
-            return [not value for value in found]
-        return [-value if isinstance(node.op, ast.USub) else value for value in found]
-
-    def _either(self, node: ast.IfExp, deep: int, seen: frozenset[ast.AST]) -> Known:
-        test = self._of(node.test, deep, seen)
-        if test is not None and len(test) == 1:
-            return self._of(node.body if test[0] else node.orelse, deep, seen)
-        return self._union([node.body, node.orelse], deep, seen)
-
-    def _choice(self, node: ast.BoolOp, deep: int, seen: frozenset[ast.AST]) -> Known:
-        first = self._of(node.values[0], deep, seen)
-        if isinstance(node.op, ast.And):
-            return [first[0]] if first is not None and len(first) == 1 and not first[0] else None
-        if first is not None and len(first) == 1 and first[0]:
-            return first
-        return self._of(node.values[-1], deep, seen) if first is not None else None
-
-    def _joined(self, node: ast.JoinedStr, deep: int, seen: frozenset[ast.AST]) -> Known:
-        text = ""
-        for part in node.values:
-            inner = part.value if isinstance(part, ast.FormattedValue) else part
-            found = self._of(inner, deep, seen)
-            if found is None or len(found) != 1 or not isinstance(found[0], str | int | float):
-                return None
-            text += str(found[0])
-            if len(text) > _LONGEST_TEXT:
-                return None
-        return [text]
-
-    def _call(self, node: ast.Call, deep: int, seen: frozenset[ast.AST]) -> Known:
-        name = last_name(node.func)
-        if name == "get" and isinstance(node.func, ast.Attribute) and node.args:
-            key = self._of(node.args[0], deep, seen)
-            held = self.held(node.func.value)
-            if key and key[0] in held.known:
-                return self._of(held.known[key[0]], deep, seen)
-            environment = "environ" in ast.dump(node.func.value)[:300]
-            if not held.open or environment:
-                return self._of(node.args[1], deep, seen) if len(node.args) > 1 else None
-            return None
-        if name == "getenv" and len(node.args) > 1:
-            return self._of(node.args[1], deep, seen)
-        if name == "getattr" and len(node.args) >= 2 and isinstance(node.args[1], ast.Constant):
-            return self._of(node.args[2], deep, seen) if len(node.args) > 2 else None
-        if name in ("Option", "Argument", "Field", "field") and (
-            found := self.argument(node, "default", 0 if name != "field" else None)
-        ):
-            return self._of(found, deep, seen)
-        function = BUILTINS.get(name) if isinstance(node.func, ast.Name) else None
-        if function is None or node.keywords:
-            return None
-        given = [self._of(argument, deep, seen) for argument in node.args]
-        if any(found is None or len(found) != 1 for found in given):
-            return None
-        return [bounded(function(*(found[0] for found in given if found is not None)))]
-
 
 _HANDLERS: Mapping[type[ast.AST], Callable[..., Known]] = {
-    ast.Constant: Values._constant,
+    **COMPUTED,
     ast.Name: Values._name,
     ast.Attribute: Values._attribute,
-    ast.Subscript: Values._subscript,
-    ast.List: Values._sequence,
-    ast.Tuple: Values._sequence,
-    ast.Set: Values._sequence,
-    ast.BinOp: Values._binary,
-    ast.UnaryOp: Values._unary,
-    ast.IfExp: Values._either,
-    ast.BoolOp: Values._choice,
-    ast.JoinedStr: Values._joined,
-    ast.Call: Values._call,
 }
 
 
