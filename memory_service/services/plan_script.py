@@ -11,7 +11,6 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,8 +20,9 @@ import jinja2
 from memory_service.domain.judging import ANSWERS, Measure, measure_of
 from memory_service.domain.metrics import metric_named
 from memory_service.errors import MemoryServiceError
+from memory_service.services.script_kinds import HUB_NAMES, KINDS, NETS, SCRIPTED, WIDTHS, Kind
 
-__all__ = ["SCRIPTED", "NoScript", "has_script", "plan_script"]
+__all__ = ["NoScript", "has_script", "plan_script"]
 
 
 class NoScript(MemoryServiceError):
@@ -30,184 +30,6 @@ class NoScript(MemoryServiceError):
     title = "There is no script for this plan"
     status = 406
 
-
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """One sort of script.
-
-    parts      files of `scripts/`, in order
-    words      what the parts are told: names of classes and what the data are
-    """
-
-    parts: tuple[str, ...]
-    words: Mapping[str, Any]
-
-
-_LEARNING = ("metric", "running", "folds", "validating", "training", "all_folds")
-_ENDING = ("writing", "predicting", "averaging", "main")
-_TREE_ENDING = ("metric", "tree_running", "folds", "tree_features")
-_PLAIN: dict[str, Any] = dict.fromkeys(
-    ("labels", "masks", "table", "files", "network", "layout_matters", "members", "collate", "library"), False
-)
-_NETWORK = _PLAIN | {
-    "network": True,
-    "checkpoints": "fold_K.pt",
-    "model": "build_model(len(data.outputs), PRETRAINED)",
-    "model_again": 'build_model(len(kept["outputs"]), pretrained=False)',
-}
-_OF_LABELS = {
-    "labels": True,
-    "targets_are": "class numbers; of several labels a 0/1 matrix",
-    "outputs_are": "names of the classes",
-}
-_OF_VALUES = {"targets_are": "a column a target", "outputs_are": "names of the targets"}
-_IMAGES = _NETWORK | {
-    "files": True,
-    "layout_matters": True,
-    "size": "IMAGE_SIZE",
-    "inputs_are": "paths of the images",
-    "layout": "the target or targets),\ntest.csv or sample_submission.csv (ids), "
-    "train/<id>.jpg, test/<id>.jpg",
-    "needs": "torch >= 2.4, timm, Pillow",
-    "learned": "Images(model, data.inputs, train_rows, train=True)",
-    "validated": "Images(model, data.inputs, valid_rows)",
-    "tested": "Images(model, data.test_inputs, rows, partly=True)",
-}
-_MASKS = _IMAGES | {
-    "masks": True,
-    "targets_are": "paths of their masks",
-    "outputs_are": "the one kind of mask",
-    "layout": "what else there is),\nsample_submission.csv or test.csv (ids), images train/<id>.jpg, "
-    "test/<id>.jpg, masks train_masks/<id>.png",
-    "needs": "torch >= 2.4, timm, segmentation-models-pytorch, Pillow",
-    "model": "build_model(PRETRAINED)",
-    "learned": "Masks(data.inputs, train_rows, data.targets, train=True)",
-    "validated": "Masks(data.inputs, valid_rows, data.targets)",
-}
-_SOUNDS = _IMAGES | {
-    "size": "SEQ_LEN",
-    "inputs_are": "paths of the sounds",
-    "layout": "the target or targets),\ntest.csv or sample_submission.csv (ids), "
-    "train/<id>.wav, test/<id>.wav",
-    "needs": "torch >= 2.4, timm",
-    "learned": "Sounds(data.inputs, train_rows, train=True)",
-    "validated": "Sounds(data.inputs, valid_rows)",
-    "tested": "Sounds(data.test_inputs, rows)",
-}
-_TEXTS = _NETWORK | {
-    "size": "SEQ_LEN",
-    "collate": "padded",
-    "inputs_are": "texts",
-    "layout": "a column of text, the target or targets), test.csv",
-    "needs": "torch >= 2.4, transformers",
-    "learned": "Texts(data.inputs, train_rows)",
-    "validated": "Texts(data.inputs, valid_rows)",
-    "tested": "Texts(data.test_inputs, rows)",
-}
-_TABLES = _NETWORK | {
-    "table": True,
-    "size": "N_FEATURES",
-    "collate": "as_it_is",
-    "inputs_are": "a DataFrame",
-    "layout": "inputs and the target or targets), test.csv",
-    "needs": "torch >= 2.4",
-    "model": 'build_model(kept["columns"], len(data.outputs))',
-    "model_again": 'build_model(kept["columns"], len(kept["outputs"]))',
-    "learned": 'Table(kept["columns"], data.inputs, train_rows)',
-    "validated": 'Table(kept["columns"], data.inputs, valid_rows)',
-    "tested": 'Table(kept["columns"], data.test_inputs, rows)',
-}
-_TREES = _PLAIN | {"inputs_are": "a DataFrame", "layout": "inputs and the target or targets), test.csv"}
-_NETS = {
-    "mlp": "net_mlp",
-    "tabular-resnet": "net_resnet",
-    "ft-transformer": "net_ft",
-    "tabm": "net_tabm",
-    "realmlp": "net_realmlp",
-}
-_WIDTHS = {"unet": (64, 128, 256, 512, 1024), "unet-small": (32, 64, 128, 256, 512)}
-_TREE_LIBRARIES = {
-    "lightgbm": ("fold_K.txt", "lightgbm_callback"),
-    "xgboost": ("fold_K.json", "xgboost_callback"),
-    "catboost": ("fold_K.cbm", "CatBoostCallback"),
-}
-
-
-def _network_kind(reading: str, model: str, words: Mapping[str, Any], labels: bool) -> _Kind:
-    answer = "labels" if labels else "values"
-    files = ("data", f"read_{reading}", "files", answer, model, *_LEARNING, *_ENDING)
-    return _Kind(files, {**words, **(_OF_LABELS if labels else _OF_VALUES)})
-
-
-def _tree_kind(library: str, labels: bool) -> _Kind:
-    answer = "labels" if labels else "values"
-    files = ("data", "read_tables", "files", answer, *_TREE_ENDING, f"tree_{library}", "tree_folds")
-    checkpoints, callback = _TREE_LIBRARIES[library]
-    words = {"library": library, "checkpoints": checkpoints, "callback": callback, "needs": library}
-    ending = ("all_folds", "writing", "averaging", "main")
-    return _Kind((*files, *ending), {**_TREES, **words, **(_OF_LABELS if labels else _OF_VALUES)})
-
-
-_KINDS: dict[tuple[str, str], _Kind] = {
-    ("image-classification", "timm"): _network_kind("images", "images", _IMAGES, True),
-    ("image-regression", "timm"): _network_kind("images", "images", _IMAGES, False),
-    ("image-segmentation", "smp"): _Kind(
-        (
-            "data",
-            "read_masks",
-            "files",
-            "metric",
-            "running",
-            "folds",
-            "masks_smp",
-            "masks",
-            "training",
-            "all_folds",
-            "writing",
-            "main",
-        ),
-        _MASKS,
-    ),
-    ("audio-classification", "timm"): _network_kind("sounds", "sounds", _SOUNDS, True),
-    ("text-classification", "transformers"): _network_kind("texts", "texts", _TEXTS, True),
-    ("text-regression", "transformers"): _network_kind("texts", "texts", _TEXTS, False),
-}
-_SMP = _KINDS["image-segmentation", "smp"]
-_KINDS["image-segmentation", "torch"] = replace(
-    _SMP,
-    parts=tuple("masks_unet" if part == "masks_smp" else part for part in _SMP.parts),
-    words={**_MASKS, "needs": "torch >= 2.4, Pillow"},
-)
-for _task, _labels in (("tabular-classification", True), ("tabular-regression", False)):
-    _KINDS[_task, "torch"] = _network_kind("tables", "net", _TABLES, _labels)
-    _KINDS |= {(_task, library): _tree_kind(library, _labels) for library in _TREE_LIBRARIES}
-
-HUB_NAMES = {
-    **{f"deberta-v3-{size}": f"microsoft/deberta-v3-{size}" for size in ("xsmall", "small", "base", "large")},
-    **{name: f"microsoft/{name}" for name in ("mdeberta-v3-base", "deberta-v2-xlarge", "deberta-base")},
-    **{name: f"google/{name}" for name in ("electra-small-discriminator", "electra-base-discriminator",
-                                           "electra-large-discriminator")},
-    **{name: f"google-bert/{name}" for name in ("bert-base-uncased", "bert-base-cased", "bert-large-uncased",
-                                                "bert-base-multilingual-cased")},
-    **{name: f"FacebookAI/{name}" for name in ("roberta-base", "roberta-large", "xlm-roberta-base",
-                                               "xlm-roberta-large")},
-    **{name: f"distilbert/{name}" for name in ("distilroberta-base", "distilbert-base-uncased")},
-    "albert-base-v2": "albert/albert-base-v2",
-    "modernbert-base": "answerdotai/ModernBERT-base",
-    "modernbert-large": "answerdotai/ModernBERT-large",
-    "minilm-l12-h384-uncased": "microsoft/MiniLM-L12-H384-uncased",
-    "all-minilm-l6-v2": "sentence-transformers/all-MiniLM-L6-v2",
-    "all-minilm-l12-v2": "sentence-transformers/all-MiniLM-L12-v2",
-    "all-mpnet-base-v2": "sentence-transformers/all-mpnet-base-v2",
-    **{f"bge-{size}-en-v1.5": f"BAAI/bge-{size}-en-v1.5" for size in ("small", "base", "large")},
-    "e5-base-v2": "intfloat/e5-base-v2",
-    "multilingual-e5-small": "intfloat/multilingual-e5-small",
-    "multilingual-e5-base": "intfloat/multilingual-e5-base",
-}  # fmt: skip
-"""Name in the catalogue -> repository of the hub, whose weights it stands for."""
-
-SCRIPTED = tuple(dict.fromkeys(task for task, _ in _KINDS))
-"""The tasks that have a script."""
 
 _USUAL = {"labels": "accuracy", "values": "RMSE", "masks": "Dice"}
 """The score where nobody says what predictions are judged by."""
@@ -241,7 +63,7 @@ def plan_script(plan: Mapping[str, Any]) -> str:
         "headline": _headline(plan),
         "made_for": _made_for(plan),
         "members": model["name"] == "tabm",
-        **({"widths": _WIDTHS[model["name"]]} if model["name"] in _WIDTHS else {}),
+        **({"widths": WIDTHS[model["name"]]} if model["name"] in WIDTHS else {}),
     }
     words["hub_name"] = (
         HUB_NAMES.get(model["name"], model["name"]) if kind.words["collate"] == "padded" else ""
@@ -268,27 +90,27 @@ def has_script(plan: Mapping[str, Any]) -> bool:
     return True
 
 
-def _kind_of(plan: Mapping[str, Any]) -> _Kind:
+def _kind_of(plan: Mapping[str, Any]) -> Kind:
     if not plan.get("feasible"):
         raise NoScript("Nothing fits, so there is nothing to run: " + str(plan.get("why", "")))
     model = plan["model"]
-    kind = _KINDS.get((plan["task"], model["library"]))
-    own_nets = _NETS if kind is not None and kind.words["table"] else _WIDTHS
+    kind = KINDS.get((plan["task"], model["library"]))
+    own_nets = NETS if kind is not None and kind.words["table"] else WIDTHS
     if kind is None or (model["library"] == "torch" and model["name"] not in own_nets):
         raise NoScript(_offered(plan["task"], model))
     return kind
 
 
-def _parts(kind: _Kind, plan: Mapping[str, Any]) -> Iterator[str]:
+def _parts(kind: Kind, plan: Mapping[str, Any]) -> Iterator[str]:
     for part in kind.parts:
-        yield from (_NETS[plan["model"]["name"]], "tables") if part == "net" else (part,)
+        yield from (NETS[plan["model"]["name"]], "tables") if part == "net" else (part,)
 
 
 def _offered(task: str, model: Mapping[str, Any]) -> str:
-    of_task = [library for known, library in _KINDS if known == task]
+    of_task = [library for known, library in KINDS if known == task]
     if not of_task:
         return f"There is no script for {task}; there is one for {', '.join(SCRIPTED)}"
-    own = [*(_WIDTHS if task == "image-segmentation" else _NETS)] if "torch" in of_task else []
+    own = [*(WIDTHS if task == "image-segmentation" else NETS)] if "torch" in of_task else []
     offered = ", ".join([*own, f"models of {', '.join(name for name in of_task if name != 'torch')}"])
     return (
         f"There is no script for {model['name']} ({model['library']}); for {task} there is one for "
@@ -296,7 +118,7 @@ def _offered(task: str, model: Mapping[str, Any]) -> str:
     )
 
 
-def _judged(plan: Mapping[str, Any], kind: _Kind) -> dict[str, Any]:
+def _judged(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
     """What the parts are told of the score: the plan's metric where the script computes it, the usual one
     where nobody says one, else the validation loss."""
     answer, said = ANSWERS[plan["task"]], plan.get("metric")

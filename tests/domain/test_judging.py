@@ -14,8 +14,8 @@ from memory_service.domain.metrics import METRICS
 from memory_service.domain.plan_text import MOST_TOKENS, plan_markdown, rough_tokens
 from memory_service.domain.question import parse_question
 from memory_service.services.neighbours import Hit
-from memory_service.services.plan_script import SCRIPTED
 from memory_service.services.recommend import Remembered, case_of
+from memory_service.services.script_kinds import SCRIPTED
 from tests.planning import plan, seed_knowledge
 
 APTOS = "aptos2019-blindness-detection"

@@ -15,9 +15,10 @@ import pytest
 
 from memory_service.domain.judging import ANSWERS, MEASURES, judged_by
 from memory_service.domain.logline import read_log
-from memory_service.services.plan_script import SCRIPTED, NoScript, plan_script
+from memory_service.services.plan_script import NoScript, plan_script
 from memory_service.services.recommend import recommend
 from memory_service.services.review import review_script
+from memory_service.services.script_kinds import SCRIPTED
 from memory_service.services.unit import Database
 from tests.conftest import Servers
 
