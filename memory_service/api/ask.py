@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response, StreamingResponse
 
-from memory_service.api import describe, shapes
+from memory_service.api import describe, plan_shapes, shapes
 from memory_service.api.answers import accepted_form, json_answer, plan_answer
 from memory_service.api.fields import checked_body, checked_query
 from memory_service.api.questions import CONFLICTS, PREDICT, RECOMMEND, SIMILAR
@@ -28,7 +28,7 @@ Body = Annotated[dict[str, Any], Depends(json_object)]
 AnyBody = Annotated[Any, Depends(json_body)]
 
 
-@router.get("/recommend", **describe.asks(RECOMMEND, shapes.Recommendation, accept=True))
+@router.get("/recommend", **describe.asks(RECOMMEND, plan_shapes.Recommendation, accept=True))
 def recommend_by_query(request: Request) -> Response:
     """One explicit training plan for this task, this data, this card, these minutes."""
     form = accepted_form(request)
@@ -41,7 +41,7 @@ def recommend_by_query(request: Request) -> Response:
     return Response(answer, media_type=form)
 
 
-@router.post("/recommend", **describe.takes(RECOMMEND, shapes.Recommendation, accept=True))
+@router.post("/recommend", **describe.takes(RECOMMEND, plan_shapes.Recommendation, accept=True))
 def recommend_by_body(request: Request, body: Body) -> Response:
     """The same question as JSON, for a long `description`."""
     form = accepted_form(request)
@@ -50,14 +50,14 @@ def recommend_by_body(request: Request, body: Body) -> Response:
     return Response(plan_answer(plan, form), media_type=form)
 
 
-@router.get("/similar", **describe.asks(SIMILAR, shapes.Similar))
+@router.get("/similar", **describe.asks(SIMILAR, plan_shapes.Similar))
 def similar_by_query(request: Request) -> Response:
     """Past competitions most like a text or another competition, each with the reason."""
     question = parse_similar_question(checked_query(SIMILAR, query_of(request)))
     return json_answer(similar(database_of(request), question).as_dict())
 
 
-@router.post("/similar", **describe.takes(SIMILAR, shapes.Similar))
+@router.post("/similar", **describe.takes(SIMILAR, plan_shapes.Similar))
 def similar_by_body(request: Request, body: Body) -> Response:
     """The same question as JSON, for a long `text`."""
     no_query(request)
@@ -65,13 +65,13 @@ def similar_by_body(request: Request, body: Body) -> Response:
     return json_answer(similar(database_of(request), question).as_dict())
 
 
-@router.get("/predict", **describe.asks(PREDICT, shapes.Prediction))
+@router.get("/predict", **describe.asks(PREDICT, plan_shapes.Prediction))
 def predict_by_query(request: Request) -> Response:
     """What a model would need and do on a card: largest batch, peak memory, speed, the whole curve."""
     return json_answer(predict(database_of(request), checked_query(PREDICT, query_of(request))))
 
 
-@router.post("/predict", **describe.takes_list(PREDICT, shapes.Predictions))
+@router.post("/predict", **describe.takes_list(PREDICT, plan_shapes.Predictions))
 def predict_by_body(request: Request, body: AnyBody) -> Response:
     """A list of up to 10 000 such questions; one bad question refuses the list and is named."""
     no_query(request)

@@ -11,7 +11,7 @@ import anyio.to_thread
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response, StreamingResponse
 
-from memory_service.api import describe, shapes
+from memory_service.api import describe, device_shapes
 from memory_service.api.answers import as_bytes, json_answer
 from memory_service.api.gate import still_good, who_of
 from memory_service.api.reading import json_object, no_query
@@ -64,7 +64,7 @@ async def calibration_events(request: Request, id: str) -> Response:  # noqa: A0
     return StreamingResponse(told, headers=media, media_type="text/event-stream")
 
 
-@router.get("/{id}", **describe.one(shapes.Calibration))
+@router.get("/{id}", **describe.one(device_shapes.Calibration))
 def get_calibration(request: Request, id: str) -> Response:  # noqa: A002
     """One calibration, whole: sections, environment, self-check, and whether it still holds."""
     no_query(request)

@@ -11,7 +11,7 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel, ConfigDict, create_model
 from starlette.responses import PlainTextResponse, StreamingResponse
 
-from memory_service.api import shapes
+from memory_service.api import device_shapes, shapes
 from memory_service.api.access import wanted
 from memory_service.api.fields import Field, body_schema, parameters
 from memory_service.api.rows import TOLD
@@ -138,9 +138,9 @@ def registers(fields: Fields) -> Route:
     sheet, device = _row_schema("gpus", ("who", "why"), required=True), body_schema(fields.values())
     shape = {"type": "object", "properties": {**sheet["properties"], **device["properties"]}}
     route = _route(
-        shapes.Registered, (*_BODY, 409, 422, 503), _json_body(shape | {"oneOf": [device, sheet]}), 201
+        device_shapes.Registered, (*_BODY, 409, 422, 503), _json_body(shape | {"oneOf": [device, sheet]}), 201
     )
-    known = {"description": "The device was registered before.", "model": shapes.Device}
+    known = {"description": "The device was registered before.", "model": device_shapes.Device}
     return _created(route, "Path of the device or of the new row.", known)
 
 
@@ -155,10 +155,10 @@ def posts_calibration() -> Route:
     made = Posted.model_json_schema()
     shape = _inline({name: made[name] for name in ("type", "properties", "required")}, made["$defs"])
     body = _json_body(shape | {"additionalProperties": False})
-    route = _route(shapes.Calibration, (*_BODY, 409, 422, 503), body, 201)
+    route = _route(device_shapes.Calibration, (*_BODY, 409, 422, 503), body, 201)
     known = {
         "description": "It was known and has been extended, or ended just so.",
-        "model": shapes.Calibration,
+        "model": device_shapes.Calibration,
     }
     return _created(route, "Path of the calibration.", known)
 

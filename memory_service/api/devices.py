@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
-from memory_service.api import describe, shapes
+from memory_service.api import describe, device_shapes
 from memory_service.api.answers import json_answer
 from memory_service.api.fields import Field, checked_body
 from memory_service.api.gate import needs, who_of
@@ -88,7 +88,7 @@ def _needed(request: Request, asked: Mapping[str, Any]) -> None:
 def add_one(router: APIRouter) -> None:
     """GET of a GPU model or a device by its name."""
 
-    @router.get("/{key:path}", name="get_gpus", **describe.one(shapes.CardPage))
+    @router.get("/{key:path}", name="get_gpus", **describe.one(device_shapes.CardPage))
     def one(request: Request, key: str) -> Response:
         """Data sheet, devices with fingerprints, calibrations over time and the drift between them."""
         no_query(request)

@@ -6,8 +6,9 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from memory_service.api.plan_shapes import Card, Expected, Metric, PlannedModel, Stage
 from memory_service.api.run_shapes import RunFigure, RunVerdict, Status
-from memory_service.api.shapes import Card, Expected, Metric, Number, PlannedModel, Shape, Stage
+from memory_service.api.shapes import Number, Shape
 
 __all__ = ["Begun", "Ended", "Fits", "Found", "PlanGiven", "Progress", "Remembered", "Reviewed"]
 
