@@ -336,7 +336,7 @@ def follow_from_many_places(url: str, key: str, go: Path) -> tuple[list[str], st
 
     def follow(after: float) -> None:
         time.sleep(after)
-        answer = httpx2.get(f"{url}/calibrations/{key}/events", timeout=30)
+        answer = httpx2.get(f"{url}/calibrations/{key}/events", timeout=60)
         assert answer.headers["content-type"].startswith("text/event-stream")
         told.append(answer.text)
 
@@ -344,14 +344,14 @@ def follow_from_many_places(url: str, key: str, go: Path) -> tuple[list[str], st
     for listener in listeners:
         listener.start()
     time.sleep(1.5)
-    assert httpx2.get(f"{url}/healthz", timeout=5).status_code == 200
-    now = httpx2.get(f"{url}/calibrations/{key}", timeout=5).json()
+    assert httpx2.get(f"{url}/healthz", timeout=60).status_code == 200
+    now = httpx2.get(f"{url}/calibrations/{key}", timeout=60).json()
     assert now["doing"] == "bandwidth", "listeners hold no worker"
     go.touch()
     for listener in listeners:
-        listener.join(30)
+        listener.join(60)
     assert len(told) == len(listeners)
-    return told, httpx2.get(f"{url}/calibrations/{key}/events", timeout=5).text
+    return told, httpx2.get(f"{url}/calibrations/{key}/events", timeout=60).text
 
 
 def test_a_device_of_this_host_is_measured_and_followed(live: TestClient, tmp_path: Path):
@@ -374,7 +374,7 @@ def test_a_device_of_this_host_is_measured_and_followed(live: TestClient, tmp_pa
             assert events[-1][0] == "end"
             assert (events[-1][1]["status"], events[-1][1]["measured"]) == ("done", 2)
         resumed = httpx2.get(
-            f"{url}/calibrations/{key}/events", headers={"Last-Event-ID": "1.0"}, timeout=5
+            f"{url}/calibrations/{key}/events", headers={"Last-Event-ID": "1.0"}, timeout=60
         ).text
         assert [data["name"] for name, data in events_of(resumed) if name == "section"] == ["bandwidth.copy"]
     assert live.get("/gpus/cpu").json()["registered"][0]["calibrations"][0]["status"] == "done"

