@@ -7,11 +7,12 @@ HOST ?= 127.0.0.1
 PORT ?= 8000
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test check audit sbom bench constraints docs screenshots clean
+.PHONY: help serve test again check audit sbom bench constraints docs screenshots clean
 
 help:
 	@echo "make serve   install into .venv if needed, create the database, serve http://$(HOST):$(PORT)"
 	@echo "make test    install if needed, run every test"
+	@echo "make again   only the tests that failed last, one after the other"
 	@echo "make check   lint, format, types, layers"
 	@echo "make audit   is a pinned dependency known to be vulnerable?"
 	@echo "make sbom    write docs/sbom.cdx.json: what the service is made of"
@@ -32,6 +33,9 @@ serve: $(STAMP)
 test: $(STAMP)
 	$(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 	@{ command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null || echo "REPORT: no Chromium on this machine: the browser tests did not run (Debian: apt-get install chromium)"
+
+again: $(STAMP)
+	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none
 
 check: $(STAMP)
 	$(BIN)/ruff check .
