@@ -7,12 +7,12 @@ The headers are those of the IETF's draft "RateLimit header fields for HTTP" (-1
 from __future__ import annotations
 
 import ipaddress
-import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil
+from time import monotonic
 from typing import ClassVar
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -101,7 +101,7 @@ class PerKey:
             await app(scope, receive, send)
             return
         name = str(key)
-        now = time.monotonic()
+        now = monotonic()
         wait = rate.take(name, now)
         told = rate.headers(name, now)
 
@@ -135,7 +135,7 @@ class Guessing:
             await self.app(scope, receive, send)
             return
         address = _network(str((scope.get("client") or ("unknown",))[0]))
-        left = self.rate.left(address, time.monotonic())
+        left = self.rate.left(address, monotonic())
         if left < 1 and shown not in self._right:
             error = TooManyRequests(
                 "Too many wrong keys came from this address", (1 - left) / self.rate.per_second
@@ -146,7 +146,7 @@ class Guessing:
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":
                 if message["status"] == 401:
-                    self.rate.take(address, time.monotonic())
+                    self.rate.take(address, monotonic())
                     self._right.pop(shown, None)
                 elif scope["state"].get("key_id") is not None:
                     self._keep(shown)
