@@ -8,6 +8,8 @@ import orjson
 import pytest
 from fastapi.testclient import TestClient
 
+from memory_service.api.service import MOST_KEPT_BYTES, KeptAnswers
+
 PLAN_KEYS = {
     "plan_id", "feasible", "task", "size", "gpu", "minutes", "model", "batch_size",
     "grad_accumulation", "effective_batch_size", "precision", "channels_last", "compile", "folds",
@@ -66,6 +68,17 @@ def test_a_correction_changes_the_next_answer_not_the_kept_one(client: TestClien
     assert after["expected"]["peak_memory_gib"]["high"] <= 4.0 < before["expected"]["peak_memory_gib"]["high"]
     client.patch("/gpus/l4", json={"usable_gib": row["usable_gib"], "who": "test", "why": "back"})
     assert client.get(question).json() == before
+
+
+def test_answers_of_an_earlier_revision_take_no_memory():
+    kept = KeptAnswers()
+    half = bytes(MOST_KEPT_BYTES // 2)
+    for revision in (7, 8, 3):  # a restored backup has an earlier one
+        kept.keep(revision, b"one", half)
+        kept.keep(revision, b"other", half)
+        assert len(kept) == 2
+        assert kept.get(revision, b"one") == kept.get(revision, b"other") == half
+    assert kept.get(8, b"one") is None
 
 
 def test_a_plan_comes_as_text_to_paste_where_markdown_is_preferred(client: TestClient):
