@@ -142,11 +142,11 @@ class OutOfSpace(Unavailable):
     status = 507
 
 
-def unknown_name(field: str, given: str, known: Sequence[str], limit: int = 5) -> InvalidInput:
+def unknown_name(field: str, given: str, known: Sequence[str]) -> InvalidInput:
     """The refusal for a name outside a vocabulary, with the nearest known names (closest first)."""
     shown = given if len(given) <= 80 else given[:77] + "..."
     close = {name.lower(): name for name in reversed(known)}
-    nearest = tuple(close[n] for n in get_close_matches(given.lower()[:80], list(close), n=limit, cutoff=0.4))
+    nearest = tuple(close[n] for n in get_close_matches(given.lower()[:80], list(close), n=5, cutoff=0.4))
     hint = f"; nearest: {', '.join(nearest)}" if nearest else ""
     return InvalidInput(
         f"Unknown {field} {shown!r}{hint}", [FieldError(field, f"unknown {field}", shown, nearest)]

@@ -189,9 +189,9 @@ def _check_text(field: str, text: str) -> None:
         raise _refused(field, "must not hold a NUL character", text)
 
 
-def check_texts(document: Any, field: str = "") -> None:
+def check_texts(document: Any) -> None:
     """InvalidInput for a NUL in any text or key of a JSON document: no database of ours keeps one."""
-    pending = [(field, document)]
+    pending = [("", document)]
     while pending:
         name, value = pending.pop()
         if isinstance(value, str):

@@ -58,12 +58,10 @@ class Config:
     key: str | None = field(default=None, repr=False)
 
 
-def load_config(
-    mode: str | None = None, server: str | None = None, environment: Mapping[str, str] | None = None
-) -> Config:
+def load_config(mode: str | None = None, server: str | None = None) -> Config:
     """From the environment, `mode` and `server` first. A wrong value is logged and the default taken: a
     misspelt setting must not end a training."""
-    env = os.environ if environment is None else environment
+    env = os.environ
     chosen = (mode or env.get("MEMORY_MODE") or "online").strip().lower()
     if chosen not in MODES:
         log.warning("MEMORY_MODE %r is none of %s: taken as online", chosen, ", ".join(MODES))

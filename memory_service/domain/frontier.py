@@ -11,14 +11,15 @@ from memory_service.domain.planner import Lanes, Search
 
 __all__ = ["best_by_budget", "best_of_models"]
 
+MOST_POINTS = 80
 MOST_MODELS = 60
 
 
-def best_by_budget(lanes: Lanes, most: int = 80) -> list[dict[str, Any]]:
+def best_by_budget(lanes: Lanes) -> list[dict[str, Any]]:
     """The plans that no cheaper plan equals in expected quality, by rising minutes.
 
     Each `{"model", input size, "batch_size", "folds", "epochs", "minutes", "quality_index"}`; `minutes` is
-    the smallest budget that holds the plan (p90 and reserve included). At most `most`, evenly over the
+    the smallest budget that holds the plan (p90 and reserve included). At most `MOST_POINTS`, evenly over the
     quality they reach; empty when no plan fits the memory of the cards.
     """
     found: list[tuple[float, float, int, int]] = []
@@ -34,13 +35,13 @@ def best_by_budget(lanes: Lanes, most: int = 80) -> list[dict[str, Any]]:
     for point in found:
         if not front or point[1] > front[-1][1] + 1e-9:
             front.append(point)
-    if len(front) > most:
-        kept = np.unique(np.linspace(0, len(front) - 1, most).round().astype(int))
+    if len(front) > MOST_POINTS:
+        kept = np.unique(np.linspace(0, len(front) - 1, MOST_POINTS).round().astype(int))
         front = [front[i] for i in kept]
     return [_point(lanes.searches[lane], flat) for _, _, lane, flat in front]
 
 
-def best_of_models(lanes: Lanes, minutes: float, most: int = MOST_MODELS) -> list[dict[str, Any]]:
+def best_of_models(lanes: Lanes, minutes: float) -> list[dict[str, Any]]:
     """Of each model that `minutes` allow the plan of best expected quality (the cheaper on ties), best first;
     points as of `best_by_budget`."""
     best: dict[str, tuple[float, float, int, int]] = {}
@@ -62,7 +63,7 @@ def best_of_models(lanes: Lanes, minutes: float, most: int = MOST_MODELS) -> lis
             )
             if name not in best or point > best[name]:
                 best[name] = point
-    ranked = sorted(best.values(), reverse=True)[:most]
+    ranked = sorted(best.values(), reverse=True)[:MOST_MODELS]
     return [_point(lanes.searches[lane], flat) for _, _, lane, flat in ranked]
 
 

@@ -145,13 +145,14 @@ _SURE = 2.0
 """The least weight of a metric in a sentence or section that says how answers are judged."""
 
 
-def infer_facts(text: str, leanings: Leanings | None = None) -> InferredFacts:
-    """Task, metric and figures of a description, from its words and, if given, what an encoder adds."""
-    return facts_and_tasks(text, leanings)[0]
+def infer_facts(text: str) -> InferredFacts:
+    """Task, metric and figures of a description, from its words alone."""
+    return facts_and_tasks(text)[0]
 
 
 def facts_and_tasks(text: str, leanings: Leanings | None = None) -> tuple[InferredFacts, dict[str, float]]:
-    """`infer_facts` and the probability of each possible task (none for a text without any cue)."""
+    """`infer_facts`, with what an encoder adds if given, and the probability of each possible task (none for
+    a text without any cue)."""
     text = text[:READ_CHARACTERS]
     reading = _read(text)
     scores = _scores(reading, leanings)

@@ -85,18 +85,18 @@ LARGE_MIB: Mapping[str, int] = {"cuda": 256, "mps": 256, "cpu": 64}
 SMALL_MIB: Mapping[str, tuple[int, ...]] = {"cuda": (4,), "mps": (1,), "cpu": (1, 8)}
 """The same operations on arrays that stay in a cache: what small networks see."""
 
-STREAMS: Mapping[str, tuple[float, float, int, str]] = {
-    "copy": (2.0, 2.0, 1, "forward"),
-    "add": (3.0, 3.0, 1, "forward"),
-    "relu": (5.0, 4.0, 2, "train"),
-    "gelu": (5.0, 4.0, 2, "train"),
-    "batchnorm": (8.0, 4.0, 4, "train"),
-    "layernorm": (7.0, 4.0, 3, "train"),
-    "softmax": (5.0, 4.0, 2, "train"),
-    "dropout": (4.5, 4.0, 2, "train"),
-    "maxpool": (5.25, 2.75, 2, "train"),
+STREAMS: Mapping[str, tuple[float, int, str]] = {
+    "copy": (2.0, 1, "forward"),
+    "add": (3.0, 1, "forward"),
+    "relu": (5.0, 2, "train"),
+    "gelu": (5.0, 2, "train"),
+    "batchnorm": (8.0, 4, "train"),
+    "layernorm": (7.0, 3, "train"),
+    "softmax": (5.0, 2, "train"),
+    "dropout": (4.5, 2, "train"),
+    "maxpool": (5.25, 2, "train"),
 }
-"""Operation -> (arrays read + written, arrays alive, kernels, phase), the first as the tracer counts a norm's
+"""Operation -> (arrays read + written, kernels, phase), the first as the tracer counts a norm's
 passes. Max pooling: 2 x 2, whose output is a quarter and whose indices are 8 bytes."""
 
 FEW_STREAMS = ("copy", "add", "relu", "batchnorm", "layernorm")

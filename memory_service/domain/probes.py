@@ -71,7 +71,6 @@ class Probe:
     flops, bytes, kernels   of one repetition, counted as `measure/roofline.py` counts a profile's
     tile_fit       useful share of padded tensor-core tiles, harmonic mean over the products of a repetition
     group_width    channels per group of a grouped convolution, else 0
-    working_set_bytes   tensors that one repetition touches: in or out of a cache
     facts          the rest: shapes for the runner, rows and columns, workers, network, image size; "of" = the
                    probe whose measurement brings this one with it
     """
@@ -89,7 +88,6 @@ class Probe:
     kernels: int = 0
     tile_fit: float = 1.0
     group_width: int = 0
-    working_set_bytes: float = 0.0
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def seconds(self, value: float) -> float:
@@ -214,7 +212,6 @@ def _matmul(precision: str, label: str, rows: int, reduced: int, columns: int) -
         f"matmul.{precision}.{label}", f"matmul.{precision}", "TFLOP/s", "matmul", precision, phase="forward",
         flops=2.0 * rows * reduced * columns, bytes=float(moved), kernels=1,
         tile_fit=tile_share(rows, 64) * tile_share(columns, 64) * tile_share(reduced, 32),
-        working_set_bytes=float(moved),
         facts={"rows": rows, "reduced": reduced, "columns": columns},
     )  # fmt: skip
 
@@ -231,7 +228,7 @@ def _linears(precision: str) -> Iterator[Probe]:
             f"linear.{precision}.{batch}x{inputs}x{outputs}", f"linear.{precision}", "ms", "matmul",
             precision, phase="train", batch=batch, flops=6.0 * batch * inputs * outputs,
             bytes=3.0 * tensors + _width(precision) * batch * outputs, kernels=4, tile_fit=_harmonic(fits),
-            working_set_bytes=2.0 * tensors, facts={"inputs": inputs, "outputs": outputs},
+            facts={"inputs": inputs, "outputs": outputs},
         )  # fmt: skip
 
 
@@ -265,7 +262,6 @@ def _conv(name: str, conv: Conv, section: str, precision: str, layout: str, batc
         "train", batch, flops=2.0 * products * batch * pixels * weight,
         bytes=float(products * _width(precision) * tensors), kernels=products, tile_fit=_harmonic(fits),
         group_width=min(wide, narrow) if conv.op_class == "grouped_conv" else 0,
-        working_set_bytes=2.0 * _width(precision) * tensors,
         facts={"channels": conv.channels, "filters": conv.filters, "kernel": conv.kernel,
                "groups": conv.groups, "side": conv.side, "input_gradient": conv.wanted == 2},
     )  # fmt: skip
@@ -279,7 +275,7 @@ def _attention(kind: str, precision: str) -> Iterator[Probe]:
         yield Probe(
             f"attention.{precision}.{length}", f"attention.{precision}", "ms", "attention", precision,
             phase="train", batch=batch, flops=3.5 * 4.0 * batch * heads * length**2 * HEAD_WIDTH,
-            bytes=12.0 * tensor, kernels=3, working_set_bytes=8.0 * tensor,
+            bytes=12.0 * tensor, kernels=3,
             facts={"length": length, "heads": heads, "head_width": HEAD_WIDTH},
         )  # fmt: skip
 
@@ -296,13 +292,13 @@ def _streams(kind: str) -> Iterator[Probe]:
 
 def _streams_at(mib: int, suffix: str, names: Sequence[str]) -> Iterator[Probe]:
     for name in names:
-        moved, alive, kernels, phase = STREAMS[name]
+        moved, kernels, phase = STREAMS[name]
         layouts = ("nchw", "nhwc") if name in ("batchnorm", "maxpool") else ("",)
         for layout in layouts:
             label = f"{name}.{layout}" if layout else name
             yield Probe(
                 f"bandwidth.{label}{suffix}", f"bandwidth{suffix}", "GB/s", "elementwise", "fp32", layout,
-                phase, bytes=moved * mib * MIB, kernels=kernels, working_set_bytes=alive * mib * MIB,
+                phase, bytes=moved * mib * MIB, kernels=kernels,
                 facts={"operation": name, "array_bytes": mib * MIB, "in_cache": bool(suffix)},
             )  # fmt: skip
 
@@ -311,7 +307,7 @@ def _adamw(kind: str) -> Probe:
     params = LARGE_MIB[kind] * MIB // 8
     return Probe(
         "bandwidth.adamw", "bandwidth", "GB/s", precision="fp32", phase="train",
-        bytes=ADAMW_BYTES_PER_PARAM * params, working_set_bytes=16.0 * params,
+        bytes=ADAMW_BYTES_PER_PARAM * params,
         facts={"operation": "adamw", "params": params, "tensors": 8},
     )  # fmt: skip
 

@@ -20,6 +20,8 @@ NOISE_TIMES = 5.0
 """And it must stand out: five times the usual difference between neighbours."""
 
 BEFORE, AFTER = 5, 3
+STEADY_VALUES = 6
+"""Fewer values say nothing of growth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +33,11 @@ class Change:
     after: float
 
 
-def change_point(
-    values: Sequence[float], jump: float = JUMP, noise_times: float = NOISE_TIMES, confirm: int = 1
-) -> Change | None:
+def change_point(values: Sequence[float], jump: float = JUMP, confirm: int = 1) -> Change | None:
     """The latest sudden change of level, None where there is none.
 
     At i: the step from i-1 to i is at least `jump`, so is the distance between the median of up to five
-    values before i and that of up to three from i on, and both are `noise_times` the median step elsewhere.
+    values before i and that of up to three from i on, and both are `NOISE_TIMES` the median step elsewhere.
     confirm   values that must lie on the new level before it counts; 1 = told at once
     """
     steps = [abs(b - a) for a, b in pairwise(values)]
@@ -45,7 +45,7 @@ def change_point(
         if steps[i - 1] < jump:
             continue
         others = steps[: i - 1] + steps[i:]
-        least = max(jump, noise_times * median(others) if others else 0.0)
+        least = max(jump, NOISE_TIMES * median(others) if others else 0.0)
         before = median(values[max(0, i - BEFORE) : i])
         after = median(values[i : i + AFTER])
         stays = all(abs(value - before) >= least for value in values[i : i + confirm])
@@ -73,12 +73,13 @@ def spread_of(values: Sequence[float], least: float) -> float:
     return max(least, 1.4826 * median(abs(v - middle) for v in values) / middle)
 
 
-def growth_per_step(values: Sequence[float], least: int = 6) -> float | None:
+def growth_per_step(values: Sequence[float]) -> float | None:
     """Growth per step from the first to the last value; None where it is not steady.
 
-    Steady: at least `least` values, none falls by over a hundredth of the rise, no step makes half of it.
+    Steady: at least `STEADY_VALUES` values, none falls by over a hundredth of the rise, no step makes half of
+    it.
     """
-    if len(values) < least or values[-1] <= values[0]:
+    if len(values) < STEADY_VALUES or values[-1] <= values[0]:
         return None
     rise = values[-1] - values[0]
     steps = [b - a for a, b in pairwise(values)]

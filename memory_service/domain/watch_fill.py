@@ -154,22 +154,22 @@ def fill_answer(view: View, fill: Fill | None, left_seconds: float | None = None
     if fill.lower_bound:
         if p < 50.0:
             return None
-        return _go(f"{fill.words}: the peak of a step is at least that; no batch is judged by it", "R23")
+        return _go(f"{fill.words}: the peak of a step is at least that; no batch is judged by it")
     if p > 90.0:
-        return _go(f"Memory is at {fill.words}: near the limit, and it runs; do not raise the batch", "R23")
+        return _go(f"Memory is at {fill.words}: near the limit, and it runs; do not raise the batch")
     if p >= 70.0:
-        return _go(f"Memory is at {fill.words}, inside 70-90 %", "R23")
+        return _go(f"Memory is at {fill.words}, inside 70-90 %")
     if p >= 60.0:
         note = ": acceptable, not ideal, for a large model" if large else ": good for a small model"
-        return _go(f"Memory is at {fill.words}{note}", "R23")
+        return _go(f"Memory is at {fill.words}{note}")
     if p >= 50.0 and not large:
-        return _go(f"Memory is at {fill.words}: acceptable for a small model", "R23")
+        return _go(f"Memory is at {fill.words}: acceptable for a small model")
     factor = 2.0 if p < 50.0 else 1.5
     return _raise(view, fill, factor, size, left_seconds)
 
 
-def _go(why: str, rule: str) -> Answer:
-    return Answer("continue", f"{why}.", rule, severity="info")
+def _go(why: str) -> Answer:
+    return Answer("continue", f"{why}.", "R23", severity="info")
 
 
 def _raise(view: View, fill: Fill, factor: float, size: str, left_seconds: float | None) -> Answer:
@@ -187,14 +187,13 @@ def _raise(view: View, fill: Fill, factor: float, size: str, left_seconds: float
     if _as_planned(view, fill):
         return _go(
             f"{why}, as the plan expects: it took the batch where throughput stops paying or updates "
-            "would starve; throughput decides, not fill (R04)",
-            "R23",
+            "would starve; throughput decides, not fill (R04)"
         )
     if to_batch <= batch:
-        return _go(f"{why}, but batch {batch} stays: {held}", "R23")
+        return _go(f"{why}, but batch {batch} stays: {held}")
     says = throughput_says(view, to_batch)
     if says is not None:
-        return _go(f"{why}, yet {says}: throughput decides, not fill (R04)", "R23")
+        return _go(f"{why}, yet {says}: throughput decides, not fill (R04)")
     changes = {"batch_size": to_batch, **accumulation_for(view, to_batch)}
     rest = f" ({held})" if held else ""
     if is_late(view) or not pays_to_restart(view, left_seconds, to_batch / batch):

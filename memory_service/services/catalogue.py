@@ -235,12 +235,10 @@ def history_of(unit: ReadUnit, table: str, key: str, limit: int = 100) -> list[d
     ]
 
 
-def keep_profiles(
-    unit: WriteUnit, profiles: Iterable[Profile], *, source: str, grade: str = "estimated"
-) -> int:
+def keep_profiles(unit: WriteUnit, profiles: Iterable[Profile], *, source: str) -> int:
     """Store profiles computed here; one that is there already is replaced. Returns how many."""
     kept = [
-        values_of_rows.profile_values(profile, source, grade) | rows.bookkeeping("user", unit.now)
+        values_of_rows.profile_values(profile, source, "estimated") | rows.bookkeeping("user", unit.now)
         for profile in profiles
     ]
     rows.upsert(unit.session, "profiles", kept)

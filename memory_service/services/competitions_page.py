@@ -16,7 +16,7 @@ from memory_service.recall.encoder import load_encoder
 from memory_service.recall.flat import flat_map
 from memory_service.services.catalogue import get_row, history_of, list_rows
 from memory_service.services.knowledge import Knowledge
-from memory_service.services.neighbours import ReadText, find_similar, read_text, recall, recall_snapshot
+from memory_service.services.neighbours import ReadText, read_text, recall, recall_snapshot
 from memory_service.services.outcomes import with_outcomes, with_tallies
 from memory_service.services.unit import Database, ReadUnit
 from memory_service.store import passages
@@ -108,7 +108,7 @@ def competition_page(database: Database, slug: str) -> dict[str, Any]:
     curves        of its latest runs: `{"run_id", "model", "points": [[minutes, best metric so far]]}`
     """
     with database.read() as unit:
-        neighbours = find_similar(unit, competition=slug, limit=MOST_NEIGHBOURS + 1)
+        neighbours = recall(unit, competition=slug, limit=MOST_NEIGHBOURS + 1).hits
         row = with_outcomes(unit, "competitions", get_row(unit, "competitions", slug))
         patterns = with_tallies(unit, list_rows(unit, "patterns", {"competition": slug}, None, 50).items)
         runs = list_rows(unit, "runs", {"competition": slug}, "-started_at", MOST_RUNS)

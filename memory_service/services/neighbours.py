@@ -39,7 +39,6 @@ __all__ = [
     "Found",
     "Hit",
     "ReadText",
-    "find_similar",
     "read_text",
     "recall",
     "recall_snapshot",
@@ -124,23 +123,6 @@ def read_text(text: str, encoder: Encodes | None) -> ReadText:
     leanings = leanings_of(encoder, vectors) if encoder is not None and vectors is not None else None
     told, tasks = facts_and_tasks(text, leanings)
     return ReadText(text, told, tasks, vectors)
-
-
-def find_similar(
-    source: ReadUnit | RecallSnapshot,
-    *,
-    text: str | None = None,
-    competition: str | None = None,
-    task: str | None = None,
-    facts: Mapping[str, Any] | None = None,
-    limit: int = 5,
-    mode: Mode = "open",
-    encoder: Encodes | None = None,
-) -> list[Hit]:
-    """The hits of `recall`, for a text that is not read yet."""
-    read = read_text(text, encoder) if text is not None and competition is None and mode != "blind" else None
-    found = recall(source, read=read, competition=competition, task=task, facts=facts, limit=limit, mode=mode)
-    return list(found.hits)
 
 
 def recall(

@@ -30,7 +30,7 @@ from memory_service.domain.vocabulary import SIZE_TYPICAL_N_TRAIN, modality_of, 
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.recall.encoder import load_encoder
 from memory_service.services.knowledge import Knowledge, knowledge_of
-from memory_service.services.neighbours import Hit, find_similar, read_text, recall
+from memory_service.services.neighbours import Hit, read_text, recall
 from memory_service.services.outcomes import happened_there
 from memory_service.services.suggestions import suggestions_of
 from memory_service.services.unit import Database
@@ -149,7 +149,7 @@ class Remembered:
             return self.hits or ()
         facts = {"task": task, "n_train": n_train, "n_classes": question.n_classes}
         with self.database.read() as unit:
-            return find_similar(unit, task=question.task, facts=facts, limit=SHOWN, mode=question.mode)
+            return recall(unit, task=question.task, facts=facts, limit=SHOWN, mode=question.mode).hits
 
     def happened(self, question: Question) -> tuple[Mapping[str, Any], ...]:
         """What came of runs of the very competition; mode open only."""

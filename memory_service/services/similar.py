@@ -14,15 +14,13 @@ from memory_service.domain.infer import InferredFacts
 from memory_service.domain.vocabulary import MODES, Mode, parse_task
 from memory_service.errors import FieldError, InvalidInput, unknown_name
 from memory_service.recall.encoder import LoadedEncoder, load_encoder
-from memory_service.services.neighbours import Hit, find_similar, read_text, recall
+from memory_service.services.neighbours import Hit, read_text, recall
 from memory_service.services.unit import Database
 
 __all__ = [
     "MAX_LIMIT",
-    "Hit",
     "SimilarAnswer",
     "SimilarQuestion",
-    "find_similar",
     "parse_similar_question",
     "similar",
 ]

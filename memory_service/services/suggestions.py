@@ -16,7 +16,7 @@ from memory_service.domain.question import Question
 from memory_service.domain.remembered import Tally
 from memory_service.domain.vocabulary import size_of
 from memory_service.services.knowledge import Knowledge
-from memory_service.services.similar import Hit
+from memory_service.services.neighbours import Hit
 
 __all__ = ["KIND_BONUS", "SIMILAR_BONUS", "Suggested", "suggestions_of"]
 

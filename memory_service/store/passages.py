@@ -165,12 +165,10 @@ def encoders(session: ReadSession) -> dict[str | None, int]:
     return {row[0]: row[1] for row in rows}
 
 
-def all_vectors(session: ReadSession, encoder: str | None = None) -> VectorTable:
-    """Every vector (of one encoder), for an exact index in memory."""
+def all_vectors(session: ReadSession) -> VectorTable:
+    """Every vector, for an exact index in memory."""
     query = select(Passage.id, Passage.competition, Passage.kind, Passage.embedding)
     query = query.where(Passage.embedding.is_not(None)).order_by(Passage.competition, Passage.position)
-    if encoder is not None:
-        query = query.where(Passage.encoder == encoder)
     rows = session.execute(query).all()
     found = [row[3] for row in rows if row[3] is not None]
     vectors = np.stack(found) if found else np.zeros((0, EMBEDDING_DIMENSIONS), np.float32)

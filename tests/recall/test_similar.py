@@ -13,7 +13,7 @@ import pytest
 
 from memory_service.errors import InvalidInput, NotFound
 from memory_service.recall.encoder import LoadedEncoder
-from memory_service.services.neighbours import find_similar, recall, recall_snapshot
+from memory_service.services.neighbours import recall, recall_snapshot
 from memory_service.services.similar import SimilarAnswer, parse_similar_question, similar
 from memory_service.services.unit import Database
 
@@ -63,7 +63,7 @@ def test_neighbours_of_a_competition_share_its_task_where_any_does(known: Databa
         competitions = recall_snapshot(unit).competitions
         tasks = [row["task"] for row in competitions]
         for row in competitions:
-            hits = find_similar(unit, competition=row["slug"], limit=3)
+            hits = recall(unit, competition=row["slug"], limit=3).hits
             assert hits[0].slug == row["slug"]
             if tasks.count(row["task"]) > 1:
                 assert hits[1].task == row["task"]
@@ -102,18 +102,18 @@ def test_a_given_task_overrules_the_text(known: Database, loaded: LoadedEncoder)
 
 def test_both_databases_rank_alike_by_structure(known: Database) -> None:
     with known.read() as unit:
-        hits = find_similar(unit, task="image-segmentation", facts={"n_train": 4000}, limit=4)
+        hits = recall(unit, task="image-segmentation", facts={"n_train": 4000}, limit=4).hits
     assert [hit.task for hit in hits] == ["image-segmentation"] * 4
     assert all(hit.signals["embedding"] is None for hit in hits)
 
 
 def test_bare_facts_answer_in_about_a_millisecond(known: Database) -> None:
     with known.read() as unit:
-        find_similar(unit, task="image-classification")
+        recall(unit, task="image-classification")
         taken = []
         for _ in range(20):
             began = time.process_time()
-            find_similar(unit, task="image-classification", facts={"n_train": 9000, "n_classes": 120})
+            recall(unit, task="image-classification", facts={"n_train": 9000, "n_classes": 120})
             taken.append(time.process_time() - began)
     assert min(taken) < 0.01
 

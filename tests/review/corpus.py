@@ -62,11 +62,7 @@ class Example:
     @property
     def set_name(self) -> str:
         prefix = self.name.split("_")[0]
-        return (
-            prefix
-            if prefix in ("held", "blind", "last", "final", "fresh", "later", "wa", "wb", "wc")
-            else "tuning"
-        )
+        return prefix if prefix in SETS else "tuning"
 
     @property
     def fine(self) -> bool:

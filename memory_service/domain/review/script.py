@@ -234,12 +234,12 @@ class Script:
         around = [up for up in (node, *self.above(node)) if isinstance(up, (*_FUNCTIONS, ast.ClassDef))]
         return not around or any(up in self.run for up in around)
 
-    def comment_near(self, line: int, above: int = 2) -> str:
-        """Comments on this line and on lines of nothing but comment right above it."""
+    def comment_near(self, line: int) -> str:
+        """Comments on this line and on up to two lines of nothing but comment right above it."""
         out = []
         if 1 <= line <= len(self.lines):
             out.append(_comment(self.lines[line - 1]))
-        for back in range(line - 1, max(0, line - 1 - above), -1):
+        for back in range(line - 1, max(0, line - 3), -1):
             text = self.lines[back - 1].strip()
             if not text.startswith("#"):
                 break
