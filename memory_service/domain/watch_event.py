@@ -73,36 +73,28 @@ def number_of(value: Any, most: float = 1e15) -> float | None:
     kind = type(value)  # nearly all are told or absent, many times an event
     if kind is float or kind is int:
         return float(value) if 0 <= value <= most else None
-    if value is None:
-        return None
-    if isinstance(value, str):
-        try:
-            value = float(value[:40])
-        except ValueError:
-            return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    try:
-        plain = float(value)
-    except OverflowError:
-        return None
-    return plain if 0.0 <= plain <= most else None
+    plain = None if value is None else _float_of(value)
+    return plain if plain is not None and 0.0 <= plain <= most else None
 
 
 def loss_of(value: Any) -> float | None:
     """A finite loss or metric of either sign; None for anything else."""
+    plain = _float_of(value)
+    return plain if plain is not None and isfinite(plain) else None
+
+
+def _float_of(value: Any) -> float | None:
     if isinstance(value, str):
         try:
-            value = float(value[:40])
+            return float(value[:40])
         except ValueError:
             return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     try:
-        plain = float(value)
+        return float(value)
     except OverflowError:
         return None
-    return plain if isfinite(plain) else None
 
 
 def is_bad_loss(value: Any) -> bool:

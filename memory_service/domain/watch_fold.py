@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from memory_service.domain.watch_event import MEMORY_FIELDS, Event, is_bad_loss, loss_of, number_of
+from memory_service.domain.watch_merge import both, latest, newer, newest
 from memory_service.domain.watch_summary import (
     BATCHES_KEPT,
     BUSY,
@@ -166,13 +167,13 @@ class _Tally:
 
     def _flags(self, us: int, body: Mapping[str, Any]) -> None:
         if body.get("out_of_memory") is True:
-            self.out_of_memory_us = _latest(self.out_of_memory_us, us)
+            self.out_of_memory_us = latest(self.out_of_memory_us, us)
         if body.get("error") is True:
-            self.error_us = _latest(self.error_us, us)
+            self.error_us = latest(self.error_us, us)
         if body.get("throttled") is True:
-            self.throttled_us = _latest(self.throttled_us, us)
+            self.throttled_us = latest(self.throttled_us, us)
         if body.get("other_processes") and number_of(body["other_processes"]):
-            self.shared_us = _latest(self.shared_us, us)
+            self.shared_us = latest(self.shared_us, us)
 
     def _settings(self, us: int, seq: int, body: Mapping[str, Any]) -> None:
         for name in _SETTINGS & body.keys():
@@ -187,7 +188,7 @@ class _Tally:
             if value is None:
                 self.odd += 1
                 continue
-            self.settings[name] = _newer(self.settings.get(name), (us, seq, value))
+            self.settings[name] = newer(self.settings.get(name), (us, seq, value))
             if name == "batch_size" and isinstance(value, int) and 0 < value < 1 << 40:
                 self._stated(value, us)
 
@@ -259,7 +260,7 @@ class _Tally:
             elapsed = number_of(body.get("elapsed_seconds"), most=1e8)
             scope = body.get("scope") if body.get("scope") in ("epoch", "run") else None
             line = [*(None if w is None else int(w) for w in where), int(step), elapsed, scope]
-            self.progress = _newer(self.progress, (us, seq, line))
+            self.progress = newer(self.progress, (us, seq, line))
         if steps or step:
             self._moved(us)
             if not steps:
@@ -332,7 +333,7 @@ class _Tally:
 
     def _record(self, key: tuple[int, int], record: Mapping[str, Stamped]) -> None:
         known = self.epochs.get(key)
-        self.epochs[key] = record if known is None else _newest(known, record)
+        self.epochs[key] = record if known is None else newest(known, record)
         if len(self.epochs) > EPOCHS_KEPT:
             del self.epochs[min(self.epochs)]
 
@@ -348,7 +349,7 @@ class _Tally:
 
     def _fold_record(self, number: int, told: FoldSummary) -> None:
         known = self.folds.get(number)
-        self.folds[number] = told if known is None else _both(known, told)
+        self.folds[number] = told if known is None else both(known, told)
         if len(self.folds) > FOLDS_KEPT:
             del self.folds[max(self.folds)]
 
@@ -383,40 +384,6 @@ class _Tally:
         if told is None:
             return
         if is_bad_loss(told):
-            self.bad_loss_us = _latest(self.bad_loss_us, us)
+            self.bad_loss_us = latest(self.bad_loss_us, us)
         elif loss_of(told) is not None:
-            self.good_loss_us = _latest(self.good_loss_us, us)
-
-
-def _latest(a: int | None, b: int | None) -> int | None:
-    return b if a is None else a if b is None else max(a, b)
-
-
-def _earliest(a: int | None, b: int | None) -> int | None:
-    return b if a is None else a if b is None else min(a, b)
-
-
-def _newer(known: Stamped | None, told: Stamped) -> Stamped:
-    if known is None or told[0] > known[0]:
-        return told
-    return told if told[0] == known[0] and told[1] > known[1] else known
-
-
-def _newest(known: Mapping[str, Stamped], told: Mapping[str, Stamped]) -> Mapping[str, Stamped]:
-    """Of each name the later statement."""
-    return {**known, **{name: _newer(known.get(name), stated) for name, stated in told.items()}}
-
-
-def _both(a: FoldSummary, b: FoldSummary) -> FoldSummary:
-    losses = [x for x in (a.lowest_loss, b.lowest_loss) if x is not None]
-    low = [x for x in (a.lowest_metric, b.lowest_metric) if x is not None]
-    high = [x for x in (a.highest_metric, b.highest_metric) if x is not None]
-    return FoldSummary(
-        _earliest(a.first_epoch, b.first_epoch),
-        _latest(a.last_epoch, b.last_epoch),
-        min(losses, default=None),
-        min(low, default=None),
-        max(high, key=lambda told: (told[0], -told[1]), default=None),
-        _earliest(a.begun_us, b.begun_us),
-        a.done or b.done,
-    )
+            self.good_loss_us = latest(self.good_loss_us, us)
