@@ -64,7 +64,7 @@ def main() -> None:
 
 def measure(rounds: int = ROUNDS, steps: int = STEPS) -> Cost:
     """All figures; takes about `rounds` x 7 x `steps` x 5 ms."""
-    from benchmarks.bench import server_environment, serving
+    from benchmarks.servers import server_environment, serving
 
     with tempfile.TemporaryDirectory() as folder:
         os.environ["MEMORY_HOME"] = f"{folder}/client"

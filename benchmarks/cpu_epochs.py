@@ -144,7 +144,7 @@ def measure(budget_seconds: float = BUDGET_SECONDS, names: Sequence[str] = ()) -
 @contextmanager
 def serving() -> Iterator[str]:
     """A server over an empty database, with as many threads as the machine has."""
-    from benchmarks.bench import free_port, wait_for
+    from benchmarks.servers import free_port, wait_for
 
     with tempfile.TemporaryDirectory() as folder:
         port = free_port()

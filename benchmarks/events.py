@@ -30,9 +30,9 @@ from pathlib import Path
 
 from sqlalchemy import make_url
 
-from benchmarks.bench import pin_client, pinned, postgresql, seeded, server_environment, serving
 from benchmarks.mlflow_peer import Peer, peer_per_second, serving_peer
 from benchmarks.page import Section
+from benchmarks.servers import pin_client, pinned, postgresql, seeded, server_environment, serving
 
 CLIENTS = 8
 SECONDS = 2.0

@@ -30,9 +30,9 @@ from typing import Any
 import psutil
 from sqlalchemy import func, select
 
-from benchmarks.bench import ROOT, free_port, postgresql, wait_for
 from benchmarks.client_life import ASKS, PAUSE_SECONDS
 from benchmarks.page import Section
+from benchmarks.servers import ROOT, free_port, postgresql, wait_for
 from memory_service.services.database import upgrade
 from memory_service.services.keys import create_key
 from memory_service.services.unit import Database

@@ -26,9 +26,9 @@ from typing import Any
 
 from sqlalchemy import make_url
 
-from benchmarks.bench import pin_client, postgresql, seeded, server_environment, serving
 from benchmarks.fill_runs import EVENTS, fill_runs
 from benchmarks.page import Section
+from benchmarks.servers import pin_client, postgresql, seeded, server_environment, serving
 
 FEW, MANY = 100, 10_000
 ROUNDS = 25

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from benchmarks.bench import free_port, pin_client, pinned, wait_for
+from benchmarks.servers import free_port, pin_client, pinned, wait_for
 
 __all__ = ["Peer", "peer_per_second", "serving_peer"]
 

@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from html import unescape
 from pathlib import Path
 
-from benchmarks.bench import pin_client, server_environment, serving
 from benchmarks.fill import COMPETITIONS, RUNS, fill_big
 from benchmarks.page import Section
+from benchmarks.servers import pin_client, server_environment, serving
 from memory_service.services.database import upgrade
 from memory_service.services.seeding import seed
 from memory_service.services.unit import Database

@@ -16,8 +16,8 @@ from typing import Any
 
 from PIL import Image
 
-from benchmarks.bench import server_environment, serving
 from benchmarks.fill import fill_small
+from benchmarks.servers import server_environment, serving
 from memory_service.services.database import open_database
 
 __all__ = ["SHOTS", "main"]
