@@ -86,7 +86,6 @@ KINDS: dict[str, Kind] = {
         data.sounds_of_classes,
         "spec/test_convnext",
         {"seq_len": 64},
-        workers=1,
     ),
     f"{CLASSES}-network": _network(CLASSES, data.table_of_classes),
     f"{VALUES}-network": _network(VALUES, data.table_of_values),

@@ -11,7 +11,14 @@ from tests.scripts.workshop import Workshop
 GRACE_SECONDS = 60.0
 """Of a busy machine. What the script skipped is told by its log, whatever the clock says."""
 
-EPOCHS, ROUNDS = 12, 1500
+EPOCHS, ROUNDS, CATBOOST_ROUNDS = 8, 1500, 400
+"""Half of their time is several times what a script takes to start; CatBoost's rounds are the slow ones."""
+
+
+def planned(name: str) -> int:
+    if name not in TREES:
+        return EPOCHS
+    return CATBOOST_ROUNDS if name.endswith("catboost") else ROUNDS
 
 
 @pytest.mark.slow
@@ -19,7 +26,7 @@ EPOCHS, ROUNDS = 12, 1500
 def test_with_half_of_the_minutes_that_it_needs_a_script_stops_and_predicts(
     workshop: Workshop, name: str
 ) -> None:
-    epochs = ROUNDS if name in TREES else EPOCHS
+    epochs = planned(name)
     trial = workshop.trial(name, size=KINDS[name].few, epochs=epochs, early_stopping_patience=epochs)
     needed = trial.train()
     assert needed.status == 0, needed.log
@@ -30,12 +37,12 @@ def test_with_half_of_the_minutes_that_it_needs_a_script_stops_and_predicts(
     assert cut.status == 0, cut.log
     assert cut.seconds < seconds + GRACE_SECONDS, cut.log
     assert trial.cells()
-    done, planned = (
+    done, all_of_them = (
         sum(told.kind == "epoch" for told in read_log(ended.log, final=True).events)
         for ended in (cut, needed)
     )
     in_time = cut.seconds < seconds  # the machine was three times as fast as before
-    assert done < planned or in_time, f"of {needed.seconds:.1f} s {seconds:.1f} were given\n{cut.log}"
+    assert done < all_of_them or in_time, f"of {needed.seconds:.1f} s {seconds:.1f} were given\n{cut.log}"
     assert trial.checkpoints() or not done, cut.log
 
 
