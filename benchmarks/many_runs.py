@@ -26,7 +26,8 @@ from typing import Any
 
 from sqlalchemy import make_url
 
-from benchmarks.fill_runs import EVENTS, fill_runs
+from benchmarks.alike_runs import EVENTS
+from benchmarks.fill import fill_runs
 from benchmarks.page import Section
 from benchmarks.servers import pin_client, postgresql, seeded, server_environment, serving
 
@@ -107,10 +108,10 @@ def _postgresql(url: str) -> tuple[str, str]:
 
 def measure_one(few: str, many: str) -> list[Figure]:
     """Every figure of one kind of database; its small and its large one."""
-    unseeded = {"MEMORY_SEED_ON_START": "false"}
+    as_filled = {"MEMORY_SEED_ON_START": "false", "MEMORY_KEEP_RAW_DAYS": "0"}
     found = []
     with ExitStack() as stack:
-        ports = [stack.enter_context(serving(server_environment(url) | unseeded))[0] for url in (few, many)]
+        ports = [stack.enter_context(serving(server_environment(url) | as_filled))[0] for url in (few, many)]
         askers = [Asker(port) for port in ports]
         for what, question, rounds in questions():
             taken: list[list[float]] = [[], []]
