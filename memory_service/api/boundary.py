@@ -18,8 +18,8 @@ from memory_service.api.headers import with_safe_headers
 from memory_service.api.limits import Limits, SlowBody, TooBusy, TooSlow
 from memory_service.api.metrics import Metrics
 from memory_service.api.origin import other_origin
-from memory_service.api.problems import refusal, unexpected
-from memory_service.errors import MemoryServiceError
+from memory_service.api.problems import failures, refusal, unexpected
+from memory_service.errors import MemoryServiceError, Unavailable
 
 __all__ = ["Boundary"]
 
@@ -99,11 +99,17 @@ class _Exchange:
         except ClientDisconnect:
             self.status = self.status or _GONE
         except Exception as error:  # noqa: BLE001 - the last line of defence: answered as a problem, logged with its trace
-            response = self._as_shown(unexpected(error, self.request_id))
-            if self.status == 0:
-                await response(self.scope, self.receive, self._answer)
+            await self._failed(error)
         if self.cut is not None:
             await self.cut
+
+    async def _failed(self, error: Exception) -> None:
+        if self.status and isinstance(error.__cause__, Unavailable):
+            failures.tell(f"cut off: {error.__cause__.detail}", self.request_id)  # in the middle of a file
+            return
+        response = self._as_shown(unexpected(error, self.request_id))
+        if self.status == 0:
+            await response(self.scope, self.receive, self._answer)
 
     def end(self) -> None:
         """Nobody waits any more."""

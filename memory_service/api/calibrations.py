@@ -16,7 +16,7 @@ from memory_service.api.answers import as_bytes, json_answer
 from memory_service.api.gate import still_good, who_of
 from memory_service.api.reading import json_object, no_query
 from memory_service.api.rows import list_answer, list_fields
-from memory_service.api.service import database_of
+from memory_service.api.service import database_of, service_of
 from memory_service.errors import MemoryServiceError, Unauthorized
 from memory_service.services import calibrations
 from memory_service.services.unit import Database
@@ -86,13 +86,14 @@ async def _after(request: Request, database: Database, key: str, sections: int, 
 
 async def _told(request: Request, database: Database, key: str, first: _Events) -> AsyncIterator[bytes]:
     (events, ended), state, quiet = first, None, 0.0
+    stopping = service_of(request).stopping
     while True:
         now = next((_state(event) for event in events if event.name == "progress"), None)
         fresh = [_as_sse(event) for event in events if event.name != "progress" or now != state]
         if fresh:
             state, quiet = now, 0.0
             yield b"".join(fresh)
-        if ended:
+        if ended or stopping.is_set():
             return
         if quiet >= _ALIVE_SECONDS:
             quiet = 0.0

@@ -6,6 +6,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import socket
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -25,8 +27,11 @@ _SPARE_SECONDS = 5.0
 """The boundary refuses a late body first, as a document; what it does not read is cut off here."""
 
 
-def server_of(app: Any, limits: Limits | None = None, **options: Any) -> uvicorn.Server:
-    """A server of the application whose connections keep the limits."""
+def server_of(
+    app: Any, limits: Limits | None = None, stopping: Callable[[], None] | None = None, **options: Any
+) -> uvicorn.Server:
+    """A server of the application whose connections keep the limits. `stopping` is called when it was told to
+    stop, before it waits for the answers that are under way."""
     kept = limits or Limits()
 
     class Limited(Connection):
@@ -36,7 +41,21 @@ def server_of(app: Any, limits: Limits | None = None, **options: Any) -> uvicorn
         app, http=Limited, ws="none", timeout_keep_alive=kept.keep_seconds, server_header=False, **options
     )
     logging.getLogger("uvicorn.access").addFilter(_without_keys)
-    return uvicorn.Server(config)
+    return Server(config, stopping)
+
+
+class Server(uvicorn.Server):
+    """uvicorn's own tells the application that it stops only when every answer has ended: one that goes on
+    would never."""
+
+    def __init__(self, config: uvicorn.Config, stopping: Callable[[], None] | None = None) -> None:
+        super().__init__(config)
+        self.stopping = stopping
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self.stopping is not None:
+            self.stopping()
+        await super().shutdown(sockets)
 
 
 def _without_keys(record: logging.LogRecord) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from time import monotonic
 from typing import Any
 
 import orjson
@@ -22,6 +23,7 @@ __all__ = [
     "NotAcceptable",
     "UnsupportedMediaType",
     "allowed_methods",
+    "failures",
     "install",
     "problem_response",
     "refusal",
@@ -31,6 +33,7 @@ __all__ = [
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_SECONDS = "2"
+QUIET_SECONDS = 10.0
 NOT_TOLD = "The log of the service says why"
 
 _log = logging.getLogger(__name__)
@@ -53,6 +56,24 @@ class UnsupportedMediaType(MemoryServiceError):
     status = 415
 
 
+class _Failures:
+    """What the database refuses (away, busy, full) goes to the log, too: the same reason once in ten seconds,
+    however many requests it meets."""
+
+    def __init__(self) -> None:
+        self._last = ""
+        self._quiet_until = 0.0
+
+    def tell(self, detail: str, request_id: str) -> None:
+        now = monotonic()
+        if detail != self._last or now >= self._quiet_until:
+            self._last, self._quiet_until = detail, now + QUIET_SECONDS
+            _log.error("request %s: %s", request_id, detail)
+
+
+failures = _Failures()
+
+
 def problem_response(document: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Response:
     """A refusal as HTTP sends it."""
     return Response(orjson.dumps(document), document["status"], headers, media_type=MEDIA_TYPE)
@@ -61,6 +82,8 @@ def problem_response(document: Mapping[str, Any], headers: Mapping[str, str] | N
 def refusal(error: MemoryServiceError, request_id: str) -> Response:
     """Any refusal of this service, with the headers that its kind has (`error.headers`)."""
     headers = {"Retry-After": RETRY_AFTER_SECONDS} if isinstance(error, Unavailable) else {}
+    if headers and error.__cause__ is not None:
+        failures.tell(error.detail, request_id)
     headers.update(getattr(error, "headers", {}))
     return problem_response(problem_of(error, request_id), headers)
 
@@ -69,7 +92,7 @@ def refusal_to(scope: Mapping[str, Any], error: MemoryServiceError) -> Response:
     """The same to whoever asks: why the database is away (its host, its user) is not told to everybody."""
     state = scope["state"]
     if isinstance(error, Unavailable) and not state.get("scopes"):
-        _log.warning("request %s: %s", state["request_id"], error.detail)
+        failures.tell(error.detail, state["request_id"])
         error = Unavailable(NOT_TOLD)
     return refusal(error, state["request_id"])
 

@@ -72,6 +72,8 @@ class Service:
         self.keyring = Keyring(self.database)
         self.metrics = Metrics()
         self.answers = KeptAnswers()
+        self.stopping = threading.Event()
+        """Set when the server was told to stop: an answer that goes on ends here, and is asked for again."""
 
 
 def service_of(request: Request) -> Service:

@@ -48,10 +48,11 @@ def fail(error: MemoryServiceError, json: bool = False) -> NoReturn:
         sys.stderr.write(orjson.dumps(problem_of(error)).decode() + "\n")
     else:
         stderr.print(f"[bold red]{error.code}[/]: ", end="")
-        stderr.print(error.detail, markup=False, highlight=False)
+        stderr.print(error.detail, markup=False, highlight=False, soft_wrap=True)
         for item in error.errors:
             hint = f" (nearest: {', '.join(item.nearest)})" if item.nearest else ""
-            stderr.print(f"  {item.field}: {item.message}{hint}", markup=False, highlight=False)
+            told = f"  {item.field}: {item.message}{hint}"
+            stderr.print(told, markup=False, highlight=False, soft_wrap=True)
     raise typer.Exit(EXIT_REFUSED)
 
 

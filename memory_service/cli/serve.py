@@ -60,8 +60,10 @@ def serve(
         opened.close()
     _share_memory()
     gc.set_threshold(_OBJECTS_UNTIL_COLLECTED, *gc.get_threshold()[1:])
+    application = create_app(settings)
     server = server_of(
-        create_app(settings),
+        application,
+        stopping=application.state.service.stopping.set,
         host=settings.host,
         port=settings.port,
         log_level=level.lower(),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -26,6 +26,8 @@ from memory_service.settings import Settings
 
 __all__ = ["Preparation", "State"]
 
+RETRY_SECONDS = 5.0
+
 EncoderState = Literal["loading", "ready", "degraded"]
 
 _FIRST_QUESTION = {"task": "image", "size": "medium", "gpu": "a100"}
@@ -36,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Where the preparation stands. `failed` is a sentence when it cannot go on."""
+    """Where the preparation stands. `failed` is a sentence while it cannot go on."""
 
     database: bool = False
     knowledge: bool = False
@@ -120,9 +122,10 @@ class Preparation:
         began = time.monotonic()
         try:
             for step in (self._open, self._seed, self._load_encoder, self._load_index):
-                if self._stopping.is_set():
-                    return
-                step()
+                while not self._stopping.is_set() and not self._done(step):
+                    self._stopping.wait(RETRY_SECONDS)
+            if self._stopping.is_set():
+                return
             self.state = replace(self.state, seconds=round(time.monotonic() - began, 2))
             _log.info("ready after %.1f s", self.state.seconds)
             self._rehearse()
@@ -132,6 +135,19 @@ class Preparation:
         except Exception as error:  # noqa: BLE001 - told in /readyz and the log; the thread has no caller
             self.state = replace(self.state, failed=f"cannot get ready: {type(error).__name__}")
             _log.exception("cannot get ready")
+
+    def _done(self, step: Callable[[], None]) -> bool:
+        """False where the database is away, busy or full: it may come back, and nobody restarts a server that
+        is alive."""
+        try:
+            step()
+        except Unavailable as error:
+            if error.detail != self.state.failed:
+                _log.error("cannot get ready yet: %s", error.detail)
+            self.state = replace(self.state, failed=error.detail)
+            return False
+        self.state = replace(self.state, failed=None)
+        return True
 
     def _open(self) -> None:
         databases.require_head(self._database)

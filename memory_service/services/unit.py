@@ -97,7 +97,7 @@ class Database:
 
     @contextlib.contextmanager
     def read(self) -> Iterator[ReadUnit]:
-        with _refusals(), ReadSession(self._reading, autoflush=False, expire_on_commit=False) as session:
+        with _refusals(self), ReadSession(self._reading, autoflush=False, expire_on_commit=False) as session:
             yield ReadUnit(session)
 
     @contextlib.contextmanager
@@ -110,7 +110,7 @@ class Database:
 
     @contextlib.contextmanager
     def tell(self) -> Iterator[WriteUnit]:
-        with _refusals(), WriteSession(self._writing, expire_on_commit=False) as session:
+        with _refusals(self), WriteSession(self._writing, expire_on_commit=False) as session:
             session.connection()
             yield WriteUnit(session, dt.datetime.now(dt.UTC))
             session.flush()
@@ -119,7 +119,7 @@ class Database:
     @contextlib.contextmanager
     def append(self) -> Iterator[AppendUnit]:
         """On a connection that stays open; one at a time in this process."""
-        with self._append_turn, _refusals():
+        with self._append_turn, _refusals(self):
             statements = self._begun_append()
             try:
                 yield AppendUnit(statements, dt.datetime.now(dt.UTC))
@@ -166,7 +166,7 @@ class Database:
             else:
                 self._kept.append(kept)
                 return int(found[0][0]) if found else 0
-        with _refusals():
+        with _refusals(self):
             return self._first_glance()
 
     def _first_glance(self) -> int:
@@ -201,7 +201,7 @@ class Database:
 
 
 @contextlib.contextmanager
-def _refusals() -> Iterator[None]:
+def _refusals(database: Database) -> Iterator[None]:
     try:
         yield
     except StaleDataError as error:
@@ -211,12 +211,17 @@ def _refusals() -> Iterator[None]:
     except (OperationalError, InterfaceError) as error:
         if dialects.out_of_space(error):
             raise OutOfSpace(f"the disk of the database is full: {_first_line(error)}") from error
-        raise Unavailable(f"the database did not answer: {_first_line(error)}") from error
+        raise Unavailable(f"{_named(database)} did not answer: {_first_line(error)}") from error
     except DatabaseError as error:
         # Exactly this class: a file that is no database, or a damaged one. Its subclasses are our mistakes.
         if type(error) is not DatabaseError:
             raise
-        raise Unavailable(f"the database cannot be read: {_first_line(error)}") from error
+        raise Unavailable(f"{_named(database)} cannot be read: {_first_line(error)}") from error
+
+
+def _named(database: Database) -> str:
+    """SQLite does not say which file it could not open; PostgreSQL says which host did not answer."""
+    return "the database" if database.file is None else f"the database {database.file}"
 
 
 def _first_line(error: DBAPIError) -> str:

@@ -54,6 +54,11 @@ class TestResultsMadeElsewhere:
         assert grown.status_code == 200
         assert (grown.json()["status"], grown.json()["progress"]) == ("running", 0.5)
         more = {"bandwidth.copy": MEASURED | {"unit": "GB/s"}}
+        stopping = client.app.state.service.stopping  # type: ignore[attr-defined]
+        stopping.set()
+        told = events_of(client.get(f"/calibrations/{body['id']}/events").text)
+        stopping.clear()
+        assert [name for name, _ in told] == ["section", "progress"], "a server that stops ends its streams"
         ended = client.post("/calibrations", json=body | {"status": "done", "sections": more}).json()
         assert (ended["status"], ended["progress"], ended["usable"]) == ("done", 1.0, True)
         assert set(ended["sections"]) == {"launch.us", "bandwidth.copy"}
