@@ -90,10 +90,35 @@ def _either(values: Values, node: ast.IfExp, deep: int, seen: frozenset[ast.AST]
 def _choice(values: Values, node: ast.BoolOp, deep: int, seen: frozenset[ast.AST]) -> Known:
     first = values.of(node.values[0], deep, seen)
     if isinstance(node.op, ast.And):
-        return [first[0]] if first is not None and len(first) == 1 and not first[0] else None
+        if first is None or len(first) != 1 or (first[0] and len(node.values) > 2):
+            return None
+        return values.of(node.values[-1], deep, seen) if first[0] else first
     if first is not None and len(first) == 1 and first[0]:
         return first
     return values.of(node.values[-1], deep, seen) if first is not None else None
+
+
+_COMPARED: Mapping[type[ast.AST], Callable[[Any, Any], Any]] = {
+    ast.Eq: lambda a, b: a == b,
+    ast.NotEq: lambda a, b: a != b,
+    ast.Is: lambda a, b: a is b,
+    ast.IsNot: lambda a, b: a is not b,
+    ast.Lt: lambda a, b: a < b,
+    ast.LtE: lambda a, b: a <= b,
+    ast.Gt: lambda a, b: a > b,
+    ast.GtE: lambda a, b: a >= b,
+    ast.In: lambda a, b: a in b,
+    ast.NotIn: lambda a, b: a not in b,
+}
+
+
+def _compared(values: Values, node: ast.Compare, deep: int, seen: frozenset[ast.AST]) -> Known:
+    if len(node.ops) != 1:
+        return None
+    left, right = values.of(node.left, deep, seen), values.of(node.comparators[0], deep, seen)
+    if left is None or right is None or len(left) * len(right) > MOST_VALUES:
+        return None
+    return [bool(_COMPARED[type(node.ops[0])](a, b)) for a in left for b in right]
 
 
 def _joined(values: Values, node: ast.JoinedStr, deep: int, seen: frozenset[ast.AST]) -> Known:
@@ -120,6 +145,11 @@ def _call(values: Values, node: ast.Call, deep: int, seen: frozenset[ast.AST]) -
         if not held.open or environment:
             return values.of(node.args[1], deep, seen) if len(node.args) > 1 else None
         return None
+    if name in ("startswith", "endswith") and isinstance(node.func, ast.Attribute) and len(node.args) == 1:
+        text, end = values.of(node.func.value, deep, seen), values.of(node.args[0], deep, seen)
+        if text is None or end is None or len(text) * len(end) > MOST_VALUES:
+            return None
+        return [bool(getattr(str(a), name)(b)) for a in text for b in end]
     if name == "getenv" and len(node.args) > 1:
         return values.of(node.args[1], deep, seen)
     if name == "getattr" and len(node.args) >= 2 and isinstance(node.args[1], ast.Constant):
@@ -147,6 +177,7 @@ COMPUTED: Mapping[type[ast.AST], Callable[..., Known]] = {
     ast.UnaryOp: _unary,
     ast.IfExp: _either,
     ast.BoolOp: _choice,
+    ast.Compare: _compared,
     ast.JoinedStr: _joined,
     ast.Call: _call,
 }

@@ -11,6 +11,7 @@ from memory_service.domain.review.facts import Facts
 from memory_service.domain.review.findings import Finding, finding
 from memory_service.domain.review.loaders import Loader, loaders_of
 from memory_service.domain.review.script import last_name, words_in
+from memory_service.domain.review.tensors import on_card
 
 __all__ = ["has_reason", "loader_rules", "training_batches"]
 
@@ -99,7 +100,7 @@ def _pinned(facts: Facts, loader: Loader) -> Iterator[Finding]:
         return
     if facts.script.called("Fabric", "Accelerator") and not loader.pinned:
         return
-    if loader.in_memory and re.search(r"tensor\([^)]*\)\.(to|cuda)\(|\.to\(device\)\s*,", facts.script.text):
+    if loader.in_memory and on_card(facts, facts.values.argument(loader.call, "dataset", 0)):
         return
     yield finding(
         "loader-pin-memory",
