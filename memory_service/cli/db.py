@@ -109,6 +109,22 @@ def restore(
     emit(_plain(asdict(report)), json, lambda _: f"restored from {file}, at revision {report.after}")
 
 
+@_db.command("copy")
+def copy(
+    to: Annotated[str, typer.Argument(metavar="URL", help="Another, empty database, of either kind.")],
+    database: Url = None,
+    json: bool = JSON_OPTION,
+) -> None:
+    """Copy everything into another database: from SQLite to PostgreSQL, or back. Stop the server first: what
+    is written meanwhile is not in the copy."""
+    from memory_service.services import database as databases
+
+    with _open(database) as old, _open(to) as new:
+        rows = databases.copy(old, new)
+        line = f"{sum(rows.values())} rows of {old.url} are in {new.url}"
+    emit({"rows": rows}, json, lambda _: line)
+
+
 @_db.command("thin")
 def thin(
     keep_days: Annotated[

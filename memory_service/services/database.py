@@ -20,7 +20,7 @@ from memory_service.services import seeding
 from memory_service.services.encoding import TextEncoder, encoder_at
 from memory_service.services.seeding import SeedReport
 from memory_service.services.unit import Database
-from memory_service.store import dump, schema
+from memory_service.store import copying, dump, schema
 from memory_service.store.passages import encoders
 from memory_service.store.tables import Knowledge
 
@@ -30,6 +30,7 @@ __all__ = [
     "UpgradeReport",
     "backup",
     "check",
+    "copy",
     "ensure_ready",
     "restore",
     "upgrade",
@@ -156,6 +157,20 @@ def restore(database: Database, source: Path) -> UpgradeReport:
     database.dialect.restore(database.engine, source)
     database.close()
     return upgrade(database)
+
+
+def copy(source: Database, target: Database) -> dict[str, int]:
+    """All rows of one database in another, of either kind: how many of each table. Conflict when the target
+    holds anything. In one transaction: a copy that was interrupted is made again."""
+    require_head(source)
+    revision, empty = _standing(target)
+    at_head = revision == schema.head()
+    if empty:
+        upgrade(target)
+    with source.read() as old, target.tell() as new:
+        if not empty and (not at_head or copying.holds_rows(new.session.connection())):
+            raise Conflict(f"{target.url} is not empty; copy into a new one")
+        return copying.copy(old.session, new.session)
 
 
 def ensure_ready(

@@ -105,6 +105,10 @@ class Dialect(ABC):
         """Insert rows; where the key is taken, overwrite the other columns but `version` and `created_at`."""
 
     @abstractmethod
+    def numbers_go_on(self, connection: Connection) -> None:
+        """Rows came with numbers of their own: the next one follows them."""
+
+    @abstractmethod
     def migrating(self, engine: Engine) -> contextlib.AbstractContextManager[Connection]:
         """A transaction in which this process alone migrates; others wait, then see its result."""
 

@@ -18,7 +18,7 @@ from sqlalchemy import table as sql_table
 
 from memory_service.errors import InvalidInput
 
-__all__ = ["FORMAT", "manifest", "read", "write"]
+__all__ = ["FORMAT", "manifest", "numbers_go_on", "read", "write"]
 
 FORMAT = "memory-service-postgresql-1"
 
@@ -117,6 +117,11 @@ def read(connection: Connection, source: Path) -> None:
             ):
                 while block := rows.read(1 << 16):
                     stream.write(block)
+    numbers_go_on(connection)
+
+
+def numbers_go_on(connection: Connection) -> None:
+    """The next row that gets its number here follows those that came with theirs."""
     for table, column in connection.execute(
         text(
             "SELECT table_name, column_name FROM information_schema.columns "

@@ -148,6 +148,9 @@ class Postgresql(Dialect):
     def upsert(self, session: Session, table: Table, rows: Sequence[Mapping[str, Any]], key: str) -> None:
         self.upsert_with(postgresql.insert(table), session, rows, key)
 
+    def numbers_go_on(self, connection: Connection) -> None:
+        dump.numbers_go_on(connection)
+
     @contextlib.contextmanager
     def migrating(self, engine: Engine) -> Iterator[Connection]:
         with engine.begin() as connection:

@@ -162,6 +162,9 @@ class Sqlite(Dialect):
     def upsert(self, session: Session, table: Table, rows: Sequence[Mapping[str, Any]], key: str) -> None:
         self.upsert_with(sqlite.insert(table), session, rows, key)
 
+    def numbers_go_on(self, connection: Connection) -> None:
+        """A new number is one more than the largest there is."""
+
     @contextlib.contextmanager
     def migrating(self, engine: Engine) -> Iterator[Connection]:
         with engine.execution_options(**self.write_options).connect() as connection:
