@@ -48,6 +48,13 @@ class Loader:
 
 def loaders_of(facts: Facts) -> list[Loader]:
     """Every loader that the file makes, in its order; of a function that makes them one for each caller."""
+    held = facts.kept.get("loaders")
+    if not isinstance(held, list):
+        held = facts.kept["loaders"] = _loaders(facts)
+    return held
+
+
+def _loaders(facts: Facts) -> list[Loader]:
     script, values = facts.script, facts.values
     names = {"DataLoader"}
     names |= {c.name for c in script.classes.values() if any(last_name(b) == "DataLoader" for b in c.bases)}

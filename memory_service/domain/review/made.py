@@ -45,7 +45,7 @@ class Made(Stopping):
                 found = self.made_by(source, deep + 1)
                 if found:
                     return found
-        if isinstance(node, ast.Attribute) and last_name(node.value) == "self":
+        if isinstance(node, ast.Attribute):
             for source in self.values.sources(node):
                 found = self.made_by(source, deep + 1)
                 if found:

@@ -16,17 +16,19 @@ def mode_at(facts: Facts, call: ast.Call, deep: int = 0, seen: frozenset[ast.AST
     script = facts.script
     function = script.function(call)
     bounds: ast.AST = function if function is not None else script.tree
-    last = ""
+    last, since = "", -1
     position = script.order[call]
     for other in _calls_before(facts, bounds, call):
         switch = switch_of(facts, other)
         if switch and script.order[other] < position:
-            last = switch
+            last, since = switch, script.order[other]
     if any(
         "eval" in name_of(item.context_expr)
         for up in script.above(call) if isinstance(up, ast.With) for item in up.items
     ):  # fmt: skip
         return "eval"
+    if last == "eval" and _made_anew(facts, call, since):
+        return "train"
     if last:
         return last
     if function is None:
@@ -49,6 +51,45 @@ def _made_here(facts: Facts, function: Function) -> bool:
         isinstance(call.func, ast.Attribute) and last_name(call.func.value) in stored
         for call in facts.script.called("load_state_dict")
         if facts.script.function(call) is function
+    )
+
+
+def _made_anew(facts: Facts, call: ast.Call, since: int) -> bool:
+    """The network that is called, or handed on, was built after the last switch: that was of another one."""
+    script = facts.script
+    used = {ast.unparse(n) for n in (call.func, *call.args) if isinstance(n, ast.Name) or _is_of_self(n)}
+    function, position = script.function(call), script.order[call]
+    built: list[tuple[int, ast.AST]] = []
+    for node in script.all(ast.Assign):
+        named = any(ast.unparse(t) in used for t in node.targets if isinstance(t, ast.Name | ast.Attribute))
+        if named and script.function(node) is function and script.order[node] < position:
+            built.append((script.order[node], node.value))
+    last, value = max(built, key=lambda one: one[0], default=(-1, None))
+    return last > since and value is not None and _is_new_network(facts, value)
+
+
+def _is_of_self(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and last_name(node.value) == "self"
+
+
+def _is_new_network(facts: Facts, value: ast.AST) -> bool:
+    """`timm.create_model(...).cuda()`, `Net()`, `build()`: networks come out in training mode."""
+    script = facts.script
+    calls = [n for n in ast.walk(value) if isinstance(n, ast.Call)]
+    if any(name_of(c) in ("eval", "compile") or switch_of(facts, c) == "eval" for c in calls):
+        return False
+    made = facts.training.made_by(value)
+    owner = script.classes.get(made)
+    if owner is not None:
+        return any(last_name(b) in ("Module", "LightningModule") for b in owner.bases)
+    makers = [m for c in calls[:1] for m in facts.training.makers(c)]
+    if made in ("to", "cuda"):
+        makers += [m for c in calls[1:4] for m in facts.training.makers(c)]
+    return made in ("create_model", "Sequential") or any(
+        script.qualified(m.func).startswith(
+            ("torchvision.models.", "timm.create_model", "segmentation_models")
+        )
+        for m in makers
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from memory_service.domain.review.facts import Facts
 from memory_service.domain.review.findings import Finding, finding
-from memory_service.domain.review.script import last_name
+from memory_service.domain.review.script import Function, last_name
 
 __all__ = ["MOST_WITHOUT_STOPPING", "time_rules"]
 
@@ -115,14 +115,14 @@ def _imported(facts: Facts, pattern: re.Pattern[str]) -> bool:
 
 
 def _rounds(facts: Facts, call: ast.Call) -> Iterator[Finding]:
-    values = facts.values
     made = _constructor(facts, call)
-    rounds = next(
-        (n for n in (_number(facts, c, name) for c in (call, *made) for name in _ROUNDS) if n is not None),
-        None,
-    )
-    if rounds is None and re.search(r"^(lightgbm|xgboost)\.(train|cv)$", facts.script.qualified(call.func)):
-        rounds = values.number(values.argument(call, "num_boost_round", 2))
+    rounds = _rounds_of(facts, call, made)
+    if rounds is None:
+        for function, factory in _factories(facts, call):
+            with facts.values.called_by(function, factory):
+                rounds = _rounds_of(facts, call, made)
+    if rounds is None:
+        rounds = _fewest(facts, made)
     if rounds is None or rounds < MANY_ROUNDS or _stops_rounds(facts, call, made):
         return
     yield finding(
@@ -132,6 +132,47 @@ def _rounds(facts: Facts, call: ast.Call) -> Iterator[Finding]:
         "callbacks=[lgb.early_stopping(100)]  # xgboost: early_stopping_rounds=100 of the model; "
         "catboost: od_wait=100",
     )
+
+
+def _rounds_of(facts: Facts, call: ast.Call, made: list[ast.Call]) -> float | None:
+    """How many rounds are boosted at least, where the text says."""
+    for one in (call, *made):
+        for name in _ROUNDS:
+            if (found := _number(facts, one, name)) is not None:
+                return found
+    if re.search(r"^(lightgbm|xgboost)\.(train|cv)$", facts.script.qualified(call.func)):
+        return facts.values.number(facts.values.argument(call, "num_boost_round", 2))
+    return None
+
+
+def _fewest(facts: Facts, made: list[ast.Call]) -> float | None:
+    """The fewest rounds of several that are said: of a class that is made with 600, then with 2000."""
+    for one in made:
+        for name in _ROUNDS:
+            said = facts.values.all(facts.values.argument(one, name)) or ()
+            numbers = [n for n in said if isinstance(n, int | float) and not isinstance(n, bool)]
+            if numbers and len(numbers) == len(said):
+                return min(numbers)
+    return None
+
+
+def _factories(facts: Facts, call: ast.Call) -> list[tuple[Function, ast.Call]]:
+    """The function of the file that made the model which is fitted, with the call of it that stands last
+    before: `model = make(rounds=2000); model.fit(X, y)`."""
+    script = facts.script
+    model = call.func.value if isinstance(call.func, ast.Attribute) else None
+    sources: list[ast.AST] = [model] if model is not None else []
+    if isinstance(model, ast.Name):
+        here = script.order[call]
+        passed = facts.values.assigned(model.id, model)
+        sources = [s for s in passed if script.order.get(s, here) < here][-1:]
+    elif isinstance(model, ast.Attribute):
+        sources = facts.values.sources(model)[-1:]
+    return [
+        (script.functions[last_name(s.func)][0], s)
+        for s in sources
+        if isinstance(s, ast.Call) and last_name(s.func) in script.functions
+    ]
 
 
 _ROUNDS = (

@@ -33,9 +33,23 @@ def watched_rules(facts: Facts) -> Iterator[Finding]:
             yield from _not_logged(facts, call)
         elif facts.script.uses(*_KERAS):
             yield from _other_name(facts, call)
+            yield from _told_direction(facts, call)
+    for call in facts.script.called("ReduceLROnPlateau"):
+        if facts.script.uses(*_KERAS) and not facts.script.qualified(call.func).startswith("torch."):
+            yield from _told_direction(facts, call)
+    for call in facts.script.called("EarlyStoppingCallback", "SaveModelCallback"):
+        if facts.script.uses("fastai"):
+            yield from _told_direction(facts, call)
     yield from _plateaus(facts)
     for call in facts.training.arguments:
         yield from _arguments(facts, call)
+
+
+def _right_way(name: str) -> str | None:
+    """Whether a figure of this name is to be the greatest or the smallest; None where it does not say."""
+    name = name.lower().replace("/", "_").replace("-", "_")
+    grows, shrinks = bool(_GROWS.search(name)), bool(_SHRINKS.search(name))
+    return None if grows == shrinks else "max" if grows else "min"
 
 
 def _direction(facts: Facts, call: ast.Call) -> Iterator[Finding]:
@@ -44,19 +58,32 @@ def _direction(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     monitor = values.text(values.argument(call, "monitor", first))
     given = values.argument(call, "mode")
     mode = "min" if given is None else values.text(given)
-    if monitor is None or mode is None or (given is None and values.open_ended(call)):
+    if given is not None or not values.open_ended(call):
+        yield from _wrong_way(call, monitor, mode)
+
+
+def _told_direction(facts: Facts, call: ast.Call) -> Iterator[Finding]:
+    """Keras' callbacks tell by the name which way a figure gains, unless told otherwise; fastai's too."""
+    values, name = facts.values, last_name(call.func)
+    first, at = {"ModelCheckpoint": (1, 5)}.get(name, (0, 4))
+    monitor = values.text(values.argument(call, "monitor", first))
+    mode = values.text(values.argument(call, "mode", at))
+    compared = last_name(values.argument(call, "comp", 1) or call) if facts.script.uses("fastai") else ""
+    if compared in ("less", "greater"):
+        mode = "min" if compared == "less" else "max"
+    yield from _wrong_way(call, monitor, mode)
+
+
+def _wrong_way(call: ast.Call, monitor: str | None, mode: str | None) -> Iterator[Finding]:
+    right = _right_way(monitor) if monitor is not None else None
+    if right is None or mode not in ("min", "max") or mode == right:
         return
-    name = monitor.lower().replace("/", "_").replace("-", "_")
-    right = "max" if _GROWS.search(name) and not _SHRINKS.search(name) else None
-    right = "min" if _SHRINKS.search(name) and not _GROWS.search(name) else right
-    if right is not None and mode != right:
-        what = "stops while it gains" if last_name(call.func) == "EarlyStopping" else "keeps the worst"
-        yield finding(
-            "wrong-parameter",
-            call,
-            f"{last_name(call.func)} of {monitor} has mode {mode!r}: it {what}.",
-            f'mode="{right}"',
-        )
+    name = last_name(call.func)
+    what = {"EarlyStopping": "stops while it gains", "EarlyStoppingCallback": "stops while it gains",
+            "ReduceLROnPlateau": "lowers the rate while it gains"}.get(name, "keeps the worst")  # fmt: skip
+    yield finding(
+        "wrong-parameter", call, f"{name} of {monitor} has mode {mode!r}: it {what}.", f'mode="{right}"'
+    )
 
 
 def _not_logged(facts: Facts, call: ast.Call) -> Iterator[Finding]:
@@ -179,6 +206,15 @@ def _arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
             call,
             f"The best {metric} is taken to be the greatest: only names that end in loss are not.",
             "greater_is_better=False",
+        )
+    greatest = values.one(values.argument(call, "greater_is_better"))
+    right = _right_way(metric) if metric is not None else None
+    if right is not None and greatest is (right == "min"):
+        yield finding(
+            "wrong-parameter",
+            call,
+            f"greater_is_better={greatest} of {metric}: the worst model is loaded at the end.",
+            f"greater_is_better={not greatest}",
         )
     if all(values.one(values.argument(call, half)) is True for half in ("fp16", "bf16")):
         yield finding("wrong-parameter", call, "fp16 and bf16 together are refused.", "bf16=True")

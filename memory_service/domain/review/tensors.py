@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 
 from memory_service.domain.review.facts import Facts
@@ -126,9 +127,20 @@ def _unpacked(facts: Facts, name: ast.Name) -> Iterator[ast.AST]:
             yield from (one.iter for one in up.generators if last_name(one.target) == name.id)
         elif isinstance(up, ast.For) and last_name(up.target) == name.id:
             yield up.iter
-    for node in script.all(ast.Assign):
-        if script.function(node) in (home, None) and any(
-            isinstance(target, ast.Tuple | ast.List) and any(last_name(t) == name.id for t in target.elts)
-            for target in node.targets
-        ):
-            yield node.value
+    index = _unpackings(facts)
+    for scope in dict.fromkeys((home, None)):
+        yield from index.get((scope, name.id), ())
+
+
+def _unpackings(facts: Facts) -> dict[tuple[ast.AST | None, str], list[ast.AST]]:
+    """(function, name) -> right sides that are unpacked into the name there."""
+    held = facts.kept.get("unpackings")
+    if isinstance(held, dict):
+        return held
+    out: dict[tuple[ast.AST | None, str], list[ast.AST]] = defaultdict(list)
+    for node in facts.script.all(ast.Assign):
+        for target in node.targets:
+            for one in target.elts if isinstance(target, ast.Tuple | ast.List) else ():
+                out[facts.script.function(node), last_name(one)].append(node.value)
+    facts.kept["unpackings"] = out
+    return out
