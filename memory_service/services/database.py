@@ -135,7 +135,7 @@ def backup(database: Database, target: Path) -> Path:
         raise Conflict(f"{target} exists; a backup overwrites nothing")
     if not target.parent.is_dir():
         raise InvalidInput(f"the folder {target.parent} does not exist")
-    revision, _ = _standing(database)
+    revision, _ = _standing(_there(database))
     if revision is None:
         raise Unavailable(f"{database.url} holds nothing to save")
     database.dialect.backup(database.engine, target)
@@ -162,7 +162,7 @@ def restore(database: Database, source: Path) -> UpgradeReport:
 def copy(source: Database, target: Database) -> dict[str, int]:
     """All rows of one database in another, of either kind: how many of each table. Conflict when the target
     holds anything. In one transaction: a copy that was interrupted is made again."""
-    require_head(source)
+    require_head(_there(source))
     revision, empty = _standing(target)
     at_head = revision == schema.head()
     if empty:
@@ -212,6 +212,13 @@ def require_head(database: Database) -> UpgradeReport | None:
     report = upgrade(database)
     _log.info("database upgraded from %s to %s", report.before, report.after)
     return report
+
+
+def _there(database: Database) -> Database:
+    """The same; Unavailable where its file would be made by opening it, empty."""
+    if database.file is not None and not database.file.exists():
+        raise Unavailable(f"there is no database {database.file}")
+    return database
 
 
 def _standing(database: Database) -> tuple[str | None, bool]:

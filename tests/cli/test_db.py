@@ -46,6 +46,15 @@ def test_upgrade_check_backup_and_restore_of_the_embedded_database(tmp_path: Pat
     assert json.loads(_run("db", "check", "--json", "--database", url).stdout)["seeded"]
 
 
+def test_what_is_not_there_is_neither_saved_nor_copied_nor_made(tmp_path: Path) -> None:
+    mistyped, target = tmp_path / "mistyped.sqlite3", tmp_path / "target.sqlite3"
+    for words in (["backup", str(target)], ["copy", f"sqlite:///{target}"]):
+        refused = _run("db", *words, "--database", f"sqlite:///{mistyped}", code=1)
+        assert f"no database {mistyped}" in refused.stderr
+        assert not mistyped.exists()
+        assert not target.exists()
+
+
 def test_check_of_a_database_at_no_revision_fails_with_the_command(servers: Servers) -> None:
     url = servers.new("postgresql", None)
     shown = " ".join(_run("db", "check", "--database", url, code=1).stdout.split())
