@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from memory_service.domain.review.facts import Facts
 from memory_service.domain.review.frames import Frames, column_of
 from memory_service.domain.review.script import last_name
+from memory_service.domain.review.told import columns_listed, several_each, texts_told
 
 __all__ = ["group_column"]
 
 _GROUP_COLUMN = re.compile(
-    r"^(patient|subject|speaker|participant|student|user|customer|session|player|author|client|person|"
+    r"^(patient|subject|speaker|participant|actor|student|user|customer|session|player|author|client|person|"
     r"driver|recording|animal|"
     r"study|group|site|household|device|well|scene|video|clip|essay_prompt|prompt|case|family|owner|"
     r"store|shop|individual|slide|specimen|donor|recorder|microphone|observer|plot|site|plate|household|lesion|eye|mouse|farm|station|sensor|machine|engine|vehicle|"
@@ -23,17 +24,14 @@ _GROUP_COLUMN = re.compile(
     re.IGNORECASE,
 )
 _GROUPS = ("groups", "group", "group_ids", "patients", "subjects", "speakers")
-_SEVERAL = re.compile(
-    r"(?:several|many|multiple|more than one|\d+|few)\s+[\w ]{0,24}\b"
-    r"(?:per|for each|(?:of|from|by) (?:one|each|a|the same))\s+(\w+)"
-)
 _ONE_EACH = re.compile(
     r"\b(one|single|1)\s+[\w-]+\s+(per|for each|for every|of each)\s+(patient|subject|"
     r"speaker|participant|donor)"
 )
-_PERSON = re.compile(r"^(patient|subject|speaker|participant|donor)_?(id|no|nr|uid|key)s?$")
+_PERSON = re.compile(r"^(patient|subject|speaker|participant|donor|actor)_?(id|no|nr|uid|key)s?$")
 _OWN_NAME = re.compile(
-    r"(^|_)(path|file|filename|filepath|image|img|slice|scan|wav|clip|recording|patch|tile)s?(_|$)|_uid$"
+    r"(^|_)(path|file|filename|filepath|image|img|slice|scan|wav|clip|recording|patch|tile)s?(_|$)|_uid$|"
+    r"^(study|exam|visit|session|series|sample|segment|utterance|note|encounter)_?(id|no|nr)$"
 )
 
 
@@ -106,17 +104,21 @@ def _cut_from_file(node: ast.AST) -> bool:
 
 
 def _told_columns(facts: Facts) -> Iterator[str]:
-    """A comment tells of several rows each."""
-    for text in facts.script.lines:
-        said = _SEVERAL.search(text.lower())
-        if said and ("#" in text[: said.start() + 1] + text[:1] or '"""' in text):
-            word = said[1].rstrip("s")
-            noted = (name for _, names in _noted(facts) for name in names)
-            yield from (
-                c
-                for c in (*facts.script.strings, *noted)
-                if _GROUP_COLUMN.match(c) and c.lower().startswith(word)
-            )
+    """A comment or a docstring tells of several rows each."""
+    known = list(dict.fromkeys(_columns_said(facts)))
+    for word in several_each(texts_told(facts.script)):
+        yield from (c for c in known if _GROUP_COLUMN.match(c) and c.lower().startswith(word))
+
+
+def _columns_said(facts: Facts) -> Iterator[str]:
+    """Names that may be columns: texts, `df.patient`, and what is written beside the name of a table."""
+    yield from facts.script.strings
+    yield from (name for _, names in _noted(facts) for name in names)
+    yield from columns_listed(texts_told(facts.script))
+    tables = {n for split in Frames(facts).splits for n in split.data}
+    for node in facts.script.all(ast.Attribute):
+        if isinstance(node.value, ast.Name) and node.value.id in tables:
+            yield node.attr
 
 
 def _noted(facts: Facts) -> Iterator[tuple[ast.Call, list[str]]]:

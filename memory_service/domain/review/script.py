@@ -247,6 +247,18 @@ class Script:
         return " ".join(part for part in out if part).lstrip("# ").strip()
 
     @cached_property
+    def notes(self) -> list[str]:
+        """Comments, those on lines below one another as one text."""
+        out: list[str] = [""]
+        for line in self.lines:
+            said = _comment(line) if "#" in line else ""
+            if said and line.lstrip().startswith("#"):
+                out[-1] += " " + said.lstrip("# ")
+            else:
+                out += [said.lstrip("# "), ""]
+        return [text for text in out if text]
+
+    @cached_property
     def text(self) -> str:
         """All of it, in lower case."""
         return "\n".join(self.lines).lower()

@@ -1,0 +1,76 @@
+"""What do comments and docstrings tell of the data? Which columns there are, and what has several rows."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+
+from memory_service.domain.review.script import Script
+
+__all__ = ["columns_listed", "several_each", "texts_told"]
+
+_MANY = (
+    r"(?:several|many|multiple|more than one|few|(?:some )?(?:dozens|hundreds|thousands)(?: of)?|\d[\d.,]*k?|"
+    r"(?:a |half a )?(?:dozen|few|handful of|couple of|number of))"
+)
+_ABOUT = r"(?:(?:~|about|around|roughly|some|up to|at least|on average)\s*)?"
+_ROWS = (
+    r"(?:rows?|records?|images?|photos?|pictures?|scans?|slices?|views?|studies|visits?|exams?|days?|times|"
+    r"clips?|recordings?|utterances?|sentences?|windows?|segments?|sessions?|samples?|patches|tiles?|crops?|"
+    r"essays?|texts?|posts?|reviews?|messages?|notes?|answers?|entries|examples?|files?|frames?|orders?|"
+    r"occasions|measurements?|lesions?|tracks?)"
+)
+_SO_MANY = rf"{_ABOUT}{_MANY}\s+(?:[\w-]+ )?{_ROWS}\b"
+_EACH_HAS = (
+    re.compile(rf"{_MANY}\s+[\w -]{{0,24}}\b(?:per|for each|(?:of|from|by) (?:one|each|a|the same))\s+(\w+)"),
+    re.compile(
+        rf"\b([a-z]+)s\b\W{{0,4}}(?:(?:with|of|and|having)\s+)?{_ABOUT}{_MANY}\s+(?:[\w-]+ )?{_ROWS}\s+"
+        r"(?:each|apiece|per head)\b"
+    ),
+    re.compile(rf"\b(?:each|every|one|a|the same)\s+([a-z]+)\s+(?:\w+\s+){{1,3}}?{_SO_MANY}"),
+    re.compile(
+        r"\b(?:many|most|several|some|all)\s+([a-z]+)s\s+(?:\w+\s+){1,3}?"
+        rf"(?:on |in |for )?{_SO_MANY}"
+    ),
+    re.compile(r"\bthe same\s+([a-z]+)\s+(?:may |can |often |does )?(?:appears?|occurs?|comes?|returns?)\b"),
+    re.compile(r"\b([a-z]+)s\s+(?:\w+\s+){0,2}(?:more than once|repeatedly|several times|many times)\b"),
+)
+_LISTED = re.compile(
+    r"(?:\w\.(?:csv|tsv|parquet|feather|jsonl?|txt|pkl)|\bcolumns|\bcols|\bfields)\b\s*(?:has|holds|are|with)?\s*"
+    r"[:(=-]+\s*((?:\w+\s*[,|]\s*)+\w+)"
+)
+MOST_READ = 20_000
+"""Signs of comments and docstrings that are looked through."""
+
+
+def texts_told(script: Script) -> list[str]:
+    """Docstrings, and comments with those on the lines below joined, in lower case, marks of emphasis left
+    out."""
+    out = [t for t in script.notes if t] + [
+        node.value.value
+        for node in script.all(ast.Expr)
+        if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    ]
+    joined = [" ".join(re.sub(r"[*`_]{1,2}(\w+)[*`]{1,2}", r"\1", text).lower().split()) for text in out]
+    left, kept = MOST_READ, []
+    for text in joined:
+        left -= len(text)
+        if left > 0:
+            kept.append(text)
+    return kept
+
+
+def several_each(texts: Iterable[str]) -> Iterator[str]:
+    """Words for what has several rows each: "91 actors, ~400 clips each" -> "actor"."""
+    for text in texts:
+        for pattern in _EACH_HAS:
+            for said in pattern.finditer(text):
+                yield said[1].rstrip("s")
+
+
+def columns_listed(texts: Iterable[str]) -> Iterator[str]:
+    """ "meta.csv: clip, actor, emotion" -> "clip", "actor", "emotion"."""
+    for text in texts:
+        for said in _LISTED.finditer(text):
+            yield from re.findall(r"\w+", said[1])
