@@ -15,7 +15,7 @@ from rich.table import Table
 from memory_service.errors import MemoryServiceError
 from memory_service.problem import problem_of
 
-__all__ = ["JSON_OPTION", "emit", "fail", "number", "stderr", "stdout", "table"]
+__all__ = ["JSON_OPTION", "emit", "fail", "graded", "stderr", "stdout", "table"]
 
 EXIT_REFUSED = 1
 EXIT_USAGE = 2
@@ -68,9 +68,14 @@ def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[Any
     return drawn
 
 
-def number(estimate: Mapping[str, Any] | None, unit: str = "") -> str:
-    """`12.3 GiB (11.0–13.9)` of a `{value, low, high, ...}`."""
+def graded(estimate: Mapping[str, Any] | None, unit: str = "") -> tuple[str, str]:
+    """Two cells of a `{value, low, high, grade, ...}`: `12.3 GiB (11.0–13.9)`, and what that is worth."""
     if not estimate:
-        return "–"
+        return "–", ""
+    value, low, high = (_short(estimate[key], n) for key, n in (("value", 4), ("low", 3), ("high", 3)))
     suffix = f" {unit}" if unit else ""
-    return f"{estimate['value']:.4g}{suffix} ({estimate['low']:.3g}–{estimate['high']:.3g})"
+    return f"{value}{suffix} ({low}–{high})", estimate["grade"]
+
+
+def _short(value: float, digits: int) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.{digits}g}"

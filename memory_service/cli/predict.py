@@ -9,7 +9,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from memory_service.cli.output import JSON_OPTION, emit, number, table
+from memory_service.cli.output import JSON_OPTION, emit, graded, table
 
 __all__ = ["register", "render_prediction"]
 
@@ -54,34 +54,35 @@ def predict(
 def render_prediction(answer: Mapping[str, Any]) -> RenderableType:
     """The figures at the batch, then the curve over batches."""
     size = next((f"{k} {answer[k]}" for k in ("image_size", "seq_len", "n_features") if k in answer), "")
-    shown = [Text(f"{answer['model']} at {size} on {answer.get('gpu', 'cpu')}", style="bold")]
+    title = Text(f"{answer['model']} at {size} on {answer.get('gpu', 'cpu')}", style="bold")
     figures = [
-        (label, number(answer[name]))
-        for label, name in (
-            ("largest batch", "max_batch_size"),
-            ("peak memory, GiB", "peak_memory_gib"),
-            ("samples a second", "samples_per_second"),
-            ("seconds a step", "step_seconds"),
-            ("seconds an epoch", "epoch_seconds"),
-            ("seconds a fit", "fit_seconds"),
+        (label, *graded(answer[name], unit))
+        for label, name, unit in (
+            ("largest batch", "max_batch_size", ""),
+            ("peak memory", "peak_memory_gib", "GiB"),
+            ("speed", "samples_per_second", "samples/s"),
+            ("a step", "step_seconds", "s"),
+            ("an epoch", "epoch_seconds", "s"),
+            ("a fit", "fit_seconds", "s"),
         )
         if answer.get(name)
     ]
     for label, name in (("knee of throughput", "knee_batch_size"), ("answered at batch", "batch_size")):
         if answer.get(name):
-            figures.append((label, str(answer[name])))
+            figures.append((label, str(answer[name]), ""))
     if not answer["fits"]:
-        figures.append(("does not fit", str(answer.get("would_fit", {}).get("why", ""))))
-    parts: list[RenderableType] = [*shown, table(None, ["", ""], figures)]
+        figures.append(("does not fit", str(answer.get("would_fit", {}).get("why", "")), ""))
+    heads = ("figure", "median (80 % interval)", "grade")
+    parts: list[RenderableType] = [title, table(None, heads, figures)]
     if answer["curve"]:
         rows = [
             (
                 str(point["batch_size"]),
-                number(point["peak_memory_gib"]),
-                number(point["samples_per_second"]),
+                *graded(point["peak_memory_gib"]),
+                *graded(point["samples_per_second"]),
                 "yes" if point["fits"] else "no",
             )
             for point in answer["curve"]
         ]
-        parts.append(table(None, [">batch", ">peak GiB", ">samples a second", "fits"], rows))
+        parts.append(table(None, [">batch", ">peak GiB", "grade", ">samples/s", "grade", "fits"], rows))
     return Group(*parts)

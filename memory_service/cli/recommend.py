@@ -11,7 +11,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from memory_service.cli.output import JSON_OPTION, emit, number, table
+from memory_service.cli.output import JSON_OPTION, emit, graded, table
 from memory_service.domain.plan_text import judged_words
 
 __all__ = ["register", "render_plan"]
@@ -106,35 +106,46 @@ def render_plan(answer: Mapping[str, Any]) -> RenderableType:
     model, expected, loader = answer["model"], answer["expected"], answer["data_loader"]
     size = next((f" at {model[key]}" for key in ("image_size", "seq_len") if key in model), "")
     steps = answer["grad_accumulation"]
-    settings = [
-        ("model", f"{model['name']}{size} ({model['params_m']:g} M, {model['library']})"),
+    trees = expected.get("host_memory_gib")
+    passes = "rounds" if trees else "epochs"
+    pace = f"{answer['folds']} x {answer['epochs']}, patience {answer['early_stopping_patience']} {passes}"
+    warm = answer["warmup_epochs"]
+    warmup = f"warmup {warm} epoch{'s' * (warm > 1)}" if warm else "warmup over the first tenth of the steps"
+    network = [
         ("batch size", f"{answer['batch_size']}" + (f" x {steps} accumulated" if steps > 1 else "")),
         ("precision", answer["precision"] + (", channels_last" if answer["channels_last"] else "")),
-        (
-            "folds x epochs",
-            f"{answer['folds']} x {answer['epochs']}, patience {answer['early_stopping_patience']}",
-        ),
-        (
-            "optimizer",
-            f"{answer['optimizer']}, lr {answer['learning_rate']:g}, warmup {answer['warmup_epochs']}",
-        ),
-        *([("judged by", judged_words(answer["metric"]))] if answer["metric"] else []),
+        ("optimizer", f"{answer['optimizer']}, learning rate {answer['learning_rate']:g}, {warmup}"),
         ("loader", ", ".join(f"{name}={value}" for name, value in loader.items())),
     ]
+    sized = "" if trees else f"{model['params_m']:g} M parameters, "
+    settings = [
+        ("model", f"{model['name']}{size} ({sized}{model['library']})"),
+        (f"folds x {passes}", pace),
+        *([("learning rate", f"{answer['learning_rate']:g}")] if trees else network),
+        *([("judged by", judged_words(answer["metric"]))] if answer["metric"] else []),
+    ]
+    costs = [
+        ("peak memory", *graded(expected["peak_memory_gib"], "GiB")),
+        ("fill", *graded(expected["memory_percent"], "%")),
+        (f"speed, bound by {expected['bound']}", *graded(expected["samples_per_second"], "samples/s")),
+        ("an epoch", *graded(expected["epoch_seconds"], "s")),
+    ]
+    if trees:
+        costs = [
+            ("memory of the host", *graded(trees, "GiB")),
+            ("a round", *graded(expected["epoch_seconds"], "s")),
+        ]
     figures = [
-        ("peak memory", number(expected["peak_memory_gib"], "GiB")),
-        ("fill", number(expected["memory_percent"], "%")),
-        ("speed", number(expected["samples_per_second"], "samples/s") + f", bound by {expected['bound']}"),
-        ("epoch", number(expected["epoch_seconds"], "s")),
-        ("total", number(expected["total_minutes"], "min") + f" of {answer['minutes']:g}"),
-        ("reserve", f"{answer['reserve_minutes']:g} min"),
-        ("quality index", number(expected["quality_index"])),
+        *costs,
+        (f"total of {answer['minutes']:g} min", *graded(expected["total_minutes"], "min")),
+        ("reserve", f"{answer['reserve_minutes']:g} min", ""),
+        ("quality index", *graded(expected["quality_index"])),
     ]
     times = [(s["stage"], s["start_minute"], s["deadline_minute"]) for s in answer["timetable"]]
     parts: list[RenderableType] = [
         Text(f"{answer['plan_id']}  {answer['task']} on {answer['gpu']['name']}", style="bold"),
         table("Run this", ("setting", "value"), settings),
-        table("Expect", ("figure", "median (80 % interval)"), figures),
+        table("Expect", ("figure", "median (80 % interval)", "grade"), figures),
         table("Timetable, minutes", ("stage", ">from", ">over by"), times),
         _lines("Because", answer["rationale"]),
     ]
@@ -157,7 +168,9 @@ def _refusal(answer: Mapping[str, Any]) -> RenderableType:
 
 
 def _words(changes: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in changes.items())
+    return ", ".join(
+        f"{name} left open" if value is None else f"{name}={value}" for name, value in changes.items()
+    )
 
 
 def _lines(title: str, sentences: list[str]) -> Text:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from memory_service.cli.output import JSON_OPTION, emit, number, table
+from memory_service.cli.output import JSON_OPTION, emit, graded, table
 
 __all__ = ["accuracy_report", "register"]
 
@@ -122,14 +122,14 @@ def _one(page: dict[str, Any]) -> Any:
     rows = [
         (
             c["quantity"],
-            number(c["predicted"]),
+            *graded(c["predicted"]),
             f"{c['actual']:.4g}",
             f"{c['error_percent']:+.1f} %",
             c["excluded"],
         )
         for c in page["comparison"]
     ]
-    columns = ("figure", ">predicted", ">happened", ">error", "not scored, because")
+    columns = ("figure", ">predicted", "grade", ">happened", ">error", "not scored, because")
     title = (
         f"{page['model']} on {page['device'] or page['gpu']}, batch {page['batch_size']}: {page['status']}"
     )

@@ -39,14 +39,16 @@ def _plan_lines(answer: Mapping[str, Any]) -> list[str]:
     checks = answer["checks"]
     batch = [f"- batch_size={answer['batch_size']}{accumulated}, {answer['precision']}{layout}"]
     loading = ["- DataLoader: " + ", ".join(f"{name}={value}" for name, value in loader.items())]
-    pace = f"warmup_epochs={answer['warmup_epochs']}"
+    warm = answer["warmup_epochs"]
+    pace = f"warmup_epochs={warm}" + ("" if warm else " (warmup over a tenth of the steps)")
     trees = expected.get("host_memory_gib")
     if trees is not None:
         batch, loading, pace = [], [], "an epoch is a round"
         figures = f"{_range(trees)} GiB of the host, round {_range(expected['epoch_seconds'])} s, "
     else:
         figures = (
-            f"{_range(expected['peak_memory_gib'])} GiB ({expected['memory_percent']['value']:.0f} %), "
+            f"{_range(expected['peak_memory_gib'])} GiB = {expected['memory_percent']['value']:.0f} % of the "
+            f"card, "
             f"{_range(expected['samples_per_second'])} samples/s, "
             f"epoch {_range(expected['epoch_seconds'])} s, "
         )
@@ -60,7 +62,7 @@ def _plan_lines(answer: Mapping[str, Any]) -> list[str]:
         *([f"- judged by {judged_words(answer['metric'])}"] if answer["metric"] else []),
         f"- {answer['optimizer']} lr={answer['learning_rate']:g}, {pace}",
         *loading,
-        f"- expect: {figures}",
+        f"- expect ({_grades(expected)}): {figures}",
         f"- over by minute (p90): {stages}; reserve {answer['reserve_minutes']:.1f} min",
         f"- check after {first} s, then every {every} s" + (f"; alarm under {kill} % memory" if kill else ""),
     ]
@@ -95,7 +97,8 @@ def _refusal_lines(answer: Mapping[str, Any]) -> list[str]:
     closest = answer["closest"]
     for change in (closest, *closest.get("or", ())) if closest else ():
         changes = ", ".join(
-            f"no {name}" if value is None else f"{name}={value}" for name, value in change["set"].items()
+            f"{name} left open" if value is None else f"{name}={value}"
+            for name, value in change["set"].items()
         )
         out.append(f"- would fit: {changes} ({change['why']}): {change['plan']['model']}")
     return out
@@ -103,6 +106,13 @@ def _refusal_lines(answer: Mapping[str, Any]) -> list[str]:
 
 def _card(gpu: Mapping[str, Any]) -> str:
     return f"{gpu['device']} ({gpu['name']})" if "device" in gpu else str(gpu["name"])
+
+
+def _grades(expected: Mapping[str, Any]) -> str:
+    """What the figures are worth: `80 % intervals, estimated`."""
+    memory = (expected.get("host_memory_gib") or expected["peak_memory_gib"])["grade"]
+    time = expected["total_minutes"]["grade"]
+    return f"80 % intervals, {time if memory == time else f'memory {memory}, time {time}'}"
 
 
 def _range(estimate: Mapping[str, Any]) -> str:

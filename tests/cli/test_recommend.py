@@ -45,8 +45,15 @@ def test_a_plan_as_json_is_the_answer_of_the_service(url: str) -> None:
 
 def test_a_plan_as_tables_shows_what_to_run_expect_and_do(url: str) -> None:
     shown = ask("recommend", "--task", "image", "--size", "medium", "--gpu", "a100", "--database", url).stdout
-    for word in ("Run this", "batch size", "Timetable", "Because", "out of memory"):
+    for word in ("Run this", "batch size", "estimated", "Timetable", "Because", "out of memory"):
         assert word in shown
+
+
+def test_boosted_trees_are_shown_without_what_only_networks_have(url: str) -> None:
+    shown = ask("recommend", "--task", "tabular", "--gpu", "a100", "--model", "lightgbm", "--database", url)
+    assert "folds x rounds" in shown.stdout
+    for word in ("num_workers", "warmup", "samples/s", "batch size"):
+        assert word not in shown.stdout.split("Timetable")[0]
 
 
 def test_a_plan_comes_as_a_script_to_run_or_as_text_to_paste(url: str) -> None:
