@@ -95,30 +95,49 @@ def _same_path(facts: Facts, call: ast.Call) -> bool:
     return bool(paths) and not others
 
 
+_SETTINGS = ("cfg", "config", "conf", "hparams", "opt", "args", "settings")
+_MOST_NAMES = 4
+"""Names within names that are followed to settings."""
+
 _A_FILE = r"\.\w{1,12}$|/|model|best|ckpt"
 
 
-def _fixed_name(facts: Facts, node: ast.AST) -> str | None:
+def _fixed_name(facts: Facts, node: ast.AST, deep: int = 0) -> str | None:
     """The file's name where it is a constant below folders of the module: `OUT / "best.pt"`."""
     text = facts.values.text(node)
+    if text is None and isinstance(node, ast.Name) and deep < _MOST_NAMES:
+        named = {_fixed_name(facts, given, deep + 1) for given in _only_sources(facts, node)}
+        return named.pop() if len(named) == 1 else None
     if text is not None or not isinstance(node, ast.BinOp | ast.JoinedStr | ast.Call):
         return text
     if isinstance(node, ast.Call) and last_name(node.func) not in ("join", "Path", "str", "joinpath"):
         return None
     names = {n for n in ast.walk(node) if isinstance(n, ast.Name) and n.id not in facts.script.imports}
     held = [n for n in ast.walk(node) if isinstance(n, ast.Attribute) and n.attr not in ("join", "joinpath")]
+    if any(_set_in_a_loop(facts, n.attr) for n in held):
+        return None
     if any(not _is_one_folder(facts, n) for n in held if "self" in words_in(n) or "args" in words_in(n)):
         return None
     names = {n for n in names if n.id not in ("self", "args")}
-    if not all(_of_module(facts, name) for name in names if name.id not in ("str", "Path")):
+    if not all(_of_the_run(facts, name) for name in names if name.id not in ("str", "Path")):
         return None
     constants = [n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
     return constants[-1] if constants else None
 
 
+def _only_sources(facts: Facts, name: ast.Name) -> list[ast.AST]:
+    """What a name is set to, where that is once; what all callers give for a parameter."""
+    sources = facts.values.assigned(name.id, name)
+    home = facts.script.function(name)
+    if sources or home is None or facts.values.binding(name.id, name) != (home, []):
+        return sources if len(sources) == 1 else []
+    given = facts.values.handed(home, name.id)
+    return [g for g in given if g is not None] if None not in given else []
+
+
 def _is_one_folder(facts: Facts, node: ast.Attribute) -> bool:
     """`self.cfg.out`, which is a constant for the whole run; not `self.folder`, which each fold may set."""
-    if node.attr == "cfg" or node.attr == "config":
+    if node.attr in _SETTINGS or (isinstance(node.value, ast.Attribute) and node.value.attr in _SETTINGS):
         return True
     sources = facts.values.sources(node)
     if len(sources) != 1:
@@ -132,11 +151,48 @@ def _is_one_folder(facts: Facts, node: ast.Attribute) -> bool:
     return isinstance(given, ast.Constant)
 
 
-def _of_module(facts: Facts, name: ast.Name) -> bool:
-    """Set once at module level, outside every loop."""
-    sources = facts.values.assigned(name.id, name)
-    return (
-        len(sources) == 1 and not facts.script.loops(sources[0]) and facts.script.function(sources[0]) is None
+def _of_the_run(facts: Facts, name: ast.Name, deep: int = 0) -> bool:
+    """Set once, outside every loop: at module level, or in a function to what is the same for the whole
+    run: `cfg = self.cfg`, a parameter that is such in every call."""
+    script, values = facts.script, facts.values
+    sources = values.assigned(name.id, name)
+    home = script.function(name)
+    if sources:
+        one = sources[0]
+        if len(sources) > 1 or script.loops(one):
+            return False
+        return script.function(one) is None or (
+            deep < _MOST_NAMES and script.function(one) is home and _is_settings(facts, one, deep + 1)
+        )
+    if home is None or deep >= _MOST_NAMES or values.binding(name.id, name) != (home, []):
+        return False
+    given = values.handed(home, name.id)
+    return bool(given) and all(g is not None and _is_settings(facts, g, deep + 1) for g in given)
+
+
+def _is_settings(facts: Facts, node: ast.AST, deep: int) -> bool:
+    """Settings, or a folder of theirs, that no loop sets anew."""
+    if isinstance(node, ast.Constant):
+        return True
+    if isinstance(node, ast.Name):
+        return _of_the_run(facts, node, deep)
+    if isinstance(node, ast.Call):
+        name = last_name(node.func)
+        made = name in facts.script.classes or name in ("parse_args", "load", "safe_load")
+        return made and not facts.script.loops(node)
+    if not isinstance(node, ast.Attribute) or _set_in_a_loop(facts, node.attr):
+        return False
+    if last_name(node.value) == "self":
+        return _is_one_folder(facts, node)
+    return isinstance(node.value, ast.Name) and _of_the_run(facts, node.value, deep)
+
+
+def _set_in_a_loop(facts: Facts, attribute: str) -> bool:
+    """`cfg.out = f"fold_{fold}"`."""
+    return any(
+        isinstance(target, ast.Attribute) and target.attr == attribute and facts.script.loops(node)
+        for node in facts.script.all(ast.Assign)
+        for target in node.targets
     )
 
 

@@ -11,7 +11,8 @@ from memory_service.domain.review.script import Script
 __all__ = ["columns_listed", "several_each", "texts_told"]
 
 _MANY = (
-    r"(?:several|many|multiple|more than one|few|(?:some )?(?:dozens|hundreds|thousands)(?: of)?|\d[\d.,]*k?|"
+    r"(?:several|many|multiple|more than one|few|(?:some )?(?:dozens|hundreds|thousands)(?: of)?|"
+    r"(?<![\w.])(?!1\b)\d[\d.,]*k?|"
     r"(?:a |half a )?(?:dozen|few|handful of|couple of|number of))"
 )
 _ABOUT = r"(?:(?:~|about|around|roughly|some|up to|at least|on average)\s*)?"
@@ -37,8 +38,8 @@ _EACH_HAS = (
     re.compile(r"\b([a-z]+)s\s+(?:\w+\s+){0,2}(?:more than once|repeatedly|several times|many times)\b"),
 )
 _LISTED = re.compile(
-    r"(?:\w\.(?:csv|tsv|parquet|feather|jsonl?|txt|pkl)|\bcolumns|\bcols|\bfields)\b\s*(?:has|holds|are|with)?\s*"
-    r"[:(=-]+\s*((?:\w+\s*[,|]\s*)+\w+)"
+    r"(?:\w\.(?:csv|tsv|parquet|feather|jsonl?|txt|pkl)|\bcolumns|\bcols|\bfields)\b ?"
+    r"(?:has|holds|are|with)? ?[:(=-]+ ?((?:\w+ ?[,|] ?)+\w+)"
 )
 MOST_READ = 20_000
 """Signs of comments and docstrings that are looked through."""
