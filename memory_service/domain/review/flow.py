@@ -114,19 +114,21 @@ class Flow(FlowFunctions):
         known = self.truth(node.test, scope)
         if known is not None:
             return self.body(node.body if known else node.orelse, scope)
-        return self._branches([node.body, node.orelse], scope)
+        return self._branches([node.body, node.orelse], scope, node.test)
 
-    def _branches(self, bodies: Sequence[Sequence[ast.stmt]], scope: Scope) -> bool:
+    def _branches(
+        self, bodies: Sequence[Sequence[ast.stmt]], scope: Scope, test: ast.AST | None = None
+    ) -> bool:
         """One of these runs; what follows is true for any of them."""
         before = dict(scope.names)
         left: list[dict[str, Value]] = []
-        self.unsure += 1
+        self.doubt(test, 1)
         for body in bodies:
             scope.names = dict(before)
             self.steps += len(before) // 10
             if not self.body(body, scope):
                 left.append(scope.names)
-        self.unsure -= 1
+        self.doubt(test, -1)
         if not left:
             scope.names = before
             return True

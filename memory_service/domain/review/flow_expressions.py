@@ -146,10 +146,20 @@ class FlowExpressions(FlowCalls):
         known = self.truth(node.test, scope)
         if known is not None:
             return self.value(node.body if known else node.orelse, scope)
-        self.unsure += 1
+        self.doubt(node.test, 1)
         found = either(self.value(node.body, scope), self.value(node.orelse, scope))
-        self.unsure -= 1
+        self.doubt(node.test, -1)
         return found
+
+    def doubt(self, test: ast.AST | None, more: int) -> None:
+        """Into a condition that cannot be told, and out of it: `"breed" in df` is one of its own."""
+        if (
+            isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.In | ast.NotIn)
+            and isinstance(test.comparators[0], ast.Name | ast.Attribute)
+        ):  # fmt: skip
+            self.present += more
+        else:
+            self.unsure += more
 
     def _of_binop(self, node: ast.BinOp, scope: Scope) -> Value:
         return self.combined(node, node.op, self.value(node.left, scope), self.value(node.right, scope))

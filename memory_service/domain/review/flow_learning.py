@@ -279,7 +279,8 @@ class FlowLearning(FlowChoosing):
     def coded(self, node: ast.AST, what: str, held: Value, coder: Value | None = None) -> None:
         """Categories are numbered here, by these rows."""
         rows = frozenset(flat(held).rows)
-        self.codings.append(Coding(node, what, rows, not self.unsure, coder, held.columns))
+        found = Coding(node, what, rows, not self.unsure, coder, held.columns, self.present > 0)
+        self.codings.append(found)
 
 
 def _is_col(node: ast.Call) -> bool:

@@ -56,7 +56,8 @@ class Division:
 
 @dataclass(eq=False, slots=True)
 class Coding:
-    """Categories numbered anew. `sure`: under no condition that cannot be told."""
+    """Categories numbered anew. `sure`: under no condition that cannot be told, but for whether a column is
+    there (`present`), which rows of one file answer alike."""
 
     place: ast.AST
     what: str
@@ -64,6 +65,7 @@ class Coding:
     sure: bool
     coder: Value | None
     columns: frozenset[str] | None
+    present: bool = False
 
 
 @dataclass(slots=True)
@@ -95,7 +97,7 @@ class FlowRows:
         self.script = facts.script
         self.values = facts.values
         self.module = Scope({})
-        self.steps = self.deep = self.unsure = 0
+        self.steps = self.deep = self.unsure = self.present = 0
         self.active: list[ast.AST] = []
         self.times: Counter[ast.AST] = Counter()
         self.returned: list[list[Value]] = []

@@ -34,7 +34,7 @@ def recoded(facts: Facts) -> Iterator[Finding]:
     for what, codings in kinds.items():
         for at, later in enumerate(codings):
             before = [one for one in codings[:at] if _same_columns(one, later)]
-            if any(_is_later(one.rows, later.rows) for one in before):
+            if any(_is_later(one.rows, later.rows, alike=later.present) for one in before):
                 yield finding(
                     "labels-reencoded",
                     later.place,
@@ -49,13 +49,16 @@ def _same_columns(one: Coding, other: Coding) -> bool:
     return one.place is other.place or (one.columns is not None and one.columns == other.columns)
 
 
-def _is_later(first: frozenset[Rows], later: frozenset[Rows]) -> bool:
-    """Rows of validation beside those of training, or a file of prediction beside that of training."""
+def _is_later(first: frozenset[Rows], later: frozenset[Rows], *, alike: bool) -> bool:
+    """Rows of validation beside those of training, or a file of prediction beside that of training; with
+    `alike` of one file only."""
     roots = _roots(first), _roots(later)
     if roots[0] & roots[1]:
         parts = {rows.part for rows in first}, {rows.part for rows in later}
         parents = {rows.parent for rows in first}, {rows.parent for rows in later}
         return parts == ({"train"}, {"valid"}) and parents[0] == parents[1]
+    if alike:
+        return False
     named = [any(_LATER.search(root.name) for root in side) for side in roots]
     return named == [False, True]
 
