@@ -20,6 +20,7 @@ from memory_service.domain.review.script import Function
 __all__ = ["Flow", "flow_of"]
 
 
+LONGEST_SUM = 400
 LEVELS_OF_A_BODY = 4
 """What a body counts for among expressions within one another: a call takes so many more frames."""
 
@@ -90,8 +91,10 @@ class Flow(FlowFunctions):
             self.put(node.target, self.value(node.value, scope), scope)
 
     def _augassign(self, node: ast.AugAssign, scope: Scope) -> None:
-        before = self.value(node.target, scope)
-        after = self.combined(node, node.op, before, self.value(node.value, scope))
+        before, more = self.value(node.target, scope), self.value(node.value, scope)
+        if isinstance(node.target, ast.Subscript) and isinstance(node.op, ast.Add):
+            more = self.summed(node, self.value(node.target.slice, scope), more)
+        after = self.combined(node, node.op, before, more)
         if before.items is not None or before.element is not None:
             after.element = either(before.element, after.element) if after.element else before.element
         self.put(node.target, after, scope)
@@ -227,6 +230,11 @@ class Flow(FlowFunctions):
                 self.put(target, part, scope)
 
     def _put_within(self, target: ast.Subscript, value: Value, scope: Scope) -> None:
+        stated = self.script.parents.get(target)
+        given = stated.value if isinstance(stated, ast.Assign) else None
+        added = given.left if isinstance(given, ast.BinOp) and isinstance(given.op, ast.Add) else None
+        if added is not None and ast.dump(target.value) in ast.dump(added)[:LONGEST_SUM]:
+            value = self.summed(target, self.value(target.slice, scope), value)  # `s[c] = s.get(c, 0) + y`
         base_node: ast.AST = target.value
         if isinstance(base_node, ast.Attribute) and base_node.attr in VIEWS:
             base_node = base_node.value

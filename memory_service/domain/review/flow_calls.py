@@ -37,6 +37,9 @@ class FlowCalls(FlowCollections):
     def method(self, use: Use) -> Value:
         """A method of what is no object of the file's own classes."""
         base = use.base
+        called: Any = use.node.func
+        if use.name == "append" and use.args and isinstance(called.value, ast.Subscript):
+            self.listed_by_key(use)
         if base.items is not None or base.keys is not None or base.element is not None:
             found = self.of_collection(use)
             if found is not None:

@@ -88,7 +88,11 @@ class FlowCollections(FlowDividing):
 
     def mapped_by_name(self, use: Use) -> Value:
         keys = dict(use.first.keys or {}) if use.first is not None else {}
-        return Value(keys=keys | {k: v for k, v in use.named.items() if k != "**"})
+        pair = use.first.element if use.first is not None else None
+        held = pair.items[1] if pair is not None and pair.items and len(pair.items) == 2 else None
+        if held is not None and use.first is not None and not held.stats:
+            held = None  # `dict(zip(ids, labels))` is a look-up
+        return Value(keys=keys | {k: v for k, v in use.named.items() if k != "**"}, element=held)
 
     def counted_up(self, use: Use) -> Value:
         return Value(order=True, made=use.name)

@@ -103,7 +103,10 @@ class FlowExpressions(FlowCalls):
             given = self.value(keyword.value, scope)
             named |= {keyword.arg: given} if keyword.arg else (given.keys or {"**": given})
         if callee.function is not None:
-            return self.entered(callee, args, named)
+            self.calling.append(node)
+            given = self.entered(callee, args, named)
+            self.calling.pop()
+            return given
         if callee.kind is not None and callee.made == "":
             return self.instance(callee, args, named, node)
         if callee.made in ("partial", "method") and callee.items:
@@ -323,6 +326,14 @@ class FlowExpressions(FlowCalls):
                 or held.function
             )
             return isinstance(op, ast.IsNot) if known else None
+        if (
+            isinstance(op, ast.In | ast.NotIn)
+            and isinstance(left, ast.Constant)
+            and isinstance(right, ast.Name)
+        ):
+            table = scope.find(right.id)
+            if table is not None and table.columns is not None and table.made == "":
+                return (left.value in table.columns) is isinstance(op, ast.In)
         if isinstance(op, ast.Eq | ast.NotEq) and isinstance(left, ast.Name):
             held_name = scope.find(left.id)
             other = self.const(right, scope)
@@ -346,7 +357,7 @@ class FlowExpressions(FlowCalls):
             group.made = ""
             return Value(items=[Value(), group])
         found = derived(over)
-        found.single = True
+        found.single, found.reads = True, over.reads
         found.index = over.index
         return found
 

@@ -162,6 +162,23 @@ class FlowLearning(FlowChoosing):
                 out.stats |= {stat}
         return out
 
+    def summed(self, node: ast.AST, key: Value, more: Value) -> Value:
+        """What a loop over rows adds to an entry that another column names: the target summed by group."""
+        rows = flat(more).rows
+        if not (more.single and more.reads & self.targets and rows and flat(key).rows and self.loops):
+            return more
+        place = self.calling[-1] if self.active and self.calling else node
+        stat = self.learn(place, "mean", "target", frozenset(rows))
+        return Value(learned=more.learned, stats=more.stats | {stat})
+
+    def listed_by_key(self, use: Use) -> None:
+        """`prices[city].append(price)` in a loop over rows: the column, grouped by another."""
+        called: Any = use.node.func
+        held = self.value(called.value.value, use.scope)
+        given, key = use.args[0], self.value(called.value.slice, use.scope)
+        if held.keys is not None and given.single and flat(given).rows and flat(key).rows and self.loops:
+            held.element = Value(given.rows, given.learned, given.stats, made="groupby", columns=given.reads)
+
     def pivoted(self, use: Use) -> Value:
         """A table of means by group."""
         function = not use.base.rows

@@ -104,6 +104,7 @@ class FlowRows:
         self.yielded: list[list[Value]] = []
         self.made: list[Value] = []
         self.loops: list[ast.AST] = []
+        self.calling: list[ast.Call] = []
         self.leaks: dict[Learned, ast.AST] = {}
         self.divisions: list[Division] = []
         self.codings: list[Coding] = []
