@@ -7,6 +7,7 @@ whatever order and however often they came. It is drawn at the finish and again 
 from __future__ import annotations
 
 import datetime as dt
+import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -25,7 +26,9 @@ from memory_service.store import runs
 from memory_service.store.outcomes import direction_of
 from memory_service.store.run_tables import Run
 
-__all__ = ["conclude", "read_outcome"]
+__all__ = ["conclude", "count_waste", "read_outcome"]
+
+_AT_ONCE = 50
 
 SETUP_SECONDS = 120.0
 """What may pass before the first step when nothing was predicted."""
@@ -73,6 +76,27 @@ def conclude(database: Database, run_id: str) -> None:
             if found != known:
                 runs.replace_observations(unit.session, run_id, found, unit.now)
         remember(unit, now, lasting)
+
+
+def count_waste(database: Database, stop: threading.Event | None = None) -> int:
+    """Count what was wasted by runs that ended under an older program, or whose server was killed before it
+    did; how many."""
+    done, after = 0, ""
+    while stop is None or not stop.is_set():
+        with database.read() as unit:
+            found = runs.without_waste(unit.session, after, _AT_ONCE)
+            counted = {
+                run.id: _wasted(run, read_outcome(unit, run), direction_of(unit.session, run.competition))
+                for run in found
+                if run.finish is not None
+            }
+        if not found:
+            break
+        with database.tell() as writing:
+            for run_id, values in counted.items():
+                runs.add_waste(writing.session, run_id, values)
+        done, after = done + len(counted), found[-1].id
+    return done
 
 
 def _outdated(run: Run, summary: Mapping[str, Any]) -> bool:

@@ -17,6 +17,7 @@ import orjson
 from memory_service.domain.run_evidence import place_of
 from memory_service.domain.thinning import Thinned, thinned
 from memory_service.errors import MemoryServiceError
+from memory_service.services.observations import count_waste
 from memory_service.services.remembering import remember_missing
 from memory_service.services.summaries import write_summary
 from memory_service.services.unit import Database
@@ -103,7 +104,7 @@ def _at(body: dict[str, Any]) -> dt.datetime:
 
 class Retention:
     """Thins in a thread of its own: once the database can be asked, then every day. It also remembers runs
-    that a killed server did not."""
+    that a killed server did not, and counts what those of an older program wasted."""
 
     def __init__(self, database: Database, keep_days: float) -> None:
         self._database = database
@@ -128,6 +129,7 @@ class Retention:
         while not self._stopping.is_set():
             try:
                 remember_missing(self._database)
+                count_waste(self._database, self._stopping)
                 done = thin(self._database, self._keep_days, stop=self._stopping)
                 if done["runs"]:
                     _log.info("thinned %d runs: %d raw samples are gone", done["runs"], done["events"])

@@ -17,6 +17,7 @@ __all__ = [
     "EndedRun",
     "add",
     "add_events",
+    "add_waste",
     "begun",
     "begun_after",
     "bodies",
@@ -33,6 +34,7 @@ __all__ = [
     "statuses",
     "told_between",
     "wasted_since",
+    "without_waste",
 ]
 
 EVENT_COLUMNS = ("run_id", "seq", "kind", "body")
@@ -70,6 +72,20 @@ def find(session: ReadSession, run_id: str, *, to_change: bool = False) -> Run |
 def change(session: WriteSession, run_id: str, values: Mapping[str, Any]) -> None:
     session.execute(
         update(Run).where(Run.id == run_id).values(**values), execution_options={"synchronize_session": False}
+    )
+
+
+def without_waste(session: ReadSession, after: str, limit: int) -> Sequence[Run]:
+    """Runs that have ended and of which nobody counted what was wasted, by id behind `after`."""
+    query = select(Run).where(Run.wasted_minutes.is_(None), Run.finished_at.is_not(None), Run.id > after)
+    return session.scalars(query.order_by(Run.id).limit(limit)).all()
+
+
+def add_waste(session: WriteSession, run_id: str, values: Mapping[str, Any]) -> None:
+    """Where nobody did meanwhile."""
+    session.execute(
+        update(Run).where(Run.id == run_id, Run.wasted_minutes.is_(None)).values(**values),
+        execution_options={"synchronize_session": False},
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import shutil
 import sqlite3
@@ -16,6 +17,8 @@ from memory_service import resources
 from memory_service.errors import Conflict, InvalidInput, Unavailable, WrongRevision
 from memory_service.services import catalogue, competitions
 from memory_service.services import database as databases
+from memory_service.services.observations import count_waste
+from memory_service.services.runs import run_page
 from memory_service.services.unit import Database
 from memory_service.store import passages, schema
 from tests.conftest import Servers
@@ -307,3 +310,35 @@ def test_a_migration_that_fails_changes_nothing(
         assert schema.differences(connection) == []
         assert len(catalogue.list_rows(unit, "competitions").items) == 2
     competitions.add_competition(database, competition("after"), encoder=None, who="ada")
+
+
+def test_what_an_older_program_kept_is_still_there_after_the_upgrade(opened: Opener, empty_url: str) -> None:
+    """`before/0005.json` was written by the API of the program whose tables are those of revision 0005."""
+    kept = json.loads((Path(__file__).parent / "before" / "0005.json").read_text(encoding="utf-8"))
+    database = opened(empty_url)
+    databases.upgrade(database, "0005")
+    with database.write() as unit:
+        connection = unit.session.connection()
+        for table, rows in kept.items():
+            names = ", ".join(f'"{name}"' for name in rows[0])
+            values = ", ".join([database.dialect.mark] * len(rows[0]))
+            into = f'INSERT INTO "{table}" ({names}) VALUES ({values})'
+            for row in rows:
+                connection.exec_driver_sql(into, tuple(row.values()))
+    databases.upgrade(database)
+    assert databases.check(database).problems == ()
+    with database.read() as unit:
+        row = catalogue.get_row(unit, "competitions", kept["competitions"][0]["slug"])
+        assert len(catalogue.history_of(unit, "competitions", row["slug"])) == len(kept["history"])
+    assert count_waste(database) == len(kept["runs"])
+    assert count_waste(database) == 0, "each once"
+    with database.read() as unit:
+        wasted = [row["wasted_on"] for row in catalogue.list_rows(unit, "runs", sort="-wasted_minutes").items]
+    assert wasted == ["slow", "slow"], "columns that came later are filled from what the runs told"
+    for run in kept["runs"]:
+        page = run_page(database, run["id"])
+        told = json.loads(run["prediction"])
+        assert (page["status"], page["best_metric"]) == (run["status"], run["best_metric"])
+        assert page["prediction"]["peak_memory_gib"] == told["peak_memory_gib"]
+        events = [event for event in kept["run_events"] if event["run_id"] == run["id"]]
+        assert page["outcome"]["epochs_done"] == len(events)
