@@ -58,6 +58,8 @@ class FlowCalls(FlowCollections):
         base, name = use.base, use.name
         if base.made == "columns" and name in ("tolist", "to_list", "copy", "unique"):
             return Value(base.rows, made="columns", names=base.names)
+        if base.made == "columns":
+            return Value(base.rows, made="columns")
         if base.made and name in ("to", "cuda", "cpu", "compile", "eval", "train", "set_output"):
             return base
         found = flat(base, *use.given)
@@ -128,6 +130,10 @@ class FlowCalls(FlowCollections):
     # masks, orders, time ---------------------------------------------------------------------------------
 
     def _is_in(self, use: Use) -> Value:
+        if use.base.made == "columns":  # `df.columns.isin(["id"])`
+            said = self.listed(use.node.args[0] if use.node.args else None, use.scope)
+            names = (said, frozenset[str]()) if said else None
+            return Value(use.base.rows, made="columns", names=names)
         out = derived(use.base, *use.args)
         out.cut = ("isin", short(use.node), "in")
         return out
@@ -149,6 +155,8 @@ class FlowCalls(FlowCollections):
 
     def _ordered(self, use: Use) -> Value | None:
         """`permutation(n)`, `arange(n)`; `shuffle(rows)` in place."""
+        if use.name == "shuffle" and flat(use.base).rows:
+            return use.base  # `ds.shuffle(1000)`
         if use.name == "shuffle" and use.first is not None:
             use.first.order = True
             return Value(const=None)

@@ -78,6 +78,10 @@ class FlowChoosing(FlowRows):
                 return held
             if names is not None and (names[0] is not None or held.rows & all_of(base.rows)):
                 return self.picked(base, names, node)
+            if held.made == "columns":  # some of them, by a mask or a pattern
+                return Value(base.rows, made="columns") if base.made == "columns" else derived(base)
+        if base.made == "columns" and isinstance(inner, ast.Slice) and not _is_all(inner):
+            return Value(base.rows, made="columns")
         if isinstance(inner, ast.Tuple) and inner.elts:
             out = self._rows_chosen(base, inner.elts[0], node, scope)
             named = self.const(inner.elts[1], scope) if len(inner.elts) == 2 else None

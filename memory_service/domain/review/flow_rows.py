@@ -247,6 +247,9 @@ class FlowRows:
         """`-x`, `~mask`."""
         if isinstance(node.op, ast.Not):
             return Value()
+        if held.made == "columns" and isinstance(node.op, ast.Invert):  # `~df.columns.isin(["id"])`
+            named = held.names[0] if held.names is not None and not held.names[1] else None
+            return Value(held.rows, made="columns", names=(None, named) if named is not None else None)
         out = derived(held)
         out.columns, out.centred, out.reads = held.columns, held.centred, held.reads
         if isinstance(node.op, ast.Invert):
