@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 from memory_service.api.fields import Field, checked_body
 from memory_service.api.questions import PREDICT, RECOMMEND, SIMILAR
 from memory_service.api.review import REVIEW, question_of
 from memory_service.api.service import Service
+from memory_service.domain.estimate import Grade
 from memory_service.domain.plan_text import plan_markdown
 from memory_service.domain.vocabulary import MODES, PRECISIONS
 from memory_service.mcp import shapes
@@ -75,10 +76,13 @@ def predict_fit(service: Service, given: dict[str, Any], _: Caller) -> Answer:
 
 
 def _point(point: Mapping[str, Any]) -> dict[str, Any]:
+    peak, speed = point["peak_memory_gib"], point["samples_per_second"]
+    grades = [figure["grade"] for figure in (peak, speed) if figure]
     return {
         "batch_size": point["batch_size"],
-        "peak_memory_gib": point["peak_memory_gib"]["value"],
-        "samples_per_second": (point["samples_per_second"] or {}).get("value"),
+        "peak_memory_gib": peak["value"],
+        "samples_per_second": speed["value"] if speed else None,
+        "grade": max(grades, key=get_args(Grade).index),
         "fits": point["fits"],
     }
 
@@ -86,12 +90,12 @@ def _point(point: Mapping[str, Any]) -> dict[str, Any]:
 def _fit_text(shown: Mapping[str, Any]) -> str:
     def line(about: str, name: str, unit: str) -> str:
         n = shown[name]
-        return "" if n is None else f"{about}: {spread(n)} {unit}, {n['grade']}"
+        return "" if n is None else f"{about}: {spread(n, unit)}"
 
     most, knee, instead = shown["max_batch_size"], shown["knee_batch_size"], shown["would_fit"] or {}
     lines = [
         f"{shown['model']} on {shown['gpu']}: {'fits' if shown['fits'] else 'does not fit'}",
-        f"batch: at most {most['value']:.0f}" if most else "",
+        f"batch: at most {spread(most)}" if most else "",
         f"knee of throughput: batch {knee}" if knee else "",
         line("peak memory", "peak_memory_gib", "GiB"),
         line("speed", "samples_per_second", "samples/s"),

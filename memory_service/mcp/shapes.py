@@ -9,6 +9,7 @@ from pydantic import Field
 from memory_service.api.plan_shapes import Card, Expected, Metric, PlannedModel, Stage
 from memory_service.api.run_shapes import RunFigure, RunVerdict, Status
 from memory_service.api.shapes import Number, Shape
+from memory_service.domain.estimate import Grade
 
 __all__ = ["Begun", "Ended", "Fits", "Found", "PlanGiven", "Progress", "Remembered", "Reviewed"]
 
@@ -79,9 +80,12 @@ class Found(Shape):
 
 
 class CurvePoint(Shape):
+    """Medians; `/predict` tells their intervals. grade: the lower of the two."""
+
     batch_size: int
     peak_memory_gib: float
     samples_per_second: float | None
+    grade: Grade
     fits: bool
 
 

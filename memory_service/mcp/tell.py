@@ -131,7 +131,7 @@ def _verdict_text(verdict: Mapping[str, Any]) -> str:
     lines = [
         f"{verdict['action']}" + (f": set {settings}" if settings else "") + f" ({verdict['severity']})",
         f"why: {verdict['why']} [{verdict['rule']}]",
-        f"training ends in {spread(eta)} min" if eta else "",
+        f"training ends in {spread(eta, 'min')}" if eta else "",
         f"{used:g} % of the budget used" if used is not None else "",
         f"look again in {verdict['next_check_seconds']:g} s",
         *verdict["notes"],

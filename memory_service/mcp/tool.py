@@ -85,9 +85,10 @@ class Tool:
         )
 
 
-def spread(n: Mapping[str, Any]) -> str:
-    """A figure with its central 80 %: `12.3 (10.2-14.1)`."""
-    return f"{figures(n['value'])} ({figures(n['low'])}-{figures(n['high'])})"
+def spread(n: Mapping[str, Any], unit: str = "") -> str:
+    """A figure with its central 80 % and its grade: `12.3 (10.2-14.1) GiB, estimated`."""
+    told = f"{figures(n['value'])} ({figures(n['low'])}-{figures(n['high'])})"
+    return f"{told}{f' {unit}' if unit else ''}, {n['grade']}"
 
 
 def hints(*, reads: bool, repeats: bool) -> ToolAnnotations:
