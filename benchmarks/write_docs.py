@@ -53,7 +53,8 @@ def settings_page() -> str:
     lines = [
         "# Settings",
         "",
-        "By environment, read once at start. An empty value counts as not set, a wrong one is refused.",
+        "By environment, read once at start. An empty value counts as not set, a wrong one is refused;",
+        "`serve` warns of a `MEMORY_…` that nothing reads.",
         "Made by `make docs` from `memory_service/settings.py`.",
         "",
         "| variable | default | what it does |",

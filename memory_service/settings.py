@@ -3,6 +3,7 @@ made from this)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -10,9 +11,10 @@ import platformdirs
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from memory_service.errors import FieldError, InvalidInput
+from memory_service.client.config import CLIENT_SETTINGS
+from memory_service.errors import FieldError, InvalidInput, unknown_name
 
-__all__ = ["Settings", "load_settings"]
+__all__ = ["Settings", "load_settings", "unread"]
 
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
 
@@ -110,3 +112,11 @@ def load_settings(**given: Any) -> Settings:
         ]
         detail = "; ".join(f"{problem.field}: {problem.message}" for problem in problems)
         raise InvalidInput(f"A setting cannot be used: {detail}", problems) from None
+
+
+def unread(names: Iterable[str]) -> list[str]:
+    """What to say of variables that look like settings and are none: misspelt, they would be missed in
+    silence."""
+    known = {f"MEMORY_{name.upper()}" for name in Settings.model_fields} | CLIENT_SETTINGS.keys()
+    odd = sorted({name.upper() for name in names if name.upper().startswith("MEMORY_")} - known)
+    return [f"{unknown_name('setting', name, sorted(known)).detail}; it is not read" for name in odd]

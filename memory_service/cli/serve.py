@@ -6,11 +6,14 @@ import contextlib
 import ctypes
 import gc
 import logging
+import os
 from typing import Annotated
 
 import typer
 
 __all__ = ["register"]
+
+_log = logging.getLogger(__name__)
 
 _STOP_WITHIN_SECONDS = 10
 _OBJECTS_UNTIL_COLLECTED = 20_000
@@ -44,13 +47,15 @@ def serve(
     from memory_service.services.database import require_head
     from memory_service.services.keys import require_admin_key
     from memory_service.services.unit import Database
-    from memory_service.settings import load_settings
+    from memory_service.settings import load_settings, unread
 
     settings = load_settings(host=host, port=port, database_url=database)
     level = settings.log_level
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     for chatty in ("alembic", "mcp", "sentence_transformers", "httpx2"):
         logging.getLogger(chatty).setLevel(max(logging.WARNING, logging.getLevelName(level)))
+    for told in unread(os.environ):
+        _log.warning("%s", told)
     opened = Database(settings.database_url)
     try:
         require_head(opened)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from memory_service.errors import InvalidInput
-from memory_service.settings import Settings, load_settings
+from memory_service.settings import Settings, load_settings, unread
 
 
 @pytest.fixture(autouse=True)
@@ -51,3 +51,8 @@ def test_a_wrong_setting_is_named(monkeypatch: pytest.MonkeyPatch, name: str, va
 def test_every_setting_is_described() -> None:
     for name, field in Settings.model_fields.items():
         assert field.description, name
+
+
+def test_a_misspelt_setting_is_told_of_with_the_right_one() -> None:
+    (told,) = unread(["MEMORY_REQUIRE_KEY", "memory_port", "MEMORY_API_KEY", "PATH"])
+    assert "'MEMORY_REQUIRE_KEY'; nearest: MEMORY_REQUIRE_KEYS" in told
