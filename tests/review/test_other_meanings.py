@@ -421,6 +421,72 @@ MATCHED = WHOLE.replace('df.drop(columns=["id", "price"])', 'df.filter(regex="^s
 TAKEN = WHOLE.replace('y = df["price"]\n', 'df = df[["area", "price"]]\ny = df.pop("price")\n').replace(
     'table = df.drop(columns=["id", "price"])', "table = df"
 )
+SUMMED = """
+import pandas as pd
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.model_selection import train_test_split
+def shares(table, weight):
+    sums, seen = {}, {}
+    for row in table.itertuples():
+        sums[row.town] = sums.get(row.town, 0.0) + weight
+        seen[row.town] = seen.get(row.town, 0) + 1
+    return {town: sums[town] / seen[town] for town in seen}
+df = pd.read_csv("a.csv")
+df["share"] = df["town"].map(shares(df, 1.0))
+X, y = df.loc[:, ~df.columns.isin(["id", "town", "rent"])], df["rent"]
+a, b, ya, yb = train_test_split(X, y, random_state=0)
+print(RandomForestRegressor(random_state=0).fit(a, ya).score(b, yb))
+"""
+BY_FOLD = """
+import time, torch
+from pathlib import Path
+from sklearn.model_selection import KFold
+from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset, random_split
+from torchvision.models import resnet18
+torch.manual_seed(0)
+OUT = Path("out")
+class Frames(Dataset):
+    def __getitem__(self, i):
+        return read(i)
+whole = TensorDataset(*torch.load("x.pt"))
+def accuracy(net, data):
+    net.eval()
+    with torch.no_grad():
+        return sum((net(x.cuda()).argmax(1).cpu() == y).sum().item() for x, y in DataLoader(data, 256))
+def one_fold(data, held, target):
+    net = resnet18(num_classes=3).cuda()
+    opt = torch.optim.AdamW(net.parameters(), lr=1e-3)
+    fit, probe = random_split(data, [0.9, 0.1])
+    size = 256 if data is not None else 64
+    for epoch in range(4):
+        net.train()
+        for x, y in DataLoader(fit, size, shuffle=True, pin_memory=True):
+            with torch.amp.autocast("cuda", dtype=torch.bfloat16):
+                loss = torch.nn.functional.cross_entropy(net(x.cuda()), y.cuda())
+            loss.backward()
+            opt.step()
+            opt.zero_grad()
+        print(accuracy(net, probe), torch.cuda.max_memory_allocated())
+        if time.monotonic() > 3000:
+            break
+    torch.save(net.state_dict(), target)
+    best = resnet18(num_classes=3).cuda()
+    best.load_state_dict(torch.load(target))
+    best.eval()
+    with torch.no_grad():
+        for x, y in DataLoader(held, 256):
+            print((best(x.cuda()).argmax(1).cpu() == y).sum())
+for k, (a, b) in enumerate(KFold(4, shuffle=True, random_state=0).split(whole)):
+    one_fold(Subset(whole, a), Subset(whole, b), OUT / f"{k}.pt")
+"""
+WATCHED = """
+import keras
+keras.utils.set_random_seed(1)
+model = keras.Sequential([keras.layers.Dense(1, activation="sigmoid")])
+model.compile("adam", "binary_crossentropy", metrics=[keras.metrics.AUC(name="auc")])
+kept = keras.callbacks.ModelCheckpoint("m.keras", monitor="val_auc", mode="max", save_best_only=True)
+model.fit(x, y, validation_data=(xv, yv), epochs=3, callbacks=[kept])
+"""
 CASES = (
     ("target-in-features", GONE, 'append("price")', 'append("rooms")'),
     ("target-in-features", NARROWED, "pop('price')", "pop('rooms')"),
@@ -437,6 +503,12 @@ CASES = (
     ("albumentations-trap", NAMED, "[A.Resize(9, 9)]", "[A.Resize(9, 9), A.RandomBrightnessContrast()]"),
     ("albumentations-trap", BORDERS, KEPT,
      KEPT.replace(', mask=pack["border"]', "").replace("out[\"mask", "pack[\"border")),
+    ("target-statistics-before-split", SUMMED, "0.0) + weight", "0.0) + row.rent"),
+    ("target-in-features", SUMMED, '"town", "rent"', '"town"'),
+    ("eval-mode-missing", BY_FOLD, "    best.eval()\n", ""),
+    ("no-fold-checkpoint", BY_FOLD, 'f"{k}.pt"', '"best.pt"'),
+    ("loader-workers", BY_FOLD, 'TensorDataset(*torch.load("x.pt"))', "Frames()"),
+    ("wrong-parameter", WATCHED, 'mode="max"', 'mode="min"'),
     ("fit-before-split", CLIPPED, "0.0, 9.0",
      "np.nanpercentile(x, 1, axis=0), np.nanpercentile(x, 99, axis=0)"),
     ("target-in-features", NUMERIC, '"id", "price"', '"id"'),

@@ -77,6 +77,8 @@ class Made(Stopping):
         name = last_name(node.func)
         if name in ("clone", "deepcopy") and node.args:
             return self.makers(node.args[0], deep + 1)
+        if name in ("to", "cuda", "cpu", "eval", "train") and isinstance(node.func, ast.Attribute):
+            return self.makers(node.func.value, deep + 1)
         if name in self.script.functions and name not in self.script.classes and name != "fit":
             given = [
                 n.value for n in ast.walk(self.script.functions[name][0])

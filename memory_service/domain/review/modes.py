@@ -7,7 +7,9 @@ import ast
 from memory_service.domain.review.facts import Facts
 from memory_service.domain.review.script import Function, last_name, name_of
 
-__all__ = ["mode_at", "switch_of"]
+__all__ = ["is_ready_made", "mode_at", "switch_of"]
+
+_READY_MADE = ("torchvision.models.", "timm.create_model", "segmentation_models_pytorch.")
 
 
 def mode_at(facts: Facts, call: ast.Call, deep: int = 0, seen: frozenset[ast.AST] = frozenset()) -> str:
@@ -82,14 +84,13 @@ def _is_new_network(facts: Facts, value: ast.AST) -> bool:
     owner = script.classes.get(made)
     if owner is not None:
         return any(last_name(b) in ("Module", "LightningModule") for b in owner.bases)
-    makers = [m for c in calls[:1] for m in facts.training.makers(c)]
-    if made in ("to", "cuda"):
-        makers += [m for c in calls[1:4] for m in facts.training.makers(c)]
-    return made in ("create_model", "Sequential") or any(
-        script.qualified(m.func).startswith(
-            ("torchvision.models.", "timm.create_model", "segmentation_models")
-        )
-        for m in makers
+    return made in ("create_model", "Sequential") or is_ready_made(facts, value)
+
+
+def is_ready_made(facts: Facts, node: ast.AST) -> bool:
+    """A network of torchvision, timm or segmentation_models_pytorch, also by a helper of the file."""
+    return any(
+        facts.script.qualified(made.func).startswith(_READY_MADE) for made in facts.training.makers(node)
     )
 
 

@@ -15,7 +15,7 @@ from memory_service.domain.review.beside import (
 )
 from memory_service.domain.review.facts import Facts
 from memory_service.domain.review.findings import Finding, finding
-from memory_service.domain.review.modes import mode_at, switch_of
+from memory_service.domain.review.modes import is_ready_made, mode_at, switch_of
 from memory_service.domain.review.script import Function, last_name, name_of, words_in
 
 __all__ = ["eval_rules"]
@@ -190,7 +190,8 @@ def _is_model(facts: Facts, call: ast.Call) -> bool:
             owner is not None
             and any(last_name(b) in ("Module", "LightningModule", "PreTrainedModel") for b in owner.bases)
         ):
-            return made in ("create_model", "Sequential") and facts.script.uses("torch")
+            ready = made in ("create_model", "Sequential") or is_ready_made(facts, call.func)
+            return ready and facts.script.uses("torch")
     first = call.args[0] if call.args else None
     return not (isinstance(first, ast.Constant) and isinstance(first.value, str))
 
