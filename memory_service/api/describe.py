@@ -45,6 +45,7 @@ __all__ = [
     "takes_raw",
     "tells",
     "text",
+    "undoes",
 ]
 
 _REFUSALS = {

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import Field, RootModel
 
 from memory_service.api.shapes import Shape
+from memory_service.domain.calibration import CalibrationStatus
 
 __all__ = ["Calibration", "CardPage", "Device", "Registered"]
 
@@ -29,7 +30,7 @@ class Calibration(Shape):
     id: str
     device: str
     gpu: str
-    status: Literal["queued", "running", "done", "failed", "timed_out"]
+    status: CalibrationStatus
     progress: float
     doing: str | None
     sections: dict[str, Measured]

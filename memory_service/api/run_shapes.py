@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from memory_service.api.shapes import Number, Shape
-from memory_service.domain.watch_verdict import Action
+from memory_service.domain.run_observed import EndStatus
+from memory_service.domain.watch_verdict import Action, Severity
 
 __all__ = ["Accuracy", "RunBegun", "RunEventsTaken", "RunLogTaken", "RunPage", "RunVerdict"]
 
-Status = Literal["running", "completed", "stopped", "out_of_memory", "timed_out", "crashed"]
+Status = Literal["running", EndStatus]
 
 
 class RunPrediction(Shape):
@@ -44,7 +45,7 @@ class RunVerdict(Shape):
     set: dict[str, Any]
     why: str
     rule: str
-    severity: Literal["info", "warning", "critical"]
+    severity: Severity
     eta_minutes: Number | None
     budget_used_percent: float | None
     memory: dict[str, Any]

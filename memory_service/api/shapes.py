@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from memory_service.domain.estimate import Grade
+from memory_service.domain.keys import Scope
 
 __all__ = ["Alive", "Conflicts", "History", "KeyRow", "Keys", "NewKey", "Number", "Problem", "Ready", "Shape"]
 
@@ -85,7 +86,7 @@ class KeyRow(Shape):
 
     id: str
     name: str
-    scopes: list[Literal["read", "tell", "edit", "admin"]]
+    scopes: list[Scope]
     status: Literal["valid", "expired", "revoked"]
     created_by: str | None
     created_at: str

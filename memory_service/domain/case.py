@@ -13,7 +13,7 @@ from memory_service.domain.options import CostTable
 from memory_service.domain.policy import Policy
 from memory_service.domain.question import Question
 from memory_service.domain.schedule import DEFAULT_POLICY
-from memory_service.domain.vocabulary import modality_of
+from memory_service.domain.vocabulary import reads_files
 
 __all__ = ["Case", "Shelf", "Suggestion"]
 
@@ -82,8 +82,7 @@ class Case:
 
     @property
     def reads_files(self) -> bool:
-        """Whether each sample is a file of its own (images, sound, video) rather than a row."""
-        return modality_of(self.task) in ("image", "audio", "video", "point-cloud", "multimodal")
+        return reads_files(self.task)
 
 
 class Shelf(Protocol):

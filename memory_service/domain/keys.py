@@ -16,6 +16,7 @@ import re
 import zlib
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from memory_service.errors import FieldError, InvalidInput, unknown_name
 
@@ -26,6 +27,7 @@ __all__ = [
     "SCOPES",
     "SECRET_CHARACTERS",
     "Key",
+    "Scope",
     "allows",
     "checked_scopes",
     "compose",
@@ -37,7 +39,8 @@ PREFIX = "msk_"
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 ID_CHARACTERS, SECRET_CHARACTERS, CHECK_CHARACTERS = 10, 43, 6
 
-SCOPES = ("read", "tell", "edit", "admin")
+Scope = Literal["read", "tell", "edit", "admin"]
+SCOPES: tuple[Scope, ...] = get_args(Scope)
 """read: ask, look · tell: report runs and calibrations · edit: change rows · admin: everything, keys too."""
 
 _FORM = re.compile(

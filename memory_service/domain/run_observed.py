@@ -18,7 +18,9 @@ import numpy as np
 from memory_service.domain.observation import Exclusion, Observation
 from memory_service.domain.run_outcome import Epoch, Outcome, Peaks, trained_samples
 
-__all__ = ["Ending", "exclusion_of", "observations_of", "steady_step_seconds"]
+__all__ = ["EndStatus", "Ending", "exclusion_of", "observations_of", "steady_step_seconds"]
+
+EndStatus = Literal["completed", "stopped", "out_of_memory", "timed_out", "crashed"]
 
 LARGEST_SHARE = 0.1
 LARGEST_WAIT_PERCENT = 10.0
@@ -33,7 +35,7 @@ class Ending:
     batch_size      at which memory ran out, where it is not the run's
     """
 
-    status: Literal["completed", "stopped", "out_of_memory", "timed_out", "crashed"]
+    status: EndStatus
     after_seconds: float
     setup_seconds: float = 120.0
     batch_size: int | None = None

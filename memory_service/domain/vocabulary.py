@@ -21,6 +21,7 @@ __all__ = [
     "parse_precision",
     "parse_size",
     "parse_task",
+    "reads_files",
     "size_of",
 ]
 
@@ -150,6 +151,11 @@ def parse_precision(given: str) -> str:
             [FieldError("precision", "unknown precision", given, error.errors[0].nearest or PRECISIONS)],
         )
     return name
+
+
+def reads_files(task: str) -> bool:
+    """Whether each sample of a task is a file of its own (images, sound, video) rather than a row."""
+    return modality_of(task) in ("image", "audio", "video", "point-cloud", "multimodal")
 
 
 def modality_of(task: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from memory_service.domain.estimate import Estimate
 
@@ -15,10 +15,7 @@ Action = Literal[
     "stop_and_predict", "add_monitoring", "investigate",
 ]  # fmt: skip
 
-ACTIONS: tuple[Action, ...] = (
-    "continue", "raise_batch", "relaunch", "lower_batch", "reduce_folds", "reduce_epochs",
-    "stop_and_predict", "add_monitoring", "investigate",
-)  # fmt: skip
+ACTIONS: tuple[Action, ...] = get_args(Action)
 
 Severity = Literal["info", "warning", "critical"]
 """info: nothing has to be done; warning: the run gets better by it; critical: without it the run is lost."""

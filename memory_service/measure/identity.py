@@ -28,7 +28,8 @@ from memory_service.errors import FieldError, InvalidInput, Unavailable
 from memory_service.measure import nvml
 
 __all__ = [
-    "Occupancy", "Tenant", "cores_of_process", "device_kind", "identify", "local_devices", "occupancy",
+    "Occupancy", "Tenant", "busy_seconds", "cores_of_process", "device_kind", "identify", "local_devices",
+    "occupancy",
 ]  # fmt: skip
 
 GIB = 2.0**30
@@ -204,11 +205,11 @@ def _host_occupancy() -> Occupancy:
         elif cores >= BUSY_CORE:
             others.append(Tenant(pid, _command(pid), cores=round(cores, 2)))
     host = os.cpu_count() or 1
-    taken = max(0.0, (_busy_seconds(after) - _busy_seconds(before)) / seconds - own)
+    taken = max(0.0, (busy_seconds(after) - busy_seconds(before)) / seconds - own)
     return Occupancy(tuple(others), 0.0, min(1.0, taken / host), False)
 
 
-def _busy_seconds(times: Any) -> float:
+def busy_seconds(times: Any) -> float:
     """Seconds of cores spent on anything, stolen by the hypervisor included."""
     kinds = ("user", "nice", "system", "irq", "softirq", "steal")
     return float(sum(getattr(times, name, 0.0) for name in kinds))

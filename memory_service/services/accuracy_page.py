@@ -19,7 +19,7 @@ from memory_service.errors import FieldError, InvalidInput, MemoryServiceError, 
 from memory_service.services.formats import Leaving
 from memory_service.services.knowledge import Knowledge, knowledge_of
 from memory_service.services.learning import observed_profile
-from memory_service.services.scored import unpredicted
+from memory_service.services.scored import ACCURACY_FILTERS, unpredicted
 from memory_service.services.unit import Database
 from memory_service.store import runs
 from memory_service.store.runs import EndedRun
@@ -36,8 +36,10 @@ ACCURACY_QUANTITIES = {
 }
 """What is predicted of a run -> its unit."""
 
-FILTERS = ("gpu", "device", "family", "model")
-FIELDS = (*FILTERS, "quantity", "days", "last", "by")
+FIELDS = (*ACCURACY_FILTERS, "quantity", "days", "last", "by")
+
+FIGURE = ("value", "low", "high", "grade", "n", "basis")
+"""What a predicted figure consists of."""
 
 GROUPS = ("family", "device")
 """What the points are told apart by; of a run without a registered device, its GPU model."""
@@ -87,7 +89,7 @@ class _Point:
             "batch_size": self.run.batch_size,
             "quantity": self.pair.quantity,
             "unit": ACCURACY_QUANTITIES[self.pair.quantity],
-            "predicted": {name: predicted[name] for name in ("value", "low", "high", "grade", "n", "basis")},
+            "predicted": {name: predicted[name] for name in FIGURE},
             "measured": float(f"{self.pair.actual:.4g}"),
             "ratio": float(f"{1.0 + self.pair.error:.4g}"),
             "error_percent": round(100.0 * self.pair.error, 1),
@@ -99,7 +101,8 @@ class _Point:
 def accuracy_page(database: Database, asked: Mapping[str, str]) -> dict[str, Any]:
     """Scores of every quantity, and of the one chosen its points, groups, baselines and worst misses.
 
-    asked   FILTERS by name, `quantity`, `days` (runs that ended in the last so many) and `last` (so many)
+    asked   ACCURACY_FILTERS by name, `quantity`, `days` (runs that ended in the last so many), `last` (so
+            many)
     """
     found, wanted = _found(database, asked)
     knowledge = knowledge_of(database)
@@ -152,7 +155,7 @@ class _Found:
 
 def _found(database: Database, asked: Mapping[str, str]) -> tuple[_Found, dict[str, Any]]:
     wanted = _wanted(asked)
-    filters = {name: wanted[name] for name in FILTERS if wanted[name] is not None}
+    filters = {name: wanted[name] for name in ACCURACY_FILTERS if wanted[name] is not None}
     if wanted["days"] is not None:
         filters["since"] = dt.datetime.now(dt.UTC) - dt.timedelta(days=wanted["days"])
     with database.read() as unit:
@@ -178,7 +181,7 @@ def _wanted(asked: Mapping[str, str]) -> dict[str, Any]:
     if by not in GROUPS:
         raise unknown_name("by", by, GROUPS)
     return {
-        **{name: said.get(name) for name in FILTERS},
+        **{name: said.get(name) for name in ACCURACY_FILTERS},
         "quantity": quantity,
         "by": by,
         "days": _days(said["days"]) if "days" in said else None,
@@ -273,7 +276,5 @@ def _of_sheet(knowledge: Knowledge, quantity: str, o: Observation) -> float | No
 
 def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
     predicted = row["predicted"]
-    figures = {
-        f"predicted_{name}": predicted[name] for name in ("value", "low", "high", "grade", "n", "basis")
-    }
+    figures = {f"predicted_{name}": predicted[name] for name in FIGURE}
     return {name: value for name, value in row.items() if name != "predicted"} | figures

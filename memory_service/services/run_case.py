@@ -15,7 +15,7 @@ from memory_service.domain.observation import Observation
 from memory_service.domain.options import layout_of
 from memory_service.domain.profile import Profile
 from memory_service.domain.rates import with_cores
-from memory_service.domain.vocabulary import modality_of
+from memory_service.domain.vocabulary import reads_files
 from memory_service.domain.watch_event import number_of
 from memory_service.errors import FieldError, InvalidInput, MemoryServiceError, NotFound
 from memory_service.services.asked_profile import TraceBudget, asked_model, asked_profile, asked_size
@@ -73,8 +73,7 @@ class RunCase:
 
     @property
     def reads_files(self) -> bool:
-        """Whether each sample is a file of its own rather than a row."""
-        return modality_of(self.said["task"]) in ("image", "audio", "video", "point-cloud", "multimodal")
+        return reads_files(self.said["task"])
 
     def observation(self) -> Observation | None:
         """What an observation of this run would be of, without figures; None where it could teach nothing."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from memory_service.domain.memory import OPTIMIZERS
 from memory_service.domain.question import INTEGER_BOUNDS, NUMBER_BOUNDS
+from memory_service.domain.run_observed import EndStatus
 from memory_service.domain.vocabulary import parse_precision
 from memory_service.errors import FieldError, InvalidInput, unknown_name
 from memory_service.services.rows import JsonObject, Line, RowName, Slug, Task, Word, pattern_in_words
@@ -28,7 +29,7 @@ __all__ = [
     "utc_text",
 ]
 
-STATUSES = ("completed", "stopped", "out_of_memory", "timed_out", "crashed")
+STATUSES: tuple[EndStatus, ...] = get_args(EndStatus)
 """How a run can end."""
 
 UUID_FORM = r"^[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}$"
@@ -136,7 +137,7 @@ class RunStart(_Said):
 class RunFinish(_Said):
     """A run that ended, and how."""
 
-    status: Literal["completed", "stopped", "out_of_memory", "timed_out", "crashed"] = Field(
+    status: EndStatus = Field(
         description="completed: it trained to its end. stopped: ended early on purpose, as by a verdict."
     )
     best_metric: Finite | None = Field(None, description="The best validation metric.")

@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from memory_service.domain.waste import PARTS
+from memory_service.services import run_fields
 from memory_service.services.catalogue import list_rows, on_the_wire
 from memory_service.services.formats import Leaving
 from memory_service.services.knowledge import Knowledge
@@ -20,7 +21,7 @@ from memory_service.store import runs, watched
 
 __all__ = ["STATUSES", "epochs_table", "one_run_page", "runs_page", "took_minutes"]
 
-STATUSES = ("running", "completed", "stopped", "out_of_memory", "timed_out", "crashed")
+STATUSES = ("running", *run_fields.STATUSES)
 
 WEEK_DAYS = 7
 MOST_OF_WEEK = 1_000

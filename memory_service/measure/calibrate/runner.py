@@ -28,7 +28,14 @@ from memory_service.domain.probes import PRECISIONS, Kind, Probe, probes
 from memory_service.errors import MemoryServiceError
 from memory_service.measure.calibrate.schedule import next_share
 from memory_service.measure.calibrate.wire import is_pipe, line
-from memory_service.measure.identity import Occupancy, cores_of_process, device_kind, identify, occupancy
+from memory_service.measure.identity import (
+    Occupancy,
+    busy_seconds,
+    cores_of_process,
+    device_kind,
+    identify,
+    occupancy,
+)
 
 __all__ = ["precisions_of", "run"]
 
@@ -118,7 +125,7 @@ class _Runner:
         before = occupancy(device)
         if before.busy and not force:
             return self.end("failed", f"the device is busy: {before.sentence}; --force measures all the same")
-        busy_before = _host_busy_seconds()
+        busy_before = busy_seconds(psutil.cpu_times())
         asked = self._planned(fingerprint, only, extra)
         self._await_torch()
         for probe in asked.absent:
@@ -287,7 +294,8 @@ class _Runner:
             return None
         elapsed = time.monotonic() - self.state.started
         host, usable = os.cpu_count() or 1, cores_of_process()
-        others = max(0.0, _host_busy_seconds() - busy_before - self.state.cpu_seconds) / max(elapsed, 0.1)
+        busy = busy_seconds(psutil.cpu_times()) - busy_before
+        others = max(0.0, busy - self.state.cpu_seconds) / max(elapsed, 0.1)
         if host - others < usable * CROWDED_SHARE:
             self.tell({"event": "contended"})
         if others < 0.1 * usable:
@@ -330,12 +338,6 @@ def _processor_has_bf16() -> bool:
     except OSError:
         return False
     return any(flag in flags.split() for flag in ("avx512_bf16", "amx_bf16", "bf16"))
-
-
-def _host_busy_seconds() -> float:
-    times = psutil.cpu_times()
-    kinds = ("user", "nice", "system", "irq", "softirq", "steal")
-    return float(sum(getattr(times, name, 0.0) for name in kinds))
 
 
 def _children(pid: int) -> list[int]:
