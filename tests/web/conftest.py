@@ -4,9 +4,10 @@
         page = visit(lived, "/browse/models")     # a Playwright page; anything wrong on it fails the test
 
 Sites are session-wide: "empty" (tables only), "seeded" (what is shipped), "lived" (and 40 runs on two
-devices) and "big" (20 000 runs, 3 000 competitions; made once for all workers). They are only to read;
+devices) and "big" (6 000 runs, 1 500 competitions; made once for all workers). They are only to read;
 `own_site` is a seeded one for a test that writes. Browsers are made once a module: Playwright's loop would be
-in the way of other modules' loops.
+in the way of other modules' loops. So are their profiles of the session's sites, without what a test left in
+them: a page costs a quarter where the process and the scripts of the last one are still there.
 """
 
 from __future__ import annotations
@@ -32,7 +33,13 @@ from memory_service.settings import load_settings
 from tests.conftest import Servers
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking")
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--process-per-site",
+)
 SLOWEST_MS = 90_000
 """A loaded machine is no failure of a page."""
 
@@ -46,10 +53,12 @@ class Site:
     name: str
     url: str
     database_url: str
+    lasting: bool = False
+    """For the whole session."""
 
 
 @contextmanager
-def running(name: str, database_url: str, calibrate: bool = False) -> Iterator[Site]:
+def running(name: str, database_url: str, calibrate: bool = False, lasting: bool = False) -> Iterator[Site]:
     """A server in a thread over a database at head, ready."""
     app = create_app(load_settings(database_url=database_url, seed_on_start=False, calibrate=calibrate))
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", timeout_graceful_shutdown=1))
@@ -62,7 +71,7 @@ def running(name: str, database_url: str, calibrate: bool = False) -> Iterator[S
         state = app.state.service.preparation.wait(600)
         assert state.ready, state
         port = server.servers[0].sockets[0].getsockname()[1]
-        yield Site(name, f"http://127.0.0.1:{port}", database_url)
+        yield Site(name, f"http://127.0.0.1:{port}", database_url, lasting)
     finally:
         server.should_exit = True
         thread.join(30)
@@ -70,28 +79,28 @@ def running(name: str, database_url: str, calibrate: bool = False) -> Iterator[S
 
 @pytest.fixture(scope="session")
 def empty(servers: Servers) -> Iterator[Site]:
-    with running("empty", servers.new("sqlite", "head")) as site:
+    with running("empty", servers.new("sqlite", "head"), lasting=True) as site:
         yield site
 
 
 @pytest.fixture(scope="session")
 def seeded(servers: Servers) -> Iterator[Site]:
-    with running("seeded", servers.new("sqlite", "seeded")) as site:
+    with running("seeded", servers.new("sqlite", "seeded"), lasting=True) as site:
         yield site
 
 
 @pytest.fixture(scope="session")
 def lived(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     url = _made_once(tmp_path_factory, servers, "lived", fill_small)
-    with running("lived", url) as site:
+    with running("lived", url, lasting=True) as site:
         yield site
 
 
 @pytest.fixture(scope="session")
 def big(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    many = partial(fill_big, runs=20_000, competitions=3_000)  # benchmarks.pages measures five times as many
+    many = partial(fill_big, runs=6_000, competitions=1_500)  # benchmarks.pages measures many more
     url = _made_once(tmp_path_factory, servers, "big", many)
-    with running("big", url) as site:
+    with running("big", url, lasting=True) as site:
         yield site
 
 
@@ -142,13 +151,20 @@ def chromium() -> Iterator[Any]:
         browser.close()
 
 
+@pytest.fixture(scope="module")
+def profiles(chromium: Any) -> dict[tuple[Any, ...], Any]:
+    """Of the session's sites, as far as the module asked for them."""
+    return {}
+
+
 @dataclass
 class Visitor:
     """Opens pages, and notes whatever a reader's browser would complain of."""
 
     browser: Any
+    _kept: dict[tuple[Any, ...], Any]
     wrong: list[str] = field(default_factory=list)
-    _contexts: dict[tuple[Any, ...], Any] = field(default_factory=dict)
+    _own: dict[tuple[Any, ...], Any] = field(default_factory=dict)
 
     def __call__(
         self,
@@ -174,12 +190,25 @@ class Visitor:
     def context(self, site: Site, scheme: str = "light", width: int = 1200, **options: Any) -> Any:
         """The browser's profile for a site: files are fetched once and then come from its cache."""
         key = (site.url, scheme, width, *sorted(options.items()))
-        if key not in self._contexts:
-            self._contexts[key] = self.browser.new_context(
+        contexts = self._kept if site.lasting and not options else self._own
+        if key not in contexts:
+            contexts[key] = self.browser.new_context(
                 color_scheme=scheme, viewport={"width": width, "height": 900}, **options
             )
-            self._contexts[key].set_default_timeout(SLOWEST_MS)
-        return self._contexts[key]
+            contexts[key].set_default_timeout(SLOWEST_MS)
+            contexts[key].new_page().goto(f"{site.url}/healthz")  # stays, and with it the process
+        return contexts[key]
+
+    def leave(self) -> None:
+        """Closes all pages; nothing of this test is left to the next."""
+        for context in self._own.values():
+            context.close()
+        for context in self._kept.values():
+            first, *others = context.pages
+            for page in others:
+                page.close()
+            context.clear_cookies()
+            first.evaluate("localStorage.clear()")
 
     def check(self) -> None:
         """Fails when anything was wrong so far."""
@@ -229,12 +258,11 @@ def follow(target: Any) -> None:
 
 
 @pytest.fixture
-def visit(chromium: Any) -> Iterator[Visitor]:
+def visit(chromium: Any, profiles: dict[tuple[Any, ...], Any]) -> Iterator[Visitor]:
     """Opens pages; after the test nothing may have been wrong on any of them."""
-    visitor = Visitor(chromium)
+    visitor = Visitor(chromium, profiles)
     yield visitor
-    for context in visitor._contexts.values():
-        context.close()
+    visitor.leave()
     visitor.check()
 
 
