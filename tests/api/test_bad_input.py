@@ -208,7 +208,9 @@ def test_a_body_over_the_limit_is_refused_before_it_is_read_as_json(
 
 
 def test_wrong_values_in_every_body_field_are_refused(client: TestClient, operations: list[Operation]):
+    """What is no text is refused before a database is asked, so on one of them, as above."""
     asked = 0
+    everything = client.app.state.service.database.dialect.embedded  # type: ignore[attr-defined]
     for op in operations:
         if op.body is None:
             continue
@@ -217,6 +219,8 @@ def test_wrong_values_in_every_body_field_are_refused(client: TestClient, operat
         refused(client, 422, op.method, op.path, "unknown field", json=_sent({"no_such_field": 1}, listed))
         for name, schema in shape["properties"].items():
             for value in wrong_values(schema):
+                if not (everything or isinstance(value, str)):
+                    continue
                 sent = _sent(_whole(op) | {name: value}, listed)
                 raw = json.dumps(sent).encode()
                 document = refused(
@@ -230,7 +234,7 @@ def test_wrong_values_in_every_body_field_are_refused(client: TestClient, operat
                     document,
                 )
                 asked += 1
-    assert asked > 500
+    assert asked > (500 if everything else 200)
 
 
 def wrong_values(schema: dict[str, Any]) -> Iterator[Any]:
