@@ -125,13 +125,13 @@ class Flow(FlowFunctions):
         """One of these runs; what follows is true for any of them."""
         before = dict(scope.names)
         left: list[dict[str, Value]] = []
-        self.doubt(test, 1)
+        told = self.doubt(test, scope)
         for body in bodies:
             scope.names = dict(before)
             self.steps += len(before) // 10
             if not self.body(body, scope):
                 left.append(scope.names)
-        self.doubt(test, -1)
+        self.decided(told)
         if not left:
             scope.names = before
             return True

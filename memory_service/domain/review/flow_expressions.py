@@ -149,20 +149,23 @@ class FlowExpressions(FlowCalls):
         known = self.truth(node.test, scope)
         if known is not None:
             return self.value(node.body if known else node.orelse, scope)
-        self.doubt(node.test, 1)
+        told = self.doubt(node.test, scope)
         found = either(self.value(node.body, scope), self.value(node.orelse, scope))
-        self.doubt(node.test, -1)
+        self.decided(told)
         return found
 
-    def doubt(self, test: ast.AST | None, more: int) -> None:
-        """Into a condition that cannot be told, and out of it: `"breed" in df` is one of its own."""
-        if (
-            isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.In | ast.NotIn)
-            and isinstance(test.comparators[0], ast.Name | ast.Attribute)
-        ):  # fmt: skip
-            self.present += more
-        else:
-            self.unsure += more
+    def doubt(self, test: ast.AST | None, scope: Scope) -> bool:
+        """Into a condition that cannot be told. Whether it only asks for a column: `"breed" in df`."""
+        told = False
+        if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.In):
+            held = self.value(test.comparators[0], scope)
+            told = isinstance(test.left, ast.Constant) and bool(held.rows) and held.keys is None
+        self.present, self.unsure = self.present + told, self.unsure + (not told)
+        return told
+
+    def decided(self, told: bool) -> None:
+        """Out of it again."""
+        self.present, self.unsure = self.present - told, self.unsure - (not told)
 
     def _of_binop(self, node: ast.BinOp, scope: Scope) -> Value:
         return self.combined(node, node.op, self.value(node.left, scope), self.value(node.right, scope))

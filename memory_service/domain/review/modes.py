@@ -9,6 +9,7 @@ from memory_service.domain.review.script import Function, last_name, name_of
 
 __all__ = ["is_ready_made", "mode_at", "switch_of"]
 
+_SWITCHED = frozenset(("eval", "compile", "from_pretrained"))
 _READY_MADE = ("torchvision.models.", "timm.create_model", "segmentation_models_pytorch.")
 
 
@@ -78,7 +79,9 @@ def _is_new_network(facts: Facts, value: ast.AST) -> bool:
     """`timm.create_model(...).cuda()`, `Net()`, `build()`: networks come out in training mode."""
     script = facts.script
     calls = [n for n in ast.walk(value) if isinstance(n, ast.Call)]
-    if any(name_of(c) in ("eval", "compile") or switch_of(facts, c) == "eval" for c in calls):
+    called = {name_of(c) for c in calls}
+    inside = (n for name in called for f in script.functions.get(name, ()) for n in ast.walk(f))
+    if called & _SWITCHED or any(isinstance(n, ast.Call) and name_of(n) in _SWITCHED for n in inside):
         return False
     made = facts.training.made_by(value)
     owner = script.classes.get(made)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from memory_service.domain.review.script import Script
 
@@ -37,6 +37,10 @@ _EACH_HAS = (
     re.compile(r"\bthe same\s+([a-z]+)\s+(?:may |can |often |does )?(?:appears?|occurs?|comes?|returns?)\b"),
     re.compile(r"\b([a-z]+)s\s+(?:\w+\s+){0,2}(?:more than once|repeatedly|several times|many times)\b"),
 )
+_ONE_EACH = re.compile(
+    r"\b(?:one|a|single|1|each)\s+(?:row|line|record|entry|file|image|example|sample)\s+"
+    r"(?:per|for each|for every|of each|is one|is a|is an)\s+(?:single\s+)?(\w+)"
+)
 _LISTED = re.compile(
     r"(?:\w\.(?:csv|tsv|parquet|feather|jsonl?|txt|pkl)|\bcolumns|\bcols|\bfields)\b ?"
     r"(?:has|holds|are|with)? ?[:(=-]+ ?((?:\w+ ?[,|] ?)+\w+)"
@@ -62,12 +66,13 @@ def texts_told(script: Script) -> list[str]:
     return kept
 
 
-def several_each(texts: Iterable[str]) -> Iterator[str]:
+def several_each(texts: Sequence[str]) -> Iterator[str]:
     """Words for what has several rows each: "91 actors, ~400 clips each" -> "actor"."""
+    single = {said[1] for text in texts for said in _ONE_EACH.finditer(text)}
     for text in texts:
         for pattern in _EACH_HAS:
-            for said in pattern.finditer(text):
-                yield said[1].rstrip("s")
+            words = (said[1].rstrip("s") for said in pattern.finditer(text))
+            yield from (word for word in words if word not in single)
 
 
 def columns_listed(texts: Iterable[str]) -> Iterator[str]:
