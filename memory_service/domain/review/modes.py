@@ -137,7 +137,8 @@ def switch_of(facts: Facts, call: ast.Call) -> str:
                 "train" if not facts.script.functions.get("train") or not _in_file_method(facts, call) else ""
             )
         return "eval" if value is False else "train" if value is True else ""
-    if isinstance(call.func, ast.Name) and name in facts.script.functions:
+    own = isinstance(call.func, ast.Name) or _is_of_self(call.func)
+    if own and name in facts.script.functions:
         last = ""
         for inner in ast.walk(facts.script.functions[name][0]):
             if (
