@@ -177,7 +177,7 @@ def update_row(
     table = _correctable(table)
     row = _existing(unit, table, key, to_change=True)
     _same_version(unit, table, key, row, expected_version)
-    before = _seed_values(row)
+    before = rows.own_values(row)
     key_name = rows.key_of(type(row))
     if changes.get(key_name, key) != key:
         raise InvalidInput(
@@ -212,7 +212,7 @@ def delete_row(
         named = calibrations.names_by_gpu(unit.session, [key])[key]
         if named:
             raise Conflict(f"GPU model {key!r} is that of devices {', '.join(named[:5])}; delete those first")
-    before = _seed_values(row)
+    before = rows.own_values(row)
     rows.remove(unit.session, row)
     _record(unit, table, key, row.version, "delete", who, why, before, None)
 
@@ -265,7 +265,7 @@ def _existing(unit: ReadUnit, table: str, key: str, *, to_change: bool = False) 
 def _same_version(unit: ReadUnit, table: str, key: str, row: Correctable, expected: int | None) -> None:
     if expected is None or row.version == expected:
         return
-    now = _seed_values(row)
+    now = rows.own_values(row)
     next_entry = history.after_version(unit.session, table, key, expected)
     then = next_entry.before if next_entry is not None and next_entry.before is not None else now
     changes = difference(then, now)
@@ -285,10 +285,6 @@ def _check_references(unit: WriteUnit, table: str, stored: Mapping[str, Any]) ->
             f"competition {slug!r} is not known",
             [FieldError("competition", "is not known; add it first", slug)],
         )
-
-
-def _seed_values(row: Correctable) -> dict[str, Any]:
-    return {k: v for k, v in rows.values_of(row).items() if k not in rows.BOOKKEEPING}
 
 
 def _given(table: str, stored: Mapping[str, Any]) -> dict[str, Any]:

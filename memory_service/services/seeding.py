@@ -193,7 +193,7 @@ def _remove(unit: WriteUnit, table: str, names: Sequence[str]) -> None:
         row = rows.find(unit.session, table, name, to_change=True)
         if row is None or _is_kept(table, row.corrected, row.origin):
             continue
-        before = _values(row)
+        before = rows.own_values(row)
         rows.remove(unit.session, row)
         _record(unit, table, name, row.version, "delete", before, None)
 
@@ -205,7 +205,7 @@ def _write(unit: WriteUnit, table: str, plan: _Plan) -> None:
         row = rows.find(unit.session, table, changed.key, to_change=True)
         if row is None or _is_kept(table, row.corrected, row.origin):
             continue
-        before = _values(row)
+        before = rows.own_values(row)
         mark = {"seed_digest": changed.digest, "updated_at": unit.now, "origin": "seed"}
         rows.change(unit.session, row, {**changed.values, **mark})
         if table != "profiles":
@@ -234,10 +234,6 @@ def _record(
         before=before,
         after=after,
     )
-
-
-def _values(row: Any) -> dict[str, Any]:
-    return {name: value for name, value in rows.values_of(row).items() if name not in rows.BOOKKEEPING}
 
 
 def _texts_to_encode(unit: ReadUnit, plan: _Plan, encoder: TextEncoder | None) -> list[str]:

@@ -45,6 +45,7 @@ __all__ = [
     "find",
     "insert_all",
     "key_of",
+    "own_values",
     "remove",
     "upsert",
     "values_of",
@@ -98,6 +99,11 @@ def column(entity: type[Base], name: str) -> InstrumentedAttribute[Any]:
 def values_of(row: Correctable) -> dict[str, Any]:
     """A row as a mapping with every column, times as datetime."""
     return {name: getattr(row, name) for name in columns(type(row))}
+
+
+def own_values(row: Correctable) -> dict[str, Any]:
+    """The same without what the store keeps about a row (`BOOKKEEPING`)."""
+    return {name: value for name, value in values_of(row).items() if name not in BOOKKEEPING}
 
 
 def all_rows(session: ReadSession, table: str) -> list[dict[str, Any]]:
