@@ -127,8 +127,6 @@ class FlowCalls(FlowCollections):
             answer = use.args[1] if len(use.args) > 1 else use.named.get("label")
             self.feed(use.node, use.first or use.named.get("data"), answer)
 
-    # masks, orders, time ---------------------------------------------------------------------------------
-
     def _is_in(self, use: Use) -> Value:
         if use.base.made == "columns":  # `df.columns.isin(["id"])`
             said = self.listed(use.node.args[0] if use.node.args else None, use.scope)

@@ -123,8 +123,6 @@ class FlowRows:
     def targets(self) -> set[str]:
         return Frames(self.facts).origins
 
-    # hooks of the walk -----------------------------------------------------------------------------------
-
     def const(self, node: ast.AST | None, scope: Scope) -> Any:
         raise NotImplementedError
 
@@ -142,8 +140,6 @@ class FlowRows:
 
     def put(self, target: ast.AST, value: Value, scope: Scope) -> None:
         raise NotImplementedError
-
-    # rows ------------------------------------------------------------------------------------------------
 
     def fresh(self, place: ast.AST, name: str = "", *, file: bool = False) -> Value:
         """Rows that come from outside: a file, or a parameter that nothing here gives."""
@@ -213,8 +209,6 @@ class FlowRows:
                 for at, step in enumerate(line):
                     if step.part and any(above in one.rows for above in line[at + 1 :]):
                         self.leaks.setdefault(one, step.place)
-
-    # arithmetic ------------------------------------------------------------------------------------------
 
     def combined(self, node: ast.AST, op: ast.AST, left: Value, right: Value) -> Value:
         """An operation of two values; standardising by what all rows say is learning."""
