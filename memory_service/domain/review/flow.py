@@ -60,8 +60,6 @@ class Flow(FlowFunctions):
         if function not in self.times:
             self.enter(function, [], {}, owner, self.module)
 
-    # statements ------------------------------------------------------------------------------------------
-
     def body(self, body: Sequence[ast.stmt], scope: Scope) -> bool:
         """Whether it ends what is around it: `return`, `raise`, `continue`, `break`."""
         if self.deep > MOST_DEEP:

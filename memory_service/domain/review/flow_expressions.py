@@ -22,8 +22,6 @@ MOST_ITEMS = 200
 class FlowExpressions(FlowCalls):
     """Expressions of one run."""
 
-    # expressions -----------------------------------------------------------------------------------------
-
     def value(self, node: ast.AST | None, scope: Scope) -> Value:
         """What an expression gives."""
         self.steps += 1
@@ -258,8 +256,6 @@ class FlowExpressions(FlowCalls):
                 self.value(test, inner)
         return inner
 
-    # hooks: functions and classes of the file --------------------------------------------------------------
-
     def own(self, base: Value, name: str) -> bool:
         raise NotImplementedError
 
@@ -283,8 +279,6 @@ class FlowExpressions(FlowCalls):
 
     def class_attribute(self, owner: ast.ClassDef, name: str, deep: int = 0) -> Value | None:
         raise NotImplementedError
-
-    # what is known for sure ------------------------------------------------------------------------------
 
     def const(self, node: ast.AST | None, scope: Scope) -> Any:
         """The constant that an expression is in this run, else None."""
