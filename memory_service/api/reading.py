@@ -73,9 +73,8 @@ def no_query(request: Request) -> None:
 async def json_body(request: Request) -> Any:
     """The JSON of the body (a dependency of routes that take one).
 
-    TooLarge while it streams in, UnsupportedMediaType, MalformedBody for what is not JSON; InvalidInput
-    for NaN,
-    infinity, half surrogates, NUL and repeated keys.
+    TooLarge while it streams in, UnsupportedMediaType, MalformedBody for what is not JSON; InvalidInput for
+    NaN, infinity, half surrogates, NUL and repeated keys.
     """
     check_media(request.headers.get("content-type", "application/json"))
     return parse_json(await _limited(request, request.app.state.service.settings.max_body_bytes))

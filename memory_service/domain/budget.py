@@ -211,8 +211,8 @@ def work_seconds(
 def minutes_needed(
     run: RunSeconds, reserve_share: float = RESERVE_SHARE, median_share: float = MEDIAN_SHARE
 ) -> Any:
-    """The smallest budget that holds: p90 of training within 85 %, p90 of all within it, median within 80
-    %."""
+    """The smallest budget (minutes) that holds: p90 of training within 85 % of it, p90 of all within it,
+    median within 80 % of it."""
     return (
         np.maximum(
             np.maximum(run.training_end.high / (1.0 - reserve_share), run.total_end.high),

@@ -111,8 +111,8 @@ def _undertrained(gap: Any, tau: Any, epochs: Any, n_train: float, n_classes: in
 
 
 def _too_large(params_m: Any, n_train: float) -> Any:
-    """A point per doubling of the parameters over what the data can steer: 15 M at 5 000 samples, 42 M at 40
-    000.
+    """A point per doubling of the parameters over what the data can steer: 14 M at 5 000 samples, 40 M at
+    40 000.
 
     R34 and source 004: small image data is served by B3/ResNet-50 class (12-25 M), medium by B4/B5 and
     larger. A pretrained giant still works on little data, but only with layer-wise rates and long schedules

@@ -1,5 +1,4 @@
-"""Which profile does a sizing question mean? A known one, one between two known sizes,
-or one traced now.
+"""Which profile does a sizing question mean? A known one, one between two known sizes, or one traced now.
 
 A model that nobody profiled is traced once and kept in the process; nothing is written to the database.
 """
