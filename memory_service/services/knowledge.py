@@ -176,7 +176,8 @@ def knowledge_from_seeds(seeds_dir: Path) -> Knowledge:
     rows: dict[str, Sequence[Row]] = {name: tuple(_jsonl(seeds_dir / f"{name}.jsonl")) for name in names}
     rows["profiles"] = tuple(_jsonl(seeds_dir / "profiles.jsonl.gz"))
     rows["claims"] = tuple(_csv(seeds_dir / "claims.csv"))
-    return _assemble(0, _priced(rows), cards_of(_sheets(rows["gpus"])), rows)
+    priced = _priced(rows)
+    return _assemble(0, priced, model_index(priced.models), cards_of(_sheets(rows["gpus"])), rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +231,11 @@ def _renewed(unit: ReadUnit, revision: int, held: _Read | None) -> _Read:
         tallies = held.knowledge.tallies
     else:
         tallies = outcomes.tallies(unit.session)
-    knowledge = _assemble(revision, priced, cards, rows, seen.all, tallies)
+    if held is not None and priced is held.knowledge.priced:
+        names = held.knowledge.model_names
+    else:
+        names = model_index(priced.models)
+    knowledge = _assemble(revision, priced, names, cards, rows, seen.all, tallies)
     return _Read(prints, rows, calibrated, seen, lessons, knowledge)
 
 
@@ -270,6 +275,7 @@ def knowledge_of(database: Database) -> Knowledge:
 def _assemble(
     revision: int,
     priced: PricedCatalogue,
+    model_names: Mapping[str, str],
     cards: Cards,
     rows: Mapping[str, Sequence[Row]],
     observations: tuple[Observation, ...] = (),
@@ -287,7 +293,7 @@ def _assemble(
         patterns=tuple(rows["patterns"]),
         claims=tuple(rows["claims"]),
         competitions=competitions,
-        model_names=model_index(priced.models),
+        model_names=model_names,
         observations=observations,
         tallies=tallies or {},
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,17 @@ from memory_service.services.knowledge import knowledge_of
 from memory_service.services.predict import predict
 from memory_service.services.recommend import recommend
 from memory_service.services.unit import Database
+from tests.conftest import Servers
 from tests.registered import A100, CPU, calibrate, register
+
+
+@pytest.fixture
+def embedded(servers: Servers) -> Iterator[Database]:
+    """All seeds, on SQLite: what follows from a snapshot is the same from either database."""
+    url = servers.new("sqlite", "seeded")
+    with Database(url) as database:
+        yield database
+    servers.drop(url)
 
 
 def test_the_snapshot_is_kept_until_the_knowledge_changes(seeded_database: Database) -> None:
@@ -24,6 +35,7 @@ def test_the_snapshot_is_kept_until_the_knowledge_changes(seeded_database: Datab
     assert second.revision > first.revision
     assert NEW["slug"] in second.competitions
     assert second.priced is first.priced
+    assert second.model_names is first.model_names
 
 
 def test_a_corrected_card_changes_plans_and_keeps_the_profiles(seeded_database: Database) -> None:
@@ -48,15 +60,15 @@ NEW = {
 }
 
 
-def test_a_device_is_asked_for_by_its_name_and_has_its_own_memory(seeded_database: Database) -> None:
-    register(seeded_database, "Box 7", "a100", replace(A100, memory_gib=19.6, mig="3g.20gb"))
-    whole = knowledge_of(seeded_database).gpu("a100")
-    card = knowledge_of(seeded_database).gpu("box 7")
+def test_a_device_is_asked_for_by_its_name_and_has_its_own_memory(embedded: Database) -> None:
+    register(embedded, "Box 7", "a100", replace(A100, memory_gib=19.6, mig="3g.20gb"))
+    whole = knowledge_of(embedded).gpu("a100")
+    card = knowledge_of(embedded).gpu("box 7")
     assert (card.key, card.slug) == ("Box 7", "a100")
     assert card.usable_gib == pytest.approx(19.6 - (whole.memory_gib - whole.usable_gib))
     assert card.tflops["bf16"] == pytest.approx(whole.tflops["bf16"] * 3 / 7)
     asked = {"task": "image", "size": "medium", "minutes": 60}
-    sliced, full = (recommend(seeded_database, {**asked, "gpu": name}) for name in ("BOX 7", "a100"))
+    sliced, full = (recommend(embedded, {**asked, "gpu": name}) for name in ("BOX 7", "a100"))
     assert sliced["gpu"]["device"] == "Box 7"
     assert sliced["gpu"]["slug"] == "a100"
     assert "device" not in full["gpu"]
@@ -64,39 +76,39 @@ def test_a_device_is_asked_for_by_its_name_and_has_its_own_memory(seeded_databas
     assert sliced["plan_id"] != full["plan_id"]
 
 
-def test_a_device_named_like_a_gpu_model_shadows_it(seeded_database: Database) -> None:
-    sheet = knowledge_of(seeded_database).gpu("cpu")
-    register(seeded_database, "cpu", "cpu", CPU)
-    knowledge = knowledge_of(seeded_database)
+def test_a_device_named_like_a_gpu_model_shadows_it(embedded: Database) -> None:
+    sheet = knowledge_of(embedded).gpu("cpu")
+    register(embedded, "cpu", "cpu", CPU)
+    knowledge = knowledge_of(embedded)
     card = knowledge.gpu("CPU")
     assert card.device == "cpu"
     assert card.memory_gib == CPU.memory_gib
     assert card.tflops["fp32"] == pytest.approx(sheet.tflops["fp32"] / 2)
     assert knowledge.cards.sheets["cpu"].device == ""
-    plan = recommend(seeded_database, {"task": "image", "size": "small", "gpu": "cpu", "minutes": 240})
+    plan = recommend(embedded, {"task": "image", "size": "small", "gpu": "cpu", "minutes": 240})
     assert "4 processor cores: what cpu has." in plan["warnings"]
     assert plan["data_loader"]["num_workers"] == 4
 
 
-def test_devices_and_models_are_planned_together(seeded_database: Database) -> None:
-    register(seeded_database, "box7", "a100")
-    plan = recommend(seeded_database, {"task": "image", "size": "medium", "gpu": "box7,t4", "minutes": 60})
+def test_devices_and_models_are_planned_together(embedded: Database) -> None:
+    register(embedded, "box7", "a100")
+    plan = recommend(embedded, {"task": "image", "size": "medium", "gpu": "box7,t4", "minutes": 60})
     assert plan["gpu"]["fits_all"] == ["box7", "t4"]
     assert plan["gpu"]["slug"] == "t4"
     assert plan["gpu"]["calibrations_of_others"]["box7"]["n"] == 0
 
 
-def test_a_device_that_has_not_reported_is_refused_with_what_to_do(seeded_database: Database) -> None:
-    register(seeded_database, "attic", "", None)
+def test_a_device_that_has_not_reported_is_refused_with_what_to_do(embedded: Database) -> None:
+    register(embedded, "attic", "", None)
     with pytest.raises(InvalidInput, match="memory-service calibrate") as refused:
-        knowledge_of(seeded_database).gpu("Attic")
+        knowledge_of(embedded).gpu("Attic")
     assert refused.value.errors[0].field == "gpu"
 
 
-def test_nearest_names_of_an_unknown_card_hold_devices(seeded_database: Database) -> None:
-    register(seeded_database, "trainbox-seven", "a100")
+def test_nearest_names_of_an_unknown_card_hold_devices(embedded: Database) -> None:
+    register(embedded, "trainbox-seven", "a100")
     with pytest.raises(InvalidInput) as refused:
-        knowledge_of(seeded_database).gpu("trainbox-sevn")
+        knowledge_of(embedded).gpu("trainbox-sevn")
     assert "trainbox-seven" in refused.value.errors[0].nearest
 
 
@@ -107,14 +119,14 @@ ASKED = {"model": "vit_base_patch16_224", "batch_size": 64, "precision": "bf16"}
 
 
 def test_a_calibration_serves_its_device_then_its_model_then_its_architecture(
-    seeded_database: Database,
+    embedded: Database,
 ) -> None:
-    register(seeded_database, "box7", "a100")
-    register(seeded_database, "box8", "a100", replace(A100, uuid="GPU-2"))
+    register(embedded, "box7", "a100")
+    register(embedded, "box8", "a100", replace(A100, uuid="GPU-2"))
     names = ("box7", "box8", "a100", "a30", "t4")
-    before = {name: predict(seeded_database, {**ASKED, "gpu": name}) for name in names}
-    key = calibrate(seeded_database, "box7", "a100", SLOW)
-    after = {name: predict(seeded_database, {**ASKED, "gpu": name}) for name in names}
+    before = {name: predict(embedded, {**ASKED, "gpu": name}) for name in names}
+    key = calibrate(embedded, "box7", "a100", SLOW)
+    after = {name: predict(embedded, {**ASKED, "gpu": name}) for name in names}
 
     def slower(name: str) -> float:
         return float(after[name]["step_seconds"]["value"] / before[name]["step_seconds"]["value"])
@@ -131,28 +143,28 @@ def test_a_calibration_serves_its_device_then_its_model_then_its_architecture(
         figure = after[name]["step_seconds"]
         assert figure["n"] == 1
         assert word in figure["basis"].lower() or "NVIDIA A100" in figure["basis"], figure["basis"]
-    plan = recommend(seeded_database, {"task": "image", "size": "medium", "gpu": "box7", "minutes": 60})
+    plan = recommend(embedded, {"task": "image", "size": "medium", "gpu": "box7", "minutes": 60})
     assert plan["gpu"]["calibration"]["id"] == key
     assert plan["expected"]["samples_per_second"]["basis"].startswith("profile of")
     assert f"calibration:{key}" in {row["id"] for row in plan["evidence"]}
 
 
-def test_stale_and_contended_calibrations_are_named_and_not_used(seeded_database: Database) -> None:
-    register(seeded_database, "box7", "a100")
-    register(seeded_database, "box8", "a100", replace(A100, uuid="GPU-2"))
-    before = predict(seeded_database, {**ASKED, "gpu": "box7"})
-    stale = calibrate(seeded_database, "box7", "a100", SLOW, fingerprint=replace(A100, driver="535.1"))
-    busy = calibrate(seeded_database, "box8", "a100", SLOW, contended=True)
-    after = predict(seeded_database, {**ASKED, "gpu": "box7"})
+def test_stale_and_contended_calibrations_are_named_and_not_used(embedded: Database) -> None:
+    register(embedded, "box7", "a100")
+    register(embedded, "box8", "a100", replace(A100, uuid="GPU-2"))
+    before = predict(embedded, {**ASKED, "gpu": "box7"})
+    stale = calibrate(embedded, "box7", "a100", SLOW, fingerprint=replace(A100, driver="535.1"))
+    busy = calibrate(embedded, "box8", "a100", SLOW, contended=True)
+    after = predict(embedded, {**ASKED, "gpu": "box7"})
     assert after["step_seconds"] == before["step_seconds"]
     why = "is stale: driver was 535.1, is 550.54; recalibrate with `memory-service calibrate`."
     assert after["warnings"] == [f"Calibration {stale} of box7 {why}"]
-    plan = recommend(seeded_database, {"task": "image", "size": "medium", "gpu": "box7,box8"})
+    plan = recommend(embedded, {"task": "image", "size": "medium", "gpu": "box7,box8"})
     told = [text for text in plan["warnings"] if text.startswith("Calibration")]
     assert len(told) == 2
     assert busy in told[1]
-    fresh = calibrate(seeded_database, "box7", "a100", SLOW, day=1)
-    renewed = predict(seeded_database, {**ASKED, "gpu": "box7"})
+    fresh = calibrate(embedded, "box7", "a100", SLOW, day=1)
+    renewed = predict(embedded, {**ASKED, "gpu": "box7"})
     assert renewed["warnings"] == []
     assert renewed["calibration"]["id"] == fresh
 
