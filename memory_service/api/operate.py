@@ -23,8 +23,8 @@ _log = logging.getLogger(__name__)
 
 
 @router.get("/healthz", **describe.plain(shapes.Alive, [422]))
-def healthz(request: Request) -> Response:
-    """The process is alive; nothing else is looked at."""
+async def healthz(request: Request) -> Response:
+    """The process is alive; nothing else is looked at, no thread is waited for."""
     no_query(request)
     return json_answer({"status": "alive", "version": __version__})
 

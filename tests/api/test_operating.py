@@ -17,6 +17,7 @@ from memory_service.api import problems
 from memory_service.api.boundary import Boundary
 from memory_service.api.connection import server_of
 from memory_service.api.metrics import Metrics
+from memory_service.app import THREADS, create_app
 from memory_service.errors import Unavailable
 from memory_service.services import database as databases
 from memory_service.services import readiness
@@ -96,6 +97,35 @@ def test_an_answer_that_goes_on_is_told_to_end_when_the_server_is_told_to_stop()
         assert list(lines) == ["ended"], "whole, not cut off"
     thread.join(60)
     assert not thread.is_alive()
+
+
+def test_a_server_whose_threads_all_wait_for_the_database_is_alive(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+):
+    answered, waiting = threading.Event(), threading.Semaphore(0)
+    state, freed = readiness.State(), list[bool]()
+
+    def hangs(_: readiness.Preparation) -> readiness.State:
+        waiting.release()
+        freed.append(answered.wait(60))
+        return state
+
+    monkeypatch.setattr(readiness.Preparation, "checked", hangs)
+    url = servers.new("sqlite", "head")
+    app = create_app(load_settings(database_url=url, embedding_model="/nowhere", seed_on_start=False))
+    with TestClient(app) as client:
+        asking = [threading.Thread(target=client.get, args=("/readyz",)) for _ in range(THREADS)]
+        for one in asking:
+            one.start()
+        for _ in asking:
+            assert waiting.acquire(timeout=60)
+        alive = client.get("/healthz").json()
+        answered.set()
+        for one in asking:
+            one.join(60)
+    assert alive["status"] == "alive"
+    assert freed == [True] * THREADS, "it was answered while all of them waited"
+    servers.drop(url)
 
 
 def test_a_database_that_is_away_at_the_start_is_asked_again(
