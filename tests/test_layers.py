@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,6 +38,14 @@ def test_only_the_dialects_know_a_database_driver():
         if DRIVERS.match(name) and not (path.parent.name == "store" and path.name in DATABASES)
     ]
     assert not wrong
+
+
+def test_a_command_loads_no_database_and_no_torch_before_it_runs():
+    """`watch` stands beside a training, and `--help` is asked for often."""
+    heavy = {"sqlalchemy", "fastapi", "numpy", "torch"}
+    look = f"import sys, memory_service.cli; sys.exit(', '.join({heavy} & set(sys.modules)) or 0)"
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_domain_reads_no_clock_and_draws_no_numbers():

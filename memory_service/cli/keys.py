@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
@@ -11,7 +11,9 @@ from rich.text import Text
 
 from memory_service.cli.caller import caller
 from memory_service.cli.output import JSON_OPTION, emit, table
-from memory_service.services.unit import Database
+
+if TYPE_CHECKING:
+    from memory_service.services.unit import Database
 
 __all__ = ["register"]
 
@@ -82,6 +84,7 @@ def rotate(
 
 def _opened(url: str | None) -> Database:
     from memory_service.services.database import require_head
+    from memory_service.services.unit import Database
     from memory_service.settings import load_settings
 
     opened = Database(load_settings(database_url=url).database_url)
