@@ -3,7 +3,6 @@ output."""
 
 from __future__ import annotations
 
-import logging
 import sys
 from typing import Annotated
 
@@ -29,14 +28,13 @@ def mcp(
     The embedded database is made, upgraded and seeded, as `serve` does it; stdout carries the protocol and
     nothing else, logs go to stderr. A running server offers the same over HTTP at /mcp.
     """
+    from memory_service.cli.output import log_to_stderr
     from memory_service.settings import load_settings
 
     if sys.stdin is None or sys.stdout is None:
         raise InvalidInput("MCP is spoken over standard input and output, and one of them is closed")
     settings = load_settings(database_url=database)
-    logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    for chatty in ("alembic", "mcp", "sentence_transformers", "httpx2"):
-        logging.getLogger(chatty).setLevel(max(logging.WARNING, logging.getLevelName(settings.log_level)))
+    log_to_stderr(settings.log_level)
     from memory_service.mcp.stdio import serve_stdio
 
     serve_stdio(settings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +16,7 @@ from rich.table import Table
 from memory_service.errors import MemoryServiceError
 from memory_service.problem import problem_of
 
-__all__ = ["JSON_OPTION", "emit", "fail", "graded", "stderr", "stdout", "table"]
+__all__ = ["JSON_OPTION", "emit", "fail", "graded", "log_to_stderr", "stderr", "stdout", "table"]
 
 EXIT_REFUSED = 1
 EXIT_USAGE = 2
@@ -40,6 +41,13 @@ def emit(data: Any, json: bool, render: Callable[[Any], Any]) -> None:
     drawn = render(data)
     if drawn is not None:
         stdout.print(drawn)
+
+
+def log_to_stderr(level: str) -> None:
+    """What the service says of itself; libraries that tell much are heard from warnings up."""
+    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    for chatty in ("alembic", "mcp", "sentence_transformers", "httpx2"):
+        logging.getLogger(chatty).setLevel(max(logging.WARNING, logging.getLevelName(level)))
 
 
 def fail(error: MemoryServiceError, json: bool = False) -> NoReturn:

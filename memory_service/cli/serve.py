@@ -44,6 +44,7 @@ def serve(
     from memory_service.api.connection import server_of
     from memory_service.api.reach import is_loopback
     from memory_service.app import create_app
+    from memory_service.cli.output import log_to_stderr
     from memory_service.services.database import require_head
     from memory_service.services.keys import require_admin_key
     from memory_service.services.unit import Database
@@ -51,9 +52,7 @@ def serve(
 
     settings = load_settings(host=host, port=port, database_url=database)
     level = settings.log_level
-    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    for chatty in ("alembic", "mcp", "sentence_transformers", "httpx2"):
-        logging.getLogger(chatty).setLevel(max(logging.WARNING, logging.getLevelName(level)))
+    log_to_stderr(level)
     for told in unread(os.environ):
         _log.warning("%s", told)
     opened = Database(settings.database_url)
