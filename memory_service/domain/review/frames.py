@@ -277,6 +277,8 @@ def column_of(facts: Facts, node: ast.AST) -> str | None:
         if isinstance(inner, ast.Tuple) and len(inner.elts) == 2:
             inner = inner.elts[1]
         found = facts.values.one(inner)
+        if isinstance(node.value, ast.Name) and found in (facts.values.mapping(node.value) or ()):
+            return None  # a key of settings
         return found if isinstance(found, str) else None
     if (
         isinstance(node, ast.Call)
@@ -290,6 +292,7 @@ def column_of(facts: Facts, node: ast.AST) -> str | None:
         isinstance(node, ast.Attribute)
         and isinstance(node.value, ast.Name)
         and _TARGET_CONST.match(node.attr)
+        and not isinstance(facts.values.one(node), str)
     ):
         return node.attr
     return None

@@ -31,7 +31,7 @@ def write_in_full(tree: ast.Module) -> None:
     nodes = list(ast.walk(tree))
     bound, imported = _bound(nodes)
     _rename_imports(nodes, bound, imported)
-    names, partials = _short(tree, nodes, bound, imported)
+    names, partials = _short(nodes, bound, imported)
     left = MOST_NAMED
     for call in nodes:
         if not isinstance(call, ast.Call) or left <= 0:
@@ -87,7 +87,7 @@ def _rename_imports(nodes: list[ast.AST], bound: dict[str, int], imported: set[s
 
 
 def _short(
-    tree: ast.Module, nodes: list[ast.AST], bound: dict[str, int], imported: set[str]
+    nodes: list[ast.AST], bound: dict[str, int], imported: set[str]
 ) -> tuple[dict[str, Named], dict[str, ast.Call]]:
     """Names set once to a name of a library, and names set once to a partial."""
     names: dict[str, Named] = {}
@@ -100,7 +100,7 @@ def _short(
             continue
         if isinstance(value, ast.Call) and _is_partial(value):
             partials[_key(target)] = value
-    for statement in tree.body:
+    for statement in nodes:
         if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
             target, value = statement.targets[0], statement.value
             if isinstance(target, ast.Name) and isinstance(value, Named):
