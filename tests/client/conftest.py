@@ -179,9 +179,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Spools go into the test's own folder; nobody listens at the server that is set."""
     for name in ("MEMORY_API_KEY", "MEMORY_MODE", "MEMORY_SPOOL_MIB"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv(
-        "MEMORY_FLUSH_SECONDS", "60"
-    )  # for a machine that stalls
+    monkeypatch.setenv("MEMORY_FLUSH_SECONDS", "60")  # for a machine that stalls
     monkeypatch.setenv("MEMORY_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("MEMORY_SERVER", "http://127.0.0.1:9")
     return tmp_path / "home"
