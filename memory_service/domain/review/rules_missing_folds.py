@@ -104,7 +104,7 @@ def _fixed_share(facts: Facts) -> Iterator[Finding]:
         ):
             continue
         number = facts.values.number(share)
-        named = any(_FOLDS.search(w) for w in words_in(share))
+        named = _says_folds(share)
         if not named and not (
             over is not None and number is not None and number == facts.training.fold_count(over)
         ):
@@ -133,7 +133,7 @@ def _shared_by_all(facts: Facts) -> Iterator[Finding]:
         summed = isinstance(node.left, ast.Call) and last_name(node.left.func) == "sum"
         if not isinstance(node.op, ast.Div) or not summed:
             continue
-        planned = any(_FOLDS.search(w) for w in words_in(node.right)) or (
+        planned = _says_folds(node.right) or (
             isinstance(node.right, ast.Constant) and node.right.value in counts
         )
         if planned and not isinstance(node.right, ast.Call):
@@ -180,6 +180,13 @@ def _all_planned(share: ast.Call) -> bool:
     return any(re.search(r"fold|split", w, re.IGNORECASE) for w in roots(share))
 
 
+def _says_folds(node: ast.AST) -> bool:
+    """`N_FOLDS`, `cfg.folds`, `CONFIG["n_folds"]`."""
+    keys = [n.slice for n in ast.walk(node) if isinstance(n, ast.Subscript)]
+    said = words_in(node) | {str(key.value) for key in keys if isinstance(key, ast.Constant)}
+    return any(_FOLDS.search(word) for word in said)
+
+
 def _named_as_fold(loop: ast.For) -> bool:
     """A loop whose variable is called as folds are."""
     return any(
@@ -199,7 +206,7 @@ def _range_of_folds(facts: Facts, node: ast.AST) -> bool:
         inner = node.args[0]
         if last_name(node.func) in ("tqdm", "enumerate"):
             return _range_of_folds(facts, inner)
-        return bool(facts.values.number(inner)) or any(_FOLDS.search(w) for w in words_in(inner))
+        return bool(facts.values.number(inner)) or _says_folds(inner)
     if isinstance(node, ast.List | ast.Tuple):
         found = facts.values.one(node)
         if isinstance(found, list) and len(found) > 1 and all(isinstance(v, str) for v in found):
@@ -272,7 +279,7 @@ def _exits(node: ast.AST) -> bool:
 def _counts_folds(test: ast.Compare, asserted: bool) -> bool:
     sides = [test.left, *test.comparators]
     counted = any(isinstance(s, ast.Call) and last_name(s.func) == "len" for s in sides)
-    planned = any(_FOLDS.search(w) for s in sides if not isinstance(s, ast.Call) for w in words_in(s))
+    planned = any(_says_folds(s) for s in sides if not isinstance(s, ast.Call))
     models = any(
         re.search(r"model|path|ckpt|checkpoint|fold_|pred|weight", ast.dump(s)[:600], re.IGNORECASE)
         for s in sides
