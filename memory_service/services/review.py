@@ -18,7 +18,7 @@ from memory_service.domain.question import INTEGER_BOUNDS, NUMBER_BOUNDS, intege
 from memory_service.domain.review.engine import MOST_FINDINGS, Reviewed, review_source
 from memory_service.domain.review.facts import Asked, Facts
 from memory_service.domain.review.findings import SEVERITIES, Finding, finding, in_order
-from memory_service.domain.review.reading import Meant, meant_by, smaller_than
+from memory_service.domain.review.reading import RECOMPUTED, Meant, meant_by, smaller_than
 from memory_service.domain.review.rules_loader import NEVER_WITHOUT_REASON, has_reason, small_batches
 from memory_service.domain.schedule import most_by_updates
 from memory_service.domain.vocabulary import TASKS, parse_task
@@ -181,6 +181,9 @@ class _Sizing:
             return [*found, *small_batches(self.facts)]
         if predicted["max_batch_size"] is None:
             return list(self._fits_of_trees(predicted))
+        if self.meant.lighter:
+            self.not_checked += [f"{what}: {self._why_lighter()}" for what in _SIZED[:2]]
+            return [*self._too_long(predicted), *small_batches(self.facts)]
         return [*self._too_large(predicted), *self._too_small(predicted), *self._too_long(predicted)]
 
     def _why_not(self) -> str | None:
@@ -193,11 +196,15 @@ class _Sizing:
             return (
                 f"several models are made: {several}" if several else "the model is not one that can be told"
             )
-        if self.meant.lighter:
-            return f"{self.meant.lighter}, so memory and time are not those of {self.meant.model}"
+        if self.meant.lighter and self.meant.lighter != RECOMPUTED:
+            return self._why_lighter()
         if self.meant.framework == "keras":
             return "figures are of PyTorch, not of Keras"
         return None
+
+    def _why_lighter(self) -> str:
+        what = "memory is not that" if self.meant.lighter == RECOMPUTED else "memory and time are not those"
+        return f"{self.meant.lighter}, so {what} of {self.meant.model}"
 
     def _by_smaller(self) -> Iterator[Finding]:
         """Of a model that is not known: what not even the next smaller of its family does."""
@@ -205,7 +212,7 @@ class _Sizing:
             known = replace(self, meant=replace(self.meant, model=name), not_checked=[])
             predicted = known._predicted()[0]
             if predicted is not None and predicted["max_batch_size"] is not None:
-                yield from known._too_large(predicted)
+                yield from () if self.meant.lighter else known._too_large(predicted)
                 yield from known._too_long(predicted)
                 return
 

@@ -104,14 +104,18 @@ class Facts:
         if self.asked.image_size:
             return self.asked.image_size
         sizes: set[int] = set()
-        for call in self.script.called("Resize", "RandomResizedCrop", "CenterCrop", "RandomCrop"):
+        cuts = self.script.called(
+            "Resize", "RandomResizedCrop", "CenterCrop", "RandomCrop", "create_transform"
+        )
+        for call in cuts:
+            whole = last_name(call.func) == "create_transform"  # timm's: (channels, height, width)
             places = [
-                *call.args[:2],
-                *(k.value for k in call.keywords if k.arg in ("size", "height", "width")),
+                *call.args[: 1 if whole else 2],
+                *(k.value for k in call.keywords if k.arg in ("size", "height", "width", "input_size")),
             ]
             for place in places:
                 found = self.values.one(place)
-                found = found[0] if isinstance(found, list) and found else found
+                found = found[-1 if whole else 0] if isinstance(found, list) and found else found
                 if isinstance(found, int) and 16 <= found <= 4096:
                     sizes.add(found)
         if sizes:

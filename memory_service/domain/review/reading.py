@@ -63,6 +63,9 @@ _SMP = {
     "DeepLabV3Plus": "deeplabv3plus",
     "UPerNet": "upernet",
 }
+RECOMPUTED = "activations are computed anew"
+"""Less memory for more time: what a full training takes at best, it takes too."""
+
 _NOT_A_MODEL = re.compile(r"token|process|config|extractor|schedul", re.IGNORECASE)
 _OPTIMIZERS = {"SGD": "sgd-momentum", "Adam": "adam", "AdamW": "adamw", "NAdam": "adam", "RAdam": "adam"}
 
@@ -332,7 +335,7 @@ def _lighter(facts: Facts) -> str | None:
     ):
         if re.search(pattern, text):
             return why
-    return "activations are computed anew" if _recomputes(facts) else None
+    return RECOMPUTED if _recomputes(facts) else None
 
 
 def _recomputes(facts: Facts) -> bool:

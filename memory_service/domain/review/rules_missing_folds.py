@@ -97,12 +97,11 @@ def _fixed_share(facts: Facts) -> Iterator[Finding]:
             if not divided:
                 continue
             share = divided[0]
-        loops = [up for up in facts.script.loops(grown) if up in trained]
-        over = loops[0] if loops else None
-        if over is None and not any(
-            facts.training.is_fold(up) for up in facts.script.loops(grown) if isinstance(up, ast.For)
-        ):
+        around = [up for up in facts.script.loops(grown) if isinstance(up, ast.For)]
+        around = [up for up in around if up in trained or facts.training.is_fold(up)]
+        if not around:
             continue
+        over = next((up for up in around if up in trained or _fits(facts, up)), None)
         number = facts.values.number(share)
         named = _says_folds(share)
         if not named and not (
@@ -119,6 +118,12 @@ def _fixed_share(facts: Facts) -> Iterator[Finding]:
             "The sum is divided by the folds planned, but the loop can end before the last one.",
             "preds.append(model.predict(test))  # np.mean(preds, axis=0) over the folds that exist",
         )
+
+
+def _fits(facts: Facts, loop: ast.For) -> bool:
+    """Whether each turn trains its own model, of whatever library."""
+    fits = {fit.call for fit in facts.training.fits}
+    return any(call in fits for call in facts.script.within_calls(loop.body))
 
 
 def _shared_by_all(facts: Facts) -> Iterator[Finding]:

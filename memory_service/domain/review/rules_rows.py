@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 from memory_service.domain.metrics import metric_named
 from memory_service.domain.review.facts import Facts
 from memory_service.domain.review.findings import Finding, finding
 from memory_service.domain.review.flow import flow_of
-from memory_service.domain.review.frames import Frames, Split, results_of
+from memory_service.domain.review.frames import Frames, Split, column_of, results_of
 from memory_service.domain.review.groups_told import group_column
 from memory_service.domain.review.rules_loss import VALUE_FAMILIES
 from memory_service.domain.review.script import last_name, name_of, roots, words
@@ -275,12 +276,30 @@ def _group_fix(split: Split) -> str:
 
 def _splits_groups(facts: Facts, frames: Frames, split: Split, column: str) -> bool:
     """The groups themselves are split: `train_test_split(df["patient_id"].unique())`."""
-    for name in frames.backward(set(split.data), split.call) | set(split.data):
-        for source in facts.values.assigned(name, split.call):
-            text = ast.dump(source)[:5000]
-            if re.search(r"'(unique|drop_duplicates)'", text) and (
-                column in text or "group" in text.lower() or True
-            ):
-                return True
-    text = ast.dump(split.call)[:5000]
-    return bool(re.search(r"'(unique|drop_duplicates)'", text))
+    classes = frames.targets - {column}
+    sources = [
+        source
+        for name in frames.backward(set(split.data), split.call) | set(split.data)
+        for source in facts.values.assigned(name, split.call)
+    ]
+    return any(
+        isinstance(node, ast.Attribute)
+        and node.attr in ("unique", "drop_duplicates")
+        and _column_of_values(facts, node) not in classes
+        for source in (*sources, split.call)
+        for node in islice(ast.walk(source), 500)
+    )
+
+
+def _column_of_values(facts: Facts, method: ast.Attribute) -> str:
+    """The column whose values are taken once each, "" where it is not said: classes are no groups."""
+    call = facts.script.parents.get(method)
+    given = call.args[0] if isinstance(call, ast.Call) and call.args else None
+    of_array = facts.script.qualified(method).startswith(("numpy.", "pandas.", "torch."))
+    base = given if of_array and given is not None else method.value
+    said = facts.values.one(given) if method.attr == "drop_duplicates" else None
+    if isinstance(said, str):
+        return said
+    if isinstance(base, ast.Attribute) and base.attr not in ("values", "columns", "index"):
+        return base.attr
+    return column_of(facts, base) or ""

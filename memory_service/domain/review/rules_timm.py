@@ -172,7 +172,7 @@ def _timm_models(facts: Facts) -> Iterator[Finding]:
             continue
         if name is not None:
             yield from _wrong_size(facts, call, name)
-        if not (facts.training.trains or facts.training.offers):
+        if not (facts.training.trains or facts.training.offers) or _only_asked(facts, call):
             continue
         given = {k.arg for k in call.keywords}
         if (
@@ -193,6 +193,39 @@ def _timm_models(facts: Facts) -> Iterator[Finding]:
                 "Without num_classes the head keeps the 1000 classes (or so) of its pretraining.",
                 "timm.create_model(name, pretrained=True, num_classes=N_CLASSES)",
             )
+
+
+_TELLS = words(
+    "resolve_data_config resolve_model_data_config pretrained_cfg default_cfg num_features feature_info"
+)
+
+
+def _only_asked(facts: Facts, call: ast.Call) -> bool:
+    """A network that is asked for its settings, never trained: `resolve_data_config({}, model=probe)`."""
+    script = facts.script
+    up = script.parents.get(call)
+    if not isinstance(up, ast.Assign):
+        return _asks(facts, call)
+    names = {t.id for t in up.targets if isinstance(t, ast.Name)}
+    if len(names) != len(up.targets):
+        return False
+    read = [
+        node
+        for node in script.all(ast.Name)
+        if node.id in names
+        and isinstance(node.ctx, ast.Load)
+        and call in facts.values.assigned(node.id, node)
+    ]
+    return bool(read) and all(_asks(facts, node) for node in read)
+
+
+def _asks(facts: Facts, node: ast.AST) -> bool:
+    above = facts.script.parents.get(node)
+    if isinstance(above, ast.keyword):
+        above = facts.script.parents.get(above)
+    return isinstance(above, ast.Call | ast.Attribute) and (
+        last_name(above.func if isinstance(above, ast.Call) else above) in _TELLS
+    )
 
 
 def _weights_follow(facts: Facts, call: ast.Call, networks: list[ast.Call]) -> bool:

@@ -20,10 +20,16 @@ _ROWS = (
     r"(?:rows?|records?|images?|photos?|pictures?|scans?|slices?|views?|studies|visits?|exams?|days?|times|"
     r"clips?|recordings?|utterances?|sentences?|windows?|segments?|sessions?|samples?|patches|tiles?|crops?|"
     r"essays?|texts?|posts?|reviews?|messages?|notes?|answers?|entries|examples?|files?|frames?|orders?|"
-    r"occasions|measurements?|lesions?|tracks?)"
+    r"occasions|measurements?|lesions?|tracks?|snippets?|excerpts?|chunks?|fragments?)"
 )
 _SO_MANY = rf"{_ABOUT}{_MANY}\s+(?:[\w-]+ )?{_ROWS}\b"
+_CUT = r"\b(?:cut|split|slice|chopp?|divide|segment|tile|cropp?|extract|clipp?)(?:e?d|s|ing)?"
+_SUCH = r"(?:(?:an?|the|each|every|one|whole|full|long|longer|large|larger|original|raw) ){0,2}"
+_INTO_ROWS = rf"(?:up )?into (?:{_ABOUT}{_MANY}\s+)?(?:[\w-]+ )?{_ROWS}\b"
 _EACH_HAS = (
+    re.compile(rf"\b([a-z]+) (?:was|were|is|are|has been|have been|gets?) (?:\w+ )??{_CUT} {_INTO_ROWS}"),
+    re.compile(rf"{_CUT} (?:each|every|all|the|whole|long)(?: [\w-]+)?? ([a-z]+) {_INTO_ROWS}"),
+    re.compile(rf"{_ROWS} (?:\w+ )??{_CUT} (?:out )?(?:of|from) {_SUCH}([a-z]+)\b"),
     re.compile(rf"{_MANY}\s+[\w -]{{0,24}}\b(?:per|for each|(?:of|from|by) (?:one|each|a|the same))\s+(\w+)"),
     re.compile(
         rf"\b([a-z]+)s\b\W{{0,4}}(?:(?:with|of|and|having)\s+)?{_ABOUT}{_MANY}\s+(?:[\w-]+ )?{_ROWS}\s+"
