@@ -174,10 +174,12 @@ class FlowCalls(FlowCollections):
         return self.kept(use.base, use.given)
 
     def _mapped(self, use: Use) -> Value | None:
-        """`table.pipe(f)`, `ds.map(f)`, `column.map(table)`."""
+        """`table.pipe(f)`, `ds.map(f)`, `column.map(table)`, `pool.map(f, files)`."""
         first = use.first
         if first is None or first.function is None:
             return self.kept(use.base, use.given) if use.name == "map" else None
+        if len(use.args) > 1 and not flat(use.base).rows and flat(*use.args[1:]).rows:
+            return self.each_mapped(use)
         if use.name == "pipe":
             return self.entered(first, [use.base, *use.args[1:]], use.named)
         row = derived(use.base)
@@ -271,7 +273,7 @@ _METHODS: dict[str, Handler] = {
     **dict.fromkeys(("isin", "is_in"), FlowCalls._is_in),
     **dict.fromkeys(("take", "skip"), FlowCalls.taken),
     **dict.fromkeys(("head", "tail"), FlowCalls._head),
-    **dict.fromkeys(("pipe", "map", "map_rows"), FlowCalls._mapped),
+    **dict.fromkeys(("pipe", "map", "map_rows", "imap", "imap_unordered"), FlowCalls._mapped),
     **dict.fromkeys(RANDOM, FlowCalls._by_chance),
     **dict.fromkeys(ORDERS, FlowCalls._ordered),
     "transform": lambda self, use: self.transformed(use) or self.gathered(use),

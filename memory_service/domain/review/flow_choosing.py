@@ -29,7 +29,10 @@ MOST_FED = 200
 
 
 def _is_all(node: ast.AST) -> bool:
-    return isinstance(node, ast.Slice) and node.lower is None and node.upper is None
+    """`:`, and what leaves the rows as they are beside an axis more: `...`, `None`, `np.newaxis`."""
+    if isinstance(node, ast.Slice):
+        return node.lower is None and node.upper is None
+    return (isinstance(node, ast.Constant) and node.value in (None, ...)) or last_name(node) == "newaxis"
 
 
 def all_of(rows: frozenset[Rows]) -> frozenset[Rows]:
@@ -116,12 +119,12 @@ class FlowChoosing(FlowRows):
         return None
 
     def _rows_chosen(self, base: Value, inner: ast.AST, node: ast.Subscript, scope: Scope) -> Value:
+        if _is_all(inner):
+            return base
         if isinstance(inner, ast.Slice):
             for bound in (inner.lower, inner.upper):
                 if bound is not None:
                     self.value(bound, scope)
-            if inner.lower is None and inner.upper is None:
-                return base
             if base.order:
                 return Value(index=(node, "train" if inner.lower is None else "valid"))
             low, high = (ast.dump(b)[:200] if b is not None else "" for b in (inner.lower, inner.upper))

@@ -33,7 +33,7 @@ def fold_rules(facts: Facts) -> Iterator[Finding]:
         if not saves and not imported and not _trainer_saves(facts, loop):
             yield finding(
                 "no-fold-checkpoint",
-                loop,
+                _switched_off(facts, loop) or loop,
                 "No fold leaves a checkpoint: a run that is killed in the last fold has nothing to "
                 "predict with.",
                 'torch.save(model.state_dict(), f"fold_{fold}.pt")  # trees: save_model(f"fold_{fold}.txt")',
@@ -95,6 +95,7 @@ def _same_path(facts: Facts, call: ast.Call) -> bool:
     return bool(paths) and not others
 
 
+_ARGUMENTS = ("TrainingArguments", "Seq2SeqTrainingArguments")
 _SETTINGS = ("cfg", "config", "conf", "hparams", "opt", "args", "settings")
 _MOST_NAMES = 4
 """Names within names that are followed to settings."""
@@ -211,11 +212,35 @@ def _trainer_saves(facts: Facts, loop: ast.For) -> bool:
     """transformers' and Lightning's trainers write checkpoints unless told not to."""
     for call in facts.script.within_calls(loop.body):
         name = last_name(call.func)
-        if name in ("TrainingArguments", "Seq2SeqTrainingArguments"):
+        if name in _ARGUMENTS:
             path = facts.values.argument(call, "output_dir", 0)
-            strategy = facts.values.text(facts.values.argument(call, "save_strategy"))
-            if strategy != "no" and facts.values.text(path) is None:
+            if _told_not_to_save(facts, call) is None and facts.values.text(path) is None:
                 return True
-        if name == "Trainer" and facts.script.uses("lightning", "pytorch_lightning"):
-            return facts.values.one(facts.values.argument(call, "enable_checkpointing")) is not False
+        if _is_lightning(facts, call):
+            return _told_not_to_save(facts, call) is None
     return False
+
+
+def _switched_off(facts: Facts, loop: ast.For) -> ast.AST | None:
+    """Where the script tells the trainer of its folds not to save, if it does: what to change."""
+    calls = list(facts.script.within_calls(loop.body))
+    told = [c for c in calls if last_name(c.func) in _ARGUMENTS or _is_lightning(facts, c)]
+    if not told and any(last_name(c.func).endswith("Trainer") for c in calls):
+        told = facts.training.arguments
+    places = (_told_not_to_save(facts, call) for call in told)
+    return next((place for place in places if place is not None), None)
+
+
+def _told_not_to_save(facts: Facts, call: ast.Call) -> ast.AST | None:
+    """`save_strategy="no"`, `enable_checkpointing=False`."""
+    if last_name(call.func) in _ARGUMENTS:
+        given = facts.values.argument(call, "save_strategy")
+        off = given is not None and (last_name(given) == "NO" or facts.values.text(given) == "no")
+    else:
+        given = facts.values.argument(call, "enable_checkpointing")
+        off = facts.values.one(given) is False
+    return given if off else None
+
+
+def _is_lightning(facts: Facts, call: ast.Call) -> bool:
+    return last_name(call.func) == "Trainer" and facts.script.uses("lightning", "pytorch_lightning")

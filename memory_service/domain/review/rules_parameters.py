@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 
@@ -236,6 +237,8 @@ def _contradiction(facts: Facts, call: ast.Call) -> Iterator[Finding]:
 
 
 _SHARES = ("label_smoothing", "p", "dropout", "drop_rate", "drop_path_rate", "pct_start", "subsample")
+_BOOSTED = re.compile(r"^(LGBM|XGB|CatBoost|GradientBoosting|dict$)")
+"""Whose `subsample` is a share of the rows; elsewhere it is how many to look at, or every which one."""
 
 
 def _shares(facts: Facts, call: ast.Call) -> Iterator[Finding]:
@@ -245,7 +248,7 @@ def _shares(facts: Facts, call: ast.Call) -> Iterator[Finding]:
         ("albumentations.", "torchvision.transforms.")
     )
     for parameter in _SHARES:
-        if parameter == "p" and not by_chance:
+        if (parameter == "p" and not by_chance) or (parameter == "subsample" and not _BOOSTED.search(name)):
             continue
         place = values.argument(call, parameter, 0 if parameter == "p" and name == "Dropout" else None)
         number = values.number(place)
