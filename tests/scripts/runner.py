@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import selectors
@@ -68,7 +69,28 @@ class Forks:
             "before": before,
             "limit_seconds": limit + 30,
         }
-        pid = self._ask(asked)
+        try:
+            ended, answer, seconds = self._asked(asked, kill_after, kill_when, limit)
+        except BaseException:
+            self._abandon()  # an answer that comes later is none of the next run's
+            raise
+        self.cpu_seconds += answer["cpu_seconds"]
+        self.runs += 1
+        text = log.read_text("utf-8", "replace") if log.exists() else ""
+        assert ended or kill_after is not None or kill_when is not None, (
+            f"no end in {limit} s:\n{text[-4000:]}"
+        )
+        return Ended(answer["status"], seconds, text)
+
+    def _asked(
+        self,
+        request: Mapping[str, Any],
+        kill_after: float | None,
+        kill_when: Callable[[], bool] | None,
+        limit: int,
+    ) -> tuple[bool, dict[str, Any], float]:
+        """(whether it ended by itself, the server's answer, seconds)."""
+        pid = self._ask(request)
         started = time.monotonic()
         ended = False
         if kill_when is not None:
@@ -79,16 +101,16 @@ class Forks:
         else:
             ended = self._readable(limit)
         if not ended:
-            os.killpg(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it has ended just now
+                os.killpg(pid, signal.SIGKILL)
         answer = self._answer(60)
-        self.cpu_seconds += answer["cpu_seconds"]
-        self.runs += 1
-        seconds = time.monotonic() - started
-        text = log.read_text("utf-8", "replace") if log.exists() else ""
-        assert ended or kill_after is not None or kill_when is not None, (
-            f"no end in {limit} s:\n{text[-4000:]}"
-        )
-        return Ended(answer["status"], seconds, text)
+        return ended, answer, time.monotonic() - started
+
+    def _abandon(self) -> None:
+        if self._server is not None:
+            self._server.kill()
+            self.close()
+        self._server, self._ready, self._unread = None, False, b""
 
     def close(self) -> None:
         if self._server is not None:
