@@ -22,6 +22,7 @@ from memory_service.domain.review.rules_eval import eval_rules
 from memory_service.domain.review.rules_folds import fold_rules
 from memory_service.domain.review.rules_gone import gone_rules
 from memory_service.domain.review.rules_loader import loader_rules
+from memory_service.domain.review.rules_logged import logged_rules
 from memory_service.domain.review.rules_loss import loss_rules
 from memory_service.domain.review.rules_memory import memory_rules
 from memory_service.domain.review.rules_missing_folds import missing_fold_rules
@@ -62,6 +63,7 @@ _GROUPS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     parameter_rules,
     boosting_rules,
     watched_rules,
+    logged_rules,
     gone_rules,
     step_rules,
     score_rules,

@@ -1,4 +1,4 @@
-"""Does what stops, keeps or slows training watch a figure that exists, in the direction that it gains?
+"""Does what stops, keeps or slows training watch its figure in the direction that it gains?
 
 A checkpoint that keeps the smallest accuracy, a schedule that waits for the accuracy to fall.
 """
@@ -30,9 +30,7 @@ def watched_rules(facts: Facts) -> Iterator[Finding]:
     for call in facts.script.called("EarlyStopping", "ModelCheckpoint"):
         if facts.script.uses(*_LIGHTNING):
             yield from _direction(facts, call)
-            yield from _not_logged(facts, call)
         elif facts.script.uses(*_KERAS):
-            yield from _other_name(facts, call)
             yield from _told_direction(facts, call)
     for call in facts.script.called("ReduceLROnPlateau"):
         if facts.script.uses(*_KERAS) and not facts.script.qualified(call.func).startswith("torch."):
@@ -84,58 +82,6 @@ def _wrong_way(call: ast.Call, monitor: str | None, mode: str | None) -> Iterato
     yield finding(
         "wrong-parameter", call, f"{name} of {monitor} has mode {mode!r}: it {what}.", f'mode="{right}"'
     )
-
-
-def _not_logged(facts: Facts, call: ast.Call) -> Iterator[Finding]:
-    """A figure that no module of the file logs: Lightning ends with an error, or keeps nothing."""
-    values, script = facts.values, facts.script
-    monitor = values.text(
-        values.argument(call, "monitor", 0 if last_name(call.func) == "EarlyStopping" else 2)
-    )
-    if monitor is None or not facts.training.lightning_classes:
-        return
-    known: set[str] = set()
-    logs = [c for c in script.called("log", "log_dict") if isinstance(c.func, ast.Attribute)]
-    logs = [c for c in logs if script.class_of(c) in facts.training.lightning_classes]
-    for log in logs:
-        name = values.argument(log, "name" if last_name(log.func) == "log" else "dictionary", 0)
-        if last_name(log.func) == "log_dict":
-            held = values.held(name) if name is not None else None
-            if held is None or held.open:
-                return
-            known |= set(held.known)
-            continue
-        said = values.all(name)
-        if said is None:
-            return
-        known |= {str(s) for s in said}
-    bases = {last_name(b) for c in facts.training.lightning_classes for b in c.bases}
-    if not known or bases != {"LightningModule"}:
-        return
-    if not any(monitor in (name, f"{name}_epoch", f"{name}_step") for name in known):
-        yield finding(
-            "wrong-parameter",
-            call,
-            f"Nothing logs {monitor!r}; there are {', '.join(sorted(known)[:6])}.",
-            f"monitor={max(known)!r}",
-        )
-
-
-def _other_name(facts: Facts, call: ast.Call) -> Iterator[Finding]:
-    """Keras' accuracy is val_accuracy where metrics=["accuracy"], val_acc where metrics=["acc"]."""
-    monitor = facts.values.text(facts.values.argument(call, "monitor", 0))
-    other = {"val_acc": "accuracy", "acc": "accuracy", "val_accuracy": "acc", "accuracy": "acc"}
-    made = [facts.values.one(facts.values.argument(c, "metrics", 2)) for c in facts.script.called("compile")]
-    named = [m for m in made if m is not None]
-    if monitor in other and named and all(isinstance(m, list) for m in named):
-        right = monitor.rpartition("_")[2]
-        if all(other[monitor] in m and right not in m for m in named):
-            yield finding(
-                "wrong-parameter",
-                call,
-                f"metrics={named[0]!r} gives no {monitor}: the callback does nothing.",
-                f'monitor="val_{other[monitor]}"',
-            )
 
 
 def _plateaus(facts: Facts) -> Iterator[Finding]:
