@@ -264,7 +264,7 @@ class Flow(FlowFunctions):
             for one in key:
                 self.into_column(base, one, value, target)
         elif isinstance(key, str) or (base.rows and isinstance(target.slice, ast.JoinedStr | ast.Name)):
-            self.into_column(base, key if isinstance(key, str) else None, value, target)
+            self.into_column(base, key if isinstance(key, str) else None, value, target, given)
         else:
             self._mixed_in(base, value)
 

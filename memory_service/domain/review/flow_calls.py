@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from memory_service.domain.review.flow_collections import FlowCollections
+from memory_service.domain.review.flow_kinds import kind_of
 from memory_service.domain.review.flow_rows import Use, like, short
 from memory_service.domain.review.flow_values import DEFERRED, Value, derived, flat
 from memory_service.domain.review.flow_words import (
@@ -177,7 +178,7 @@ class FlowCalls(FlowCollections):
         """`table.pipe(f)`, `ds.map(f)`, `column.map(table)`, `pool.map(f, files)`."""
         first = use.first
         if first is None or first.function is None:
-            return self.kept(use.base, use.given) if use.name == "map" else None
+            return self._looked_up(use) if use.name == "map" else None
         if len(use.args) > 1 and not flat(use.base).rows and flat(*use.args[1:]).rows:
             return self.each_mapped(use)
         if use.name == "pipe":
@@ -186,12 +187,19 @@ class FlowCalls(FlowCollections):
         row.single = True
         return self.kept(use.base, [self.entered(first, [row, *use.args[1:]], {})])
 
+    def _looked_up(self, use: Use) -> Value:
+        """`column.map({0: "stayed", 1: "left"})`: each row's own value under another name."""
+        out = self.kept(use.base, use.given)
+        if isinstance(use.node.args[0] if use.node.args else None, ast.Dict):
+            out.reads = use.base.reads
+        return out
+
     def _assigned(self, use: Use) -> Value:
         """`df.assign(rate=...)`, polars' `with_columns(rate=...)`: new columns by name."""
         out = self.kept(use.base, use.args)
         for name, given in use.named.items():
             held = self.entered(given, [use.base], {}) if given.function is not None else given
-            self.into_column(out, name, held, use.node)
+            self.into_column(out, name, held, use.node, self.values.argument(use.node, name))
         return out
 
     def _alias(self, use: Use) -> Value | None:
@@ -201,6 +209,8 @@ class FlowCalls(FlowCollections):
             return None
         out = like(use.base)
         out.reads, out.made, out.names = use.base.reads, "col", (frozenset((text,)), frozenset())
+        called: Any = use.node.func
+        out.content = kind_of(called.value, self.values)
         return out
 
     def _distinct(self, use: Use) -> Value | None:
@@ -292,6 +302,7 @@ _METHODS: dict[str, Handler] = {
     "discard": FlowCalls.fewer_names,
     "get": FlowCalls._got_columns,
     "reindex": FlowCalls._got_columns,
+    "select_dtypes": FlowCalls.of_kind,
     "factorize": FlowCalls._numbers,
 }
 _LIBRARY: dict[str, Handler] = {

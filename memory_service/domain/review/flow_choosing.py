@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memory_service.domain.review.flow_rows import MOST_DIVISIONS, FlowRows, bare, like
+from memory_service.domain.review.flow_kinds import kind_of, kind_selected
+from memory_service.domain.review.flow_rows import MOST_DIVISIONS, FlowRows, Names, Use, bare, like
 from memory_service.domain.review.flow_values import UNKNOWN, Rows, Scope, Value, derived, either, flat
 from memory_service.domain.review.flow_words import ROLES
 from memory_service.domain.review.script import last_name
@@ -80,7 +81,7 @@ class FlowChoosing(FlowRows):
             if names is not None and base.made == "columns":  # `df.columns[df.columns != "price"]`
                 return held
             if names is not None and (names[0] is not None or held.rows & all_of(base.rows)):
-                return self.picked(base, names, node)
+                return self.picked(base, names, node, held.place)
             if held.made == "columns":  # some of them, by a mask or a pattern
                 return Value(base.rows, made="columns") if base.made == "columns" else derived(base)
         if base.made == "columns" and isinstance(inner, ast.Slice) and not _is_all(inner):
@@ -177,7 +178,9 @@ class FlowChoosing(FlowRows):
                             self.divide(base, node, "names")
                     break
 
-    def into_column(self, base: Value, name: str | None, value: Value, target: ast.AST) -> None:
+    def into_column(
+        self, base: Value, name: str | None, value: Value, target: ast.AST, made_by: ast.AST | None = None
+    ) -> None:
         """`df["a"] = ...`: what goes into one column stays with it; None: which one is not said."""
         found = flat(value)
         held = Value(
@@ -187,6 +190,7 @@ class FlowChoosing(FlowRows):
             centred=value.centred,
             reads=value.reads,
             place=self.script.statement(target),
+            content=kind_of(made_by, self.values) if made_by is not None else value.content,
         )
         if name is None:
             base.attrs["[?]"] = either(base.attrs.get("[?]"), held)
@@ -201,13 +205,12 @@ class FlowChoosing(FlowRows):
         base.columns = base.columns - {name} if base.columns is not None else None
         base.attrs.pop(f"[{name}]", None)
 
-    def picked(
-        self, base: Value, names: tuple[frozenset[str] | None, frozenset[str]], node: ast.AST
-    ) -> Value:
-        """Columns by a list of names, or all of the table but some."""
+    def picked(self, base: Value, names: Names, node: ast.AST, said: ast.AST | None = None) -> Value:
+        """Columns by a list of names, or all of the table but some. `said`: where the list was made."""
         named, gone = names
         out = self.columns_of(base, sorted(named)) if named is not None else self.without(base, gone)
-        out.place = node
+        elsewhere = said is not None and self.script.function(said) is not self.script.function(node)
+        out.place = said if elsewhere else node
         return out
 
     def without(self, base: Value, gone: frozenset[str]) -> Value:
@@ -230,6 +233,18 @@ class FlowChoosing(FlowRows):
         if isinstance(held, list | tuple) and held and all(isinstance(one, str) for one in held):
             return frozenset(held), frozenset()
         return None
+
+    def of_kind(self, use: Use) -> Value | None:
+        """`df.select_dtypes("number")`: of the columns made here those that are of the kind, and no target
+        of which that is not known."""
+        kind = kind_selected(use.node, self.values)
+        if not kind or not use.base.rows:
+            return None
+        made = {name[1:-1] for name, held in use.base.attrs.items() if held.content == kind}
+        others = {name[1:-1] for name in use.base.attrs if name[:1] == "["} | self.targets
+        out = self.without(use.base, frozenset(others - made))
+        out.place = use.node
+        return out
 
     def column_names(self, base: Value) -> Value:
         """`df.columns`."""

@@ -233,7 +233,7 @@ class FlowExpressions(FlowCalls):
                     return Value(made="columns", rows=over.rows)
                 gone |= said
                 named = named - said if named is not None else None
-        return Value(over.rows, made="columns", names=(named, gone))
+        return Value(over.rows, made="columns", names=(named, gone), place=node)
 
     _of_generatorexp = _of_setcomp = _of_listcomp
 

@@ -6,7 +6,7 @@ import ast
 from typing import Any
 
 from memory_service.domain.review.flow_choosing import FlowChoosing, all_of
-from memory_service.domain.review.flow_rows import Coding, Use, bare, like
+from memory_service.domain.review.flow_rows import Coding, Names, Use, bare, like, names_together
 from memory_service.domain.review.flow_values import DEFERRED, Rows, Scope, Value, derived, flat
 from memory_service.domain.review.flow_words import (
     BY_TARGET,
@@ -26,6 +26,7 @@ __all__ = ["PICKS", "FlowLearning", "classes_within"]
 PICKS = frozenset(("ColumnTransformer", "make_column_transformer", "DataFrameMapper"))
 """They take their own columns out of a whole table."""
 
+MOST_WITHIN = 4
 _COUNTS = frozenset(("count", "size", "nunique", "cumcount", "rank", "first", "cumsum"))
 
 
@@ -51,8 +52,8 @@ class FlowLearning(FlowChoosing):
         if base.made in CODES or any(n in CODES for n in classes_within(base)):
             self.coded(use.node, base.made, first, base)
         if not what:
-            if not PICKS.intersection(classes_within(base)):
-                self.feed(use.node, first, use.args[1] if len(use.args) > 1 else use.named.get("y"))
+            fed = self.taken_from(first, base) if PICKS.intersection(classes_within(base)) else first
+            self.feed(use.node, fed, use.args[1] if len(use.args) > 1 else use.named.get("y"))
             if "validation_split" in use.named or SEARCHES.search(base.made):
                 self.divide(first, use.node, "fit", base.call)
             return derived(first) if name in ("fit_transform", "fit_resample") else base
@@ -65,19 +66,50 @@ class FlowLearning(FlowChoosing):
         self.use(base.state, first)
         if name in ("fit", "partial_fit"):
             return base
-        out = like(first) if base.made in SAME_COLUMNS else derived(first)
+        out = self._columns_out(first, base)
         out.learned |= {learned}
         if not RESAMPLES.search(what):
             return out
-        answer = derived(use.args[1]) if len(use.args) > 1 else derived(first)
+        answer = like(use.args[1]) if len(use.args) > 1 else derived(first)
+        answer.reads = use.args[1].reads if len(use.args) > 1 else frozenset()
         answer.learned |= {learned}
         return Value(items=[out, answer])
+
+    def _columns_out(self, given: Value, by: Value) -> Value:
+        """What a transformer makes of rows, with the columns that are known to be in it still."""
+        if by.made in SAME_COLUMNS or RESAMPLES.search(by.made):
+            return like(given)
+        taken = self.taken_from(given, by)
+        return like(taken) if taken is not None else derived(given)
+
+    def taken_from(self, given: Value, by: Value, deep: int = 0) -> Value | None:
+        """The columns that a ColumnTransformer, or a pipeline with one, takes; None where it is not said."""
+        steps = by.attrs.get("0") or by.attrs.get("steps") or by.attrs.get("transformers")
+        if by.made in ("Pipeline", "make_pipeline") and deep < MOST_WITHIN:
+            first = steps.items[0] if by.made == "Pipeline" and steps is not None and steps.items else steps
+            inner = first.items[-1] if first is not None and first.items else first
+            return self.taken_from(given, inner, deep + 1) if inner is not None else None
+        if by.made not in ("ColumnTransformer", "make_column_transformer") or "remainder" in by.attrs:
+            return None
+        parts = (
+            steps.items if by.made == "ColumnTransformer" and steps is not None else list(by.attrs.values())
+        )
+        names: Names | None = None
+        for part in parts or ():
+            last = part.items[-1] if part.items and len(part.items) > 1 else None
+            said = self.names_of(last) if last is not None else None
+            if last is not None and isinstance(last.const, str):
+                said = frozenset((last.const,)), frozenset()
+            if said is None:
+                return None
+            names = said if names is None else names_together(names, said)
+        return self.picked(given, names, given.place or by.call or self.script.tree) if names else None
 
     def transformed(self, use: Use) -> Value | None:
         """`scaler.transform(X)` of one that was fitted before."""
         if use.first is None or not use.base.state:
             return None
-        out = like(use.first) if use.base.made in SAME_COLUMNS else derived(use.first)
+        out = self._columns_out(use.first, use.base)
         out.learned |= use.base.state
         self.use(use.base.state, use.first)
         return out
@@ -252,12 +284,14 @@ class FlowLearning(FlowChoosing):
     def with_columns(self, use: Use) -> Value | None:
         """Expressions about columns become columns of this table."""
         base = use.base
+        if use.name == "select" and len(use.args) == 1 and (chosen := self.of_kind(use)) is not None:
+            return chosen
         if use.name == "filter" and use.named.keys() & {"like", "regex", "items"}:
             return derived(base)  # pandas: some of the columns
         if use.name == "select":
             names = self.names_of(use.args[0] if len(use.args) == 1 else Value(items=use.args))
             if names is not None and (names[0] is not None or use.args[0].rows & all_of(base.rows)):
-                return self.picked(base, names, use.node)
+                return self.picked(base, names, use.node, use.args[0].place if len(use.args) == 1 else None)
         if not flat(*use.given).rows:
             return derived(base) if use.name == "select" else None
         if use.name == "filter":
@@ -268,12 +302,13 @@ class FlowLearning(FlowChoosing):
                 return self.part(base, *index)
             if how:
                 return self.cut(base, how, use.node)
-        out = self.kept(base, use.args)
-        for held in [*use.args, *(item for arg in use.args for item in arg.items or ())]:
-            if held.made == "col" and held.names is not None and held.names[0] is not None:
+        made = [item for arg in use.args for item in ([arg] if arg.items is None else arg.items)]
+        out = self.kept(base, [held for held in made if not _is_named(held)])
+        for held in made:
+            if held.names is not None and held.names[0] is not None and _is_named(held):
                 self.into_column(out, next(iter(held.names[0])), held, use.node)
         for name, held in use.named.items():
-            self.into_column(out, name, held, use.node)
+            self.into_column(out, name, held, use.node, self.values.argument(use.node, name))
         out.whole = out.whole and use.name != "select"
         own = frozenset(flat(base).rows)
         for held in (out, *out.attrs.values()):
@@ -298,6 +333,11 @@ class FlowLearning(FlowChoosing):
         rows = frozenset(flat(held).rows)
         found = Coding(node, what, rows, not self.unsure, coder, held.columns, self.present > 0)
         self.codings.append(found)
+
+
+def _is_named(held: Value) -> bool:
+    """polars: an expression with an alias, which goes into a column of its own."""
+    return held.made == "col" and held.names is not None and bool(held.names[0])
 
 
 def _is_col(node: ast.Call) -> bool:

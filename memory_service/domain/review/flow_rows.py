@@ -27,9 +27,11 @@ __all__ = [
     "Coding",
     "Division",
     "FlowRows",
+    "Names",
     "Use",
     "bare",
     "like",
+    "names_together",
     "short",
 ]
 
@@ -294,11 +296,27 @@ def like(base: Value, *others: Value) -> Value:
     return out
 
 
+Names = tuple[frozenset[str] | None, frozenset[str]]
+"""What a list of columns names: (these, -) or (None, all but these)."""
+
+
+def names_together(one: Names, other: Names) -> Names:
+    """What either of two lists of columns names."""
+    (these, lost), (those, missed) = one, other
+    if these is not None and those is not None:
+        return these | those, frozenset()
+    if these is not None or those is not None:
+        return None, (lost - those) if those is not None else missed - (these or frozenset())
+    return None, lost & missed
+
+
 def _names_of_both(op: ast.AST, left: Value, right: Value) -> Value:
     """`set(df.columns) - {"id"}`, `columns + ["extra"]`."""
     said = [item.const for item in right.items or ()]
-    names = None
-    if left.names is not None and said and all(isinstance(one, str) for one in said):
+    names: Names | None = None
+    if left.names is not None and right.names is not None and isinstance(op, ast.Add | ast.BitOr):
+        names = names_together(left.names, right.names)
+    elif left.names is not None and said and all(isinstance(one, str) for one in said):
         named, gone = left.names
         more = frozenset(said)
         if isinstance(op, ast.Sub):

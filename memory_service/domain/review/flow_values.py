@@ -87,6 +87,7 @@ class Value:
     columns    names of its columns, as far as they were chosen by name
     reads      columns that it was computed from, row by row
     whole, gone   whether it has all columns of what was read, but for those that were taken out
+    content    "number" or "text": what a new column holds, "" where that is not known
     names      what a list of columns names: (these, -) or (None, all but these)
     """
 
@@ -118,6 +119,7 @@ class Value:
     gone: frozenset[str] = frozenset()
     names: tuple[frozenset[str] | None, frozenset[str]] | None = None
     place: ast.AST | None = None
+    content: str = ""
 
 
 @dataclass(eq=False, slots=True)

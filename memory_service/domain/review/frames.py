@@ -198,7 +198,7 @@ class Frames:
     @cached_property
     def targets(self) -> set[str]:
         """Columns that are what is to be predicted."""
-        values, found = self.facts.values, set()
+        values, found = self.facts.values, self._told_by_settings()
         for node in self.script.all(ast.Assign):
             for target, value in _pairs(node):
                 if _TARGET_NAME.match(target):
@@ -228,6 +228,11 @@ class Frames:
                     found |= self._columns(keyword.value)
         return {name for name in found if name}
 
+    def _told_by_settings(self) -> set[str]:
+        """`target: str = "price"` of a dataclass."""
+        told = [s for s in self.script.all(ast.AnnAssign) if _TARGET_CONST.match(last_name(s.target))]
+        return {text for s in told if s.value is not None and (text := self.facts.values.text(s.value))}
+
     def _attribute_column(self, node: ast.AST) -> set[str]:
         """`df.price` of a table whose columns are also read or written by name."""
         inner = _uncopied(node.value if isinstance(node, ast.Attribute) and node.attr == "values" else node)
@@ -250,13 +255,29 @@ class Frames:
                 column_of(self.facts, target) in self.targets for target in node.targets
             ):
                 found |= self._columns(node.value)
+        for call in self.script.calls:
+            for name, made in self._columns_made(call):
+                called = {last_name(n.func) for n in ast.walk(made) if isinstance(n, ast.Call)}
+                if name in self.targets and called & {"log1p", "log", "log10", "sqrt"}:
+                    found |= self._columns(made)
         return found
+
+    def _columns_made(self, call: ast.Call) -> Iterator[tuple[str, ast.AST]]:
+        """`df.assign(rate=...)`, polars' `with_columns(rate=...)` and `expression.alias("rate")`."""
+        if last_name(call.func) in ("assign", "with_columns"):
+            yield from ((k.arg, k.value) for k in call.keywords if k.arg)
+        if last_name(call.func) == "alias" and isinstance(call.func, ast.Attribute) and call.args:
+            text = self.facts.values.text(call.args[0])
+            if text:
+                yield text, call.func.value
 
     def _columns(self, node: ast.AST) -> set[str]:
         """The one column that an expression is about."""
         out: set[str] = set()
         for n in ast.walk(node):
             column = column_of(self.facts, n)
+            if isinstance(n, ast.Call) and self.script.qualified(n.func) == "polars.col" and len(n.args) == 1:
+                column = self.facts.values.text(n.args[0])
             if column is not None:
                 out.add(column)
         return out if len(out) == 1 else set()

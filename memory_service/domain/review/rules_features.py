@@ -42,12 +42,12 @@ def _telling(fed: Fed) -> Iterator[tuple[str, ast.AST]]:
             return column in features.columns
         return features.whole and column not in features.gone
 
+    if features.columns is None and not features.gone and not fed.final:
+        return  # a whole table is divided, its columns are chosen later
     for name, held in features.attrs.items():
         column = name[1:-1]
         if column not in told and column != "?" and inside(column) and held.reads & told:
             yield column, held.place or fed.place
-    if features.columns is None and not features.gone and not fed.final:
-        return  # a whole table is divided, its columns are chosen later
     for column in sorted(told):
         if inside(column):
             yield column, features.place or fed.place
