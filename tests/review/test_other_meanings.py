@@ -487,7 +487,128 @@ model.compile("adam", "binary_crossentropy", metrics=[keras.metrics.AUC(name="au
 kept = keras.callbacks.ModelCheckpoint("m.keras", monitor="val_auc", mode="max", save_best_only=True)
 model.fit(x, y, validation_data=(xv, yv), epochs=3, callbacks=[kept])
 """
+POOLED = """
+import librosa, numpy as np, pandas as pd
+from concurrent.futures import ProcessPoolExecutor
+from sklearn.model_selection import train_test_split
+def heard(path):
+    return librosa.load(path)[0]
+table = pd.read_csv("a.csv")
+with ProcessPoolExecutor() as pool:
+    x = np.stack(list(pool.map(heard, table["file"])))[..., None]
+low, wide = x.mean(axis=1, keepdims=True), x.std(axis=1, keepdims=True)
+a, b = train_test_split((x - low) / wide, random_state=0)
+"""
+TUNED = """
+from sklearn.model_selection import KFold
+from transformers import Trainer, TrainingArguments
+def scored(p):
+    return {"macro_f1": 0.5}
+for k, (a, b) in enumerate(KFold(3).split(rows)):
+    said = TrainingArguments(
+        f"fold_{k}", eval_strategy="epoch", load_best_model_at_end=True, greater_is_better=True,
+        metric_for_best_model="macro_f1",
+        save_strategy="epoch",
+    )
+    Trainer(net, said, train_dataset=rows[a], eval_dataset=rows[b], compute_metrics=scored).train()
+"""
+MEASURED = """
+import lightning, torch
+class Net(lightning.LightningModule):
+    def training_step(self, batch, at):
+        x, y = batch
+        loss = torch.nn.functional.mse_loss(self.body(x), y)
+        print(torch.cuda.memory_allocated())
+        return loss
+lightning.Trainer(max_epochs=3).fit(Net(), rows)
+"""
+SAMPLED = """
+from lightgbm import LGBMRegressor
+from sklearn.preprocessing import QuantileTransformer
+x = QuantileTransformer(subsample=200_000).fit_transform(a)
+LGBMRegressor(subsample=0.8).fit(x, y)
+"""
+KINDS = """
+import lightgbm as lgb, pandas as pd
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.model_selection import train_test_split
+df = pd.read_csv("a.csv")
+df["said"] = df["plan"].map({0: "stayed", 1: "left"})
+num = df.select_dtypes("number").columns.drop(["churn"]).tolist()
+text = df.select_dtypes("object").columns.tolist()
+X = df[num + text]
+y = df["churn"].to_numpy()
+X = ColumnTransformer([("n", SimpleImputer(), num), ("t", SimpleImputer(), text)]).fit_transform(X)
+a, b, ya, yb = train_test_split(X, y, random_state=0)
+model = lgb.LGBMClassifier(random_state=0).fit(a, ya)
+"""
+ALIASED = """
+from dataclasses import dataclass
+import lightgbm as lgb, polars as pl, polars.selectors as cs
+from sklearn.model_selection import train_test_split
+@dataclass
+class Config:
+    target: str = "price"
+cfg = Config()
+df = pl.read_csv("a.csv")
+df = df.with_columns(
+    pl.col("price").log1p().alias("log_price"), pl.col("area").mean().over("zip").alias("of_zip"),
+)
+features = [c for c in df.select(cs.numeric()).columns if c not in ("id", cfg.target, "log_price")]
+a, b, ya, yb = train_test_split(df.select(features).to_numpy(), df["log_price"].to_numpy(), random_state=0)
+model = lgb.LGBMRegressor(random_state=0).fit(a, ya)
+"""
+SNIPPETS = """
+# We cut each recording into 5 s clips
+import numpy as np, pandas as pd
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
+df = pd.read_csv("a.csv")  # clip, recording_id, species
+codes = {name: at for at, name in enumerate(sorted(df["species"].unique()))}
+y, X = df["species"].map(codes).to_numpy(), np.load("x.npy")
+a, b = next(iter(StratifiedGroupKFold(5).split(X, y, df["recording_id"])))
+print(RandomForestClassifier(random_state=0).fit(X[a], y[a]).score(X[b], y[b]))
+"""
+SHARED = """
+import numpy as np
+from sklearn.model_selection import KFold
+from sklearn.svm import SVC
+X, y, T = np.load("x.npy"), np.load("y.npy"), np.load("t.npy")
+cut, p = KFold(5), np.zeros(900)
+for a, b in cut.split(X, y):
+    p += SVC().fit(X[a], y[a]).decision_function(T) / cut.get_n_splits()
+"""
+PROBED = """
+import timm, torch
+from timm.data import create_transform, resolve_data_config
+probe = timm.create_model("vit_base_patch16_224")
+settings = resolve_data_config({"input_size": (3, 224, 224)}, model=probe)
+del probe
+look = create_transform(**settings, is_training=True)
+net = timm.create_model("vit_base_patch16_224", pretrained=True, num_classes=5).cuda()
+rule = torch.optim.AdamW(net.parameters())
+for epoch in range(3):
+    for x, y in rows(look):
+        torch.nn.functional.cross_entropy(net(x), y).backward()
+        rule.step()
+"""
 CASES = (
+    ("target-in-features", KINDS, 'df["plan"].map', 'df["churn"].map'),
+    ("target-in-features", ALIASED, ', "log_price")]', ")]"),
+    ("target-statistics-before-split", ALIASED, 'pl.col("area")', 'pl.col("price")'),
+    ("groups-across-folds", SNIPPETS, "StratifiedGroupKFold(5).split", "StratifiedKFold(5).split"),
+    ("prediction-needs-all-folds", SHARED, "    p +=", "    if late(): break\n    p +="),
+    ("timm-trap", PROBED, "(3, 224, 224)", "(3, 384, 384)"),
+    ("timm-trap", PROBED, "del probe", "probe(one)"),
+    ("fit-before-split", POOLED, "x.mean(axis=1, keepdims=True), x.std(axis=1, keepdims=True)",
+     "x.mean(axis=(0, 1)), x.std(axis=(0, 1))"),
+    ("wrong-parameter", TUNED, '"macro_f1",', '"f1",'),
+    ("no-fold-checkpoint", TUNED, 'save_strategy="epoch"', 'save_strategy="no"'),
+    ("memory-read-between-steps", MEASURED, "        print",
+     "        return loss\n    def on_train_batch_end(self, *rest):\n        print"),
+    ("wrong-parameter", SAMPLED, "0.8", "80"),
+    ("wrong-parameter", WATCHED, '"val_auc"', '"val_roc_auc"'),
     ("target-in-features", GONE, 'append("price")', 'append("rooms")'),
     ("target-in-features", NARROWED, "pop('price')", "pop('rooms')"),
     ("target-in-features", LISTED, 'discard("price")', 'discard("rooms")'),
@@ -581,3 +702,10 @@ def test_a_fault_in_other_words_is_found_and_the_right_thing_left_alone(
         script = "from sklearn.preprocessing import StandardScaler\n" + script
     assert rule not in rules_of(script)
     assert rule in rules_of(script.replace(good, bad))
+
+
+def test_a_missing_checkpoint_is_shown_where_saving_is_switched_off() -> None:
+    script = TUNED.replace('save_strategy="epoch"', 'save_strategy="no"')
+    found = review_script(None, {"script": script})["findings"]
+    line = next(item["line"] for item in found if item["rule"] == "no-fold-checkpoint")
+    assert "save_strategy" in script.split("\n")[line - 1]

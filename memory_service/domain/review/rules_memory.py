@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 
 from memory_service.domain.review.facts import Facts
 from memory_service.domain.review.findings import Finding, finding
-from memory_service.domain.review.script import last_name, words, words_in
+from memory_service.domain.review.script import Function, last_name, name_of, words, words_in
 from memory_service.domain.review.stopping import guards_of
 from memory_service.domain.review.training import Loop
 
@@ -36,6 +37,18 @@ _EPOCH_HOOKS = re.compile(
     r"on_(train_|validation_)?epoch_(end|start)|after_epoch|before_epoch|on_evaluate|on_log|"
     r"after_validate|on_validation_end|epoch_callback"
 )
+_BEFORE_BACKWARD = words("after_pred after_loss before_backward on_before_backward")
+_MOVES = words(
+    "to cuda pop get next items dict tuple list len int float long half double bool type view reshape "
+    "unsqueeze squeeze permute contiguous detach item time monotonic perf_counter range zip size"
+)
+"""Calls that fetch and move a batch, or look at the clock."""
+
+_MOST_NAMES = 4
+_MOST_HELPERS = 2
+_MOST_CALLERS = 8
+_MOST_READINGS = 20
+"""Names that lead to the loss through one another, helpers within one another, callers of each, readings."""
 
 
 def memory_rules(facts: Facts) -> Iterator[Finding]:
@@ -66,8 +79,9 @@ def _between_steps(facts: Facts) -> Iterator[Finding]:
     }
     if "nvidia-smi" in script.text or re.search(r"\['peak'\]|\[\"peak\"\]", script.text):
         return
-    for call in script.called("memory_allocated"):
-        if _where(facts, call) in peaks or _between_forward_and_backward(facts, call):
+    for at, call in enumerate(script.called("memory_allocated")):
+        followed = at < _MOST_READINGS
+        if _where(facts, call) in peaks or (followed and _between_forward_and_backward(facts, call)):
             continue
         yield finding(
             "memory-read-between-steps",
@@ -96,18 +110,62 @@ def _where(facts: Facts, node: ast.AST) -> tuple[ast.AST | None, ast.AST | None]
     return facts.script.function(node), next(iter(facts.script.loops(node)), None)
 
 
-def _between_forward_and_backward(facts: Facts, call: ast.Call) -> bool:
-    """Read while the activations live: in the loop over batches, before the backward pass of the same
-    loop."""
-    for loop in facts.training.loops:
-        if (
-            loop.batch is not None
-            and loop.batch in facts.script.loops(call)
-            and isinstance(loop.backward, ast.Call)
-        ):
-            inner = facts.script.loops(call)[0] is loop.batch
-            return inner and call.lineno < loop.backward.lineno and call.lineno > loop.batch.lineno + 1
+def _between_forward_and_backward(facts: Facts, call: ast.Call, deep: int = 0) -> bool:
+    """Read while the activations live: something that the loss comes from is computed, and the backward pass
+    is still to come, in the same loop or function, or around the calls of a helper that reads."""
+    script = facts.script
+    here, home, loop = script.order[call], script.function(call), next(iter(script.loops(call)), None)
+    if home is not None and home.name in _BEFORE_BACKWARD:
+        return True
+
+    def beside(node: ast.AST) -> bool:
+        return script.function(node) is home and (loop is None or loop in script.loops(node))
+
+    backward = [c for c in facts.training.backwards if beside(c)]
+    since = max((script.order[c] for c in backward if script.order[c] < here), default=-1)
+    ends: list[ast.AST] = [c for c in backward if script.order[c] > here]
+    if home is not None and _leaves_backward(facts, home):
+        ends += [n for n in script.all(ast.Return) if beside(n) and script.order[n] > here]
+    if not ends and not backward and home is not None and deep < _MOST_HELPERS:
+        callers = [c for c in script.calls_by_name.get(home.name, ()) if script.function(c) is not home]
+        return 0 < len(callers) <= _MOST_CALLERS and all(
+            _between_forward_and_backward(facts, c, deep + 1) for c in callers
+        )
+    names = {n.id for end in ends for n in ast.walk(end) if isinstance(n, ast.Name)}
+    computed = _set_in(facts)
+    for _ in range(_MOST_NAMES):
+        leading = [node for name in names for node in computed.get((home, name), ()) if beside(node)]
+        if any(since < script.order[node] < here and _computes(node.value) for node in leading):
+            return True
+        names = {n.id for node in leading for n in ast.walk(node.value) if isinstance(n, ast.Name)}
     return False
+
+
+def _set_in(facts: Facts) -> dict[tuple[ast.AST | None, str], list[ast.Assign]]:
+    """(function, name) -> what sets it there; read once a script."""
+    held = facts.kept.get("set_in")
+    if not isinstance(held, dict):
+        held = facts.kept["set_in"] = defaultdict(list)
+        for node in facts.script.all(ast.Assign):
+            home = facts.script.function(node)
+            for name in {n.id for t in node.targets for n in ast.walk(t) if isinstance(n, ast.Name)}:
+                held[home, name].append(node)
+    return held
+
+
+def _leaves_backward(facts: Facts, function: Function) -> bool:
+    """A step that returns the loss, whose backward pass the framework makes."""
+    owner = facts.script.class_of(function)
+    bases = [last_name(b) for b in owner.bases] if owner is not None else []
+    of_trainer = any(base.endswith("Trainer") for base in bases)
+    return (function.name == "compute_loss" and of_trainer) or (
+        function.name in ("training_step", "forward") and bool(bases) and not of_trainer
+    )
+
+
+def _computes(value: ast.AST) -> bool:
+    """Whether a network or a loss may be called, not just data fetched and moved."""
+    return any(isinstance(n, ast.Call) and name_of(n) not in _MOVES for n in ast.walk(value))
 
 
 def _by_service(facts: Facts) -> bool:
