@@ -118,6 +118,7 @@ class Facts:
                 found = found[-1 if whole else 0] if isinstance(found, list) and found else found
                 if isinstance(found, int) and 16 <= found <= 4096:
                     sizes.add(found)
+        sizes = sizes or self._sizes_of_timm()
         if sizes:
             return max(sizes) if len(sizes) < 3 else min(sizes)
         for node in self.script.all(ast.Assign):
@@ -130,6 +131,23 @@ class Facts:
                     if isinstance(found, int) and 16 <= found <= 4096:
                         return found
         return None
+
+    def _sizes_of_timm(self) -> set[int]:
+        """Sizes that `resolve_data_config({"input_size": (3, 384, 384)}, model=m)` is told, or that the
+        model's own name tells where nothing else is said."""
+        asked = self.script.called("resolve_data_config", "resolve_model_data_config")
+        told = [
+            self.values.one(value)
+            for held in self.script.all(ast.Dict) if asked
+            for key, value in zip(held.keys, held.values, strict=True)
+            if isinstance(key, ast.Constant) and key.value == "input_size"
+        ]  # fmt: skip
+        sizes = {one[-1] for one in told if isinstance(one, list) and one and isinstance(one[-1], int)}
+        if sizes or told or not asked:
+            return sizes
+        named = (self.values.text(self.values.argument(c, "model_name", 0))
+                 for c in self.script.called("create_model"))  # fmt: skip
+        return {int(said[-1]) for name in named if (said := re.findall(r"_(\d{3})(?=\.|$)", name or ""))}
 
     @cached_property
     def seq_len(self) -> int | None:

@@ -168,11 +168,11 @@ def _timm_models(facts: Facts) -> Iterator[Finding]:
         yield from _wrong_head(facts, next(iter(names)))
     for call in calls:
         name = values.text(values.argument(call, "model_name", 0))
-        if values.open_ended(call):
+        if values.open_ended(call) or _only_asked(facts, call):
             continue
         if name is not None:
             yield from _wrong_size(facts, call, name)
-        if not (facts.training.trains or facts.training.offers) or _only_asked(facts, call):
+        if not (facts.training.trains or facts.training.offers):
             continue
         given = {k.arg for k in call.keywords}
         if (
