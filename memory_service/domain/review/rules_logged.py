@@ -27,6 +27,7 @@ _SHORT_NAMES = {
 _TRAINERS = ("Trainer", "Seq2SeqTrainer")
 _EVALUATES = words("evaluate evaluation_loop prediction_loop _maybe_log_save_evaluate")
 _MOST_RETURNS = 20
+_MOST_TRAINERS = 20
 
 
 def logged_rules(facts: Facts) -> Iterator[Finding]:
@@ -35,11 +36,11 @@ def logged_rules(facts: Facts) -> Iterator[Finding]:
         for call in facts.script.called("EarlyStopping", "ModelCheckpoint"):
             yield from _lightning(facts, call)
     elif facts.script.uses(*_KERAS):
-        known = _compiled(facts)
+        known, outputs = _compiled(facts), _outputs(facts)
         for call in facts.script.called("EarlyStopping", "ModelCheckpoint", "ReduceLROnPlateau"):
             if known is not None and not facts.script.qualified(call.func).startswith("torch."):
-                yield from _keras(facts, call, known)
-    for call in facts.training.arguments:
+                yield from _keras(facts, call, known, outputs)
+    for call in facts.training.arguments[:_MOST_TRAINERS]:
         yield from _trainer(facts, call)
 
 
@@ -78,16 +79,20 @@ def _lightning(facts: Facts, call: ast.Call) -> Iterator[Finding]:
         yield _nobody(call, monitor, known, f"monitor={max(known)!r}")
 
 
-def _keras(facts: Facts, call: ast.Call, known: set[str]) -> Iterator[Finding]:
+def _outputs(facts: Facts) -> set[str]:
+    """Names that layers are given: of several outputs each has figures of its own."""
+    named = (facts.values.text(k.value) for k in facts.script.all(ast.keyword) if k.arg == "name")
+    return {text.lower() for text in named if text is not None}
+
+
+def _keras(facts: Facts, call: ast.Call, known: set[str], outputs: set[str]) -> Iterator[Finding]:
     """Keras warns once an epoch and goes on: the callback does nothing."""
     at = 1 if last_name(call.func) == "ModelCheckpoint" else 0
     monitor = facts.values.text(facts.values.argument(call, "monitor", at))
     figure = (monitor or "").removeprefix("val_")
     if not figure or figure in _ALWAYS_IN_KERAS or _plain(figure) in {_plain(name) for name in known}:
         return
-    named = (facts.values.text(k.value) for k in facts.script.all(ast.keyword) if k.arg == "name")
-    outputs = {text.lower() for text in named if text is not None}
-    for name in known | {"loss"}:  # of several outputs each has its own: `val_age_mae`
+    for name in known | {"loss"}:  # `val_age_mae`
         output = figure.lower().removesuffix("_" + name.lower())
         if output != figure.lower() and (output in outputs or re.fullmatch(r"dense(_\d+)?", output)):
             return
@@ -217,7 +222,7 @@ def _trainer(facts: Facts, call: ast.Call) -> Iterator[Finding]:
         return
     known: set[str] = set(_ALWAYS_IN_TRAINER)
     made = [o.name for n in _TRAINERS for o in script.heirs.get(n, ()) if not _EVALUATES & _methods(o)]
-    users = [c for c in script.called(*_TRAINERS, *made) if _gets(facts, c, call)]
+    users = [c for c in script.called(*_TRAINERS, *made)[:_MOST_TRAINERS] if _gets(facts, c, call)]
     for trainer in users:
         computed = values.argument(trainer, "compute_metrics")
         rows = values.argument(trainer, "eval_dataset")
