@@ -499,6 +499,17 @@ with ProcessPoolExecutor() as pool:
 low, wide = x.mean(axis=1, keepdims=True), x.std(axis=1, keepdims=True)
 a, b = train_test_split((x - low) / wide, random_state=0)
 """
+PICTURED = """
+import cv2, numpy as np
+from glob import glob
+from sklearn.model_selection import train_test_split
+kept = []
+for path in glob("*.png"):
+    picture = cv2.imread(path)
+    kept.append((picture - picture.mean()) / picture.std())
+kept = np.stack(kept)
+a, b = train_test_split(kept, random_state=0)
+"""
 TUNED = """
 from sklearn.model_selection import KFold
 from transformers import Trainer, TrainingArguments
@@ -603,6 +614,8 @@ CASES = (
     ("timm-trap", PROBED, "del probe", "probe(one)"),
     ("fit-before-split", POOLED, "x.mean(axis=1, keepdims=True), x.std(axis=1, keepdims=True)",
      "x.mean(axis=(0, 1)), x.std(axis=(0, 1))"),
+    ("fit-before-split", PICTURED, "np.stack(kept)",
+     "np.stack(kept)\nkept = (kept - kept.mean(0)) / kept.std(0)"),
     ("wrong-parameter", TUNED, '"macro_f1",', '"f1",'),
     ("no-fold-checkpoint", TUNED, 'save_strategy="epoch"', 'save_strategy="no"'),
     ("memory-read-between-steps", MEASURED, "        print",

@@ -20,6 +20,7 @@ from memory_service.domain.review.flow_words import (
     KEEPS_ROWS,
     LOW,
     OF_THE_PAST,
+    ONE_SAMPLE,
     ORDERS,
     RANDOM,
     READS,
@@ -94,6 +95,8 @@ class FlowCalls(FlowCollections):
             if READS.match(name) or isinstance(self.script.parents.get(use.node), ast.Assign):
                 held = self.fresh(use.node, self._text_of(use), file=bool(READS.match(name)))
                 held.whole = bool(TABLES.match(name))
+                told = use.first is not None and isinstance(use.first.const, str)
+                held.single = not told and bool(ONE_SAMPLE.search(use.dotted))
                 return held
             return Value(made=name)
         out = derived(*given)

@@ -19,6 +19,7 @@ __all__ = [
     "LEARNS",
     "LOW",
     "OF_THE_PAST",
+    "ONE_SAMPLE",
     "ORDERS",
     "PREDICTS",
     "RANDOM",
@@ -85,6 +86,11 @@ KEEPS_ROWS = words("merge join map fillna where mask clip replace combine_first 
 READS = re.compile(
     r"^(read_|load|fetch_|open_|scan_|from_csv|imread|get_data|make_(class|regress|blobs|moons))"
 )
+ONE_SAMPLE = re.compile(
+    r"(^|\.)(imread|imdecode|dcmread|read_image|decode_(image|jpeg|png|wav)|load_img)$|"
+    r"^(librosa|torchaudio|nibabel|soundfile|scipy\.io\.wavfile)\.(load|read)$"
+)
+"""Readers of one picture or one recording; a file named in the text may be all there is."""
 TABLES = re.compile(r"^(read|scan)_")
 RANDOM = words("rand random uniform random_sample binomial randint choice")
 ORDERS = words("permutation randperm arange shuffle argsort")
