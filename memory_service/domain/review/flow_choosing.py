@@ -27,6 +27,8 @@ class Fed:
 
 
 MOST_FED = 200
+MOST_COLUMNS = 120
+"""Columns of one table that are followed by name; what goes into more of them is kept together."""
 
 
 def _is_all(node: ast.AST) -> bool:
@@ -192,7 +194,7 @@ class FlowChoosing(FlowRows):
             place=self.script.statement(target),
             content=kind_of(made_by, self.values) if made_by is not None else value.content,
         )
-        if name is None:
+        if name is None or (len(base.attrs) >= MOST_COLUMNS and f"[{name}]" not in base.attrs):
             base.attrs["[?]"] = either(base.attrs.get("[?]"), held)
             return
         base.attrs[f"[{name}]"] = held

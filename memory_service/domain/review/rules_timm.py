@@ -200,6 +200,10 @@ _TELLS = words(
 )
 
 
+MOST_READ = 60
+"""Uses of a name that are looked at; a probe has one or two."""
+
+
 def _only_asked(facts: Facts, call: ast.Call) -> bool:
     """A network that is asked for its settings, never trained: `resolve_data_config({}, model=probe)`."""
     script = facts.script
@@ -209,13 +213,10 @@ def _only_asked(facts: Facts, call: ast.Call) -> bool:
     names = {t.id for t in up.targets if isinstance(t, ast.Name)}
     if len(names) != len(up.targets):
         return False
-    read = [
-        node
-        for node in script.all(ast.Name)
-        if node.id in names
-        and isinstance(node.ctx, ast.Load)
-        and call in facts.values.assigned(node.id, node)
-    ]
+    read = [n for n in script.all(ast.Name) if n.id in names and isinstance(n.ctx, ast.Load)]
+    if len(read) > MOST_READ:
+        return False
+    read = [node for node in read if call in facts.values.assigned(node.id, node)]
     return bool(read) and all(_asks(facts, node) for node in read)
 
 
