@@ -311,7 +311,7 @@ class FlowLearning(FlowChoosing):
             self.into_column(out, name, held, use.node, self.values.argument(use.node, name))
         out.whole = out.whole and use.name != "select"
         own = frozenset(flat(base).rows)
-        for held in (out, *out.attrs.values()):
+        for held in [h for h in (out, *out.attrs.values()) if h.learned or h.stats]:
             held.learned = frozenset(
                 self.learn(one.place, one.what, one.kind, own) if DEFERRED in one.rows else one
                 for one in held.learned
