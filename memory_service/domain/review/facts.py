@@ -108,6 +108,8 @@ class Facts:
             "Resize", "RandomResizedCrop", "CenterCrop", "RandomCrop", "create_transform"
         )
         for call in cuts:
+            if last_name(call.func) == "Resize" and self._is_cropped(call):
+                continue
             whole = last_name(call.func) == "create_transform"  # timm's: (channels, height, width)
             places = [
                 *call.args[: 1 if whole else 2],
@@ -131,6 +133,13 @@ class Facts:
                     if isinstance(found, int) and 16 <= found <= 4096:
                         return found
         return None
+
+    def _is_cropped(self, resize: ast.Call) -> bool:
+        """`[Resize(256), CenterCrop(224)]`: what is cut out of it afterwards is what the model gets."""
+        around = self.script.parents.get(resize)
+        steps: list[ast.AST] = getattr(around, "elts", None) or getattr(around, "args", [])
+        after = steps[steps.index(resize) + 1 :] if resize in steps else []
+        return any(isinstance(s, ast.Call) and last_name(s.func).endswith("Crop") for s in after)
 
     def _sizes_of_timm(self) -> set[int]:
         """Sizes that `resolve_data_config({"input_size": (3, 384, 384)}, model=m)` is told, or that the

@@ -35,22 +35,21 @@ _TORCHVISION = {
     "regnet_y_8gf": "regnety_080",
     "regnet_y_3_2gf": "regnety_032",
 }
-_HUB = {
-    "vit-base-patch16-224": "vit_base_patch16_224",
-    "vit-base-patch16-384": "vit_base_patch16_384",
-    "vit-large-patch16-224": "vit_large_patch16_224",
-    "swin-tiny-patch4-window7-224": "swin_tiny_patch4_window7_224",
-    "swin-small-patch4-window7-224": "swin_small_patch4_window7_224",
-    "swin-base-patch4-window7-224": "swin_base_patch4_window7_224",
-    "convnext-tiny-224": "convnext_tiny",
-    "convnext-small-224": "convnext_small",
-    "convnext-base-224": "convnext_base",
-    "resnet-18": "resnet18",
-    "resnet-34": "resnet34",
-    "resnet-50": "resnet50",
-    "resnet-101": "resnet101",
-}
+_HUB = (
+    (r"(?:vit|deit)-(tiny|small|base|large|huge)(?:-distilled)?-patch(\d+)-(\d+)", r"vit_\1_patch\2_\3"),
+    (r"swin-(\w+)-patch4-window(\d+)-(\d+)", r"swin_\1_patch4_window\2_\3"),
+    (r"swinv2-(\w+)-patch4-window(\w+)-(\w+)", r"swinv2_\1_window\2_\3"),
+    (r"convnext(v2)?-([a-z]+)(?:-\d+)?", r"convnext\1_\2"),
+    (r"beit-(base|large)-patch16-224", r"beitv2_\1_patch16_224"),
+    (r"dinov2-(small|base|large)", r"vit_\1_patch14_dinov2"),
+    (r"resnet-(\d+)", r"resnet\1"),
+    (r"efficientnet-b(\d)", r"efficientnet_b\1"),
+    (r"regnet-y-(\d+)", r"regnety_\1"),
+)
 """Names of the hub -> the same network under the name that the catalogue has."""
+
+_HUB_ROWS = re.compile(r"^.*/|-(in2[12]k|[pf]t22k(to1k)?|22kto1k-ft|ft1k|22k|1k)(?=-|$)")
+"""The owner, and on which pictures it was trained."""
 
 _ARCHITECTURE = re.compile(
     r"^(resnet|resnext|densenet|efficientnet|convnext|vgg|vit_|swin|mobilenet|regnet|wide_resnet|"
@@ -223,7 +222,7 @@ def _models(facts: Facts) -> list[str]:
                 None
                 if found is not None
                 and (found in kept or re.search(r"^[./]|\.(pt|pth|bin)$|checkpoint|^out", found))
-                else _HUB.get(re.sub(r"^.*/|-in2[12]k$", "", found or ""), found)
+                else _of_hub(found)
             )
         elif qualified.startswith("segmentation_models_pytorch.") and name in _SMP:
             encoder = values.argument(call, "encoder_name", 0)
@@ -234,6 +233,12 @@ def _models(facts: Facts) -> list[str]:
     if not out and "boosting" in facts.training.kinds:
         out = [b for b in ("lightgbm", "xgboost", "catboost") if facts.script.uses(b)]
     return out
+
+
+def _of_hub(name: str | None) -> str | None:
+    """`google/vit-large-patch16-224-in21k` under timm's name; other names as they are."""
+    plain = _HUB_ROWS.sub("", name or "")
+    return next((re.sub(p, made, plain) for p, made in _HUB if re.fullmatch(p, plain)), name)
 
 
 def _saved_to(facts: Facts) -> set[str]:

@@ -33,8 +33,7 @@ _MOST_TRAINERS = 20
 def logged_rules(facts: Facts) -> Iterator[Finding]:
     """wrong-parameter: a figure that nobody logs."""
     if facts.script.uses(*_LIGHTNING):
-        for call in facts.script.called("EarlyStopping", "ModelCheckpoint"):
-            yield from _lightning(facts, call)
+        yield from _lightning(facts)
     elif facts.script.uses(*_KERAS):
         known, outputs = _compiled(facts), _outputs(facts)
         for call in facts.script.called("EarlyStopping", "ModelCheckpoint", "ReduceLROnPlateau"):
@@ -49,34 +48,73 @@ def _nobody(place: ast.AST, name: str, known: Iterable[str], fix: str) -> Findin
     return finding("wrong-parameter", place, f"Nothing logs {name!r}; there are {there}.", fix)
 
 
-def _lightning(facts: Facts, call: ast.Call) -> Iterator[Finding]:
+def _lightning(facts: Facts) -> Iterator[Finding]:
     """No module of the file logs it: Lightning ends with an error, or keeps nothing."""
-    values, script = facts.values, facts.script
-    monitor = values.text(
-        values.argument(call, "monitor", 0 if last_name(call.func) == "EarlyStopping" else 2)
-    )
-    if monitor is None or not facts.training.lightning_classes:
+    known = _logged(facts)
+    if not known:
         return
+    for place, given in _watched(facts):
+        monitor = facts.values.text(given)
+        if monitor is not None and not any(monitor in (n, f"{n}_epoch", f"{n}_step") for n in known):
+            yield _nobody(place, monitor, known, f"monitor={max(known)!r}")
+
+
+def _watched(facts: Facts) -> Iterator[tuple[ast.AST, ast.AST | None]]:
+    """(where, figure) of callbacks, and of what configure_optimizers says of a plateau's schedule."""
+    script, values = facts.script, facts.values
+    for call in script.called("EarlyStopping", "ModelCheckpoint"):
+        yield call, values.argument(call, "monitor", 0 if last_name(call.func) == "EarlyStopping" else 2)
+    if not script.called("ReduceLROnPlateau"):
+        return  # no other schedule looks at its figure
+    for place in (*script.all(ast.Dict), *script.called("dict", "update")):
+        said = _said_of_schedule(place)
+        schedule = said.get("scheduler", said.get("lr_scheduler"))
+        made = facts.training.made_by(schedule) if schedule is not None else "ReduceLROnPlateau"
+        plateau = isinstance(schedule, ast.Dict) or made in ("", "ReduceLROnPlateau")
+        if "monitor" in said and plateau and _is_of_module(facts, place):
+            yield said["monitor"], said["monitor"]
+    for node in script.all(ast.Assign):
+        target = node.targets[0]
+        named = isinstance(target, ast.Subscript) and values.text(target.slice) == "monitor"
+        if named and _is_of_module(facts, node):
+            yield node, node.value
+
+
+def _said_of_schedule(place: ast.AST) -> dict[str, ast.AST]:
+    """`{"scheduler": plateau, "monitor": "val_loss"}`, `dict(scheduler=plateau, monitor="val_loss")`."""
+    if isinstance(place, ast.Dict):
+        keys = [k.value if isinstance(k, ast.Constant) else None for k in place.keys]
+        return {k: v for k, v in zip(keys, place.values, strict=True) if isinstance(k, str)}
+    return {k.arg: k.value for k in getattr(place, "keywords", ()) if k.arg}
+
+
+def _is_of_module(facts: Facts, node: ast.AST) -> bool:
+    home = facts.script.function(node)
+    return home is not None and home.name == "configure_optimizers"
+
+
+def _logged(facts: Facts) -> set[str]:
+    """Figures that the modules of the file log; none where one cannot be told."""
+    values, script = facts.values, facts.script
     known: set[str] = set()
     logs = [c for c in script.called("log", "log_dict") if isinstance(c.func, ast.Attribute)]
     logs = [c for c in logs if script.class_of(c) in facts.training.lightning_classes]
     for log in logs:
+        if script.qualified(log.func).startswith(("numpy.", "torch.", "math.", "wandb.")):
+            continue
         name = values.argument(log, "name" if last_name(log.func) == "log" else "dictionary", 0)
         if last_name(log.func) == "log_dict":
             held = values.held(name) if name is not None else None
             if held is None or held.open:
-                return
+                return set()
             known |= set(held.known)
             continue
         said = values.all(name)
         if said is None:
-            return
+            return set()
         known |= {str(s) for s in said}
     bases = {last_name(b) for c in facts.training.lightning_classes for b in c.bases}
-    if not known or bases != {"LightningModule"}:
-        return
-    if not any(monitor in (name, f"{name}_epoch", f"{name}_step") for name in known):
-        yield _nobody(call, monitor, known, f"monitor={max(known)!r}")
+    return known if bases == {"LightningModule"} else set()
 
 
 def _outputs(facts: Facts) -> set[str]:

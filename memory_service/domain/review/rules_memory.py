@@ -44,6 +44,12 @@ _MOVES = words(
 )
 """Calls that fetch and move a batch, or look at the clock."""
 
+_OF_EACH_EPOCH = words(
+    "len step i batch_idx torch cuda is_available is_global_zero is_world_process_zero global_rank "
+    "local_rank rank"
+)
+"""What the condition of a reading may ask for and be met in every epoch."""
+
 _MOST_NAMES = 4
 _MOST_HELPERS = 2
 _MOST_CALLERS = 8
@@ -274,6 +280,34 @@ def _once(test: ast.AST, epoch: ast.For | ast.While) -> bool:
     )
 
 
+def _again(facts: Facts, name: str, function: Function) -> bool:
+    """Whether a hook of batches reads memory in each epoch anew: `if batch_idx == 0` without asking for the
+    epoch."""
+    if not _BATCH_HOOKS.search(name):
+        return False
+    steps = {a.arg for a in function.args.args} | _OF_EACH_EPOCH
+
+    def holds(test: ast.AST) -> bool:
+        named = words_in(test)
+        if any(isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod) for n in ast.walk(test)):
+            return not any("epoch" in word for word in named)
+        return named <= steps
+
+    ends = [s.test for s in function.body if isinstance(s, ast.If) and isinstance(s.body[-1], ast.Return)]
+    return all(holds(test) for test in ends) and any(
+        all(holds(test) for test in guards_of(facts.script, node, function))
+        for node in ast.walk(function)
+        if _reads(facts, node) or (isinstance(node, ast.Call) and _helper_reads(facts, node))
+    )
+
+
+def _helper_reads(facts: Facts, call: ast.Call) -> bool:
+    """A helper of the file that reads memory."""
+    called = call.func
+    helpers = facts.script.meant(called) if isinstance(called, ast.Name | ast.Attribute) else []
+    return any(_reads(facts, n) for helper in helpers for n in facts.script.within(helper))
+
+
 def _of_callbacks(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     """Frameworks with their own loop: a callback, or a hook of the module, reads memory."""
     script = facts.script
@@ -290,7 +324,7 @@ def _of_callbacks(facts: Facts, call: ast.Call) -> Iterator[Finding]:
                 continue
             if any(_reads(facts, n) for n in script.within(function)):
                 first = first or bool(_BATCH_HOOKS.search(name))
-                every = every or bool(_EPOCH_HOOKS.search(name))
+                every = every or bool(_EPOCH_HOOKS.search(name)) or _again(facts, name, function)
     for call_of in script.called("LambdaCallback"):
         for keyword in call_of.keywords:
             if keyword.arg and any(_reads(facts, n) for n in script.within(keyword.value)):

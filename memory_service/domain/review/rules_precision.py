@@ -89,11 +89,13 @@ def _plain(facts: Facts) -> Iterator[Finding]:
         r"fp32|precision|float32|amp", facts.script.comment_near(getattr(place, "lineno", 0))
     ):
         return
+    step = loops[0].backward if place in facts.script.loops(loops[0].backward) else place
     yield finding(
         "no-mixed-precision",
-        place,
+        step,
         "Every step is computed in fp32: no autocast, no precision of the trainer.",
         'with torch.amp.autocast("cuda", dtype=torch.bfloat16):\n    loss = criterion(model(images), labels)',
+        since=place,
     )
 
 
