@@ -604,7 +604,39 @@ for epoch in range(3):
         torch.nn.functional.cross_entropy(net(x), y).backward()
         rule.step()
 """
+ROLLED = """
+import lightgbm as lgb
+import pandas as pd
+df = pd.read_csv("sales.csv").sort_values("day")
+by_shop = df.groupby("shop")["sold"]
+df["week"] = by_shop.transform(lambda s: s.shift(7).rolling(7).mean())
+df["so_far"] = (by_shop.cumsum() - df["sold"]) / by_shop.cumcount()
+df["open"] = df["sold"].rolling(7, closed="left").max()
+feats = [c for c in df.columns if c.startswith(("week", "so_", "open"))]
+old, new = df[df["day"] < 300], df[df["day"] >= 300]
+lgb.LGBMRegressor().fit(old[feats], old["sold"])
+"""
+PLATEAU = """
+import pytorch_lightning as pl, torch
+class Net(pl.LightningModule):
+    def training_step(self, batch, at):
+        if at == 0:
+            print(torch.cuda.max_memory_allocated())
+        return self(batch).mean()
+    def validation_step(self, batch, at):
+        self.log("val_loss", self(batch).mean())
+    def configure_optimizers(self):
+        rule = torch.optim.AdamW(self.parameters())
+        slower = torch.optim.lr_scheduler.ReduceLROnPlateau(rule)
+        return [rule], [dict(scheduler=slower, monitor="val_loss")]
+pl.Trainer(max_epochs=3).fit(Net(), loader)
+"""
 CASES = (
+    ("target-in-features", ROLLED, "s.shift(7)", "s"),
+    ("target-in-features", ROLLED, ' - df["sold"]', ""),
+    ("target-in-features", ROLLED, ', closed="left"', ""),
+    ("wrong-parameter", PLATEAU, 'monitor="val_loss"', 'monitor="valid_loss"'),
+    ("no-memory-every-epoch", PLATEAU, "at == 0", "at == 0 and self.current_epoch == 0"),
     ("target-in-features", KINDS, 'df["plan"].map', 'df["churn"].map'),
     ("target-in-features", ALIASED, ', "log_price")]', ")]"),
     ("target-statistics-before-split", ALIASED, 'pl.col("area")', 'pl.col("price")'),

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
+from memory_service.domain.review.flow_choosing import OTHER_ROWS
 from memory_service.domain.review.flow_collections import FlowCollections
 from memory_service.domain.review.flow_kinds import kind_of
 from memory_service.domain.review.flow_rows import Use, like, short
@@ -25,6 +26,7 @@ from memory_service.domain.review.flow_words import (
     RANDOM,
     READS,
     ROW_BY_ROW,
+    RUNNING,
     SCALING,
     SCORING,
     TABLES,
@@ -172,10 +174,29 @@ class FlowCalls(FlowCollections):
         out.series |= {use.node}
         out.made = "rolling" if use.name in ("rolling", "ewm", "expanding") else base.made
         out.columns = base.columns
+        closed = self.const(self.values.argument(use.node, "closed"), use.scope)
+        if use.name in ("shift", "lag") or closed == "left":
+            out.attrs[OTHER_ROWS] = Value()
+        else:
+            out.reads = base.reads
+        return out
+
+    def _running(self, use: Use) -> Value | None:
+        """`df.groupby("shop")["sales"].cumsum()`: each row's own value is in it."""
+        base = use.base
+        if not flat(base).rows:
+            return None
+        out = derived(base)
+        out.series |= {use.node}
+        out.columns, out.reads = base.columns, base.reads
+        out.made = base.made if base.made == "col" else "cumsum"
         return out
 
     def _kept(self, use: Use) -> Value:
-        return self.kept(use.base, use.given)
+        out = self.kept(use.base, use.given)
+        if use.name in ("fillna", "fill_null", "clip") and use.base.series:
+            out.reads = use.base.reads
+        return out
 
     def _mapped(self, use: Use) -> Value | None:
         """`table.pipe(f)`, `ds.map(f)`, `column.map(table)`, `pool.map(f, files)`."""
@@ -277,6 +298,7 @@ _METHODS: dict[str, Handler] = {
     **dict.fromkeys(("inverse_transform",), FlowCalls.transformed),
     **dict.fromkeys((*LOW, *HIGH), FlowCalls.reduced),
     **dict.fromkeys(OF_THE_PAST, FlowCalls._of_the_past),
+    **dict.fromkeys(RUNNING, FlowCalls._running),
     **dict.fromkeys(KEEPS_ROWS, FlowCalls._kept),
     **dict.fromkeys(("groupby", "group_by", "groupby_dynamic"), FlowCalls.grouped),
     **dict.fromkeys(("agg", "aggregate", "describe", "sum", "apply"), FlowCalls.gathered),

@@ -13,7 +13,7 @@ from memory_service.domain.review.flow_values import UNKNOWN, Rows, Scope, Value
 from memory_service.domain.review.flow_words import ROLES
 from memory_service.domain.review.script import last_name
 
-__all__ = ["Fed", "FlowChoosing", "all_of"]
+__all__ = ["OTHER_ROWS", "Fed", "FlowChoosing", "all_of"]
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,8 @@ class Fed:
 
 
 MOST_FED = 200
+OTHER_ROWS = "of other rows"
+"""Held by a table whose rows hold what others held before: `df.shift(1)`, `df.rolling(7, closed="left")`."""
 MOST_COLUMNS = 120
 """Columns of one table that are followed by name; what goes into more of them is kept together."""
 
@@ -60,7 +62,7 @@ class FlowChoosing(FlowRows):
         more = Value(learned=unnamed.learned, stats=unnamed.stats) if unnamed is not None else None
         out = derived(bare(base), more, *(base.attrs.get(f"[{name}]") for name in names))
         out.columns = frozenset(names)
-        if len(names) == 1:
+        if len(names) == 1 and OTHER_ROWS not in base.attrs:
             held = base.attrs.get(f"[{names[0]}]")
             out.reads = out.columns | (held.reads if held is not None else frozenset())
         out.attrs = {f"[{n}]": base.attrs[f"[{n}]"] for n in names if f"[{n}]" in base.attrs}
@@ -197,7 +199,8 @@ class FlowChoosing(FlowRows):
         if name is None or (len(base.attrs) >= MOST_COLUMNS and f"[{name}]" not in base.attrs):
             base.attrs["[?]"] = either(base.attrs.get("[?]"), held)
             return
-        base.attrs[f"[{name}]"] = held
+        before = base.attrs.get(f"[{name}]") if self.unsure or self.present else None
+        base.attrs[f"[{name}]"] = either(before, held) if before is not None else held
         base.gone -= {name}
         base.columns = base.columns | {name} if base.columns is not None else None
 

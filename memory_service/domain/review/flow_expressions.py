@@ -219,7 +219,12 @@ class FlowExpressions(FlowCalls):
         if over.whole and over.names is None:
             over = self.column_names(over)
         known = over.names
-        if known is None or len(node.generators) > 1 or last_name(node.elt) != last_name(through.target):
+        if len(node.generators) > 1 or last_name(node.elt) != last_name(through.target):
+            return None
+        matched = self._matched(through, scope)
+        if matched:
+            return Value(over.rows, made="columns", names=(matched, frozenset()), place=node)
+        if known is None:
             return None
         named, gone = known
         for test in through.ifs:
@@ -234,6 +239,33 @@ class FlowExpressions(FlowCalls):
                 gone |= said
                 named = named - said if named is not None else None
         return Value(over.rows, made="columns", names=(named, gone), place=node)
+
+    def _matched(self, through: ast.comprehension, scope: Scope) -> frozenset[str]:
+        """`c for c in df.columns if c.startswith("lag_")`: of the columns made here, and of the target, those
+        that begin or end so."""
+        table: ast.AST = through.iter
+        while isinstance(table, ast.Call | ast.Attribute) and (
+            last_name(table) == "columns" or isinstance(table, ast.Call)
+        ):
+            inside = table.args[0] if isinstance(table, ast.Call) and table.args else None
+            table = inside or (table.func if isinstance(table, ast.Call) else table.value)
+            if isinstance(table, ast.Attribute) and table.attr in ("tolist", "to_list", "copy"):
+                table = table.value
+        if len(through.ifs) != 1 or not isinstance(table, ast.Name | ast.Attribute):
+            return frozenset()
+        test: Any = through.ifs[0]
+        how = test.func.attr if isinstance(test, ast.Call) and isinstance(test.func, ast.Attribute) else ""
+        if how not in ("startswith", "endswith") or len(test.args) != 1:
+            return frozenset()
+        said = self.const(test.args[0], scope)
+        ends = (said,) if isinstance(said, str) else tuple(said) if isinstance(said, list | tuple) else ()
+        if last_name(test.func.value) != last_name(through.target) or not all(
+            isinstance(one, str) for one in ends
+        ):
+            return frozenset()
+        held = self.value(table, scope)
+        made = {name[1:-1] for name in held.attrs if name[:1] == "[" and name != "[?]"}
+        return frozenset(name for name in made if getattr(name, how)(ends))
 
     _of_generatorexp = _of_setcomp = _of_listcomp
 

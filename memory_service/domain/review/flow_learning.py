@@ -17,6 +17,7 @@ from memory_service.domain.review.flow_words import (
     OF_THE_PAST,
     PREDICTS,
     RESAMPLES,
+    RUNNING,
     SAME_COLUMNS,
     SEARCHES,
 )
@@ -27,6 +28,7 @@ PICKS = frozenset(("ColumnTransformer", "make_column_transformer", "DataFrameMap
 """They take their own columns out of a whole table."""
 
 MOST_WITHIN = 4
+_LOOKS_BACK = OF_THE_PAST | RUNNING
 _COUNTS = frozenset(("count", "size", "nunique", "cumcount", "rank", "first", "cumsum"))
 
 
@@ -132,6 +134,8 @@ class FlowLearning(FlowChoosing):
         if self._across(use) or base.single or base.made in ("rolling", "groupby") or not found.rows:
             out = derived(base)
             out.single = base.single
+            if base.made == "rolling":
+                out.reads = base.reads  # of a window that ends with the row itself
             return out
         if (
             self.loops and base.columns and base.columns & self.targets
@@ -165,6 +169,7 @@ class FlowLearning(FlowChoosing):
         key = self.const(self.values.argument(use.node, "by", 0), use.scope)
         own = base.columns if base.columns is not None and len(base.columns) == 1 else None
         out = Value(base.rows, base.learned, base.stats, base.series, made="groupby", columns=own)
+        out.reads = base.reads if own else out.reads
         out.attrs = {k: v for k, v in base.attrs.items() if k[:1] == "["}
         out.attrs["by"] = Value(const=key, columns=by.columns if by is not None else None)
         if not base.rows:
@@ -224,6 +229,8 @@ class FlowLearning(FlowChoosing):
         base, name = use.base, use.name
         if base.made == "groupby":
             return self._of_groups(use)
+        if base.made == "rolling":
+            return self.reduced(use)
         if name == "describe" or (name in ("agg", "aggregate") and not base.single and base.made != "col"):
             stat = self.learn(use.node, name, "mean", frozenset(flat(base).rows))
             return Value(stats=frozenset((stat,)) | base.stats, learned=base.learned)
@@ -239,7 +246,8 @@ class FlowLearning(FlowChoosing):
     def _of_groups(self, use: Use) -> Value:
         base, name, node = use.base, use.name, use.node
         said = {self.const(a, use.scope) for a in node.args if not isinstance(a, ast.Dict | ast.List)}
-        past = any(isinstance(n, ast.Attribute) and n.attr in OF_THE_PAST for n in ast.walk(node))
+        function = use.first.function if use.first is not None else None
+        past = _of_the_past(node) or self._looks_back(function)
         if name == "sum" or (name != "apply" and not past and not said & _COUNTS):
             inner = self._aggregated(node, use.scope)
             if inner and base.columns is None:
@@ -247,13 +255,26 @@ class FlowLearning(FlowChoosing):
                 base = Value(base.rows, base.learned, base.stats, made="groupby", attrs=base.attrs)
                 base.columns = of_target if len(of_target) == 1 else None
             return self.by_group(node, base, rowwise=name == "transform")
-        if use.first is not None and use.first.function is not None and not past:
-            group = derived(base)
+        group = derived(base)
+        if use.first is not None and function is not None and not past:
             return derived(base, self.entered(use.first, [group], use.named))
         out = derived(base, *use.args)
         if past:
             out.series |= {node}
+        if past and use.first is not None and function is not None:
+            group.reads, group.columns = base.reads, base.columns
+            out.reads = self.entered(use.first, [group], use.named).reads
+        elif said & RUNNING:
+            out.reads, out.made = base.reads, "cumsum"
         return out
+
+    def _looks_back(self, function: ast.AST | None) -> bool:
+        """Whether a function takes lags or windows; read once."""
+        if function is None:
+            return False
+        if function not in self.lagging:
+            self.lagging[function] = _of_the_past(function)
+        return self.lagging[function]
 
     def _aggregated(self, node: ast.Call, scope: Scope) -> set[str]:
         """Columns that `agg({"price": "mean"})` or `agg(m=("price", "mean"))` is about, but for counts."""
@@ -333,6 +354,10 @@ class FlowLearning(FlowChoosing):
         rows = frozenset(flat(held).rows)
         found = Coding(node, what, rows, not self.unsure, coder, held.columns, self.present > 0)
         self.codings.append(found)
+
+
+def _of_the_past(node: ast.AST) -> bool:
+    return any(isinstance(n, ast.Attribute) and n.attr in _LOOKS_BACK for n in ast.walk(node))
 
 
 def _is_named(held: Value) -> bool:

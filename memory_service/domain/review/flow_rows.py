@@ -113,6 +113,7 @@ class FlowRows:
         self.adapted: list[Learned] = []
         self.fed: list[Any] = []
         self.shared: dict[int, set[str]] = {}
+        self.lagging: dict[ast.AST, bool] = {}
         self._files: dict[tuple[object, str], Rows] = {}
         self._parts: dict[tuple[int, int, str], Rows] = {}
         self._cuts: dict[tuple[str, ...], dict[str, Value]] = {}
@@ -223,6 +224,8 @@ class FlowRows:
         out = derived(left, right)
         out.columns = left.columns if left.rows else right.columns
         out.reads = left.reads | right.reads
+        if left.made == "cumsum" and isinstance(op, ast.Sub) and not right.series:
+            out.reads -= right.reads  # the sum of the rows before
         out.cut = ()
         about = {s for s in right.stats if s.kind in ("mean", "spread") and _reaches(left.rows, s.rows)}
         if isinstance(op, ast.Sub) and about:

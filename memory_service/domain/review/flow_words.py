@@ -27,6 +27,7 @@ __all__ = [
     "RESAMPLES",
     "ROLES",
     "ROW_BY_ROW",
+    "RUNNING",
     "SAME_COLUMNS",
     "SCALING",
     "SCORING",
@@ -55,7 +56,7 @@ ROW_BY_ROW = words(
     "log log1p log2 log10 sqrt exp expm1 abs round floor ceil clip square maximum minimum where "
     "select astype fillna to_numpy add sub mul div truediv floordiv pow ravel reshape to_list tolist "
     "copy reset_index gt lt ge le eq ne isin between float int long to_frame squeeze "
-    "flatten unsqueeze"
+    "flatten unsqueeze over droplevel"
 )
 CONVERTS = words(
     "tensor from_numpy as_tensor FloatTensor LongTensor asarray array ascontiguousarray csr_matrix "
@@ -76,6 +77,12 @@ LOW = words(
     "mean median min nanmean nanmedian nanmin percentile nanpercentile quantile nanquantile mode average amin"
 )
 HIGH = words("std var max ptp nanstd nanvar nanmax amax sem mad")
+RUNNING = words(
+    "cumsum cummax cummin cumprod cum_sum cum_max cum_min rolling_mean rolling_sum rolling_std rolling_min "
+    "rolling_max rolling_median ewm_mean"
+)
+"""Of all rows up to each and of the row itself."""
+
 OF_THE_PAST = words("shift rolling ewm expanding pct_change diff lag")
 EMPTY = words(
     "len range print isinstance type id hash str int float bool open format hasattr round seed "

@@ -68,10 +68,12 @@ def _watched(facts: Facts) -> Iterator[tuple[ast.AST, ast.AST | None]]:
         return  # no other schedule looks at its figure
     for place in (*script.all(ast.Dict), *script.called("dict", "update")):
         said = _said_of_schedule(place)
+        if "monitor" not in said or not _is_of_module(facts, place):
+            continue
         schedule = said.get("scheduler", said.get("lr_scheduler"))
         made = facts.training.made_by(schedule) if schedule is not None else "ReduceLROnPlateau"
         plateau = isinstance(schedule, ast.Dict) or made in ("", "ReduceLROnPlateau")
-        if "monitor" in said and plateau and _is_of_module(facts, place):
+        if plateau:
             yield said["monitor"], said["monitor"]
     for node in script.all(ast.Assign):
         target = node.targets[0]
