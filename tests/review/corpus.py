@@ -11,8 +11,8 @@ The scripts lie in `scripts/*.py.txt`, written for this purpose. Their marks are
 
 Every mark is blanked out, columns kept, before a review sees the text. The name tells the set:
 `held_…` was written after the tuning set; `blind_…`, `last_…`, `final_…`, `fresh_…`, `later_…`, `wa_…`,
-`wb_…`, `wc_…`, `wd_…` and `we_…` were each measured once before anything was changed for them (figures:
-docs/review.md).
+`wb_…`, `wc_…`, `wd_…`, `we_…` and `wf_…` were each measured once before anything was changed for them
+(figures: docs/review.md).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-SETS = ("held", "blind", "last", "final", "fresh", "later", "wa", "wb", "wc", "wd", "we")
+SETS = ("held", "blind", "last", "final", "fresh", "later", "wa", "wb", "wc", "wd", "we", "wf")
 FOLDER = Path(__file__).parent / "scripts"
 MARK = re.compile(r"# (review|expect|also|may|expect-file|may-file): *([^#\n]*)")
 
