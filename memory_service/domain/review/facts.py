@@ -107,8 +107,9 @@ class Facts:
         cuts = self.script.called(
             "Resize", "RandomResizedCrop", "CenterCrop", "RandomCrop", "create_transform"
         )
+        cropped = self._cropped(self.script.called("Resize"))
         for call in cuts:
-            if last_name(call.func) == "Resize" and self._is_cropped(call):
+            if call in cropped:
                 continue
             whole = last_name(call.func) == "create_transform"  # timm's: (channels, height, width)
             places = [
@@ -134,12 +135,17 @@ class Facts:
                         return found
         return None
 
-    def _is_cropped(self, resize: ast.Call) -> bool:
+    def _cropped(self, resizes: list[ast.Call]) -> set[ast.AST]:
         """`[Resize(256), CenterCrop(224)]`: what is cut out of it afterwards is what the model gets."""
-        around = self.script.parents.get(resize)
-        steps: list[ast.AST] = getattr(around, "elts", None) or getattr(around, "args", [])
-        after = steps[steps.index(resize) + 1 :] if resize in steps else []
-        return any(isinstance(s, ast.Call) and last_name(s.func).endswith("Crop") for s in after)
+        out: set[ast.AST] = set()
+        for around in {id(up): up for one in resizes if (up := self.script.parents.get(one))}.values():
+            steps: list[ast.AST] = getattr(around, "elts", None) or getattr(around, "args", [])
+            cut = False
+            for step in reversed(steps):
+                name = last_name(step.func) if isinstance(step, ast.Call) else ""
+                cut = cut or name.endswith("Crop")
+                out |= {step} if cut and name == "Resize" else set()
+        return out
 
     def _sizes_of_timm(self) -> set[int]:
         """Sizes that `resolve_data_config({"input_size": (3, 384, 384)}, model=m)` is told, or that the

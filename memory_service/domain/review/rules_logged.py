@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from memory_service.domain.review.facts import Facts
 from memory_service.domain.review.findings import Finding, finding
@@ -28,6 +29,7 @@ _TRAINERS = ("Trainer", "Seq2SeqTrainer")
 _EVALUATES = words("evaluate evaluation_loop prediction_loop _maybe_log_save_evaluate")
 _MOST_RETURNS = 20
 _MOST_TRAINERS = 20
+_MOST_WATCHED = 100
 
 
 def logged_rules(facts: Facts) -> Iterator[Finding]:
@@ -53,7 +55,7 @@ def _lightning(facts: Facts) -> Iterator[Finding]:
     known = _logged(facts)
     if not known:
         return
-    for place, given in _watched(facts):
+    for place, given in islice(_watched(facts), _MOST_WATCHED):
         monitor = facts.values.text(given)
         if monitor is not None and not any(monitor in (n, f"{n}_epoch", f"{n}_step") for n in known):
             yield _nobody(place, monitor, known, f"monitor={max(known)!r}")

@@ -305,7 +305,11 @@ def _helper_reads(facts: Facts, call: ast.Call) -> bool:
     """A helper of the file that reads memory."""
     called = call.func
     helpers = facts.script.meant(called) if isinstance(called, ast.Name | ast.Attribute) else []
-    return any(_reads(facts, n) for helper in helpers for n in facts.script.within(helper))
+    known = facts.kept.setdefault("helpers_that_read", {})
+    for helper in helpers:
+        if helper not in known:
+            known[helper] = any(_reads(facts, n) for n in facts.script.within(helper))
+    return any(known[helper] for helper in helpers)
 
 
 def _of_callbacks(facts: Facts, call: ast.Call) -> Iterator[Finding]:
