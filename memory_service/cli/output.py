@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import orjson
 import typer
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.table import Table
 
 from memory_service.errors import MemoryServiceError
@@ -65,12 +65,14 @@ def fail(error: MemoryServiceError, json: bool = False) -> NoReturn:
 
 
 def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
-    """A plain table; numbers right-aligned by giving the column name a leading `>`."""
+    """A plain table; numbers right-aligned by giving the column name a leading `>`.
+
+    The first column says what a row is: in a narrow window the others are folded before it.
+    """
     drawn = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)
-    for name in columns:
-        drawn.add_column(
-            name.lstrip(">"), justify="right" if name.startswith(">") else "left", overflow="fold"
-        )
+    for place, name in enumerate(columns):
+        side: JustifyMethod = "right" if name.startswith(">") else "left"
+        drawn.add_column(name.lstrip(">"), justify=side, overflow="fold", no_wrap=place == 0)
     for row in rows:
         drawn.add_row(*("" if cell is None else str(cell) for cell in row))
     return drawn

@@ -7,9 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from memory_service.cli.output import JSON_OPTION, emit, graded, table
+from memory_service.cli.output import JSON_OPTION, emit, graded, stdout, table
 
 __all__ = ["accuracy_report", "register"]
+
+ALL_COLUMNS_FROM = 140
+"""Characters of a window in which the list of runs shows its figures, too: less breaks words."""
 
 
 def register(app: typer.Typer) -> None:
@@ -108,7 +111,10 @@ def _many(answer: dict[str, Any]) -> Any:
     ]
     facts = ("id", "started", "status", "model", "device", ">batch")
     figures = (">samples/s (pred.)", ">peak GiB (pred.)", ">minutes (pred.)", ">best metric")
-    return table(None, (*facts, *figures), rows)
+    columns = (*facts, *figures)
+    if stdout.width < ALL_COLUMNS_FROM:
+        return table("in a wider window: devices and figures", columns[:4], [row[:4] for row in rows])
+    return table(None, columns, rows)
 
 
 def _pair(predicted: float | None, actual: float | None) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from typer.testing import CliRunner
 
-from memory_service.cli import app
+from memory_service.cli import app, output
 from memory_service.services.unit import Database
 from tests.conftest import Servers
 from tests.telling import case, epochs, told
@@ -29,7 +29,7 @@ def answer(*arguments: str) -> object:
     return json.loads(done.stdout)
 
 
-def test_runs_are_shown_and_scored_and_none_is_no_error(url: str):
+def test_runs_are_shown_and_scored_and_none_is_no_error(url: str, monkeypatch: pytest.MonkeyPatch):
     assert "No runs" in run.invoke(app, ["runs", "--database", url]).stdout
     assert "Nothing to score" in run.invoke(app, ["evaluate", "--database", url]).stdout
     database = Database(url)
@@ -40,7 +40,12 @@ def test_runs_are_shown_and_scored_and_none_is_no_error(url: str):
     assert isinstance(listed, dict)
     assert [row["status"] for row in listed["items"]] == ["crashed"]
     assert answer("runs", page["id"], "--database", url) == page
-    shown = run.invoke(app, ["runs", page["id"], "--database", url]).stdout
+    with monkeypatch.context() as narrow:
+        narrow.setattr(output.stdout, "width", 80)
+        shown = run.invoke(app, ["runs", page["id"], "--database", url]).stdout
+        narrowly = run.invoke(app, ["runs", "--database", url]).stdout
+    assert page["id"] in narrowly
+    assert max(map(len, narrowly.splitlines())) <= 80
     assert "samples_per_second" in shown
     assert "0.4321" in shown
     scored = answer("evaluate", "--database", url)
