@@ -297,14 +297,15 @@ def _again(facts: Facts, name: str, function: Function) -> bool:
     return all(holds(test) for test in ends) and any(
         all(holds(test) for test in guards_of(facts.script, node, function))
         for node in ast.walk(function)
-        if _reads(facts, node) or (isinstance(node, ast.Call) and _helper_reads(facts, node))
+        if _reads(facts, node) or _helper_reads(facts, node)
     )
 
 
-def _helper_reads(facts: Facts, call: ast.Call) -> bool:
-    """A helper of the file that reads memory."""
-    called = call.func
-    helpers = facts.script.meant(called) if isinstance(called, ast.Name | ast.Attribute) else []
+def _helper_reads(facts: Facts, node: ast.AST) -> bool:
+    """A helper of the file that reads memory; each is looked through once."""
+    if not isinstance(node, ast.Name | ast.Attribute) or not isinstance(node.ctx, ast.Load):
+        return False
+    helpers = facts.script.meant(node)
     known = facts.kept.setdefault("helpers_that_read", {})
     for helper in helpers:
         if helper not in known:
@@ -326,7 +327,8 @@ def _of_callbacks(facts: Facts, call: ast.Call) -> Iterator[Finding]:
                 continue
             if not script.runs(function):
                 continue
-            if any(_reads(facts, n) for n in script.within(function)):
+            own = script.within(function, follow=False)
+            if any(_reads(facts, n) or _helper_reads(facts, n) for n in own):
                 first = first or bool(_BATCH_HOOKS.search(name))
                 every = every or bool(_EPOCH_HOOKS.search(name)) or _again(facts, name, function)
     for call_of in script.called("LambdaCallback"):
