@@ -124,3 +124,16 @@ def test_a_rule_that_fails_costs_its_own_findings_only(monkeypatch: pytest.Monke
     answer = review_script(None, {"script": "from torch.cuda.amp import autocast\n"})
     assert [one["rule"] for one in answer["findings"]] == ["deprecated-amp"]
     assert f"broken rules: {engine.FAILED} (IndexError)" in answer["not_checked"]
+
+
+def test_a_method_of_an_object_that_is_a_dict_is_read() -> None:
+    """Its first parameter is given by nobody's parentheses."""
+    script = """
+import torch
+class Kept(dict):
+    def all(self):
+        return self["loss"](1, 2)
+kept = Kept(loss=torch.nn.MSELoss())
+kept.all()
+"""
+    assert review_script(None, {"script": script})["not_checked"] == []

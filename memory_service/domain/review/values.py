@@ -253,7 +253,7 @@ class Values:
         calls, skipped = self.callers(function)
         given: list[ast.AST | None] = []
         for call in calls:
-            offset = position - skipped if position is not None else None
+            offset = position - skipped if position is not None and position >= skipped else None
             found = self.argument(call, name, offset)
             said = [found if found is not None else default]
             given += self._arguments.get(name, said) if said == [None] else said
