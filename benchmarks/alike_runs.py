@@ -12,11 +12,11 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from memory_service.services.recommend import recommend
-from memory_service.services.runs import begin_run, finish_run
-from memory_service.services.telemetry import take_events
-from memory_service.services.unit import Database
-from memory_service.store.rows import all_rows
+from memory_service.services.database.transactions import Database
+from memory_service.services.planning.recommend import recommend
+from memory_service.services.runs.runs import begin_run, finish_run
+from memory_service.services.runs.telemetry import take_events
+from memory_service.store.queries.rows import all_rows
 
 __all__ = ["EVENTS", "tell_alike"]
 

@@ -16,11 +16,11 @@ from typing import Any
 import orjson
 from sqlalchemy import select
 
-from memory_service.domain.run_evidence import place_of
-from memory_service.services.unit import Database, ReadUnit
-from memory_service.store.outcome_tables import Outcome, Serving
-from memory_service.store.run_tables import Observation, Run, RunAdvice, RunEvent, RunSummary
-from memory_service.store.tables import Base, Competition
+from memory_service.domain.runs.advice_outcome import place_of
+from memory_service.services.database.transactions import Database, ReadUnit
+from memory_service.store.tables.knowledge import Base, Competition
+from memory_service.store.tables.outcomes import Outcome, Serving
+from memory_service.store.tables.runs import Observation, Run, RunAdvice, RunEvent, RunSummary
 
 __all__ = ["copy_runs"]
 

@@ -1,4 +1,5 @@
-"""From which figures do the constants of `domain/memory.py` come, and do they hold for families left out?
+"""From which figures do the constants of `domain/cost/memory.py` come, and do they hold for families left
+out?
 
     python -m benchmarks.fit_memory [--oracles ../shared/oracles]
 
@@ -22,11 +23,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from memory_service.domain.measured_rows import MeasuredRow, parse_row
-from memory_service.domain.memory import GIB, allocated_bytes
-from memory_service.domain.profile import Profile
-from memory_service.services.evaluate import read_rows
-from memory_service.services.profiling import read_profiles
+from memory_service.domain.cost.memory import GIB, allocated_bytes
+from memory_service.domain.cost.profile import Profile
+from memory_service.domain.learning.measured_rows import MeasuredRow, parse_row
+from memory_service.services.knowledge.profiling import read_profiles
+from memory_service.services.prediction.evaluate import read_rows
 
 Floats = NDArray[np.float64]
 Case = tuple[MeasuredRow, Profile]

@@ -1,4 +1,4 @@
-"""What share of a data sheet's peak does training reach? Fits `domain/efficiencies.py` on public
+"""What share of a data sheet's peak does training reach? Fits `domain/cost/efficiencies.py` on public
 measurements.
 
     python benchmarks/fit_rates.py TABLE.csv... [--profiles CACHE.jsonl[.gz]] [--write]
@@ -20,26 +20,26 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
-from memory_service.domain.catalogue import CatalogueModel
-from memory_service.domain.efficiencies import COEFFICIENTS
-from memory_service.domain.gpu import Gpu
-from memory_service.domain.gpu_names import gpu_from_row
-from memory_service.domain.measured_rows import MeasuredRow, parse_row
-from memory_service.domain.profile import OP_CLASSES, Profile
-from memory_service.domain.rates import Rates, Stack, rates_of
-from memory_service.domain.roofline import roofline_of
-from memory_service.domain.speed import optimizer_bytes_per_param
+from memory_service.domain.cost.efficiencies import COEFFICIENTS
+from memory_service.domain.cost.profile import OP_CLASSES, Profile
+from memory_service.domain.cost.rates import Rates, Stack, rates_of
+from memory_service.domain.cost.roofline import roofline_of
+from memory_service.domain.cost.step_time import optimizer_bytes_per_param
+from memory_service.domain.hardware.gpu_names import gpu_from_row
+from memory_service.domain.hardware.gpu_spec import Gpu
+from memory_service.domain.learning.measured_rows import MeasuredRow, parse_row
+from memory_service.domain.planning.catalogue import CatalogueModel
 from memory_service.errors import MemoryServiceError
 from memory_service.resources import path as resource
-from memory_service.services.evaluate import (
+from memory_service.services.knowledge.profiling import read_profiles
+from memory_service.services.prediction.evaluate import (
     DEFAULT_OPTIMIZERS,
     card_of,
     profile_key,
     profile_of,
     read_rows,
 )
-from memory_service.services.profiling import read_profiles
-from memory_service.services.shelf import ProfileShelf
+from memory_service.services.prediction.profile_store import ProfileShelf
 
 Floats = NDArray[np.float64]
 
@@ -125,7 +125,8 @@ class Table:
         return self._settings.setdefault(key, len(self._settings))
 
     def log_seconds(self, coefficients: Mapping[str, float]) -> Floats:
-        """log of every row's predicted step time: the law of `domain.speed`, for all rows at once."""
+        """log of every row's predicted step time: the law of `domain.cost.step_time`, for all rows at
+        once."""
         rates: list[Rates] = [
             rates_of(self._gpus[slug], precision, layout, stack, coefficients)
             for slug, precision, layout, stack in self._settings
@@ -249,7 +250,7 @@ def _most(name: str) -> float:
 
 
 def write(coefficients: Mapping[str, float], spread: Mapping[str, float]) -> None:
-    """Replace `domain/efficiencies.py`."""
+    """Replace `domain/cost/efficiencies.py`."""
     lines, line = [], "   "
     for name, value in coefficients.items():
         piece = f' "{name}": {value:.3g},'
@@ -258,7 +259,7 @@ def write(coefficients: Mapping[str, float], spread: Mapping[str, float]) -> Non
             line = "   "
         line += piece
     spreads = ", ".join(f'"{name}": {value:.3g}' for name, value in spread.items())
-    Path("memory_service/domain/efficiencies.py").write_text(
+    Path("memory_service/domain/cost/efficiencies.py").write_text(
         '"""What share of a peak does real training reach? '
         'Written by `python benchmarks/fit_rates.py --write`."""\n\n'
         'from __future__ import annotations\n\n__all__ = ["COEFFICIENTS", "LOG_SPREAD"]\n\n'

@@ -23,20 +23,20 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from memory_service.domain.calibrated import calibrated_rates
-from memory_service.domain.calibration import Calibration, Fingerprint, Measurement
-from memory_service.domain.catalogue import CatalogueModel, resolve_model
-from memory_service.domain.device_card import device_card
-from memory_service.domain.gpu import Gpu
-from memory_service.domain.gpu_names import gpu_from_row, resolve_gpu
-from memory_service.domain.ladder import BATCH_LADDER
-from memory_service.domain.memory import largest_batch, peak_memory
-from memory_service.domain.profile import Profile
-from memory_service.domain.speed import prepare
+from memory_service.domain.calibration.calibration import Calibration, Fingerprint, Measurement
+from memory_service.domain.calibration.corrected_rates import calibrated_rates
+from memory_service.domain.calibration.registered_device import device_card
+from memory_service.domain.cost.batch_ladder import BATCH_LADDER
+from memory_service.domain.cost.memory import largest_batch, peak_memory
+from memory_service.domain.cost.profile import Profile
+from memory_service.domain.cost.step_time import prepare
+from memory_service.domain.hardware.gpu_names import gpu_from_row, resolve_gpu
+from memory_service.domain.hardware.gpu_spec import Gpu
+from memory_service.domain.planning.catalogue import CatalogueModel, resolve_model
 from memory_service.errors import InvalidInput
 from memory_service.measure.calibrate import command
 from memory_service.resources import path as resource
-from memory_service.services.profiling import catalogue_models, profile_model, read_profiles
+from memory_service.services.knowledge.profiling import catalogue_models, profile_model, read_profiles
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "accuracy.md"

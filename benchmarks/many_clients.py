@@ -33,10 +33,10 @@ from sqlalchemy import func, select
 from benchmarks.client_life import ASKS, PAUSE_SECONDS
 from benchmarks.page import Section
 from benchmarks.servers import ROOT, free_port, postgresql, wait_for
-from memory_service.services.database import upgrade
-from memory_service.services.keys import create_key
-from memory_service.services.unit import Database
-from memory_service.store.run_tables import RunEvent
+from memory_service.services.access.keys import create_key
+from memory_service.services.database.transactions import Database
+from memory_service.services.operations.database import upgrade
+from memory_service.store.tables.runs import RunEvent
 
 __all__ = ["SECTION", "Outcome", "main", "page", "slope_per_minute"]
 

@@ -21,23 +21,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.fit_rates import FURTHER, Table, fit
-from memory_service.domain.catalogue import CatalogueModel
-from memory_service.domain.cold import Cold
-from memory_service.domain.efficiencies import COEFFICIENTS
-from memory_service.domain.gpu_names import gpu_from_row
-from memory_service.domain.measured_rows import parse_row
-from memory_service.domain.memory import peak_memory
-from memory_service.domain.observation import Observation
-from memory_service.domain.observed import cold_of
-from memory_service.domain.rates import rates_of
-from memory_service.domain.residuals import Learned, learn
-from memory_service.domain.speed import StepModel, card_log_sd, learned_step, step_model
+from memory_service.domain.cost.efficiencies import COEFFICIENTS
+from memory_service.domain.cost.memory import peak_memory
+from memory_service.domain.cost.rates import rates_of
+from memory_service.domain.cost.step_time import StepModel, card_log_sd, learned_step, step_model
+from memory_service.domain.hardware.gpu_names import gpu_from_row
+from memory_service.domain.learning.baseline_prediction import Cold
+from memory_service.domain.learning.corrections import Learned, learn
+from memory_service.domain.learning.measured_rows import parse_row
+from memory_service.domain.learning.observation import Observation
+from memory_service.domain.learning.observed_baseline import cold_of
+from memory_service.domain.planning.catalogue import CatalogueModel
 from memory_service.errors import MemoryServiceError
 from memory_service.resources import path as resource
-from memory_service.services.accuracy import table as table_of
-from memory_service.services.evaluate import RowCase, case_of, observations_of, read_rows
-from memory_service.services.profiling import read_profiles
-from memory_service.services.shelf import ProfileShelf
+from memory_service.services.accuracy.accuracy import table as table_of
+from memory_service.services.knowledge.profiling import read_profiles
+from memory_service.services.prediction.evaluate import RowCase, case_of, observations_of, read_rows
+from memory_service.services.prediction.profile_store import ProfileShelf
 
 Floats = NDArray[np.float64]
 

@@ -25,9 +25,9 @@ from pathlib import Path
 from benchmarks.fill import COMPETITIONS, RUNS, fill_big
 from benchmarks.page import Section
 from benchmarks.servers import pin_client, server_environment, serving
-from memory_service.services.database import upgrade
-from memory_service.services.seeding import seed
-from memory_service.services.unit import Database
+from memory_service.services.database.transactions import Database
+from memory_service.services.editorial.seeding import seed
+from memory_service.services.operations.database import upgrade
 from tests.web.paths import PAGES, Page
 
 __all__ = ["SECTION", "first_paint", "main", "section"]

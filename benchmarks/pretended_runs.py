@@ -14,12 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from memory_service.services.calibrations import accept
-from memory_service.services.run_log import take_log
-from memory_service.services.runs import begin_run, finish_run
-from memory_service.services.telemetry import take_events
-from memory_service.services.unit import Database
-from memory_service.store import runs
+from memory_service.services.database.transactions import Database
+from memory_service.services.devices.calibrations import accept
+from memory_service.services.runs.run_log import take_log
+from memory_service.services.runs.runs import begin_run, finish_run
+from memory_service.services.runs.telemetry import take_events
+from memory_service.store.queries import runs
 
 __all__ = ["COURSES", "Course", "pretend_devices", "pretend_runs"]
 
@@ -149,7 +149,7 @@ def _one(
     card = CARDS[draw.randrange(len(CARDS))]
     big = card in ("lab-a100", "h100", "rtx3090")
     with database.read() as unit:
-        from memory_service.store import rows
+        from memory_service.store.queries import rows
 
         facts = rows.values_of(rows.find(unit.session, "competitions", slug))  # type: ignore[arg-type]
     n_train = min(facts["n_train"] or 10_000, 26_000)
@@ -303,7 +303,7 @@ def _as_if_then(database: Database, run_id: str, started: dt.datetime, seconds: 
     """The service's clock as it would have been: it heard of the run when it happened."""
     from sqlalchemy import select, update
 
-    from memory_service.store.run_tables import RunAdvice
+    from memory_service.store.tables.runs import RunAdvice
 
     with database.tell() as unit:
         end = started + dt.timedelta(seconds=seconds)

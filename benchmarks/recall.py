@@ -18,16 +18,22 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from memory_service.domain.infer import infer_facts
-from memory_service.domain.vocabulary import Mode
+from memory_service.domain.common.vocabulary import Mode
+from memory_service.domain.description.inference import infer_facts
 from memory_service.recall.encoder import load_encoder
 from memory_service.recall.fusion import WEIGHTS, fuse, told_of
 from memory_service.recall.snapshot import RecallSnapshot
 from memory_service.recall.structure import kind_of
-from memory_service.services import database as databases
-from memory_service.services import seeding
-from memory_service.services.neighbours import ReadText, read_text, recall, recall_snapshot, text_signals
-from memory_service.services.unit import Database, ReadUnit
+from memory_service.services.competitions.neighbours import (
+    ReadText,
+    read_text,
+    recall,
+    recall_snapshot,
+    text_signals,
+)
+from memory_service.services.database.transactions import Database, ReadUnit
+from memory_service.services.editorial import seeding
+from memory_service.services.operations import database as databases
 
 ROOT = Path(__file__).parents[1]
 Scores = NDArray[np.float32]

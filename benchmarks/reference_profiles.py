@@ -9,10 +9,10 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from memory_service.domain.probe_shapes import REFERENCE_NETS
+from memory_service.domain.calibration.probe_shapes import REFERENCE_NETS
 from memory_service.measure.nets.reference import build_reference
 from memory_service.measure.trace import trace_profile
-from memory_service.services.profiling import SOURCE, write_profiles
+from memory_service.services.knowledge.profiling import SOURCE, write_profiles
 
 __all__ = ["traced"]
 

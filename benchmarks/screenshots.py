@@ -18,7 +18,7 @@ from PIL import Image
 
 from benchmarks.fill import fill_small
 from benchmarks.servers import server_environment, serving
-from memory_service.services.database import open_database
+from memory_service.services.operations.database import open_database
 
 __all__ = ["SHOTS", "main"]
 

@@ -104,9 +104,9 @@ def server_environment(url: str) -> dict[str, str]:
 def seeded(url: str) -> dict[str, str]:
     """Settings of a server over this database, which is brought to head and seeded, without vectors: for
     what asks nothing of descriptions."""
-    from memory_service.services import database as databases
-    from memory_service.services.seeding import seed
-    from memory_service.services.unit import Database
+    from memory_service.services.database.transactions import Database
+    from memory_service.services.editorial.seeding import seed
+    from memory_service.services.operations import database as databases
 
     with Database(url) as database:
         databases.upgrade(database)

@@ -10,11 +10,15 @@ import anyio.to_thread
 from fastapi import FastAPI
 
 from memory_service import __version__
-from memory_service.api import ask, calibrations, keys, know, operate, problems, review, runs
-from memory_service.api.boundary import Boundary
+from memory_service.api import problems
 from memory_service.api.describe import describe
-from memory_service.api.gate import Gate
-from memory_service.api.rates import Guessing
+from memory_service.api.request_middleware import Boundary
+from memory_service.api.routes import calibrations, keys, review, runs
+from memory_service.api.routes import knowledge as know
+from memory_service.api.routes import operations as operate
+from memory_service.api.routes import planning as ask
+from memory_service.api.security.auth_middleware import Gate
+from memory_service.api.security.rate_limits import Guessing
 from memory_service.api.service import Service
 from memory_service.mcp import http as mcp
 from memory_service.settings import Settings, load_settings

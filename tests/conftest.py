@@ -27,9 +27,9 @@ from sqlalchemy import make_url
 from threadpoolctl import threadpool_limits
 
 from memory_service.recall.encoder import use_model
-from memory_service.services import database as databases
-from memory_service.services import seeding
-from memory_service.services.unit import Database
+from memory_service.services.database.transactions import Database
+from memory_service.services.editorial import seeding
+from memory_service.services.operations import database as databases
 
 KINDS = ("sqlite", "postgresql")
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from memory_service import resources
-from memory_service.domain.case import Case
-from memory_service.domain.planner import make_plan, search_case
-from memory_service.domain.question import parse_question
-from memory_service.services.knowledge import Knowledge, knowledge_from_seeds
-from memory_service.services.recommend import case_of
+from memory_service.domain.planning.planner import make_plan, search_case
+from memory_service.domain.planning.problem import Case
+from memory_service.domain.planning.request import parse_question
+from memory_service.services.knowledge.snapshot import Knowledge, knowledge_from_seeds
+from memory_service.services.planning.recommend import case_of
 
 CARDS = (
     "t4", "p100", "v100", "v100-32gb", "a10", "a10g", "l4", "l40s", "a40", "rtxa6000", "a100", "a100-80gb",

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from memory_service.domain.calibration import Fingerprint, Measurement
-from memory_service.domain.observation import Observation
-from memory_service.services.unit import Database
-from memory_service.store import calibrations as device_store
-from memory_service.store import runs
-from memory_service.store.tables import Calibration, Device
+from memory_service.domain.calibration.calibration import Fingerprint, Measurement
+from memory_service.domain.learning.observation import Observation
+from memory_service.services.database.transactions import Database
+from memory_service.store.queries import calibrations as device_store
+from memory_service.store.queries import runs
+from memory_service.store.tables.knowledge import Calibration, Device
 
 A100 = Fingerprint(
     kind="cuda", name="NVIDIA A100-SXM4-40GB", uuid="GPU-1", memory_gib=39.5, architecture="ampere",
@@ -71,7 +71,7 @@ def calibrate(
 
 
 def measurement(section: str, value: float) -> Measurement:
-    from memory_service.domain.probes import probe_of
+    from memory_service.domain.calibration.probes import probe_of
 
     probe = probe_of("cuda", section) or probe_of("cpu", section)
     return Measurement(value, probe.unit if probe else "", 0.99 * value, 1.01 * value, 5)

@@ -13,16 +13,16 @@ from dataclasses import replace
 from functools import cache
 from math import exp
 
-from memory_service.domain.calibration import Calibration, Fingerprint, Measurement
-from memory_service.domain.gpu import Gpu
-from memory_service.domain.gpu_names import gpu_from_row
-from memory_service.domain.probes import Kind, Probe, probes
-from memory_service.domain.profile import Profile
-from memory_service.domain.rate_fit import DEFAULT_UPDATE_SECONDS, RateEffects
-from memory_service.domain.rates import Rates, rates_of
-from memory_service.domain.timed import timed_sections
+from memory_service.domain.calibration.calibration import Calibration, Fingerprint, Measurement
+from memory_service.domain.calibration.probes import Kind, Probe, probes
+from memory_service.domain.calibration.rate_fit import DEFAULT_UPDATE_SECONDS, RateEffects
+from memory_service.domain.calibration.timed_sections import timed_sections
+from memory_service.domain.cost.profile import Profile
+from memory_service.domain.cost.rates import Rates, rates_of
+from memory_service.domain.hardware.gpu_names import gpu_from_row
+from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.resources import path as resource
-from memory_service.services.profiling import read_profiles
+from memory_service.services.knowledge.profiling import read_profiles
 
 PRECISIONS = {"cuda": ("fp32", "tf32", "fp16", "bf16"), "cpu": ("fp32",)}
 CORES = 8

@@ -5,9 +5,9 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from memory_service.services.runs import begin_run, finish_run
-from memory_service.services.telemetry import take_events
-from memory_service.services.unit import Database
+from memory_service.services.database.transactions import Database
+from memory_service.services.runs.runs import begin_run, finish_run
+from memory_service.services.runs.telemetry import take_events
 
 START = "2026-03-01T12:00:00Z"
 CASE: dict[str, Any] = {

@@ -12,8 +12,8 @@ import pytest
 from benchmarks import cpu_epochs, events, fit_rates, gpu_validation, many_clients, many_runs, pages
 from benchmarks.mlflow_peer import Peer
 from benchmarks.page import Section
-from memory_service.domain.calibrated import calibrated_rates
-from memory_service.services.profiling import profile_model, read_profiles
+from memory_service.domain.calibration.corrected_rates import calibrated_rates
+from memory_service.services.knowledge.profiling import profile_model, read_profiles
 from tests.synthetic import Truth, calibration, references, sheets
 
 

@@ -8,11 +8,11 @@ from collections import Counter
 from sqlalchemy import func, select
 
 from benchmarks.fill import fill_big
-from memory_service.services import catalogue
-from memory_service.services.runs import run_page
-from memory_service.services.unit import Database
-from memory_service.store.run_tables import Run
-from memory_service.store.tables import Competition
+from memory_service.services.database.transactions import Database
+from memory_service.services.runs.runs import run_page
+from memory_service.services.tables import catalogue
+from memory_service.store.tables.knowledge import Competition
+from memory_service.store.tables.runs import Run
 
 NOW = dt.datetime(2026, 11, 20, 12, tzinfo=dt.UTC)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from memory_service.domain.logline import Context, read_log
-from memory_service.domain.watch import verdict
-from memory_service.domain.watch_event import Event
-from memory_service.domain.watch_fold import fold_in
-from memory_service.domain.watch_state import Expectation, RunFacts, State
-from memory_service.domain.watch_summary import Summary
-from memory_service.domain.watch_verdict import Verdict
+from memory_service.domain.logs.parser import Context, read_log
+from memory_service.domain.monitoring.decision import verdict
+from memory_service.domain.monitoring.event import Event
+from memory_service.domain.monitoring.reducer import fold_in
+from memory_service.domain.monitoring.state import Expectation, RunFacts, State
+from memory_service.domain.monitoring.summary import Summary
+from memory_service.domain.monitoring.verdict import Verdict
 
 Said = tuple[str, float, Mapping[str, Any]]
 """kind, seconds since the run's start, fields"""

@@ -10,8 +10,8 @@ from fastapi import Request
 from starlette.responses import Response
 
 from memory_service.api.problems import NotAcceptable
-from memory_service.domain.plan_text import plan_markdown
-from memory_service.services.plan_script import plan_script
+from memory_service.domain.planning.plan_text import plan_markdown
+from memory_service.services.planning.plan_script import plan_script
 
 __all__ = ["accepted_form", "as_bytes", "json_answer", "plan_answer"]
 

@@ -12,14 +12,14 @@ from pydantic import BaseModel, ConfigDict, create_model
 from starlette.responses import PlainTextResponse, StreamingResponse
 
 from memory_service.api import device_shapes, shapes
-from memory_service.api.access import wanted
 from memory_service.api.fields import Field, body_schema, parameters
-from memory_service.api.rows import TOLD
-from memory_service.services.calibration_values import Posted
-from memory_service.services.catalogue import CORRECTABLE, table_named
-from memory_service.services.formats import MEDIA_TYPES
-from memory_service.services.predict import MOST_QUESTIONS
-from memory_service.services.rows import ROW_MODELS
+from memory_service.api.routes.rows import TOLD
+from memory_service.api.security.access import wanted
+from memory_service.services.devices.calibration_values import Posted
+from memory_service.services.prediction.predict import MOST_QUESTIONS
+from memory_service.services.tables.catalogue import CORRECTABLE, table_named
+from memory_service.services.tables.formats import MEDIA_TYPES
+from memory_service.services.tables.row_models import ROW_MODELS
 
 __all__ = [
     "adds",
@@ -300,7 +300,8 @@ def describe(app: FastAPI) -> None:
 
 
 def _guard(document: dict[str, Any]) -> None:
-    """What each route wants by `api.access`: keys, scopes, and the answers of those who lack them."""
+    """What each route wants by `api.security.access`: keys, scopes, and the answers of those who lack
+    them."""
     document["components"]["securitySchemes"] = _SCHEMES
     for path, operations in document["paths"].items():
         for method, operation in operations.items():

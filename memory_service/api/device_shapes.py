@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field, RootModel
 
 from memory_service.api.shapes import Shape
-from memory_service.domain.calibration import CalibrationStatus
+from memory_service.domain.calibration.calibration import CalibrationStatus
 
 __all__ = ["Calibration", "CardPage", "Device", "Registered"]
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field, RootModel
 
 from memory_service.api.shapes import Number, Shape
-from memory_service.domain.estimate import Grade
+from memory_service.domain.common.estimate import Grade
 
 __all__ = ["Prediction", "Predictions", "Recommendation", "Similar"]
 

@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from memory_service.api.fields import Field
-from memory_service.domain.question import INTEGER_BOUNDS, NUMBER_BOUNDS, TEXT_LIMITS
-from memory_service.domain.vocabulary import MODES, OBJECTIVES, PRECISIONS, SIZES
-from memory_service.services.formats import FORMATS
-from memory_service.services.predict import PREDICT_FIELDS
-from memory_service.services.similar import MAX_LIMIT
+from memory_service.domain.common.vocabulary import MODES, OBJECTIVES, PRECISIONS, SIZES
+from memory_service.domain.planning.request import INTEGER_BOUNDS, NUMBER_BOUNDS, TEXT_LIMITS
+from memory_service.services.competitions.similar import MAX_LIMIT
+from memory_service.services.prediction.predict import PREDICT_FIELDS
+from memory_service.services.tables.formats import FORMATS
 
 __all__ = ["CONFLICTS", "PREDICT", "RECOMMEND", "SIMILAR"]
 

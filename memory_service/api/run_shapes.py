@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from memory_service.api.shapes import Number, Shape
-from memory_service.domain.run_observed import EndStatus
-from memory_service.domain.watch_verdict import Action, Severity
+from memory_service.domain.monitoring.verdict import Action, Severity
+from memory_service.domain.runs.run_observations import EndStatus
 
 __all__ = ["Accuracy", "RunBegun", "RunEventsTaken", "RunLogTaken", "RunPage", "RunVerdict"]
 

@@ -9,11 +9,11 @@ from collections import OrderedDict
 from fastapi import Request
 
 from memory_service.api.metrics import Metrics
-from memory_service.services.calibrating import Calibrating
-from memory_service.services.keyring import Keyring
-from memory_service.services.readiness import Preparation
-from memory_service.services.retention import Retention
-from memory_service.services.unit import Database
+from memory_service.services.access.keyring import Keyring
+from memory_service.services.database.transactions import Database
+from memory_service.services.devices.local_calibration import Calibrating
+from memory_service.services.operations.readiness import Preparation
+from memory_service.services.runs.retention import Retention
 from memory_service.settings import Settings
 
 __all__ = ["MOST_KEPT_BYTES", "KeptAnswers", "Service", "database_of", "service_of"]

@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from memory_service.domain.estimate import Grade
-from memory_service.domain.keys import Scope
+from memory_service.domain.common.api_keys import Scope
+from memory_service.domain.common.estimate import Grade
 
 __all__ = ["Alive", "Conflicts", "History", "KeyRow", "Keys", "NewKey", "Number", "Problem", "Ready", "Shape"]
 

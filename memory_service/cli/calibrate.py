@@ -21,8 +21,8 @@ from memory_service.cli.caller import caller
 from memory_service.cli.output import JSON_OPTION, emit, stderr, table
 
 if TYPE_CHECKING:
-    from memory_service.domain.calibration import Fingerprint
-    from memory_service.services.benchmark import Report, Stop
+    from memory_service.domain.calibration.calibration import Fingerprint
+    from memory_service.services.devices.benchmark import Report, Stop
 
 __all__ = ["register"]
 
@@ -54,7 +54,7 @@ def calibrate(
     json: bool = JSON_OPTION,
 ) -> None:
     """Measure a device of this host and keep what was measured, also when it is stopped early."""
-    from memory_service.services.registering import look_at
+    from memory_service.services.devices.registration import look_at
 
     if server is not None and database is not None:
         raise typer.BadParameter("give either --server or --database", param_hint="--server")
@@ -76,12 +76,12 @@ def _for_database(
     url: str | None, name: str | None, word: str, fingerprint: Fingerprint, budget: float, force: bool,
     stop: Stop, tell: Tell,
 ) -> dict[str, Any]:  # fmt: skip
-    from memory_service.services import database as databases
-    from memory_service.services import seeding
-    from memory_service.services.calibrating import begin, carry_out
-    from memory_service.services.calibrations import get_calibration
-    from memory_service.services.registering import usual_name
-    from memory_service.services.unit import Database
+    from memory_service.services.database.transactions import Database
+    from memory_service.services.devices.calibrations import get_calibration
+    from memory_service.services.devices.local_calibration import begin, carry_out
+    from memory_service.services.devices.registration import usual_name
+    from memory_service.services.editorial import seeding
+    from memory_service.services.operations import database as databases
     from memory_service.settings import load_settings
 
     with Database(load_settings(database_url=url).database_url) as opened:
@@ -101,8 +101,8 @@ def _for_server(
     from memory_service import __version__
     from memory_service.cli.remote import Reporter, checked_url, post
     from memory_service.errors import MemoryServiceError
-    from memory_service.services.benchmark import benchmark
-    from memory_service.services.devices import host_name
+    from memory_service.services.devices.benchmark import benchmark
+    from memory_service.services.devices.devices import host_name
 
     url = f"{checked_url(server)}/calibrations"
     about: dict[str, Any] = {
@@ -146,7 +146,7 @@ def _sent(report: Report) -> dict[str, Any]:
 @contextmanager
 def _stoppable() -> Iterator[Stop]:
     """Ctrl-C and SIGTERM end the calibration in order; the second one ends the program."""
-    from memory_service.services.benchmark import Stop
+    from memory_service.services.devices.benchmark import Stop
 
     stop = Stop()
     before: dict[int, Any] = {}

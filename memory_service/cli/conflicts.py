@@ -21,9 +21,9 @@ def conflicts(
     json: bool = JSON_OPTION,
 ) -> None:
     """Claims, estimates and measurements of one thing whose intervals do not meet, the widest apart first."""
-    from memory_service.services.conflicts import conflicts as find
-    from memory_service.services.database import ensure_ready
-    from memory_service.services.unit import Database
+    from memory_service.services.conflicts.conflicts import conflicts as find
+    from memory_service.services.database.transactions import Database
+    from memory_service.services.operations.database import ensure_ready
     from memory_service.settings import load_settings
 
     store = Database(load_settings(database_url=database).database_url)

@@ -11,7 +11,7 @@ import typer
 from memory_service.cli.output import JSON_OPTION, emit, table
 
 if TYPE_CHECKING:
-    from memory_service.services.unit import Database
+    from memory_service.services.database.transactions import Database
 
 __all__ = ["register"]
 
@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _open(url: str | None) -> Database:
-    from memory_service.services.unit import Database
+    from memory_service.services.database.transactions import Database
     from memory_service.settings import load_settings
 
     return Database(load_settings(database_url=url).database_url)
@@ -44,7 +44,7 @@ def upgrade(
     json: bool = JSON_OPTION,
 ) -> None:
     """Bring the tables to the revision of this program (an embedded database is saved first)."""
-    from memory_service.services import database as databases
+    from memory_service.services.operations import database as databases
 
     with _open(database) as opened:
         report = databases.upgrade(opened, revision)
@@ -61,7 +61,7 @@ def upgrade(
 @_db.command("check")
 def check(database: Url = None, json: bool = JSON_OPTION) -> None:
     """Compare the database with what this program needs; exit 1 when anything is wrong."""
-    from memory_service.services import database as databases
+    from memory_service.services.operations import database as databases
 
     with _open(database) as opened:
         report = databases.check(opened)
@@ -87,7 +87,7 @@ def backup(
     json: bool = JSON_OPTION,
 ) -> None:
     """Save everything in one new file, while the server goes on."""
-    from memory_service.services import database as databases
+    from memory_service.services.operations import database as databases
 
     with _open(database) as opened:
         target = databases.backup(opened, file)
@@ -102,7 +102,7 @@ def restore(
     json: bool = JSON_OPTION,
 ) -> None:
     """Fill an empty database from a backup and upgrade it."""
-    from memory_service.services import database as databases
+    from memory_service.services.operations import database as databases
 
     with _open(database) as opened:
         report = databases.restore(opened, file)
@@ -117,7 +117,7 @@ def copy(
 ) -> None:
     """Copy everything into another database: from SQLite to PostgreSQL, or back. Stop the server first: what
     is written meanwhile is not in the copy."""
-    from memory_service.services import database as databases
+    from memory_service.services.operations import database as databases
 
     with _open(database) as old, _open(to) as new:
         rows = databases.copy(old, new)
@@ -135,8 +135,8 @@ def thin(
     json: bool = JSON_OPTION,
 ) -> None:
     """Thin raw samples of old runs to one an epoch now; a server does so every day."""
-    from memory_service.services import database as databases
-    from memory_service.services.retention import thin as thin_raw
+    from memory_service.services.operations import database as databases
+    from memory_service.services.runs.retention import thin as thin_raw
     from memory_service.settings import load_settings
 
     days = load_settings().keep_raw_days if keep_days is None else keep_days
@@ -154,13 +154,13 @@ def seed(
     json: bool = JSON_OPTION,
 ) -> None:
     """Load the shipped knowledge; rows that people corrected stay as they are."""
-    from memory_service.services import database as databases
-    from memory_service.services import seeding
+    from memory_service.services.editorial import seeding
+    from memory_service.services.operations import database as databases
     from memory_service.settings import load_settings
 
     encoder = None
     if not without_vectors:
-        from memory_service.services.encoding import encoder_at
+        from memory_service.services.competitions.encoding import encoder_at
 
         encoder, reason = encoder_at(load_settings().embedding_model)
         if encoder is None:

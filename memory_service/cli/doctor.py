@@ -23,7 +23,7 @@ def doctor(
     json: bool = JSON_OPTION,
 ) -> None:
     """Look at Python, packages, accelerator, encoder, database, disk and port; exit 1 for a problem."""
-    from memory_service.services.doctor import examine
+    from memory_service.services.operations.doctor import examine
     from memory_service.settings import load_settings
 
     found = examine(load_settings(database_url=database))

@@ -10,7 +10,7 @@ import typer
 from memory_service.cli.output import JSON_OPTION, emit, stderr
 
 if TYPE_CHECKING:
-    from memory_service.services.evaluate import Evaluated
+    from memory_service.services.prediction.evaluate import Evaluated
 
 __all__ = ["register"]
 
@@ -61,9 +61,14 @@ def evaluate(
     from rich.markdown import Markdown
     from rich.progress import Progress
 
-    from memory_service.services.accuracy import markdown, summarise, summary_as_dict, with_sections
-    from memory_service.services.database import open_database
-    from memory_service.services.evaluate import evaluate_rows, learn_from_rows, open_shelf, read_rows
+    from memory_service.services.accuracy.accuracy import markdown, summarise, summary_as_dict, with_sections
+    from memory_service.services.operations.database import open_database
+    from memory_service.services.prediction.evaluate import (
+        evaluate_rows,
+        learn_from_rows,
+        open_shelf,
+        read_rows,
+    )
     from memory_service.settings import load_settings
 
     tables = [(file.name, read_rows(file)) for file in files]
@@ -104,9 +109,9 @@ def evaluate(
 
 def _evaluate_runs(database: str | None, json: bool) -> None:
     from memory_service.cli.runs import accuracy_report
-    from memory_service.services.database import ensure_ready
-    from memory_service.services.scored import accuracy
-    from memory_service.services.unit import Database
+    from memory_service.services.accuracy.scored_runs import accuracy
+    from memory_service.services.database.transactions import Database
+    from memory_service.services.operations.database import ensure_ready
     from memory_service.settings import load_settings
 
     store = Database(load_settings(database_url=database).database_url)

@@ -37,9 +37,9 @@ def export(
     """Write a whole table, or the rows that match. An unknown name is answered with the nearest ones; the
     events of a run are `run-events -w run_id=…`."""
     from memory_service.errors import Conflict, FieldError, InvalidInput
-    from memory_service.services import database as databases
-    from memory_service.services.export import stream_rows
-    from memory_service.services.unit import Database
+    from memory_service.services.database.transactions import Database
+    from memory_service.services.operations import database as databases
+    from memory_service.services.operations.export import stream_rows
     from memory_service.settings import load_settings
 
     if output is not None and output.exists():

@@ -13,7 +13,7 @@ from memory_service.cli.caller import caller
 from memory_service.cli.output import JSON_OPTION, emit, table
 
 if TYPE_CHECKING:
-    from memory_service.services.unit import Database
+    from memory_service.services.database.transactions import Database
 
 __all__ = ["register"]
 
@@ -40,7 +40,7 @@ def create(
     json: bool = JSON_OPTION,
 ) -> None:
     """Make a key. It is shown this once: only a hash of it is kept."""
-    from memory_service.services.keys import create_key
+    from memory_service.services.access.keys import create_key
 
     scopes = [part for given in scope for part in given.split(",")]
     with _opened(database) as opened:
@@ -51,7 +51,7 @@ def create(
 @_app.command("list")
 def list_all(database: Url = None, json: bool = JSON_OPTION) -> None:
     """All keys, the latest first, with their last use; never the keys themselves."""
-    from memory_service.services.keys import list_keys
+    from memory_service.services.access.keys import list_keys
 
     with _opened(database) as opened:
         found = list_keys(opened)
@@ -63,7 +63,7 @@ def revoke(
     name: Annotated[str, typer.Argument(help="Name or id.")], database: Url = None, json: bool = JSON_OPTION
 ) -> None:
     """Take a key back: it ends within seconds, and so do its sessions."""
-    from memory_service.services.keys import revoke_key
+    from memory_service.services.access.keys import revoke_key
 
     with _opened(database) as opened:
         gone = revoke_key(opened, name, who=caller())
@@ -75,7 +75,7 @@ def rotate(
     name: Annotated[str, typer.Argument(help="Name or id.")], database: Url = None, json: bool = JSON_OPTION
 ) -> None:
     """Make another key of the same name, scopes and length of life; the one before ends within seconds."""
-    from memory_service.services.keys import rotate_key
+    from memory_service.services.access.keys import rotate_key
 
     with _opened(database) as opened:
         made = rotate_key(opened, name, who=caller())
@@ -83,8 +83,8 @@ def rotate(
 
 
 def _opened(url: str | None) -> Database:
-    from memory_service.services.database import require_head
-    from memory_service.services.unit import Database
+    from memory_service.services.database.transactions import Database
+    from memory_service.services.operations.database import require_head
     from memory_service.settings import load_settings
 
     opened = Database(load_settings(database_url=url).database_url)

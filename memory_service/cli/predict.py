@@ -39,10 +39,10 @@ def predict(
     json: bool = JSON_OPTION,
 ) -> None:
     """What a model needs and does on a card: the largest batch that fits, its memory, its speed."""
-    from memory_service.services.database import ensure_ready
-    from memory_service.services.predict import PREDICT_FIELDS
-    from memory_service.services.predict import predict as ask
-    from memory_service.services.unit import Database
+    from memory_service.services.database.transactions import Database
+    from memory_service.services.operations.database import ensure_ready
+    from memory_service.services.prediction.predict import PREDICT_FIELDS
+    from memory_service.services.prediction.predict import predict as ask
     from memory_service.settings import load_settings
 
     given = {name: value for name, value in locals().items() if name in PREDICT_FIELDS and value is not None}

@@ -10,7 +10,7 @@ import typer
 from memory_service.cli.output import JSON_OPTION, emit, stderr, stdout, table
 
 if TYPE_CHECKING:
-    from memory_service.domain.profile import Profile
+    from memory_service.domain.cost.profile import Profile
 
 __all__ = ["register"]
 
@@ -57,8 +57,8 @@ def _one(
     n_outputs: int | None,
     seeds: Path | None,
 ) -> Profile:
-    from memory_service.domain.vocabulary import parse_precision
-    from memory_service.services.profiling import catalogue_row, profile_model
+    from memory_service.domain.common.vocabulary import parse_precision
+    from memory_service.services.knowledge.profiling import catalogue_row, profile_model
 
     kind = parse_precision(precision)
     row = catalogue_row(model, _seeds(seeds))
@@ -78,7 +78,11 @@ def _one(
 def _catalogue(seeds: Path | None, json: bool) -> None:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from memory_service.services.profiling import catalogue_models, profile_catalogue, wanted_profiles
+    from memory_service.services.knowledge.profiling import (
+        catalogue_models,
+        profile_catalogue,
+        wanted_profiles,
+    )
 
     folder = _seeds(seeds)
     jobs = wanted_profiles(catalogue_models(folder))

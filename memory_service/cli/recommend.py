@@ -12,7 +12,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from memory_service.cli.output import JSON_OPTION, emit, graded, table
-from memory_service.domain.plan_text import judged_words
+from memory_service.domain.planning.plan_text import judged_words
 
 __all__ = ["register", "render_plan"]
 
@@ -61,10 +61,10 @@ def recommend(
     json: bool = JSON_OPTION,
 ) -> None:
     """One explicit plan for this task, this data, this card, these minutes."""
-    from memory_service.domain.question import parse_question
-    from memory_service.services.database import ensure_ready
-    from memory_service.services.recommend import recommend as ask
-    from memory_service.services.unit import Database
+    from memory_service.domain.planning.request import parse_question
+    from memory_service.services.database.transactions import Database
+    from memory_service.services.operations.database import ensure_ready
+    from memory_service.services.planning.recommend import recommend as ask
     from memory_service.settings import load_settings
 
     given = {name: value for name, value in locals().items() if name in _FIELDS and value is not None}
@@ -79,13 +79,13 @@ def recommend(
 
 
 def _script(answer: Mapping[str, Any]) -> str:
-    from memory_service.services.plan_script import plan_script
+    from memory_service.services.planning.plan_script import plan_script
 
     return plan_script(answer)
 
 
 def _text(answer: Mapping[str, Any]) -> str:
-    from memory_service.domain.plan_text import plan_markdown
+    from memory_service.domain.planning.plan_text import plan_markdown
 
     return plan_markdown(answer)
 

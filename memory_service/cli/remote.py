@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from memory_service.client.config import api_key
 from memory_service.errors import FieldError, InvalidInput, MemoryServiceError, Unavailable
-from memory_service.services.latest import Latest
+from memory_service.services.database.latest_state import Latest
 
 __all__ = ["Refused", "Reporter", "checked_url", "post"]
 

@@ -46,8 +46,8 @@ def review(
 ) -> None:
     """What to change in a training script before it burns the budget. It is read, never run."""
     from memory_service import __version__
-    from memory_service.domain.review.sarif import sarif as as_sarif
-    from memory_service.services.review import review_script
+    from memory_service.review.sarif import sarif as as_sarif
+    from memory_service.services.review.review import review_script
 
     given = {name: value for name, value in locals().items() if name in _FIELDS and value is not None}
     if fail_on not in _LEVELS:
@@ -80,7 +80,7 @@ def render_review(answer: Mapping[str, Any], name: str) -> RenderableType:
 
 def _read(script: Path) -> bytes:
     """The file, one byte more than is reviewed at most."""
-    from memory_service.domain.review.guard import LONGEST_BYTES
+    from memory_service.review.guard import LONGEST_BYTES
 
     if str(script) == "-":
         return sys.stdin.buffer.read(LONGEST_BYTES + 1)
@@ -98,8 +98,8 @@ def _usage(message: str) -> None:
 
 
 def _database(url: str | None) -> Any:
-    from memory_service.services.database import ensure_ready
-    from memory_service.services.unit import Database
+    from memory_service.services.database.transactions import Database
+    from memory_service.services.operations.database import ensure_ready
     from memory_service.settings import load_settings
 
     store = Database(load_settings(database_url=url).database_url)

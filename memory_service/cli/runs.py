@@ -30,10 +30,10 @@ def runs(
     json: bool = JSON_OPTION,
 ) -> None:
     """Runs, the latest first, what was predicted (pred.) beside what happened; or one with its epochs."""
-    from memory_service.services.catalogue import list_rows
-    from memory_service.services.database import ensure_ready
-    from memory_service.services.runs import run_page
-    from memory_service.services.unit import Database
+    from memory_service.services.database.transactions import Database
+    from memory_service.services.operations.database import ensure_ready
+    from memory_service.services.runs.runs import run_page
+    from memory_service.services.tables.catalogue import list_rows
     from memory_service.settings import load_settings
 
     store = Database(load_settings(database_url=database).database_url)
@@ -91,7 +91,7 @@ def _score(score: dict[str, Any]) -> tuple[str, ...]:
 def _many(answer: dict[str, Any]) -> Any:
     if not answer["items"]:
         return "No runs. Tell one with POST /runs or the client."
-    from memory_service.services.runs_page import took_minutes
+    from memory_service.services.pages.runs import took_minutes
 
     now = dt.datetime.now(dt.UTC)
     rows = [

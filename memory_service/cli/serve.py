@@ -42,12 +42,12 @@ def serve(
     """Serve HTTP. The embedded database is made, upgraded and seeded; a server's must be at the right
     revision. Where others reach it (any address but loopback), it wants keys, and starts only with one."""
     from memory_service.api.connection import server_of
-    from memory_service.api.reach import is_loopback
+    from memory_service.api.security.loopback import is_loopback
     from memory_service.app import create_app
     from memory_service.cli.output import log_to_stderr
-    from memory_service.services.database import require_head
-    from memory_service.services.keys import require_admin_key
-    from memory_service.services.unit import Database
+    from memory_service.services.access.keys import require_admin_key
+    from memory_service.services.database.transactions import Database
+    from memory_service.services.operations.database import require_head
     from memory_service.settings import load_settings, unread
 
     settings = load_settings(host=host, port=port, database_url=database)

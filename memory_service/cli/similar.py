@@ -31,10 +31,10 @@ def similar(
 ) -> None:
     """Past competitions like this one, best first, each with the reason."""
     from memory_service.recall.encoder import load_encoder
-    from memory_service.services.database import ensure_ready
-    from memory_service.services.similar import parse_similar_question
-    from memory_service.services.similar import similar as ask
-    from memory_service.services.unit import Database
+    from memory_service.services.competitions.similar import parse_similar_question
+    from memory_service.services.competitions.similar import similar as ask
+    from memory_service.services.database.transactions import Database
+    from memory_service.services.operations.database import ensure_ready
     from memory_service.settings import load_settings
 
     if text == "-":

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from memory_service.client.config import Config, load_config
-from memory_service.client.courier import Courier, utc
+from memory_service.client.delivery.sender import Courier, utc
 from memory_service.client.ending import remember
 from memory_service.client.facts import OWN, body_of, guessed_task, host_facts, script_text
-from memory_service.client.gauge import SAMPLE_EVERY_S, TREE_EVERY_S, Gauge
+from memory_service.client.gpu_sampler import SAMPLE_EVERY_S, TREE_EVERY_S, Gauge
 from memory_service.client.run import Run, whole
 
 __all__ = ["attach", "watch"]

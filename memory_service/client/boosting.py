@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from memory_service.client.quiet import quiet
+from memory_service.client.callback_errors import quiet
 from memory_service.client.run import Run
 
 __all__ = ["CatBoostCallback", "lightgbm_callback", "xgboost_callback"]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from memory_service import __version__
-from memory_service.client.gauge import cores
+from memory_service.client.gpu_sampler import cores
 
 __all__ = ["OWN", "body_of", "from_plan", "guessed_task", "host_facts", "own_model", "script_text"]
 

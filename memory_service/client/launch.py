@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from memory_service.client.follow import LogReader, LogTail
+from memory_service.client.log_follower import LogReader, LogTail
 from memory_service.client.run import Run
 
 __all__ = ["ended_as", "launch"]

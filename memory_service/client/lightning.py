@@ -13,9 +13,9 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from memory_service.client.begin import watch as begin
+from memory_service.client.callback_errors import quiet
 from memory_service.client.ending import status_of
 from memory_service.client.facts import own_model
-from memory_service.client.quiet import quiet
 from memory_service.client.run import Run
 from memory_service.client.verdict import NOT_YET, Verdict
 

@@ -15,11 +15,11 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from memory_service.client.config import Config
-from memory_service.client.courier import Courier
+from memory_service.client.delivery.sender import Courier
 from memory_service.client.ending import STATUSES, forget, status_of
 from memory_service.client.fields import as_float, cleaned
-from memory_service.client.gauge import Gauge, torch_device, torch_memory
-from memory_service.client.meter import EpochTimes, Loader, Meter
+from memory_service.client.gpu_sampler import Gauge, torch_device, torch_memory
+from memory_service.client.step_timer import EpochTimes, Loader, Meter
 from memory_service.client.verdict import NOT_YET, Verdict
 
 __all__ = ["Run", "whole"]

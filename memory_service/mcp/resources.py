@@ -13,13 +13,13 @@ import orjson
 from mcp.shared.exceptions import MCPError
 
 from memory_service.api.service import Service
-from memory_service.domain.vocabulary import MODES, OBJECTIVES, PRECISIONS, TASK_ALIASES, TASKS
-from memory_service.domain.watch_verdict import ACTIONS
+from memory_service.domain.common.vocabulary import MODES, OBJECTIVES, PRECISIONS, TASK_ALIASES, TASKS
+from memory_service.domain.monitoring.verdict import ACTIONS
 from memory_service.errors import NotFound
-from memory_service.services.catalogue import get_row
-from memory_service.services.knowledge import Knowledge, knowledge_of
-from memory_service.services.run_events import EVENT_FIELDS
-from memory_service.services.run_fields import STATUSES
+from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
+from memory_service.services.runs.run_events import EVENT_FIELDS
+from memory_service.services.runs.run_fields import STATUSES
+from memory_service.services.tables.catalogue import get_row
 
 __all__ = ["RESOURCES", "TEMPLATES", "read"]
 

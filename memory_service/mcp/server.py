@@ -20,7 +20,10 @@ from memory_service import __version__
 from memory_service.api.reading import check_texts
 from memory_service.api.service import Service
 from memory_service.errors import MemoryServiceError, unknown_name
-from memory_service.mcp import ask, prompts, remember, resources, tell
+from memory_service.mcp import competition_tools as remember
+from memory_service.mcp import planning_tools as ask
+from memory_service.mcp import prompts, resources
+from memory_service.mcp import run_tools as tell
 from memory_service.mcp.refusal import refused, refused_text
 from memory_service.mcp.tool import Tool, caller_of
 

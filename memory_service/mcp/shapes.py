@@ -9,7 +9,7 @@ from pydantic import Field
 from memory_service.api.plan_shapes import Card, Expected, Metric, PlannedModel, Stage
 from memory_service.api.run_shapes import RunFigure, RunVerdict, Status
 from memory_service.api.shapes import Number, Shape
-from memory_service.domain.estimate import Grade
+from memory_service.domain.common.estimate import Grade
 
 __all__ = ["Begun", "Ended", "Fits", "Found", "PlanGiven", "Progress", "Remembered", "Reviewed"]
 

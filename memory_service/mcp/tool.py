@@ -14,8 +14,8 @@ from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from mcp_types import Tool as ListedTool
 
 from memory_service.api.service import Service
-from memory_service.domain.keys import allows
-from memory_service.domain.watch_verdict import figures
+from memory_service.domain.common.api_keys import allows
+from memory_service.domain.monitoring.verdict import figures
 from memory_service.errors import Forbidden
 
 __all__ = ["Answer", "Call", "Caller", "Tool", "caller_of", "hints", "spread", "threaded"]
@@ -50,7 +50,8 @@ class Caller:
 
 
 def caller_of(context: ServerRequestContext[Any, Any]) -> Caller:
-    """Over HTTP what the gate found (`api.gate`); over stdio whoever started this process."""
+    """Over HTTP what the gate found (`api.security.auth_middleware`); over stdio whoever started this
+    process."""
     if context.request is None:
         return Caller()
     state = context.request.scope["state"]

@@ -16,7 +16,7 @@ import timm
 import torch
 from torch import Tensor, nn
 
-from memory_service.domain.families import family_of
+from memory_service.domain.cost.families import family_of
 from memory_service.errors import unknown_name
 from memory_service.measure.built import BuiltModel, classification_loss, image_inputs, on_meta
 from memory_service.measure.nets import NETS

@@ -23,7 +23,7 @@ from typing import Any
 
 import psutil
 
-from memory_service.domain.calibration import Fingerprint
+from memory_service.domain.calibration.calibration import Fingerprint
 from memory_service.errors import FieldError, InvalidInput, Unavailable
 from memory_service.measure import nvml
 

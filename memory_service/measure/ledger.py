@@ -14,7 +14,7 @@ from typing import Any
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from memory_service.domain.profile import Work
+from memory_service.domain.cost.profile import Work
 from memory_service.measure.roofline import RooflineTally
 from memory_service.measure.work import cost_of, moves_nothing
 

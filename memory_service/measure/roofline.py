@@ -15,8 +15,8 @@ from typing import Any
 
 from torch import Tensor
 
-from memory_service.domain.probes import tile_share
-from memory_service.domain.profile import OP_CLASSES
+from memory_service.domain.calibration.probes import tile_share
+from memory_service.domain.cost.profile import OP_CLASSES
 
 __all__ = ["PHASES", "RooflineTally"]
 

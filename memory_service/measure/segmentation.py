@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from memory_service.domain.families import family_of
+from memory_service.domain.cost.families import family_of
 from memory_service.errors import FieldError, InvalidInput, unknown_name
 from memory_service.measure.built import BuiltModel, classification_loss, image_inputs, on_meta
 from memory_service.measure.vision import size_arguments, timm_name

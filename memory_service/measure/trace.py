@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import _engine_run_backward
 
-from memory_service.domain.interpolate import envelope
-from memory_service.domain.profile import Profile
+from memory_service.domain.cost.interpolation import envelope
+from memory_service.domain.cost.profile import Profile
 from memory_service.measure.autocast import CudaSemantics
 from memory_service.measure.built import BuiltModel
 from memory_service.measure.ledger import Ledger

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from memory_service.domain.catalogue import CatalogueModel, models_for_task
+from memory_service.domain.planning.catalogue import CatalogueModel, models_for_task
 from memory_service.measure.build import build_model
 
 __all__ = ["unlisted_row"]

@@ -11,7 +11,7 @@ import timm
 from timm.models import get_arch_name, get_deprecated_models, get_pretrained_cfg, is_model
 from torch import nn
 
-from memory_service.domain.families import family_of
+from memory_service.domain.cost.families import family_of
 from memory_service.errors import FieldError, InvalidInput, unknown_name
 from memory_service.measure.built import BuiltModel, classification_loss, image_inputs, on_meta
 

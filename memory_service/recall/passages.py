@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from memory_service.domain.phrases import PhraseTable, sentences_of, words_of
-from memory_service.domain.prose import told_sentences
+from memory_service.domain.description.phrases import PhraseTable, sentences_of, words_of
+from memory_service.domain.description.prose import told_sentences
 
 __all__ = ["QUERY_CHARACTERS", "Passage", "passages_of", "query_passages"]
 

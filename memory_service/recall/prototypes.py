@@ -1,6 +1,7 @@
 """What do the kinds of data and of answers sound like? Sentences an encoder compares a question with.
 
-The phrases of `domain.cues` miss what is said in other words ("old typewritten sheets with coffee marks");
+The phrases of `domain.description.cues` miss what is said in other words ("old typewritten sheets with
+coffee marks");
 nearness to these sentences catches some of it. They are written for the kinds, not after any competition.
 """
 
@@ -14,7 +15,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from memory_service.domain.infer import Leanings
+from memory_service.domain.description.inference import Leanings
 from memory_service.recall.encoder import Encodes
 
 __all__ = ["ANSWER_SENTENCES", "INPUT_SENTENCES", "TASK_SENTENCES", "leanings_of"]

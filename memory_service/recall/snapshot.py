@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memory_service.domain.phrases import words_of
+from memory_service.domain.description.phrases import words_of
 from memory_service.recall.index import VectorIndex
 from memory_service.recall.structure import StructureTable, kind_of
 from memory_service.recall.words import Rarity, plain

@@ -18,7 +18,7 @@ from itertools import islice
 
 import numpy as np
 
-from memory_service.domain.phrases import singular
+from memory_service.domain.description.phrases import singular
 
 __all__ = ["MAX_FOUND", "MAX_TERMS", "Rarity", "plain", "shared_terms"]
 

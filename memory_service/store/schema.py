@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Engine, inspect
 from memory_service import resources
 from memory_service.errors import Unavailable
 from memory_service.store import dialects
-from memory_service.store.key_tables import Base
+from memory_service.store.tables.keys import Base
 
 __all__ = ["current", "differences", "head", "is_empty", "known", "migrate", "run_migrations"]
 

@@ -11,7 +11,7 @@ from sqlalchemy.orm import ORMExecuteState, Session, UOWTransaction
 
 from memory_service.store import dialects
 from memory_service.store.statements import Statements
-from memory_service.store.tables import Knowledge
+from memory_service.store.tables.knowledge import Knowledge
 
 __all__ = ["ReadSession", "WriteSession", "bump_revision"]
 
@@ -33,7 +33,8 @@ class ReadSession(Session):
 
 
 class WriteSession(ReadSession):
-    """Reads and writes in one transaction that its boundary (`services.unit`) commits or rolls back."""
+    """Reads and writes in one transaction that its boundary (`services.database.transactions`) commits or
+    rolls back."""
 
     def flush(self, objects: Sequence[Any] | None = None) -> None:
         Session.flush(self, objects)

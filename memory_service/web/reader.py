@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from starlette.requests import Request
 
-from memory_service.domain.keys import SCOPES, allows
+from memory_service.domain.common.api_keys import SCOPES, allows
 
 __all__ = ["ANYBODY", "Reader", "reader_of"]
 
@@ -28,7 +28,7 @@ ANYBODY = Reader(None, frozenset(SCOPES), None)
 
 
 def reader_of(request: Request) -> Reader:
-    """By what `api.gate` found out. Nobody, where it refused before it knew."""
+    """By what `api.security.auth_middleware` found out. Nobody, where it refused before it knew."""
     state = request.scope.get("state", {})
     if "scopes" not in state:
         return Reader(None, frozenset(), None)

@@ -11,13 +11,13 @@ from fastapi import APIRouter, Depends, Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from memory_service.api.answers import json_answer
-from memory_service.api.gate import form_is_signed
 from memory_service.api.reading import parse_query_string, raw_body
+from memory_service.api.security.auth_middleware import form_is_signed
 from memory_service.api.service import database_of
 from memory_service.errors import FieldError, InvalidInput
-from memory_service.services.export import stream_rows
-from memory_service.services.formats import FORMATS, MEDIA_TYPES, Leaving, in_format
-from memory_service.services.unit import Database
+from memory_service.services.database.transactions import Database
+from memory_service.services.operations.export import stream_rows
+from memory_service.services.tables.formats import FORMATS, MEDIA_TYPES, Leaving, in_format
 from memory_service.web.assets import compressed
 from memory_service.web.environment import rendered
 from memory_service.web.reader import reader_of
@@ -83,7 +83,8 @@ class Pages(APIRouter):
         return register
 
     def form(self, path: str) -> Callable[[Endpoint], Endpoint]:
-        """POST `path` (`api.boundary` refuses what another site sends, `form_of` a form without its session's
+        """POST `path` (`api.request_middleware` refuses what another site sends, `form_of` a form without
+        its session's
         token). Answer with `see(...)`, or with a page that says what is wrong."""
 
         def register(endpoint: Endpoint) -> Endpoint:

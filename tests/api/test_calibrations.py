@@ -17,12 +17,13 @@ import pytest
 from fastapi.testclient import TestClient
 
 from memory_service.app import create_app
-from memory_service.services import benchmark as benchmarks
-from memory_service.services import calibrations, registering
+from memory_service.services.devices import benchmark as benchmarks
+from memory_service.services.devices import calibrations
+from memory_service.services.devices import registration as registering
 from memory_service.settings import load_settings
 from tests.api.test_openapi import listen
 from tests.conftest import Servers
-from tests.services.test_calibrating import CARD, CPU, DONE, LAUNCH, SAY
+from tests.services.devices.test_local_calibration import CARD, CPU, DONE, LAUNCH, SAY
 
 MEASURED = {"value": 5.0, "unit": "us", "p20": 4.9, "p80": 5.2, "n": 30, "flagged": False}
 

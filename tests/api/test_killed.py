@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from memory_service.services.unit import Database
-from memory_service.store import runs
+from memory_service.services.database.transactions import Database
+from memory_service.store.queries import runs
 from tests.conftest import Servers, free_port
 from tests.telling import CASE, at
 

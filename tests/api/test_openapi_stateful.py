@@ -20,11 +20,11 @@ from hypothesis.errors import Flaky
 from schemathesis import GenerationMode
 from schemathesis.core.result import Ok
 
-from memory_service.api.access import OPEN, wanted
+from memory_service.api.security.access import OPEN, wanted
 from memory_service.app import create_app
-from memory_service.domain.keys import SCOPES
-from memory_service.services.keys import create_key
-from memory_service.services.unit import Database
+from memory_service.domain.common.api_keys import SCOPES
+from memory_service.services.access.keys import create_key
+from memory_service.services.database.transactions import Database
 from memory_service.settings import load_settings
 from tests.api.test_openapi import CHECKS, PATIENCE_SECONDS, listen
 from tests.conftest import KINDS, Servers

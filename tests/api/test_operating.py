@@ -14,14 +14,14 @@ from fastapi.testclient import TestClient
 from starlette.responses import Response, StreamingResponse
 
 from memory_service.api import problems
-from memory_service.api.boundary import Boundary
 from memory_service.api.connection import server_of
 from memory_service.api.metrics import Metrics
+from memory_service.api.request_middleware import Boundary
 from memory_service.app import THREADS, create_app
 from memory_service.errors import Unavailable
-from memory_service.services import database as databases
-from memory_service.services import readiness
-from memory_service.services.unit import Database
+from memory_service.services.database.transactions import Database
+from memory_service.services.operations import database as databases
+from memory_service.services.operations import readiness
 from memory_service.settings import load_settings
 from tests.conftest import Servers
 

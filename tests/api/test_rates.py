@@ -10,11 +10,11 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from memory_service.api import rates
-from memory_service.api.rates import MOST_NAMES, Rate, _network
+from memory_service.api.security import rate_limits as rates
+from memory_service.api.security.rate_limits import MOST_NAMES, Rate, _network
 from memory_service.app import create_app
-from memory_service.services.keys import create_key
-from memory_service.services.unit import Database
+from memory_service.services.access.keys import create_key
+from memory_service.services.database.transactions import Database
 from memory_service.settings import load_settings
 from tests.conftest import Servers
 

@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 import pytest
 from fastapi.testclient import TestClient
 
-from memory_service.services.run_events import SERVER_SEQ
-from tests.domain.test_watch_examples import DOG_BREED, EPOCH_SECONDS, slow_run
+from memory_service.services.runs.run_events import SERVER_SEQ
+from tests.domain.monitoring.test_examples import DOG_BREED, EPOCH_SECONDS, slow_run
 from tests.telling import at, case
 from tests.watching import Said, from_log
 
@@ -275,7 +275,7 @@ class TestTheVerdict:
             event = {**reading, "at": told_at}
             assert client.post(f"/runs/{run_id}/events", json={"events": [event]}).json()["accepted"] == 1
         later = time.time() + 250
-        monkeypatch.setattr("memory_service.services.verdicts.time.time", lambda: later)
+        monkeypatch.setattr("memory_service.services.runs.verdicts.time.time", lambda: later)
         answer = verdict(client, live)
         assert (answer["action"], answer["rule"]) == ("investigate", "stall")
         assert answer["at_seconds"] == pytest.approx(250, abs=5)
@@ -429,9 +429,9 @@ class TestWrongInput:
 
 def test_a_restart_and_a_second_process_lose_nothing(client: TestClient) -> None:
     """What another process tells in between counts; nothing that is remembered is trusted without a look."""
-    from memory_service.services.telemetry import take_events
-    from memory_service.services.unit import Database
-    from memory_service.services.verdicts import run_verdict
+    from memory_service.services.database.transactions import Database
+    from memory_service.services.runs.telemetry import take_events
+    from memory_service.services.runs.verdicts import run_verdict
 
     run_id = begin(client, **B4)
     said = from_log(DOG_BREED)

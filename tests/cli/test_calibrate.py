@@ -19,11 +19,11 @@ import pytest
 from typer.testing import CliRunner
 
 from memory_service.cli import app
-from memory_service.services import calibrations
-from memory_service.services.calibrations import get_calibration
-from memory_service.services.catalogue import list_rows
-from memory_service.services.database import require_head
-from memory_service.services.unit import Database
+from memory_service.services.database.transactions import Database
+from memory_service.services.devices import calibrations
+from memory_service.services.devices.calibrations import get_calibration
+from memory_service.services.operations.database import require_head
+from memory_service.services.tables.catalogue import list_rows
 from tests.api.conftest import serve
 from tests.api.test_openapi import listen
 from tests.conftest import Servers

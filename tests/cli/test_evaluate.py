@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from memory_service.cli import app
-from memory_service.services.seen import observed
-from memory_service.services.unit import Database
+from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge.observed_cases import observed
 
 PROFILES = Path(__file__).parents[2] / "benchmarks" / "data" / "oracle_profiles.jsonl.gz"
 HEADER = "gpu,model,precision,layout,batch,image_size_or_seq_len,mode,samples_per_s,notes"

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from memory_service.cli import app
-from memory_service.services.unit import Database
+from memory_service.services.database.transactions import Database
 
 runner = CliRunner()
 

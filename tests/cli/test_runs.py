@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from memory_service.cli import app, output
-from memory_service.services.unit import Database
+from memory_service.services.database.transactions import Database
 from tests.conftest import Servers
 from tests.telling import case, epochs, told
 

@@ -8,7 +8,7 @@ import typer
 from typer.testing import CliRunner
 
 from memory_service.cli.similar import register
-from memory_service.services.unit import Database
+from memory_service.services.database.transactions import Database
 
 app = typer.Typer()
 register(app)

@@ -15,10 +15,10 @@ import pytest
 import uvicorn
 
 from memory_service.app import create_app
-from memory_service.services.runs import run_page
-from memory_service.services.unit import Database
+from memory_service.services.database.transactions import Database
+from memory_service.services.runs.runs import run_page
 from memory_service.settings import load_settings
-from memory_service.store import runs as run_store
+from memory_service.store.queries import runs as run_store
 from tests.conftest import Servers
 
 

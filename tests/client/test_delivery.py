@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from memory_service.client import courier, watch
-from memory_service.client.courier import pause_before
-from memory_service.client.sync import sync
-from memory_service.client.wire import Wire
+from memory_service.client import watch
+from memory_service.client.delivery import sender as courier
+from memory_service.client.delivery.http import Wire
+from memory_service.client.delivery.sender import pause_before
+from memory_service.client.delivery.sync import sync
 from tests.client.conftest import Answer, Scripted, spools
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from memory_service.client import gauge as gauges
-from memory_service.client.gauge import Gauge
+from memory_service.client import gpu_sampler as gauges
+from memory_service.client.gpu_sampler import Gauge
 
 GIB = 2**30
 

@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 
 from memory_service.client import Run, watch
-from memory_service.client.sync import sync
-from memory_service.services.unit import Database
-from memory_service.store import runs
+from memory_service.client.delivery.sync import sync
+from memory_service.services.database.transactions import Database
+from memory_service.store.queries import runs
 from tests.conftest import KINDS, Servers, free_port
 
 KILLS = int(os.environ.get("KILLS", "1"))

@@ -27,7 +27,7 @@ with watch(task="image", model="resnet18", mode="offline") as run:
     for batch in run.loader(range(3)):
         pass
     run.epoch(0, train_loss=1.0)
-import memory_service.client.sync, memory_service.client.launch, memory_service.client.boosting
+import memory_service.client.delivery.sync, memory_service.client.launch, memory_service.client.boosting
 print(json.dumps(sorted(sys.modules)))
 """
 
@@ -40,7 +40,7 @@ def test_a_script_that_watches_loads_nothing_heavy():
     allowed = ("memory_service.client", "memory_service.domain")
     assert not [name for name in own if not name.startswith(allowed)]
     pure = {name for name in own if name.startswith("memory_service.domain.")}
-    assert all(name.startswith("memory_service.domain.logline") for name in pure)
+    assert all(name.startswith("memory_service.domain.logs.parser") for name in pure)
 
 
 def test_a_disabled_client_keeps_nothing_and_starts_nothing(tmp_path: Path):

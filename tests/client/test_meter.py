@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from memory_service.client import meter as meters
-from memory_service.client.meter import Loader, Meter
+from memory_service.client import step_timer as meters
+from memory_service.client.step_timer import Loader, Meter
 
 
 class Clock:

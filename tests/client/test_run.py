@@ -17,8 +17,8 @@ import pytest
 
 from memory_service.client import Run, watch
 from memory_service.client.begin import attach
+from memory_service.client.delivery.sync import sync
 from memory_service.client.ending import status_of
-from memory_service.client.sync import sync
 from tests.client.conftest import VERDICT, Scripted, Service, spools
 
 FACTS: dict[str, Any] = {"task": "image", "model": "resnet18", "batch_size": 32, "epochs": 4, "n_train": 128}

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from memory_service.client import spool as spools
-from memory_service.client.medium import InUseError
-from memory_service.client.spool import Spool
+from memory_service.client.delivery import spool as spools
+from memory_service.client.delivery.spool import Spool
+from memory_service.client.delivery.spool_storage import InUseError
 
 HEADER = {"run": {"task": "image"}, "run_id": "a", "server": "http://x"}
 
@@ -104,7 +104,7 @@ def test_acknowledged_lines_are_cleared_away(tmp_path: Path, monkeypatch: pytest
 
 def test_a_spool_in_use_is_left_alone_until_its_process_ends(tmp_path: Path):
     script = (
-        "import sys, time; from memory_service.client.spool import Spool; from pathlib import Path;"
+        "import sys, time; from memory_service.client.delivery.spool import Spool; from pathlib import Path;"
         f"s = Spool.create(Path({str(tmp_path)!r}), 'b', {HEADER!r}, 1000);"
         "s.append([{'seq': 0, 'kind': 'note'}]); print('kept', flush=True); time.sleep(100)"
     )
@@ -129,7 +129,7 @@ def test_a_folder_that_cannot_be_written_leaves_it_in_memory(tmp_path: Path):
 FULL = """
 import json, resource, sys
 from pathlib import Path
-from memory_service.client.spool import Spool
+from memory_service.client.delivery.spool import Spool
 spool = Spool.create(Path(sys.argv[1]), "a", {"run": {}, "run_id": "a"}, 1 << 20)
 resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, 5_000))  # the disk takes 5 kB a file
 for n in range(200):

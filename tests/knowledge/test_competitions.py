@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from memory_service.domain.vocabulary import TASKS
+from memory_service.domain.common.vocabulary import TASKS
 from tests.knowledge import expected
 from tests.knowledge.seed_files import FACTS, rows
 

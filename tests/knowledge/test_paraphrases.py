@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from memory_service.domain.vocabulary import TASKS
+from memory_service.domain.common.vocabulary import TASKS
 from tests.knowledge import expected
 from tests.knowledge.seed_files import paraphrases, rows
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from memory_service.domain.vocabulary import SIZES, TASKS
+from memory_service.domain.common.vocabulary import SIZES, TASKS
 from tests.knowledge import expected
 from tests.knowledge.seed_files import rows
 

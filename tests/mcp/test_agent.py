@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from memory_service.services.runs import run_page
-from memory_service.services.unit import Database
+from memory_service.services.database.transactions import Database
+from memory_service.services.runs.runs import run_page
 from tests.conftest import Servers
 from tests.mcp.conftest import WORDS_ONLY, Agent, agent_by, by_stdio
 

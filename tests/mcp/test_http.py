@@ -12,10 +12,10 @@ import httpx2
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from memory_service.domain.plan_text import MOST_TOKENS, rough_tokens
-from memory_service.services.keys import create_key
-from memory_service.services.unit import Database
-from memory_service.store import runs
+from memory_service.domain.planning.plan_text import MOST_TOKENS, rough_tokens
+from memory_service.services.access.keys import create_key
+from memory_service.services.database.transactions import Database
+from memory_service.store.queries import runs
 from tests.conftest import Servers
 from tests.mcp.conftest import Agent, agent_by, by_http, serving, text_of
 
@@ -100,7 +100,7 @@ def test_a_call_that_is_given_up_keeps_nobody_waiting(agent: Agent, monkeypatch:
         goes_on.wait(60)
         return {}
 
-    monkeypatch.setattr("memory_service.mcp.ask.predict", slow)
+    monkeypatch.setattr("memory_service.mcp.planning_tools.predict", slow)
     with pytest.raises(MCPError, match=r"[Tt]imed out"):
         agent.call("predict_fit", {"model": "resnet18", "gpu": "t4"}, timeout=0.3)
     assert agent.answer("recommend_plan", task="image", gpu="t4")["feasible"]
@@ -111,7 +111,7 @@ def test_what_an_unexpected_failure_says_stays_in_the_log(agent: Agent, monkeypa
     def broken(*_: Any) -> Any:
         raise RuntimeError("a secret of the inside")
 
-    monkeypatch.setattr("memory_service.mcp.ask.recommend", broken)
+    monkeypatch.setattr("memory_service.mcp.planning_tools.recommend", broken)
     text = agent.refusal("recommend_plan", task="image", gpu="t4")
     assert text.startswith("unexpected")
     assert "secret" not in text

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import torch
 
-from memory_service.domain.calibration import Measurement
-from memory_service.domain.probes import Probe
+from memory_service.domain.calibration.calibration import Measurement
+from memory_service.domain.calibration.probes import Probe
 from memory_service.measure.calibrate.hardware import Hardware
 
 ENDINGS = ("memory", "raises", "signal", "killed", "exits", "good", "hangs")

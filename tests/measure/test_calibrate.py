@@ -17,8 +17,8 @@ from typing import Any
 import psutil
 import pytest
 
-from memory_service.domain.calibration import Fingerprint, Measurement
-from memory_service.domain.probes import probe_of
+from memory_service.domain.calibration.calibration import Fingerprint, Measurement
+from memory_service.domain.calibration.probes import probe_of
 from memory_service.measure.calibrate import command
 from tests.measure.bad_sections import PROBES
 

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from memory_service.domain.calibration import Fingerprint
-from memory_service.domain.probes import probe_of, probes
+from memory_service.domain.calibration.calibration import Fingerprint
+from memory_service.domain.calibration.probes import probe_of, probes
 from memory_service.measure.calibrate import timing
 from memory_service.measure.calibrate.hardware import Cpu
 from memory_service.measure.calibrate.runner import precisions_of

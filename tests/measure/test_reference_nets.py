@@ -6,14 +6,14 @@ import pytest
 import torch
 
 from memory_service import resources
-from memory_service.domain.memory import allocated_bytes
-from memory_service.domain.probe_shapes import REFERENCE_NETS
-from memory_service.domain.probes import probe_of
+from memory_service.domain.calibration.probe_shapes import REFERENCE_NETS
+from memory_service.domain.calibration.probes import probe_of
+from memory_service.domain.cost.memory import allocated_bytes
 from memory_service.measure.calibrate.hardware import Cpu
 from memory_service.measure.calibrate.sections.steps import measure, training_step
 from memory_service.measure.nets.reference import build_reference, reference_module
 from memory_service.measure.trace import trace_profile
-from memory_service.services.profiling import read_profiles
+from memory_service.services.knowledge.profiling import read_profiles
 
 EVERY = {(net.model, net.image_size): net for nets in REFERENCE_NETS.values() for net in nets}
 

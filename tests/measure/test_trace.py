@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from memory_service.domain.profile import Profile
+from memory_service.domain.cost.profile import Profile
 from memory_service.measure.built import BuiltModel, classification_loss
 from memory_service.measure.trace import trace_profile
 

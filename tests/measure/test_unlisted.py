@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_service.domain.catalogue import CatalogueModel
+from memory_service.domain.planning.catalogue import CatalogueModel
 from memory_service.errors import InvalidInput
 from memory_service.measure.unlisted import unlisted_row
 

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from memory_service.recall.encoder import Encoder, LoadedEncoder, load_encoder
 from memory_service.resources import path
-from memory_service.services import seeding
-from memory_service.services.encoding import texts_of
-from memory_service.services.seeds import read_seeds
-from memory_service.services.unit import Database
+from memory_service.services.competitions.encoding import texts_of
+from memory_service.services.database.transactions import Database
+from memory_service.services.editorial import seeding
+from memory_service.services.editorial.seed_files import read_seeds
 from tests.conftest import KINDS, Servers
 
 

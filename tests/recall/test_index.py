@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from memory_service.recall.index import VectorIndex
-from memory_service.services.unit import Database
-from memory_service.store import passages, rows
+from memory_service.services.database.transactions import Database
+from memory_service.store.queries import passages, rows
 
 
 def unit_vectors(n: int, seed: int) -> np.ndarray:

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory_service.domain.facts_in_text import image_size_in, n_classes_in, n_train_in, split_in
-from memory_service.domain.infer import facts_and_tasks, infer_facts
-from memory_service.domain.metrics import metric_named
-from memory_service.domain.vocabulary import TASKS
+from memory_service.domain.common.metrics import metric_named
+from memory_service.domain.common.vocabulary import TASKS
+from memory_service.domain.description.inference import facts_and_tasks, infer_facts
+from memory_service.domain.description.stated_facts import image_size_in, n_classes_in, n_train_in, split_in
 from memory_service.recall.encoder import Encodes
-from memory_service.services.neighbours import read_text
+from memory_service.services.competitions.neighbours import read_text
 from tests.recall.conftest import Remembering
 
 ROOT = Path(__file__).parents[2]

@@ -13,9 +13,9 @@ import pytest
 
 from memory_service.errors import InvalidInput, NotFound
 from memory_service.recall.encoder import LoadedEncoder
-from memory_service.services.neighbours import recall, recall_snapshot
-from memory_service.services.similar import SimilarAnswer, parse_similar_question, similar
-from memory_service.services.unit import Database
+from memory_service.services.competitions.neighbours import recall, recall_snapshot
+from memory_service.services.competitions.similar import SimilarAnswer, parse_similar_question, similar
+from memory_service.services.database.transactions import Database
 
 ROOT = Path(__file__).parents[2]
 SALT = "Mark the salt bodies in seismic images; run-length encoded masks, precision over IoU thresholds."
@@ -127,7 +127,7 @@ def test_an_unknown_competition_is_not_found_and_the_nearest_named(
 
 
 def test_a_new_competition_is_found_at_once(servers: Any, kind: str, loaded: LoadedEncoder) -> None:
-    from memory_service.store import passages, rows
+    from memory_service.store.queries import passages, rows
 
     url = servers.new(kind, "seeded")
     database = Database(url)

@@ -7,8 +7,8 @@ import pytest
 from memory_service.errors import InvalidInput
 from memory_service.recall.encoder import LoadedEncoder
 from memory_service.recall.words import Rarity, plain, shared_terms
-from memory_service.services.similar import parse_similar_question, similar
-from memory_service.services.unit import Database
+from memory_service.services.competitions.similar import parse_similar_question, similar
+from memory_service.services.database.transactions import Database
 
 RARITY = Rarity.of(
     ["salt bodies in seismic images", "dogs in images", "cats in images", "audio of whales", "images of ice"]

@@ -6,10 +6,10 @@ from collections import defaultdict
 
 import pytest
 
-from memory_service.domain.review import findings as rulebook
-from memory_service.domain.review.engine import FAILED
-from memory_service.services.review import review_script
-from memory_service.services.unit import Database
+from memory_service.review import findings as rulebook
+from memory_service.review.engine import FAILED
+from memory_service.services.database.transactions import Database
+from memory_service.services.review.review import review_script
 from tests.review.corpus import Example, Score, details, examples, score, table
 
 EXAMPLES = examples()

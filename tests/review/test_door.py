@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from memory_service.app import create_app
 from memory_service.cli import app
-from memory_service.services.review import review_script
-from memory_service.services.unit import Database
+from memory_service.services.database.transactions import Database
+from memory_service.services.review.review import review_script
 from memory_service.settings import load_settings
 
 SCRIPT = "import torch\nfrom torch.cuda.amp import autocast\n"

@@ -16,10 +16,10 @@ from typer.testing import CliRunner
 
 from memory_service.app import create_app
 from memory_service.cli import app
-from memory_service.domain.review.findings import RULES, SEVERITIES
 from memory_service.errors import MemoryServiceError
-from memory_service.services.review import review_script
-from memory_service.services.unit import Database
+from memory_service.review.findings import RULES, SEVERITIES
+from memory_service.services.database.transactions import Database
+from memory_service.services.review.review import review_script
 from memory_service.settings import load_settings
 from tests.review.hostile import HOSTILE, side_effects
 

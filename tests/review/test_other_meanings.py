@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory_service.services.review import review_script
+from memory_service.services.review.review import review_script
 
 LOADED = """
 import numpy as np

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from memory_service.domain.review.findings import RULES
-from memory_service.services.review import review_script
-from memory_service.services.unit import Database
+from memory_service.review.findings import RULES
+from memory_service.services.database.transactions import Database
+from memory_service.services.review.review import review_script
 
 NETWORK = """
 import time

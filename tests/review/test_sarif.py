@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from memory_service.cli import app
-from memory_service.domain.review.findings import RULES
+from memory_service.review.findings import RULES
 from tests.review.corpus import FOLDER, read
 
 LEVELS = {"none", "note", "warning", "error"}

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from memory_service.domain.review import engine
-from memory_service.domain.review.facts import Facts
-from memory_service.domain.review.findings import Finding
-from memory_service.services.review import review_script
+from memory_service.review import engine
+from memory_service.review.facts import Facts
+from memory_service.review.findings import Finding
+from memory_service.services.review.review import review_script
 
 HEAD = """
 import functools, time

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from memory_service.services.unit import Database
+from memory_service.services.database.transactions import Database
 from tests.conftest import Servers
 from tests.scripts.runner import Forks
 from tests.scripts.workshop import Workshop

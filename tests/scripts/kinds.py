@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from memory_service.services.recommend import recommend
-from memory_service.services.unit import Database
+from memory_service.services.database.transactions import Database
+from memory_service.services.planning.recommend import recommend
 from tests.scripts import data
 from tests.scripts.data import Size, Writer
 

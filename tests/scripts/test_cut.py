@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory_service.domain.logline import read_log
+from memory_service.domain.logs.parser import read_log
 from tests.scripts.kinds import KINDS, TREES
 from tests.scripts.workshop import Workshop
 

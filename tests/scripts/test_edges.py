@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_service.services.plan_script import NoScript, plan_script
+from memory_service.services.planning.plan_script import NoScript, plan_script
 from tests.scripts import faults
 from tests.scripts.data import Size
 from tests.scripts.kinds import KINDS

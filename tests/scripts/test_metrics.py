@@ -1,7 +1,7 @@
 """Is the score of a script the plan's metric, and its submission of the form that this metric judges?
 
 Each runs on generated tables: the other kinds, masks apart, share their code of score and submission. What
-the scores mean is tested in tests/services/test_script_scores.py.
+the scores mean is tested in tests/services/planning/test_script_scores.py.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memory_service.domain.judging import judged_by
-from memory_service.domain.logline import read_log
+from memory_service.domain.description.metric_resolution import judged_by
+from memory_service.domain.logs.parser import read_log
 from tests.scripts.data import Size
 from tests.scripts.workshop import Trial, Workshop, rows_of, write_rows
 

@@ -13,7 +13,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from memory_service.domain.logline import Reading, read_log
+from memory_service.domain.logs.parser import Reading, read_log
 from tests.client.conftest import Service
 from tests.conftest import Servers
 from tests.scripts.kinds import KINDS, TREES

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from memory_service.services.plan_script import plan_script
-from memory_service.services.unit import Database
+from memory_service.services.database.transactions import Database
+from memory_service.services.planning.plan_script import plan_script
 from tests.scripts.data import Data, Size
 from tests.scripts.kinds import KINDS, Kind, asked, cut_down, tiny_bert
 from tests.scripts.runner import Ended, Forks, plainly

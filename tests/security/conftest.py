@@ -17,11 +17,11 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from sqlalchemy import text
 
-from memory_service.api.gate import SESSION_COOKIE
+from memory_service.api.security.auth_middleware import SESSION_COOKIE
 from memory_service.app import create_app
-from memory_service.domain.keys import ALPHABET, SECRET_CHARACTERS, compose
-from memory_service.services.keys import create_key, revoke_key
-from memory_service.services.unit import Database
+from memory_service.domain.common.api_keys import ALPHABET, SECRET_CHARACTERS, compose
+from memory_service.services.access.keys import create_key, revoke_key
+from memory_service.services.database.transactions import Database
 from memory_service.settings import load_settings
 from tests.conftest import KINDS, Servers
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from memory_service.errors import Unavailable
-from memory_service.store import history
+from memory_service.store.queries import history
 from tests.api.test_calibrations import MEASURED, posted
 from tests.security.conftest import LOOPBACK, Answer, House
-from tests.services.test_calibrating import CARD
+from tests.services.devices.test_local_calibration import CARD
 from tests.store.fakes import ROWS, gpu
 from tests.telling import case
 

@@ -19,12 +19,12 @@ from sqlalchemy import event, inspect, text
 from typer.testing import CliRunner
 
 from memory_service.cli import app as command_line
-from memory_service.domain import keys as form
+from memory_service.domain.common import api_keys as form
 from memory_service.errors import Unavailable
-from memory_service.services import keyring, sessions
-from memory_service.services.keys import is_valid, list_keys, revoke_key
-from memory_service.services.unit import Database
-from memory_service.store.key_tables import ApiKey
+from memory_service.services.access import keyring, sessions
+from memory_service.services.access.keys import is_valid, list_keys, revoke_key
+from memory_service.services.database.transactions import Database
+from memory_service.store.tables.keys import ApiKey
 from tests.conftest import Servers
 from tests.registered import calibrate, register
 from tests.security.conftest import House, mistyped, not_valid

@@ -15,9 +15,9 @@ import httpx2
 import pytest
 from typer.testing import CliRunner
 
-from memory_service.api.gate import SESSION_COOKIE
+from memory_service.api.security.auth_middleware import SESSION_COOKIE
 from memory_service.cli import app as command_line
-from memory_service.services.keyring import BELIEVED_SECONDS
+from memory_service.services.access.keyring import BELIEVED_SECONDS
 from tests.conftest import Servers, free_port
 
 

@@ -18,13 +18,13 @@ import pytest
 from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
-import memory_service.services.recommend as recommending
-from memory_service.api.gate import SESSION_COOKIE
+import memory_service.services.planning.recommend as recommending
+from memory_service.api.security.auth_middleware import SESSION_COOKIE
 from memory_service.app import create_app
 from memory_service.cli import app as command_line
 from memory_service.errors import InvalidInput
-from memory_service.services.keys import create_key
-from memory_service.services.unit import Database
+from memory_service.services.access.keys import create_key
+from memory_service.services.database.transactions import Database
 from memory_service.settings import load_settings
 from tests.conftest import Servers, free_port
 

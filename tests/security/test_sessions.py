@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from memory_service.api.gate import SESSION_COOKIE
-from memory_service.domain.keys import digest
+from memory_service.api.security.auth_middleware import SESSION_COOKIE
+from memory_service.domain.common.api_keys import digest
 from tests.security.conftest import House
 from tests.store.fakes import ROWS
 

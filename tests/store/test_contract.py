@@ -11,13 +11,14 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from memory_service.domain.profile import PeakPoint, Profile, Work
+from memory_service.domain.cost.profile import PeakPoint, Profile, Work
 from memory_service.errors import Conflict, InvalidInput, NotFound
-from memory_service.services import catalogue, competitions
-from memory_service.services.unit import Database
-from memory_service.store import passages, rows
-from memory_service.store.passages import NewPassage
-from memory_service.store.tables import Competition
+from memory_service.services.competitions import register as competitions
+from memory_service.services.database.transactions import Database
+from memory_service.services.tables import catalogue
+from memory_service.store.queries import passages, rows
+from memory_service.store.queries.passages import NewPassage
+from memory_service.store.tables.knowledge import Competition
 from tests.store.fakes import ROWS, HashEncoder, competition, model, pattern, strategy
 
 WHO: dict[str, Any] = {"who": "ada", "why": "a test"}

@@ -9,12 +9,13 @@ import pytest
 from sqlalchemy import select
 
 from memory_service.errors import Conflict
-from memory_service.services import catalogue, competitions
-from memory_service.services import database as databases
-from memory_service.services.keys import create_key
-from memory_service.services.unit import Database
-from memory_service.store import passages
-from memory_service.store.key_tables import Base
+from memory_service.services.access.keys import create_key
+from memory_service.services.competitions import register as competitions
+from memory_service.services.database.transactions import Database
+from memory_service.services.operations import database as databases
+from memory_service.services.tables import catalogue
+from memory_service.store.queries import passages
+from memory_service.store.tables.keys import Base
 from tests.conftest import KINDS, Servers
 from tests.store.fakes import HashEncoder, competition
 from tests.telling import case, epochs, told

@@ -14,11 +14,11 @@ from collections.abc import Callable
 import pytest
 
 from memory_service.errors import Conflict
-from memory_service.services import catalogue
-from memory_service.services import database as databases
-from memory_service.services.unit import Database
-from memory_service.store import passages
-from memory_service.store.passages import NewPassage
+from memory_service.services.database.transactions import Database
+from memory_service.services.operations import database as databases
+from memory_service.services.tables import catalogue
+from memory_service.store.queries import passages
+from memory_service.store.queries.passages import NewPassage
 from tests.store.fakes import competition
 
 PAIRS = 20

@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from memory_service.errors import InvalidInput, NotFound
-from memory_service.services import catalogue
-from memory_service.services.export import EXPORTS, Leaving, defused, in_format, stream_rows
-from memory_service.services.unit import Database
+from memory_service.services.database.transactions import Database
+from memory_service.services.operations.export import EXPORTS, Leaving, defused, in_format, stream_rows
+from memory_service.services.tables import catalogue
 from tests.registered import calibrate, register
 from tests.store.fakes import competition, model
 from tests.telling import case, epochs, told

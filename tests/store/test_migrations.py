@@ -15,12 +15,14 @@ from sqlalchemy import Column, Integer, MetaData, Table, inspect, text
 
 from memory_service import resources
 from memory_service.errors import Conflict, InvalidInput, Unavailable, WrongRevision
-from memory_service.services import catalogue, competitions
-from memory_service.services import database as databases
-from memory_service.services.observations import count_waste
-from memory_service.services.runs import run_page
-from memory_service.services.unit import Database
-from memory_service.store import passages, schema
+from memory_service.services.competitions import register as competitions
+from memory_service.services.database.transactions import Database
+from memory_service.services.operations import database as databases
+from memory_service.services.runs.observations import count_waste
+from memory_service.services.runs.runs import run_page
+from memory_service.services.tables import catalogue
+from memory_service.store import schema
+from memory_service.store.queries import passages
 from tests.conftest import Servers
 from tests.store.fakes import HashEncoder, competition
 

@@ -8,9 +8,9 @@ import pytest
 from sqlalchemy import Select, select, text
 from sqlalchemy.orm import Session
 
-from memory_service.services.paging import Query, parse_query, sort_names
-from memory_service.services.unit import Database
-from memory_service.store.run_tables import Run
+from memory_service.services.database.transactions import Database
+from memory_service.services.tables.paging import Query, parse_query, sort_names
+from memory_service.store.tables.runs import Run
 
 QUESTIONS: list[tuple[dict[str, str], str | None]] = [
     ({}, f"{sign}{name}") for name in sort_names("runs") for sign in ("", "-")

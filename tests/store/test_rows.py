@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_service.errors import InvalidInput
-from memory_service.services.rows import MAX_JSON_BYTES, ROW_MODELS, validate
+from memory_service.services.tables.row_models import MAX_JSON_BYTES, ROW_MODELS, validate
 from tests.store.fakes import ROWS, competition
 
 DEEP: Any = {}

@@ -13,11 +13,13 @@ import pytest
 
 from memory_service import resources
 from memory_service.errors import InvalidInput, NotFound
-from memory_service.services import catalogue, competitions, seeding
-from memory_service.services import database as databases
-from memory_service.services.seeds import FILES, read_seeds
-from memory_service.services.unit import Database
-from memory_service.store import passages
+from memory_service.services.competitions import register as competitions
+from memory_service.services.database.transactions import Database
+from memory_service.services.editorial import seeding
+from memory_service.services.editorial.seed_files import FILES, read_seeds
+from memory_service.services.operations import database as databases
+from memory_service.services.tables import catalogue
+from memory_service.store.queries import passages
 from tests.store.fakes import HashEncoder, competition, model, pattern
 
 WHO: dict[str, Any] = {"who": "ada", "why": "a test"}

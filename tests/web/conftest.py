@@ -28,7 +28,7 @@ import uvicorn
 
 from benchmarks.fill import fill_big, fill_small
 from memory_service.app import create_app
-from memory_service.services.unit import Database
+from memory_service.services.database.transactions import Database
 from memory_service.settings import load_settings
 from tests.conftest import Servers
 

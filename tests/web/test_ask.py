@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from memory_service.domain import planner
-from memory_service.domain.search import price_field
-from memory_service.services import recommend as recommending
+from memory_service.domain.planning import planner
+from memory_service.domain.planning.plan_search import price_field
+from memory_service.services.planning import recommend as recommending
 from tests.web.conftest import Site, Visitor, follow
 
 pytestmark = [pytest.mark.browser]

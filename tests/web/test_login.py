@@ -10,7 +10,7 @@ import pytest
 import uvicorn
 
 from memory_service.app import create_app
-from memory_service.services.keys import create_key
+from memory_service.services.access.keys import create_key
 from memory_service.settings import load_settings
 from tests.conftest import Servers
 from tests.web.conftest import Site, Visitor, settled

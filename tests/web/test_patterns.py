@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from memory_service.errors import NotFound
-from memory_service.services.catalogue import create_row
-from memory_service.services.knowledge import knowledge_of
-from memory_service.services.patterns_page import pattern_page, patterns_page
-from memory_service.services.recommend import recommend
-from memory_service.services.unit import Database
+from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge.snapshot import knowledge_of
+from memory_service.services.pages.patterns import pattern_page, patterns_page
+from memory_service.services.planning.recommend import recommend
+from memory_service.services.tables.catalogue import create_row
 from tests.telling import case, epochs, told
 
 SLUG = "dog-breed-identification"

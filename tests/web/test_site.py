@@ -15,7 +15,7 @@ from fastapi.testclient import TestClient
 from starlette.responses import Response
 
 from memory_service.app import create_app
-from memory_service.services import readiness
+from memory_service.services.operations import readiness
 from memory_service.settings import load_settings
 from memory_service.web.assets import STATIC, asset
 from memory_service.web.environment import TEMPLATES, environment

@@ -23,8 +23,8 @@ from typing import Any, Literal
 
 import psutil
 
-from memory_service.domain.calibration import Fingerprint
-from memory_service.domain.probes import PRECISIONS, Kind, Probe, probes
+from memory_service.domain.calibration.calibration import Fingerprint
+from memory_service.domain.calibration.probes import PRECISIONS, Kind, Probe, probes
 from memory_service.errors import MemoryServiceError
 from memory_service.measure.calibrate.schedule import next_share
 from memory_service.measure.calibrate.wire import is_pipe, line

@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from memory_service.domain.calibration import Measurement
-from memory_service.domain.probes import Probe
+from memory_service.domain.calibration.calibration import Measurement
+from memory_service.domain.calibration.probes import Probe
 from memory_service.measure.calibrate.hardware import Hardware
 
 __all__ = ["LEAST", "measured", "repeat", "summary"]

@@ -4,7 +4,7 @@
     mobile   inverted residuals with depthwise convolutions, squeeze-excitation, SiLU (EfficientNet)
     vit      patches, pre-norm attention, GELU (ViT, no dropout)
 Images (batch, 3, side, side) in, logits (batch, outputs) out. Their sizes by kind of device stand in
-`domain.probes.REFERENCE_NETS`, their profiles in seeds/reference_profiles.jsonl.gz.
+`domain.calibration.probes.REFERENCE_NETS`, their profiles in seeds/reference_profiles.jsonl.gz.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from memory_service.domain.probe_shapes import ReferenceNet
+from memory_service.domain.calibration.probe_shapes import ReferenceNet
 from memory_service.measure.built import BuiltModel, classification_loss, image_inputs, on_meta
 from memory_service.measure.nets.blocks import encoder
 

@@ -22,7 +22,7 @@ FEWEST = 5
 def scatter(rows: Sequence[Row], unit: str, group: str = "family") -> dict[str, Any] | None:
     """Predicted over measured on log axes, a series a group, the line where both are equal.
 
-    rows    of `services.accuracy_page`: "points"; group: "family" or "device" (the GPU model where none)
+    rows    of `services.pages.accuracy`: "points"; group: "family" or "device" (the GPU model where none)
     """
     usable = [row for row in rows if row["measured"] > 0 and row["predicted"]["value"] > 0]
     if not usable:

@@ -14,7 +14,7 @@ def quality_over_minutes(given: Mapping[str, Any]) -> dict[str, Any] | None:
     """The best expected quality of each budget, every model's best plan within this one, and the choices of
     the objectives; None when no plan fits the memory of the cards.
 
-    given   `points` of `services.ask_page`
+    given   `points` of `services.pages.ask`
     """
     if not given["front"]:
         return None

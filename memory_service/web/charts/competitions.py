@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from memory_service.domain.vocabulary import modality_of
+from memory_service.domain.common.vocabulary import modality_of
 from memory_service.web.charts.base import axis, line, option, points, zoomed
 
 __all__ = ["plane", "score_over_minutes"]

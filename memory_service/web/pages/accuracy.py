@@ -6,7 +6,7 @@ from fastapi import Request
 from starlette.responses import Response
 
 from memory_service.api.service import database_of
-from memory_service.services.accuracy_page import accuracy_page, accuracy_table
+from memory_service.services.pages.accuracy import accuracy_page, accuracy_table
 from memory_service.web.charts.accuracy import coverage, scatter
 from memory_service.web.site import Pages, answer, query_of
 

@@ -10,9 +10,9 @@ from fastapi import Request
 from starlette.responses import Response
 
 from memory_service.api.service import database_of
-from memory_service.domain.plan_text import plan_markdown
-from memory_service.services.ask_page import ask_page, ask_script
-from memory_service.services.knowledge import knowledge_of
+from memory_service.domain.planning.plan_text import plan_markdown
+from memory_service.services.knowledge.snapshot import knowledge_of
+from memory_service.services.pages.ask import ask_page, ask_script
 from memory_service.web.charts.ask import quality_over_minutes
 from memory_service.web.site import HEADERS, Pages, answer, query_of
 

@@ -6,8 +6,8 @@ from fastapi import Request
 from starlette.responses import Response
 
 from memory_service.api.service import database_of
-from memory_service.services.competitions_page import competition_map, competition_page, competitions_page
-from memory_service.services.knowledge import knowledge_of
+from memory_service.services.knowledge.snapshot import knowledge_of
+from memory_service.services.pages.competitions import competition_map, competition_page, competitions_page
 from memory_service.web.charts.competitions import plane, score_over_minutes
 from memory_service.web.site import Pages, answer, query_of
 

@@ -6,7 +6,7 @@ from fastapi import Request
 from starlette.responses import Response
 
 from memory_service.api.service import database_of
-from memory_service.services.disputes_page import dispute_page, disputes_page, disputes_table
+from memory_service.services.pages.conflicts import dispute_page, disputes_page, disputes_table
 from memory_service.web.charts.accuracy import sides
 from memory_service.web.site import Pages, answer, query_of
 

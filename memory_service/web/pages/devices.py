@@ -8,13 +8,13 @@ from urllib.parse import quote
 from fastapi import Depends, Request
 from starlette.responses import Response
 
-from memory_service.api.devices import REGISTER
 from memory_service.api.fields import checked_query
-from memory_service.api.gate import who_of
+from memory_service.api.routes.devices import REGISTER
+from memory_service.api.security.auth_middleware import who_of
 from memory_service.api.service import database_of, service_of
 from memory_service.errors import Conflict, InvalidInput
-from memory_service.services.devices_page import calibration_page, device_page, devices_page
-from memory_service.services.registering import register_device
+from memory_service.services.devices.registration import register_device
+from memory_service.services.pages.devices import calibration_page, device_page, devices_page
 from memory_service.web.charts.devices import figures_over_time, products_by_size, share_of_sheet
 from memory_service.web.site import Pages, answer, form_of, query_of, see
 

@@ -8,11 +8,11 @@ from urllib.parse import quote
 from fastapi import Depends, Request
 from starlette.responses import Response
 
-from memory_service.api.gate import who_of
+from memory_service.api.security.auth_middleware import who_of
 from memory_service.api.service import database_of, service_of
 from memory_service.errors import FieldError, InvalidInput, Moved
-from memory_service.services.curation import correct_row, reason_given, undo
-from memory_service.services.edit_page import changes_of, edit_page, page_of, rebased, seen
+from memory_service.services.editorial.curation import correct_row, reason_given, undo
+from memory_service.services.pages.edit import changes_of, edit_page, page_of, rebased, seen
 from memory_service.web.site import Pages, answer, form_of, see
 from memory_service.web.text import plain
 

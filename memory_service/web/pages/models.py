@@ -6,8 +6,8 @@ from fastapi import Request
 from starlette.responses import Response
 
 from memory_service.api.service import database_of
-from memory_service.services.knowledge import knowledge_of
-from memory_service.services.models_page import model_page, models_page
+from memory_service.services.knowledge.snapshot import knowledge_of
+from memory_service.services.pages.models import model_page, models_page
 from memory_service.web.charts.models import cost_by_size
 from memory_service.web.site import Pages, answer, query_of
 

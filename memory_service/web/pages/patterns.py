@@ -6,8 +6,8 @@ from fastapi import Request
 from starlette.responses import Response
 
 from memory_service.api.service import database_of
-from memory_service.services.knowledge import knowledge_of
-from memory_service.services.patterns_page import pattern_page, patterns_page
+from memory_service.services.knowledge.snapshot import knowledge_of
+from memory_service.services.pages.patterns import pattern_page, patterns_page
 from memory_service.web.site import Pages, answer, query_of
 
 __all__ = ["router"]

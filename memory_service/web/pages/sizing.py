@@ -6,8 +6,8 @@ from fastapi import Request
 from starlette.responses import Response
 
 from memory_service.api.service import database_of
-from memory_service.services.sizing_case_page import sizing_case_page
-from memory_service.services.sizing_page import sizing_page, sizing_table
+from memory_service.services.pages.sizing import sizing_page, sizing_table
+from memory_service.services.pages.sizing_one_model import sizing_case_page
 from memory_service.web.charts.sizing import memory_curve, speed_curve
 from memory_service.web.site import Pages, answer, query_of
 

@@ -6,8 +6,8 @@ from fastapi import Request
 from starlette.responses import Response
 
 from memory_service.api.service import database_of
-from memory_service.services.knowledge import knowledge_of
-from memory_service.services.strategies_page import strategies_page, strategy_page
+from memory_service.services.knowledge.snapshot import knowledge_of
+from memory_service.services.pages.strategies import strategies_page, strategy_page
 from memory_service.web.site import Pages, answer, query_of
 
 __all__ = ["router"]

@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 
-from memory_service.domain.calibration import Measurement
-from memory_service.domain.probes import Probe, probe_of
+from memory_service.domain.calibration.calibration import Measurement
+from memory_service.domain.calibration.probes import Probe, probe_of
 from memory_service.measure.calibrate.hardware import Hardware, hardware_of
 from memory_service.measure.calibrate.sections import host, kernels, launch, memory, steps, streams, trees
 

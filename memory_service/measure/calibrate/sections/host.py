@@ -15,8 +15,8 @@ import torch
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset
 
-from memory_service.domain.calibration import Measurement
-from memory_service.domain.probes import Probe
+from memory_service.domain.calibration.calibration import Measurement
+from memory_service.domain.calibration.probes import Probe
 from memory_service.measure.calibrate.hardware import Hardware
 from memory_service.measure.calibrate.timing import in_unit, repeat
 

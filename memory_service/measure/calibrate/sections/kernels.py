@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from memory_service.domain.calibration import Measurement
-from memory_service.domain.probes import Probe, probe_of
+from memory_service.domain.calibration.calibration import Measurement
+from memory_service.domain.calibration.probes import Probe, probe_of
 from memory_service.measure.calibrate.hardware import Hardware
 from memory_service.measure.calibrate.timing import measured, summary
 

@@ -11,8 +11,8 @@ import psutil
 import torch
 from torch.nn import functional
 
-from memory_service.domain.calibration import Measurement
-from memory_service.domain.probes import Probe
+from memory_service.domain.calibration.calibration import Measurement
+from memory_service.domain.calibration.probes import Probe
 from memory_service.measure.calibrate.hardware import GIB, Hardware, resident_gib
 from memory_service.measure.calibrate.timing import summary
 

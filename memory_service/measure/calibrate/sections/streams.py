@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from memory_service.domain.calibration import Measurement
-from memory_service.domain.probes import Probe
+from memory_service.domain.calibration.calibration import Measurement
+from memory_service.domain.calibration.probes import Probe
 from memory_service.measure.calibrate.hardware import Hardware
 from memory_service.measure.calibrate.sections.kernels import LAYOUTS
 from memory_service.measure.calibrate.timing import measured

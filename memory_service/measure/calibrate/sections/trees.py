@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from memory_service.domain.calibration import Measurement
-from memory_service.domain.probes import Probe
+from memory_service.domain.calibration.calibration import Measurement
+from memory_service.domain.calibration.probes import Probe
 from memory_service.measure.calibrate.hardware import Hardware
 from memory_service.measure.calibrate.timing import repeat, summary
 from memory_service.measure.identity import cores_of_process

@@ -1,0 +1,194 @@
+"""What happens to every request, whatever it asks? A request id, a count, safe headers, an end in time, never
+a trace."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from memory_service.api.headers import with_safe_headers
+from memory_service.api.limits import Limits, SlowBody, TooBusy, TooSlow
+from memory_service.api.metrics import Metrics
+from memory_service.api.problems import failures, refusal, unexpected
+from memory_service.api.security.origin import other_origin
+from memory_service.errors import MemoryServiceError, Unavailable
+
+__all__ = ["Boundary"]
+
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_EVENTS = b"text/event-stream"
+_GONE = 499
+"""Counted for a caller who hung up before the answer; nobody receives it."""
+
+
+class Boundary:
+    """ASGI middleware, the outermost. One object and one timer a request: the hot path is thin."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        metrics: Metrics,
+        shown: Callable[[Scope, Response], Response] | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        """`shown` may turn a refusal of this layer into a page, where a person waits for one."""
+        self.app = app
+        self.metrics = metrics
+        self.shown = shown
+        self.limits = limits or Limits()
+        self.in_progress = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        exchange = _Exchange(self, scope, receive, send)
+        began = time.perf_counter()
+        try:
+            await exchange.run()
+        finally:
+            exchange.end()
+            self.metrics.observe(
+                scope["method"] if scope["method"] in _METHODS else "other",
+                _template(exchange.scope),
+                exchange.status or 500,
+                time.perf_counter() - began,
+            )
+
+
+class _Exchange:
+    """One request and its answer."""
+
+    __slots__ = (
+        "boundary", "counted", "cut", "heard", "last", "receive", "request_id", "scope", "send", "status",
+        "timer",
+    )  # fmt: skip
+
+    def __init__(self, boundary: Boundary, scope: Scope, receive: Receive, send: Send) -> None:
+        self.boundary = boundary
+        self.receive = receive
+        self.send = send
+        self.request_id = _request_id(scope["headers"])
+        self.scope = dict(scope)
+        self.scope["state"] = {**scope.get("state", {}), "request_id": self.request_id}
+        if scope["method"] == "HEAD":
+            self.scope["method"] = "GET"  # the server sends no body for HEAD by itself
+        self.status = 0
+        self.heard = self.last = False
+        self.counted = False
+        self.cut: asyncio.Task[None] | None = None
+        self.timer = asyncio.get_running_loop().call_later(boundary.limits.body_seconds, self._late)
+
+    async def run(self) -> None:
+        """Ask the application. What it refuses or breaks with, and what comes too late, is answered here."""
+        try:
+            refused = other_origin(self.scope) or self._too_busy()
+            if refused is not None:
+                await self._refuse(refused)
+            else:
+                await self.boundary.app(self.scope, self._hear, self._answer)
+        except ClientDisconnect:
+            self.status = self.status or _GONE
+        except Exception as error:  # noqa: BLE001 - the last line of defence: answered as a problem, logged with its trace
+            await self._failed(error)
+        if self.cut is not None:
+            await self.cut
+
+    async def _failed(self, error: Exception) -> None:
+        if self.status and isinstance(error.__cause__, Unavailable):
+            failures.tell(f"cut off: {error.__cause__.detail}", self.request_id)  # in the middle of a file
+            return
+        response = self._as_shown(unexpected(error, self.request_id))
+        if self.status == 0:
+            await response(self.scope, self.receive, self._answer)
+
+    def end(self) -> None:
+        """Nobody waits any more."""
+        self.timer.cancel()
+        self._release()
+
+    def _too_busy(self) -> TooBusy | None:
+        most = self.boundary.limits.requests
+        if self.boundary.in_progress >= most:
+            return TooBusy(f"{most} requests are in progress; ask again in a moment")
+        self.boundary.in_progress += 1
+        self.counted = True
+        return None
+
+    def _release(self) -> None:
+        if self.counted:
+            self.boundary.in_progress -= 1
+            self.counted = False
+
+    async def _hear(self) -> Message:
+        message = await self.receive()
+        if not message.get("more_body"):
+            self.heard = True
+        return message
+
+    async def _answer(self, message: Message) -> None:
+        if self.cut is None:
+            await self._send(message)
+
+    async def _send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            self.timer.cancel()
+            headers: list[tuple[bytes, bytes]] = message["headers"]
+            if any(name == b"content-type" and value.startswith(_EVENTS) for name, value in headers):
+                self._release()
+            own = [*headers, (b"x-request-id", self.request_id.encode())]
+            message["headers"] = with_safe_headers(own, self.scope.get("scheme", "http"))
+        await self.send(message)
+
+    def _late(self) -> None:
+        """The time for the body is over, or that for the answer: what comes from now on goes nowhere."""
+        if self.status:
+            return
+        limits, waits = self.boundary.limits, self.heard or not _has_body(self.scope["headers"])
+        if waits and not self.last:
+            self.last = True
+            rest = max(limits.answer_seconds - limits.body_seconds, 0.0)
+            self.timer = asyncio.get_running_loop().call_later(rest, self._late)
+            return
+        error: MemoryServiceError = SlowBody(f"The body must arrive within {limits.body_seconds:g} s")
+        if waits:
+            error = TooSlow(f"No answer within {limits.answer_seconds:g} s; what was sent may be sent again")
+        self.cut = asyncio.get_running_loop().create_task(self._refuse(error))
+
+    async def _refuse(self, error: MemoryServiceError) -> None:
+        response = self._as_shown(refusal(error, self.request_id))
+        if isinstance(error, SlowBody):
+            response.headers["Connection"] = "close"
+        await response(self.scope, self.receive, self._send)
+
+    def _as_shown(self, response: Response) -> Response:
+        return response if self.boundary.shown is None else self.boundary.shown(self.scope, response)
+
+
+def _has_body(headers: list[tuple[bytes, bytes]]) -> bool:
+    return any(
+        (name == b"content-length" and value != b"0") or name == b"transfer-encoding"
+        for name, value in headers
+    )
+
+
+def _request_id(headers: list[tuple[bytes, bytes]]) -> str:
+    """The caller's `X-Request-ID` when it is a plain word, else a new one."""
+    for name, value in headers:
+        if name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
+            return value.decode("ascii")
+    return f"{random.getrandbits(128):032x}"
+
+
+def _template(scope: dict[str, Any]) -> str:
+    return str(getattr(scope.get("route"), "path", None) or "unmatched")

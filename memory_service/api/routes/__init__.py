@@ -1,0 +1,1 @@
+"""HTTP routes by capability: parse, one service call, answer."""

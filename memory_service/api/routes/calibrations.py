@@ -1,0 +1,121 @@
+"""Routes of calibrations: the list, one, its events as they come, and results that were made elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Annotated, Any
+
+import anyio
+import anyio.to_thread
+from fastapi import APIRouter, Depends, Request
+from starlette.responses import Response, StreamingResponse
+
+from memory_service.api import describe, device_shapes
+from memory_service.api.answers import as_bytes, json_answer
+from memory_service.api.reading import json_object, no_query
+from memory_service.api.routes.rows import list_answer, list_fields
+from memory_service.api.security.auth_middleware import still_good, who_of
+from memory_service.api.service import database_of, service_of
+from memory_service.errors import MemoryServiceError, Unauthorized
+from memory_service.services.database.transactions import Database
+from memory_service.services.devices import calibrations
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/calibrations", tags=["calibrations"])
+
+Body = Annotated[dict[str, Any], Depends(json_object)]
+
+_LOOK_SECONDS = 0.5
+_ALIVE_SECONDS = 10.0
+"""Between two comments that keep proxies from closing a quiet stream."""
+
+_readers = anyio.CapacityLimiter(4)
+"""Listeners share these threads for moments; requests keep theirs."""
+
+_LISTED = list_fields("calibrations")
+_LISTED["status"] = replace(_LISTED["status"], choices=calibrations.STATUSES)
+
+
+@router.get("", **describe.lists(_LISTED, describe.page_of("calibrations")))
+def list_calibrations(request: Request) -> Response:
+    """Calibrations in order, page by page, each with the reasons why it no longer holds; or all as a file."""
+    calibrations.settle_if_possible(database_of(request))
+    return list_answer(request, "calibrations", _LISTED, calibrations.with_staleness)
+
+
+@router.post("", status_code=201, **describe.posts_calibration())
+def post_calibration(request: Request, body: Body) -> Response:
+    """Take in a calibration made elsewhere; the same id again extends it while it runs."""
+    no_query(request)
+    shown, new = calibrations.accept(database_of(request), body, who=who_of(request))
+    return json_answer(shown, 201 if new else 200, {"Location": f"/calibrations/{shown['id']}"})
+
+
+@router.get("/{id}/events", **describe.streams("Events: section, missing, progress, end."))
+async def calibration_events(request: Request, id: str) -> Response:  # noqa: A002 - the name in the path
+    """What happens, as it happens (SSE), from the beginning or behind `Last-Event-ID`, until it ends."""
+    no_query(request)
+    database, behind = database_of(request), _behind(request.headers.get("last-event-id", ""))
+    first = await _after(request, database, id, *behind)
+    media = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+    told = _told(request, database, id, first)
+    return StreamingResponse(told, headers=media, media_type="text/event-stream")
+
+
+@router.get("/{id}", **describe.one(device_shapes.Calibration))
+def get_calibration(request: Request, id: str) -> Response:  # noqa: A002
+    """One calibration, whole: sections, environment, self-check, and whether it still holds."""
+    no_query(request)
+    return json_answer(calibrations.get_calibration(database_of(request), id))
+
+
+_Events = tuple[list[calibrations.Event], bool]
+
+
+async def _after(request: Request, database: Database, key: str, sections: int, missing: int) -> _Events:
+    def look() -> _Events:
+        if not still_good(request):
+            raise Unauthorized("The key is not valid any more")
+        calibrations.settle_if_possible(database)
+        return calibrations.events_after(database, key, sections, missing)
+
+    return await anyio.to_thread.run_sync(look, limiter=_readers)
+
+
+async def _told(request: Request, database: Database, key: str, first: _Events) -> AsyncIterator[bytes]:
+    (events, ended), state, quiet = first, None, 0.0
+    stopping = service_of(request).stopping
+    while True:
+        now = next((_state(event) for event in events if event.name == "progress"), None)
+        fresh = [_as_sse(event) for event in events if event.name != "progress" or now != state]
+        if fresh:
+            state, quiet = now, 0.0
+            yield b"".join(fresh)
+        if ended or stopping.is_set():
+            return
+        if quiet >= _ALIVE_SECONDS:
+            quiet = 0.0
+            yield b": alive\n\n"
+        await anyio.sleep(_LOOK_SECONDS)
+        quiet += _LOOK_SECONDS
+        try:
+            events, ended = await _after(request, database, key, *_behind(events[-1].id))
+        except MemoryServiceError:
+            return  # the device or the key was taken back, or the database went away: the listener asks again
+
+
+def _state(event: calibrations.Event) -> dict[str, Any]:
+    return {name: value for name, value in event.data.items() if name != "seconds"}
+
+
+def _as_sse(event: calibrations.Event) -> bytes:
+    return b"id: %s\nevent: %s\ndata: %s\n\n" % (event.id.encode(), event.name.encode(), as_bytes(event.data))
+
+
+def _behind(event_id: str) -> tuple[int, int]:
+    """(sections, missing) told so far; from the beginning for an id that is none of ours."""
+    sections, dot, missing = event_id.partition(".")
+    plain = all(part.isascii() and part.isdigit() and len(part) < 7 for part in (sections, missing))
+    return (int(sections), int(missing)) if dot and plain else (0, 0)

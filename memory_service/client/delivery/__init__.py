@@ -1,0 +1,1 @@
+"""How events reach the server: a queue, a spool on disk, and HTTP with retries."""

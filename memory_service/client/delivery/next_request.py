@@ -1,0 +1,196 @@
+"""What is the next thing to tell the service of a run? Its beginning, then its events in order, then its end.
+
+Each of the three can be sent again without harm: the run's id is the client's own, an event is known by its
+seq, an end told twice is the same end.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from memory_service.client.delivery.http import READ_S, Reply, Wire
+from memory_service.client.delivery.spool import Part, Spool
+from memory_service.client.facts import OWN
+
+__all__ = ["Delivery", "Step"]
+
+MOST_EVENTS, MOST_BYTES, LEAST_BYTES = 1_000, 512 * 1024, 8 * 1024
+MOST_RESTARTS, MOST_BEGINS = 3, 6
+NOT_A_NAME = re.compile(r"[^\w.\-/ ]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one request came to.
+
+    idle      there is nothing to send now
+    progress  something arrived; ask again
+    later     the service is away: try again, after `retry_after` if it said so
+    done      the end is told, and all before it
+    refused   the service will not take this run; `why`
+    """
+
+    outcome: Literal["idle", "progress", "later", "done", "refused"]
+    why: str = ""
+    retry_after: float | None = None
+    reached: bool = True
+
+
+class Delivery:
+    """One spool on its way to one server; every call of `step` makes at most one request."""
+
+    def __init__(
+        self, spool: Spool, wire: Wire, on_verdict: Callable[[Any], None], on_trouble: Callable[[str], None]
+    ) -> None:
+        self._spool, self._wire = spool, wire
+        self._on_verdict, self._on_trouble = on_verdict, on_trouble
+        self._begun = spool.header.get("run") is None
+        self._finished = False
+        self._restarts = self._begins = 0
+        self._most_bytes = MOST_BYTES
+        self.sent = 0
+        """Events that the service acknowledged, new to it or not."""
+
+    @property
+    def run_id(self) -> str:
+        return str(self._spool.header["run_id"])
+
+    def step(self, seconds: float = READ_S) -> Step:
+        """The next request, answered within about `seconds`."""
+        if self._finished:
+            return Step("done")
+        if not self._begun:
+            body = json.dumps({"run_id": self.run_id, **self._spool.header["run"]}).encode()
+            return self._on_begin(self._wire.post("/runs", body, seconds))
+        part = self._spool.unsent(MOST_EVENTS, self._most_bytes)
+        if part is not None:
+            return self._on_events(part, self._wire.post(f"/runs/{self.run_id}/events", _body(part), seconds))
+        if self._spool.finish is not None:
+            body = json.dumps(self._spool.finish).encode()
+            return self._on_finish(self._wire.post(f"/runs/{self.run_id}/finish", body, seconds))
+        return Step("idle")
+
+    def _on_begin(self, reply: Reply) -> Step:
+        if reply.status == 409:  # the id is ours: it is this run, and what was first said of it holds
+            self._on_trouble(f"the run had begun already, with other facts: {reply.why}")
+        if reply.outcome == "done" or reply.status == 409:
+            self._begun = True
+            self._on_verdict(reply.body.get("verdict"))
+            return Step("progress")
+        if reply.outcome == "later":
+            return _later(reply)
+        return self._with_less(reply) or Step("refused", reply.why)
+
+    def _with_less(self, reply: Reply) -> Step | None:
+        """A run is worth more than a field of it: what the service does not know is left out, or told as
+        something of the script's own. None where nothing can be given up."""
+        run = dict(self._spool.header["run"])
+        usual = self._spool.header.get("usual") or {}
+        refused = {
+            str(error.get("field")).split(".")[0]
+            for error in reply.body.get("errors") or ()
+            if isinstance(error, dict)
+        }
+        told = {name: usual[name] for name in refused - set(run) if name in usual}
+        refused &= set(run)
+        if reply.status != 422 or not (refused or told) or self._begins >= MOST_BEGINS:
+            return None
+        self._begins += 1
+        for name in refused:
+            given = run.pop(name)
+            instead = _instead(name, str(given), usual)
+            if instead is not None:
+                told[name] = instead
+            elif name in usual:
+                return None
+        self._spool.change_run(run | told)
+        goes = f"; it is told as {', '.join(f'{n} {v}' for n, v in sorted(told.items()))}" if told else ""
+        self._on_trouble(f"the run goes on without what the service does not take ({reply.why}){goes}")
+        return Step("progress")
+
+    def _on_events(self, part: Part, reply: Reply) -> Step:
+        if reply.outcome == "done":
+            self._arrived(part)
+            self._on_verdict(reply.body.get("verdict"))
+            self._most_bytes = min(2 * self._most_bytes, MOST_BYTES)
+            return Step("progress")
+        if reply.status == 404 and self._spool.header.get("run") is not None:
+            return self._again(reply)
+        if reply.outcome == "later":
+            if reply.status == 0 and reply.reached:  # perhaps it was too much for the time
+                self._most_bytes = max(LEAST_BYTES, self._most_bytes // 2)
+            return _later(reply)
+        if reply.status == 413 and len(part.events) > 1:
+            self._most_bytes = max(1, sum(map(len, part.events)) // 2)
+            return Step("progress")
+        if reply.status in (400, 413, 422):
+            return self._without_the_wrong(part, reply)
+        return Step("refused", reply.why)
+
+    def _without_the_wrong(self, part: Part, reply: Reply) -> Step:
+        """An event that the service cannot take must not hold up those behind it."""
+        wrong = {
+            int(found[1])
+            for error in reply.body.get("errors") or ()
+            if isinstance(error, dict) and (found := re.match(r"events\.(\d+)\b", str(error.get("field"))))
+        }
+        kept = tuple(e for i, e in enumerate(part.events) if wrong and i not in wrong)
+        self._on_trouble(f"{len(part.events) - len(kept)} events were refused and left out: {reply.why}")
+        if kept:
+            again = self._wire.post(f"/runs/{self.run_id}/events", b'{"events":[' + b",".join(kept) + b"]}")
+            if again.outcome == "later":
+                return _later(again)
+        self._arrived(part)
+        return Step("progress")
+
+    def _again(self, reply: Reply) -> Step:
+        """The service does not know the run (any more: its database was put back): begin it anew."""
+        self._restarts += 1
+        if self._restarts > MOST_RESTARTS:
+            return Step("refused", reply.why)
+        self._begun = False
+        return Step("progress")
+
+    def _on_finish(self, reply: Reply) -> Step:
+        if reply.outcome == "refused":
+            finish = self._spool.finish or {}
+            if reply.status == 422 and len(finish) > 1:
+                self._on_trouble(f"only the status of the end was taken: {reply.why}")
+                self._spool.append((), finish={"status": finish["status"]})
+                return Step("progress")
+            if reply.status != 409:
+                return Step("refused", reply.why)
+            self._on_trouble(f"the run has another end already: {reply.why}")
+        elif reply.status == 404 and self._spool.header.get("run") is not None:
+            return self._again(reply)
+        elif reply.outcome == "later":
+            return _later(reply)
+        self._finished = True
+        return Step("done")
+
+    def _arrived(self, part: Part) -> None:
+        self._spool.acknowledge(part)
+        self.sent += len(part.events)
+
+
+def _later(reply: Reply) -> Step:
+    return Step("later", reply.why, reply.retry_after, reached=reply.reached)
+
+
+def _body(part: Part) -> bytes:
+    return b'{"events":[' + b",".join(part.events) + b"]}"
+
+
+def _instead(name: str, given: str, usual: Mapping[str, Any]) -> Any:
+    """What a required name that the service does not know is told as; None where there is nothing."""
+    if name in ("gpu", "model"):
+        if name == "gpu" and usual.get(name) not in (None, "cpu", given):
+            return usual[name]  # as the driver names the card
+        if given == OWN:
+            return None
+        return OWN if given.casefold().startswith(OWN) else f"{OWN}/{NOT_A_NAME.sub('-', given)[:120]}"
+    return usual[name] if name in usual and usual[name] != given else None

@@ -1,0 +1,305 @@
+"""What has this run told that the service has not acknowledged? A bounded file of JSON lines, one run each.
+
+    {"run": {...}, "server": "http://…"}      what POST /runs is sent; "run": null for a run begun elsewhere
+    {"seq": 0, "kind": "epoch", "at": …}      events, in the order of seq
+    {"acked": 17}                             every event up to this seq is on the service's disk
+    {"finish": {...}}                         what the end is told with
+
+Lines are handed to the operating system as soon as they are made, so they survive the process; `fsync` runs
+after a summary (epoch, fold, note, finish), at most once in 5 s, so a loss of power costs that much. An
+acknowledgement that was lost makes a line be sent again: the service drops it by its seq. The process that
+writes holds a lock on the file, so that nobody else takes it for one that was left behind.
+
+Where the disk does not take it, the run goes on in memory: what is unsent then dies with the process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from memory_service.client.delivery.spool_storage import Disk, Medium, Memory
+from memory_service.client.fields import RAW_KINDS
+
+__all__ = ["ASIDE", "Part", "Spool", "line_of"]
+
+FSYNC_EVERY_S = 5.0
+COMPACT_BYTES = 4 * 2**20
+"""Acknowledged lines are cleared away once they take this much."""
+
+MEMORY_BYTES = 8 * 2**20
+"""Most that is kept in memory where the disk takes nothing."""
+
+SHRINK_TO = 0.5
+"""A spool over its bound is brought to this share of it, so that it is not rewritten for every line."""
+
+ASIDE, ASIDE_BYTES = "refused", 256 * 2**20
+"""Folder in that of the spools for runs that a service refused for good; most that is kept there."""
+
+BLOCK_BYTES = 1 << 18
+CONTROL = (b'{"run"', b'{"acked"')
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some unsent events: their JSON texts, the last one's seq, and where reading goes on."""
+
+    events: tuple[bytes, ...]
+    last_seq: int
+    end: int
+    generation: int
+
+
+def line_of(record: Mapping[str, Any]) -> bytes:
+    """The record as one line; events have `seq` and `kind` first, which `_kind` relies on."""
+    return json.dumps(record, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode() + b"\n"
+
+
+class Spool:
+    """One run's spool. Any thread may call; errors of the disk end in memory, not with the caller."""
+
+    def __init__(self, medium: Medium, most_bytes: int) -> None:
+        self._medium = medium
+        self._most = most_bytes
+        self._lock = threading.RLock()
+        self._read_at = 0
+        self._generation = 0
+        self._synced = time.monotonic()
+        self._unsynced = False
+        self.acked = -1
+        self.last_seq = -1
+        self.last_at: str | None = None
+        self.header: dict[str, Any] = {}
+        self.finish: dict[str, Any] | None = None
+        self.dropped = 0
+        """Events that had to go unsent since it was opened."""
+        self.trouble: str | None = None
+        """Why the disk is not used; None while it is."""
+
+    @classmethod
+    def create(cls, folder: Path, run_id: str, header: Mapping[str, Any], most_bytes: int) -> Spool:
+        """A new spool; in memory, with `trouble`, where the folder takes no file."""
+        medium: Medium
+        trouble = None
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            medium = Disk(folder / f"{run_id}.jsonl", new=True)
+        except OSError as error:
+            medium, trouble = Memory(), str(error)
+        spool = cls(medium, most_bytes if trouble is None else min(most_bytes, MEMORY_BYTES))
+        spool.trouble = trouble
+        spool.header = dict(header)
+        spool._write(line_of(header))
+        return spool
+
+    @classmethod
+    def open(cls, path: Path, most_bytes: int = 1 << 40) -> Spool:
+        """One that was left behind. InUseError while its process lives; OSError; ValueError for a file that
+        is no spool."""
+        spool = cls(Disk(path, new=False), most_bytes)
+        try:
+            spool._recover()
+        except ValueError:
+            spool.close()
+            raise
+        return spool
+
+    @property
+    def path(self) -> Path | None:
+        """The file; None in memory."""
+        return self._medium.path if isinstance(self._medium, Disk) else None
+
+    def append(self, events: Iterable[Mapping[str, Any]], finish: Mapping[str, Any] | None = None) -> None:
+        """Keep events, each with a seq above all before, and the end if it is known."""
+        lines, summaries = [], finish is not None
+        for event in events:
+            lines.append(line_of(event))
+            summaries |= event["kind"] not in RAW_KINDS
+            self.last_seq, self.last_at = event["seq"], event.get("at")
+        if finish is not None:
+            self.finish = dict(finish)
+            lines.append(line_of({"finish": self.finish}))
+        with self._lock:
+            self._write(b"".join(lines))
+            self._unsynced |= summaries
+            if self._medium.size > self._most:
+                self._shrink()
+            self._sync(force=finish is not None)
+
+    def unsent(self, most_events: int, most_bytes: int) -> Part | None:
+        """The next events to send, at least one; None when there is none."""
+        with self._lock:
+            found: list[bytes] = []
+            last, end, size = -1, self._read_at, 0
+            for line, after in self._lines(self._read_at):
+                seq = _seq(line)
+                if seq is not None and seq > self.acked:
+                    if found and (len(found) >= most_events or size + len(line) > most_bytes):
+                        break
+                    found.append(line)
+                    size += len(line) + 1
+                    last = seq
+                end = after
+            if not found:
+                self._read_at = end
+                return None
+            return Part(tuple(found), last, end, self._generation)
+
+    def acknowledge(self, part: Part) -> None:
+        """These are on the service's disk: they need not be sent again, nor kept."""
+        with self._lock:
+            self.acked = max(self.acked, part.last_seq)
+            if part.generation == self._generation:
+                self._read_at = part.end
+            self._write(line_of({"acked": self.acked}))
+            if self._read_at > COMPACT_BYTES:
+                self._rewrite(line for line, _ in self._lines(self._read_at))
+
+    def change_run(self, body: Mapping[str, Any]) -> None:
+        """Begin the run with this instead."""
+        with self._lock:
+            self.header["run"] = dict(body)
+            self._rewrite([line for line, _ in self._lines(self._read_at)])
+
+    def close(self, *, remove: bool = False) -> None:
+        """Give up the lock; `remove` when everything in it is acknowledged."""
+        with self._lock:
+            if not remove:
+                self._sync(force=True)
+            self._medium.close(remove=remove)
+
+    def set_aside(self, why: str) -> Path | None:
+        """Into the folder of what a service refused for good, with its reason, and closed; None where it is
+        in memory. The oldest there go when they take more than ASIDE_BYTES."""
+        with self._lock:
+            self.header["refused"] = why
+            self._rewrite([line for line, _ in self._lines(self._read_at)])
+            path = self.path
+            self.close()
+        if path is None:
+            return None
+        folder = path.parent if path.parent.name == ASIDE else path.parent / ASIDE
+        try:
+            folder.mkdir(exist_ok=True)
+            _make_room(folder)
+            return path.replace(folder / path.name)
+        except OSError:
+            return path
+
+    def forget(self) -> None:
+        """In a forked child: let go of the file, so that the parent's lock ends with the parent."""
+        self._medium.close(remove=False)
+
+    def _write(self, data: bytes) -> None:
+        try:
+            self._medium.write(data)
+        except OSError as error:
+            self._to_memory(error, data)
+
+    def _sync(self, *, force: bool) -> None:
+        now = time.monotonic()
+        if self._unsynced and (force or now - self._synced >= FSYNC_EVERY_S):
+            with contextlib.suppress(OSError):
+                self._medium.sync()
+            self._synced, self._unsynced = now, False
+
+    def _to_memory(self, error: OSError, data: bytes) -> None:
+        """The disk is full or gone: what is unsent and still readable goes on in memory. The file stays for a
+        later sync; a seq sent from both places counts once."""
+        self.trouble = str(error)
+        kept = line_of(self.header)
+        with contextlib.suppress(OSError):
+            kept += b"".join(line + b"\n" for line, _ in self._lines(self._read_at) if _seq(line) is not None)
+        self._medium.close(remove=False)
+        self._medium = Memory(kept + data)
+        self._most = min(self._most, MEMORY_BYTES)
+        self._read_at, self._generation = 0, self._generation + 1
+
+    def _shrink(self) -> None:
+        """Drop unsent events: the oldest raw samples first, then the oldest notes, then summaries."""
+        lines = [line for line, _ in self._lines(self._read_at) if not line.startswith(CONTROL)]
+        excess = sum(len(line) + 1 for line in lines) - int(self._most * SHRINK_TO)
+        gone: set[int] = set()
+        for droppable in (RAW_KINDS, ("note",), ("epoch", "fold")):
+            for index, line in enumerate(lines):
+                if excess <= 0:
+                    break
+                if _kind(line) in droppable:
+                    gone.add(index)
+                    excess -= len(line) + 1
+        self.dropped += len(gone)
+        self._rewrite(line for index, line in enumerate(lines) if index not in gone)
+
+    def _rewrite(self, lines: Iterable[bytes]) -> None:
+        body = [line for line in lines if not line.startswith(CONTROL)]
+        head = line_of(self.header) + line_of({"acked": self.acked})
+        try:
+            self._medium.replace(head + b"".join(line + b"\n" for line in body))
+        except OSError as error:
+            self._to_memory(error, b"")
+            return
+        self._read_at, self._generation = 0, self._generation + 1
+
+    def _lines(self, at: int) -> Iterator[tuple[bytes, int]]:
+        """(line without its end, where the next begins); a torn last line is left out."""
+        held = b""
+        while True:
+            block = self._medium.read(at + len(held), BLOCK_BYTES)
+            if not block:
+                return
+            held += block
+            *whole, held = held.split(b"\n")
+            for line in whole:
+                at += len(line) + 1
+                yield line, at
+
+    def _recover(self) -> None:
+        """Read what a process that is gone has left."""
+        good = 0
+        for line, after in self._lines(0):
+            good = after
+            try:
+                record = json.loads(line)
+            except ValueError:
+                continue  # a torn write in the middle: the rest is whole
+            if not isinstance(record, dict):
+                continue
+            if "run" in record:
+                self.header = record
+            elif "acked" in record:
+                self.acked = max(self.acked, int(record["acked"]))
+            elif "finish" in record:
+                self.finish = record["finish"]
+            elif "seq" in record:
+                self.last_seq = max(self.last_seq, int(record["seq"]))
+                self.last_at = record.get("at") or self.last_at
+        if not self.header:
+            raise ValueError("does not begin as a spool does")
+        if good < self._medium.size:
+            self._write(b"\n")  # the last line was cut off with its process: ended so, it is passed over
+
+
+def _make_room(folder: Path) -> None:
+    kept = 0
+    for path in sorted(folder.glob("*.jsonl"), key=lambda p: p.stat().st_mtime, reverse=True):
+        kept += path.stat().st_size
+        if kept > ASIDE_BYTES:
+            path.unlink()
+
+
+def _seq(line: bytes) -> int | None:
+    if not line.startswith(b'{"seq":') or not line.endswith(b"}"):
+        return None
+    digits = line[7 : line.find(b",", 7)]
+    return int(digits) if digits.isdigit() else None
+
+
+def _kind(line: bytes) -> str | None:
+    at = line.find(b'"kind":"')
+    return line[at + 8 : line.find(b'"', at + 8)].decode() if _seq(line) is not None and at > 0 else None

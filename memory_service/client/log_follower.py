@@ -1,0 +1,179 @@
+"""What does a growing log tell? Its lines become events; what is not understood is kept and counted."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from memory_service.client.run import Run
+from memory_service.domain.logs.parser import Context, Told, read_log
+
+__all__ = ["LogReader", "LogTail"]
+
+BLOCK_BYTES = 1 << 20
+NOTE_CHARS = 16_000
+KEPT_CHARS = 256 * 1024
+"""Of lines that are not understood; what goes beyond stays in the log alone, and is counted."""
+
+
+class LogReader:
+    """Reads the text of one log, piece by piece, into a run's events."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._context = Context()
+        self._kept: list[str] = []
+        self._kept_chars = 0
+        self.lines = self.understood = self.clipped_chars = self.not_kept = 0
+        self.out_of_memory = self.error = False
+
+    def read(
+        self, piece: bytes, *, final: bool = False, at: Callable[[float | None], float] | None = None
+    ) -> None:
+        """The next piece; `at` tells when a line was written from its own clock (None: it has none)."""
+        reading = read_log(piece, self._context, final=final)
+        self._context = reading.context
+        self.lines += reading.lines
+        self.understood += reading.understood
+        self.clipped_chars += reading.clipped
+        for told in reading.events:
+            self._tell(told, at)
+        for line in reading.kept:
+            if self._kept_chars + len(line) > KEPT_CHARS:
+                self.not_kept += 1
+                continue
+            self._kept.append(line)
+            self._kept_chars += len(line) + 1
+
+    @property
+    def ended_as(self) -> str:
+        """The status of a run of which nothing but the log is known."""
+        if self.out_of_memory or self.error:
+            return "out_of_memory" if self.out_of_memory else "crashed"
+        at, of = self._context.epoch, self._context.epochs
+        return "stopped" if of and at is not None and at < of - 1 else "completed"
+
+    def tell_rest(self) -> None:
+        """Pass on the lines that were not understood so far."""
+        while self._kept:
+            some, size = [], 0
+            while self._kept and size + len(self._kept[0]) < NOTE_CHARS:
+                some.append(self._kept.pop(0))
+                size += len(some[-1]) + 1
+            self._run.note("\n".join(some))
+
+    def tell_counts(self) -> None:
+        """How much of the log was understood."""
+        said = f"log: {self.lines} lines, {self.understood} understood"
+        for number, what in (
+            (self.not_kept, "lines not passed on"),
+            (self.clipped_chars, "characters clipped"),
+        ):
+            said += f", {number} {what}" if number else ""
+        self._run.note(said)
+
+    def _tell(self, told: Told, at: Callable[[float | None], float] | None) -> None:
+        self.out_of_memory |= told.fields.get("out_of_memory") is True
+        self.error |= told.fields.get("error") is True
+        self._run.event(told.kind, told.fields, None if at is None else at(told.clock))
+
+
+class LogTail:
+    """New bytes of a file that somebody writes; a file that is made anew (rotated, cut) is read from its
+    start."""
+
+    def __init__(self, path: Path, start: int = 0) -> None:
+        self._path, self._at = path, start
+        self._inode: int | None = None
+
+    def read(self, most: int = BLOCK_BYTES) -> bytes:
+        """What was added, at most `most` bytes; b"" for nothing, and while there is no such file."""
+        try:
+            with self._path.open("rb") as file:
+                facts = os.fstat(file.fileno())
+                if facts.st_size < self._at or self._inode not in (None, facts.st_ino):
+                    self._at = 0
+                self._inode = facts.st_ino
+                file.seek(self._at)
+                piece = file.read(most)
+        except OSError:
+            return b""
+        self._at += len(piece)
+        return piece
+
+
+def follow(
+    path: Path,
+    run: Run,
+    *,
+    idle_seconds: float,
+    stop: Callable[[], bool],
+    every_seconds: float = 0.5,
+) -> LogReader:
+    """Read a log that another process writes until `stop()` or until nothing was added for `idle_seconds`.
+
+    Lines that were there before are dated by their own clocks, the last of them when the file was last
+    written; without clocks they all count as written then.
+    """
+    reader, tail = LogReader(run), LogTail(path)
+    size, written = _facts(path)
+    if size:
+        at = _dated(path, size, written)
+        for piece in _pieces(tail, size):
+            reader.read(piece, at=at)
+            reader.tell_rest()
+    quiet_since = time.monotonic()
+    while not stop():
+        piece = tail.read()
+        if piece:
+            quiet_since = time.monotonic()
+            reader.read(piece)
+            reader.tell_rest()
+            continue
+        if time.monotonic() - quiet_since >= idle_seconds:
+            break
+        time.sleep(every_seconds)
+    reader.read(b"", final=True)
+    reader.tell_rest()
+    reader.tell_counts()
+    return reader
+
+
+def _pieces(tail: LogTail, size: int) -> Iterator[bytes]:
+    """The first `size` bytes, as far as they are there."""
+    while size > 0 and (piece := tail.read(min(size, BLOCK_BYTES))):
+        size -= len(piece)
+        yield piece
+
+
+def _dated(path: Path, size: int, written: float) -> Callable[[float | None], float]:
+    """When a line was written, from its clock: clocks have no zone, so the last one stands for `written`."""
+    clocks: list[float] = []
+    context = Context()
+    for piece in _pieces(LogTail(path), size):
+        reading = read_log(piece, context)
+        context = reading.context
+        found = [told.clock for told in reading.events if told.clock is not None]
+        clocks = [min(clocks + found), max(clocks + found)] if clocks + found else []
+    if not clocks:
+        return lambda _: written
+    shift = written - clocks[1]
+    latest = [clocks[0]]
+
+    def at(clock: float | None) -> float:
+        if clock is not None:
+            latest[0] = clock
+        return min(latest[0] + shift, written)
+
+    return at
+
+
+def _facts(path: Path) -> tuple[int, float]:
+    """(bytes, seconds since 1970 of the last change); (0, now) while there is no such file."""
+    try:
+        facts = path.stat()
+    except OSError:
+        return 0, time.time()
+    return facts.st_size, facts.st_mtime

@@ -1,0 +1,115 @@
+"""What was measured on one device, in which environment, and does it still hold?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal
+
+__all__ = ["ENVIRONMENT_FIELDS", "Calibration", "CalibrationStatus", "Fingerprint", "Measurement"]
+
+CalibrationStatus = Literal["queued", "running", "done", "failed", "timed_out"]
+
+ENVIRONMENT_FIELDS = ("driver", "torch", "cuda", "cudnn", "power_limit_w", "cores")
+"""What may change on a device without it becoming another device; any change makes its calibrations stale."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """Which device it is, beyond its name, and what drives it.
+
+    name            as the driver (or the processor) says it
+    uuid            of the card or its MIG slice; of a processor a digest of model, cores and memory
+    memory_gib      total device memory (of a processor: of the host)
+    mig             profile of the slice, e.g. "3g.20gb"; None for a whole card
+    power_limit_w   enforced now, not the default; None where there is none
+    cores           processor cores that this process may use
+    """
+
+    kind: Literal["cuda", "mps", "cpu"]
+    name: str
+    uuid: str
+    memory_gib: float
+    architecture: str | None = None
+    compute_capability: float | None = None
+    mig: str | None = None
+    power_limit_w: float | None = None
+    driver: str | None = None
+    torch: str | None = None
+    cuda: str | None = None
+    cudnn: str | None = None
+    cores: int | None = None
+    host_cpu: str | None = None
+
+    def changes(self, now: Fingerprint) -> tuple[str, ...]:
+        """What differs in the environment, as sentences: "driver was 550.54, is 560.28"; empty if nothing."""
+        pairs = ((name, getattr(self, name), getattr(now, name)) for name in ENVIRONMENT_FIELDS)
+        return tuple(f"{name} was {was}, is {is_now}" for name, was, is_now in pairs if was != is_now)
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any]) -> Fingerprint:
+        """Inverse of `as_dict`; unknown keys raise TypeError."""
+        return cls(**raw)
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """Median of n repetitions with its 20th and 80th percentile; flagged: still spread over 5 % when
+    repeated."""
+
+    value: float
+    unit: str
+    p20: float
+    p80: float
+    n: int
+    flagged: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """One timed benchmark of one device.
+
+    sections    name (see `domain.calibration.probes`) -> what was measured
+    missing     name -> why it was not: "out of memory", "no bf16 on this device", "the budget ended", ...
+    contended   another process used the device meanwhile: kept, never used for rates
+    why         sentence for a status that is not "done"
+    self_check  each reference network predicted without its own measurement: {"median_error_percent", ...}
+    seconds     it took in all; started_at: UTC, ISO 8601
+    """
+
+    id: str
+    device: str
+    fingerprint: Fingerprint
+    status: CalibrationStatus
+    budget_seconds: float
+    sections: Mapping[str, Measurement] = field(default_factory=dict)
+    missing: Mapping[str, str] = field(default_factory=dict)
+    contended: bool = False
+    why: str | None = None
+    self_check: Mapping[str, Any] | None = None
+    seconds: float | None = None
+    started_at: str = ""
+    version: str = ""
+
+    @property
+    def usable(self) -> bool:
+        """Whether rates may stand on it: whatever was measured before it ended, unless it was contended."""
+        return bool(self.sections) and not self.contended
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any]) -> Calibration:
+        """Inverse of `as_dict`; unknown keys are left out."""
+        known = {f.name for f in fields(cls)}
+        data = {name: value for name, value in raw.items() if name in known}
+        data["fingerprint"] = Fingerprint.from_dict(data["fingerprint"])
+        data["sections"] = {name: Measurement(**m) for name, m in (data.get("sections") or {}).items()}
+        return cls(**data)

@@ -1,0 +1,308 @@
+"""What do calibrations say of a device beyond its data sheet, and how far may it be trusted?
+
+Order of trust: the device's own calibration, then those of the same GPU model, then those of the same
+architecture scaled by data sheet. Each level corrects the one below it, so that a calibration that lacks
+sections still stands on the best that is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from math import exp, expm1, log
+from statistics import fmean, median
+from typing import Any, Literal, TypeVar
+
+from memory_service.domain.calibration.calibration import Calibration
+from memory_service.domain.calibration.memory_overhead import HeldMemory, held_memory
+from memory_service.domain.calibration.probe_shapes import TREE_LEAVES
+from memory_service.domain.calibration.probes import probe_of
+from memory_service.domain.calibration.rate_fit import RateEffects, RatesAt, fit_effects, spread_of
+from memory_service.domain.calibration.timed_sections import network_names, timed_sections
+from memory_service.domain.common.estimate import SD_OF_P90
+from memory_service.domain.cost.boosted_trees import TreeSpeed, tree_speed
+from memory_service.domain.cost.efficiencies import LOG_SPREAD
+from memory_service.domain.cost.profile import Profile
+from memory_service.domain.cost.rates import Rates, rates_of, with_cores
+from memory_service.domain.hardware.gpu_spec import Gpu
+
+__all__ = ["CalibratedRates", "Origin", "calibrated_rates", "self_check"]
+
+Origin = Literal["device", "model", "architecture"]
+Found = TypeVar("Found")
+
+NETWORK_SD = 0.10
+"""How far a network is usually off when its device is calibrated, before this device's own check is known."""
+
+PROCESSOR_SD = 0.22
+"""The least of it on a processor, whose operators differ more than the reference networks show: of nine
+epochs in docs/performance.md half were off by a fifth or more."""
+
+UNCHECKED_SD = 0.2
+"""The same where no reference network was measured."""
+
+BETWEEN_SD: Mapping[Origin, float] = {"device": 0.0, "model": 0.06, "architecture": 0.12}
+"""How much devices of one model (cooling, power limit, software), and models of one architecture, differ."""
+
+THROTTLED_BELOW, LEAST_SUSTAINED = 0.97, 0.2
+"""Speed under lasting load / at first: above the one it is noise, below the other it is no device."""
+
+KEPT_OF_ARCHITECTURE = 0.6
+"""Share of what another model's calibration says that is taken over, on the logarithm."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CalibratedRates:
+    """Attached to `Gpu.calibrated`; `domain.cost.rates.rates_of` applies it.
+
+    origin       whose calibrations these are; n: how many of them
+    basis        the same in words, for every answer that stands on it
+    log_spread   distance of the 10th and 90th percentile from the median, as logarithm of step time
+    layers       corrections of the data sheet's rates, each on top of the one before
+    memory       what a process holds beyond its live tensors; None = not measured
+    loader       workers -> images/s measured, as `domain.cost.data_loader` explains; empty = not measured
+    trees        how fast the host builds boosted trees; None = not measured
+    sustained    speed under lasting load / at first, below 1 where it clearly throttles; a step of a long run
+                 takes that much longer. None = not measured
+    """
+
+    origin: Origin
+    n: int
+    basis: str
+    log_spread: float
+    layers: tuple[RateEffects, ...] = ()
+    cpu: bool = False
+    memory: HeldMemory | None = None
+    loader: Mapping[int, float] = field(default_factory=dict)
+    trees: TreeSpeed | None = None
+    sustained: float | None = None
+
+    def applied(self, rates: Rates, precision: str, layout: str) -> Rates:
+        """The data sheet's rates corrected by what was measured."""
+        rates = _through(self.layers, rates, precision, layout, self.cpu)
+        if self.sustained is not None and self.sustained < 1.0:
+            rates = _slowed(rates, self.sustained)
+        return replace(rates, basis=self.basis, n=self.n, log_spread=self.log_spread, extrapolation=0.0)
+
+
+def calibrated_rates(
+    own: Calibration | None,
+    same_model: Sequence[Calibration],
+    same_architecture: Sequence[tuple[Gpu, Calibration]],
+    gpu: Gpu,
+    reference_profiles: Iterable[Profile],
+) -> CalibratedRates | None:
+    """What the usable calibrations say of `gpu`; None where there is none.
+
+    own                 newest usable calibration of this very device
+    same_model          of other devices of the same GPU model, without `own`
+    same_architecture   of other models, each with its data sheet
+    gpu                 the data sheet, `calibrated` not set; a processor with the cores of its fingerprint
+    reference_profiles  of the three reference networks
+    """
+    profiles = tuple(reference_profiles)
+    kin = [(sheet, c) for sheet, c in same_architecture if c.usable and sheet.kind == gpu.kind]
+    alike = [(gpu, c) for c in same_model if c.usable]
+    mine = [(gpu, own)] if own is not None and own.usable else []
+    layers: list[RateEffects] = []
+    errors: list[float] = []
+    origin: Origin | None = None
+    level: list[tuple[Gpu, Calibration]] = []
+    found: tuple[tuple[Origin, list[tuple[Gpu, Calibration]], float], ...] = (
+        ("architecture", kin, KEPT_OF_ARCHITECTURE), ("model", alike, 1.0), ("device", mine, 1.0),
+    )  # fmt: skip
+    for name, several, kept in found:
+        fits = []
+        for sheet, calibration in several:
+            base = () if name == "architecture" else tuple(layers)
+            fit = _fitted(_Case(sheet, calibration, base, profiles))
+            if fit is not None:
+                fits.append(fit)
+        if fits:
+            layers.append(_average(fits, kept))
+            origin, level = name, several
+            errors = [e for sheet, c in several for e in _held_out(_Case(sheet, c, (), profiles))]
+    usable = [*mine, *alike, *kin]
+    if origin is None:
+        if not usable:
+            return None
+        origin, level = ("device", mine) if mine else ("model", alike) if alike else ("architecture", kin)
+    return CalibratedRates(
+        origin=origin,
+        n=len(level),
+        basis=_basis(origin, level, gpu),
+        log_spread=_log_spread(origin, errors, gpu.kind == "cpu"),
+        layers=tuple(layers),
+        cpu=gpu.kind == "cpu",
+        memory=_first_of([*mine, *alike], lambda _, c: held_memory(c, profiles)),
+        loader=_first_of(mine, lambda _, c: _loader(c)) or {},
+        trees=_first_of(mine, lambda _, c: _trees(c)),
+        sustained=_first_of(mine, lambda _, c: _sustained(c)),
+    )
+
+
+def self_check(
+    calibration: Calibration, gpu: Gpu, reference_profiles: Iterable[Profile]
+) -> Mapping[str, Any]:
+    """Each reference network predicted from all sections but its own.
+
+    {"median_error_percent": float | None, "networks": [{"name", "predicted_ms", "measured_ms",
+    "error_percent"}]}
+    """
+    profiles = tuple(reference_profiles)
+    measured = {t.name: t.seconds for t in timed_sections(calibration, profiles) if t.network}
+    held_out = _steps_held_out(calibration, gpu, profiles)
+    rows: list[dict[str, Any]] = [
+        {
+            "name": name,
+            "predicted_ms": round(measured[name] / exp(error) * 1e3, 4),
+            "measured_ms": round(measured[name] * 1e3, 4),
+            "error_percent": round(expm1(-error) * 100.0, 2),
+        }
+        for name, error in sorted(held_out.items())
+    ]
+    errors = [abs(float(row["error_percent"])) for row in rows]
+    return {"median_error_percent": round(median(errors), 2) if errors else None, "networks": rows}
+
+
+def _through(layers: Iterable[RateEffects], rates: Rates, precision: str, layout: str, cpu: bool) -> Rates:
+    for layer in layers:
+        rates = layer.applied(rates, precision, layout, cpu=cpu)
+    return rates
+
+
+def _rates_at(gpu: Gpu, calibration: Calibration, layers: Sequence[RateEffects] = ()) -> RatesAt:
+    sheet = with_cores(replace(gpu, calibrated=None), calibration.fingerprint.cores)
+
+    def at(precision: str, layout: str) -> Rates:
+        sheet_rates = rates_of(sheet, precision, layout or "nhwc")
+        return _through(layers, sheet_rates, precision, layout, gpu.kind == "cpu")
+
+    return at
+
+
+def _average(fits: Sequence[RateEffects], kept: float) -> RateEffects:
+    """The mean of every effect over the calibrations that have it: the log-average of their rates."""
+    names = sorted({name for fit in fits for name in fit.effects})
+    effects = {name: kept * fmean(fit.effects[name] for fit in fits if name in fit.effects) for name in names}
+    return RateEffects(effects, {})
+
+
+def _steps_held_out(calibration: Calibration, gpu: Gpu, profiles: Sequence[Profile]) -> dict[str, float]:
+    """Section of a reference network -> log(measured / predicted) by a fit without that network."""
+    timed = timed_sections(calibration, profiles)
+    rates_at = _rates_at(gpu, calibration)
+    out: dict[str, float] = {}
+    for network in network_names(timed):
+        others = [t for t in timed if t.network != network]
+        if not others:
+            continue
+        effects = fit_effects(others, rates_at, cpu=gpu.kind == "cpu")
+        for t in (t for t in timed if t.network == network):
+            out[t.name] = log(t.seconds) - effects.log_seconds(t, rates_at, cpu=gpu.kind == "cpu")
+    return out
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Case:
+    """One calibration to fit; the same objects are asked about again for every card of an architecture."""
+
+    gpu: Gpu
+    calibration: Calibration
+    layers: tuple[RateEffects, ...]
+    profiles: tuple[Profile, ...]
+
+    def _names(self) -> tuple[int, ...]:
+        return (id(self.gpu), id(self.calibration), *map(id, self.layers), id(self.profiles))
+
+    def __hash__(self) -> int:
+        return hash(self._names())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Case) and self._names() == other._names()
+
+
+@lru_cache(maxsize=64)
+def _fitted(case: _Case) -> RateEffects | None:
+    timed = timed_sections(case.calibration, case.profiles)
+    if not timed:
+        return None
+    rates_at = _rates_at(case.gpu, case.calibration, case.layers)
+    return fit_effects(timed, rates_at, cpu=case.gpu.kind == "cpu")
+
+
+@lru_cache(maxsize=64)
+def _held_out(case: _Case) -> tuple[float, ...]:
+    """log(measured / predicted) of each network held out, one figure a network: its batches share what is
+    wrong."""
+    found: dict[str, list[float]] = {}
+    for name, error in _steps_held_out(case.calibration, case.gpu, case.profiles).items():
+        found.setdefault(name.split(".")[1], []).append(error)
+    return tuple(fmean(errors) for errors in found.values())
+
+
+def _log_spread(origin: Origin, errors: Sequence[float], cpu: bool) -> float:
+    sd = spread_of(errors, NETWORK_SD, 1.0) if errors else UNCHECKED_SD
+    sd = max(sd, PROCESSOR_SD) if cpu else sd
+    sd = (sd**2 + BETWEEN_SD[origin] ** 2) ** 0.5
+    return float(max(SD_OF_P90 * sd, min(LOG_SPREAD["low"], 0.08)))
+
+
+def _basis(origin: Origin, level: Sequence[tuple[Gpu, Calibration]], gpu: Gpu) -> str:
+    if origin == "device":
+        calibration = level[0][1]
+        day = f" of {calibration.started_at[:10]}" if calibration.started_at else ""
+        return f"rates measured on {calibration.device or gpu.device or gpu.slug}{day}"
+    count = f"{len(level)} calibration{'s' if len(level) > 1 else ''}"
+    if origin == "model":
+        return f"rates measured on other devices of this model ({gpu.slug}, {count})"
+    models = ", ".join(sorted({sheet.slug for sheet, _ in level}))
+    return f"data sheet x rates measured on {models} ({gpu.architecture}, {count})"
+
+
+def _sustained(calibration: Calibration) -> float | None:
+    """Throttling that its own spread does not explain; 1 otherwise."""
+    section = calibration.sections.get("sustained.ratio")
+    if section is None or not section.value > LEAST_SUSTAINED:
+        return None
+    return section.value if section.p80 < THROTTLED_BELOW and section.value < THROTTLED_BELOW else 1.0
+
+
+def _slowed(rates: Rates, factor: float) -> Rates:
+    return replace(
+        rates,
+        flops_per_second=tuple(rate * factor for rate in rates.flops_per_second),
+        bytes_per_second=tuple(rate * factor for rate in rates.bytes_per_second),
+        memory_bytes_per_second=rates.memory_bytes_per_second * factor,
+    )
+
+
+def _first_of(
+    level: Iterable[tuple[Gpu, Calibration]], read: Callable[[Gpu, Calibration], Found | None]
+) -> Found | None:
+    return next((found for sheet, c in level if (found := read(sheet, c))), None)
+
+
+def _loader(calibration: Calibration) -> Mapping[int, float]:
+    prefix = "loader.workers"
+    return {
+        int(name.removeprefix(prefix)): m.value
+        for name, m in calibration.sections.items()
+        if name.startswith(prefix) and name.removeprefix(prefix).isdigit() and m.value > 0
+    }
+
+
+def _trees(calibration: Calibration) -> TreeSpeed | None:
+    seconds: dict[tuple[int, int, int], float] = {}
+    for name, measured in calibration.sections.items():
+        probe = probe_of(calibration.fingerprint.kind, name) if name.startswith("trees.") else None
+        if probe is not None and measured.value > 0:
+            facts = probe.facts
+            seconds[facts["rows"], facts["columns"], facts["rounds"]] = measured.value
+    return tree_speed(seconds, _host_cores(calibration), TREE_LEAVES)
+
+
+def _host_cores(calibration: Calibration) -> int:
+    """Cores of the processor beside the device; of a card as many as its loader was tried with."""
+    return calibration.fingerprint.cores or max((1, *_loader(calibration)))

@@ -1,0 +1,1 @@
+"""What does a model cost? Profiles, memory, step time by the roofline model, loaders and boosted trees."""

@@ -1,0 +1,195 @@
+"""What do boosted trees and other processor-bound models cost? Seconds to fit and predict, and host memory.
+
+A histogram tree of L leaves reads every row once a level, but of two children only the smaller one is
+counted, so about log2(L)/2 passes over rows x features remain; finding splits costs features x leaves (255
+bins); rows are regrouped and scores updated once per tree. One tree per class and round. The four constants
+were fitted on LightGBM 4.7, one thread, 2 000-200 000 rows x 10-200 columns x 1 or 7 classes x 31 or 127
+leaves, on a machine of two cores (benchmarks/fit_trees.py); more cores follow Amdahl's law and are an
+extrapolation, said in `basis`. A calibrated host brings its own time per tree and for binning (`TreeSpeed`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import expm1, log2
+
+from memory_service.domain.common.estimate import Estimate
+from memory_service.errors import unknown_name
+
+__all__ = ["CPU_MODELS", "CpuFit", "TreeSpeed", "fit_cost", "tree_speed"]
+
+SECONDS_PER_ROW_FEATURE_LEVEL = 2.0e-9
+SECONDS_PER_ROW = 3.5e-9
+SECONDS_PER_FEATURE_LEAF = 1.8e-6
+SECONDS_PER_LEAF = 2.8e-6
+BINNING_SECONDS_PER_VALUE = 1.3e-7
+PREDICT_SECONDS_PER_ROW_LEVEL = 8e-9
+
+SETTLED, SETTLING_ROUNDS = 0.55, 60.0
+"""A tree costs less once the gross of the signal is explained. Six kinds of labels on 200 000 x 50 took 20
+to 46 ms a tree over 300 trees (median 25) where the first trees of the table that a calibration times take
+44."""
+
+PARALLEL_SHARE = 0.9
+"""Share of a tree's work that spreads over cores; the rest (split choice, row regrouping) does not."""
+
+BASE_GIB = 0.25
+GIB = 2.0**30
+
+
+@dataclass(frozen=True, slots=True)
+class CpuFit:
+    """fit_seconds of one model on all rows; predict_seconds_per_row; memory_gib of the host process at its
+    peak."""
+
+    fit_seconds: Estimate
+    predict_seconds_per_row: Estimate
+    memory_gib: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class TreeSpeed:
+    """Tree building as a host was measured to do it: seconds of a tree = scale x law + tree_seconds, of
+    binning = binning x law."""
+
+    scale: float
+    tree_seconds: float
+    binning: float
+    basis: str = "tree building measured on this host"
+
+
+MEASURED_SPREAD = 1.3
+"""Of LightGBM on a calibrated host; of other libraries what they differ from it remains."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """factor: time against LightGBM's law; levels: how many passes a tree makes against LightGBM's."""
+
+    law: str
+    factor: float
+    spread: float
+    bytes_per_value: float
+    note: str
+
+
+CPU_MODELS: dict[str, _Kind] = {
+    "lightgbm": _Kind("boosting", 1.0, 1.6, 9.0, "LightGBM's histogram law"),
+    "xgboost": _Kind("boosting", 1.4, 2.0, 13.0, "LightGBM's law x 1.4 (hist)"),
+    "catboost": _Kind("boosting", 2.2, 2.5, 13.0, "LightGBM's law x 2.2 (ordered statistics)"),
+    "random-forest": _Kind("forest", 1.0, 2.5, 12.0, "full-depth trees, sorted columns"),
+    "extra-trees": _Kind("forest", 0.4, 2.5, 12.0, "full-depth trees, random cuts"),
+    "linear": _Kind("linear", 1.0, 3.0, 16.0, "100 passes over the data"),
+    "knn": _Kind("neighbours", 1.0, 3.0, 12.0, "brute force at prediction"),
+}
+
+
+def fit_cost(
+    kind: str,
+    n_train: int,
+    n_features: int,
+    n_classes: int = 1,
+    *,
+    rounds: int = 500,
+    leaves: int = 31,
+    cpu_count: int = 8,
+    speed: TreeSpeed | None = None,
+) -> CpuFit:
+    """Cost of one fit on `cpu_count` cores; without a GPU.
+
+    kind       lightgbm | xgboost | catboost | random-forest | extra-trees | linear | knn
+    n_classes  1 for regression; two classes need one tree a round, more need one each
+    rounds     boosting rounds, or trees of a forest
+    speed      of a calibrated host, for boosting; None = the constants above
+    Time and memory never fall with rows, columns, classes, rounds or leaves; time never rises with cores.
+    """
+    if kind not in CPU_MODELS:
+        raise unknown_name("model", kind, tuple(CPU_MODELS))
+    law = CPU_MODELS[kind]
+    rows, columns = float(max(n_train, 1)), float(max(n_features, 1))
+    outputs = float(n_classes) if n_classes > 2 else 1.0
+    built, spread = speed if law.law == "boosting" else None, law.spread
+    if law.law == "boosting":
+        one_core, per_row = _boosting(rows, columns, outputs, rounds, leaves, built)
+    elif law.law == "forest":
+        depth = max(log2(rows), 1.0)
+        one_core = rounds * rows * depth * columns**0.5 * 2.5e-8
+        per_row = rounds * depth * 2.5e-8
+    elif law.law == "linear":
+        one_core = 100 * rows * columns * outputs * 1.5e-9
+        per_row = columns * outputs * 1e-9
+    else:
+        one_core = rows * columns * 1e-9
+        per_row = rows * columns * 1e-9
+    cores = max(cpu_count, 1)
+    speedup = 1.0 / (1.0 - PARALLEL_SHARE + PARALLEL_SHARE / cores)
+    spread *= 1.0 + 0.1 * log2(cores)
+    basis = f"{law.note}; measured on 2 cores, {cores} by Amdahl's law"
+    seconds = law.factor * one_core / speedup
+    if built is not None:
+        spread = MEASURED_SPREAD * law.spread / CPU_MODELS["lightgbm"].spread
+        basis = f"{law.note} x {built.basis}"
+        seconds += law.factor * rounds * outputs * built.tree_seconds
+    memory = BASE_GIB + (rows * columns * law.bytes_per_value + rows * outputs * 24.0) / GIB
+    memory += rounds * outputs * leaves * 100.0 / GIB + leaves * columns * 255 * 16.0 / GIB
+    return CpuFit(
+        fit_seconds=_wide(seconds, spread, basis),
+        predict_seconds_per_row=_wide(per_row * law.factor / speedup, spread * 1.5, basis),
+        memory_gib=_wide(memory, 1.4, f"rows x columns x {law.bytes_per_value:g} bytes + histograms"),
+    )
+
+
+def tree_speed(seconds: Mapping[tuple[int, int, int], float], cores: int, leaves: int) -> TreeSpeed | None:
+    """The speed of a host from measured times; None without a time per tree.
+
+    seconds   (rows, columns, 1) -> seconds per tree after binning; (rows, columns, 0) -> seconds of binning
+    cores     they were measured on; leaves: of each tree
+    Two sizes tell the cost per row from the cost of starting a tree; one size scales the law.
+    """
+    speedup = 1.0 / (1.0 - PARALLEL_SHARE + PARALLEL_SHARE / max(cores, 1))
+
+    def law(rows: int, columns: int, rounds: int) -> float:
+        both = _boosting(float(rows), float(columns), 1.0, rounds, leaves, None)[0]
+        return both / speedup
+
+    trees, binning = [], 0.0
+    for (rows, columns, rounds), measured in sorted(seconds.items()):
+        if rounds:
+            trees.append((law(rows, columns, 1) - law(rows, columns, 0), measured))
+        else:
+            binning = measured / law(rows, columns, 0)
+    if not trees:
+        return None
+    (small, quick), (large, slow) = trees[0], trees[-1]
+    scale = (slow - quick) / (large - small) if large > small else 0.0
+    start = slow - scale * large
+    if scale <= 0.0 or start < 0.0:
+        scale, start = slow / large, 0.0
+    return TreeSpeed(scale, start, binning or scale)
+
+
+def _boosting(
+    rows: float, columns: float, outputs: float, rounds: int, leaves: int, speed: TreeSpeed | None
+) -> tuple[float, float]:
+    """(seconds of a fit, seconds to predict one row) on one core, without the start of each tree."""
+    used = min(float(max(leaves, 2)), max(rows / 20.0, 2.0))
+    levels = log2(used) / 2.0
+    tree = rows * columns * levels * SECONDS_PER_ROW_FEATURE_LEVEL
+    tree += rows * SECONDS_PER_ROW * log2(used)
+    tree += used * (columns * SECONDS_PER_FEATURE_LEAF + SECONDS_PER_LEAF)
+    binning = rows * columns * BINNING_SECONDS_PER_VALUE
+    if speed is not None:
+        tree, binning = tree * speed.scale, binning * speed.binning
+    return binning + _early_trees(rounds) * outputs * tree, rounds * outputs * log2(
+        used
+    ) * PREDICT_SECONDS_PER_ROW_LEVEL
+
+
+def _early_trees(rounds: int) -> float:
+    """How many of its first trees `rounds` trees cost as much as."""
+    return SETTLED * rounds + (1.0 - SETTLED) * SETTLING_ROUNDS * -expm1(-rounds / SETTLING_ROUNDS)
+
+
+def _wide(value: float, spread: float, basis: str) -> Estimate:
+    return Estimate(value, value / spread, value * spread, "estimated", 0, basis)

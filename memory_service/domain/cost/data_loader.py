@@ -1,0 +1,129 @@
+"""How many samples a second can the input pipeline deliver? Decode, resize and augment per core, times the
+cores that really work on it.
+
+One core: decoding a JPEG with Pillow takes about 8 ns a stored pixel (the published single-thread figures for
+ImageNet validation images are 360-864 images/s by decoder and CPU, research of the arXiv 2605.08731 authors;
+5 ns on the machine these constants were checked on), a random crop reads the stored image once more and
+writes the output at about 16 ns a pixel with flip, tensor and normalisation (torchvision 0.29, same machine).
+Single-thread figures rank decoders badly inside a DataLoader, so every interval here is wide, until a
+calibration has timed the loader of the very host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import exp, log
+from statistics import fmean
+
+from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.common.vocabulary import modality_of
+
+__all__ = ["loader_samples_per_second", "loader_settings"]
+
+DECODE_SECONDS_PER_PIXEL = 8e-9
+CROP_SECONDS_PER_STORED_PIXEL = 2e-9
+OUTPUT_SECONDS_PER_PIXEL = 16e-9
+SAMPLE_SECONDS = 2e-4
+"""Opening the file, Python and collation, per sample."""
+
+STORED_PER_OUTPUT_SIDE = 1.6
+"""A picture is stored about this much larger, per side, than it is trained at, when nobody says how large."""
+
+MOST_WORKERS = 12
+PREFETCH = 4
+MEASURED_STORED_SIDE, MEASURED_SIDE = 320, 224
+"""Pictures that a calibration decodes and the crops it makes of them (`domain.calibration.probes`)."""
+MEASURED_SPREAD = 0.5
+"""Exponent of an interval's factor on a host whose loader was timed: the pictures still differ."""
+
+CROWDING = 0.03
+"""Each further busy core slows the others this much: memory bandwidth, turbo, the main process."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pipeline:
+    """What one sample costs on one core: pictures made, plus seconds; spread: factor either way."""
+
+    pictures: float = 0.0
+    seconds: float = SAMPLE_SECONDS
+    seconds_per_token: float = 0.0
+    spread: float = 2.0
+    basis: str = ""
+
+
+_PIPELINES = {
+    "image": _Pipeline(1.0, basis="JPEG decode + random crop + normalise"),
+    "image-segmentation": _Pipeline(1.7, basis="image and mask decode + joint crop"),
+    "image-to-image": _Pipeline(2.0, basis="two images decode + joint crop"),
+    "object-detection": _Pipeline(1.2, basis="JPEG decode + resize + boxes"),
+    "video": _Pipeline(16.0, 5e-3, spread=3.0, basis="16 frames decoded and cropped"),
+    "multimodal": _Pipeline(1.0, 4e-4, spread=2.5, basis="image decode + tokens"),
+    "audio": _Pipeline(0.0, 2.0e-2, spread=3.0, basis="10 s clip: decode + mel spectrogram"),
+    "text": _Pipeline(0.0, 3e-5, 2e-8, spread=3.0, basis="tokenised beforehand, padded per batch"),
+    "tabular": _Pipeline(0.0, 2e-6, 0.0, spread=4.0, basis="rows in memory, sliced per batch"),
+    "recommendation": _Pipeline(0.0, 4e-6, 0.0, spread=4.0, basis="ids in memory, sampled per batch"),
+    "time-series": _Pipeline(0.0, 2e-5, 2e-9, spread=4.0, basis="windows cut from memory"),
+    "point-cloud": _Pipeline(0.0, 3e-3, spread=3.0, basis="points read, sampled, rotated"),
+}
+
+
+def loader_samples_per_second(
+    task: str,
+    image_size: int,
+    num_workers: int,
+    cpu_count: int,
+    *,
+    stored_side: float | None = None,
+    measured: Mapping[int, float] | None = None,
+) -> Estimate:
+    """Samples a second of a DataLoader with `num_workers` processes on `cpu_count` cores.
+
+    task          canonical task or a modality (`image`, `text`, ...)
+    image_size    pixels a side for pictures; tokens or steps for text and time series; not used for audio
+    stored_side   geometric mean side of the stored pictures in pixels; None = 1.6 x image_size
+    measured      workers -> images/s that a calibration timed on this host (`CalibratedRates.loader`)
+    Never less with more workers or more cores.
+    """
+    pipeline = _PIPELINES.get(task) or _PIPELINES.get(modality_of(task)) or _PIPELINES["image"]
+    rate = _rate(pipeline, image_size, num_workers, cpu_count, stored_side)
+    spread = pipeline.spread if stored_side is None else pipeline.spread**0.7
+    basis = pipeline.basis
+    if measured and pipeline.pictures:
+        image = _PIPELINES["image"]
+        laws = (
+            (_rate(image, MEASURED_SIDE, workers, cpu_count, MEASURED_STORED_SIDE), timed)
+            for workers, timed in measured.items()
+        )
+        rate *= exp(fmean(log(timed / law) for law, timed in laws))
+        spread, basis = spread**MEASURED_SPREAD, f"{basis}, timed on this host"
+    return Estimate(
+        rate, rate / spread, rate * spread, "estimated", 0,
+        f"{basis}; {num_workers} workers on {cpu_count} cores",
+    )  # fmt: skip
+
+
+def _rate(
+    pipeline: _Pipeline, image_size: int, num_workers: int, cpu_count: int, stored_side: float | None
+) -> float:
+    output = float(max(image_size, 1)) ** 2
+    stored = (stored_side or STORED_PER_OUTPUT_SIDE * max(image_size, 1)) ** 2
+    picture = stored * (DECODE_SECONDS_PER_PIXEL + CROP_SECONDS_PER_STORED_PIXEL)
+    picture += output * OUTPUT_SECONDS_PER_PIXEL
+    one_core = pipeline.pictures * picture + pipeline.seconds + pipeline.seconds_per_token * image_size
+    busy = float(min(num_workers, max(cpu_count, 1))) if num_workers > 0 else 0.7
+    return busy / (1.0 + CROWDING * max(busy - 1.0, 0.0)) / one_core
+
+
+def loader_settings(cpu_count: int, task: str) -> dict[str, int | bool]:
+    """DataLoader settings by rule R08: one worker a core up to 12, pinned memory, prefetch, workers kept.
+
+    Rows that sit in memory are sliced, not decoded: they prefetch 3 batches, all else 4 (the rule's 3-4).
+    """
+    in_memory = modality_of(task) in ("tabular", "recommendation", "time-series")
+    return {
+        "num_workers": max(1, min(cpu_count, MOST_WORKERS)),
+        "pin_memory": True,
+        "prefetch_factor": 3 if in_memory else PREFETCH,
+        "persistent_workers": True,
+    }

@@ -1,0 +1,130 @@
+"""How much memory does a step take at every batch of a ladder? `domain.cost.memory.peak_memory` at many
+batches.
+
+The same law over arrays, without words: a table of options asks for thousands of peaks at a time. That both
+agree is tested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memory_service.domain.common.estimate import SD_OF_P90
+from memory_service.domain.cost import memory
+from memory_service.domain.cost.profile import Profile
+from memory_service.domain.hardware.gpu_spec import Gpu
+from memory_service.domain.learning.baseline_prediction import subject_for
+from memory_service.domain.learning.corrections import LearnedPeaks, MemoryCorrection
+
+__all__ = ["PeakCurve", "peak_curve"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class PeakCurve:
+    """GiB at each batch: median of live tensors, median and 90th percentile of what the driver shows."""
+
+    allocated: Floats
+    driver: Floats
+    driver_high: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class _Band:
+    """Median and 90th percentile of one reading; n: observations behind it."""
+
+    value: Floats
+    high: Floats
+    n: int = 0
+
+
+def peak_curve(
+    profile: Profile, batches: Sequence[int], gpu: Gpu, optimizer: str, precision: str
+) -> PeakCurve:
+    """Peaks of a training step at batches that did not run out of memory on this card (`Bounds.refused`)."""
+    batch = np.asarray(batches, dtype=np.float64)
+    allocated = _allocated_gib(profile, batch, optimizer)
+    workspace = batch * (memory.workspace_bytes(profile, 1, precision) / memory.GIB)
+    live, reserved, driver = _as_seen(allocated, workspace, gpu)
+    if gpu.learned is not None:
+        subject = subject_for(profile, gpu, precision, optimizer=optimizer)
+        learned = gpu.learned.peaks_of(subject, gpu.usable_gib)
+        if not learned.is_empty:
+            live, reserved, driver = _as_learned((live, reserved, driver), learned, batch, gpu)
+    return PeakCurve(live.value, driver.value, driver.high)
+
+
+def _allocated_gib(profile: Profile, batch: Floats, optimizer: str) -> Floats:
+    fixed = np.array([point.fixed_bytes for point in profile.peak], dtype=np.float64)
+    slope = np.array([point.per_sample_bytes for point in profile.peak], dtype=np.float64)
+    live = (fixed[:, None] + slope[:, None] * batch).max(axis=0, initial=0.0)
+    held = memory.optimizer_bytes(profile.params, optimizer)
+    return np.asarray((np.maximum(live, memory.step_bytes(profile, optimizer)) + held) / memory.GIB)
+
+
+def _as_seen(allocated: Floats, workspace: Floats, gpu: Gpu) -> tuple[_Band, _Band, _Band]:
+    live = _Band(allocated, allocated * 1.02)
+    held = gpu.calibrated.memory if gpu.calibrated is not None else None
+    if gpu.kind != "cuda":
+        if held is None:
+            total = allocated + memory.HOST_RUNTIME_GIB
+            seen = _Band(total, total * 1.2)
+        else:
+            grown = allocated * (held.ratio or 1.0)
+            total = held.base_gib + grown
+            seen = _Band(total, total + 0.05 * held.base_gib + 0.3 * grown)
+        return live, seen, seen
+    share = held.workspace_share if held and held.workspace_share is not None else 1.0
+    reserved = allocated * memory.DRIVER_FRAGMENTS + workspace * share
+    driver = reserved + (held.base_gib if held else memory.DRIVER_CONTEXT_GIB)
+    return live, _Band(reserved, reserved * 1.08), _Band(driver, driver * 1.074)
+
+
+def _as_learned(
+    cold: tuple[_Band, _Band, _Band], learned: LearnedPeaks, batch: Floats, gpu: Gpu
+) -> tuple[_Band, _Band, _Band]:
+    predicted = cold[0].value
+    live = _shifted(cold[0], learned.allocated, predicted)
+    reserved = _shifted(cold[1], learned.reserved, predicted)
+    driver = _shifted(cold[2], learned.driver, predicted)
+    ran = batch <= learned.bounds.proven
+    if ran.any():
+        reserved, driver = _at_most(reserved, gpu.usable_gib, ran), _at_most(driver, gpu.usable_gib, ran)
+        live = _at_most(live, memory.allocated_limit_gib(gpu), ran)
+    if reserved.n < driver.n:
+        reserved = _at_most(reserved, driver.value)
+    if live.n < max(reserved.n, driver.n):
+        live = _at_most(live, reserved.value)
+    reserved = _raised(reserved, live)
+    return live, reserved, _raised(driver, reserved)
+
+
+def _shifted(cold: _Band, learned: MemoryCorrection | None, allocated: Floats) -> _Band:
+    if learned is None:
+        return cold
+    fixed, both, share = learned.covariance
+    sd = np.sqrt(np.maximum(fixed + 2.0 * both * allocated + share * allocated**2, 0.0))
+    value = np.maximum(cold.value + learned.fixed_gib + learned.share * allocated, 0.1 * cold.value)
+    floor = memory.FLOOR_SHARE * value
+    half = np.maximum(SD_OF_P90 * sd, floor)
+    return _Band(value, value + np.minimum(half, np.maximum(cold.high - cold.value, floor)), learned.n)
+
+
+def _at_most(band: _Band, gib: Floats | float, where: NDArray[np.bool_] | bool = True) -> _Band:
+    over = np.logical_and(band.high > gib, where)
+    value = np.where(over, np.minimum(band.value, gib), band.value)
+    return _Band(value, np.where(over, np.minimum(band.high, np.maximum(gib, value)), band.high), band.n)
+
+
+def _raised(outer: _Band, inner: _Band) -> _Band:
+    less = outer.value < inner.value
+    return _Band(
+        np.where(less, inner.value, outer.value),
+        np.where(less, np.maximum(outer.high, inner.high), outer.high),
+        outer.n,
+    )

@@ -1,0 +1,322 @@
+"""How long does one step take? A roofline per group of kernels, launches, and the optimizer, with an
+interval.
+
+    step = max( sum over groups max(flops / rate, bytes / bandwidth) + kernels x launch,  kernels x host ) +
+    optimizer
+
+Time per step never falls with the batch, and throughput never does: every group is a maximum of two lines in
+it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import exp, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memory_service.domain.common.estimate import SD_OF_P90, Estimate, Grade
+from memory_service.domain.cost.batch_ladder import BATCH_LADDER
+from memory_service.domain.cost.efficiencies import LOG_SPREAD
+from memory_service.domain.cost.profile import OP_CLASSES, Profile
+from memory_service.domain.cost.rates import Rates, Stack, rates_of
+from memory_service.domain.cost.roofline import Roofline, StepMode, roofline_of
+from memory_service.domain.hardware.gpu_spec import Gpu
+from memory_service.domain.learning.baseline_prediction import PARTS, subject_for
+from memory_service.domain.learning.corrections import Learned, TimeCorrection
+
+__all__ = [
+    "ColdSteps", "StepModel", "card_log_sd", "learned_step", "optimizer_bytes_per_param",
+    "prepare", "step_model",
+]  # fmt: skip
+
+OPTIMIZER_BYTES_PER_PARAM = {
+    "sgd": 20.0, "sgd-plain": 12.0, "sgd-momentum": 20.0, "momentum": 20.0, "rmsprop": 20.0, "lion": 20.0,
+    "adam": 28.0,
+    "adamw": 28.0, "nadam": 28.0, "radam": 28.0, "lamb": 40.0, "adafactor": 20.0,
+    "adagrad": 20.0, "nadamw": 28.0, "adamw-8bit": 16.0, "none": 0.0,
+}  # fmt: skip
+"""fp32 values read and written per parameter by one update: weight, gradient and state."""
+
+GRAD_SCALER_BYTES_PER_PARAM = 8.0
+"""fp16 only: the scaler reads and rewrites every gradient."""
+
+KNEE_GAIN = 1.10
+"""A rung of the ladder that brings less than 10 % more samples per second is past the knee
+(research/sizing.md)."""
+
+COMPILED_ELEMENTWISE = 0.28
+"""torch.compile fuses chains of elementwise kernels: this share of their bytes and launches remains. It puts
+the median gain at 1.67 on the RTX 4090 inference rows, as published (p5 1.17, p95 2.51: hence the wider
+interval), and at 1.4 in training."""
+
+COMPILED_LOG_SPREAD = 0.2
+
+CARD_LOG_SD = 0.03
+SDS_OF_EXTRAPOLATION = 2.5
+"""A card like those measured is off as a whole by about 3 %, one further away by 0.4 of what its interval is
+widened for it. Tails are heavy, so more is followed once runs insist (`domain.learning.corrections`)."""
+
+USUAL_BATCH = 32.0
+"""Where the shares of a step are read that weigh what remains unsure."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepModel:
+    """Step time of one profile on one device as a function of the batch alone.
+
+    Per group: arithmetic = flops_fixed + B x flops_slope seconds, bytes likewise; constant_seconds are
+    launches and the optimizer. log_low/log_high: distance of the 10th and 90th percentile from the median, as
+    logarithms of time. kind: index into OP_CLASSES of each group; factor: of the whole step.
+    """
+
+    kind: NDArray[np.intp]
+    flops_fixed: NDArray[np.float64]
+    flops_slope: NDArray[np.float64]
+    bytes_fixed: NDArray[np.float64]
+    bytes_slope: NDArray[np.float64]
+    launch_seconds: float
+    host_seconds: float
+    optimizer_seconds: float
+    log_low: float
+    log_high: float
+    basis: str
+    factor: float = 1.0
+    grade: Grade = "estimated"
+    n: int = 0
+
+    def seconds(self, batch_size: float) -> float:
+        """Median seconds per step."""
+        device = float(self._work(batch_size).sum()) + self.launch_seconds
+        return (max(device, self.host_seconds) + self.optimizer_seconds) * self.factor
+
+    def shares(self, batch_size: float) -> tuple[float, ...]:
+        """Shares of the step's time, by `domain.learning.baseline_prediction.PARTS`; where the host is
+        slower it is all launches."""
+        work = self._work(batch_size)
+        parts = np.bincount(self.kind, weights=work, minlength=len(OP_CLASSES)).tolist()
+        if float(work.sum()) + self.launch_seconds < self.host_seconds:
+            parts, launch = [0.0] * len(OP_CLASSES), self.host_seconds
+        else:
+            launch = self.launch_seconds
+        seconds = [*parts, launch, self.optimizer_seconds]
+        total = sum(seconds) or 1.0
+        return tuple(part / total for part in seconds)
+
+    def corrected(self, learned: TimeCorrection) -> StepModel:
+        """The same model as observed runs would have it: parts of the work scaled, then the whole; an
+        interval never wider than it was.
+
+        A scaled roofline is a roofline: throughput still never falls with the batch.
+        """
+        parts = np.exp(np.asarray(learned.parts))
+        of_group = parts[self.kind]
+        half = SD_OF_P90 * learned.log_sd
+        return replace(
+            self,
+            flops_fixed=self.flops_fixed * of_group,
+            flops_slope=self.flops_slope * of_group,
+            bytes_fixed=self.bytes_fixed * of_group,
+            bytes_slope=self.bytes_slope * of_group,
+            launch_seconds=self.launch_seconds * float(parts[PARTS.index("launch")]),
+            host_seconds=self.host_seconds * float(parts[PARTS.index("launch")]),
+            optimizer_seconds=self.optimizer_seconds * float(parts[PARTS.index("optimizer")]),
+            factor=self.factor * exp(learned.log_shift),
+            log_low=min(self.log_low, half),
+            log_high=min(self.log_high, half),
+            basis=f"{self.basis} x {learned.basis}",
+            grade="measured" if learned.exact else "estimated",
+            n=learned.n,
+        )
+
+    def _work(self, batch_size: float) -> NDArray[np.float64]:
+        return np.maximum(
+            self.flops_fixed + batch_size * self.flops_slope,
+            self.bytes_fixed + batch_size * self.bytes_slope,
+        )
+
+    def seconds_many(self, batch_sizes: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
+        """Median seconds per step of each batch, shape (n,)."""
+        return self.seconds_and_busy(batch_sizes)[0]
+
+    def seconds_and_busy(
+        self, batch_sizes: Sequence[float] | NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Median seconds per step of each batch, and how many of them kernels run; in the rest the device
+        waits for the host to launch the next one. Shapes (n,)."""
+        batch = np.asarray(batch_sizes, dtype=np.float64)[:, None]
+        work = np.maximum(
+            self.flops_fixed + batch * self.flops_slope,
+            self.bytes_fixed + batch * self.bytes_slope,
+        )
+        device = work.sum(axis=1) + self.launch_seconds
+        seconds = np.maximum(device, self.host_seconds) + self.optimizer_seconds
+        return seconds * self.factor, (device + self.optimizer_seconds) * self.factor
+
+    def step_seconds(self, batch_size: float) -> Estimate:
+        """Seconds per step with the central 80 %."""
+        value = self.seconds(batch_size)
+        return Estimate(
+            value,
+            value * exp(-self.log_low),
+            value * exp(self.log_high),
+            self.grade,
+            self.n,
+            self.basis,
+        )
+
+    def samples_per_second(self, batch_size: float) -> Estimate:
+        return self.step_seconds(batch_size).reciprocal(batch_size)
+
+    def knee(self, max_batch: int) -> int:
+        """The smallest rung after which the next one gains under 10 % throughput; at most `max_batch`."""
+        rungs = [b for b in BATCH_LADDER if b <= max_batch] or [max(max_batch, 1)]
+        rates = np.asarray(rungs, dtype=np.float64) / self.seconds_many(rungs)
+        for index in range(len(rungs) - 1):
+            if rates[index + 1] < KNEE_GAIN * rates[index]:
+                return rungs[index]
+        return rungs[-1]
+
+
+def prepare(
+    profile: Profile,
+    gpu: Gpu,
+    precision: str,
+    layout: str = "nhwc",
+    optimizer: str = "adamw",
+    mode: StepMode = "train",
+    compile: bool = False,  # noqa: A002
+    stack: Stack = "torch2",
+) -> StepModel:
+    """The step model of a profile on a card, from its data sheet, its calibrations and what runs taught; keep
+    it to ask about many batches."""
+    rates = rates_of(gpu, precision, layout, stack)
+    cold = step_model(profile, rates, precision, optimizer, mode, compile)
+    if gpu.learned is None:
+        return cold
+    return learned_step(
+        cold, gpu.learned, profile, gpu, rates, precision, layout, optimizer, mode, compile, stack
+    )
+
+
+class ColdSteps:
+    """Step models of one card at one precision, before anything is learned; kept for as long as nothing but
+    what runs taught changes. Profiles count by identity."""
+
+    def __init__(self, gpu: Gpu, precision: str) -> None:
+        self._gpu, self._precision = replace(gpu, learned=None), precision
+        self._rates: dict[str, Rates] = {}
+        self._known: dict[tuple[int, str, str, str], tuple[Profile, StepModel, tuple[float, ...]]] = {}
+
+    def prepare(
+        self, learned: Learned | None, profile: Profile, layout: str, optimizer: str, mode: StepMode = "train"
+    ) -> StepModel:
+        """As `prepare` of the card with what was learned."""
+        rates = self._rates.get(layout)
+        if rates is None:
+            rates = self._rates[layout] = rates_of(self._gpu, self._precision, layout)
+        key = (id(profile), layout, optimizer, mode)
+        if key not in self._known:
+            cold = step_model(profile, rates, self._precision, optimizer, mode)
+            self._known[key] = profile, cold, cold.shares(USUAL_BATCH)
+        _, cold, shares = self._known[key]
+        if learned is None:
+            return cold
+        subject = subject_for(profile, self._gpu, self._precision, layout, optimizer, mode)
+        correction = learned.time_of(subject, shares, card_log_sd(rates))
+        return cold if correction is None else cold.corrected(correction)
+
+
+def learned_step(
+    cold: StepModel,
+    learned: Learned,
+    profile: Profile,
+    gpu: Gpu,
+    rates: Rates,
+    precision: str,
+    layout: str = "nhwc",
+    optimizer: str = "adamw",
+    mode: StepMode = "train",
+    compile: bool = False,  # noqa: A002
+    stack: Stack = "torch2",
+) -> StepModel:
+    """The step model with what observed runs say of this profile on this card."""
+    subject = subject_for(profile, gpu, precision, layout, optimizer, mode, compile, stack)
+    correction = learned.time_of(subject, cold.shares(USUAL_BATCH), card_log_sd(rates))
+    return cold if correction is None else cold.corrected(correction)
+
+
+def card_log_sd(rates: Rates) -> float:
+    """How unsure a device's rates are altogether, as a standard deviation of log time."""
+    return sqrt(CARD_LOG_SD**2 + (rates.extrapolation / SDS_OF_EXTRAPOLATION) ** 2)
+
+
+def step_model(
+    profile: Profile,
+    rates: Rates,
+    precision: str,
+    optimizer: str = "adamw",
+    mode: StepMode = "train",
+    compile: bool = False,  # noqa: A002
+) -> StepModel:
+    """The same over any rates: of a data sheet, or measured by a calibration."""
+    groups = roofline_of(profile, mode)
+    flops = np.asarray(rates.flops_per_second)[groups.kind] * _tile_efficiency(groups, rates)
+    moved = np.asarray(rates.bytes_per_second)[groups.kind]
+    kernels = groups.kernels
+    if compile:
+        elementwise = groups.kind == OP_CLASSES.index("elementwise")
+        moved = np.where(elementwise, moved / COMPILED_ELEMENTWISE, moved)
+        kernels = np.where(elementwise, kernels * COMPILED_ELEMENTWISE, kernels)
+    launches = float(kernels.sum())
+    widen = rates.extrapolation + (COMPILED_LOG_SPREAD if compile else 0.0)
+    widen += LOG_SPREAD["grouped"] * _grouped_share(groups, flops, moved)
+    return StepModel(
+        kind=groups.kind,
+        flops_fixed=groups.flops_fixed / flops,
+        flops_slope=groups.flops_per_sample / flops,
+        bytes_fixed=groups.bytes_fixed / moved,
+        bytes_slope=groups.bytes_per_sample / moved,
+        launch_seconds=launches
+        * (rates.kernel_seconds if mode == "train" else rates.inference_kernel_seconds),
+        host_seconds=launches * rates.host_seconds,
+        optimizer_seconds=_optimizer_seconds(profile, rates, precision, optimizer)
+        if mode == "train"
+        else 0.0,
+        log_low=(LOG_SPREAD["low"] if rates.log_spread is None else rates.log_spread) + widen,
+        log_high=(LOG_SPREAD["high"] if rates.log_spread is None else rates.log_spread) + widen,
+        basis=f"profile of {profile.model} at {profile.input_size} x {rates.basis}",
+        n=rates.n,
+    )
+
+
+def _tile_efficiency(groups: Roofline, rates: Rates) -> NDArray[np.float64]:
+    tiles = groups.tile_fit**rates.tile_power
+    narrow = np.minimum(1.0, np.maximum(groups.group_width, 1.0) / 128.0) ** rates.group_power
+    return np.asarray(np.where(groups.kind == OP_CLASSES.index("grouped_conv"), narrow, tiles))
+
+
+def _grouped_share(groups: Roofline, flops: NDArray[np.float64], moved: NDArray[np.float64]) -> float:
+    """Share of the time in grouped convolutions, whose kernels differ most between software versions."""
+    spent = np.maximum(groups.flops_per_sample / flops, groups.bytes_per_sample / moved)
+    total = float(spent.sum())
+    return float(spent[groups.kind == OP_CLASSES.index("grouped_conv")].sum()) / total if total else 0.0
+
+
+def optimizer_bytes_per_param(optimizer: str, precision: str) -> float:
+    """Bytes read and written per parameter by one update, 0 for "none"; one unknown counts as Adam."""
+    moved = OPTIMIZER_BYTES_PER_PARAM.get(optimizer.lower().replace("_", "-"), 28.0)
+    return moved + GRAD_SCALER_BYTES_PER_PARAM if moved and precision == "fp16" else moved
+
+
+def _optimizer_seconds(profile: Profile, rates: Rates, precision: str, optimizer: str) -> float:
+    per_param = optimizer_bytes_per_param(optimizer, precision)
+    if not per_param:
+        return 0.0
+    launches = float(profile.extra.get("parameter_tensors", 0))
+    adam = rates.update_seconds_per_tensor
+    share = min(1.0, per_param / OPTIMIZER_BYTES_PER_PARAM["adamw"])
+    each = rates.host_seconds if adam is None else adam * share
+    return profile.params * per_param / rates.memory_bytes_per_second + launches * each

@@ -1,0 +1,326 @@
+"""Which task is a free text about, and which facts does it state?
+
+Two questions are answered separately, what goes in and what kind of answer comes out, each from weighted
+phrases (`domain.description.cues`) and the metrics named (`domain.common.metrics`); a task is a pair of
+answers. Neighbours
+have no vote.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from memory_service.domain.common.metrics import METRIC_PHRASES, Metric, spell_out
+from memory_service.domain.description.answer_cues import ANSWER_CUES, ANSWER_PRIOR
+from memory_service.domain.description.cues import GOAL_WORDS, TASK_OF
+from memory_service.domain.description.input_cues import INPUT_CUES, INPUT_PRIOR
+from memory_service.domain.description.phrases import PhraseTable, words_of
+from memory_service.domain.description.prose import READ_CHARACTERS, told_sentences
+from memory_service.domain.description.stated_facts import (
+    image_size_in,
+    n_classes_in,
+    n_train_in,
+    split_in,
+)
+
+__all__ = ["InferredFacts", "Leanings", "facts_and_tasks", "infer_facts"]
+
+_GOAL_FACTOR = 2.0
+_OPENING_FACTOR = 1.5
+_SHARPNESS = 0.5
+_SCALE = 16.0
+_SOFTENING = 6.0
+_LEANING_WEIGHT = 15.0
+"""Of a cosine to the sentences of one axis."""
+
+_PAIR_WEIGHT = 40.0
+"""Of a cosine to the sentences of a task. 20 to 60 do about as well, 80 worse (docs/recall.md)."""
+
+_EVALUATION_WORDS = (
+    "evaluated on",
+    "evaluation",
+    "evaluated",
+    "metric",
+    "scored",
+    "score is",
+    "judged",
+    "scoring",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class InferredFacts:
+    """What a text says. None where it does not say; `confidence` (0..1) is of the task.
+
+    `evidence` are the phrases that spoke loudest for the task, `runner_up` the next likely task.
+    `metric_words` are those around the metric; `metric_sure`: they stand where the
+    text says how answers are judged.
+    """
+
+    task: str | None
+    confidence: float
+    evidence: tuple[str, ...] = ()
+    runner_up: str | None = None
+    modality: str | None = None
+    metric: str | None = None
+    metric_family: str | None = None
+    metric_direction: str | None = None
+    metric_words: str | None = None
+    metric_sure: bool = False
+    n_train: int | None = None
+    n_classes: int | None = None
+    image_size: int | None = None
+    split: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Leanings:
+    """What an encoder adds for kinds of input and of answer: nearness to what each sounds like, around 0."""
+
+    inputs: Mapping[str, float]
+    answers: Mapping[str, float]
+    pairs: Mapping[tuple[str, str], float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Mention:
+    """A metric, the words around it, and whether they say that it judges."""
+
+    metric: Metric
+    words: str
+    sure: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """Weighted counts of what was found: (axis, value, phrase) -> weight and summed occurrences; metrics.
+
+    judges   the metric that answers are judged by
+    """
+
+    cues: Mapping[tuple[str, str, str], tuple[float, float]]
+    metrics: Mapping[Metric, float]
+    judges: _Mention | None
+
+
+def _table(axis: str, cues: Mapping[str, Mapping[float, str]]) -> dict[str, list[tuple[str, str, float]]]:
+    phrases: dict[str, dict[tuple[str, str], float]] = {}
+    for value, by_weight in cues.items():
+        for weight, listed in by_weight.items():
+            for phrase in listed.split(","):
+                key = " ".join(words_of(phrase))
+                held = phrases.setdefault(key, {})
+                held[axis, value] = max(weight, held.get((axis, value), 0.0))
+    return {phrase: [(a, v, w) for (a, v), w in held.items()] for phrase, held in phrases.items()}
+
+
+def _joined() -> PhraseTable[tuple[str, str, float]]:
+    joined: dict[str, list[tuple[str, str, float]]] = {}
+    for axis, cues in (("input", INPUT_CUES), ("answer", ANSWER_CUES)):
+        for phrase, keys in _table(axis, cues).items():
+            joined.setdefault(phrase, []).extend(keys)
+    return PhraseTable(joined)
+
+
+_CUES = _joined()
+_GOALS = PhraseTable({phrase: [True] for phrase in GOAL_WORDS.split(",")})
+_EVALUATIONS = PhraseTable({phrase: [True] for phrase in _EVALUATION_WORDS})
+_RANKING_WORDS = (
+    "rated by", "ranked by", "ranking is", "rank the", "criterion", "score", "measured by", "is the measure",
+    "the measure is", "decide",
+)  # fmt: skip
+_RANKINGS = PhraseTable({phrase: [True] for phrase in _RANKING_WORDS})
+_TRAINING = frozenset(
+    ("loss", "train", "training", "trained", "bce", "lovasz", "backbone", "encoder", "decoder")
+)
+_AT_K = re.compile(r"\b(?:MAP|mAP|map|[Mm]ean [Aa]verage [Pp]recision)\s?@\s?\d+")
+
+_SURE = 2.0
+"""The least weight of a metric in a sentence or section that says how answers are judged."""
+
+
+def infer_facts(text: str) -> InferredFacts:
+    """Task, metric and figures of a description, from its words alone."""
+    return facts_and_tasks(text)[0]
+
+
+def facts_and_tasks(text: str, leanings: Leanings | None = None) -> tuple[InferredFacts, dict[str, float]]:
+    """`infer_facts`, with what an encoder adds if given, and the probability of each possible task (none for
+    a text without any cue)."""
+    text = text[:READ_CHARACTERS]
+    reading = _read(text)
+    scores = _scores(reading, leanings)
+    judges = reading.judges
+    metric = judges.metric if judges else None
+    stated = InferredFacts(
+        None,
+        0.0,
+        metric=metric.name if metric else None,
+        metric_family=metric.family if metric else None,
+        metric_direction=metric.direction if metric else None,
+        metric_words=judges.words if judges else None,
+        metric_sure=judges is not None and judges.sure,
+        n_train=n_train_in(text),
+        n_classes=n_classes_in(text),
+        image_size=image_size_in(text),
+        split=split_in(text),
+    )
+    if not scores:
+        return stated, {}
+    best = max(scores, key=lambda pair: scores[pair])
+    tasks = _by_task(scores)
+    ranked = sorted(tasks, key=lambda name: -tasks[name])
+    told = replace(
+        stated,
+        task=ranked[0],
+        confidence=round(tasks[ranked[0]], 3),
+        evidence=_evidence(reading, best),
+        runner_up=ranked[1] if len(ranked) > 1 else None,
+        modality=_MODALITY_NAMES.get(best[0], best[0]),
+    )
+    return told, tasks
+
+
+_MODALITY_NAMES = {
+    "series": "time-series",
+    "points": "point-cloud",
+    "interactions": "recommendation",
+    "multi": "multimodal",
+}
+
+
+def _by_task(scores: Mapping[tuple[str, str], float]) -> dict[str, float]:
+    out: dict[str, float] = {}
+    for pair, probability in scores.items():
+        out[TASK_OF[pair]] = out.get(TASK_OF[pair], 0.0) + probability
+    return out
+
+
+def _read(text: str) -> _Reading:
+    counts: dict[tuple[str, str, str], float] = {}
+    weights: dict[tuple[str, str, str], float] = {}
+    metrics: dict[Metric, float] = {}
+    mentions: list[tuple[float, float, Metric, str]] = []
+    position = 0
+    heading_is_evaluation = False
+    for sentence in told_sentences(text):
+        words = words_of(spell_out(sentence))
+        is_goal = any(True for _ in _GOALS.find(words))
+        evaluates = any(True for _ in _EVALUATIONS.find(words))
+        factor = _GOAL_FACTOR if is_goal else _OPENING_FACTOR if position < 400 else 1.0
+        if len(words) <= 6:
+            heading_is_evaluation = evaluates
+        for _, phrase, (axis, value, weight) in _CUES.find(words):
+            key = axis, value, phrase
+            counts[key] = counts.get(key, 0.0) + factor
+            weights[key] = weight
+        for place, phrase, metric in METRIC_PHRASES.find(words):
+            told = 4.0 if evaluates else 2.0 if heading_is_evaluation else 0.5
+            earliness = 1.0 / (1.0 + position / 20_000)
+            length = 1 + 0.3 * len(phrase.split())
+            metrics[metric] = metrics.get(metric, 0.0) + told * earliness * length
+            if told < _SURE and any(True for _ in _RANKINGS.find(words)):
+                told = _SURE
+            if told >= _SURE or not _is_a_loss(phrase, words):
+                mentions.append(
+                    (told * earliness * length, told, metric, _around(sentence, words, place, phrase))
+                )
+        position += len(sentence)
+    cues = {key: (weights[key], counts[key]) for key in counts}
+    return _Reading(cues, metrics, _loudest(mentions))
+
+
+def _is_a_loss(phrase: str, words: list[str]) -> bool:
+    """Whether a network is trained by it: "U-Nets with Dice plus BCE" says nothing of how they are judged."""
+    return "entropy" in phrase or ("dice" in phrase and not _TRAINING.isdisjoint(words))
+
+
+def _around(sentence: str, words: list[str], place: int, phrase: str) -> str:
+    """A metric with the words about it, which may make it another one."""
+    near = " ".join(words[max(0, place - 4) : place + len(phrase.split()) + 10])
+    sign = _AT_K.search(sentence)
+    return near.replace("mapatk", sign[0]) if sign else near
+
+
+def _loudest(mentions: list[tuple[float, float, Metric, str]]) -> _Mention | None:
+    """The metric that is told most in all, in the words of its loudest mention; a "MAP@5" is no other average
+    precision that its sentence names, too."""
+    if any(metric.name == "MAP@k" for _, _, metric, _ in mentions):
+        mentions = [m for m in mentions if m[2].name != "mean average precision"]
+    if not mentions:
+        return None
+    total: dict[Metric, float] = {}
+    for weight, _, metric, _ in mentions:
+        total[metric] = total.get(metric, 0.0) + weight
+    best = max(total, key=lambda metric: total[metric])
+    _, told, _, around = max((m for m in mentions if m[2] == best), key=lambda m: m[0])
+    return _Mention(best, around, told >= _SURE)
+
+
+def _saturated(weight: float, count: float) -> float:
+    """What repeated phrases are worth: the first says most."""
+    return weight * math.log2(1.0 + min(count, 15.0))
+
+
+def _axis_scores(reading: _Reading) -> tuple[dict[str, float], dict[str, float]]:
+    inputs: dict[str, float] = {}
+    answers: dict[str, float] = {}
+    for (axis, value, _), (weight, count) in reading.cues.items():
+        target = inputs if axis == "input" else answers
+        target[value] = target.get(value, 0.0) + _saturated(weight, count)
+    total = sum(reading.metrics.values())
+    for metric, told in reading.metrics.items():
+        for form, weight in metric.forms.items():
+            answers[form] = answers.get(form, 0.0) + 3.0 * weight * told / total
+    return inputs, answers
+
+
+def _scores(reading: _Reading, leanings: Leanings | None) -> dict[tuple[str, str], float]:
+    """Probability of each (input, answer) pair that is a task."""
+    inputs, answers = _axis_scores(reading)
+    if not inputs and not answers and leanings is None:
+        return {}
+    near = leanings or _NO_LEANINGS
+    by_input = _tempered(inputs, INPUT_PRIOR, near.inputs)
+    by_answer = _tempered(answers, ANSWER_PRIOR, near.answers)
+    energy = {
+        pair: by_input.get(pair[0], 0.0)
+        + by_answer.get(pair[1], 0.0)
+        + _PAIR_WEIGHT * near.pairs.get(pair, 0.0)
+        for pair in TASK_OF
+    }
+    top = max(energy.values())
+    weights = {pair: math.exp(_SHARPNESS * (value - top)) for pair, value in energy.items()}
+    total = sum(weights.values())
+    return {pair: weight / total for pair, weight in weights.items()}
+
+
+def _tempered(
+    found: Mapping[str, float], prior: Mapping[str, float], near: Mapping[str, float]
+) -> dict[str, float]:
+    """Scores of one axis on a common scale: long texts gather more of everything."""
+    names = {*found, *prior, *near}
+    scores = {name: found.get(name, 0.0) + prior.get(name, 0.0) for name in names}
+    scale = _SCALE / (max(scores.values(), default=0.0) + _SOFTENING)
+    return {name: scores[name] * scale + _LEANING_WEIGHT * near.get(name, 0.0) for name in names}
+
+
+_NO_LEANINGS = Leanings({}, {})
+
+
+def _evidence(reading: _Reading, pair: tuple[str, str]) -> tuple[str, ...]:
+    loud: dict[str, float] = {}
+    for (_, value, phrase), (weight, count) in reading.cues.items():
+        if value in pair:
+            loud[phrase] = loud.get(phrase, 0.0) + _saturated(weight, count)
+    for metric, told in reading.metrics.items():
+        if pair[1] in metric.forms:
+            loud[metric.name] = loud.get(metric.name, 0.0) + told
+    return tuple(sorted(loud, key=lambda phrase: -loud[phrase])[:6])

@@ -1,0 +1,245 @@
+"""By which metric are predictions judged, who says so, and which of them does a generated script compute?
+
+A script prints a score under a metric's name only where it computes exactly that: "weighted ROC AUC" is not
+ROC AUC. Of all others it says so, and goes by the validation loss.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import Any, Literal
+
+from memory_service.domain.common.metrics import METRIC_PHRASES, METRICS, Metric, metric_named, spell_out
+from memory_service.domain.description.phrases import words_of
+
+__all__ = ["ANSWERS", "MEASURES", "Answer", "Form", "Judged", "Measure", "judged_by", "measure_of"]
+
+Answer = Literal["labels", "values", "masks"]
+Form = Literal["chances", "classes", "cut", "grades", "ranked", "values", "logs", "masks"]
+
+ANSWERS: Mapping[str, Answer] = {
+    **{f"{kind}-classification": "labels" for kind in ("image", "text", "audio", "tabular")},
+    **{f"{kind}-regression": "values" for kind in ("image", "text", "tabular")},
+    "image-segmentation": "masks",
+}
+"""What the script of a task answers; tasks without a script are not here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A metric as scripts compute it.
+
+    of            its name in `domain.common.metrics`
+    function      in `scripts/metrics.py.txt`; label: its word in a line of the log
+    form          what it judges: chances | classes | cut (classes by a cut in the chances, tuned on the rows
+                  held out) | grades (cut likewise) | ranked (the k likeliest classes) | values | logs (of
+                  values) | masks
+    wants, unless patterns of the words in which it is said: one that must be there, one that makes it another
+    """
+
+    name: str
+    of: str
+    answer: Answer
+    function: str
+    label: str
+    form: Form
+    wants: str = ""
+    unless: str = ""
+    k: int = 0
+
+    @property
+    def upwards(self) -> bool:
+        return _KNOWN[self.of].direction == "max"
+
+
+_KNOWN = {metric.name: metric for metric in METRICS}
+_OTHER = "weighted|modified|partial|custom"
+_OTHER_F = r"probabilistic|\bpf1|f ?2\b|f ?0 ?5|beta|at iou|\bevent|\bspan|bounding|object"
+_OTHER_RMSE = r"percent|scaled|rmspe|rmsse|weighted|normali[sz]ed|modified|logarithm"
+_OTHER_MAE = r"percent|mape|wmae|weighted|median|\blog|scaled|modified|largest"
+_OTHER_AREA = r"hausdorff|surface|modified|threshold|instance|weighted"
+
+
+def _of(answer: Answer) -> Callable[..., Measure]:
+    def measure(
+        name: str, of: str, function: str, label: str, form: Form, wants: str = "", unless: str = _OTHER
+    ) -> Measure:
+        return Measure(name, of, answer, function, label, form, wants, unless)
+
+    return measure
+
+
+_labels, _values, _masks = _of("labels"), _of("values"), _of("masks")
+
+MEASURES: tuple[Measure, ...] = (
+    _labels(
+        "balanced accuracy", "accuracy", "balanced_accuracy", "Balanced_acc", "classes",
+        wants="per class|class average|average of classes",
+    ),
+    _labels("accuracy", "accuracy", "accuracy", "Acc", "classes", unless=r"weighted|top (?!1\b)|top k|token"),
+    _labels("balanced accuracy", "balanced accuracy", "balanced_accuracy", "Balanced_acc", "classes"),
+    _labels("top-1 error", "top-k error", "error", "Error", "classes", unless=r"weighted|top (?!1\b)|top k"),
+    _labels("ROC AUC", "ROC AUC", "auc", "AUC", "chances", unless="weighted|partial|micro|modified|generali"),
+    _labels("log loss", "log loss", "log_loss", "Logloss", "chances"),
+    _labels("macro F1", "F1", "f1_macro", "F1", "cut", wants="macro", unless=_OTHER_F),
+    _labels("micro F1", "F1", "f1_micro", "F1", "cut", wants="micro", unless=_OTHER_F),
+    _labels("weighted F1", "F1", "f1_weighted", "F1", "cut", wants="weighted", unless=_OTHER_F),
+    _labels(
+        "mean F1 of samples", "F1", "f1_samples", "F1", "cut", wants=r"mean f|sample|each (?:image|row)",
+        unless=_OTHER_F,
+    ),
+    _labels("F1", "F1", "f1", "F1", "cut", unless=_OTHER_F),
+    _labels("Matthews correlation coefficient", "Matthews correlation coefficient", "mcc", "MCC", "cut"),
+    _labels(
+        "quadratic weighted kappa", "quadratic weighted kappa", "kappa", "Kappa", "grades", unless="linear"
+    ),
+    _labels("lwlrap", "average precision", "lwlrap", "LWLRAP", "chances", wants="lwlrap|ranking", unless=""),
+    _labels("normalized Gini", "average precision", "gini", "Gini", "chances", wants="gini"),
+    _labels(
+        "average precision score", "average precision", "average_precision", "AP", "chances",
+        unless="weighted|micro|padded|modified",
+    ),
+    _labels(
+        "MAP@k", "MAP@k", "map_at_k", "MAP", "ranked", wants="map|average precision", unless="recall|hit"
+    ),
+    _values(
+        "mean column-wise RMSE", "RMSE", "rmse_columns", "MCRMSE", "values", wants="column ?wise|mcrmse",
+        unless=_OTHER_RMSE,
+    ),
+    _values("RMSE", "RMSE", "rmse", "RMSE", "values", wants="rmse|root", unless=_OTHER_RMSE),
+    _values(
+        "RMSE of logarithms", "RMSE", "rmse_logs", "RMSE_log", "logs", wants="logarithm|\\blog",
+        unless="weighted|scaled|percent",
+    ),
+    _values("MSE", "RMSE", "mse", "MSE", "values", unless=rf"{_OTHER_RMSE}|root|rms"),
+    _values("RMSLE", "RMSLE", "rmsle", "RMSLE", "logs", wants="rmsle|root", unless="weighted|modified"),
+    _values("MAE", "MAE", "mae", "MAE", "values", unless=_OTHER_MAE),
+    _values("R2", "R2", "r2", "R2", "values"),
+    _values("Spearman correlation", "Spearman correlation", "spearman", "Spearman", "values"),
+    _values("Pearson correlation", "Pearson correlation", "pearson", "Pearson", "values"),
+    _values(
+        "quadratic weighted kappa", "quadratic weighted kappa", "kappa", "Kappa", "grades", unless="linear"
+    ),
+    _masks(
+        "global Dice", "Dice", "dice_global", "Dice", "masks", wants="global|pooled|all pixel",
+        unless=_OTHER_AREA,
+    ),
+    _masks("Dice", "Dice", "dice", "Dice", "masks", unless=_OTHER_AREA),
+    _masks("IoU", "IoU", "iou", "IoU", "masks", unless=_OTHER_AREA),
+    _masks("F0.5 of pixels", "F-beta of pixels", "f05", "F0.5", "masks", unless="hausdorff|surface"),
+)  # fmt: skip
+"""The first that fits what is said is meant."""
+
+MOST_K = 100
+_PHRASES = [phrase.strip() for metric in METRICS for phrase in metric.phrases.split(",")]
+
+
+def measure_of(said: str, answer: Answer) -> Measure | None:
+    """What a script computes for a metric said in these words; None where that would be another metric.
+
+    A measure's own name gives that measure back.
+    """
+    metric = metric_named(said)
+    words = re.sub(r"[\W_]+", " ", said.lower())
+    if metric is None or _of_several(said) or _MIXED.search(words):
+        return None
+    for measure in MEASURES:
+        if measure.of != metric.name or measure.answer != answer:
+            continue
+        if re.search(measure.wants, words) and not (measure.unless and re.search(measure.unless, words)):
+            return _at_k(measure, said) if measure.form == "ranked" else measure
+    return None
+
+
+_MIXED = re.compile(
+    r"\b(?:average|sum|product|combination|blend) of\b(?:(?!\b(?:column|each|per|over|submi|csv)).){1,60}"
+    r"\band\b|\bcombined\b"
+)
+
+
+def _of_several(said: str) -> bool:
+    """Whether it is made of more than one metric: "0.5 AUC + 0.5 F1"."""
+    found = METRIC_PHRASES.find(words_of(spell_out(said)))
+    spans = [(place, place + len(phrase.split()), metric.name) for place, phrase, metric in found]
+    whole = {
+        name
+        for start, end, name in spans
+        if not any(a <= start and end <= b and (a, b) != (start, end) for a, b, _ in spans)
+    }
+    return len(whole) > 1
+
+
+def _at_k(measure: Measure, said: str) -> Measure | None:
+    found = re.search(r"(?:@|\bat|\btop)[\s-]?(\d{1,3})\b", said)
+    if found is None or not 1 <= int(found[1]) <= MOST_K:
+        return None
+    return replace(measure, name=f"MAP@{found[1]}", k=int(found[1]))
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The metric of a plan.
+
+    family, direction   "max" | "min"; None for a metric that is not known
+    source              "as asked", "the description", "the record of ..."
+    in_script           whether the script of the plan computes it
+    note                why not, where there is a script
+    """
+
+    name: str
+    family: str | None
+    direction: str | None
+    source: str
+    in_script: bool
+    note: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "family": self.family,
+            "direction": self.direction,
+            "from": self.source,
+            "in_script": self.in_script,
+            "note": self.note,
+        }
+
+
+def judged_by(said: str, source: str, task: str, stored: Mapping[str, Any] | None = None) -> Judged:
+    """The metric that these words name, for a plan of this task.
+
+    stored   what else is known of it: name, metric_family and metric_direction
+    """
+    metric, answer = metric_named(said), ANSWERS.get(task)
+    measure = measure_of(said, answer) if answer else None
+    row = stored or {}
+    name = row.get("name") or said
+    if measure is None and metric is not None and any((m.of, m.answer) == (name, answer) for m in MEASURES):
+        name = f"a variant of {_phrase_of(metric, said)}"
+    family = row.get("metric_family") or (metric.family if metric else None)
+    direction = row.get("metric_direction") or (metric.direction if metric else None)
+    if measure is not None:
+        return Judged(measure.name, family, direction, source, True)
+    return Judged(name, family, direction, source, False, _why_not(said, metric is not None, task))
+
+
+def _phrase_of(metric: Metric, said: str) -> str:
+    found = METRIC_PHRASES.find(words_of(spell_out(said)))
+    return max((phrase for _, phrase, each in found if each == metric), key=len)
+
+
+def _why_not(said: str, known: bool, task: str) -> str | None:
+    if task not in ANSWERS:
+        return None
+    shown = said if len(said) <= 80 else said[:77] + "..."
+    if known:
+        kind, _, answer = task.rpartition("-")
+        other = f"{kind}-{'regression' if answer == 'classification' else 'classification'}"
+        fits = other in ANSWERS and measure_of(said, ANSWERS[other]) is not None
+        hint = f" Where that is what counts, ask with task={other}." if fits else ""
+        return f'The script for {task} cannot compute "{shown}": it goes by the validation loss.{hint}'
+    near = get_close_matches(said.lower(), _PHRASES, n=1, cutoff=0.8)
+    meant = f" (do you mean {near[0]}?)" if near else ""
+    return f'"{shown}" is no metric that is known here{meant}: the script goes by the validation loss.'

@@ -1,0 +1,65 @@
+"""Which card does somebody mean by "NVIDIA A100-SXM4-40GB", "a100", "Tesla T4" or "RTX 3090"?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from memory_service.domain.hardware.gpu_spec import Gpu
+from memory_service.errors import unknown_name
+
+__all__ = ["gpu_from_row", "gpu_index", "normal_gpu_name", "resolve_gpu"]
+
+_MAKERS = ("nvidia", "geforce", "tesla", "graphics", "amd", "instinct", "corporation")
+
+
+def normal_gpu_name(name: str) -> str:
+    """The name without maker, punctuation, case or a count: what two spellings of one card share.
+
+    "NVIDIA GeForce RTX 3090" -> "rtx3090", "v100-sxm(8x)" -> "v100sxm", "Tesla T4" -> "t4".
+    """
+    text = re.sub(r"\(\s*(?:x\s*\d+|\d+\s*x)\s*\)", " ", name.strip().lower())
+    text = re.sub(r"\((?:r|tm)\)|[®™]", " ", text)
+    words = [word for word in re.split(r"[^a-z0-9]+", text) if word not in _MAKERS]
+    if words and words[-1] == "gpu" and "laptop" not in words:
+        words.pop()
+    return "".join(words)
+
+
+def gpu_from_row(row: Mapping[str, Any]) -> Gpu:
+    """A Gpu from a row of `seeds/gpus.jsonl` or of the store; columns that are not a Gpu's are left."""
+    fields = {key: row[key] for key in Gpu.__slots__ if key in row}
+    fields["aliases"] = tuple(row.get("aliases") or ())
+    fields["tflops"] = dict(row["tflops"])
+    fields["extra"] = dict(row.get("extra") or {})
+    return Gpu(**fields)
+
+
+def gpu_index(gpus: Mapping[str, Gpu]) -> dict[str, str]:
+    """Normalised slug, name or alias -> slug. A slug wins over a name, a name over an alias."""
+    index: dict[str, str] = {}
+    for names in (
+        ((slug, slug) for slug in gpus),
+        ((gpu.name, slug) for slug, gpu in gpus.items()),
+        ((alias, slug) for slug, gpu in gpus.items() for alias in gpu.aliases),
+    ):
+        for name, slug in names:
+            index.setdefault(normal_gpu_name(name), slug)
+    return index
+
+
+def resolve_gpu(name: str, gpus: Mapping[str, Gpu]) -> Gpu:
+    """The card a name means; case, spaces, hyphens, underscores and the maker's name do not matter.
+
+    `a100` is the 40 GB one. Raises InvalidInput with the nearest names; a laptop's or a MIG slice's name is
+    refused rather than taken for the whole card.
+    """
+    if name in gpus:
+        return gpus[name]
+    plain = normal_gpu_name(name)
+    slug = gpu_index(gpus).get(plain)
+    if slug is None:
+        refusal = unknown_name("gpu", name, list(gpus))
+        raise refusal if refusal.errors[0].nearest else unknown_name("gpu", plain, list(gpus))
+    return gpus[slug]

@@ -1,0 +1,114 @@
+"""Which batches have run, and which ran out of memory? What happened bounds what may be planned."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass
+
+from memory_service.domain.learning.baseline_prediction import Subject, precision_class, subject_of
+from memory_service.domain.learning.observation import Observation
+
+__all__ = ["Bounds", "Fits", "bounding"]
+
+OPTIMIZER_STATE_BYTES = {
+    "none": 0.0, "sgd-plain": 0.0, "adafactor": 0.1, "adamw-8bit": 2.0, "sgd": 4.0, "sgd-momentum": 4.0,
+    "momentum": 4.0, "lion": 4.0, "adagrad": 4.0,
+}  # fmt: skip
+"""Per parameter, to tell which of two optimizers needs no more; others keep two fp32 moments."""
+
+SAME_MEMORY = 1.01
+
+MOST_OF_A_BATCH = 6
+"""Out-of-memories of one case at one batch that are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """proven: the largest batch that ran with no more memory and no less work; refused: the smallest that did
+    not (with its number of out-of-memories); 0 and None where nothing was observed."""
+
+    proven: int = 0
+    refused: int | None = None
+    out_of_memories: int = 0
+
+
+class Fits:
+    """Outcomes of runs as bounds on the batch.
+
+    outcomes   observations, each with the GiB that a process could get on its device
+    """
+
+    def __init__(self, outcomes: Iterable[tuple[Observation, float]]) -> None:
+        self._ran: dict[object, list[tuple[Observation, float]]] = {}
+        self._failed: dict[object, list[tuple[Observation, float]]] = {}
+        for observation, usable in outcomes:
+            known = self._failed if observation.out_of_memory else self._ran
+            if observation.out_of_memory or _ran(observation):
+                known.setdefault(_case(subject_of(observation)), []).append((observation, usable))
+
+    def bounds(self, subject: Subject, usable_gib: float) -> Bounds:
+        """Bounds on the batch of a case with `usable_gib` to spend on the subject's card.
+
+        A success at a smaller input, a heavier optimizer or less memory is no proof against; a later success
+        at the batch or above it lifts an out-of-memory.
+        """
+        case = _case(subject)
+        failed = [
+            o for o, had in self._failed.get(case, ())
+            if subject.input_size >= o.input_size and usable_gib <= had * SAME_MEMORY
+            and _state(subject.optimizer) >= _state(o.optimizer)
+        ]  # fmt: skip
+        ran = [(o, had) for o, had in self._ran.get(case, ())]
+        standing = [o for o in failed if not any(_lifts(later, o) for later, _ in ran)]
+        proven = max(
+            (
+                o.batch_size for o, had in ran
+                if subject.input_size <= o.input_size and usable_gib * SAME_MEMORY >= had
+                and _state(subject.optimizer) <= _state(o.optimizer)
+            ),
+            default=0,
+        )  # fmt: skip
+        refused = min((o.batch_size for o in standing), default=None)
+        if refused is not None:
+            proven = min(proven, refused - 1)
+        return Bounds(proven, refused, len(standing))
+
+
+def bounding(newest_first: Iterable[Observation]) -> Iterator[Observation]:
+    """Those that bound a batch: an out-of-memory at each batch, and each success larger than all later ones
+    of its case (a smaller, earlier one proves and lifts nothing more)."""
+    failed: Counter[Hashable] = Counter()
+    largest: dict[Subject, int] = {}
+    for o in newest_first:
+        subject = subject_of(o)
+        if o.out_of_memory:
+            failed[subject, o.batch_size] += 1
+            if failed[subject, o.batch_size] <= MOST_OF_A_BATCH:
+                yield o
+        elif _ran(o) and o.batch_size > largest.get(subject, 0):
+            largest[subject] = o.batch_size
+            yield o
+
+
+def _ran(o: Observation) -> bool:
+    peaks = (o.peak_allocated_gib, o.peak_reserved_gib, o.peak_driver_gib)
+    return o.step_seconds is not None or any(peak is not None for peak in peaks)
+
+
+def _lifts(later: Observation, failed: Observation) -> bool:
+    return (
+        later.at > failed.at
+        and later.batch_size >= failed.batch_size
+        and later.input_size >= failed.input_size
+        and _state(later.optimizer) >= _state(failed.optimizer)
+        and later.device == failed.device
+    )
+
+
+def _case(s: Subject) -> object:
+    return (s.gpu, s.model, precision_class(s.precision), s.mode, s.checkpointing)
+
+
+def _state(optimizer: str) -> float:
+    return OPTIMIZER_STATE_BYTES.get(optimizer.lower().replace("_", "-"), 8.0)

@@ -1,0 +1,201 @@
+"""What do observed runs say of the next prediction? Residuals of time and memory, shrunk through nested
+levels.
+
+Time: ln(observed / predicted) of a step is a sum of effects, one for each level the run belongs to
+(everything, the card, the card at this precision and layout, the device, the family anywhere, on the card and
+on the device, the architecture, this very case), of effects in proportion to the share of each class of work
+on that card, and of noise; `domain.learning.shrinkage` weighs them all at once. Memory: the same in GiB.
+
+What says nothing of the device's speed is left out (contended, throttled, loader-bound). An observation
+further off than a factor of three from what is known is set aside until three runs agree. A time-out is a
+lower bound; an out-of-memory refuses its batch until a later success there (`domain.learning.batch_bounds`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from memory_service.domain.learning.baseline_prediction import Cold, Predict, Subject, subject_of
+from memory_service.domain.learning.batch_bounds import Bounds, Fits, bounding
+from memory_service.domain.learning.hierarchy import Seen
+from memory_service.domain.learning.memory_residuals import (
+    READINGS,
+    MemoryCorrection,
+    MemoryPosterior,
+    Reading,
+    for_memory,
+)
+from memory_service.domain.learning.observation import Observation
+from memory_service.domain.learning.time_residuals import (
+    FirstEpoch,
+    RatioLearned,
+    TimeCorrection,
+    TimePosterior,
+)
+
+__all__ = [
+    "MOST_OF_A_CASE", "Choice", "Learned", "LearnedPeaks", "MemoryCorrection", "RatioLearned",
+    "TimeCorrection", "learn", "newest_last",
+]  # fmt: skip
+
+MOST_OBSERVATIONS = 384
+"""Read by `learn`, the newest of every device in turn."""
+
+MOST_OF_A_CASE = 6
+"""Of one case on one device, newest first: further ones say the same of time and peaks again, and software
+moves on. Bounds on the batch are kept however old (`domain.learning.batch_bounds.bounding`)."""
+
+Choice = tuple[Sequence[Seen], Fits]
+"""What is learned from: observations beside their predictions, and bounds on the batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedPeaks:
+    """What bears on the three readings of a peak, and on the batch."""
+
+    allocated: MemoryCorrection | None
+    reserved: MemoryCorrection | None
+    driver: MemoryCorrection | None
+    bounds: Bounds
+
+    @property
+    def is_empty(self) -> bool:
+        return not (
+            self.allocated or self.reserved or self.driver or self.bounds.proven or self.bounds.refused
+        )
+
+
+def learn(observations: Iterable[Observation], predict: Predict) -> Learned:
+    """All that the observations say, in whatever order they come. `domain.learning.observation_selection`
+    chooses what bears on one
+    card, and so can hold any number of them.
+
+    predict   the prediction for an observation without learning
+    (`domain.learning.observed_baseline.cold_of`); None where there
+              is no profile or no such card: then nothing is learned from it
+    """
+    newest = sorted(observations, key=newest_last, reverse=True)
+    taken: Counter[Hashable] = Counter()
+    of_device: Counter[Hashable] = Counter()
+    ranked: list[tuple[int, Observation]] = []
+    for observation in newest:
+        case = subject_of(observation)
+        taken[case] += not observation.out_of_memory
+        if taken[case] <= MOST_OF_A_CASE and not observation.out_of_memory:
+            here = observation.device or observation.gpu
+            of_device[here] += 1
+            ranked.append((of_device[here], observation))
+    seen: list[Seen] = []
+    known: dict[int, Cold | None] = {}
+    for _, observation in sorted(ranked, key=lambda one: one[0]):
+        if len(seen) >= MOST_OBSERVATIONS:
+            break
+        cold = known[id(observation)] = predict(observation)
+        if cold is not None:
+            seen.append(Seen(observation, subject_of(observation), cold))
+    fits: list[tuple[Observation, float]] = []
+    for observation in bounding(newest):
+        cold = known[id(observation)] if id(observation) in known else predict(observation)
+        if cold is not None:
+            fits.append((observation, cold.usable_gib))
+    return Learned(lambda: (seen, Fits(fits)))
+
+
+def newest_last(o: Observation) -> tuple[Any, ...]:
+    """Sorts by time, and the same in whatever order they came."""
+    return (o.at, o.run_id, o.source, o.device, o.gpu, o.model, o.input_size, o.precision, o.layout, o.mode,
+            o.batch_size, o.step_seconds or 0.0, o.peak_driver_gib or 0.0)  # fmt: skip
+
+
+class Learned:
+    """What observed runs say; attached to cards as `Gpu.learned`. Nothing is solved before it is asked.
+
+    choose   what it is learned from; alone: entered while it is solved (threads of a linear algebra library)
+    """
+
+    def __init__(
+        self,
+        choose: Callable[[], Choice],
+        alone: Callable[[], AbstractContextManager[object]] = nullcontext,
+    ) -> None:
+        self._choose = choose
+        self._alone = alone
+        self._known_time: dict[Hashable, TimeCorrection | None] = {}
+        self._known_memory: dict[Hashable, MemoryCorrection | None] = {}
+        self._known_bounds: dict[Hashable, Bounds] = {}
+        self._known_peaks: dict[Hashable, LearnedPeaks] = {}
+
+    @cached_property
+    def _chosen(self) -> Choice:
+        return self._choose()
+
+    @cached_property
+    def _time(self) -> TimePosterior:
+        with self._alone():
+            return TimePosterior(self._chosen[0])
+
+    @cached_property
+    def _memory(self) -> Mapping[Reading, MemoryPosterior]:
+        with self._alone():
+            return {reading: MemoryPosterior(self._chosen[0], reading) for reading in READINGS}
+
+    @cached_property
+    def _first(self) -> FirstEpoch:
+        with self._alone():
+            return FirstEpoch(self._chosen[0])
+
+    def time_of(self, subject: Subject, shares: Sequence[float], card_log_sd: float) -> TimeCorrection | None:
+        """What to do to a predicted step; None where nothing observed bears on it.
+
+        shares        of the step's time at a usual batch, by PARTS: they weigh what remains unsure
+        card_log_sd   as in `Cold`
+        """
+        key = (subject, card_log_sd)
+        if key not in self._known_time:
+            self._known_time[key] = self._time.correction(subject, shares, card_log_sd)
+        return self._known_time[key]
+
+    def memory_of(self, subject: Subject, reading: Reading) -> MemoryCorrection | None:
+        """What to add to a predicted peak; None where nothing observed bears on it."""
+        key = (subject, reading)
+        if key not in self._known_memory:
+            self._known_memory[key] = self._memory[reading].correction(for_memory(subject))
+        return self._known_memory[key]
+
+    def peaks_of(self, subject: Subject, usable_gib: float) -> LearnedPeaks:
+        """All of the above that bears on a peak, looked up at once."""
+        key = (subject, usable_gib)
+        if key not in self._known_peaks:
+            self._known_peaks[key] = LearnedPeaks(
+                self.memory_of(subject, "allocated"),
+                self.memory_of(subject, "reserved"),
+                self.memory_of(subject, "driver"),
+                self.batch_bounds(subject, usable_gib),
+            )
+        return self._known_peaks[key]
+
+    def batch_bounds(self, subject: Subject, usable_gib: float) -> Bounds:
+        """The largest batch that ran and the smallest that ran out of memory, for this case and memory."""
+        key = (subject, usable_gib)
+        if key not in self._known_bounds:
+            self._known_bounds[key] = self._chosen[1].bounds(subject, usable_gib)
+        return self._known_bounds[key]
+
+    def refused_batch(self, subject: Subject, usable_gib: float) -> int | None:
+        """No plan may offer this batch or more: it ran out of memory, and nothing later says otherwise."""
+        return self.batch_bounds(subject, usable_gib).refused
+
+    def first_epoch(self, subject: Subject) -> RatioLearned | None:
+        """How much longer the first epoch takes than later ones (page cache, autotuning); None: not
+        observed."""
+        return self._first.ratio(subject)
+
+    @property
+    def set_aside(self) -> tuple[Observation, ...]:
+        """Observations of time too far from what is known to be believed yet."""
+        return self._time.aside

@@ -1,0 +1,186 @@
+"""What does one row of a public table of measurements ask, and what did it measure?
+
+Two formats: throughput and fit (`source,gpu,vram_gib,model,precision,layout,batch,image_size_or_seq_len,mode,
+samples_per_s,peak_gib,notes`) and driver-seen memory (`model,batch,peak_mib_driver,fake_tensor_mib`: fp32 on
+an A100-40GB). What a row leaves open (optimizer, torch version, layout) is read from its notes, else assumed
+and said.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import sqrt
+from typing import Literal
+
+from memory_service.domain.common.vocabulary import PRECISIONS
+from memory_service.errors import FieldError, InvalidInput
+
+__all__ = ["MeasuredRow", "parse_row"]
+
+GIB_PER_MIB = 1 / 1024
+UNSTATED = (2, 0)
+FUSED_SINCE = (2, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredRow:
+    """One measurement as a question with its answer; a field the row does not state is None.
+
+    precision         fp32 | tf32 | fp16 | bf16; "fp32-or-tf32" where tensor cores take fp32 if the card can
+    optimizer         a name of `domain.cost.memory.OPTIMIZERS`, or None where the table does not say
+    torch_before_2    old PyTorch: gradients kept by `zero_grad`, slow grouped convolutions in nhwc
+    fused_attention   only where the table says PyTorch 2.2 or later: what published tables ran before did not
+    per_card          a row of several cards whose figures are for each of them
+    compiled          measured under torch.compile
+    ladder            the batches that were tried; `largest` is the one that fitted
+    fake_tensor_gib   what plain fake-tensor tracing said, for the naive baseline
+    """
+
+    model: str
+    gpu: str
+    mode: Literal["train", "infer"]
+    precision: str
+    layout: str
+    batch: int | None = None
+    input_size: int | None = None
+    optimizer: str | None = None
+    torch_before_2: bool = False
+    fused_attention: bool = False
+    per_card: bool = False
+    compiled: bool = False
+    checkpointing: bool = False
+    vram_gib: float | None = None
+    ladder: tuple[int, ...] | None = None
+    largest: int | None = None
+    samples_per_s: float | None = None
+    peak_gib: float | None = None
+    fake_tensor_gib: float | None = None
+    source: str = ""
+    notes: str = ""
+
+
+def parse_row(raw: Mapping[str, str | None]) -> MeasuredRow:
+    """A row of either format; InvalidInput names the column that cannot be read."""
+    row = {key.strip(): (value or "").strip() for key, value in raw.items() if key}
+    if not row.get("model"):
+        raise InvalidInput("The row names no model", [FieldError("model", "is missing")])
+    if "peak_mib_driver" in row:
+        return _driver_row(row)
+    notes = row.get("notes", "")
+    precision = row.get("precision", "").lower()
+    batch = _leading_int(row.get("batch", ""))
+    ladder = _ladder(notes)
+    biggest = batch if ladder or "largest that fits" in notes else None
+    return MeasuredRow(
+        model=row["model"],
+        gpu=row.get("gpu", ""),
+        mode="infer" if row.get("mode", "train").lower().startswith("infer") else "train",
+        precision=_precision(precision),
+        layout=_layout(row.get("layout", ""), precision, row["model"]),
+        batch=batch,
+        input_size=_size(row.get("image_size_or_seq_len", "")),
+        optimizer=_optimizer(notes),
+        torch_before_2=_torch_version(notes) < UNSTATED,
+        fused_attention=_torch_version(notes) >= FUSED_SINCE,
+        per_card="per gpu" in notes.lower(),
+        compiled=re.search(r"torch\.?compile|dynamo|compiled", f"{row.get('source', '')} {notes}".lower())
+        is not None,
+        checkpointing="grad ckpt" in precision or "checkpoint" in notes.lower(),
+        vram_gib=_number("vram_gib", row.get("vram_gib", "")),
+        ladder=ladder,
+        largest=biggest,
+        samples_per_s=_number("samples_per_s", row.get("samples_per_s", "")),
+        peak_gib=_number("peak_gib", row.get("peak_gib", "")),
+        source=row.get("source", ""),
+        notes=notes,
+    )
+
+
+def _driver_row(row: Mapping[str, str]) -> MeasuredRow:
+    peak = _number("peak_mib_driver", row["peak_mib_driver"])
+    fake = _number("fake_tensor_mib", row.get("fake_tensor_mib", ""))
+    return MeasuredRow(
+        model=row["model"],
+        gpu=row.get("gpu") or "a100",
+        mode="train",
+        precision="fp32",
+        layout="nchw",
+        batch=_leading_int(row.get("batch", "")),
+        optimizer="adam",
+        fused_attention=True,
+        peak_gib=None if peak is None else peak * GIB_PER_MIB,
+        fake_tensor_gib=None if fake is None else fake * GIB_PER_MIB,
+        source="driver-seen peak",
+    )
+
+
+def _number(column: str, text: str) -> float | None:
+    if not text:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        raise InvalidInput(
+            f"{column} must be a number, got {text!r}", [FieldError(column, "a number", text)]
+        ) from None
+    return value if 0 < value < float("inf") else None
+
+
+def _leading_int(text: str) -> int | None:
+    found = re.match(r"\d+", text)
+    return int(found[0]) if found and int(found[0]) > 0 else None
+
+
+def _size(text: str) -> int | None:
+    """Pixels a side or tokens; a rectangle counts as the square of its area, at the middle of its jitter."""
+    sides = re.match(r"(\d+)\s*x\s*(\d+)(?!\s*x|\d)", text)
+    if sides is None:
+        return _leading_int(text) if re.fullmatch(r"\d+(\.0+)?|(\d+)x\2x\2", text) else None
+    side = sqrt(int(sides[1]) * int(sides[2]))
+    jitter = re.search(r"\((\d+)-(\d+) jitter\)", text)
+    if jitter:
+        side *= (int(jitter[1]) + int(jitter[2])) / 2 / int(sides[1])
+    return round(side) or None
+
+
+def _precision(text: str) -> str:
+    if re.search(r"\bamp\b|^fp16|^bf16", text):
+        return "bf16" if "bf16" in text else "fp16"
+    if "tf32" in text and "notf32" not in text.replace("-", "").replace(" ", ""):
+        return "fp32-or-tf32" if "fp32" in text else "tf32"
+    plain = text.split("-", maxsplit=1)[0]
+    return plain if plain in PRECISIONS else "fp32"
+
+
+def _layout(text: str, precision: str, model: str) -> str:
+    """As stated; TensorFlow and MXNet rows in mixed precision ran channels-last, others PyTorch's default."""
+    stated = f"{text} {precision}".lower()
+    if "nhwc" in stated or "channels_last" in stated or "channels-last" in stated:
+        return "nhwc"
+    elsewhere = re.search(r"\((tf|mxnet)", model.lower()) is not None
+    return "nhwc" if elsewhere and not text and "amp" in precision else "nchw"
+
+
+def _optimizer(notes: str) -> str | None:
+    text = notes.lower()
+    if "no optimizer" in text:
+        return "none"
+    found = re.search(r"\b(adamw|adam|lamb|rmsprop|adafactor|sgd)\b", text)
+    return found[0] if found else None
+
+
+def _torch_version(notes: str) -> tuple[int, int]:
+    """(major, minor) of the PyTorch a row was measured with; (2, 0) where it does not say."""
+    found = re.search(r"(?:torch|pytorch)\s*=*\s*v?(\d+)\.(\d+)", notes.lower())
+    return (int(found[1]), int(found[2])) if found else UNSTATED
+
+
+def _ladder(notes: str) -> tuple[int, ...] | None:
+    """The batches that were tried, ascending; below the last one stated such searches go on by halves."""
+    found = re.search(r"first batch that fits of ((?:\d+[ ,]*)+)", notes)
+    if not found:
+        return None
+    stated = {int(n) for n in re.findall(r"\d+", found[1])}
+    return tuple(sorted(stated | {rung for rung in (1, 2, 4) if rung < min(stated)}))

@@ -1,0 +1,132 @@
+"""Which of all observed runs bear on one card? Chosen and solved when the card is asked about, not before.
+
+However many runs there are, a card is judged by a bounded number of different ones: what ran on it, what ran
+on other devices of its model, and, for what families of networks have in common, what ran elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import cached_property
+from heapq import merge
+from itertools import chain, islice, zip_longest
+
+from memory_service.domain.learning.baseline_prediction import Cold, Predict, Subject, subject_of
+from memory_service.domain.learning.batch_bounds import Fits, bounding
+from memory_service.domain.learning.corrections import MOST_OF_A_CASE, Choice, Learned, newest_last
+from memory_service.domain.learning.hierarchy import Seen
+from memory_service.domain.learning.observation import Observation
+
+__all__ = ["Lessons"]
+
+MOST_BATCHES = 64
+OWN_BATCHES, BATCHES_OF_MODEL = 40, 16
+"""Cases at one batch each, of which a card's own are at most so many, then those of its model; what one of
+them leaves free the others take. Solving takes some 50 ms with 64 and grows with their cube; the
+observations of one case at one batch, up to MOST_OF_A_CASE, cost nothing more."""
+
+Batch = tuple[Observation, ...]
+"""Observations of one case at one batch, the newest first."""
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """What was observed on one device, or on a GPU model where no device was named; the newest first."""
+
+    observations: tuple[Observation, ...]
+
+    @property
+    def gpu(self) -> str:
+        return self.observations[0].gpu
+
+    @cached_property
+    def batches(self) -> tuple[Batch, ...]:
+        """All that ran, of each case the latest few."""
+        taken: Counter[Subject] = Counter()
+        found: dict[Hashable, list[Observation]] = {}
+        for o in self.observations:
+            if o.out_of_memory:
+                continue
+            case = subject_of(o)
+            taken[case] += 1
+            if taken[case] <= MOST_OF_A_CASE:
+                found.setdefault((case, o.batch_size), []).append(o)
+        return tuple(tuple(some) for some in found.values())
+
+
+class Lessons:
+    """All observations, by where they were made (safe to share between threads).
+
+    predict   as in `domain.learning.corrections.learn`; one answer stands for all observations of a case at
+    one batch
+    alone     entered while a card's are solved
+    """
+
+    def __init__(
+        self,
+        observations: Iterable[Observation],
+        predict: Predict,
+        alone: Callable[[], AbstractContextManager[object]] = nullcontext,
+    ) -> None:
+        self._predict, self._alone = predict, alone
+        self._cold: dict[tuple[Subject, int], Cold | None] = {}
+        of_place: dict[str, list[Observation]] = {}
+        for o in sorted(observations, key=newest_last, reverse=True):
+            of_place.setdefault(o.device or o.gpu, []).append(o)
+        self._places = {where: Place(tuple(found)) for where, found in of_place.items()}
+
+    def renewed(self, observations: Iterable[Observation]) -> Lessons:
+        """The same of other observations; what was predicted for some of them is not predicted again."""
+        renewed = Lessons(observations, self._predict, self._alone)
+        renewed._cold = self._cold
+        return renewed
+
+    def about(self, device: str, gpu: str) -> Learned:
+        """What they say of a device ("" = of the GPU model as such)."""
+        return Learned(lambda: self._chosen(device or gpu, gpu), self._alone)
+
+    def count(self, device: str) -> int:
+        """Observations of a device."""
+        return len(self._places.get(device, Place(())).observations)
+
+    def _chosen(self, where: str, gpu: str) -> Choice:
+        own = self._places.get(where, Place(()))
+        model = [p for name, p in self._places.items() if p.gpu == gpu and name != where]
+        others = [p for p in self._places.values() if p.gpu != gpu and p is not own]
+        seen = [
+            Seen(o, subject_of(o), cold)
+            for batch in self._in_order(own, model, others) for cold in [self._cold_of(batch[0])]
+            if cold is not None
+            for o in batch
+        ]  # fmt: skip
+        of_model = [own, *model] if not own.observations or own.gpu == gpu else model
+        newest = merge(*(p.observations for p in of_model), key=newest_last, reverse=True)
+        bounds = ((o, self._cold_of(o)) for o in bounding(newest))
+        return seen, Fits((o, cold.usable_gib) for o, cold in bounds if cold is not None)
+
+    def _in_order(self, own: Place, model: Sequence[Place], others: Sequence[Place]) -> Iterator[Batch]:
+        mine, of_model, elsewhere = (
+            filter(lambda batch: self._cold_of(batch[0]) is not None, batches)
+            for batches in (own.batches, _in_turn(model), _in_turn(others))
+        )
+        first = [*islice(mine, OWN_BATCHES), *islice(of_model, BATCHES_OF_MODEL)]
+        return islice(chain(first, elsewhere, mine, of_model), MOST_BATCHES)
+
+    def _cold_of(self, o: Observation) -> Cold | None:
+        key = (subject_of(o), o.batch_size)
+        if key not in self._cold:
+            self._cold[key] = self._predict(o)
+        return self._cold[key]
+
+
+def _in_turn(places: Sequence[Place]) -> Iterator[Batch]:
+    """The newest of every place, then the second of every place, and so on."""
+    rows = zip_longest(*(place.batches for place in sorted(places, key=_latest, reverse=True)))
+    return (batch for row in rows for batch in row if batch is not None)
+
+
+def _latest(place: Place) -> tuple[object, ...]:
+    return newest_last(place.observations[0])

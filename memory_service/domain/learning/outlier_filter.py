@@ -1,0 +1,71 @@
+"""Which observations can be believed? Those near what the rest says, and far ones that agree with each
+other."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from math import log
+
+from memory_service.domain.learning.shrinkage import Loadings, Posterior
+
+__all__ = ["FREEDOM", "believed", "posterior_of"]
+
+FREEDOM = 2.0
+"""Tails of Student's t."""
+
+AGREE = log(1.35)
+ENOUGH_RUNS = 3
+"""Three runs within a third of each other (peaks: 0.3 GiB) are believed, however far they are."""
+
+
+def believed(
+    rows: Sequence[Loadings],
+    values: Sequence[float],
+    noise: Sequence[float],
+    far: Sequence[float],
+    groups: Sequence[Hashable],
+    runs: Sequence[Hashable],
+) -> tuple[Posterior | None, list[int]]:
+    """The posterior of what can be believed, and which observations cannot (yet).
+
+    An observation further than `far` from zero is believed when two others from other runs of its group agree
+    with it, or when the rest already brings it near; one that the rest leaves far is not.
+    """
+    near = {i for i, value in enumerate(values) if abs(value) <= far[i]}
+    kept = near | {i for i in range(len(values)) if i not in near and _agreed(i, values, groups, runs)}
+    agreed = kept - near
+    for _ in range(2):
+        posterior = posterior_of(rows, values, noise, sorted(kept))
+        means = {} if posterior is None else {id(row): posterior.mean(row) for row in _each(rows)}
+        expected = [means.get(id(row), 0.0) for row in rows]
+        if posterior is not None:
+            for i, others in zip(sorted(kept), posterior.from_others.tolist(), strict=True):
+                expected[i] = others
+        near = agreed | {i for i, v in enumerate(values) if abs(v - expected[i]) <= far[i]}
+        if near == kept:
+            break
+        kept = near
+    else:
+        posterior = posterior_of(rows, values, noise, sorted(kept))
+    return posterior, [i for i in range(len(values)) if i not in kept]
+
+
+def _each(rows: Sequence[Loadings]) -> Iterable[Loadings]:
+    """Every row once, by identity."""
+    return {id(row): row for row in rows}.values()
+
+
+def _agreed(i: int, values: Sequence[float], groups: Sequence[Hashable], runs: Sequence[Hashable]) -> bool:
+    with_it = {
+        runs[j] for j in range(len(values))
+        if groups[j] == groups[i] and abs(values[j] - values[i]) <= AGREE
+    }  # fmt: skip
+    return len(with_it) >= ENOUGH_RUNS
+
+
+def posterior_of(
+    rows: Sequence[Loadings], values: Sequence[float], noise: Sequence[float], kept: Sequence[int]
+) -> Posterior | None:
+    if not kept:
+        return None
+    return Posterior([rows[i] for i in kept], [values[i] for i in kept], [noise[i] for i in kept], FREEDOM)

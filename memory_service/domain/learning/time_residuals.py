@@ -1,0 +1,236 @@
+"""How much slower or faster than predicted? Residuals of a step's time at every level, and of the first
+epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import exp, inf, log, sqrt
+from typing import Any
+
+from memory_service.domain.learning.baseline_prediction import PARTS, Subject
+from memory_service.domain.learning.hierarchy import OWN_LEVELS, Levels, Seen, is_own, level_keys, where
+from memory_service.domain.learning.observation import Observation
+from memory_service.domain.learning.outlier_filter import FREEDOM, believed
+from memory_service.domain.learning.shrinkage import Loadings, Posterior
+
+__all__ = ["FirstEpoch", "RatioLearned", "TimeCorrection", "TimePosterior"]
+
+TIME_SD = {
+    "all": 0.01,  # one law for every card: what is common to all is in its coefficients already
+    "setting": 0.02,  # a card at one precision and layout
+    "device": 0.10,  # hosts and software; 0.25 made few runs of a well-predicted card do harm
+    "family": 0.05,  # left in families that the fit did not see, on any card; likewise "card family"
+    "card family": 0.05,
+    "here": 0.30,  # a family on one device: wide, so that three runs of it settle it to 5 %
+    "model": 0.07,  # the same network in two layouts shares 0.09 on the RTX 3090, less elsewhere
+    "case": 0.09,  # what a network at one size, precision and layout has to itself
+}
+"""Standard deviation of log step time at each level. Searched on the draws that `benchmarks/observe.py`
+scores (in sample, families and cards left out alike), then rounded; "here" is set so that three runs settle a
+family on a device. The figures in docs/accuracy.md are therefore partly in sample for these."""
+
+PART_SD = 0.07
+"""The same for the rate of one class of work on a card at one precision and layout. 0.04 to 0.12 are as good
+at 8 and 40 rows; less carries over less to a card nobody measured, more moves a well-known one."""
+
+NOISE_SD = 0.02
+STEP_NOISE_SD = 0.05
+TABLE_NOISE_SD = 0.10
+"""Noise of a median: 2 % between nominally equal hosts however long they ran (research/sizing.md), 5 % of one
+step or epoch, which falls with how many there were, and 10 % of a published figure, whose host and software
+are not known: with 0.05 one row of the V100 did harm, with 0.15 eight rows of the RTX 4090 taught too
+little."""
+
+FLOOR_SD = 0.02
+"""No interval is narrower."""
+
+FAR = log(3.0)
+FAR_IN_TABLES = log(2.0)
+FAR_SDS = 2.5
+"""An observation is far beyond a factor of three (or 2.5 standard deviations of what was expected, where that
+is more), a published one, which may have been read wrongly, beyond two."""
+
+FIRST_EPOCH_SD = {"all": 0.2, "device": 0.3, "here": 0.1, "case": 0.1}
+FIRST_EPOCH_NOISE_SD = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class TimeCorrection:
+    """Multiply a predicted step by exp(log_shift), and each part of its work by exp of its own shift.
+
+    parts     shift of each of `domain.learning.baseline_prediction.PARTS`
+    log_sd    what remains unsure, as a standard deviation of log time
+    n         observations at the closest level that has any; 0: none bears on it
+    exact     this very model, input size, precision and layout was observed on this device or GPU model
+    """
+
+    log_shift: float
+    parts: tuple[float, ...]
+    log_sd: float
+    n: int
+    basis: str
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RatioLearned:
+    """First epoch / later ones, with the standard deviation of its logarithm."""
+
+    ratio: float
+    log_sd: float
+    n: int
+    basis: str
+
+
+class TimePosterior:
+    """Everything observed of steps, solved once."""
+
+    def __init__(self, seen: Sequence[Seen]) -> None:
+        told = [s for s in seen if s.what.excluded is None]
+        timed = [s for s in told if _is_time(s.what.step_seconds)]
+        self._lone = lone = _lone(told)
+        known: dict[Hashable, Loadings] = {}
+        rows = [_known_row(s, lone, known) for s in timed]
+        values = [log((s.what.step_seconds or 0.0) / s.cold.step_seconds) for s in timed]
+        noise = [_time_noise(s.what) for s in timed]
+        far = [
+            max(FAR if is_own(s.what) else FAR_IN_TABLES, FAR_SDS * sqrt(sum(x * x for x in row.values())))
+            for s, row in zip(timed, rows, strict=True)
+        ]
+        runs = [s.what.run_id or i for i, s in enumerate(timed)]
+        self._posterior, aside = believed(rows, values, noise, far, [where(s) for s in timed], runs)
+        used = [s for i, s in enumerate(timed) if i not in set(aside)]
+        self.aside = tuple(timed[i].what for i in aside)
+        late = [
+            (s, _time_row(s, lone))
+            for s in told
+            if s.what.step_seconds is None and _is_time(s.what.at_least_seconds)
+        ]
+        late = [(s, row) for s, row in late if self._least(s) > self._mean(row)]
+        late = [(s, row) for s, row in late if self._least(s) - self._mean(row) <= FAR]
+        if late:
+            kept = [i for i in range(len(timed)) if i not in set(aside)]
+            used += [s for s, _ in late]
+            self._posterior = Posterior(
+                [rows[i] for i in kept] + [row for _, row in late],
+                [values[i] for i in kept] + [self._least(s) for s, _ in late],
+                [noise[i] for i in kept] + [_time_noise(s.what) for s, _ in late],
+                FREEDOM,
+            )
+        self._levels = Levels(used, lone)
+        self._parts: dict[Hashable, tuple[tuple[Loadings, ...], tuple[float, ...]]] = {}
+
+    @staticmethod
+    def _least(one: Seen) -> float:
+        return log((one.what.at_least_seconds or 0.0) / one.cold.step_seconds)
+
+    def _mean(self, row: Loadings) -> float:
+        return 0.0 if self._posterior is None else self._posterior.mean(row)
+
+    def correction(
+        self, subject: Subject, shares: Sequence[float], card_log_sd: float
+    ) -> TimeCorrection | None:
+        n, basis, exact = self._levels.closest(subject)
+        if self._posterior is None or not n:
+            return None
+        levels = _time_levels(subject, card_log_sd, own=True)
+        parts, means = self._of_setting(subject)
+        whole = {**levels, **_weighted(parts, shares)}
+        if (subject.device or subject.gpu) in self._lone:
+            whole = _own_levels(levels)
+        return TimeCorrection(
+            self._posterior.mean(levels),
+            means,
+            sqrt(self._posterior.sd(whole) ** 2 + FLOOR_SD**2),
+            n,
+            basis,
+            exact,
+        )
+
+    def _of_setting(self, s: Subject) -> tuple[tuple[Loadings, ...], tuple[float, ...]]:
+        """(effects of each part of a step's work, what is expected of them): one for all networks."""
+        key = (s.gpu, s.precision, s.layout, s.mode, s.stack)
+        if key not in self._parts:
+            effects = tuple(_part_effects(s, part) for part in PARTS)
+            self._parts[key] = effects, tuple(self._mean(part) for part in effects)
+        return self._parts[key]
+
+
+def _is_time(figure: float | None) -> bool:
+    return figure is not None and 0.0 < figure < inf
+
+
+def _time_noise(o: Observation) -> float:
+    return sqrt(NOISE_SD**2 + STEP_NOISE_SD**2 / max(o.n, 1)) if is_own(o) else TABLE_NOISE_SD
+
+
+def _time_levels(subject: Subject, card_log_sd: float, own: bool) -> dict[Hashable, float]:
+    sd = {**TIME_SD, "card": card_log_sd}
+    return {key: sd[level] for level, key in level_keys(subject, own).items()}
+
+
+def _own_levels(levels: Mapping[Any, float]) -> dict[Hashable, float]:
+    return {key: sd for key, sd in levels.items() if key[0] in OWN_LEVELS}
+
+
+def _part_effects(s: Subject, part: str) -> dict[Hashable, float]:
+    return {("part", part, s.gpu, s.precision, s.layout, s.mode, s.stack): PART_SD}
+
+
+def _weighted(parts: Sequence[Loadings], shares: Sequence[float]) -> dict[Hashable, float]:
+    return {
+        effect: loading * share
+        for part, share in zip(parts, shares, strict=True) if share > 0.0
+        for effect, loading in part.items()
+    }  # fmt: skip
+
+
+def _lone(seen: Iterable[Seen]) -> set[str]:
+    """Devices on which only one network was observed."""
+    models: dict[str, set[str]] = {}
+    for one in seen:
+        models.setdefault(where(one), set()).add(one.subject.model)
+    return {where for where, names in models.items() if len(names) < 2}
+
+
+def _time_row(one: Seen, lone: Container[str]) -> dict[Hashable, float]:
+    levels = _time_levels(one.subject, one.cold.card_log_sd, is_own(one.what))
+    if where(one) in lone:
+        return _own_levels(levels)
+    parts = [_part_effects(one.subject, part) for part in PARTS]
+    return {**levels, **_weighted(parts, one.cold.shares)}
+
+
+def _known_row(one: Seen, lone: Container[str], known: dict[Hashable, Loadings]) -> Loadings:
+    """The same one for all observations of a case at one batch."""
+    key = (one.subject, one.cold.step_seconds, is_own(one.what))
+    if key not in known:
+        known[key] = _time_row(one, lone)
+    return known[key]
+
+
+class FirstEpoch:
+    """The same for first epochs."""
+
+    def __init__(self, seen: Sequence[Seen]) -> None:
+        told = [s for s in seen if _is_time(s.what.first_epoch_ratio)]
+        rows = [self._row(s.subject) for s in told]
+        values = [log(s.what.first_epoch_ratio or 1.0) for s in told]
+        self._posterior = (
+            Posterior(rows, values, [FIRST_EPOCH_NOISE_SD] * len(rows), FREEDOM) if rows else None
+        )
+        self._levels = Levels(told)
+
+    @staticmethod
+    def _row(subject: Subject) -> dict[Hashable, float]:
+        keys = level_keys(subject, True)
+        return {keys[level]: sd for level, sd in FIRST_EPOCH_SD.items()}
+
+    def ratio(self, subject: Subject) -> RatioLearned | None:
+        n, basis, _ = self._levels.closest(subject)
+        if self._posterior is None or not n:
+            return None
+        row = self._row(subject)
+        spread = sqrt(self._posterior.sd(row) ** 2 + FIRST_EPOCH_NOISE_SD**2)
+        return RatioLearned(exp(self._posterior.mean(row)), spread, n, basis)

@@ -1,0 +1,1 @@
+"""What does a training log say? Lines of text become events."""

@@ -1,0 +1,208 @@
+"""Will it be done in time, and if not, which mildest change still makes it? (R11-R17)"""
+
+from __future__ import annotations
+
+from math import floor, inf
+
+from memory_service.domain.monitoring.batch_change import (
+    EARLY_SHARE,
+    RESTART_SECONDS,
+    accumulation_for,
+    fastest_batch,
+)
+from memory_service.domain.monitoring.projection import Projection, too_late, training_deadline_seconds
+from memory_service.domain.monitoring.run_view import Position, View
+from memory_service.domain.monitoring.slowdown import is_loader_bound
+from memory_service.domain.monitoring.verdict import Answer, figures
+from memory_service.domain.quality.quality_index import learning_of, quality_index
+
+__all__ = ["time_answer"]
+
+STOP_FROM_SHARE = 0.70
+"""R15; held back only while even the late end of the projection keeps the deadline."""
+
+RELAUNCH_GAIN = 1.3
+"""Starting again must bring this many times the epochs that staying brings."""
+
+PREDICTION_ERROR = 1.15
+"""A predicted gain is taken down by the usual error of such predictions (docs/accuracy.md) before it is acted
+upon."""
+
+
+def time_answer(view: View, projection: Projection | None) -> Answer | None:
+    """R12-R15: None when training ends in time, or nobody knows yet."""
+    budget, deadline = view.state.budget_seconds, training_deadline_seconds(view)
+    if budget is None or deadline is None or view.state.facts.status != "running":
+        return None
+    if projection is not None and projection.epochs_left <= 0 and view.epochs:
+        return None
+    used = view.now / budget
+    if view.now >= deadline:
+        return _stop(
+            view, "R14", f"{100 * used:.0f} % of the budget is used; the rest is for inference and writing"
+        )
+    late = projection is not None and too_late(view, projection, deadline)
+    if used > STOP_FROM_SHARE and (projection is None or late or projection.end.high > deadline):
+        end = "" if projection is None else f"; training would end at minute {projection.end.value / 60:.1f}"
+        return _stop(view, "R15", f"{100 * used:.0f} % of the budget is used and training is not done{end}")
+    if projection is None or not late:
+        return None
+    return _milder(view, projection, deadline)
+
+
+def _stop(view: View, rule: str, why: str) -> Answer:
+    at = view.position
+    models = at.fold_index + (1 if at.epochs_done > 0 else 0)
+    kept = "the folds that exist" if models else "whatever checkpoint exists"
+    return Answer(
+        "stop_and_predict",
+        f"{why}: stop training, predict with {kept} (R19).",
+        rule,
+        {"stop_training": True, "predict_with_folds": models},
+        "critical",
+        dict(view.state.expected.smaller or {}),
+        f"{why}.",
+    )
+
+
+def _milder(view: View, projection: Projection, deadline: float) -> Answer:
+    """The change that keeps the deadline and costs the least expected quality
+    (`domain.quality.quality_index`)."""
+    state, at = view.state, view.position
+    folds, epochs, unit = state.whole("folds") or 1, state.whole("epochs") or 1, state.epoch_word
+    into = (
+        min(max(0.0, view.now - view.epochs[-1].at_seconds), projection.epoch.value) if view.epochs else 0.0
+    )
+    room = (deadline - view.now + into) / projection.epoch.high
+    cannot = (
+        f"It cannot finish: {folds} fold{'s' if folds > 1 else ''} x {epochs} {unit}s of "
+        f"{figures(projection.epoch.value)} s end training at minute {projection.end.value / 60:.1f}, "
+        f"the deadline is minute {deadline / 60:.1f} of {(state.facts.minutes or 0):g}"
+    )
+    stay = _best_cut(view, room, folds, epochs)
+    faster = _relaunch(view, projection, deadline, cannot, 0.0 if stay is None else room)
+    if faster is not None:
+        return faster
+    if stay is not None:
+        to_folds, to_epochs = stay
+        changes = {
+            k: v for k, v, was in (("folds", to_folds, folds), ("epochs", to_epochs, epochs)) if v != was
+        }
+        if changes:
+            what = " and ".join(
+                f"{name} {was} -> {changes[name]}"
+                for name, was in (("folds", folds), ("epochs", epochs))
+                if name in changes
+            )
+            first_fold = at.fold_index == 0 and folds > 1
+            share = epochs * projection.epoch.value / (state.budget_seconds or inf)
+            return Answer(
+                "reduce_folds" if "folds" in changes else "reduce_epochs",
+                f"{cannot}. Set {what}: that keeps it, with 15 % left for inference (R14), at the "
+                "least loss of expected quality.",
+                "R13" if first_fold and share > EARLY_SHARE and at.epochs_done else "R12",
+                changes,
+                "critical" if projection.end.low > deadline else "warning",
+                seen=f"{cannot}.",
+            )
+    if at.epochs_done or at.fold_index:
+        return _stop(view, "R14", f"{cannot}; not even one more epoch fits")
+    return _smaller(view, projection, deadline, cannot)
+
+
+def _best_cut(
+    view: View, room: float, folds: int, epochs: int, at: Position | None = None
+) -> tuple[int, int] | None:
+    """(folds, epochs) that `room` more epochs allow, of the highest expected quality; None when none do."""
+    at = at or view.position
+    facts = view.state.facts
+    learning = learning_of(facts.task, facts.pretrained, facts.is_trees)
+    n_train = float(view.state.whole("n_train") or 10_000)
+    best: tuple[float, int, int] | None = None
+    for to_folds in range(folds, max(1, at.fold_index + (at.epochs_done > 0)) - 1, -1):
+        later = to_folds - at.fold_index - 1
+        if later < 0:
+            to_epochs = epochs
+        else:
+            to_epochs = min(epochs, floor((room + at.epochs_done) / (later + 1)))
+            if to_epochs < at.epochs_done:
+                to_epochs = floor(room / later) if later else at.epochs_done
+        if to_epochs < 1 or (to_epochs <= at.epochs_done and later <= 0 and to_folds == folds):
+            continue
+        quality = float(
+            quality_index(
+                80.0,
+                1.0,
+                1.0,
+                to_epochs,
+                to_folds,
+                gap=learning.gap,
+                tau=learning.epochs,
+                gain=learning.fold_gain,
+                octave_up=0.0,
+                octave_down=0.0,
+                n_train=n_train,
+            )
+        )
+        if best is None or quality > best[0]:
+            best = (quality, to_folds, to_epochs)
+    return None if best is None else best[1:]
+
+
+def _relaunch(view: View, projection: Projection, deadline: float, cannot: str, room: float) -> Answer | None:
+    """Starting again at a faster batch, where the predicted curve says it brings more epochs than staying."""
+    budget = view.state.budget_seconds or inf
+    batch = view.state.batch_size
+    if view.now > EARLY_SHARE * budget or batch is None or is_loader_bound(view):
+        return None
+    faster = fastest_batch(view)
+    if faster is None:
+        return None
+    to_batch, gain = faster[0], faster[1] / PREDICTION_ERROR
+    again = (deadline - view.now - RESTART_SECONDS) * gain / projection.epoch.high
+    if again < max(1.0, RELAUNCH_GAIN * room):
+        return None
+    folds, epochs = view.state.whole("folds") or 1, view.state.whole("epochs") or 1
+    cut = _best_cut(view, again, folds, epochs, Position(0, 0, ()))
+    if cut is None:
+        return None
+    changes = {"batch_size": to_batch, **accumulation_for(view, to_batch)}
+    changes |= {k: v for k, v, was in (("folds", cut[0], folds), ("epochs", cut[1], epochs)) if v != was}
+    return Answer(
+        "relaunch",
+        f"{cannot}. Batch {to_batch} is predicted to be {gain:.1f} times as fast as {batch}: started "
+        f"again now "
+        f"it brings about {again:.0f} epochs where staying brings {room:.0f}.",
+        "R12",
+        changes,
+        "critical",
+    )
+
+
+def _smaller(view: View, projection: Projection, deadline: float, cannot: str) -> Answer:
+    """Not one epoch fits and nothing is trained yet: a smaller model where one is known, else fewer
+    samples."""
+    smaller = view.state.expected.smaller
+    if smaller:
+        changes = dict(smaller)
+        return Answer(
+            "relaunch",
+            f"{cannot}. Not one epoch fits: start again with {changes.get('model')}.",
+            "R12",
+            changes,
+            "critical",
+        )
+    n_train = view.state.whole("n_train")
+    share = max(0.0, deadline - view.now - RESTART_SECONDS) / projection.epoch.high / 2
+    if n_train and share * n_train >= 1:
+        keep = int(share * n_train)
+        return Answer(
+            "relaunch",
+            f"{cannot}. Not one epoch fits: start again on {keep} of {n_train} samples for two epochs, or "
+            f"with a "
+            "smaller model.",
+            "R12",
+            {"n_train": keep, "epochs": 2, "folds": 1},
+            "critical",
+        )
+    return _stop(view, "R14", f"{cannot}; nothing fits any more")

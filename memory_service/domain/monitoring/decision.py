@@ -1,0 +1,220 @@
+"""What should be done about this run now? One action, its numbers, and the rule behind it.
+
+`verdict` is a pure function of what the run told (in any order), what was expected of it and what it said
+when it began. Rules are asked in the order of what is lost if nobody acts; the first that asks for something
+is the answer, the others become notes. docs/watching.md has the rules and their constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import ceil
+
+from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.monitoring.batch_change import accumulation_for, smaller_rung
+from memory_service.domain.monitoring.deadline import time_answer
+from memory_service.domain.monitoring.gpu_fill import (
+    Fill,
+    fill_answer,
+    fill_of,
+    memory_trend,
+    monitoring_answer,
+)
+from memory_service.domain.monitoring.patience import early_stopping, keeps_deadline
+from memory_service.domain.monitoring.projection import Projection, project
+from memory_service.domain.monitoring.run_view import View
+from memory_service.domain.monitoring.slowdown import loader_answer, slow_answer, stall_answer
+from memory_service.domain.monitoring.state import State
+from memory_service.domain.monitoring.verdict import Answer, Verdict
+
+__all__ = ["verdict"]
+
+LATEST_SETUP_S = 120.0
+"""A run that shows no sign of training is not asked for readings before 120 s: imports, weights and the
+data's index take up to 45 s at p90 on a good day."""
+
+LOWER_LEARNING_RATE = 0.3
+
+
+def verdict(state: State) -> Verdict:
+    """The answer for this state. The same events in any order give the same answer; it reads no clock."""
+    view = View(state)
+    fill = fill_of(view)
+    projection = project(view)
+    answers = list(_asked(view, fill, projection))
+    first = next((a for a in answers if a.action != "continue"), None) or answers[0]
+    others = (a.seen or a.why for a in answers if a is not first)
+    notes = tuple(dict.fromkeys(note for note in others if note != first.why))
+    budget = state.budget_seconds
+    return Verdict(
+        action=first.action,
+        set=first.set,
+        why=first.why,
+        rule=first.rule,
+        severity=first.severity,
+        eta_minutes=_eta(view, projection),
+        budget_used_percent=None if budget is None else 100.0 * view.now / budget,
+        reading=None if fill is None else fill.kind,
+        fill_percent=None if fill is None else fill.percent,
+        model_class=state.model_class,
+        at_seconds=view.now,
+        next_check_seconds=_next_check(view),
+        next_time=next((a.next_time for a in answers if a.next_time), {}),
+        notes=notes,
+    )
+
+
+def _asked(view: View, fill: Fill | None, projection: Projection | None) -> Iterator[Answer]:
+    """What each rule says, the most urgent first; the last one always says something."""
+    if view.state.facts.status != "running":
+        yield _ended(view)
+        return
+    late = time_answer(view, projection)
+    time_is_up = late is not None and late.action == "stop_and_predict" and _has_something(late)
+    all_at_once = (late if time_is_up else None, _out_of_memory(view), _bad_loss(view), stall_answer(view))
+    at_once = [answer for answer in all_at_once if answer is not None]
+    yield from at_once
+    left = None if projection is None else max(0.0, projection.end.value - view.now)
+    if not _may_check(view):
+        if late is not None and late.action == "stop_and_predict" and not time_is_up:
+            at_once.append(late)
+            yield late
+        if not at_once:
+            yield _wait(view)
+        return
+    patience = early_stopping(view, projection)
+    enough = patience is not None and late is not None and keeps_deadline(view, projection)
+    rules = (
+        patience if enough else None,
+        None if time_is_up else late,
+        memory_trend(view),
+        patience,
+        monitoring_answer(view, fill),
+        loader_answer(view, in_time=late is None, left_seconds=left),
+        fill_answer(view, fill, left),
+        slow_answer(view, None if fill is None else (fill.percent, fill.kind), left),
+    )
+    said = [answer for answer in rules if answer is not None]
+    yield from said or [Answer("continue", "Nothing stands out.", "R21", severity="info")]
+
+
+def _has_something(stop: Answer) -> bool:
+    """Whether there is a model to predict with, or no time for anything else: then no trouble of the training
+    matters any more."""
+    return stop.rule == "R14" or stop.set.get("predict_with_folds", 0) > 0
+
+
+def _may_check(view: View) -> bool:
+    """R20's 60 s, and enough steps for cuDNN to have chosen its kernels (`not_before_steps`)."""
+    expected = view.state.expected
+    if view.now < expected.first_check_seconds:
+        return False
+    if view.epochs:
+        return True
+    if view.steps_seen is not None:
+        return view.steps_seen >= expected.not_before_steps
+    return view.summary.reading_us is not None or view.now >= LATEST_SETUP_S
+
+
+def _wait(view: View) -> Answer:
+    first, steps = view.state.expected.first_check_seconds, view.state.expected.not_before_steps
+    if view.now < first:
+        return Answer("continue", f"Too early: the first check is at {first:.0f} s.", "R20", severity="info")
+    seen = view.steps_seen or 0
+    return Answer("continue", f"Too few steps to mean something: {seen} of {steps}.", "R20", severity="info")
+
+
+def _next_check(view: View) -> float:
+    """60 s, then every 150 s (R21 says 120-180), in the run's own time."""
+    first, every = view.state.expected.first_check_seconds, view.state.expected.every_seconds
+    if view.now < first:
+        return first
+    return first + every * ceil((view.now - first + 1e-9) / every) if every > 0 else view.now
+
+
+def _eta(view: View, projection: Projection | None) -> Estimate | None:
+    if projection is None:
+        return None
+    end = projection.end
+    value, low, high = (max(0.0, t - view.now) / 60.0 for t in (end.value, end.low, end.high))
+    return Estimate(value, min(low, value), max(high, value), end.grade, end.n, end.basis)
+
+
+def _out_of_memory(view: View) -> Answer | None:
+    """R02: halve the batch and keep the effective one."""
+    when = view.summary.out_of_memory_us
+    if when is None or when < view.state.since_us or _moved_on(view, when):
+        return None
+    batch = view.state.batch_size
+    if not batch or batch < 2:
+        return Answer(
+            "investigate",
+            "It ran out of memory, and the batch cannot be halved: use gradient "
+            "checkpointing or a smaller input.",
+            "R02",
+            {"gradient_checkpointing": True},
+            "critical",
+        )
+    half = smaller_rung(batch)
+    changes = {"batch_size": half, **accumulation_for(view, half)}
+    return Answer(
+        "lower_batch",
+        f"It ran out of memory at batch {batch}: halve it and accumulate gradients.",
+        "R02",
+        changes,
+        "critical",
+    )
+
+
+def _moved_on(view: View, when_us: int) -> bool:
+    """Whether steps went on for a minute after: the script caught it by itself."""
+    return view.summary.step_us is not None and view.summary.step_us > when_us + 60_000_000
+
+
+def _bad_loss(view: View) -> Answer | None:
+    """The training loss is not a number and did not become one again: nothing more is learned."""
+    bad, good = view.summary.bad_loss_us, view.summary.good_loss_us
+    if bad is None or bad < view.state.since_us or (good is not None and good > bad):
+        return None
+    rate = view.state.facts.learning_rate
+    told = view.summary.setting("learning_rate")
+    rate = told if isinstance(told, float) else rate
+    why = "The training loss is not a number (NaN or infinite): nothing more is learned from here on"
+    precision = view.summary.setting("precision") or view.state.facts.precision
+    if rate:
+        lower = float(f"{LOWER_LEARNING_RATE * rate:.2g}")
+        changes: dict[str, object] = {"learning_rate": lower}
+        if precision == "fp16":
+            changes["grad_scaler"] = True
+        return Answer(
+            "relaunch",
+            f"{why}. Start again from the last good checkpoint at a learning rate of "
+            f"{lower:g} instead of {rate:g}.",
+            "not-a-number",
+            changes,
+            "critical",
+        )
+    return Answer(
+        "investigate",
+        f"{why}. Start again from the last good checkpoint with a third of the learning rate.",
+        "not-a-number",
+        {"check": ["learning rate", "loss scaling", "inputs"]},
+        "critical",
+    )
+
+
+def _ended(view: View) -> Answer:
+    status = view.state.facts.status
+    batch = view.state.batch_size
+    if status == "out_of_memory" and batch and batch > 1:
+        half = smaller_rung(batch)
+        changes = {"batch_size": half, **accumulation_for(view, half)}
+        return Answer(
+            "lower_batch",
+            f"It ran out of memory at batch {batch}: halve it next time and accumulate gradients.",
+            "R02",
+            changes,
+            "warning",
+            changes,
+        )
+    return Answer("continue", f"The run has ended: {status.replace('_', ' ')}.", "R21", severity="info")

@@ -1,0 +1,89 @@
+"""Was advice taken? Read off what the run, or one begun after it, told later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+from memory_service.domain.monitoring.event import MEMORY_KINDS
+from memory_service.domain.monitoring.state import State
+
+__all__ = ["Followed", "followed"]
+
+Followed = Literal["yes", "no", "open"]
+"""open: the run still goes on and may take it."""
+
+STOPPED_WITHIN_S, STOPPED_WITHIN_SHARE = 120.0, 0.1
+"""A run that was told to stop did so if it told of nothing new after 2 minutes or a tenth of its time: the
+epoch under way may end."""
+
+SAME_VALUE = 1e-6
+
+
+def followed(
+    at_seconds: float, advice: Mapping[str, Any], state: State, later: Iterable[Mapping[str, Any]] = ()
+) -> Followed | None:
+    """Whether `advice` (a verdict's JSON form), given at a moment of the run's own time, was taken; None
+    where nothing can tell (a continue, a check of something by hand).
+
+    later   what runs of the same model and place that began after this one said of themselves
+    """
+    action, changes = str(advice["action"]), dict(advice.get("set") or {})
+    ended = state.facts.status != "running"
+    if action == "stop_and_predict":
+        took = ended and state.now_seconds - at_seconds <= max(
+            STOPPED_WITHIN_S, STOPPED_WITHIN_SHARE * at_seconds
+        )
+    elif action == "add_monitoring":
+        took = _reads_after(state, at_seconds)
+    elif action in ("continue", "investigate"):
+        return None
+    else:
+        wanted = {name: value for name, value in changes.items() if name in _STATED}
+        if not wanted:
+            return None
+        took = all(_stated_since(state, name, value, at_seconds) for name, value in wanted.items())
+        took = took or any(_says(run, wanted) for run in later)
+        if not took and ended and action in ("reduce_epochs", "reduce_folds"):
+            took = _did_no_more(state, wanted)
+    if took:
+        return "yes"
+    return "no" if ended else "open"
+
+
+_STATED = ("batch_size", "epochs", "folds", "learning_rate", "num_workers", "grad_accumulation")
+
+
+def _stated_since(state: State, name: str, value: Any, at_seconds: float) -> bool:
+    told = state.summary.settings.get(name)
+    return told is not None and bool(told[0] >= at_seconds * 1e6) and _same(told[2], value)
+
+
+def _says(run: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether a later run began with what was advised, as far as runs say such things when they begin."""
+    known = {name: value for name, value in wanted.items() if run.get(name) is not None}
+    return bool(known) and all(_same(run[name], value) for name, value in known.items())
+
+
+def _same(a: Any, b: Any) -> bool:
+    try:
+        return abs(float(a) - float(b)) <= SAME_VALUE * max(abs(float(b)), 1e-12)
+    except (TypeError, ValueError):
+        return bool(a == b)
+
+
+def _reads_after(state: State, at_seconds: float) -> bool:
+    """A figure that says something of a step's peak came later."""
+    kinds = [kind for kind in MEMORY_KINDS if kind != "allocated_now"]
+    read = state.summary.reading_us
+    later = read is not None and read > at_seconds * 1e6
+    return later and any(kind in state.summary.peaks for kind in kinds)
+
+
+def _did_no_more(state: State, wanted: Mapping[str, Any]) -> bool:
+    """Ended with as many epochs and folds as it was told to, without having said so."""
+    folds = [fold for fold in state.summary.folds.values() if fold.last_epoch is not None]
+    if not folds:
+        return False
+    epochs = max((fold.last_epoch or 0) - (fold.first_epoch or 0) + 1 for fold in folds)
+    return bool(epochs <= wanted.get("epochs", epochs) and len(folds) <= wanted.get("folds", len(folds)))

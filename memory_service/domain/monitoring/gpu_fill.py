@@ -1,0 +1,296 @@
+"""How full is the card, read from which figure, and what does the decision matrix say? (R20-R25)"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from memory_service.domain.cost.memory import GIB, optimizer_bytes
+from memory_service.domain.monitoring.batch_change import (
+    accumulation_for,
+    is_late,
+    larger_batch,
+    pays_to_restart,
+)
+from memory_service.domain.monitoring.event import MEMORY_KINDS, number_of
+from memory_service.domain.monitoring.run_view import EpochSeen, View
+from memory_service.domain.monitoring.slowdown import slowdown, throughput_says
+from memory_service.domain.monitoring.trend import Change, change_point, growth_per_step
+from memory_service.domain.monitoring.verdict import Answer
+from memory_service.errors import InvalidInput
+
+__all__ = ["Fill", "fill_answer", "fill_of", "memory_trend", "monitoring_answer"]
+
+SAME_CARD = 1.15
+"""A printed total within 15 % of the data sheet's is the same card, as its driver counts it."""
+
+STATES_TIMES, STATES_PLUS_GIB = 1.5, 0.1
+"""A figure whose kind is not said, and that weights, gradients and optimizer state explain, is one of those
+printed between steps (claim C01: 0.4 GB of EfficientNet-B4 at batch 32 were no "1 % of the card")."""
+
+STATES_PERCENT = 5.0
+"""The same where the model's parameters are not known: nobody's training step peaks under 5 % of a card."""
+
+PLANNED_SHARE = 0.6
+"""As `advice.checks_of`: from 60 % of the plan's own low end on, the fill is the one that was planned."""
+
+MONITORING = {"print_gpu_memory": "every epoch", "call": "torch.cuda.max_memory_allocated()"}
+
+GROWS_TO = 95.0
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """Share of the card's memory, percent, by the best figure there is.
+
+    kind           what it counts, as it was told
+    lower_bound    only weights and states were seen: the peak is at least this
+    """
+
+    percent: float
+    gib: float | None
+    of_gib: float | None
+    kind: str
+    lower_bound: bool
+
+    @property
+    def words(self) -> str:
+        name = {
+            "allocated_now": "allocated between steps",
+            "peak_allocated": "peak allocated",
+            "reserved": "reserved",
+            "driver": "as the driver shows it",
+            "unstated": "as the log says",
+        }[self.kind]
+        size = "" if self.gib is None or self.of_gib is None else f"{self.gib:.1f} of {self.of_gib:.1f} GiB, "
+        near_a_band = abs(self.percent - 10.0 * round(self.percent / 10.0)) < 1.0
+        percent = f"{self.percent:.1f}".removesuffix(".0") if near_a_band else f"{self.percent:.0f}"
+        return f"{percent} % ({size}{name})"
+
+
+def card_gib(view: View) -> float | None:
+    """Memory that the fill is a share of: the planned card's (R06), as the run prints it if it is the
+    same."""
+    sheet = view.state.facts.memory_gib
+    told = number_of(view.summary.setting("total_gib"), most=1e6)
+    if not sheet or not told:
+        return sheet or told
+    return told if told <= SAME_CARD * sheet else sheet
+
+
+def fill_of(view: View) -> Fill | None:
+    """The fill since the batch, or at once the memory itself, last changed; None when nothing was told."""
+    card = card_gib(view)
+    for kind in MEMORY_KINDS:
+        gib = _latest_level(view, kind, card) or view.memory_since(kind)
+        if gib is None or not gib or not card:
+            continue
+        percent = 100.0 * gib / card
+        between = kind == "allocated_now" or (kind == "unstated" and _explained_by_states(view, gib, percent))
+        return Fill(percent, gib, card, kind, between)
+    told = view.memory_since("unstated_percent")
+    if told is None:
+        return None
+    percent = told * (1 << 20) / 1000.0
+    return Fill(percent, None, card, "unstated", percent < STATES_PERCENT)
+
+
+def _explained_by_states(view: View, gib: float, percent: float) -> bool:
+    params = view.state.facts.params_m * 1e6
+    if params <= 0:
+        return percent < STATES_PERCENT
+    try:
+        state = optimizer_bytes(int(params), view.state.facts.optimizer)
+    except InvalidInput:
+        state = 8.0 * params
+    return gib <= STATES_TIMES * (8.0 * params + state) / GIB + STATES_PLUS_GIB
+
+
+def monitoring_answer(view: View, fill: Fill | None) -> Answer | None:
+    """R20: no reading of the card's memory, or only one that says nothing of a step's peak."""
+    if view.state.facts.device_kind != "cuda" or view.state.facts.is_trees:
+        return None
+    if fill is not None and (not fill.lower_bound or fill.percent >= 50.0):
+        return None
+    slow = slowdown(view)
+    if slow is not None and slow.ratio <= 1.2:
+        known = "No reading of the card's memory was told"
+        if fill is not None:
+            known = f"Memory is only known as {fill.words}, which says nothing of a step's peak"
+        return Answer(
+            "continue",
+            f"{known}; throughput is as predicted, and throughput decides.",
+            "R20",
+            severity="info",
+            next_time=MONITORING,
+        )
+    why = (
+        "No reading of the card's memory in what the run told"
+        if fill is None
+        else f"Memory is only known as {fill.words}: weights, gradients and optimizer state, not the peak of "
+        "a step; no batch is judged by it"
+    )
+    if is_late(view):
+        return Answer(
+            "continue",
+            f"{why}. It is too late to start again for that: print it next time.",
+            "R20",
+            severity="info",
+            next_time=MONITORING,
+        )
+    return Answer(
+        "add_monitoring",
+        f"{why}: print the peak after the first batch and every epoch (R21).",
+        "R20",
+        dict(MONITORING),
+        seen=f"{why}.",
+    )
+
+
+def fill_answer(view: View, fill: Fill | None, left_seconds: float | None = None) -> Answer | None:
+    """R23 by class and fill; throughput decides where it says otherwise. None without a usable reading.
+
+    left_seconds   until training ends as it is; None = not known
+    """
+    if fill is None or view.state.facts.device_kind != "cuda" or view.state.facts.is_trees:
+        return None
+    large, p = view.state.model_class == "large", round(fill.percent, 1)
+    size = "large" if large else "small"
+    if fill.lower_bound:
+        if p < 50.0:
+            return None
+        return _go(f"{fill.words}: the peak of a step is at least that; no batch is judged by it")
+    if p > 90.0:
+        return _go(f"Memory is at {fill.words}: near the limit, and it runs; do not raise the batch")
+    if p >= 70.0:
+        return _go(f"Memory is at {fill.words}, inside 70-90 %")
+    if p >= 60.0:
+        note = ": acceptable, not ideal, for a large model" if large else ": good for a small model"
+        return _go(f"Memory is at {fill.words}{note}")
+    if p >= 50.0 and not large:
+        return _go(f"Memory is at {fill.words}: acceptable for a small model")
+    factor = 2.0 if p < 50.0 else 1.5
+    return _raise(view, fill, factor, size, left_seconds)
+
+
+def _go(why: str) -> Answer:
+    return Answer("continue", f"{why}.", "R23", severity="info")
+
+
+def _raise(view: View, fill: Fill, factor: float, size: str, left_seconds: float | None) -> Answer:
+    batch = view.state.batch_size
+    low = "under 50 %" if factor == 2.0 else "under 70 %"
+    why = f"Memory is at {fill.words}, {low} for a {size} model"
+    if not batch:
+        return Answer(
+            "investigate",
+            f"{why}, and the batch size was never told: say it, and raise it by {factor:g}.",
+            "R23",
+            {"tell": "batch_size"},
+        )
+    to_batch, held = larger_batch(view, factor, fill.percent, fill.kind)
+    if _as_planned(view, fill):
+        return _go(
+            f"{why}, as the plan expects: it took the batch where throughput stops paying or updates "
+            "would starve; throughput decides, not fill (R04)"
+        )
+    if to_batch <= batch:
+        return _go(f"{why}, but batch {batch} stays: {held}")
+    says = throughput_says(view, to_batch)
+    if says is not None:
+        return _go(f"{why}, yet {says}: throughput decides, not fill (R04)")
+    changes = {"batch_size": to_batch, **accumulation_for(view, to_batch)}
+    rest = f" ({held})" if held else ""
+    if is_late(view) or not pays_to_restart(view, left_seconds, to_batch / batch):
+        return Answer(
+            "continue",
+            f"{why}. Starting again would now cost more than it brings: batch {to_batch} next time{rest}.",
+            "R24",
+            severity="info",
+            next_time=changes,
+        )
+    if factor == 2.0:
+        return Answer(
+            "relaunch",
+            f"{why}: stop it and start again with batch {to_batch} instead of {batch}{rest}.",
+            "R23",
+            changes,
+            seen=f"{why}.",
+        )
+    return Answer(
+        "raise_batch",
+        f"{why}: raise the batch from {batch} to {to_batch}{rest}; optional, it runs as it is.",
+        "R23",
+        changes,
+        "info",
+        seen=f"{why}.",
+    )
+
+
+def _as_planned(view: View, fill: Fill) -> bool:
+    expected = view.state.expected
+    if not expected.planned or expected.driver_gib is None or not fill.of_gib:
+        return False
+    if expected.batch_size is not None and expected.batch_size != view.state.batch_size:
+        return False
+    slow = slowdown(view)
+    if slow is not None and slow.ratio > 1.5 * slow.late:
+        return False
+    return fill.percent >= PLANNED_SHARE * 100.0 * expected.driver_gib.low / fill.of_gib
+
+
+def memory_trend(view: View) -> Answer | None:
+    """R25: a jump of memory at one epoch, or a leak that will fill the card before the end."""
+    card = card_gib(view)
+    kinds = [kind for kind in MEMORY_KINDS if sum(kind in e.memory_gib for e in view.epochs) >= 2]
+    if not kinds or not card:
+        return None
+    rows, percents, change = _levels(view, kinds[0], card)
+    if change is not None and len(rows) - change.index <= TOLD_FOR_EPOCHS:
+        row = rows[change.index]
+        return Answer(
+            "investigate",
+            f"Memory went from {change.before:.0f} % to {change.after:.0f} % at once, at epoch {row.epoch}"
+            f"{f' of fold {row.fold}' if row.fold > 1 else ''}: a leak, another batch size, or a part "
+            f"that no "
+            "longer runs on the card.",
+            "R25",
+            {"check": ["batch size", "tensors kept alive", "model on the card"]},
+        )
+    return _leak(view, percents)
+
+
+def _levels(view: View, kind: str, card: float) -> tuple[list[EpochSeen], list[float], Change | None]:
+    """Epochs with a figure of this kind, the fill at each in percent, and where it moved at once."""
+    rows = [e for e in view.epochs if kind in e.memory_gib]
+    percents = [100.0 * e.memory_gib[kind] / card for e in rows]
+    return rows, percents, change_point(percents)
+
+
+def _latest_level(view: View, kind: str, card: float | None) -> float | None:
+    """GiB at the level that memory moved to; None where it never moved."""
+    if not card:
+        return None
+    rows, _, change = _levels(view, kind, card)
+    return None if change is None else max(e.memory_gib[kind] for e in rows[change.index :])
+
+
+TOLD_FOR_EPOCHS = 3
+"""A change is told of for three epochs; after that it is known, and the new level is judged as it is."""
+
+
+def _leak(view: View, percents: Sequence[float]) -> Answer | None:
+    step = growth_per_step(percents)
+    epochs = view.state.whole("epochs")
+    if step is None or epochs is None or percents[-1] - percents[0] < 10.0:
+        return None
+    left = max(0, epochs - view.position.epochs_done)
+    if percents[-1] + left * step < GROWS_TO:
+        return None
+    return Answer(
+        "investigate",
+        f"Memory grows by {step:.1f} points every epoch and will pass {GROWS_TO:.0f} % before the fold ends: "
+        "something keeps tensors alive (losses summed up without .item() or detach).",
+        "R25",
+        {"check": ["losses kept with their graph", "lists of outputs"]},
+    )

@@ -1,0 +1,86 @@
+"""What does the page of a run show while it goes on? Its latest minutes and its peaks, in plain units."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from memory_service.domain.monitoring.gpu_fill import fill_of
+from memory_service.domain.monitoring.projection import project
+from memory_service.domain.monitoring.run_view import GIB, View
+from memory_service.domain.monitoring.state import State
+from memory_service.domain.monitoring.summary import (
+    BUSY,
+    HOT,
+    SAMPLED,
+    SAMPLES,
+    SLOT_SECONDS,
+    STEPS,
+    TOLD,
+    UTILIZATION,
+    WAITED,
+    Slot,
+)  # fmt: skip
+
+__all__ = ["watch_page"]
+
+
+def watch_page(state: State) -> dict[str, Any]:
+    """Where the run is, how fast, how full, when it will end; and stretches of `SLOT_SECONDS` of the latest
+    minutes it told of. What was not told is None."""
+    view, summary = View(state), state.summary
+    projection, fill = project(view), fill_of(view)
+    position = view.position
+    return {
+        "at_seconds": round(state.now_seconds, 3),
+        "batch_size": state.batch_size,
+        "position": {
+            "fold": position.fold_index,
+            "folds": state.whole("folds"),
+            "epochs_done": position.epochs_done,
+            "epochs": state.whole("epochs"),
+        },
+        "steps": view.steps_seen,
+        "step_seconds": view.step_seconds,
+        "samples_per_second": view.samples_per_second or view.epoch_samples_per_second,
+        "loader_wait_percent": view.wait_percents[-1] if view.wait_percents else None,
+        "utilization_percent": view.utilization,
+        "end_minutes": None if projection is None else projection.end.scaled(1.0 / 60.0).as_dict(),
+        "fill": None
+        if fill is None
+        else {
+            "percent": round(fill.percent, 1),
+            "gib": fill.gib,
+            "of_gib": fill.of_gib,
+            "kind": fill.kind,
+            "lower_bound": fill.lower_bound,
+        },
+        "peaks_gib": {
+            kind: round(kib * GIB, 4)
+            for kind, kib in sorted(summary.peaks.items())
+            if kind != "unstated_percent"
+        },
+        "odd_values": summary.odd,
+        "expected": {
+            "samples_per_second": _wire(state.expected.samples_per_second),
+            "epoch_seconds": _wire(state.expected.epoch_seconds),
+            "driver_gib": _wire(state.expected.driver_gib),
+        },
+        "stretch_seconds": SLOT_SECONDS,
+        "stretches": [_stretch(n, sums) for n, sums in sorted(summary.slots.items())],
+    }
+
+
+def _wire(estimate: Any) -> Any:
+    return None if estimate is None else estimate.as_dict()
+
+
+def _stretch(number: int, sums: Slot) -> dict[str, Any]:
+    busy = sums[BUSY] / 1e6
+    return {
+        "at_seconds": number * SLOT_SECONDS,
+        "steps": sums[STEPS] or None,
+        "samples_per_second": sums[SAMPLES] / busy if busy and sums[SAMPLES] else None,
+        "loader_wait_percent": 100.0 * sums[WAITED] / sums[TOLD] if sums[TOLD] else None,
+        "utilization_percent": sums[UTILIZATION] / 1000.0 / sums[SAMPLED] if sums[SAMPLED] else None,
+        "temperature_c": sums[HOT] / 10.0 if sums[HOT] else None,
+    }

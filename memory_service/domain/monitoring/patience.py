@@ -1,0 +1,63 @@
+"""Has the fold stopped getting better? (R16)"""
+
+from __future__ import annotations
+
+from memory_service.domain.monitoring.projection import Projection, training_deadline_seconds
+from memory_service.domain.monitoring.run_view import View
+from memory_service.domain.monitoring.verdict import Answer
+from memory_service.domain.planning.schedule import TREE_PATIENCE_ROUNDS
+
+__all__ = ["early_stopping", "keeps_deadline"]
+
+PATIENCE = 5
+"""R16 says 3-5 epochs; without a word of the run or its plan the later one."""
+
+
+def early_stopping(view: View, projection: Projection | None) -> Answer | None:
+    """R16: the best epoch lies further back than the patience, by validation loss or a metric of known
+    way."""
+    at, state = view.position, view.state
+    epochs, folds = state.whole("epochs"), state.whole("folds") or 1
+    if not view.epochs or at.epochs_done == 0 or state.facts.status != "running":
+        return None
+    fold = view.summary.folds.get(view.epochs[-1].fold)
+    if fold is None or fold.last_epoch is None:
+        return None
+    metric = {"max": fold.highest_metric, "min": fold.lowest_metric}.get(state.facts.metric_direction or "")
+    best = metric or fold.lowest_loss
+    default = TREE_PATIENCE_ROUNDS if state.facts.is_trees else PATIENCE
+    patience = state.whole("patience") or state.expected.patience or default
+    since = 0 if best is None else at.epochs_done - 1 + view.first_number - best[1]
+    if best is None or since <= patience:
+        return None
+    if epochs is not None and at.epochs_done >= epochs:
+        return None
+    what, unit = "metric" if metric else "validation loss", view.state.epoch_word
+    where = f"{since} {unit}s back, at {unit} {best[1]}"
+    why = f"The best {what} ({best[0]:.4g}) is {where}; patience is {patience}"
+    if at.fold_index + 1 >= folds:
+        return Answer(
+            "stop_and_predict",
+            f"{why}: stop and predict with the weights of {unit} {best[1]}.",
+            "R16",
+            {"stop_training": True, "best_epoch": best[1], "predict_with_folds": at.fold_index + 1},
+            seen=f"{why}.",
+        )
+    left = "" if projection is None else f", {projection.epochs_left:.0f} {unit}s were still planned"
+    return Answer(
+        "reduce_epochs",
+        f"{why}: end this fold now and go on to the next{left}.",
+        "R16",
+        {"epochs": at.epochs_done},
+        seen=f"{why}.",
+    )
+
+
+def keeps_deadline(view: View, projection: Projection | None) -> bool:
+    """Whether training ends in time if this fold ends now and the later ones after as many epochs."""
+    deadline = training_deadline_seconds(view)
+    if projection is None or deadline is None:
+        return False
+    at = view.position
+    later = max(0, (view.state.whole("folds") or 1) - at.fold_index - 1)
+    return view.now + later * at.epochs_done * projection.epoch.high <= deadline

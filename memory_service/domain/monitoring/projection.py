@@ -1,0 +1,171 @@
+"""When will training end? Projected from measured epochs, the first one apart; each answer says from what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from statistics import mean, median
+from typing import Any
+
+from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.monitoring.run_view import View
+from memory_service.domain.monitoring.trend import latched, spread_of
+from memory_service.domain.planning.budget import FIRST_EPOCH_FACTOR, FOLD_OVERHEAD_S
+
+__all__ = ["Projection", "project", "too_late", "training_deadline_seconds"]
+
+Z80 = 1.2816
+LEAST_SPREAD = 0.03
+"""Epochs of one run on a quiet machine differ by 1-3 %; fewer than three say no better."""
+
+STEPS_ONLY = (1.0, 1.12, 1.4)
+"""low, value, high over the time of the training steps alone: an epoch has a validation too."""
+
+SURELY_BEGUN_S = 120.0
+"""A prediction by which two epochs would be over by now, counted from here, says nothing any more."""
+
+LATCH_OFF = 0.95
+"""An alarm of time goes off again only when the projection is 5 % inside the deadline."""
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """Seconds of one epoch and of the end of training (from the run's start), each low, value, high (80 %).
+
+    epochs_left   in all folds; n: epochs measured; certain: at least one ordinary epoch was measured
+    """
+
+    epoch: Estimate
+    end: Estimate
+    epochs_left: float
+    n: int
+
+    @property
+    def certain(self) -> bool:
+        return self.n > 0
+
+
+def training_deadline_seconds(view: View) -> float | None:
+    """When training must be over: 15 % of the budget stay (R14), or what inference needs where that is
+    more."""
+    budget = view.state.budget_seconds
+    if budget is None:
+        return None
+    inference = view.state.expected.inference_minutes
+    reserve = view.state.expected.reserve_share * budget
+    return budget - max(reserve, 0.0 if inference is None else 60.0 * inference.high)
+
+
+def project(view: View) -> Projection | None:
+    """The end of training, measured or else predicted; None when neither, or the epochs are not counted."""
+    epochs = view.state.whole("epochs")
+    whole = None if view.epochs else _by_run_progress(view)
+    if epochs is None or whole is not None or view.state.facts.status != "running":
+        return whole
+    one, n, basis = epoch_seconds(view)
+    if one is None:
+        return None
+    return _projection(view, one, n, basis, epochs)
+
+
+def _projection(view: View, one: Estimate, n: int, basis: str, epochs: int) -> Projection:
+    left, most = _epochs_left(view, epochs)
+    into = min(max(0.0, view.now - view.epochs[-1].at_seconds), one.value) if view.epochs else 0.0
+    folds = max(0, (view.state.whole("folds") or 1) - view.position.fold_index - 1)
+    gaps = folds * FOLD_OVERHEAD_S[0]
+    end = Estimate(
+        view.now + max(0.0, left * one.value - into) + gaps,
+        view.now + max(0.0, left * one.low - into),
+        view.now + max(0.0, most * one.high - into) + folds * FOLD_OVERHEAD_S[1],
+        one.grade,
+        one.n,
+        basis,
+    )
+    return Projection(one, end, left, n)
+
+
+def epoch_seconds(view: View) -> tuple[Estimate | None, int, str]:
+    """Seconds of one ordinary epoch, how many were measured, and from what."""
+    later = view.later_epoch_seconds
+    if later:
+        n, middle = len(later), median(later)
+        spread = spread_of(later, LEAST_SPREAD)
+        width = Z80 * sqrt(spread**2 / n + LEAST_SPREAD**2)
+        basis = f"median of {n} measured epoch{'s' if n > 1 else ''} after the first"
+        return _around(middle, width, "measured", n, basis), n, basis
+    first = view.first_epoch_seconds
+    if first:
+        basis = f"the first epoch, which takes about {FIRST_EPOCH_FACTOR:g} times an ordinary one"
+        value = first / FIRST_EPOCH_FACTOR
+        return Estimate(value, value / FIRST_EPOCH_FACTOR, first, "measured", 1, basis), 0, basis
+    steps = view.steps_per_epoch
+    if steps and view.step_seconds and (view.steps_seen or 0) >= view.state.expected.not_before_steps:
+        low, value, high = (factor * steps * view.step_seconds for factor in STEPS_ONLY)
+        basis = f"{view.steps_seen} measured steps, {steps} an epoch"
+        return Estimate(value, low, high, "measured", 1, basis), 0, basis
+    told = view.state.expected
+    wrong = told.epoch_seconds is not None and view.now > SURELY_BEGUN_S + 2.0 * told.epoch_seconds.high
+    if told.epoch_seconds is not None and not wrong and told.batch_size in (None, view.state.batch_size):
+        return told.epoch_seconds, 0, f"predicted, nothing was measured yet ({told.epoch_seconds.basis})"
+    return None, 0, ""
+
+
+def _around(value: float, width: float, grade: Any, n: int, basis: str) -> Estimate:
+    return Estimate(value, value / (1.0 + width), value * (1.0 + width), grade, n, basis)
+
+
+def _epochs_left(view: View, epochs: int) -> tuple[float, float]:
+    """(as finished folds went, if every fold goes to its end): early stopping may have ended folds sooner."""
+    at = view.position
+    folds = view.state.whole("folds") or 1
+    usual = mean(at.per_fold) if at.per_fold else float(epochs)
+    later = max(0, folds - at.fold_index - 1)
+    if at.fold_index >= folds:
+        return 0.0, 0.0
+    here = max(0, epochs - at.epochs_done)
+    soon = max(0.0, min(float(here), usual - at.epochs_done)) if at.per_fold else float(here)
+    return soon + later * usual, here + later * epochs
+
+
+def _by_run_progress(view: View) -> Projection | None:
+    """A progress bar over all epochs of a fold (Hugging Face) tells of its end by itself."""
+    progress = view.summary.progress
+    if progress is None or view.state.facts.status != "running":
+        return None
+    _, _, of, step, elapsed, scope = progress[2]
+    began = view.summary.first_step_us
+    if elapsed is None and began is not None:
+        elapsed = max(0, progress[0] - began) / 1e6
+    if scope != "run" or not of or not elapsed or step < view.state.expected.not_before_steps:
+        return None
+    basis = f"{step} of {of} steps of the run"
+    later = max(0, (view.state.whole("folds") or 1) - view.position.fold_index - 1)
+    end = _around((of - step + later * of) * elapsed / step, 0.1, "measured", 1, basis)
+    at = progress[0] / 1e6
+    whole = Estimate(at + end.value, at + end.low, at + end.high, "measured", 1, basis)
+    epochs = max(1, view.state.whole("epochs") or 1)
+    one = _around(of * elapsed / step / epochs, 0.1, "measured", 1, basis)
+    return Projection(one, whole, epochs * ((of - step) / of + later), 1)
+
+
+def too_late(view: View, projection: Projection, deadline: float) -> bool:
+    """Whether training will miss its deadline: at the median, and with only a first epoch or steps measured
+    even at the early end. Near the deadline it stays as it was (`LATCH_OFF`), judged epoch after epoch."""
+    if not projection.certain:
+        return projection.end.low > deadline
+    end = projection.end.value
+    if not LATCH_OFF * deadline <= end <= deadline:
+        return end > deadline
+    return latched([*_ends_epoch_after_epoch(view), end], deadline, LATCH_OFF * deadline)
+
+
+def _ends_epoch_after_epoch(view: View) -> list[float]:
+    """What the projection was after each epoch, by the epochs until then."""
+    epochs = view.state.whole("epochs") or 1
+    left, _ = _epochs_left(view, epochs)
+    rows = [e for e in view.epochs if not e.first and e.seconds is not None]
+    ends = []
+    for i, row in enumerate(rows):
+        middle = median(r.seconds or 0.0 for r in rows[: i + 1])
+        ends.append(row.at_seconds + (left + len(rows) - 1 - i) * middle)
+    return ends

@@ -1,0 +1,389 @@
+"""How does one more event enter what is known of a run? In any order, at a few microseconds each.
+
+Every part of a `Summary` is a maximum, a minimum, a sum of whole numbers, the latest by (own time, seq), or
+the largest K keys of such parts: commutative and associative, so the same set of events gives the same
+summary in every order of arrival. A key outside the largest K can never come back in, so forgetting it loses
+no exactness. Each event must be folded once (the store drops a repeated seq before it comes here).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from memory_service.domain.monitoring.event import MEMORY_FIELDS, Event, is_bad_loss, loss_of, number_of
+from memory_service.domain.monitoring.merging import both, latest, newer, newest
+from memory_service.domain.monitoring.summary import (
+    BATCHES_KEPT,
+    BUSY,
+    EPOCHS_KEPT,
+    FOLDS_KEPT,
+    HOT,
+    KIB_PER_GIB,
+    MOVED,
+    SAMPLED,
+    SAMPLES,
+    SETTINGS,
+    SLOT_SECONDS,
+    SLOTS_KEPT,
+    STEPS,
+    TOLD,
+    US,
+    UTILIZATION,
+    WAITED,
+    FoldSummary,
+    Stamped,
+    Summary,
+)
+
+__all__ = ["fold_in"]
+
+NO_SUMS = (0,) * (HOT + 1)
+MOST_EPOCH = 1_000_000
+"""An epoch, fold or step number beyond any real one is counted as odd and otherwise left alone."""
+
+SLOT_US = SLOT_SECONDS * US
+
+_SETTINGS = frozenset(SETTINGS)
+_FLAGS = frozenset(("out_of_memory", "error", "throttled", "other_processes"))
+_NOT_NUMBERS: dict[str, type] = {"gpu_name": str, "precision": str, "persistent_workers": bool}
+_EPOCH_NUMBERS = ("seconds", "samples", "loader_wait_percent", "utilization_percent", "memory_percent")
+_EPOCH_SCORES = ("train_loss", "valid_loss", "metric")
+
+
+class _Shape(NamedTuple):
+    """What an event with these fields may say. A run has few shapes of events: each is looked at once."""
+
+    settings: bool
+    memory: tuple[tuple[str, str], ...]
+    percent: bool
+    sample: bool
+    loss: bool
+    flags: bool
+
+
+@lru_cache(1_000)
+def _shape(*names: str) -> _Shape:
+    known = frozenset(names)
+    return _Shape(
+        settings=not known.isdisjoint(_SETTINGS),
+        memory=tuple((name, kind) for name, kind in MEMORY_FIELDS.items() if name in known),
+        percent="memory_percent" in known,
+        sample="utilization_percent" in known or "temperature_c" in known,
+        loss="train_loss" in known or "loss" in known,
+        flags=not known.isdisjoint(_FLAGS),
+    )
+
+
+def fold_in(summary: Summary, events: Iterable[Event]) -> Summary:
+    """The summary with more events in it, whatever their order. Costs O(events) + O(size of the summary)."""
+    tally = _Tally(summary)
+    for event in events:
+        tally.add(event)
+    return tally.summary()
+
+
+_FIELDS = tuple(f.name for f in fields(Summary))
+_MAPPINGS = ("counts", "peaks", "settings", "batches", "epochs", "folds", "slots", "slot_peaks")
+
+
+class _Tally:
+    """A summary while it is being added to."""
+
+    __slots__ = (*_FIELDS, "open", "own")
+
+    events: int
+    odd: int
+    last_us: int
+    steps: int
+    busy_us: int
+    samples: int
+    top_step: int
+    first_step_us: int | None
+    step_us: int | None
+    bad_loss_us: int | None
+    good_loss_us: int | None
+    out_of_memory_us: int | None
+    error_us: int | None
+    throttled_us: int | None
+    shared_us: int | None
+    reading_us: int | None
+    counts: dict[str, int]
+    peaks: dict[str, int]
+    settings: dict[str, Stamped]
+    batches: dict[int, tuple[int, int]]
+    progress: Stamped | None
+    epochs: dict[tuple[int, int], Mapping[str, Stamped]]
+    folds: dict[int, FoldSummary]
+    slots: dict[int, Any]
+    slot_peaks: dict[int, dict[str, int]]
+    open: dict[int, list[int]]
+    """Stretches whose sums are lists now; own: whose peaks were copied. These may be changed in place."""
+    own: dict[int, dict[str, int]]
+
+    def __init__(self, start: Summary) -> None:
+        for name in _FIELDS:
+            setattr(self, name, getattr(start, name))
+        for name in _MAPPINGS:
+            setattr(self, name, dict(getattr(start, name)))
+        self.open, self.own = {}, {}
+
+    def summary(self) -> Summary:
+        for slot, sums in self.open.items():
+            self.slots[slot] = tuple(sums)
+        return Summary(**{name: getattr(self, name) for name in _FIELDS})
+
+    def add(self, event: Event) -> None:
+        kind, seq, at, body = event
+        if at.__class__ is float and 0.0 <= at <= 1e9:
+            us = round(at * US)
+        else:
+            seconds = number_of(at, most=1e9)
+            us = round((seconds or 0.0) * US)
+            self.odd += seconds is None
+        self.events += 1
+        self.counts[kind] = self.counts.get(kind, 0) + 1
+        if us > self.last_us:
+            self.last_us = us
+        settings, memory, percent, sample, loss, flags = _shape(*body)
+        if settings:
+            self._settings(us, seq, body)
+        if memory or percent:
+            self._memory(us, body, memory)
+        if kind == "batch":
+            self._batch(us, seq, body)
+        elif kind == "epoch":
+            self._epoch(us, seq, body, memory)
+        elif kind == "fold":
+            self._fold(us, body)
+        if sample:
+            self._sample(us, body)
+        if loss:
+            self._loss(us, body)
+        if flags:
+            self._flags(us, body)
+
+    def _flags(self, us: int, body: Mapping[str, Any]) -> None:
+        if body.get("out_of_memory") is True:
+            self.out_of_memory_us = latest(self.out_of_memory_us, us)
+        if body.get("error") is True:
+            self.error_us = latest(self.error_us, us)
+        if body.get("throttled") is True:
+            self.throttled_us = latest(self.throttled_us, us)
+        if body.get("other_processes") and number_of(body["other_processes"]):
+            self.shared_us = latest(self.shared_us, us)
+
+    def _settings(self, us: int, seq: int, body: Mapping[str, Any]) -> None:
+        for name in _SETTINGS & body.keys():
+            value = body[name]
+            if value is None:
+                continue
+            if name not in _NOT_NUMBERS:
+                number = number_of(value)
+                value = None if number is None else int(number) if number.is_integer() else number
+            elif not isinstance(value, _NOT_NUMBERS[name]) or len(str(value)) > 200:
+                value = None
+            if value is None:
+                self.odd += 1
+                continue
+            self.settings[name] = newer(self.settings.get(name), (us, seq, value))
+            if name == "batch_size" and isinstance(value, int) and 0 < value < 1 << 40:
+                self._stated(value, us)
+
+    def _stated(self, batch: int, us: int) -> None:
+        first, last = self.batches.get(batch, (us, us))
+        self.batches[batch] = (min(first, us), max(last, us))
+        if len(self.batches) > BATCHES_KEPT:
+            del self.batches[min(self.batches)]
+
+    def _memory(self, us: int, body: Mapping[str, Any], told: Iterable[tuple[str, str]]) -> None:
+        for name, kind in told:
+            given = body[name]
+            if given is None or (name == "used_gib" and body.get("process_gib") is not None):
+                continue
+            gib = number_of(given, most=1e6)
+            if gib is None:
+                self.odd += 1
+                continue
+            self._peak(us, kind, round(gib * KIB_PER_GIB))
+        if "memory_percent" in body:
+            percent = number_of(body["memory_percent"], most=1000.0)
+            if percent is not None:
+                self._peak(us, "unstated_percent", round(percent * 1000))
+
+    def _peak(self, us: int, kind: str, kib: int) -> None:
+        if kib >= self.peaks.get(kind, 0):
+            self.peaks[kind] = kib
+        if self.reading_us is None or us > self.reading_us:
+            self.reading_us = us
+        slot = us // SLOT_US
+        mine = self.own.get(slot)
+        if mine is None:
+            known = self.slot_peaks
+            mine = self.own[slot] = known[slot] = dict(known.get(slot, {}))
+            if len(known) > SLOTS_KEPT:
+                oldest = min(known)
+                del known[oldest]
+                self.own.pop(oldest, None)
+        if kib >= mine.get(kind, 0):
+            mine[kind] = kib
+
+    def _batch(self, us: int, seq: int, body: Mapping[str, Any]) -> None:
+        steps = number_of(body.get("steps"), most=1e9)
+        step = number_of(body.get("step"), most=1e9)
+        if steps is None and step is None:
+            steps = 1.0
+        if steps:
+            seconds = number_of(body.get("seconds"), most=1e7) or 0.0
+            waited = number_of(body.get("loader_wait_seconds"), most=1e7)
+            percent = number_of(body.get("loader_wait_percent"), most=100.0)
+            if waited is None and percent is not None:
+                waited = seconds * percent / 100.0
+            count, busy_us = int(steps), round(seconds * US)
+            samples = int(number_of(body.get("samples"), most=1e12) or 0.0)
+            self.steps += count
+            self.busy_us += busy_us
+            self.samples += samples
+            told_us, waited_us = (0, 0) if waited is None else (busy_us, min(busy_us, round(waited * US)))
+            sums = self._stretch(us)
+            sums[STEPS] += count
+            sums[BUSY] += busy_us
+            sums[TOLD] += told_us
+            sums[WAITED] += waited_us
+            sums[SAMPLES] += samples
+            sums[MOVED] += 1
+        if step is not None:
+            self.top_step = max(self.top_step, int(step))
+            where = [number_of(body.get(name), most=1e9) for name in ("fold", "epoch", "of")]
+            elapsed = number_of(body.get("elapsed_seconds"), most=1e8)
+            scope = body.get("scope") if body.get("scope") in ("epoch", "run") else None
+            line = [*(None if w is None else int(w) for w in where), int(step), elapsed, scope]
+            self.progress = newer(self.progress, (us, seq, line))
+        if steps or step:
+            self._moved(us)
+            if not steps:
+                percent = number_of(body.get("loader_wait_percent"), most=100.0)
+                sums = self._stretch(us)
+                sums[MOVED] += 1
+                if percent is not None:
+                    sums[TOLD] += US
+                    sums[WAITED] += round(percent * US / 100.0)
+
+    def _moved(self, us: int) -> None:
+        if self.step_us is None or us > self.step_us:
+            self.step_us = us
+        if self.first_step_us is None or us < self.first_step_us:
+            self.first_step_us = us
+
+    def _epoch(self, us: int, seq: int, body: Mapping[str, Any], memory: Iterable[tuple[str, str]]) -> None:
+        epoch, fold = number_of(body.get("epoch")), number_of(body.get("fold", 1))
+        if epoch is None or fold is None or epoch > MOST_EPOCH or fold > MOST_EPOCH:
+            self.odd += 1
+            return
+        key = (int(fold), int(epoch))
+        record: dict[str, Stamped] = {"done": (us, seq, 1)}
+        for name in _EPOCH_NUMBERS:
+            given = body.get(name)
+            if given is None:
+                continue
+            value = number_of(given)
+            if value is None:
+                self.odd += 1
+            else:
+                record[name] = (us, seq, value)
+        for name in _EPOCH_SCORES:
+            given = body.get(name)
+            if given is None:
+                continue
+            score = loss_of(given)
+            if score is not None:
+                record[name] = (us, seq, score)
+            elif is_bad_loss(given):
+                record[name] = (us, seq, None)
+        for name, kind in memory:
+            gib = number_of(body[name], most=1e6)
+            if gib is not None and not (name == "used_gib" and body.get("process_gib") is not None):
+                record[kind] = (us, seq, round(gib * KIB_PER_GIB))
+        self._record(key, record)
+        loss, metric = loss_of(body.get("valid_loss")), loss_of(body.get("metric"))
+        self._fold_epoch(*key, None if loss is None else (loss, key[1]), metric, us)
+        self._moved(us)
+        self._stretch(us)[MOVED] += 1
+
+    def _fold_epoch(
+        self, fold: int, epoch: int, loss: tuple[float, int] | None, metric: float | None, us: int
+    ) -> None:
+        scored = None if metric is None else (metric, epoch)
+        known = self.folds.get(fold)
+        if known is not None and known.begun_us is not None and known.begun_us <= us:
+            first, last, low = known.first_epoch, known.last_epoch, known.lowest_loss
+            least, most = known.lowest_metric, known.highest_metric
+            if (
+                first is not None
+                and last is not None
+                and first <= epoch <= last
+                and (loss is None or (low is not None and low <= loss))
+                and (scored is None or (least is not None and least <= scored))
+                and (scored is None or (most is not None and (most[0], -most[1]) >= (scored[0], -epoch)))
+            ):
+                return  # nothing new of its fold
+        self._fold_record(fold, FoldSummary(epoch, epoch, loss, scored, scored, us))
+
+    def _record(self, key: tuple[int, int], record: Mapping[str, Stamped]) -> None:
+        known = self.epochs.get(key)
+        self.epochs[key] = record if known is None else newest(known, record)
+        if len(self.epochs) > EPOCHS_KEPT:
+            del self.epochs[min(self.epochs)]
+
+    def _fold(self, us: int, body: Mapping[str, Any]) -> None:
+        number = number_of(body.get("fold"))
+        if number is None or number > MOST_EPOCH:
+            self.odd += 1
+            return
+        self._fold_record(int(number), FoldSummary(begun_us=us, done=body.get("done") is True))
+        if body.get("done") is True:
+            self._moved(us)
+            self._stretch(us)[MOVED] += 1
+
+    def _fold_record(self, number: int, told: FoldSummary) -> None:
+        known = self.folds.get(number)
+        self.folds[number] = told if known is None else both(known, told)
+        if len(self.folds) > FOLDS_KEPT:
+            del self.folds[max(self.folds)]
+
+    def _sample(self, us: int, body: Mapping[str, Any]) -> None:
+        busy, hot = body.get("utilization_percent"), body.get("temperature_c")
+        busy = busy if busy is None else number_of(busy, most=100.0)
+        hot = hot if hot is None else number_of(hot, most=200.0)
+        if busy is None and hot is None:
+            return
+        sums = self._stretch(us)
+        if busy is not None:
+            sums[UTILIZATION] += round(busy * 1000)
+            sums[SAMPLED] += 1
+        if hot is not None:
+            sums[HOT] = max(sums[HOT], round(hot * 10))
+
+    def _stretch(self, us: int) -> list[int]:
+        """The sums of the stretch, to be added to."""
+        slot = us // SLOT_US
+        mine = self.open.get(slot)
+        if mine is None:
+            slots = self.slots
+            mine = self.open[slot] = slots[slot] = [*slots.get(slot, NO_SUMS)]
+            if len(slots) > SLOTS_KEPT:
+                oldest = min(slots)
+                del slots[oldest]
+                self.open.pop(oldest, None)
+        return mine
+
+    def _loss(self, us: int, body: Mapping[str, Any]) -> None:
+        told = body.get("train_loss", body.get("loss"))
+        if told is None:
+            return
+        if is_bad_loss(told):
+            self.bad_loss_us = latest(self.bad_loss_us, us)
+        elif loss_of(told) is not None:
+            self.good_loss_us = latest(self.good_loss_us, us)

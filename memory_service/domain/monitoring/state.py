@@ -1,0 +1,225 @@
+"""What is known when a verdict is asked for? The run's own facts, what was expected, what it said so far."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.monitoring.event import number_of
+from memory_service.domain.monitoring.summary import Summary
+from memory_service.domain.planning.budget import RESERVE_SHARE
+from memory_service.domain.planning.contingency import (
+    EVERY_S,
+    FIRST_CHECK_S,
+    NOT_BEFORE_STEPS,
+    TARGET_PERCENT,
+    model_class_of,
+)
+
+__all__ = ["Expectation", "RunFacts", "State", "class_of_model"]
+
+TREES = re.compile(r"lightgbm|lgbm|xgboost|xgb|catboost|histgradient|gbdt|forest|extra_trees")
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """What the run said of itself when it began (the body of POST /runs), resolved where the service can.
+
+    params_m      of the model, in millions, when a profile or the catalogue knows it; 0 = not known
+    device_kind   "cuda" | "mps" | "cpu"
+    memory_gib    of the card the fill is read against: the one planned for (R06); None = not known
+    minutes       the budget; None = none was given, then nothing is said about time
+    metric_direction   "max" | "min" | None: which way `metric` gets better
+    status        "running", or how it ended
+    """
+
+    task: str = "image-classification"
+    model: str = ""
+    params_m: float = 0.0
+    device_kind: str = "cuda"
+    memory_gib: float | None = None
+    batch_size: int | None = None
+    folds: int | None = None
+    epochs: int | None = None
+    n_train: int | None = None
+    minutes: float | None = None
+    cpu_count: int | None = None
+    num_workers: int | None = None
+    image_size: int | None = None
+    learning_rate: float | None = None
+    precision: str | None = None
+    optimizer: str = "adamw"
+    metric_direction: str | None = None
+    pretrained: bool = True
+    status: str = "running"
+
+    @property
+    def is_trees(self) -> bool:
+        return TREES.search(self.model.lower()) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What the plan, or else a prediction for the same case, says the run should show. All optional.
+
+    batch_size          the batch these figures are for
+    planned             whether a plan chose the batch (then its fill is as intended), not the caller
+    driver_gib          peak memory as the driver shows it
+    samples_per_second  in training, loader included; epoch_seconds: one epoch, validation included
+    inference_minutes   inference and writing, after training
+    curve               batch -> samples per second, ascending: where the knee is
+    knee_batch_size     the batch from which on the next one gains under 10 %
+    largest_batch       the largest whose p90 memory fits; refused_batch: one that ran out of memory before
+    smaller             settings of a smaller model that fits the same budget, or None
+    tried               (batch, samples per second) that earlier runs of this case measured
+    """
+
+    batch_size: int | None = None
+    planned: bool = False
+    driver_gib: Estimate | None = None
+    samples_per_second: Estimate | None = None
+    epoch_seconds: Estimate | None = None
+    inference_minutes: Estimate | None = None
+    curve: tuple[tuple[int, float], ...] = ()
+    knee_batch_size: int | None = None
+    largest_batch: int | None = None
+    refused_batch: int | None = None
+    smaller: Mapping[str, Any] | None = None
+    tried: tuple[tuple[int, float], ...] = ()
+    bound: str = "gpu"
+    patience: int | None = None
+    first_check_seconds: float = FIRST_CHECK_S
+    every_seconds: float = EVERY_S
+    not_before_steps: int = NOT_BEFORE_STEPS
+    target_percent: tuple[float, float] = TARGET_PERCENT
+    reserve_share: float = RESERVE_SHARE
+    model_class: str | None = None
+    first_fold_percent: float | None = None
+
+    @classmethod
+    def from_plan(cls, plan: Mapping[str, Any]) -> Expectation:
+        """What a plan of /recommend (its JSON form) promised; unknown or missing parts stay empty."""
+        expected, checks = plan.get("expected") or {}, plan.get("checks") or {}
+        smaller = [a for a in plan.get("alternatives") or () if a.get("objective") == "smaller"]
+        folds = [e for e in plan.get("on_trouble") or () if "planned_percent" in e]
+        return cls(
+            batch_size=plan.get("batch_size"),
+            planned=True,
+            driver_gib=_estimate(expected.get("peak_memory_gib")),
+            samples_per_second=_estimate(expected.get("samples_per_second")),
+            epoch_seconds=_estimate(expected.get("epoch_seconds")),
+            inference_minutes=_estimate(expected.get("inference_minutes")),
+            smaller={k: v for k, v in smaller[0].items() if k not in ("objective", "expected")}
+            if smaller
+            else None,
+            bound=expected.get("bound", "gpu"),
+            patience=plan.get("early_stopping_patience"),
+            first_check_seconds=checks.get("first_after_seconds", FIRST_CHECK_S),
+            every_seconds=checks.get("every_seconds", EVERY_S),
+            not_before_steps=checks.get("not_before_steps", NOT_BEFORE_STEPS),
+            model_class=checks.get("model_class"),
+            first_fold_percent=folds[0]["planned_percent"] if folds else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Everything a verdict is made of. The same state gives the same verdict, whenever it is asked for.
+
+    asked_seconds   when the verdict was asked for, in the run's own time, where the run is known to be going
+                    on: silence is time too. None = judged at its latest event
+    """
+
+    facts: RunFacts
+    summary: Summary = field(default_factory=Summary)
+    expected: Expectation = field(default_factory=Expectation)
+    asked_seconds: float | None = None
+
+    @property
+    def heard_seconds(self) -> float:
+        """The run's own time at its latest event."""
+        return self.summary.last_us / 1e6
+
+    @property
+    def now_seconds(self) -> float:
+        """The run's own time."""
+        return max(self.heard_seconds, self.asked_seconds or 0.0)
+
+    def whole(self, name: str) -> int | None:
+        """A count that the run stated (batch_size, epochs, folds, ...), else the one it began with."""
+        told = number_of(self.summary.setting(name), most=1e12)
+        value = told if told is not None and told >= 1 else getattr(self.facts, name, None)
+        return int(value) if value else None
+
+    @property
+    def batch_size(self) -> int | None:
+        return self.whole("batch_size") or self.expected.batch_size
+
+    @property
+    def since_us(self) -> int:
+        """Own time from which on the present batch was used; 0 when it never changed."""
+        batches = dict(self.summary.batches)
+        if self.facts.batch_size and self.facts.batch_size not in batches:
+            batches[self.facts.batch_size] = (-1, -1)
+        mine = batches.pop(self.batch_size or 0, None)
+        others = max((last for _, last in batches.values()), default=-1)
+        if mine is None or not batches or (others < 0 and mine[0] < 0):
+            return 0
+        return max(0, mine[0] if mine[0] > others else mine[1])
+
+    @property
+    def refused_batch(self) -> int | None:
+        """The smallest batch known to have run out of memory, in this run or an earlier one."""
+        when, known = self.summary.out_of_memory_us, self.expected.refused_batch
+        if when is None:
+            return known
+        stated = {batch: first for batch, (first, _) in self.summary.batches.items() if first <= when}
+        began = {} if self.facts.batch_size is None else {self.facts.batch_size: -1}
+        used = began | stated
+        if not used:
+            return known
+        mine = max(used, key=lambda batch: used[batch])
+        return mine if known is None else min(mine, known)
+
+    @property
+    def epoch_word(self) -> str:
+        return "round" if self.facts.is_trees else "epoch"
+
+    @property
+    def memory_gib(self) -> float | None:
+        """The card's memory in GiB: as planned for, else as the run printed it."""
+        return self.facts.memory_gib or number_of(self.summary.setting("total_gib"), most=1e6)
+
+    @property
+    def model_class(self) -> str:
+        """small | large (R22)."""
+        return self.expected.model_class or class_of_model(self.facts.model, self.facts.params_m)
+
+    @property
+    def budget_seconds(self) -> float | None:
+        return None if not self.facts.minutes else self.facts.minutes * 60.0
+
+
+def class_of_model(name: str, params_m: float) -> str:
+    """R22's class of a model in any usual spelling (`EfficientNet-B4`, `resnet-18`, `ViT-Base`); models that
+    R22 does not list go by their parameters."""
+    plain = re.sub(r"[\s\-]+", "_", name.strip().lower())
+    plain = re.sub(r"(resnet|resnext|densenet)_(?=\d)", r"\1", plain)
+    plain = re.sub(r"(efficientnet)_?(b\d|v2)", r"\1_\2", plain).replace("efficientnet_v2", "efficientnetv2")
+    return model_class_of(plain, params_m)
+
+
+def _estimate(raw: Any) -> Estimate | None:
+    if isinstance(raw, Estimate) or raw is None:
+        return raw
+    return Estimate(
+        raw["value"],
+        raw["low"],
+        raw["high"],
+        raw.get("grade", "estimated"),
+        raw.get("n", 0),
+        raw.get("basis", ""),
+    )

@@ -1,0 +1,95 @@
+"""What is answered? One action with concrete numbers, the rule behind it, and how the run stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from memory_service.domain.common.estimate import Estimate
+
+__all__ = ["ACTIONS", "Action", "Answer", "Severity", "Verdict", "figures"]
+
+Action = Literal[
+    "continue", "raise_batch", "relaunch", "lower_batch", "reduce_folds", "reduce_epochs",
+    "stop_and_predict", "add_monitoring", "investigate",
+]  # fmt: skip
+
+ACTIONS: tuple[Action, ...] = get_args(Action)
+
+Severity = Literal["info", "warning", "critical"]
+"""info: nothing has to be done; warning: the run gets better by it; critical: without it the run is lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one rule says.
+
+    set        settings to change, by the names of a plan
+    rule       R.. of the rules, or the name of a rule that stands in docs/watching.md
+    next_time  settings for the next run, when changing this one would cost more than it brings
+    seen       the observation alone, told where another answer is given; "" = `why`
+    """
+
+    action: Action
+    why: str
+    rule: str
+    set: Mapping[str, Any] = field(default_factory=dict)
+    severity: Severity = "warning"
+    next_time: Mapping[str, Any] = field(default_factory=dict)
+    seen: str = ""
+
+
+def figures(value: float) -> str:
+    """Three figures, without an exponent."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer to a run at one moment of its own time.
+
+    eta_minutes            from now to the end of training, as measured epochs project it; None = not known
+    budget_used_percent    None when the run has no budget
+    reading                kind of memory figure that the fill was read from; None = no figure
+    fill_percent           of the card's memory; a lower bound when `reading` is "allocated_now"
+    at_seconds             the moment, in the run's own time; next_check_seconds: when to look again
+    notes                  what else was seen, one sentence each; none of them asks for anything
+    """
+
+    action: Action
+    set: Mapping[str, Any]
+    why: str
+    rule: str
+    severity: Severity
+    eta_minutes: Estimate | None
+    budget_used_percent: float | None
+    reading: str | None
+    fill_percent: float | None
+    model_class: str
+    at_seconds: float
+    next_check_seconds: float
+    next_time: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON form of GET /runs/{id}/verdict."""
+        used, fill = self.budget_used_percent, self.fill_percent
+        return {
+            "action": self.action,
+            "set": dict(self.set),
+            "why": self.why,
+            "rule": self.rule,
+            "severity": self.severity,
+            "eta_minutes": None if self.eta_minutes is None else self.eta_minutes.as_dict(),
+            "budget_used_percent": None if used is None else round(used, 1),
+            "memory": {
+                "reading": self.reading,
+                "fill_percent": None if fill is None else round(fill, 1),
+                "model_class": self.model_class,
+            },
+            "at_seconds": round(self.at_seconds, 3),
+            "next_check_seconds": round(self.next_check_seconds, 3),
+            "next_time": dict(self.next_time),
+            "notes": list(self.notes),
+        }

@@ -1,0 +1,339 @@
+"""Which models could run side by side (R33), with which settings, and is that better than one after another?
+
+A set is offered when all of it fits: memory at p90 (each process brings its own peak and its own context),
+the cores (a main process and at least one loader worker each), the minutes by the promises of any plan. Its
+members are what a first split of the same budget would pick alone in their share of it, so that the same set
+can also be trained one after another, and the two are set against each other (`domain.parallel.gpu_sharing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.parallel.gpu_sharing import (
+    Demand,
+    Shared,
+    median_together,
+    one_after_another,
+    side_by_side,
+)
+from memory_service.domain.parallel.parallel_choice import Group, Member, Peaks, groups_of, peaks_of
+from memory_service.domain.parallel.parallel_text import why_better, why_none
+from memory_service.domain.planning.boosting_plan import cost_of, run_of_trees
+from memory_service.domain.planning.budget import (
+    Seconds,
+    setup_seconds,
+    split_of,
+    work_seconds,
+    write_seconds,
+)
+from memory_service.domain.planning.plan_search import Pick, loader_rate
+from memory_service.domain.planning.plan_settings import settings_of
+from memory_service.domain.planning.schedule import learning_rate
+from memory_service.domain.quality.quality_index import quality_estimate
+
+if TYPE_CHECKING:
+    from memory_service.domain.planning.planner import Lanes, Search
+    from memory_service.domain.planning.problem import Case
+
+__all__ = ["Beside", "parallel_sets"]
+
+KINDS: tuple[str, ...] = ("explore", "two_large", "network_and_trees")
+
+SHARES = (0.9, 0.55, 0.3)
+"""Of its part of the minutes that a member may need alone. Taking turns costs a little; where the cores that
+the loaders share make a set so slow that it breaks its promises, shorter trainings are tried."""
+
+TOGETHER_FROM_PERCENT = 5.0
+"""A smaller gain is within the error of any prediction, and one after another has its first result sooner."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """The sets, as the answer has them; why there are none, as sentences (empty where there are)."""
+
+    sets: tuple[Mapping[str, Any], ...]
+    why_none: tuple[str, ...] = ()
+
+
+def parallel_sets(lanes: Lanes) -> Beside:
+    """Sets of models that could share the case's card, each `{"kind", "models", "expected", "cores",
+    "better", "why"}`; the same case gives the same sets."""
+    case, networks = lanes.case, lanes.searches[0]
+    trees = lanes.searches[1] if len(lanes.searches) > 1 else None
+    if any(card.kind != "cuda" for card in case.cards) or case.model is not None or case.cpu_count < 4:
+        return Beside((), why_none(case))
+    peaks = peaks_of(networks)
+    best: dict[str, tuple[_Priced, Shared]] = {}
+    missing = KINDS if trees is not None else KINDS[:-1]
+    tried = False
+    for share in SHARES:
+        groups = [g for kind in missing for g in groups_of(networks, trees, peaks, kind, share)]
+        tried = tried or bool(groups)
+        best |= _best(case, _priced(networks, trees, peaks, groups) if groups else [])
+        missing = tuple(dict.fromkeys(g.kind for g in groups if g.kind not in best))
+        if not missing:
+            break
+    if {"explore", "two_large"} <= best.keys() and _rows(best["explore"]) == _rows(best["two_large"]):
+        del best["two_large"]
+    sets = tuple(_as_dict(networks, trees, *best[kind]) for kind in KINDS if kind in best)
+    return Beside(sets, () if sets else why_none(case, tried))
+
+
+def _best(case: Case, priced: Sequence[_Priced]) -> dict[str, tuple[_Priced, Shared]]:
+    """Of each kind the first that keeps its promises, those that are better together before the others."""
+    best: dict[str, tuple[_Priced, Shared]] = {}
+    for each in sorted(priced, key=lambda each: each.better != "together"):
+        if each.of.kind not in best:
+            shared = side_by_side(each.beside)
+            if _keeps_promises(case, each, shared):
+                best[each.of.kind] = each, shared
+    return best
+
+
+def _rows(chosen: tuple[_Priced, Shared]) -> set[int]:
+    return {member.pick.row for member in chosen[0].of.members}
+
+
+@dataclass(frozen=True, slots=True)
+class _Priced:
+    """A set with its memory and its time, together and one after another."""
+
+    of: Group
+    memory: tuple[Estimate, ...]
+    columns: tuple[int, ...]
+    alone: tuple[Demand, ...]
+    beside: tuple[Demand, ...]
+    inference: tuple[Seconds, ...]
+    after: Seconds
+    better: str
+
+
+def _priced(networks: Search, trees: Search | None, peaks: Peaks, found: Sequence[Group]) -> list[_Priced]:
+    """All sets at once: one pass over every member as it is alone and as it is beside the others."""
+    fitted = [_columns(networks, peaks, each) for each in found]
+    loader = cache(lambda size, workers, processes: _loader(networks, size, workers, processes))
+    size = networks.table.columns.input_size
+    entries = [
+        (member.pick, at, loader(int(size[member.pick.row]), workers, len(each.members)))
+        for each, beside in zip(found, fitted, strict=True)
+        for member, column in zip(each.members, beside, strict=True)
+        for at, workers in ((member.alone, 0), (column, each.workers))
+    ]
+    demands, inference = _demands(networks, *zip(*entries, strict=True))
+    out, start = [], 0
+    for each, beside in zip(found, fitted, strict=True):
+        of_set = slice(start, start + 2 * len(each.members))
+        start = of_set.stop
+        alone, together, tails = demands[of_set][::2], demands[of_set][1::2], inference[of_set][1::2]
+        if each.trees is not None and trees is not None:
+            alone.append(_trees_demand(trees, each.trees, trees.case.cpu_count))
+            together.append(_trees_demand(trees, each.trees, each.tree_cores))
+            tails.append(Seconds(0.0, 0.0, 0.0))
+        after = one_after_another(alone)
+        gain = _percent(median_together(together), after.value)
+        out.append(
+            _Priced(
+                each,
+                tuple(_memory(peaks, m.pick.row, c) for m, c in zip(each.members, beside, strict=True)),
+                beside,
+                tuple(alone),
+                tuple(together),
+                tuple(tails),
+                after,
+                "together" if gain >= TOGETHER_FROM_PERCENT else "one_after_another",
+            )
+        )
+    return out
+
+
+def _percent(together: float, after: float) -> float:
+    """Of the minutes one after another that running together saves; negative where it costs."""
+    return 100.0 * (1.0 - together / after)
+
+
+def _columns(networks: Search, peaks: Peaks, each: Group) -> tuple[int, ...]:
+    """Every member's own batch where all of them fit the card so; else what fits its share."""
+    own = sum(float(peaks[1][member.pick.row, member.alone]) for member in each.members)
+    fits = own <= networks.table.usable_gib
+    return tuple(member.alone if fits else member.beside for member in each.members)
+
+
+def _memory(peaks: Peaks, row: int, column: int) -> Estimate:
+    """Peak of one process as the driver counts it, context included."""
+    value, high = (float(part[row, column]) for part in peaks)
+    return Estimate(value, max(0.0, 2 * value - high), high, basis="as the plan's, CUDA context included")
+
+
+def _loader(networks: Search, size: int, workers: int, processes: int) -> Seconds:
+    """Seconds per sample of a member's input pipeline: alone with the plan's workers (`workers` 0), or its
+    part of what all workers of the set deliver on the cores there are."""
+    own = int(networks.loader["num_workers"])
+    rate = loader_rate(networks.case, size, workers * processes if workers else own)
+    of = processes if workers else 1
+    return Seconds(of / rate.high, of / rate.value, of / rate.low)
+
+
+def _demands(
+    networks: Search, picks: Sequence[Pick], rungs: Sequence[int], loaders: Sequence[Seconds]
+) -> tuple[list[Demand], list[Seconds]]:
+    """What each process wants with the batch of its rung, and how much of it is inference."""
+    case, table, field = networks.case, networks.table, networks.field
+    grid, rows, columns = table.plain, np.array([pick.row for pick in picks]), np.array(rungs)
+    batch = table.rungs[columns]
+    raw = Seconds(*(getattr(grid, name)[rows, columns] for name in ("step_s_low", "step_s", "step_s_high")))
+    seen = Seconds(*(getattr(grid, name)[rows, columns] for name in ("eval_s_low", "eval_s", "eval_s_high")))
+    loader = Seconds(*(np.array([getattr(each, p) for each in loaders]) for p in ("low", "value", "high")))
+    epochs = np.array([field.epochs[pick.epoch] for pick in picks], dtype=np.float64)
+    folds = np.array([field.folds[pick.fold] for pick in picks], dtype=np.float64)
+    setup = setup_seconds(
+        table.columns.params_m[rows],
+        case.n_train,
+        gpu=True,
+        pretrained=table.columns.pretrained[rows],
+        files=case.reads_files,
+    )
+    _, first_fold, fold, inference = work_seconds(
+        raw.at_least(loader.times(batch)),
+        batch,
+        seen.at_least(loader),
+        n_train=case.n_train,
+        n_test=case.n_test,
+        folds=folds,
+        epochs=epochs,
+    )
+    fit, valid = split_of(case.n_train, folds)
+    steps = np.ceil(fit / batch) * epochs * folds
+    kernels = grid.busy_s[rows, columns] / raw.value
+    busy = raw.times(kernels * steps) + seen.times(valid * epochs * folds + case.n_test * folds)
+    gaps = raw.times(np.maximum(1.0 - kernels, 0.0) * steps)
+    work = fold.times(folds - 1) + first_fold + inference
+    parts = [_columns_of(part, len(rows)) for part in (setup, work, write_seconds(case.n_test), busy, gaps)]
+    return [Demand(*each) for each in zip(*parts, strict=True)], _columns_of(inference, len(rows))
+
+
+def _columns_of(seconds: Seconds, n: int) -> list[Seconds]:
+    """Arrays of n (or what is common to all n) as one `Seconds` of floats each."""
+    triples = np.empty((n, 3))
+    triples[:, 0], triples[:, 1], triples[:, 2] = seconds.low, seconds.value, seconds.high
+    return [Seconds(*each) for each in triples.tolist()]
+
+
+def _trees_demand(trees: Search, pick: Pick, cores: int) -> Demand:
+    """Boosted trees on so many cores; the device has nothing to do with them."""
+    case, field = replace(trees.case, cpu_count=cores), trees.field
+    folds = field.folds[pick.fold]
+    run = run_of_trees(case, trees.table.options[pick.row], field.epochs[pick.epoch], folds)
+    work, nothing = run.fold.times(folds) + run.inference, Seconds(0.0, 0.0, 0.0)
+    setup, work, write = (_columns_of(part, 1)[0] for part in (run.setup, work, run.write))
+    return Demand(setup, work, write, nothing, nothing)
+
+
+def _keeps_promises(case: Case, each: _Priced, shared: Shared) -> bool:
+    """What every plan promises of the minutes (docs/planning.md), of all of the set at once."""
+    budget, policy, total = 60.0 * case.question.minutes, case.policy, shared.total
+    tail = min(last.value + of.write.value for last, of in zip(each.inference, each.beside, strict=True))
+    ends = total.high <= budget and total.high - tail <= (1.0 - policy.reserve_share) * budget
+    return bool(ends and total.value <= policy.median_share * budget)
+
+
+def _as_dict(networks: Search, trees: Search | None, each: _Priced, shared: Shared) -> dict[str, Any]:
+    case = networks.case
+    together, after = (_minutes(seconds) for seconds in (shared.total, each.after))
+    gains = [_percent(*pair) for pair in ((together.low, after.low), (together.high, after.high))]
+    value = _percent(together.value, after.value)
+    gain = Estimate(value, min(*gains, value), max(*gains, value), basis="together against one after another")
+    memory = _sum(each.memory)
+    total = case.question.vram_gib or min(case.cards, key=lambda card: card.usable_gib).memory_gib
+    models = [
+        _network(networks, member, column, each, shared, i)
+        for i, (member, column) in enumerate(zip(each.of.members, each.columns, strict=True))
+    ]
+    if each.of.trees is not None and trees is not None:
+        models.append(_trees(trees, each.of.trees, each, shared))
+    return {
+        "kind": each.of.kind,
+        "models": models,
+        "expected": {
+            "peak_memory_gib": memory.as_dict(),
+            "memory_percent": memory.scaled(100.0 / total).as_dict(),
+            "together_minutes": together.as_dict(),
+            "one_after_another_minutes": after.as_dict(),
+            "gain_percent": gain.as_dict(),
+        },
+        "cores": {
+            "loader_workers": each.of.workers * len(each.of.members),
+            "main_processes": len(each.of.members),
+            "trees": each.of.tree_cores,
+            "of": case.cpu_count,
+        },
+        "better": each.better,
+        "why": why_better(each.better, each.alone, each.beside, shared, each.after, case.cpu_count),
+    }
+
+
+def _network(
+    networks: Search, member: Member, column: int, each: _Priced, shared: Shared, index: int
+) -> dict[str, Any]:
+    settings = settings_of(networks, member.pick)
+    option = networks.table.options[member.pick.row]
+    batch = int(networks.table.rungs[column])
+    if column != member.alone:
+        steps = max(1, round(settings["effective_batch_size"] / batch))
+        settings |= {"batch_size": batch, "grad_accumulation": steps, "effective_batch_size": batch * steps}
+        settings["learning_rate"] = learning_rate(option.recipe, batch * steps)
+    settings["data_loader"] = settings["data_loader"] | {"num_workers": each.of.workers}
+    return {
+        "runs_on": "gpu",
+        **settings,
+        "expected": {
+            "peak_memory_gib": each.memory[index].as_dict(),
+            **_figures(networks, member.pick, each, shared, index),
+        },
+    }
+
+
+def _trees(trees: Search, pick: Pick, each: _Priced, shared: Shared) -> dict[str, Any]:
+    option, rounds = trees.table.options[pick.row], trees.field.epochs[pick.epoch]
+    settings = settings_of(trees, pick)
+    settings["data_loader"] = settings["data_loader"] | {"num_workers": 0}
+    memory = cost_of(trees.case, option, trees.case.n_train, rounds).memory_gib
+    return {
+        "runs_on": "cpu",
+        **settings,
+        "cpu_threads": each.of.tree_cores,
+        "expected": {
+            "host_memory_gib": memory.as_dict(),
+            **_figures(trees, pick, each, shared, len(each.of.members)),
+        },
+    }
+
+
+def _figures(search: Search, pick: Pick, each: _Priced, shared: Shared, index: int) -> dict[str, Any]:
+    quality = quality_estimate(float(search.field.quality[pick.row, pick.epoch, pick.fold]))
+    return {
+        "alone_minutes": _minutes(each.alone[index].alone).as_dict(),
+        "ends_minute": _minutes(shared.ends[index]).as_dict(),
+        "quality_index": quality.as_dict(),
+    }
+
+
+def _minutes(seconds: Seconds) -> Estimate:
+    low, value, high = seconds.low / 60, seconds.value / 60, seconds.high / 60
+    return Estimate(value, low, high, basis="profile x rates, turns on the card by mean value analysis")
+
+
+def _sum(parts: Sequence[Estimate]) -> Estimate:
+    """Errors of the same method have the same sign: percentiles add."""
+    return Estimate(
+        sum(part.value for part in parts),
+        sum(part.low for part in parts),
+        sum(part.high for part in parts),
+        basis=f"sum of {len(parts)} processes, each with its own CUDA context",
+    )

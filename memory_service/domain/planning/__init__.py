@@ -1,0 +1,1 @@
+"""What should be run? From a request to one plan: candidates, schedule, timetable, reasons."""

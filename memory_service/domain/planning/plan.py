@@ -1,0 +1,189 @@
+"""What does the asker get? One explicit plan, every count a single integer and every figure with its
+interval; or why nothing fits, and the smallest change that would."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.description.metric_resolution import Judged
+from memory_service.domain.hardware.gpu_spec import Gpu
+
+__all__ = ["Closest", "Expected", "Plan", "Refusal", "Stage", "plan_id_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One part of the timetable in minutes from the start; it is over by its deadline nine times in ten."""
+
+    stage: str
+    start_minute: float
+    deadline_minute: float
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "stage": self.stage,
+            "start_minute": round(self.start_minute, 2),
+            "deadline_minute": round(self.deadline_minute, 2),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What the run should show. peak_memory_gib is what the driver reports; bound: gpu | loader | host.
+
+    host_memory_gib is said where the processor does the work (boosted trees)"""
+
+    peak_memory_gib: Estimate
+    memory_percent: Estimate
+    samples_per_second: Estimate
+    epoch_seconds: Estimate
+    total_minutes: Estimate
+    inference_minutes: Estimate
+    quality_index: Estimate
+    bound: str
+    host_memory_gib: Estimate | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        out: dict[str, Any] = {}
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if value is not None:
+                out[name] = value.as_dict() if isinstance(value, Estimate) else value
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A promise with a deadline, field by field as CONTRACT's /recommend has it.
+
+    settings   the part to copy into a training script: model, batch, precision, folds, epochs, loader ...
+    facts      what was known of data and host: n_train, n_test, n_classes, cpu_count
+    """
+
+    plan_id: str
+    task: str
+    size: str
+    gpu: Mapping[str, Any]
+    minutes: float
+    metric: Judged | None
+    settings: Mapping[str, Any]
+    expected: Expected
+    timetable: tuple[Stage, ...]
+    reserve_minutes: float
+    checks: Mapping[str, Any]
+    on_trouble: tuple[Mapping[str, Any], ...]
+    alternatives: tuple[Mapping[str, Any], ...]
+    parallel: tuple[Mapping[str, Any], ...]
+    similar: tuple[Mapping[str, Any], ...]
+    rationale: tuple[str, ...]
+    warnings: tuple[str, ...]
+    evidence: tuple[Mapping[str, Any], ...]
+    facts: Mapping[str, int]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "plan_id": self.plan_id,
+            "feasible": True,
+            "task": self.task,
+            "size": self.size,
+            "gpu": dict(self.gpu),
+            "minutes": self.minutes,
+            "metric": self.metric.as_dict() if self.metric else None,
+            **self.settings,
+            "expected": self.expected.as_dict(),
+            "timetable": [stage.as_dict() for stage in self.timetable],
+            "reserve_minutes": round(self.reserve_minutes, 2),
+            "checks": dict(self.checks),
+            "on_trouble": [dict(entry) for entry in self.on_trouble],
+            "alternatives": [dict(entry) for entry in self.alternatives],
+            "parallel": [dict(each) for each in self.parallel],
+            "similar": [dict(hit) for hit in self.similar],
+            "rationale": list(self.rationale),
+            "warnings": list(self.warnings),
+            "evidence": [dict(row) for row in self.evidence],
+            "facts": dict(self.facts),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Closest:
+    """A change of the question that fits, checked by planning it."""
+
+    set: Mapping[str, Any]
+    why: str
+    plan: Mapping[str, Any]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"set": dict(self.set), "why": self.why, "plan": dict(self.plan)}
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Nothing keeps the promises. `closest` is the smallest change that does; others follow it."""
+
+    plan_id: str
+    task: str
+    size: str
+    gpu: Mapping[str, Any]
+    minutes: float
+    metric: Judged | None
+    why: str
+    closest: tuple[Closest, ...]
+    similar: tuple[Mapping[str, Any], ...]
+    warnings: tuple[str, ...]
+    evidence: tuple[Mapping[str, Any], ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        first = self.closest[0].as_dict() if self.closest else None
+        if first is not None and len(self.closest) > 1:
+            first["or"] = [other.as_dict() for other in self.closest[1:]]
+        return {
+            "plan_id": self.plan_id,
+            "feasible": False,
+            "task": self.task,
+            "size": self.size,
+            "gpu": dict(self.gpu),
+            "minutes": self.minutes,
+            "metric": self.metric.as_dict() if self.metric else None,
+            "why": self.why,
+            "closest": first,
+            "similar": [dict(hit) for hit in self.similar],
+            "warnings": list(self.warnings),
+            "evidence": [dict(row) for row in self.evidence],
+        }
+
+
+def gpu_facts(cards: tuple[Gpu, ...], visible: tuple[Gpu, ...], usable_gib: float) -> dict[str, Any]:
+    """The `gpu` part of an answer: the card the memory is planned for, the calibration its figures stand on,
+    and the others it must fit."""
+    tightest = min(cards, key=lambda card: card.usable_gib)
+    facts: dict[str, Any] = {
+        "slug": tightest.slug,
+        "name": tightest.name,
+        "kind": tightest.kind,
+        "memory_gib": round(tightest.memory_gib, 2),
+        "usable_gib": round(usable_gib, 2),
+    }
+    if tightest.device:
+        facts["device"] = tightest.device
+    if tightest.ground is not None:
+        facts["calibration"] = tightest.ground.as_dict()
+    if len(cards) > 1:
+        facts["fits_all"] = [card.key for card in cards]
+        others = {c.key: c.ground.as_dict() for c in cards if c.ground is not None and c is not tightest}
+        if others:
+            facts["calibrations_of_others"] = others
+    if visible:
+        facts["visible"] = [card.key for card in visible]
+    return facts
+
+
+def plan_id_of(question: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
+    """A stable name: the same question answered with the same settings has the same id (16 hex digits)."""
+    text = json.dumps([question, settings], sort_keys=True, separators=(",", ":"), default=str)
+    return "plan-" + hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,348 @@
+"""Which plan is best? Every model x input size x epochs x folds at once, as arrays; one batch size for each.
+
+Utility = expected quality - lambda(objective) * log2(1 + minutes needed). Minutes needed do not depend on the
+budget; the budget only decides what is feasible. So a larger budget only adds plans that need more minutes,
+and one of those can win only by a higher quality: more minutes never lower the expected quality.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import log
+
+import numpy as np
+import numpy.typing as npt
+
+from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.cost.batch_ladder import BATCH_LADDER
+from memory_service.domain.cost.data_loader import loader_samples_per_second
+from memory_service.domain.planning.budget import (
+    RunSeconds,
+    Seconds,
+    minutes_of_all,
+    run_seconds,
+    setup_seconds,
+)
+from memory_service.domain.planning.cost_table import CHECKPOINT_BELOW, CostTable
+from memory_service.domain.planning.problem import Case
+from memory_service.domain.planning.schedule import accumulation_steps, is_dense, most_by_updates, rule_batch
+from memory_service.domain.quality.quality_index import quality_index
+
+__all__ = [
+    "EPOCH_CHOICES",
+    "LAMBDA",
+    "Batches",
+    "Field",
+    "choose_batches",
+    "loader_rate",
+    "price_field",
+    "quality_of",
+]
+
+Array = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+LAMBDA = {"fast": 2.0, "balanced": 0.5, "quality": 0.0}
+"""Index points a doubling of the time must buy (R32: larger only where it pays).
+
+balanced: from one split to three folds (a tripling) must bring 0.8 points, which it does on small and medium
+data. 0.3 took nearly everything the budget held, 0.7 and more left two thirds of it unused for a point (both
+tried).
+"""
+
+EPOCH_CHOICES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 40, 60)
+
+
+@dataclass(frozen=True, slots=True)
+class Batches:
+    """The batch of each option: one integer, why, and what a step costs with it.
+
+    batch_size     0 where not even the smallest rung fits
+    bound          index into `BOUNDS`: what kept the batch from being larger
+    step, forward  seconds per training step / per sample in evaluation, loader not included
+    """
+
+    batch_size: Integers
+    accumulation: Integers
+    checkpointing: Flags
+    bound: Integers
+    peak_gib: Array
+    peak_high_gib: Array
+    step: Seconds
+    forward: Seconds
+
+
+LEAST_IMAGE_BATCH = 48
+ROOMY_GIB = 20.0
+"""R28, R32: on a card of 20 GiB or more a picture model of which fewer than 48 samples fit is too large for
+the card: it is left out unless it was asked for. Batch 32 on a 40 GB card is how the observed run was
+lost."""
+
+BOUNDS = ("memory", "updates", "knee", "pinned")
+
+
+HEAD_WIDTH = 2048
+HEAD_BYTES_PER_WEIGHT = 16
+LOGIT_BYTES = 12
+"""A head for very many classes: weights, gradients and two Adam moments in fp32; logits, softmax, their
+gradient."""
+
+
+def head_gib(case: Case, table: CostTable) -> Array:
+    """Extra memory [option, rung] of a head for more classes than the profiles were traced with."""
+    more = np.maximum(0.0, case.n_classes - table.columns.n_outputs)[:, None]
+    per_class = HEAD_WIDTH * HEAD_BYTES_PER_WEIGHT + LOGIT_BYTES * table.rungs[None, :]
+    return np.asarray(more * per_class / 2**30, dtype=np.float64)
+
+
+def choose_batches(case: Case, table: CostTable) -> Batches:
+    """One batch per option: the largest that memory holds at p90, up to the knee (or the rule's default where
+    the knee comes earlier), never past ~50 updates an epoch; a pinned batch as it is.
+
+    Depends on card, data and model, not on minutes; never falls when memory grows.
+    """
+    rungs, rows = table.rungs, len(table.options)
+    extra: Array | float = head_gib(case, table) if case.n_classes > 1000 else 0.0
+    largest, largest_saving = table.largest(extra), table.largest_checkpointed(extra)
+    if case.question.batch_size is not None:
+        plain = largest >= 0
+        only = np.zeros(rows, dtype=np.int64)
+        return _gather(
+            table, only, plain, ~plain & (largest_saving >= 0), np.full(rows, 3), np.ones(rows), extra
+        )
+    columns = table.columns
+    policy = case.policy
+    rule = _each(
+        columns.input_size,
+        lambda n: rule_batch(case.task, n, table.usable_gib, gpu=case.on_gpu, policy=policy),
+    )
+    most = _each(columns.least_batch, lambda n: most_by_updates(case.n_train, n, policy.updates_per_epoch))
+    default = np.maximum(rule, columns.wanted_batch)
+    by_knee = np.maximum(table.knee, np.searchsorted(BATCH_LADDER, default, side="right") - 1)
+    by_updates = np.searchsorted(BATCH_LADDER, most, side="right") - 1
+    wanted = np.minimum(by_knee, by_updates)
+    plain_column = np.minimum(largest, wanted)
+    saving_column = np.minimum(
+        np.minimum(largest_saving, wanted), np.searchsorted(BATCH_LADDER, CHECKPOINT_BELOW)
+    )
+    saving = saving_column > plain_column
+    column = np.where(saving, saving_column, plain_column)
+    bound = np.where(column < wanted, 0, np.where(by_updates < by_knee, 1, 2))
+    batch = rungs[np.maximum(column, 0)]
+    accumulation = np.where(bound == 0, accumulation_steps(batch, columns.wanted_batch, most), 1)
+    fits = (column >= 0) & ~saving
+    return _gather(table, np.maximum(column, 0), fits, saving, bound, accumulation, extra)
+
+
+def _each(values: Integers, law: Callable[[int], int]) -> Integers:
+    """A law of few different values applied to many."""
+    unique, inverse = np.unique(values, return_inverse=True)
+    return np.array([law(int(value)) for value in unique], dtype=np.int64)[inverse]
+
+
+def _gather(
+    table: CostTable,
+    column: Integers,
+    fits: Flags,
+    saving: Flags,
+    bound: Integers,
+    accumulation: npt.NDArray[np.generic],
+    extra: Array | float,
+) -> Batches:
+    rows = np.arange(len(table.options))
+
+    def take(name: str) -> Array:
+        plain, other = getattr(table.plain, name), getattr(table.checkpointed, name)
+        return np.asarray(np.where(saving, other[rows, column], plain[rows, column]), dtype=np.float64)
+
+    more = extra[rows, column] if isinstance(extra, np.ndarray) else extra
+    return Batches(
+        batch_size=np.where(fits | saving, table.rungs[column].astype(np.int64), 0),
+        accumulation=accumulation.astype(np.int64),
+        checkpointing=saving,
+        bound=bound,
+        peak_gib=take("peak_gib") + more,
+        peak_high_gib=take("peak_high_gib") + more,
+        step=Seconds(take("step_s_low"), take("step_s"), take("step_s_high")),
+        forward=Seconds(take("eval_s_low"), take("eval_s"), take("eval_s_high")),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """Indices into a field: option, epochs, folds; and the utility that won."""
+
+    row: int
+    epoch: int
+    fold: int
+    utility: float
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """Every plan considered: arrays [option, epochs, folds] of minutes needed and expected quality.
+
+    step, forward   with the loader's bound applied; loader_bound: where the loader is the slower one
+    run_of          the stages of one plan, as floats
+    doublings       log2(1 + minutes), 0 where nothing fits
+    """
+
+    epochs: tuple[int, ...]
+    folds: tuple[int, ...]
+    batches: Batches
+    step: Seconds
+    forward: Seconds
+    loader_bound: Flags
+    run_of: Callable[[Pick], RunSeconds]
+    minutes: Array
+    quality: Array
+    doublings: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        finite = np.where(np.isfinite(self.minutes), self.minutes, 0.0)
+        object.__setattr__(self, "doublings", np.log(1.0 + finite) / log(2.0))
+
+    def best(self, objective: str, minutes: float, keep: Flags | None = None) -> Pick | None:
+        """The plan of highest utility that `minutes` allow, cheaper first on ties; None when none fits.
+
+        keep   restricts the options [option]
+        """
+        fits = self.minutes <= minutes
+        if keep is not None:
+            fits &= keep[:, None, None]
+        if not fits.any():
+            return None
+        utility = np.where(fits, self.quality - LAMBDA[objective] * self.doublings, -np.inf)
+        ties = np.flatnonzero(utility >= utility.max() - 1e-9)
+        flat = ties[np.argmin(self.minutes.ravel()[ties])]
+        row, e, k = (int(i) for i in np.unravel_index(flat, self.minutes.shape))
+        return Pick(row, e, k, float(utility.ravel()[flat]))
+
+
+def loader_rate(case: Case, input_size: int, workers: int) -> Estimate:
+    """Samples a second that the input pipeline delivers, on the host of the card where it is slowest."""
+    rates = [
+        loader_samples_per_second(
+            case.task,
+            input_size,
+            workers,
+            case.cpu_count,
+            measured=card.calibrated.loader if card.calibrated else None,
+        )
+        for card in case.cards
+    ]
+    return min(rates, key=lambda rate: rate.value)
+
+
+def loader_seconds(case: Case, sizes: Integers, workers: int) -> Seconds:
+    """Seconds per sample that the input pipeline needs, for each input size."""
+    unique, inverse = np.unique(sizes, return_inverse=True)
+    rates = [loader_rate(case, int(size), workers) for size in unique]
+    low, value, high = (
+        np.array([1.0 / getattr(rate, name) for rate in rates], dtype=np.float64)[inverse]
+        for name in ("high", "value", "low")
+    )
+    return Seconds(low, value, high)
+
+
+def quality_of(case: Case, table: CostTable, epochs: Array, folds: Array) -> Array:
+    """Expected quality [option, epochs, folds]; what similar competitions suggest is part of the
+    expectation."""
+
+    c = table.columns
+
+    def column(values: Array) -> Array:
+        return values[:, None, None]
+
+    index = quality_index(
+        column(c.score),
+        column(c.params_m),
+        column(c.size_ratio),
+        epochs,
+        folds,
+        gap=column(c.gap),
+        tau=column(c.tau),
+        gain=column(c.fold_gain),
+        octave_up=column(c.octave_up),
+        octave_down=column(c.octave_down),
+        n_train=float(case.n_train),
+        n_classes=case.n_classes,
+    )
+    if not case.suggestions:
+        return np.asarray(index, dtype=np.float64)
+    bonus = np.zeros(len(c.names))
+    for name, suggestion in case.suggestions.items():
+        bonus[c.names == name] = suggestion.bonus
+    return np.asarray(index + column(bonus), dtype=np.float64)
+
+
+def _cramped(case: Case, table: CostTable, batches: Batches) -> Flags:
+    """Picture models that memory, not the data, keeps under 48 samples."""
+    short_of_memory = batches.bound == BOUNDS.index("memory")
+    pictures = table.columns.pictures & (not is_dense(case.task))
+    cramped: Flags = pictures & short_of_memory & (batches.batch_size < LEAST_IMAGE_BATCH)
+    return cramped
+
+
+def price_field(case: Case, table: CostTable, workers: int) -> Field:
+    """Minutes and quality of every option x epochs x folds; pinned epochs and folds are the only ones
+    then."""
+    question = case.question
+    epochs = (question.epochs,) if question.epochs else EPOCH_CHOICES
+    folds = (question.folds,) if question.folds else case.policy.fold_choices
+    batches = choose_batches(case, table)
+    loader = loader_seconds(case, table.columns.input_size, workers)
+    batch = np.maximum(batches.batch_size, 1).astype(np.float64)
+    step = batches.step.at_least(loader.times(batch))
+    forward = batches.forward.at_least(loader)
+    loader_bound = loader.value * batch > batches.step.value
+
+    def column(values: Array) -> Array:
+        return values[:, None, None]
+
+    def columns(seconds: Seconds) -> Seconds:
+        return Seconds(column(seconds.low), column(seconds.value), column(seconds.high))
+
+    e = np.array(epochs, dtype=np.float64)[None, :, None]
+    k = np.array(folds, dtype=np.float64)[None, None, :]
+    setup = setup_seconds(
+        table.columns.params_m,
+        case.n_train,
+        gpu=case.on_gpu,
+        pretrained=table.columns.pretrained,
+        files=case.reads_files,
+    )
+    needed = minutes_of_all(
+        columns(setup),
+        columns(step),
+        column(batch),
+        columns(forward),
+        n_train=case.n_train,
+        n_test=case.n_test,
+        folds=k,
+        epochs=e,
+        reserve_share=case.policy.reserve_share,
+        median_share=case.policy.median_share,
+    )
+
+    def run_of(pick: Pick) -> RunSeconds:
+        return run_seconds(
+            setup.at(pick.row),
+            step.at(pick.row),
+            float(batch[pick.row]),
+            forward.at(pick.row),
+            n_train=case.n_train,
+            n_test=case.n_test,
+            folds=folds[pick.fold],
+            epochs=epochs[pick.epoch],
+        )
+
+    quality = quality_of(case, table, e, k)
+    runs = batches.batch_size > 0
+    if question.model is None and question.batch_size is None and table.usable_gib >= ROOMY_GIB:
+        cramped = _cramped(case, table, batches)
+        runs = runs & ~cramped if (runs & ~cramped).any() else runs
+    minutes = np.where(runs[:, None, None], needed, np.inf)
+    return Field(epochs, folds, batches, step, forward, loader_bound, run_of, minutes, quality)

@@ -1,0 +1,104 @@
+"""What is known about the case when planning starts: what was asked, what was inferred, and the cards to plan
+for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from memory_service.domain.common.vocabulary import reads_files
+from memory_service.domain.description.metric_resolution import Judged
+from memory_service.domain.hardware.gpu_spec import Gpu
+from memory_service.domain.planning.cost_table import CostTable
+from memory_service.domain.planning.policy import Policy
+from memory_service.domain.planning.request import Question
+from memory_service.domain.planning.schedule import DEFAULT_POLICY
+
+__all__ = ["Case", "Shelf", "Suggestion"]
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A model that past competitions of the kind used, and how far that may move the choice (index
+    points)."""
+
+    bonus: float
+    pattern_id: str
+    text: str
+    source: str
+    grade: str = "claimed"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """The facts a plan rests on; every count is a plain integer by now.
+
+    cards     to plan for: the plan fits all of them; visible: the cards of the question when others are
+              planned for
+    model     the catalogue's name of the pinned model, if one is pinned
+    inferred  sentences on what was not said and therefore assumed
+    similar   hits of the recall, as they are shown; suggestions: model name -> why it is favoured
+    evidence  rows beyond the planner's own (patterns of similar competitions)
+    policy    the numbers that rows of the strategy tables say
+    size_assumed   n_train is a usual number: nobody said it
+    metric    what predictions are judged by; None where nobody says
+    """
+
+    question: Question
+    task: str
+    n_train: int
+    n_test: int
+    n_classes: int
+    n_features: int
+    cpu_count: int
+    cards: tuple[Gpu, ...]
+    visible: tuple[Gpu, ...] = ()
+    model: str | None = None
+    inferred: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    similar: tuple[Mapping[str, Any], ...] = ()
+    suggestions: Mapping[str, Suggestion] = field(default_factory=dict)
+    evidence: tuple[Mapping[str, Any], ...] = ()
+    policy: Policy = DEFAULT_POLICY
+    size_assumed: bool = False
+    metric: Judged | None = None
+
+    @property
+    def on_gpu(self) -> bool:
+        return any(card.kind != "cpu" for card in self.cards)
+
+    @property
+    def facts(self) -> dict[str, int]:
+        """What is known of the data and the host, not assumed: a run of the plan may take it over."""
+        asked = self.question
+        known = {
+            "n_train": None if self.size_assumed else self.n_train,
+            "n_test": asked.n_test,
+            "n_classes": asked.n_classes,
+            "cpu_count": asked.cpu_count,
+        }
+        return {name: count for name, count in known.items() if count is not None}
+
+    @property
+    def reads_files(self) -> bool:
+        return reads_files(self.task)
+
+
+class Shelf(Protocol):
+    """Where the planner finds priced options; the knowledge snapshot of the services is one."""
+
+    @property
+    def gpus(self) -> Mapping[str, Gpu]: ...
+
+    def table(self, case: Case, cards: tuple[Gpu, ...], precision: str) -> CostTable:
+        """All options of the case's task priced on one card, or on the slowest of several."""
+        ...
+
+    def trees(self, case: Case) -> CostTable:
+        """The boosted trees that serve the case's task; a table without rungs, empty for other tasks."""
+        ...
+
+    def evidence(self, case: Case, model: str, input_size: int) -> tuple[Mapping[str, Any], ...]:
+        """The rows of claims and strategy tables that bear on the plan, as {id, grade, text, source}."""
+        ...

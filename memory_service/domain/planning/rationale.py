@@ -1,0 +1,324 @@
+"""Why this plan and not another? Each choice as a sentence with its figure, the warnings, and the rows behind
+them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from memory_service.domain.hardware.gpu_spec import Gpu
+from memory_service.domain.learning.baseline_prediction import precision_class
+from memory_service.domain.planning.cost_table import Option, observed_bounds, with_memory
+from memory_service.domain.planning.plan import Expected
+from memory_service.domain.planning.plan_search import BOUNDS, LAMBDA, Pick
+from memory_service.domain.planning.policy import Policy
+from memory_service.domain.planning.problem import Shelf
+
+if TYPE_CHECKING:
+    from memory_service.domain.planning.planner import Lanes, Search
+
+__all__ = ["evidence", "ground_warnings", "rationale", "warnings", "why_not"]
+
+LEAST_UPDATES = 200
+LARGE_HOST_GIB = 16.0
+
+
+def rationale(
+    search: Search, pick: Pick, settings: Mapping[str, Any], expected: Expected, spare_folds: int | None
+) -> tuple[str, ...]:
+    """One sentence per decision, in the order the decisions were made."""
+    case, option = search.case, search.table.options[pick.row]
+    total, peak = expected.total_minutes, expected.peak_memory_gib
+    out = [_model_reason(search, pick, expected)]
+    suggestion = case.suggestions.get(option.model.name)
+    if suggestion is not None and suggestion.bonus > 0:
+        out.append(
+            f"Similar past competitions favour it ({suggestion.pattern_id}): counted as "
+            f"+{suggestion.bonus:g} points."
+        )
+    if option.is_trees:
+        out.append(
+            "Boosted trees read all rows in every round: batch_size is the number of rows, an epoch is one "
+            f"boosting round ({settings['epochs']} of them, with early stopping)."
+        )
+    else:
+        out.append(_batch_reason(search, pick, settings))
+        out.append(_precision_reason(search, settings))
+    out.append(
+        f"{_plural(settings['folds'], 'fold')} x {_plural(settings['epochs'], 'epoch')} take "
+        f"{total.value:.1f} min at the median and {total.high:.1f} at p90 of {case.question.minutes:g}, "
+        "setup, inference by every fold's model and writing included (R11, R14, R19)."
+    )
+    out.append(_fold_reason(settings, spare_folds))
+    if not option.is_trees:
+        out.append(_rate_reason(option.recipe, settings))
+        if case.on_gpu:
+            out.append(_fill_reason(expected, case.policy))
+        out.append(
+            f"p90 memory is {peak.high:.1f} GiB of {search.table.usable_gib:.1f} usable."
+            if case.on_gpu
+            else "It runs on the processor: host memory is not a limit that is priced here."
+        )
+        out.append(
+            "torch.compile stays off: it costs minutes before the first step; its gain (R09) is a claim."
+        )
+    if expected.bound == "loader":
+        out.append(
+            "The input pipeline is slower than the card: resize the samples once beforehand or cache them "
+            "decoded; a larger batch would gain nothing (R26)."
+        )
+    if case.question.objective != "quality":
+        out.append(
+            f"Objective {case.question.objective}: a doubling of the time must buy at least "
+            f"{LAMBDA[case.question.objective]:g} index points (R32)."
+        )
+    if case.question.mode == "blind":
+        out.append("Mode blind: rules and physics only, nothing from past competitions.")
+    return tuple(out)
+
+
+def _model_reason(search: Search, pick: Pick, expected: Expected) -> str:
+    option = search.table.options[pick.row]
+    model, n_options = option.model, len(search.table.options)
+    size = f" at {option.input_size}" if not option.is_trees else ""
+    if search.case.model is not None:
+        return f"{model.name}{size} is what was asked for; the rest of the plan is built around it."
+    weights = "pretrained" if model.pretrained else "trained from scratch"
+    return (
+        f"{model.name}{size} ({weights}, score {model.quality_score:.1f}) has the best expected quality "
+        f"for its time among {n_options} options that were priced: index {expected.quality_index.value:.1f}."
+    )
+
+
+def _batch_reason(search: Search, pick: Pick, settings: Mapping[str, Any]) -> str:
+    batch, folds = settings["batch_size"], settings["folds"]
+    bound = BOUNDS[int(search.field.batches.bound[pick.row])]
+    refused = ran_out(search, search.table.options[pick.row])
+    share = 0.8 if folds == 1 else 1 - 1 / folds
+    updates = int(search.case.n_train * share // max(batch, 1))
+    least = search.case.policy.updates_per_epoch
+    why = {
+        "memory": "is the largest whose p90 memory fits the card (R02)",
+        "updates": f"is the largest that leaves about {least} updates an epoch",
+        "knee": "is where throughput stops paying, or the default of R03 and recipe where that comes later",
+        "pinned": "is what was asked for",
+    }[bound]
+    if bound == "memory" and refused:
+        why = f"is the largest under what ran out of memory ({refused})"
+    text = f"Batch {batch} {why} ({updates} updates an epoch)"
+    if settings["grad_accumulation"] > 1:
+        effective = settings["effective_batch_size"]
+        text += f"; {settings['grad_accumulation']} accumulation steps make it {effective} (R07)"
+    if settings["gradient_checkpointing"]:
+        text += "; gradient checkpointing makes room for it at about a third more time"
+    return text + "."
+
+
+def _precision_reason(search: Search, settings: Mapping[str, Any]) -> str:
+    precision = settings["precision"]
+    if search.case.question.precision:
+        return f"Precision {precision} is what was asked for."
+    why = {
+        "bf16": "the card computes bf16 in hardware: no loss scaling is needed",
+        "fp16": "the card has tensor cores but no bf16: use a gradient scaler",
+        "fp32": "no faster precision runs in this device's hardware",
+    }[precision]
+    layout = ", channels_last for its convolutions" if settings["channels_last"] else ""
+    return f"Precision {precision}{layout}: {why} (R09)."
+
+
+def _fold_reason(settings: Mapping[str, Any], spare_folds: int | None) -> str:
+    folds = settings["folds"]
+    text = "One split first" if folds == 1 else f"{folds} folds, averaged" if folds > 1 else ""
+    if spare_folds:
+        return f"{text} (R17); if time is left after a first submission, go on to {spare_folds} folds."
+    return f"{text} (R17)."
+
+
+def _rate_reason(recipe: Any, settings: Mapping[str, Any]) -> str:
+    law = {"sqrt": "square root", "linear": "linear", "none": "no"}[recipe.scaling]
+    warm = settings["warmup_epochs"]
+    warmup = f"{_plural(warm, 'epoch')} of warmup" if warm else "warmup over the first tenth of the steps"
+    return (
+        f"{recipe.optimizer} at {settings['learning_rate']:g}: {recipe.base_lr:g} at batch "
+        f"{recipe.base_batch}, {law} "
+        f"scaling to {settings['effective_batch_size']}, {warmup}; stop after "
+        f"{settings['early_stopping_patience']} epochs without gain (R16)."
+    )
+
+
+def _fill_reason(expected: Expected, policy: Policy) -> str:
+    fill = expected.memory_percent
+    low, high = policy.target_percent
+    if fill.value < low:
+        return (
+            f"Memory fill will be about {fill.value:.0f} %, under R04's {low}-{high} %: on purpose, a larger "
+            "batch would gain no speed or leave too few updates; fill is an alarm here, not the aim."
+        )
+    return f"Memory fill will be about {fill.value:.0f} % (R04 aims at {low}-{high} %)."
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def warnings(search: Search, pick: Pick, settings: Mapping[str, Any], expected: Expected) -> tuple[str, ...]:
+    """What the asker should know and did not ask."""
+    case, option = search.case, search.table.options[pick.row]
+    out = _tree_warnings(search, expected) if option.is_trees else _network_warnings(search, pick, settings)
+    out.extend(ground_warnings(case.cards))
+    if settings["folds"] > 3:
+        out.append(f"{settings['folds']} folds: R17 advises 3 at most before a first submission.")
+    if option.model.licence_note:
+        out.append(f"Licence of {option.model.name}: {option.model.licence_note}")
+    out.extend(
+        f"The visible card {card.key} ({card.memory_gib:g} GiB) is too small for this plan."
+        for card in case.visible
+        if expected.peak_memory_gib.high > card.usable_gib
+    )
+    idle = {"image_size", "seq_len"} - {option.model.input_kind}
+    out.extend(
+        f"{name} has no meaning for {option.model.name} and was not used."
+        for name in sorted(idle)
+        if getattr(case.question, name) is not None
+    )
+    return tuple(out)
+
+
+def ground_warnings(cards: Sequence[Gpu]) -> list[str]:
+    """Calibrations that the figures do not stand on though somebody may think so."""
+    return [_sentence(text) for card in cards if card.ground for text in card.ground.set_aside]
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _network_warnings(search: Search, pick: Pick, settings: Mapping[str, Any]) -> list[str]:
+    recipe = search.table.options[pick.row].recipe
+    batch, epochs = settings["batch_size"], settings["epochs"]
+    updates = search.case.n_train * 0.8 / max(settings["effective_batch_size"], 1)
+    out = []
+    if updates < search.case.policy.updates_per_epoch * 0.9:
+        out.append(
+            f"Only about {updates:.0f} updates an epoch: the data is small for batch {batch}; early "
+            "stopping may come late, watch the validation loss."
+        )
+    if updates * epochs < LEAST_UPDATES:
+        out.append(
+            f"Only about {updates * epochs:.0f} updates in all: the learning rate matters more than usual."
+        )
+    profile = search.table.options[pick.row].profile.get(precision_class(search.precision))
+    if profile is not None and "bounded_from" in profile.extra:
+        out.append("Memory and time in fp32 are upper bounds made from the mixed-precision profile.")
+    if batch < 16 <= recipe.least_batch:
+        out.append(
+            f"Batch {batch} is small for batch normalisation: freeze its statistics or use group norm."
+        )
+    return out
+
+
+def _tree_warnings(search: Search, expected: Expected) -> list[str]:
+    case, out = search.case, []
+    memory = expected.host_memory_gib
+    if memory is not None and memory.high > LARGE_HOST_GIB:
+        out.append(f"The fit needs about {memory.value:.0f} GiB of host memory (p90 {memory.high:.0f}).")
+    out.extend(
+        f"{name} has no meaning for boosted trees and is passed through."
+        for name in ("batch_size", "precision")
+        if getattr(case.question, name) is not None
+    )
+    if case.on_gpu:
+        out.append("This plan leaves the card idle: the fit runs on the processor's cores.")
+    return out
+
+
+def ran_out(search: Search, option: Option) -> str:
+    """Which batches of an option are known to run out of memory on the cards, in words; "" for none."""
+    profile = option.profile.get(precision_class(search.precision))
+    if profile is None:
+        return ""
+    seen = []
+    vram = search.case.question.vram_gib
+    for card in search.case.cards:
+        planned = card if vram is None else with_memory(card, vram)
+        bounds = observed_bounds(profile, planned, search.precision, option.recipe.optimizer)
+        if bounds.refused is not None:
+            times = "" if bounds.out_of_memories == 1 else f", {bounds.out_of_memories} times"
+            seen.append(f"{bounds.refused} on {card.key}{times}")
+    return ", ".join(seen)
+
+
+def why_not(lanes: Lanes, unsupported: list[str]) -> str:
+    """One sentence: what stands in the way."""
+    case = lanes.case
+    if unsupported:
+        return f"{', '.join(unsupported)} cannot compute {case.question.precision} in hardware."
+    if not any(search.table.options for search in lanes.searches):
+        what = f"model {case.model}" if case.model else f"any model for {case.task}"
+        pinned = case.question.image_size or case.question.seq_len
+        at = f" at size {pinned}" if pinned else ""
+        return f"The catalogue holds no profile of {what}{at}."
+    needed = lanes.least_minutes()
+    if needed == inf:
+        batch = case.question.batch_size
+        what = f"batch {batch}" if batch else "even one sample"
+        seen = {text for s in lanes.searches for o in s.table.options if (text := ran_out(s, o))}
+        if case.model is not None and batch is not None and seen:
+            return (
+                f"Memory: {what} is not offered, for {case.model} was observed to run out of memory at batch "
+                f"{'; '.join(sorted(seen))}. A run that finishes at that batch lifts this."
+            )
+        return (
+            f"Memory: {what} needs more at p90 than the {lanes.searches[0].table.usable_gib:.1f} GiB a "
+            "process can use, "
+            "for every option that the question leaves open."
+        )
+    return (
+        f"Time: the shortest plan needs {needed:.1f} minutes so that p90 keeps 15 % for inference and "
+        "writing; the "
+        f"budget is {case.question.minutes:g}."
+    )
+
+
+def evidence(search: Search, pick: Pick, expected: Expected, shelf: Shelf) -> tuple[Mapping[str, Any], ...]:
+    """The rows the plan rests on: the model's own figures, estimates, and the rules as the tables hold
+    them."""
+    option = search.table.options[pick.row]
+    model = option.model
+    figures = ", ".join(f"{name} {value:g}" for name, value in list(model.quality.items())[:3])
+    text = f"quality score {model.quality_score:.1f}" + (f" ({figures})" if figures else "")
+    out: list[Mapping[str, Any]] = [
+        {"id": f"model:{model.name}", "grade": model.grade, "text": text, "source": model.source},
+        {
+            "id": "sizing",
+            "grade": expected.peak_memory_gib.grade,
+            "text": f"peak {expected.peak_memory_gib.value:.2f} GiB, "
+            f"{expected.samples_per_second.value:.0f} samples/s, bound by {expected.bound}",
+            "source": f"{expected.peak_memory_gib.basis}; {expected.samples_per_second.basis}",
+        },
+    ]
+    out.extend(
+        {
+            "id": card.slug,
+            "grade": "claimed",
+            "text": f"{card.name}: {card.memory_gib:g} GiB",
+            "source": card.source,
+        }
+        for card in search.case.cards
+    )
+    out.extend(
+        {
+            "id": f"calibration:{card.ground.calibration or card.key}",
+            "grade": "measured",
+            "text": f"rates of {card.key}: {card.ground.basis}",
+            "source": f"calibration of {card.ground.measured_at[:10]}"
+            if card.ground.measured_at
+            else "calibrations",
+        }
+        for card in search.case.cards
+        if card.ground is not None and card.ground.n
+    )
+    out.extend(shelf.evidence(search.case, model.name, option.input_size))
+    return tuple(out)

@@ -1,0 +1,192 @@
+"""Nothing fits: which smallest change of the question would? Every answer is planned before it is given."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from memory_service.domain.cost.batch_ladder import BATCH_LADDER
+from memory_service.domain.planning.plan import Closest
+from memory_service.domain.planning.problem import Case, Shelf
+from memory_service.domain.planning.request import NUMBER_BOUNDS
+
+if TYPE_CHECKING:
+    from memory_service.domain.planning.planner import Choice, Lanes
+
+__all__ = ["closest_changes"]
+
+STEP_UP_CARDS = ("t4", "a10", "a100", "a100-80gb", "h100", "h200", "b200")
+FASTER_CARDS = ("a100", "h200")
+"""Cards one can commonly rent, by memory and speed: the next ones up are tried when the card itself is the
+limit."""
+
+MOST_ANSWERS = 3
+
+SMALL_STEP = 1.5
+"""A budget up to this much longer is a smaller change than giving up what was pinned."""
+
+Change = tuple[dict[str, Any], str]
+
+
+def closest_changes(
+    lanes: Lanes, shelf: Shelf, search: Callable[[Case, Shelf], Lanes], precision: str
+) -> tuple[Closest, ...]:
+    """Up to three changes that make a plan feasible, the smallest first.
+
+    precision   what the cards run in hardware, offered when the pinned one is not supported
+    """
+    out: list[Closest] = []
+    offered: set[frozenset[str]] = set()
+
+    def answer(changes: Mapping[str, Any]) -> tuple[Lanes, Choice] | None:
+        case = _changed(lanes.case, changes, shelf)
+        if not all(card.supports(case.question.precision or "fp32") for card in case.cards):
+            return None
+        changed = search(case, shelf)
+        choice = changed.best(case.question.objective, case.question.minutes)
+        return None if choice is None else (changed, choice)
+
+    def planned_batch(changes: Mapping[str, Any]) -> int | None:
+        fitting = answer(changes)
+        return None if fitting is None else int(fitting[1].batch_size)
+
+    def least(changes: Mapping[str, Any]) -> float:
+        return search(_changed(lanes.case, changes, shelf), shelf).least_minutes()
+
+    singles = _changes(lanes, shelf, precision, planned_batch)
+    for changes, why in chain(singles, _with_minutes(lanes.case, shelf, least, out)):
+        kind = frozenset(changes)
+        if kind in offered:
+            continue
+        fitting = answer(changes)
+        if fitting is not None:
+            offered.add(kind)
+            out.append(Closest(changes, why, fitting[0].summary(fitting[1])))
+        if len(out) == MOST_ANSWERS:
+            break
+    return tuple(out)
+
+
+def _changed(case: Case, changes: Mapping[str, Any], shelf: Shelf) -> Case:
+    changes = dict(changes)
+    card = changes.pop("plan_for", changes.pop("gpu", None))
+    if card is not None:
+        case = replace(case, cards=(shelf.gpus[card],))
+    n_train = changes.get("n_train")
+    if n_train is not None:
+        case = replace(case, n_train=n_train)
+    if "model" in changes:
+        case = replace(case, model=changes["model"])
+    return replace(case, question=replace(case.question, **changes))
+
+
+def _changes(
+    lanes: Lanes, shelf: Shelf, precision: str, planned: Callable[[dict[str, Any]], int | None]
+) -> Iterator[Change]:
+    case, question = lanes.case, lanes.case.question
+    unsupported = question.precision and not all(card.supports(question.precision) for card in case.cards)
+    if unsupported:
+        yield {"precision": precision}, "the best precision that the hardware computes"
+    needed = lanes.least_minutes()
+    fits_memory = math.isfinite(needed)
+    longer = (
+        {"minutes": _round_up(needed)}
+        if fits_memory and needed <= NUMBER_BOUNDS["minutes"][1] * 0.95
+        else None
+    )
+    why_longer = "the shortest plan with everything else as asked"
+    if longer and not unsupported and needed <= SMALL_STEP * question.minutes:
+        yield longer, why_longer
+        longer = None
+    if fits_memory:
+        yield from _shorter(case, question.minutes / needed)
+    else:
+        yield from _smaller(case, planned)
+    if longer:
+        yield ({**longer, "precision": precision} if unsupported else longer), why_longer
+    if case.on_gpu or not fits_memory:
+        yield from _other_cards(case, shelf, FASTER_CARDS if fits_memory else STEP_UP_CARDS)
+    if question.model is not None:
+        yield {"model": None}, "another model of the catalogue"
+    if fits_memory:
+        yield from _less_data(case, question.minutes / needed)
+    free = {name: None for name in question.pinned if name != "model"}
+    if free:
+        yield free, "nothing pinned but the model"
+        yield {**free, "model": None}, "nothing pinned"
+
+
+def _round_up(minutes: float) -> float:
+    return float(math.ceil(minutes)) if minutes > 3 else math.ceil(minutes * 10) / 10
+
+
+def _shorter(case: Case, share: float) -> Iterator[Change]:
+    question = case.question
+    if question.epochs and question.epochs > 1:
+        for factor in (1.0, 0.8, 0.5):
+            fewer = max(1, int(question.epochs * share * factor))
+            yield {"epochs": fewer}, "fewer epochs; early stopping usually ends sooner (R12, R16)"
+    if question.folds and question.folds > 1:
+        for fewer in sorted({3, 1} & set(range(1, question.folds)), reverse=True):
+            yield {"folds": fewer}, "fewer folds (R12, R17)"
+
+
+def _smaller(case: Case, planned: Callable[[dict[str, Any]], int | None]) -> Iterator[Change]:
+    question = case.question
+    if question.vram_gib:
+        yield {"vram_gib": None}, "all the memory that the card has"
+    if question.batch_size:
+        why = "the largest batch that fits; accumulate gradients to keep the effective one"
+        if question.model is None:
+            batch = planned({"batch_size": None})
+            if batch is not None and batch < question.batch_size:
+                yield {"batch_size": batch}, "the batch that would be planned"
+        else:
+            yield from (
+                ({"batch_size": rung}, why) for rung in reversed(BATCH_LADDER) if rung < question.batch_size
+            )
+    for name, sizes in (
+        ("image_size", (512, 384, 320, 256, 224, 128)),
+        ("seq_len", (2048, 1024, 512, 256, 128)),
+    ):
+        given = getattr(question, name)
+        if given:
+            yield from (({name: size}, "a smaller input") for size in sizes if size < given)
+
+
+def _other_cards(case: Case, shelf: Shelf, cards: Sequence[str] = STEP_UP_CARDS) -> Iterator[Change]:
+    tightest = min(case.question.vram_gib or card.usable_gib for card in case.cards)
+    slowest = min(max(card.tflops.values(), default=0.0) for card in case.cards)
+    for slug in cards:
+        card = shelf.gpus.get(slug)
+        if card is None or card in case.cards:
+            continue
+        if card.usable_gib >= tightest and max(card.tflops.values()) > slowest:
+            changes: dict[str, Any] = {"plan_for" if case.question.plan_for else "gpu": slug}
+            if case.question.vram_gib is not None:
+                changes["vram_gib"] = None
+            yield changes, f"{card.name} ({card.memory_gib:g} GiB)"
+
+
+def _with_minutes(
+    case: Case, shelf: Shelf, least: Callable[[Mapping[str, Any]], float], found: list[Closest]
+) -> Iterator[Change]:
+    """Two changes at once, when no single one fits: another card or nothing pinned, and the minutes it
+    takes."""
+    free = dict.fromkeys(case.question.pinned)
+    for changes, why in (*_other_cards(case, shelf), (free, "nothing pinned")):
+        if found:
+            return
+        needed = least(changes) if changes else math.inf
+        if needed <= NUMBER_BOUNDS["minutes"][1] * 0.95:
+            yield {**changes, "minutes": max(case.question.minutes, _round_up(needed))}, why
+
+
+def _less_data(case: Case, share: float) -> Iterator[Change]:
+    for factor in (0.8, 0.5, 0.25, 0.1):
+        fewer = int(case.n_train * min(1.0, share) * factor)
+        if fewer >= 100:
+            yield {"n_train": fewer}, "a random sample of the training data"

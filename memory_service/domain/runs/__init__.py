@@ -1,0 +1,1 @@
+"""What came of a run that ended? Outcome, wasted minutes, effect of the advice it followed."""

@@ -1,0 +1,236 @@
+"""What does a run that ended say of the advice it had? What it was told, whether it did so, what came of it.
+
+brief = brief_of(answer of /recommend, ids of patterns)       what of a plan a run is held against
+advice = advice_of(brief, patterns, what the run runs)        when it begins
+outcome_of_run(what it runs, advice, summary, finish, ...)    when it has ended
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from math import isfinite
+from statistics import median
+from typing import Any
+
+from memory_service.domain.common.vocabulary import size_of
+from memory_service.domain.planning.catalogue import normal_model_name
+
+__all__ = ["FOLLOWED", "advice_of", "brief_of", "outcome_of_run", "place_of", "succeeded"]
+
+FOLLOWED = ("model", "batch_size", "precision", "folds", "epochs")
+"""What of a plan a run can be seen to follow."""
+
+DECIDING: Mapping[str, tuple[str, ...]] = {
+    "model": ("models",),
+    "schedule": ("epochs", "batch_size"),
+    "validation": ("folds",),
+    "input": ("image_size", "seq_len", "batch_size"),
+}
+"""Kind of pattern -> what of its advice a run shows. The other kinds (losses, augmentation ...) are followed
+where the run says so."""
+
+EPOCHS_NEAR = 0.25
+"""Epochs within a quarter of a pattern's follow it: it speaks of a kind, not of this run."""
+
+
+def brief_of(plan: Mapping[str, Any], pattern_ids: Collection[str]) -> dict[str, Any]:
+    """The part of a plan that is kept with a run; values of a wrong type count as not said.
+
+    A memory that the plan shows as ranked down (`demoted`) was not advised.
+    """
+    model = plan.get("model")
+    model = model if isinstance(model, Mapping) else {}
+    expected = plan.get("expected")
+    total = expected.get("total_minutes") if isinstance(expected, Mapping) else None
+    shown = plan.get("evidence")
+    rows = [row for row in shown if isinstance(row, Mapping)] if isinstance(shown, Sequence) else []
+    served = [str(row.get("id")) for row in rows if not row.get("demoted")]
+    return {
+        "plan_id": _text(plan.get("plan_id")),
+        "model": _text(model.get("name")),
+        "trees": not (model.get("image_size") or model.get("seq_len")),
+        **{name: _count(plan.get(name)) for name in ("batch_size", "folds", "epochs")},
+        "precision": _text(plan.get("precision")),
+        "minutes": _number(plan.get("minutes")),
+        "expected_minutes": _number(total.get("value")) if isinstance(total, Mapping) else None,
+        "served": sorted({row for row in served if row in pattern_ids}),
+    }
+
+
+def advice_of(
+    brief: Mapping[str, Any], patterns: Mapping[str, Mapping[str, Any]], said: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The plan, `followed`: part -> true, false or null (not said), and the memories it told of.
+
+    patterns   id -> row; said: what the run runs (model, batch_size, folds, epochs, image_size ...)
+    """
+    plan = {name: brief.get(name) for name in ("plan_id", *FOLLOWED, "minutes", "expected_minutes")}
+    compared = dict(plan)
+    if brief.get("trees"):  # their batch is all rows, whatever a run says
+        compared["batch_size"] = None
+    served = [
+        {
+            "pattern": key,
+            "competition": patterns[key].get("competition"),
+            "followed": _pattern_followed(patterns[key], said),
+        }
+        for key in brief.get("served", ())
+        if key in patterns
+    ]
+    return {
+        "plan": plan,
+        "followed": {name: _same(name, compared.get(name), said.get(name)) for name in FOLLOWED},
+        "served": served,
+    }
+
+
+def place_of(competition: str | None, task: str, n_train: int | None) -> str:
+    """Where a run may be compared with others: its competition, else its kind."""
+    if competition:
+        return f"competition:{competition}"
+    return f"kind:{task}/{size_of(n_train) if n_train else 'unsaid'}"
+
+
+def outcome_of_run(
+    run: Mapping[str, Any],
+    advice: Mapping[str, Any] | None,
+    summary: Mapping[str, Any],
+    finish: Mapping[str, Any],
+    minutes: float | None,
+    direction: str | None,
+) -> dict[str, Any]:
+    """What came of a run, as it is kept and shown.
+
+    run         model, gpu, batch_size, precision, folds, epochs, minutes as it said when it began
+    summary     wire form of `domain.runs.run_outcome.Outcome`
+    minutes     how long it took; direction: max or min, where the metric's is known
+    """
+    epochs = [one for one in summary.get("epochs") or () if isinstance(one, Mapping)]
+    folds = _by_fold(epochs)
+    best = [_best(fold, direction) for fold in folds.values()]
+    scored = [one for one in best if one is not None]
+    said = finish.get("best_metric")
+    metric = said if said is not None else (sum(m for m, _ in scored) / len(scored) if scored else None)
+    first = _number(summary.get("first_submission_seconds"))
+    status, submission = str(finish["status"]), finish.get("submission")
+    return {
+        "status": status,
+        "succeeded": succeeded(status, submission),
+        "submission": submission,
+        "metric": metric,
+        "metric_from": None if metric is None else "finish" if said is not None else "epochs",
+        "test_metric": finish.get("test_metric"),
+        "direction": direction,
+        "epochs_to_best": _to_best(finish.get("best_epoch"), scored),
+        "epochs_done": summary.get("epochs_done", 0),
+        "folds_done": _folds_done(folds, run.get("epochs"), status),
+        "minutes": None if minutes is None else round(minutes, 3),
+        "minutes_to_submission": round(first / 60.0, 3) if first else minutes if submission else None,
+        "submission_timed": first is not None,
+        "budget_percent": _share(minutes, run.get("minutes")),
+        **{name: run.get(name) for name in ("model", "gpu", "batch_size", "precision", "folds", "epochs")},
+        "budget_minutes": run.get("minutes"),
+        "followed": dict(advice["followed"]) if advice and advice.get("followed") else None,
+        "served": _served(advice, finish.get("followed") or ()),
+    }
+
+
+def _served(advice: Mapping[str, Any] | None, acted_on: Collection[str]) -> dict[str, bool | None]:
+    """Memory -> whether it was followed (null: cannot be told). A remembered competition is followed where
+    one of its patterns is."""
+    out: dict[str, bool | None] = {}
+    for one in (advice or {}).get("served", ()):
+        followed = True if one["pattern"] in acted_on else one["followed"]
+        out[f"pattern:{one['pattern']}"] = followed
+        if one["competition"]:
+            whole = f"competition:{one['competition']}"
+            known = [value for value in (out.get(whole), followed) if value is not None]
+            out[whole] = any(known) if known else None
+    return out
+
+
+def succeeded(status: str, submission: bool | None) -> bool | None:
+    """Whether it left something to score; null where a run was stopped and nobody said."""
+    if submission is not None:
+        return submission
+    return {"completed": True, "stopped": None}.get(status, False)
+
+
+def _pattern_followed(pattern: Mapping[str, Any], said: Mapping[str, Any]) -> bool | None:
+    advice = pattern.get("advice") or {}
+    told = [name for name in DECIDING.get(str(pattern.get("kind")), ()) if advice.get(name) is not None]
+    if told == ["models"]:
+        return any(_same("model", name, said.get("model")) for name in advice["models"])
+    held = [_near(name, advice[name], said.get(name)) for name in told]
+    if not held or None in held:
+        return False if False in held else None
+    return all(held)
+
+
+def _same(name: str, advised: Any, done: Any) -> bool | None:
+    if advised is None or done is None:
+        return None
+    if name == "model":
+        return _base(advised) == _base(done)
+    return bool(advised == done)
+
+
+def _near(name: str, advised: Any, done: Any) -> bool | None:
+    if name == "epochs" and isinstance(advised, int) and isinstance(done, int):
+        return abs(done - advised) <= EPOCHS_NEAR * advised
+    return _same(name, advised, done)
+
+
+def _base(model: Any) -> str:
+    """The name without timm's tag of the weights."""
+    return normal_model_name(str(model).split(".", maxsplit=1)[0])
+
+
+def _by_fold(epochs: Sequence[Mapping[str, Any]]) -> dict[int, list[Mapping[str, Any]]]:
+    folds: dict[int, list[Mapping[str, Any]]] = {}
+    for one in epochs:
+        folds.setdefault(int(one.get("fold") or 0), []).append(one)
+    return folds
+
+
+def _best(fold: Sequence[Mapping[str, Any]], direction: str | None) -> tuple[float, int] | None:
+    """(best metric, epochs up to it) of one fold, where it told metrics and their direction is known."""
+    sign = {"max": -1.0, "min": 1.0}.get(direction or "")
+    told = [(value, n) for n, one in enumerate(fold, 1) if (value := _number(one.get("metric"))) is not None]
+    if not told or sign is None:
+        return None
+    return min(told, key=lambda one: (sign * one[0], one[1]))
+
+
+def _to_best(best_epoch: int | None, scored: Sequence[tuple[float, int]]) -> float | None:
+    """Epochs it took, counted from one; the median over folds."""
+    if best_epoch is not None:
+        return float(best_epoch + 1)
+    return float(median(n for _, n in scored)) if scored else None
+
+
+def _folds_done(folds: Mapping[int, Sequence[Any]], epochs: int | None, status: str) -> int:
+    """Every fold before the last one begun, and that one when its epochs are made or the run completed."""
+    if not folds:
+        return 0
+    last = folds[max(folds)]
+    whole = status == "completed" or (epochs is not None and len(last) >= epochs)
+    return len(folds) if whole else len(folds) - 1
+
+
+def _share(minutes: float | None, budget: float | None) -> float | None:
+    return round(100.0 * minutes / budget, 2) if minutes is not None and budget else None
+
+
+def _text(value: Any) -> str | None:
+    return value[:200] if isinstance(value, str) else None
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= 10**12 else None
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return float(value) if isfinite(value) else None

@@ -1,0 +1,170 @@
+"""Did a memory help? Runs that followed it against comparable runs that did not, counted and never guessed.
+
+Two runs are comparable in one place (a competition, or a kind of task) on one GPU model with about the same
+minutes. The better one left something to score; of two that did, the better test metric, else the better
+validation metric, in the metric's direction; between competitions metrics say nothing.
+
+Every run with the memory meets every run without it, and the pairs are counted. They are not independent: n
+runs against m are worth 3 n m / (n + m + 1) independent comparisons (the variance of the Mann-Whitney
+statistic, 1947), which is what the interval of the share won is made of (Wilson, 1927).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import log2, sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memory_service.domain.common.estimate import Estimate
+
+__all__ = ["MOST_COMPARED", "Tally", "compare"]
+
+MOST_COMPARED = 200
+"""Of one place the latest runs: older ones leave the comparison, so a memory ranked down gets its chance
+again once runs without it have made its bad ones old."""
+
+SAME_SHARE = 0.001
+"""Metrics closer than a thousandth of the larger are the same."""
+
+SURE = 2.576
+"""Standard errors of the 99 % interval: hundreds of memories are judged, and again after every run."""
+
+SHOWN = 1.2816
+"""Of the central 80 %, as every figure of an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How often a memory was served and followed, and what came of it; sums of places are tallies too.
+
+    compared, without    runs that followed it and runs that did not, in comparable company
+    better, same, worse  pairs of them, seen from the one that followed
+    weight               independent comparisons that the pairs are worth; won: of these, ties half
+    """
+
+    served: int = 0
+    followed: int = 0
+    compared: int = 0
+    without: int = 0
+    better: int = 0
+    same: int = 0
+    worse: int = 0
+    weight: float = 0.0
+    won: float = 0.0
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
+
+    @property
+    def demoted(self) -> bool:
+        """Following it was worse than not, beyond doubt: the 99 % interval lies under one half."""
+        return self.weight > 0.0 and self._interval(SURE)[1] < 0.5
+
+    @property
+    def chance_better(self) -> Estimate | None:
+        """That a run which follows it beats one that does not; None where nothing was compared."""
+        if self.weight <= 0.0:
+            return None
+        low, high = self._interval(SHOWN)
+        basis = f"{self.compared} runs that followed it against {self.without} comparable ones that did not"
+        value = self.won / self.weight
+        return Estimate(value, min(low, value), max(high, value), "measured", self.compared, basis)
+
+    @property
+    def sentence(self) -> str:
+        """What the counts say, in words; "" where nothing was compared."""
+        if self.weight <= 0.0:
+            return ""
+        low, high = self._interval(SURE)
+        pairs = self.better + self.same + self.worse
+        return (
+            f"followed in {_runs(self.compared)}, it did better than {_runs(self.without)} without it in "
+            f"{100 * self.better / pairs:.0f} % of comparisons and worse in {100 * self.worse / pairs:.0f} % "
+            f"(chance of being better {self.won / self.weight:.2f}, 99 % interval {low:.2f} to {high:.2f})"
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """The wire form: counts, `chance_better` as a Number or null, `demoted`."""
+        counts = ("served", "followed", "compared", "without", "better", "same", "worse")
+        chance = self.chance_better
+        return {
+            **{name: getattr(self, name) for name in counts},
+            "chance_better": None if chance is None else chance.as_dict(),
+            "demoted": self.demoted,
+        }
+
+    def _interval(self, z: float) -> tuple[float, float]:
+        n, p = self.weight, self.won / self.weight
+        middle = (p + z * z / (2 * n)) / (1 + z * z / n)
+        half = z * sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / (1 + z * z / n)
+        return max(middle - half, 0.0), min(middle + half, 1.0)
+
+
+def compare(
+    outcomes: Sequence[Mapping[str, Any]], subjects: Iterable[str], *, metrics: bool
+) -> dict[str, Tally]:
+    """Subject -> what the outcomes of one place say of it (its counts of served and followed left at zero).
+
+    outcomes   wire forms of `domain.runs.advice_outcome.outcome_of_run`; in whatever order
+    metrics    whether their metrics mean the same: runs of one competition
+    """
+    companies: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for one in outcomes:
+        if one["succeeded"] is not None:
+            companies.setdefault(_company(one), []).append(one)
+    found = dict.fromkeys(subjects, Tally())
+    for members in companies.values():
+        versus = _versus(members, metrics)
+        for subject in found:
+            # A run that was told and cannot say whether it did so belongs to neither side.
+            told = [one["served"].get(subject, False) for one in members]
+            mine = [i for i, followed in enumerate(told) if followed]
+            others = [i for i, followed in enumerate(told) if followed is False]
+            if mine and others:
+                found[subject] += _tally(versus[np.ix_(mine, others)])
+    return found
+
+
+def _tally(pairs: NDArray[np.int8]) -> Tally:
+    n, m = pairs.shape
+    better, worse = int((pairs > 0).sum()), int((pairs < 0).sum())
+    same = n * m - better - worse
+    weight = 3.0 * n * m / (n + m + 1)
+    won = weight * (better + same / 2) / (n * m)
+    return Tally(0, 0, n, m, better, same, worse, weight, won)
+
+
+def _company(one: Mapping[str, Any]) -> tuple[Any, ...]:
+    minutes = one.get("budget_minutes")
+    return one.get("gpu"), one.get("direction"), round(log2(minutes)) if minutes else None
+
+
+def _versus(members: Sequence[Mapping[str, Any]], metrics: bool) -> NDArray[np.int8]:
+    """[i, j] = 1 where i did better than j, -1 where worse, 0 where the same or not to be told."""
+    succeeded = np.array([bool(one["succeeded"]) for one in members], dtype=np.int8)
+    out = succeeded[:, None] - succeeded[None, :]
+    direction = members[0].get("direction")
+    if not metrics or direction not in ("max", "min"):
+        return out
+    sign = 1 if direction == "max" else -1
+    both = (succeeded[:, None] & succeeded[None, :]).astype(bool)
+    test = _differences([one.get("test_metric") for one in members])
+    validation = _differences([one.get("metric") for one in members])
+    better = np.where(np.isnan(test), validation, test)
+    return np.where(both, sign * np.nan_to_num(better), out).astype(np.int8)
+
+
+def _differences(values: Sequence[float | None]) -> NDArray[np.float64]:
+    """Sign of value i - value j, 0 for the same, NaN where one of them is not known."""
+    x = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+    gap = x[:, None] - x[None, :]
+    larger = np.maximum(np.abs(x)[:, None], np.abs(x)[None, :])
+    return np.where(np.abs(gap) <= SAME_SHARE * larger, 0.0 * gap, np.sign(gap))
+
+
+def _runs(count: int) -> str:
+    return f"{count} run" if count == 1 else f"{count} runs"

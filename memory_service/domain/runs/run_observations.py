@@ -1,0 +1,146 @@
+"""What does a run that ended say of its device? One observation for each batch size it used.
+
+Rules of exclusion (an excluded observation still counts for memory):
+    contended      in over a tenth of the samples of the card another process used it
+    throttled      in over a tenth of them the driver slowed the clock for heat or power
+    loader_bound   over a tenth of the time went into waiting for the loader: the card's own share of such a
+                   step cannot be told, for it works while the loop waits
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from memory_service.domain.learning.observation import Exclusion, Observation
+from memory_service.domain.runs.run_outcome import Epoch, Outcome, Peaks, trained_samples
+
+__all__ = ["EndStatus", "Ending", "exclusion_of", "observations_of", "steady_step_seconds"]
+
+EndStatus = Literal["completed", "stopped", "out_of_memory", "timed_out", "crashed"]
+
+LARGEST_SHARE = 0.1
+LARGEST_WAIT_PERCENT = 10.0
+FEWEST_STRETCHES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a run ended, in its own time since its start.
+
+    setup_seconds   what a run of this kind may take before its first step, at most (p90)
+    batch_size      at which memory ran out, where it is not the run's
+    """
+
+    status: EndStatus
+    after_seconds: float
+    setup_seconds: float = 120.0
+    batch_size: int | None = None
+
+
+def observations_of(
+    case: Observation, outcome: Outcome, ending: Ending, *, n_train: int | None, folds: int | None
+) -> list[Observation]:
+    """Those with something to say, by batch size.
+
+    case   of what ran, with the batch it began with (0 = not said); figures not filled in
+    """
+    batches = {epoch.batch_size for epoch in outcome.epochs} | {s.batch_size for s in outcome.stretches}
+    batches |= set(outcome.peaks)
+    failed = _failed_batch(case, outcome, ending)
+    told = {batch for batch in (*batches, failed) if batch}
+    if not told and case.batch_size:
+        told = {case.batch_size}
+    excluded = exclusion_of(outcome)
+    found = []
+    for batch in sorted(told):
+        one = _of_batch(replace(case, batch_size=batch, excluded=excluded), outcome)
+        if batch == failed:
+            one = replace(one, out_of_memory=True)
+        if one.step_seconds is None and ending.status == "timed_out":
+            least = _at_least(batch, outcome, ending, trained_samples(n_train, folds))
+            one = replace(one, at_least_seconds=least)
+        if _says_something(one):
+            found.append(one)
+    return found
+
+
+def exclusion_of(outcome: Outcome) -> Exclusion | None:
+    """Why the run says nothing of the card's speed; None when it does."""
+    if (outcome.use.shared or 0.0) > LARGEST_SHARE:
+        return "contended"
+    if (outcome.use.throttled or 0.0) > LARGEST_SHARE:
+        return "throttled"
+    if (outcome.loader_wait_percent or 0.0) > LARGEST_WAIT_PERCENT:
+        return "loader_bound"
+    return None
+
+
+def steady_step_seconds(outcome: Outcome, batch_size: int) -> tuple[float | None, int]:
+    """(median seconds of a step at the batch, epochs or batch events behind it): from the epochs without the
+    run's first; where there are none, from batch events after the first steps."""
+    epochs = [e.step_seconds for e in outcome.steady if e.batch_size == batch_size and e.step_seconds]
+    if epochs:
+        return float(np.median(epochs)), len(epochs)
+    parts = [s for s in outcome.stretches if s.batch_size == batch_size and not s.first and s.step_seconds]
+    if len(parts) < FEWEST_STRETCHES:
+        return None, 0
+    return _weighted_median([p.step_seconds for p in parts], [p.steps for p in parts]), len(parts)
+
+
+def _of_batch(case: Observation, outcome: Outcome) -> Observation:
+    step, n = steady_step_seconds(outcome, case.batch_size)
+    peaks = outcome.peaks.get(case.batch_size, Peaks())
+    shared = case.excluded == "contended"
+    return replace(
+        case,
+        step_seconds=step,
+        first_epoch_ratio=_first_ratio(outcome.first, step, case.batch_size),
+        peak_allocated_gib=peaks.allocated_gib,
+        peak_reserved_gib=peaks.reserved_gib,
+        peak_driver_gib=None if shared else peaks.driver_gib,
+        n=max(n, 1),
+    )
+
+
+def _first_ratio(first: Epoch | None, step: float | None, batch_size: int) -> float | None:
+    if first is None or step is None or first.batch_size != batch_size:
+        return None
+    slow = first.step_seconds
+    return slow / step if slow else None
+
+
+def _failed_batch(case: Observation, outcome: Outcome, ending: Ending) -> int | None:
+    """The batch that did not fit: as the finish says, else the last one used."""
+    if ending.status != "out_of_memory" and not (ending.status == "crashed" and outcome.out_of_memory):
+        return None
+    if ending.batch_size:
+        return ending.batch_size
+    used = [epoch.batch_size for epoch in outcome.epochs] + [s.batch_size for s in outcome.stretches]
+    return next((batch for batch in reversed(used) if batch), None) or case.batch_size or None
+
+
+def _at_least(batch: int, outcome: Outcome, ending: Ending, samples: float | None) -> float | None:
+    """A step takes at least this: the epoch that the time-out cut short had not ended. Its beginning is the
+    end of the first epoch; before that, the start and all that a setup may take."""
+    first = outcome.first
+    per_epoch = samples or (first.samples if first else None)
+    if not per_epoch:
+        return None
+    began = ending.setup_seconds if first is None else max(e.at_seconds for e in outcome.epochs)
+    cut = ending.after_seconds - began
+    return cut / -(-per_epoch // batch) if cut > 0.0 else None
+
+
+def _says_something(one: Observation) -> bool:
+    told = (one.step_seconds, one.at_least_seconds, one.peak_allocated_gib, one.peak_reserved_gib)
+    return one.out_of_memory or any(value is not None for value in (*told, one.peak_driver_gib))
+
+
+def _weighted_median(values: Sequence[float], weights: Sequence[float]) -> float:
+    order = np.argsort(values, kind="stable")
+    share = np.cumsum(np.asarray(weights, dtype=np.float64)[order])
+    return float(np.asarray(values)[order][np.searchsorted(share, share[-1] / 2.0)])

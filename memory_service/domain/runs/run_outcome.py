@@ -1,0 +1,331 @@
+"""What happened in a run? Its epochs, the use of its device and its memory, from the events it sent.
+
+The same set of events gives the same outcome in every order of arrival: they are read by seq.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from memory_service.domain.monitoring.event import Event, number_of
+from memory_service.domain.planning.budget import split_of
+
+__all__ = ["DeviceUse", "Epoch", "Outcome", "Peaks", "Stretch", "outcome_of", "trained_samples"]
+
+EPOCHS_SHOWN = 2_000
+"""The latest that a summary keeps one by one; boosted trees report a round as an epoch."""
+
+STALL_SECONDS = 120.0
+STALL_TIMES = 3.0
+"""A pause is a stall when it is over both: two minutes, and three times the usual pause of the run."""
+
+WARM_STEPS = 10
+"""Steps before these choose kernels and fill the loader's queues."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peaks:
+    """The most memory that was told, by kind (GiB); None = not told. driver: of this process."""
+
+    allocated_gib: float | None = None
+    reserved_gib: float | None = None
+    driver_gib: float | None = None
+
+    def __or__(self, other: Peaks) -> Peaks:
+        return Peaks(
+            _most(self.allocated_gib, other.allocated_gib),
+            _most(self.reserved_gib, other.reserved_gib),
+            _most(self.driver_gib, other.driver_gib),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """One finished epoch. `seconds` without validation as far as it was told apart (`valid_seconds`).
+
+    samples   trained on in `seconds`; None when neither told nor known from n_train and folds
+    """
+
+    fold: int
+    epoch: int
+    seq: int
+    at_seconds: float
+    batch_size: int | None
+    seconds: float | None
+    valid_seconds: float | None
+    samples: float | None
+    loader_wait_percent: float | None
+    told: Mapping[str, Any]
+
+    @property
+    def step_seconds(self) -> float | None:
+        """A step of this epoch, waiting for the loader taken off; None where something is missing."""
+        if not self.seconds or not self.samples or not self.batch_size:
+            return None
+        busy = self.seconds * (1.0 - (self.loader_wait_percent or 0.0) / 100.0)
+        return busy / -(-self.samples // self.batch_size) if busy > 0.0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Steps that a batch event summed up; `first`: the run had not made `WARM_STEPS` before it."""
+
+    batch_size: int | None
+    steps: int
+    seconds: float
+    waited_seconds: float
+    first: bool
+
+    @property
+    def step_seconds(self) -> float:
+        return max(self.seconds - self.waited_seconds, 0.0) / self.steps
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceUse:
+    """What the samples of the device say. Shares are of the samples that tell; None when none does."""
+
+    samples: int = 0
+    utilization_percent: float | None = None
+    used_gib: float | None = None
+    power_w: float | None = None
+    temperature_c: float | None = None
+    shared: float | None = None
+    throttled: float | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run did, as far as it told.
+
+    epochs    by fold and epoch; of two that claim one place the later seq counts
+    peaks     batch size -> most memory while it was used (None: no batch size was ever told)
+    last_seconds   own time of the latest event
+    first_submission_seconds   own time of the first note that a submission was written
+    stalled_seconds   in long pauses between two signs of progress, over the usual pause
+    """
+
+    epochs: tuple[Epoch, ...] = ()
+    stretches: tuple[Stretch, ...] = ()
+    use: DeviceUse = field(default_factory=DeviceUse)
+    peaks: Mapping[int | None, Peaks] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
+    last_seconds: float | None = None
+    out_of_memory: bool = False
+    first_submission_seconds: float | None = None
+    stalled_seconds: float = 0.0
+
+    @property
+    def first(self) -> Epoch | None:
+        """The epoch that ran first: it fills the page cache and chooses kernels."""
+        return min(self.epochs, key=lambda epoch: epoch.seq, default=None)
+
+    @property
+    def steady(self) -> tuple[Epoch, ...]:
+        """All epochs but the first."""
+        first = self.first
+        return tuple(epoch for epoch in self.epochs if epoch is not first)
+
+    @property
+    def peak(self) -> Peaks:
+        total = Peaks()
+        for peaks in self.peaks.values():
+            total |= peaks
+        return total
+
+    @property
+    def epoch_seconds(self) -> float | None:
+        """Median of the steady epochs, validation and loader included."""
+        return _median(e.seconds + (e.valid_seconds or 0.0) for e in self.steady if e.seconds)
+
+    @property
+    def loader_wait_percent(self) -> float | None:
+        """Median over the steady epochs that tell, else over the batch events."""
+        told = [e.loader_wait_percent for e in self.steady if e.loader_wait_percent is not None]
+        if told:
+            return _median(told)
+        waits = [100.0 * s.waited_seconds / s.seconds for s in self.stretches if s.seconds and not s.first]
+        return _median(waits)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The wire form: what a run's page shows and a summary keeps."""
+        shown = self.epochs[-EPOCHS_SHOWN:]
+        return {
+            "epochs_done": len(self.epochs),
+            "folds_seen": len({epoch.fold for epoch in self.epochs}),
+            "epoch_seconds": self.epoch_seconds,
+            "loader_wait_percent": self.loader_wait_percent,
+            "peak_memory_gib": asdict(self.peak),
+            "device": self.use.as_dict(),
+            "events": dict(self.counts),
+            "last_event_after_seconds": self.last_seconds,
+            "first_submission_seconds": self.first_submission_seconds,
+            "epochs": [dict(epoch.told) for epoch in shown],
+            "epochs_left_out": len(self.epochs) - len(shown),
+        }
+
+
+def trained_samples(n_train: int | None, folds: int | None) -> float | None:
+    """Samples of one epoch's training part, where the run said how its data is split."""
+    return float(split_of(n_train, folds)[0]) if n_train and folds else None
+
+
+def outcome_of(
+    events: Iterable[Event],
+    *,
+    batch_size: int | None = None,
+    n_train: int | None = None,
+    folds: int | None = None,
+) -> Outcome:
+    """The outcome of a run that began with these facts (None = not said); what events say later wins."""
+    told = sorted(events, key=lambda event: event.seq)
+    reader = _Reader(batch_size, trained_samples(n_train, folds))
+    for event in told:
+        reader.read(event)
+    return reader.outcome(told)
+
+
+class _Reader:
+    """Reads events in the order of seq. A memory reading belongs to the batch of the epoch it is part of: the
+    next one that tells its batch, else the batch that held."""
+
+    def __init__(self, batch_size: int | None, samples: float | None) -> None:
+        self.batch = batch_size
+        self.usual_samples = samples
+        self.epochs: dict[tuple[int, int], Epoch] = {}
+        self.stretches: list[Stretch] = []
+        self.peaks: dict[int | None, Peaks] = {}
+        self.pending = Peaks()
+        self.steps = 0
+        self.out_of_memory = False
+
+    def read(self, event: Event) -> None:
+        fields = event.fields
+        stated = number_of(fields.get("batch_size"))
+        if stated:
+            if self.batch not in (None, int(stated)) and event.kind not in ("epoch", "batch"):
+                self._settle()
+            self.batch = int(stated)
+        if event.kind in ("gpu", "epoch"):
+            self.pending |= _peaks(fields)
+        if event.kind == "epoch":
+            self._epoch(event)
+            self._settle()
+        elif event.kind == "batch":
+            self._stretch(fields)
+        elif event.kind == "note":
+            self.out_of_memory |= fields.get("out_of_memory") is True
+
+    def _settle(self) -> None:
+        self.peaks[self.batch] = self.peaks.get(self.batch, Peaks()) | self.pending
+        self.pending = Peaks()
+
+    def _epoch(self, event: Event) -> None:
+        fields = event.fields
+        number = fields.get("epoch")
+        fold = fields.get("fold") or 0
+        epoch = len(self.epochs) if number is None else number
+        seconds, valid = number_of(fields.get("seconds")), number_of(fields.get("valid_seconds"))
+        if seconds is not None and valid is not None:
+            seconds = max(seconds - valid, 0.0)
+        self.epochs[fold, epoch] = Epoch(
+            fold,
+            epoch,
+            event.seq,
+            event.at_seconds,
+            self.batch,
+            seconds,
+            valid,
+            number_of(fields.get("samples")) or self.usual_samples,
+            number_of(fields.get("loader_wait_percent")),
+            {"fold": fold, "epoch": epoch, "batch_size": self.batch, **fields},
+        )
+
+    def _stretch(self, fields: Mapping[str, Any]) -> None:
+        steps, seconds = number_of(fields.get("steps")), number_of(fields.get("seconds"))
+        if not steps or int(steps) < 1 or not seconds:
+            return
+        percent = number_of(fields.get("loader_wait_percent")) or 0.0
+        waited = number_of(fields.get("loader_wait_seconds"))
+        waited = seconds * percent / 100.0 if waited is None else waited
+        first = self.steps < WARM_STEPS
+        self.stretches.append(Stretch(self.batch, int(steps), seconds, min(waited, seconds), first))
+        self.steps += int(steps)
+
+    def outcome(self, told: Sequence[Event]) -> Outcome:
+        if self.pending != Peaks():
+            self._settle()
+        times = [event.at_seconds for event in told]
+        submitted = [event.at_seconds for event in told if event.fields.get("submission") is True]
+        return Outcome(
+            tuple(self.epochs[key] for key in sorted(self.epochs)),
+            tuple(self.stretches),
+            _use([event.fields for event in told if event.kind == "gpu"]),
+            self.peaks,
+            dict(sorted(Counter(event.kind for event in told).items())),
+            max(times, default=None),
+            self.out_of_memory,
+            min(submitted, default=None),
+            _stalled([event.at_seconds for event in told if event.kind != "gpu"]),
+        )
+
+
+def _stalled(moments: Sequence[float]) -> float:
+    told = sorted(moments)
+    pauses = [after - before for before, after in pairwise(told) if after > before]
+    if not pauses:
+        return 0.0
+    usual = float(np.median(pauses))
+    limit = max(STALL_SECONDS, STALL_TIMES * usual)
+    return sum(pause - usual for pause in pauses if pause > limit)
+
+
+def _peaks(fields: Mapping[str, Any]) -> Peaks:
+    """Never "allocated now": between steps that is about the weights only. The whole card's use counts as the
+    process's where nobody else is said to use it and the process's own share is not told."""
+    driver = number_of(fields.get("process_gib"))
+    if driver is None and not fields.get("other_processes"):
+        driver = number_of(fields.get("used_gib"))
+    return Peaks(
+        number_of(fields.get("peak_allocated_gib")),
+        _most(number_of(fields.get("peak_reserved_gib")), number_of(fields.get("reserved_gib"))),
+        driver,
+    )
+
+
+def _use(samples: Sequence[Mapping[str, Any]]) -> DeviceUse:
+    def numbers(name: str) -> list[float]:
+        return [value for value in (number_of(s.get(name)) for s in samples) if value is not None]
+
+    def share(told: list[bool]) -> float | None:
+        return sum(told) / len(told) if told else None
+
+    others = [value > 0 for value in numbers("other_processes")]
+    slowed = [bool(s["throttled"]) for s in samples if s.get("throttled") is not None]
+    return DeviceUse(
+        len(samples),
+        _median(numbers("utilization_percent")),
+        max(numbers("used_gib"), default=None),
+        _median(numbers("power_w")),
+        max(numbers("temperature_c"), default=None),
+        share(others),
+        share(slowed),
+    )
+
+
+def _median(values: Iterable[float]) -> float | None:
+    found = list(values)
+    return float(np.median(found)) if found else None
+
+
+def _most(a: float | None, b: float | None) -> float | None:
+    return b if a is None else a if b is None else max(a, b)

@@ -1,0 +1,188 @@
+"""Tools that ask and write nothing: a plan, past competitions, what fits a card, a review of a script."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, get_args
+
+from memory_service.api.fields import Field, checked_body
+from memory_service.api.questions import PREDICT, RECOMMEND, SIMILAR
+from memory_service.api.routes.review import REVIEW, question_of
+from memory_service.api.service import Service
+from memory_service.domain.common.estimate import Grade
+from memory_service.domain.common.vocabulary import MODES, PRECISIONS
+from memory_service.domain.planning.plan_text import plan_markdown
+from memory_service.mcp import shapes
+from memory_service.mcp.schemas import given_by, of_fields, takes
+from memory_service.mcp.tool import Answer, Caller, Tool, hints, spread, threaded
+from memory_service.services.competitions.similar import parse_similar_question, similar
+from memory_service.services.planning.plan_script import plan_script
+from memory_service.services.planning.recommend import recommend
+from memory_service.services.prediction.predict import predict
+from memory_service.services.review.review import review_script
+
+__all__ = ["FORMS", "TOOLS"]
+
+FORMS = ("plan", "text", "script")
+
+_FORM = Field(
+    "form",
+    "text",
+    "plan: the settings as data, and as a text of at most 500 tokens. text: that text alone. script: a "
+    "complete training script for the plan, to be saved as train.py.",
+    choices=FORMS,
+    default="plan",
+)
+_PLAN = {**RECOMMEND, "form": _FORM}
+
+_LEFT_OUT = ("alternatives", "parallel", "similar", "rationale", "evidence")
+"""Of a plan: an agent acts on its settings. GET /recommend tells all of it."""
+
+
+@threaded
+def recommend_plan(service: Service, given: dict[str, Any], _: Caller) -> Answer:
+    asked = checked_body(_PLAN, given)
+    form = asked.pop("form", "plan")
+    plan = recommend(service.preparation.require_knowledge(), asked)
+    head = {"form": form, "plan_id": plan["plan_id"], "feasible": plan["feasible"]}
+    if form == "script":
+        script = plan_script(plan)
+        return Answer(script, {**head, "script": script, "filename": "train.py"})
+    text = plan_markdown(plan)
+    if form == "text":
+        return Answer(text, {**head, "text": text})
+    return Answer(text, {**head, "plan": {n: v for n, v in plan.items() if n not in _LEFT_OUT}})
+
+
+@threaded
+def find_similar_competitions(service: Service, given: dict[str, Any], _: Caller) -> Answer:
+    question = parse_similar_question(checked_body(SIMILAR, given))
+    found = similar(service.preparation.require_knowledge(), question).as_dict()
+    shown = {name: found[name] for name in shapes.Found.model_fields if name != "items"}
+    shown["items"] = [{n: hit[n] for n in shapes.Neighbour.model_fields} for hit in found["items"]]
+    lines = [f"{n}. {hit['slug']} ({hit['task']}): {hit['why']}" for n, hit in enumerate(shown["items"], 1)]
+    about = f"task of the text: {shown['inferred_task']}" if shown["inferred_task"] else ""
+    text = "\n".join(part for part in (about, *lines, shown["reason"] or "") if part)
+    return Answer(text or "nothing alike is known", shown)
+
+
+@threaded
+def predict_fit(service: Service, given: dict[str, Any], _: Caller) -> Answer:
+    found = predict(service.preparation.require_knowledge(), checked_body(PREDICT, given))
+    shown = {name: found.get(name) for name in shapes.Fits.model_fields}
+    shown["warnings"] = found.get("warnings", [])
+    shown["curve"] = [_point(point) for point in found.get("curve", ())]
+    return Answer(_fit_text(shown), shown)
+
+
+def _point(point: Mapping[str, Any]) -> dict[str, Any]:
+    peak, speed = point["peak_memory_gib"], point["samples_per_second"]
+    grades = [figure["grade"] for figure in (peak, speed) if figure]
+    return {
+        "batch_size": point["batch_size"],
+        "peak_memory_gib": peak["value"],
+        "samples_per_second": speed["value"] if speed else None,
+        "grade": max(grades, key=get_args(Grade).index),
+        "fits": point["fits"],
+    }
+
+
+def _fit_text(shown: Mapping[str, Any]) -> str:
+    def line(about: str, name: str, unit: str) -> str:
+        n = shown[name]
+        return "" if n is None else f"{about}: {spread(n, unit)}"
+
+    most, knee, instead = shown["max_batch_size"], shown["knee_batch_size"], shown["would_fit"] or {}
+    lines = [
+        f"{shown['model']} on {shown['gpu']}: {'fits' if shown['fits'] else 'does not fit'}",
+        f"batch: at most {spread(most)}" if most else "",
+        f"knee of throughput: batch {knee}" if knee else "",
+        line("peak memory", "peak_memory_gib", "GiB"),
+        line("speed", "samples_per_second", "samples/s"),
+        f"would fit: {', '.join(f'{n}={v}' for n, v in instead.items() if n != 'why')}" if instead else "",
+        *shown["warnings"],
+    ]
+    return "\n".join(line for line in lines if line)
+
+
+_MOST_SHOWN = 40
+
+
+@threaded
+def review_of_script(service: Service, given: dict[str, Any], _: Caller) -> Answer:
+    found = review_script(service.preparation.require_knowledge(), question_of(given))
+    shown = {name: found[name] for name in shapes.Reviewed.model_fields}
+    counts = ", ".join(f"{n} {severity}{'s' * (n != 1)}" for severity, n in shown["counts"].items() if n)
+    lines = [counts or "ok: nothing to correct"]
+    lines += [
+        f"line {each['line']}: {each['severity']} {each['rule']}: {each['message']} Fix: {each['fix']}"
+        for each in shown["findings"][:_MOST_SHOWN]
+    ]
+    if len(shown["findings"]) > _MOST_SHOWN:
+        lines.append(f"and {len(shown['findings']) - _MOST_SHOWN} more; correct these first")
+    return Answer("\n".join(lines), shown)
+
+
+_READS = hints(reads=True, repeats=True)
+
+_REVIEW = {
+    **of_fields(REVIEW),
+    "plan": {"type": "object", "description": "The plan it should follow, as recommend_plan gave it."},
+}
+
+TOOLS = (
+    Tool(
+        "recommend_plan",
+        "Recommend a training plan",
+        "Ask this FIRST, before writing any training code. Gives ONE explicit plan (model, batch size, "
+        "precision, folds, epochs, loader, timetable, what to do on trouble) that fits the card's memory and "
+        "the minutes, 15 % kept for inference. Say gpu, minutes, and task or description; n_train makes it "
+        "exact. feasible=false names the smallest change that fits. form=script gives a complete train.py.",
+        "read",
+        takes(of_fields(_PLAN, mode=MODES)),
+        given_by(shapes.PlanGiven),
+        _READS,
+        recommend_plan,
+    ),
+    Tool(
+        "find_similar_competitions",
+        "Find similar past competitions",
+        "Past competitions most like a description (or like a known competition), each with the reason, and "
+        "the task, metric and sizes that were read from the text. Give text or competition, not both.",
+        "read",
+        takes(of_fields(SIMILAR, mode=MODES)),
+        given_by(shapes.Found),
+        _READS,
+        find_similar_competitions,
+    ),
+    Tool(
+        "predict_fit",
+        "Predict memory and speed of a model on a card",
+        "Does this model fit this card at this batch size, how much memory at the peak, how fast, which "
+        "batch is the largest, and past which one (the knee) a larger one gains nothing. Ask before changing "
+        "the model, the image size or the batch of a plan.",
+        "read",
+        takes(
+            of_fields(
+                PREDICT, mode=("train", "infer"), layout=("nhwc", "nchw"), precision=(*PRECISIONS, "amp")
+            ),
+            [name for name, field in PREDICT.items() if field.required],
+        ),
+        given_by(shapes.Fits),
+        _READS,
+        predict_fit,
+    ),
+    Tool(
+        "review_script",
+        "Review a training script before it runs",
+        "Call BEFORE every launch, with the whole text of the script, gpu and minutes. Finds, with line and "
+        "fix: batch that does not fit, slow loaders, missing mixed precision, no early stopping or deadline, "
+        "no checkpoint per fold, leakage, wrong loss, library traps. Correct every error and warning, then "
+        "call again. Reads the script as text; never runs it.",
+        "read",
+        takes(_REVIEW, ["script"]),
+        given_by(shapes.Reviewed),
+        _READS,
+        review_of_script,
+    ),
+)

@@ -1,0 +1,245 @@
+"""Tools that tell of a run: it begins, it goes on (and hears what to do), it ends."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from memory_service.api.service import Service
+from memory_service.domain.monitoring.verdict import figures
+from memory_service.errors import FieldError, InvalidInput
+from memory_service.mcp import shapes
+from memory_service.mcp.schemas import given_by, of_model, takes
+from memory_service.mcp.tool import Answer, Caller, Tool, hints, spread, threaded
+from memory_service.services.database.transactions import Database
+from memory_service.services.runs.run_events import EVENT_FIELDS, event_schema
+from memory_service.services.runs.run_fields import RunFinish, RunStart
+from memory_service.services.runs.runs import begin_run, finish_run
+from memory_service.services.runs.telemetry import take_events_soon
+
+__all__ = ["TOOLS"]
+
+_RUN_ID = {"type": "string", "description": "As start_run gave it."}
+
+_LAUNCH = (
+    "Launch it now, with MEMORY_MODE=disabled: you tell of it, so the script's own client must not begin a "
+    "second run. report_progress after 60 s, then every epoch."
+)
+
+_PREDICTED = ("peak_memory_gib", "samples_per_second", "epoch_seconds", "total_minutes")
+
+
+@threaded
+def start_run(service: Service, given: dict[str, Any], caller: Caller) -> Answer:
+    said = {name: value for name, value in given.items() if value is not None}
+    begun, new = begin_run(service.preparation.require_knowledge(), said, who=caller.name)
+    prediction = begun["prediction"]
+    shown = {
+        "run_id": begun["run_id"],
+        "status": begun["status"],
+        "expected": {name: prediction.get(name) for name in _PREDICTED},
+        "fits": prediction.get("fits"),
+        "why_not": prediction.get("why_not"),
+        "notes": begun["notes"],
+    }
+    lines = [
+        f"run_id={begun['run_id']}" + ("" if new else " (it had begun already)"),
+        *(f"expected {name}: {spread(n)}" for name, n in shown["expected"].items() if n is not None),
+        *([f"nothing is predicted: {shown['why_not']}"] if shown["why_not"] else []),
+        *begun["notes"],
+        _LAUNCH,
+    ]
+    return Answer("\n".join(lines), shown)
+
+
+async def report_progress(service: Service, given: dict[str, Any], _: Caller) -> Answer:
+    run_id, event = _event(given)
+    chosen = "seq" not in event
+    event.setdefault("at", dt.datetime.now(dt.UTC).isoformat())
+    database = service.preparation.require_knowledge()
+    while True:
+        if chosen:
+            event["seq"] = max(event.get("seq", 0) + 1, time.time_ns() // 1_000)
+        taken = await _told(database, run_id, event)
+        if taken["accepted"] or not chosen:
+            break
+    shown = {
+        "run_id": run_id,
+        "seq": event["seq"],
+        **{name: taken[name] for name in ("accepted", "duplicates", "verdict")},
+    }
+    again = "" if taken["accepted"] else f"seq {event['seq']} was told before: what it said then stands\n"
+    return Answer(again + _verdict_text(taken["verdict"]), shown)
+
+
+async def _told(database: Database, run_id: str, event: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        return await take_events_soon(database, run_id, {"events": [event]})
+    except InvalidInput as error:  # of the one event whose fields are the arguments themselves
+        errors = [replace(each, field=each.field.removeprefix(_FIRST)) for each in error.errors]
+        raise InvalidInput(error.detail.replace(_FIRST, ""), errors) from None
+
+
+_FIRST = "events.0."
+
+
+def _event(given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """(run, what is told of it); a figure that is not finite is told as text, as JSON has none."""
+    event = {name: _finite(value) for name, value in given.items() if value is not None}
+    run_id = event.pop("run_id", None)
+    if not isinstance(run_id, str):
+        message = "is required: what start_run gave"
+        raise InvalidInput(f"run_id {message}", [FieldError("run_id", message, run_id)])
+    return run_id, event
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
+    return value
+
+
+@threaded
+def finish_of_run(service: Service, given: dict[str, Any], caller: Caller) -> Answer:
+    said = {name: value for name, value in given.items() if value is not None}
+    run_id, said = _event(said)
+    page = finish_run(service.preparation.require_knowledge(), run_id, said, who=caller.name)
+    shown = {
+        "run_id": page["id"],
+        "status": page["status"],
+        "finished_at": page["finished_at"],
+        "comparison": page["comparison"],
+        "evidence": page["evidence"],
+    }
+    lines = [f"run {page['id']}: {page['status']}"]
+    lines += [
+        f"{c['quantity']}: predicted {spread(c['predicted'])}, was {figures(c['actual'])} "
+        f"({c['error_percent']:+.0f} %)"
+        for c in page["comparison"]
+    ]
+    return Answer("\n".join(lines), shown)
+
+
+def _verdict_text(verdict: Mapping[str, Any]) -> str:
+    settings = ", ".join(f"{name}={value}" for name, value in verdict["set"].items())
+    eta = verdict["eta_minutes"]
+    used = verdict["budget_used_percent"]
+    lines = [
+        f"{verdict['action']}" + (f": set {settings}" if settings else "") + f" ({verdict['severity']})",
+        f"why: {verdict['why']} [{verdict['rule']}]",
+        f"training ends in {spread(eta, 'min')}" if eta else "",
+        f"{used:g} % of the budget used" if used is not None else "",
+        f"look again in {verdict['next_check_seconds']:g} s",
+        *verdict["notes"],
+    ]
+    return "\n".join(line for line in lines if line)
+
+
+def _event_properties() -> dict[str, Any]:
+    """Every field of every kind of event, once, with the kinds it belongs to."""
+    found: dict[str, Any] = {
+        "kind": {"type": "string", "enum": list(EVENT_FIELDS), "description": _KINDS_TOLD},
+        "seq": {
+            "type": "integer",
+            "minimum": 0,
+            "description": "Number of this report in its run. Given: told once however often it is sent, so "
+            "repeat the call with the same seq when unsure. Left out: one is chosen, and every call counts.",
+        },
+        "at": {"type": "string", "description": "When it was, ISO 8601, UTC; now when left out."},
+    }
+    kinds = event_schema()["items"]["oneOf"]
+    for kind in kinds:
+        name_of_kind = kind["properties"]["kind"]["const"]
+        for name, shape in kind["properties"].items():
+            if name in ("kind", "seq", "at"):
+                continue
+            forms = [form for form in shape["anyOf"] if form["type"] != "null"]
+            plain = {key: v for key, v in forms[0].items() if key in ("type", "enum")}
+            if len(forms) > 1:
+                plain = {"anyOf": [plain, {"type": "string", "enum": ["nan", "inf", "-inf"]}]}
+            found.setdefault(name, {**plain, "description": ""})
+            found[name]["description"] += ("/" if found[name]["description"] else "of ") + name_of_kind
+    everywhere = "of " + "/".join(EVENT_FIELDS)
+    for name, shape in found.items():
+        if shape["description"] == everywhere:
+            shape["description"] = "a setting, as it is now"
+        if name in _MEANINGS:
+            shape["description"] += f": {_MEANINGS[name]}"
+    return found
+
+
+_MEANINGS = {
+    "fold": "its number",
+    "epoch": "its number, by the script's own count",
+    "epochs": "planned for each fold",
+    "total_gib": "memory of the card",
+    "seconds": "how long it took, validation included",
+    "valid_seconds": "of these for validation",
+    "samples": "trained on in that time",
+    "step": "steps done so far",
+    "of": "steps in all",
+    "scope": "what `of` counts",
+    "elapsed_seconds": "since the first step of that scope",
+    "steps": "done in `seconds`",
+    "loader_wait_percent": "of the time, waiting for data",
+    "metric": "of validation",
+    "peak_allocated_gib": "torch.cuda.max_memory_allocated, the best reading of memory",
+    "peak_reserved_gib": "torch.cuda.max_memory_reserved",
+    "allocated_gib": "between steps: weights only, no sign of fill",
+    "used_gib": "what the driver says, all processes",
+    "process_gib": "what the driver says, this process",
+    "memory_gib": "where it is not known which memory was read",
+    "memory_percent": "of the card, where it is not known which memory was read",
+    "other_processes": "on the card",
+    "done": "true when the fold has ended",
+    "error": "true when the run failed",
+    "submission": "true when one was written",
+}
+
+
+_KINDS_TOLD = (
+    "epoch: after every epoch, with fold, epoch, seconds, losses, metric, peak_allocated_gib. gpu: a reading "
+    "of the card. batch: within an epoch, step of steps. fold: one ended. note: text, or out_of_memory=true."
+)
+
+TOOLS = (
+    Tool(
+        "start_run",
+        "Begin a run",
+        "Say that a training begins, just before you launch it. With plan_id the plan fills in what you "
+        "leave out; without, say task, gpu, model, batch_size, folds, epochs, n_train, minutes. Gives the "
+        "run_id for report_progress and what to expect. With your own run_id (a UUID) calling twice is safe.",
+        "tell",
+        takes(of_model(RunStart)),
+        given_by(shapes.Begun),
+        hints(reads=False, repeats=False),
+        start_run,
+    ),
+    Tool(
+        "report_progress",
+        "Report progress, get the verdict",
+        "Tell ONE thing that happened in a run and get the verdict: continue, or what to change NOW (set), "
+        "why, and when to look again. Call it 60 s after launch (kind=gpu or batch), after every epoch, and "
+        "on out-of-memory (kind=note, out_of_memory=true). Obey the verdict.",
+        "tell",
+        takes({"run_id": _RUN_ID, **_event_properties()}, ["run_id", "kind"]),
+        given_by(shapes.Progress),
+        hints(reads=False, repeats=False),
+        report_progress,
+    ),
+    Tool(
+        "finish_run",
+        "End a run",
+        "Say how a run ended, also when it crashed or ran out of memory: later plans learn from it. Gives "
+        "predicted against measured.",
+        "tell",
+        takes({"run_id": _RUN_ID, **of_model(RunFinish)}, ["run_id", "status"]),
+        given_by(shapes.Ended),
+        hints(reads=False, repeats=True),
+        finish_of_run,
+    ),
+)

@@ -1,0 +1,125 @@
+"""What is each name, attribute and command line argument set to? Indices of expressions, nothing computed."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+
+from memory_service.review.script import Script, last_name
+
+__all__ = ["Assigned", "assignments", "attributes", "command_line"]
+
+Assigned = dict[tuple[ast.AST, str], list[ast.AST | None]]
+
+
+def assignments(script: Script) -> Assigned:
+    """(scope, name) -> what it is set to; None for what comes from a loop, an unpacking or `with`."""
+    out: Assigned = defaultdict(list)
+    pending: list[tuple[ast.AST, ast.AST | None]] = list(_settings(script))[::-1]
+    while pending:
+        target, value = pending.pop()
+        if isinstance(target, ast.Name):
+            out[script.scope(target), target.id].append(value)
+        elif isinstance(target, ast.Tuple | ast.List):
+            given = value.elts if isinstance(value, ast.Tuple | ast.List) else []
+            same = len(given) == len(target.elts)
+            pending += [(item, given[i] if same else None) for i, item in enumerate(target.elts)]
+        elif isinstance(target, ast.Starred):
+            pending.append((target.value, None))
+    for stated in script.all(ast.Global):
+        for name in stated.names:
+            inner = out.pop((script.scope(stated), name), [])
+            out[script.tree, name] += inner
+    return {key: _without_retries(script, held) for key, held in out.items()}
+
+
+def _settings(script: Script) -> Iterator[tuple[ast.AST, ast.AST | None]]:
+    """Every target with what is put there."""
+    for node in script.all(ast.Assign):
+        for target in node.targets:
+            yield target, node.value
+    for annotated in script.all(ast.AnnAssign):
+        if annotated.value is not None:
+            yield annotated.target, annotated.value
+    for walrus in script.all(ast.NamedExpr):
+        yield walrus.target, walrus.value
+    for loop in script.all(ast.For):
+        yield loop.target, None
+    for item in script.all(ast.withitem):
+        if item.optional_vars is not None:
+            yield item.optional_vars, None
+    for grown in script.all(ast.AugAssign):
+        retried = any(isinstance(up, ast.ExceptHandler | ast.For | ast.While) for up in script.above(grown))
+        if isinstance(grown.target, ast.Name) and not retried:
+            yield grown.target, None
+
+
+def _without_retries(script: Script, held: list[ast.AST | None]) -> list[ast.AST | None]:
+    """What an `except` sets (a batch halved after an out-of-memory) is not the value that a run starts
+    with."""
+    first = [
+        node for node in held
+        if node is None or not any(isinstance(up, ast.ExceptHandler) for up in script.above(node))
+    ]  # fmt: skip
+    return first or held
+
+
+def attributes(script: Script) -> dict[tuple[str, str], list[ast.AST | None]]:
+    """(class or variable, attribute) -> what it is set to: class bodies, `self.x =`, `cfg.x =`."""
+    held: dict[str, dict[str, list[ast.AST | None]]] = defaultdict(lambda: defaultdict(list))
+    for owner in script.all(ast.ClassDef):
+        for base in owner.bases:
+            for name, values in held.get(last_name(base), {}).items():
+                held[owner.name][name] = list(values)
+        for name, value in _of_body(owner):
+            held[owner.name][name] = [value]
+    for node in script.all(ast.Assign):
+        for target, given in _paired(node):
+            if isinstance(target, ast.Attribute):
+                base_name = last_name(target.value)
+                around = script.class_of(node) if base_name in ("self", "cls") else None
+                held[around.name if around is not None else base_name][target.attr].append(given)
+    return {(holder, name): values for holder, names in held.items() for name, values in names.items()}
+
+
+def _paired(node: ast.Assign) -> Iterator[tuple[ast.AST, ast.AST | None]]:
+    """Each target of an assignment with what it gets: `self.a, self.b = a, b` has two."""
+    for target in node.targets:
+        if isinstance(target, ast.Tuple | ast.List):
+            given = node.value.elts if isinstance(node.value, ast.Tuple | ast.List) else []
+            same = len(given) == len(target.elts)
+            yield from ((item, given[i] if same else None) for i, item in enumerate(target.elts))
+        else:
+            yield target, node.value
+
+
+def _of_body(owner: ast.ClassDef) -> Iterator[tuple[str, ast.AST]]:
+    """What a class body sets."""
+    for statement in owner.body:
+        if isinstance(statement, ast.Assign):
+            for target in statement.targets:
+                if isinstance(target, ast.Name):
+                    yield target.id, statement.value
+                elif isinstance(target, ast.Tuple) and isinstance(statement.value, ast.Tuple):
+                    for part, value in zip(target.elts, statement.value.elts, strict=False):
+                        yield last_name(part), value
+        elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
+            yield last_name(statement.target), statement.value
+
+
+def command_line(script: Script) -> dict[str, list[ast.AST]]:
+    """Attribute of the parsed arguments -> defaults of `add_argument`, `click.option`."""
+    out: dict[str, list[ast.AST]] = defaultdict(list)
+    for call in script.called("add_argument", "option"):
+        flags = [a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+        named = {k.arg: k.value for k in call.keywords if k.arg}
+        flag = next((f for f in flags if f.startswith("--")), flags[0] if flags else "")
+        stated = named.get("dest")
+        name = stated.value if isinstance(stated, ast.Constant) else flag.lstrip("-").replace("-", "_")
+        action = named.get("action")
+        if "default" in named:
+            out[str(name)].append(named["default"])
+        elif isinstance(action, ast.Constant) and action.value in ("store_true", "store_false"):
+            out[str(name)].append(ast.Constant(action.value == "store_false"))
+    return dict(out)

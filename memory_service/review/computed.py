@@ -1,0 +1,183 @@
+"""What does an expression come to, given the values of its parts? One function for each kind of node.
+
+Each takes the values of the script, the node, how deep it stands within the question, and the nodes on the
+way to it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from memory_service.review.arithmetic import ARITHMETIC, BUILTINS, LARGEST, LONGEST_LIST, bounded
+from memory_service.review.script import last_name
+
+if TYPE_CHECKING:
+    from memory_service.review.values import Values
+
+__all__ = ["COMPUTED", "MOST_VALUES", "Known"]
+
+Known = list[Any] | None
+"""Values that are possible, or None for "cannot be told"."""
+
+MOST_VALUES = 8
+_LONGEST_TEXT = 2_000
+
+
+def _constant(_values: Values, node: ast.Constant, _deep: int, _seen: frozenset[ast.AST]) -> Known:
+    value = node.value
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > LARGEST:
+        return None
+    return [value]
+
+
+def _subscript(values: Values, node: ast.Subscript, deep: int, seen: frozenset[ast.AST]) -> Known:
+    key = values.of(node.slice, deep, seen)
+    if key is None or len(key) != 1:
+        return None
+    if isinstance(key[0], str):
+        held = values.held(node.value).known
+        return values.of(held[key[0]], deep, seen) if key[0] in held else None
+    base = values.of(node.value, deep, seen)
+    if base is None or not isinstance(key[0], int):
+        return None
+    return [value[key[0]] for value in base if isinstance(value, list | tuple | str)] or None
+
+
+def _sequence(values: Values, node: Any, deep: int, seen: frozenset[ast.AST]) -> Known:
+    if len(node.elts) > LONGEST_LIST or (isinstance(node, ast.List) and not node.elts):
+        return None  # an empty list is one to be filled
+    out = []
+    for item in node.elts:
+        if isinstance(item, ast.Starred):
+            inner = values.of(item.value, deep, seen)
+            if inner is None or len(inner) != 1 or not isinstance(inner[0], list | tuple):
+                return None
+            out += list(inner[0])
+            continue
+        found = values.of(item, deep, seen)
+        if found is None or len(found) != 1:
+            return None
+        out.append(found[0])
+    return [out]
+
+
+def _binary(values: Values, node: ast.BinOp, deep: int, seen: frozenset[ast.AST]) -> Known:
+    operation = ARITHMETIC.get(type(node.op))
+    left, right = values.of(node.left, deep, seen), values.of(node.right, deep, seen)
+    if operation is None or left is None or right is None or len(left) * len(right) > MOST_VALUES:
+        return None
+    return [bounded(operation(a, b)) for a in left for b in right]
+
+
+def _unary(values: Values, node: ast.UnaryOp, deep: int, seen: frozenset[ast.AST]) -> Known:
+    found = values.of(node.operand, deep, seen)
+    if found is None:
+        return None
+    if isinstance(node.op, ast.Not):
+        return [not value for value in found]
+    return [-value if isinstance(node.op, ast.USub) else value for value in found]
+
+
+def _either(values: Values, node: ast.IfExp, deep: int, seen: frozenset[ast.AST]) -> Known:
+    test = values.of(node.test, deep, seen)
+    if test is not None and len(test) == 1:
+        return values.of(node.body if test[0] else node.orelse, deep, seen)
+    return values.union([node.body, node.orelse], deep, seen)
+
+
+def _choice(values: Values, node: ast.BoolOp, deep: int, seen: frozenset[ast.AST]) -> Known:
+    first = values.of(node.values[0], deep, seen)
+    if isinstance(node.op, ast.And):
+        if first is None or len(first) != 1 or (first[0] and len(node.values) > 2):
+            return None
+        return values.of(node.values[-1], deep, seen) if first[0] else first
+    if first is not None and len(first) == 1 and first[0]:
+        return first
+    return values.of(node.values[-1], deep, seen) if first is not None else None
+
+
+_COMPARED: Mapping[type[ast.AST], Callable[[Any, Any], Any]] = {
+    ast.Eq: lambda a, b: a == b,
+    ast.NotEq: lambda a, b: a != b,
+    ast.Is: lambda a, b: a is b,
+    ast.IsNot: lambda a, b: a is not b,
+    ast.Lt: lambda a, b: a < b,
+    ast.LtE: lambda a, b: a <= b,
+    ast.Gt: lambda a, b: a > b,
+    ast.GtE: lambda a, b: a >= b,
+    ast.In: lambda a, b: a in b,
+    ast.NotIn: lambda a, b: a not in b,
+}
+
+
+def _compared(values: Values, node: ast.Compare, deep: int, seen: frozenset[ast.AST]) -> Known:
+    if len(node.ops) != 1:
+        return None
+    left, right = values.of(node.left, deep, seen), values.of(node.comparators[0], deep, seen)
+    if left is None or right is None or len(left) * len(right) > MOST_VALUES:
+        return None
+    return [bool(_COMPARED[type(node.ops[0])](a, b)) for a in left for b in right]
+
+
+def _joined(values: Values, node: ast.JoinedStr, deep: int, seen: frozenset[ast.AST]) -> Known:
+    text = ""
+    for part in node.values:
+        inner = part.value if isinstance(part, ast.FormattedValue) else part
+        found = values.of(inner, deep, seen)
+        if found is None or len(found) != 1 or not isinstance(found[0], str | int | float):
+            return None
+        text += str(found[0])
+        if len(text) > _LONGEST_TEXT:
+            return None
+    return [text]
+
+
+def _call(values: Values, node: ast.Call, deep: int, seen: frozenset[ast.AST]) -> Known:
+    name = last_name(node.func)
+    if name == "get" and isinstance(node.func, ast.Attribute) and node.args:
+        key = values.of(node.args[0], deep, seen)
+        held = values.held(node.func.value)
+        if key and key[0] in held.known:
+            return values.of(held.known[key[0]], deep, seen)
+        environment = "environ" in ast.dump(node.func.value)[:300]
+        if not held.open or environment:
+            return values.of(node.args[1], deep, seen) if len(node.args) > 1 else None
+        return None
+    if name in ("startswith", "endswith") and isinstance(node.func, ast.Attribute) and len(node.args) == 1:
+        text, end = values.of(node.func.value, deep, seen), values.of(node.args[0], deep, seen)
+        if text is None or end is None or len(text) * len(end) > MOST_VALUES:
+            return None
+        return [bool(getattr(str(a), name)(b)) for a in text for b in end]
+    if name == "getenv" and len(node.args) > 1:
+        return values.of(node.args[1], deep, seen)
+    if name == "getattr" and len(node.args) >= 2 and isinstance(node.args[1], ast.Constant):
+        return values.of(node.args[2], deep, seen) if len(node.args) > 2 else None
+    if name in ("Option", "Argument", "Field", "field") and (
+        found := values.argument(node, "default", 0 if name != "field" else None)
+    ):
+        return values.of(found, deep, seen)
+    function = BUILTINS.get(name) if isinstance(node.func, ast.Name) else None
+    if function is None or node.keywords:
+        return None
+    given = [values.of(argument, deep, seen) for argument in node.args]
+    if any(found is None or len(found) != 1 for found in given):
+        return None
+    return [bounded(function(*(found[0] for found in given if found is not None)))]
+
+
+COMPUTED: Mapping[type[ast.AST], Callable[..., Known]] = {
+    ast.Constant: _constant,
+    ast.Subscript: _subscript,
+    ast.List: _sequence,
+    ast.Tuple: _sequence,
+    ast.Set: _sequence,
+    ast.BinOp: _binary,
+    ast.UnaryOp: _unary,
+    ast.IfExp: _either,
+    ast.BoolOp: _choice,
+    ast.Compare: _compared,
+    ast.JoinedStr: _joined,
+    ast.Call: _call,
+}

@@ -1,0 +1,244 @@
+"""What does a run of the script know of a value? Whose rows it holds, what was learned, what made it.
+
+Nothing is computed: a table is the set of rows it came from, a fitted scaler is where it was fitted and on
+which rows, a number is itself where the text says it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from memory_service.review.script import Function
+
+__all__ = ["DEFERRED", "UNKNOWN", "Flat", "Learned", "Rows", "Scope", "Value", "derived", "either", "flat"]
+
+UNKNOWN: Any = object()
+MOST_DEEP = 5
+MOST_PARTS = 60
+
+
+@dataclass(eq=False, slots=True)
+class Rows:
+    """Rows that exist as one: as a file holds them, or a part.
+
+    part    "" for rows as they came and for a selection of them; else what a division made them: "train",
+            "valid", "part"
+    name    the text that they were read by
+    grouped   whether each is what many rows became: one a patient, one a shop
+    """
+
+    place: ast.AST
+    parent: Rows | None = None
+    part: str = ""
+    name: str = ""
+    grouped: bool = False
+
+    def line(self) -> Iterator[Rows]:
+        """These rows, then those that they were taken from."""
+        rows: Rows | None = self
+        while rows is not None:
+            yield rows
+            rows = rows.parent
+
+    @property
+    def divided(self) -> bool:
+        return any(rows.part for rows in self.line())
+
+    def within(self, held: frozenset[Rows]) -> bool:
+        """Whether they are among these, or a plain selection of some of these."""
+        for rows in self.line():
+            if rows in held:
+                return True
+            if rows.part or rows.grouped:
+                return False
+        return False
+
+
+DEFERRED = Rows(ast.Module([], []))
+"""Rows of whatever table an expression is handed to: polars' `col("x")`."""
+
+
+@dataclass(eq=False, slots=True)
+class Learned:
+    """Something learned from rows. kind: "fit", "target" (the target's means by group), "mean", "spread"."""
+
+    place: ast.AST
+    what: str
+    kind: str
+    rows: frozenset[Rows]
+
+
+@dataclass(eq=False, slots=True)
+class Value:
+    """One value; what is not known is empty.
+
+    rows       rows that it has, one by one
+    learned    what was learned from rows and went into it
+    stats      means and the like that it is, or holds
+    series     where it was made from earlier or later rows: lags, windows
+    made       the class or function that made it
+    state      what a fitted estimator has learned
+    items, keys, element, attrs   its parts: of a tuple, of a dict, of anything gone through, of an object
+    index      (division, part): positions of the rows of one part
+    cut        how a mask chooses: two masks that differ in the last alone divide
+    columns    names of its columns, as far as they were chosen by name
+    reads      columns that it was computed from, row by row
+    whole, gone   whether it has all columns of what was read, but for those that were taken out
+    content    "number" or "text": what a new column holds, "" where that is not known
+    names      what a list of columns names: (these, -) or (None, all but these)
+    """
+
+    rows: frozenset[Rows] = frozenset()
+    learned: frozenset[Learned] = frozenset()
+    stats: frozenset[Learned] = frozenset()
+    series: frozenset[ast.AST] = frozenset()
+    made: str = ""
+    state: frozenset[Learned] = frozenset()
+    items: list[Value] | None = None
+    keys: dict[str, Value] | None = None
+    element: Value | None = None
+    attrs: dict[str, Value] = field(default_factory=dict)
+    const: Any = UNKNOWN
+    dotted: str = ""
+    function: Function | ast.Lambda | None = None
+    owner: Value | None = None
+    kind: ast.ClassDef | None = None
+    scope: Scope | None = None
+    index: tuple[ast.AST, str] | None = None
+    cut: tuple[str, ...] = ()
+    columns: frozenset[str] | None = None
+    single: bool = False
+    centred: bool = False
+    order: bool = False
+    call: ast.Call | None = None
+    reads: frozenset[str] = frozenset()
+    whole: bool = False
+    gone: frozenset[str] = frozenset()
+    names: tuple[frozenset[str] | None, frozenset[str]] | None = None
+    place: ast.AST | None = None
+    content: str = ""
+
+
+@dataclass(eq=False, slots=True)
+class Scope:
+    """Names of a function, or of the module."""
+
+    names: dict[str, Value]
+    outer: Scope | None = None
+
+    def find(self, name: str) -> Value | None:
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.names:
+                return scope.names[name]
+            scope = scope.outer
+        return None
+
+
+@dataclass(slots=True)
+class Flat:
+    """Everything that is anywhere within values."""
+
+    rows: set[Rows]
+    learned: set[Learned]
+    stats: set[Learned]
+    series: set[ast.AST]
+
+
+def flat(*values: Value | None) -> Flat:
+    """What values hold, parts of parts included."""
+    out = Flat(set(), set(), set(), set())
+    seen: set[int] = set()
+    pending = [(value, 0) for value in values if value is not None]
+    while pending and len(seen) < MOST_PARTS:
+        value, deep = pending.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        out.rows |= value.rows
+        out.learned |= value.learned | value.state
+        out.stats |= value.stats
+        out.series |= value.series
+        if deep < MOST_DEEP:
+            pending += [(part, deep + 1) for part in parts(value)]
+    return out
+
+
+def parts(value: Value) -> Iterable[Value]:
+    yield from value.items or ()
+    yield from (value.keys or {}).values()
+    yield from value.attrs.values()
+    if value.element is not None:
+        yield value.element
+
+
+def derived(*values: Value | None) -> Value:
+    """What comes out of something unknown that these went into."""
+    held = [value for value in values if value is not None]
+    found = flat(*held)
+    with_rows = [value for value in held if value.rows or value.items or value.keys or value.element]
+    return Value(
+        frozenset(found.rows),
+        frozenset(found.learned),
+        frozenset(found.stats),
+        frozenset(found.series),
+        single=bool(with_rows) and all(value.single for value in with_rows),
+        index=next((value.index for value in held if value.index), None),
+    )
+
+
+def either(one: Value | None, other: Value | None) -> Value:
+    """One of the two, whichever a run comes by."""
+    if one is None or other is None or one is other:
+        return one or other or Value()
+    if one.const is None and one.made == "":
+        return other
+    if other.const is None and other.made == "":
+        return one
+    pairs = None
+    if one.items is not None and other.items is not None and len(one.items) == len(other.items):
+        pairs = [either(a, b) for a, b in zip(one.items, other.items, strict=True)]
+    known = [value for value in (one, other) if value.items is not None]
+    if pairs is None and len(known) == 1:
+        pairs = known[0].items
+    keys = None
+    if one.keys is not None or other.keys is not None:
+        a, b = one.keys or {}, other.keys or {}
+        keys = {name: either(a.get(name), b.get(name)) for name in {**a, **b}}
+    return Value(
+        one.rows | other.rows,
+        one.learned | other.learned,
+        one.stats | other.stats,
+        one.series | other.series,
+        made=one.made or other.made,
+        state=one.state | other.state,
+        items=pairs,
+        keys=keys,
+        element=either(one.element, other.element) if one.element or other.element else None,
+        attrs={**other.attrs, **one.attrs},
+        const=one.const if one.const is not UNKNOWN and _same(one.const, other.const) else UNKNOWN,
+        dotted=one.dotted or other.dotted,
+        function=one.function or other.function,
+        owner=one.owner or other.owner,
+        kind=one.kind or other.kind,
+        scope=one.scope or other.scope,
+        index=one.index or other.index,
+        cut=one.cut if one.cut == other.cut else (),
+        columns=one.columns if one.columns == other.columns else None,
+        single=one.single and other.single,
+        centred=one.centred or other.centred,
+        order=one.order or other.order,
+        call=one.call or other.call,
+        reads=one.reads | other.reads,
+        whole=one.whole and other.whole,
+        gone=one.gone & other.gone,
+        names=one.names if one.names == other.names else None,
+        place=one.place or other.place,
+    )
+
+
+def _same(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and bool(one == other)

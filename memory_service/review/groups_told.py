@@ -1,0 +1,155 @@
+"""Which column names groups of rows (patients, speakers, users), and what in the script says so?"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from memory_service.review.facts import Facts
+from memory_service.review.frames import Frames, column_of
+from memory_service.review.script import last_name
+from memory_service.review.told import columns_listed, several_each, texts_told
+
+__all__ = ["group_column"]
+
+_GROUP_COLUMN = re.compile(
+    r"^(patient|subject|speaker|participant|actor|student|user|customer|session|player|author|client|person|"
+    r"driver|recording|animal|"
+    r"study|group|site|household|device|well|scene|video|clip|essay_prompt|prompt|case|family|owner|"
+    r"store|shop|individual|slide|specimen|donor|recorder|microphone|observer|plot|site|plate|household|lesion|eye|mouse|farm|station|sensor|machine|engine|vehicle|"
+    r"artist|singer|song|album|document|article|writer|reader|school|teacher|company|merchant|trip|flight|"
+    r"worker|rater|child|infant|dog|cow|plant|tree|hospital|village|ship|vessel|camera|room)"
+    r"(_?(id|no|nr|num|name|code|uid|key))?s?$",
+    re.IGNORECASE,
+)
+_GROUPS = ("groups", "group", "group_ids", "patients", "subjects", "speakers")
+_ONE_EACH = re.compile(
+    r"\b(one|single|1)\s+[\w-]+\s+(per|for each|for every|of each)\s+(patient|subject|"
+    r"speaker|participant|donor)"
+)
+_PERSON = re.compile(r"^(patient|subject|speaker|participant|donor|actor)_?(id|no|nr|uid|key)s?$")
+_OWN_NAME = re.compile(
+    r"(^|_)(path|file|filename|filepath|image|img|slice|scan|wav|clip|recording|patch|tile)s?(_|$)|_uid$|"
+    r"^(study|exam|visit|session|series|sample|segment|utterance|note|encounter)_?(id|no|nr)$"
+)
+
+
+def group_column(facts: Facts) -> str:
+    """A column that names groups, with evidence that a group has several rows."""
+    found = next(_counted_columns(facts), None) or next(_named_columns(facts), None)
+    found = found or next(_parsed_columns(facts), None) or next(_told_columns(facts), None)
+    return found or next(_noted_columns(facts), "")
+
+
+def _counted_columns(facts: Facts) -> Iterator[str]:
+    """Rows are grouped or counted by it."""
+    script, values = facts.script, facts.values
+    for call in script.called("groupby"):
+        by = values.one(values.argument(call, "by", 0))
+        for name in by if isinstance(by, list) else [by]:
+            if isinstance(name, str) and _GROUP_COLUMN.match(name) and not _summed_up(facts, call):
+                yield name
+    for call in script.called("nunique", "value_counts", "duplicated"):
+        if isinstance(call.func, ast.Attribute):
+            base = call.func.value
+            column = base.attr if isinstance(base, ast.Attribute) else column_of(facts, base)
+            if (
+                column
+                and _GROUP_COLUMN.match(column)
+                and (last_name(call.func) != "nunique" or _told(facts, call))
+            ):
+                yield column
+
+
+def _told(facts: Facts, call: ast.Call) -> bool:
+    """Printed, logged or asserted: the author knows of groups. A count for an embedding tells nothing."""
+    for up in facts.script.above(call):
+        if isinstance(up, ast.Assert | ast.JoinedStr | ast.Compare):
+            return True
+        if isinstance(up, ast.Call) and last_name(up.func) in ("print", "info", "debug", "warning", "log"):
+            return True
+        if isinstance(up, ast.stmt):
+            return isinstance(up, ast.Expr)
+    return False
+
+
+def _named_columns(facts: Facts) -> Iterator[str]:
+    """It is held under a name that says so."""
+    for node in facts.script.all(ast.Assign):
+        if any(last_name(target).lower() in _GROUPS for target in node.targets):
+            yield from (c for n in ast.walk(node.value) if (c := column_of(facts, n)))
+
+
+def _parsed_columns(facts: Facts) -> Iterator[str]:
+    """It is cut out of the names of files: `df["patient"] = df["path"].str.split("_").str[0]`."""
+    for node in facts.script.all(ast.Assign):
+        for target in node.targets:
+            column = column_of(facts, target) if isinstance(target, ast.Subscript) else None
+            if column and _GROUP_COLUMN.match(column) and _cut_from_file(node.value):
+                yield column
+    for held in facts.script.all(ast.Dict):
+        for key, value in zip(held.keys, held.values, strict=True):
+            name = facts.values.text(key) if key is not None else None
+            if name and _GROUP_COLUMN.match(name) and _cut_from_file(value):
+                yield name
+
+
+def _cut_from_file(node: ast.AST) -> bool:
+    text = ast.dump(node)[:4000]
+    return bool(
+        re.search(r"'(split|rsplit|extract|parent|stem|match|search|slice|partition)'", text)
+        and re.search(r"'\w*(path|file|filename|image|img|wav|audio|clip|stem|name|_id|id)s?'", text)
+    )
+
+
+def _told_columns(facts: Facts) -> Iterator[str]:
+    """A comment or a docstring tells of several rows each."""
+    known = list(dict.fromkeys(_columns_said(facts)))
+    for word in several_each(texts_told(facts.script)):
+        yield from (c for c in known if _GROUP_COLUMN.match(c) and c.lower().startswith(word))
+
+
+def _columns_said(facts: Facts) -> Iterator[str]:
+    """Names that may be columns: texts, `df.patient`, and what is written beside the name of a table."""
+    yield from facts.script.strings
+    yield from (name for _, names in _noted(facts) for name in names)
+    yield from columns_listed(texts_told(facts.script))
+    tables = {n for split in Frames(facts).splits for n in split.data}
+    for node in facts.script.all(ast.Attribute):
+        if isinstance(node.value, ast.Name) and node.value.id in tables:
+            yield node.attr
+
+
+def _noted(facts: Facts) -> Iterator[tuple[ast.Call, list[str]]]:
+    """Tables that are read, with the columns that a comment beside them names."""
+    for call in facts.script.calls:
+        if last_name(call.func).startswith(("read_", "scan_")):
+            names = re.findall(r"[a-z]\w+", facts.script.comment_near(call.lineno).lower())
+            if names:
+                yield call, names
+
+
+def _noted_columns(facts: Facts) -> Iterator[str]:
+    """A comment names the columns of a table: each row has a file or number of its own beside its patient."""
+    if _ONE_EACH.search(facts.script.text):
+        return
+    for _, names in _noted(facts):
+        for name in names:
+            if _PERSON.match(name) and any(_OWN_NAME.search(n) for n in names if n != name):
+                yield name
+
+
+def _summed_up(facts: Facts, call: ast.Call) -> bool:
+    """The table is made one row a group: `df = df.groupby("user_id").agg(...)`."""
+    statement = facts.script.statement(call)
+    if not isinstance(statement, ast.Assign):
+        return False
+    split = {name for one in Frames(facts).splits for name in one.data}
+    if not any(isinstance(t, ast.Name) and t.id in split for t in statement.targets):
+        return False
+    return any(isinstance(t, ast.Name) for t in statement.targets) and any(
+        isinstance(n, ast.Attribute)
+        and n.attr in ("agg", "first", "last", "aggregate", "mean", "sum", "size", "head")
+        for n in ast.walk(statement.value)
+    )

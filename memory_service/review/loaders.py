@@ -1,0 +1,203 @@
+"""Which loaders feed the training, and with what? Calls of DataLoader, direct, wrapped or by subclass."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from memory_service.review.facts import Facts
+from memory_service.review.script import Function, Script, last_name, roots, words_in
+from memory_service.review.tensors import in_memory
+
+__all__ = ["Loader", "loaders_of"]
+
+Role = Literal["train", "valid", "test", ""]
+
+_SMALL_WORDS = {
+    "train": r"train|trn|tr_|tr$|fit",
+    "valid": r"val(?!ue)|dev|holdout|oof|va_|va$",
+    "test": r"test|infer|pred|sub|tta",
+}
+
+
+_TEST_FILE = re.compile(r"(^|[/_])(test|submission|sample_sub\w*)([/_.]|$)", re.IGNORECASE)
+
+MOST_CALLERS = 8
+"""Callers of a function that makes loaders, each looked at by itself."""
+
+
+@dataclass(frozen=True)
+class Loader:
+    """One loader. Values are lists of what is possible, None for "cannot be told", [] for "not given".
+
+    place   the call that makes it, or the call of the function that makes it as this caller wants it
+    """
+
+    call: ast.Call
+    place: ast.Call
+    role: Role
+    batch: ast.AST | None
+    workers: list[Any] | None
+    pinned: list[Any] | None
+    persistent: list[Any] | None
+    in_memory: bool
+    open_ended: bool
+
+
+def loaders_of(facts: Facts) -> list[Loader]:
+    """Every loader that the file makes, in its order; of a function that makes them one for each caller."""
+    held = facts.kept.get("loaders")
+    if not isinstance(held, list):
+        held = facts.kept["loaders"] = _loaders(facts)
+    return held
+
+
+def _loaders(facts: Facts) -> list[Loader]:
+    script, values = facts.script, facts.values
+    names = {"DataLoader"}
+    names |= {c.name for c in script.classes.values() if any(last_name(b) == "DataLoader" for b in c.bases)}
+    found = []
+    for call in script.called(*sorted(names)):
+        if not _of_torch(script, call):
+            continue
+        function = script.function(call)
+        callers = values.callers(function)[0] if function is not None else []
+        callers = [c for c in callers if script.function(c) is not function and script.runs(c)]
+        if function is None or not 1 < len(callers) <= MOST_CALLERS or not _depends(call, function):
+            found.append(_loader(facts, call, call))
+            continue
+        for caller in callers:
+            with values.called_by(function, caller):
+                found.append(_loader(facts, call, caller))
+    return found
+
+
+def _depends(call: ast.Call, function: Function | None) -> bool:
+    """Whether what a loader gets comes from the parameters of the function around."""
+    if function is None:
+        return False
+    a = function.args
+    rest = [p for p in (a.vararg, a.kwarg) if p is not None]
+    return bool(roots(call) & {p.arg for p in (*a.posonlyargs, *a.args, *a.kwonlyargs, *rest)})
+
+
+def _of_torch(script: Script, call: ast.Call) -> bool:
+    qualified = script.qualified(call.func)
+    if qualified.startswith(("torch_geometric", "dgl", "fastai", "monai")):
+        return False
+    return script.uses("torch", "lightning", "pytorch_lightning", "accelerate") or "torch" in script.text
+
+
+def _loader(facts: Facts, call: ast.Call, place: ast.Call) -> Loader:
+    values = facts.values
+
+    def known(name: str, position: int | None = None) -> list[Any] | None:
+        node = values.argument(call, name, position)
+        return [] if node is None else values.all(node)
+
+    dataset = values.argument(call, "dataset", 0)
+    return Loader(
+        call,
+        place,
+        _role(facts, call, dataset, place),
+        _as_given(facts, values.argument(call, "batch_size", 1)),
+        known("num_workers", 5),
+        known("pin_memory", 7),
+        known("persistent_workers"),
+        in_memory(facts, dataset),
+        values.open_ended(call),
+    )
+
+
+def _as_given(facts: Facts, node: ast.AST | None, deep: int = 0) -> ast.AST | None:
+    """The expression that the one caller looked at gives for a parameter, and what a condition on its
+    parameters or a key comes to (`BATCH if train else 64`); others as they are."""
+    values = facts.values
+    if node is None or deep > 4:
+        return node
+    chosen: ast.AST | None = None
+    if isinstance(node, ast.IfExp):
+        test = values.one(node.test)
+        chosen = None if test is None else node.body if test else node.orelse
+    elif isinstance(node, ast.Subscript):
+        key = values.one(node.slice)
+        chosen = values.held(node.value).known.get(str(key)) if isinstance(key, str | bool) else None
+    elif isinstance(node, ast.Name):
+        chosen = _given_for(facts, node)
+    if chosen is None and isinstance(node, ast.BinOp | ast.BoolOp | ast.Subscript | ast.Call):
+        number = values.number(node)
+        chosen = ast.copy_location(ast.Constant(number), node) if number is not None else None
+    return _as_given(facts, chosen, deep + 1) if chosen is not None else node
+
+
+def _given_for(facts: Facts, node: ast.Name) -> ast.AST | None:
+    """What a name of the function around is: set once there, or handed over by the one caller."""
+    function = facts.script.function(node)
+    if function is None:
+        return None
+    if facts.values.assigned_in(function, node.id):
+        found = facts.values.standing(function, facts.values.assigned(node.id, node))
+        return found[0] if len(found) == 1 and facts.values.within_one_call(function) else None
+    names = {a.arg for a in (*function.args.args, *function.args.kwonlyargs)}
+    given = facts.values.handed(function, node.id) if node.id in names else []
+    return given[0] if len(given) == 1 else None
+
+
+def _role(facts: Facts, call: ast.Call, dataset: ast.AST | None, place: ast.Call) -> Role:
+    script = facts.script
+    names: list[str] = []
+    for made in dict.fromkeys((place, call)):
+        statement = script.statement(made)
+        if isinstance(statement, ast.Assign):
+            for target in _own_targets(statement, made):
+                names += [last_name(t) for t in ast.walk(target) if last_name(t) != "self"]
+        given = dataset if made is call else None
+        names += sorted(words_in(given)) if given is not None else []
+        names += _keys_in(given) if given is not None else []
+        names += sorted(w for a in made.args for w in words_in(a)) if made is not call else []
+        function = script.function(made)
+        names += [function.name] if function is not None else []
+    for name in names:
+        for role, pattern in _SMALL_WORDS.items():
+            if re.search(pattern, name.lower()):
+                return role  # type: ignore[return-value]
+    if facts.values.one(facts.values.argument(call, "shuffle", 2)) is True:
+        return "train"
+    if dataset is not None and (place is call or not _depends(call, script.function(call))):
+        return "test" if _test_files(facts, dataset) else ""
+    return "test" if any(_test_files(facts, a) for a in place.args) and place is not call else ""
+
+
+def _keys_in(node: ast.AST) -> list[str]:
+    """`transforms["train"]` -> "train"."""
+    keys = [n.slice for n in ast.walk(node) if isinstance(n, ast.Subscript)]
+    return [k.value for k in keys if isinstance(k, ast.Constant) and isinstance(k.value, str)]
+
+
+def _own_targets(statement: ast.Assign, made: ast.Call) -> list[ast.expr]:
+    """What a call is assigned to: of `train, valid = make(a), make(b)` the one at its place."""
+    out: list[ast.expr] = []
+    for target in statement.targets:
+        given = statement.value
+        paired = isinstance(target, ast.Tuple) and isinstance(given, ast.Tuple)
+        if paired and len(target.elts) == len(given.elts):  # type: ignore[attr-defined]
+            pairs = zip(target.elts, given.elts, strict=True)  # type: ignore[attr-defined]
+            out += [one for one, value in pairs if made in set(ast.walk(value))]
+        else:
+            out.append(target)
+    return out
+
+
+def _test_files(facts: Facts, node: ast.AST, deep: int = 0) -> list[str]:
+    """Texts of a data set that name files to predict: its own, and those that its tables were read from."""
+    out: list[str] = []
+    for n in ast.walk(node):
+        if isinstance(n, ast.Constant) and isinstance(n.value, str) and _TEST_FILE.search(n.value):
+            out.append("test")
+        elif isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load) and deep < 2:
+            sources = facts.values.assigned(n.id, n)
+            if len(sources) == 1 and isinstance(sources[0], ast.Call):
+                out += _test_files(facts, sources[0], deep + 1)
+    return out

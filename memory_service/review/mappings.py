@@ -1,0 +1,361 @@
+"""Which settings does a mapping hold? Through names, `update`, `**more`, callers, helpers and dataclasses.
+
+What is said is known even where something unknown stands beside it: `{**elsewhere, "num_workers": 0}` has no
+workers, and may hold more keys (`open`).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from memory_service.review.script import Function, last_name, words
+from memory_service.review.settings_text import settings_of
+
+if TYPE_CHECKING:
+    from memory_service.review.values import Values
+
+__all__ = ["Held", "Mappings", "expand"]
+
+DEEPEST = 8
+MOST_CALLERS = 24
+MOST_GROWTH = 24
+MOST_LOOKS = 20_000
+"""Looks at mappings over the whole script; a training script needs some hundreds."""
+
+MOST_SPREAD = 2_000
+"""Keywords written out for `**more` over the whole script."""
+
+_NAMESPACES = words("dict SimpleNamespace Namespace EasyDict")
+_HOLDERS = words("copy deepcopy Munch AttrDict DotMap Box ConfigDict create to_container MappingProxyType")
+_OWN_COPIES = words("copy _asdict dict model_dump to_dict as_dict")
+_TEXT_LOADERS = words("safe_load full_load loads")
+_PARSED = words("parse_args parse_known_args get_args")
+
+
+@dataclass(frozen=True)
+class Held:
+    """Keys with their expressions; `open` where there may be further ones."""
+
+    known: dict[str, ast.AST] = field(default_factory=dict)
+    open: bool = False
+
+
+_UNKNOWN = Held(open=True)
+
+
+class Mappings:
+    """The mappings of one script."""
+
+    def __init__(self, values: Values) -> None:
+        self._values = values
+        self._script = values.script
+        self._kept: dict[ast.AST, Held] = {}
+        self._looks = 0
+
+    def held(self, node: ast.AST, deep: int = 0) -> Held:
+        """What an expression holds as far as the text says."""
+        if deep == 0 and node in self._kept:
+            return self._kept[node]
+        self._looks += 1
+        if deep > DEEPEST or self._looks > MOST_LOOKS:
+            return _UNKNOWN
+        found = self._look(node, deep + 1)
+        if deep == 0:
+            self._kept[node] = found
+        return found
+
+    def _look(self, node: ast.AST, deep: int) -> Held:
+        if isinstance(node, ast.Dict):
+            return self._literal(node, deep)
+        if isinstance(node, ast.Call):
+            return self._made(node, deep)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+            return _over(self.held(node.left, deep), self.held(node.right, deep))
+        if isinstance(node, ast.BoolOp):
+            return self._either([v for v in node.values if not _is_nothing(v)], deep)
+        if isinstance(node, ast.IfExp):
+            test = self._values.one(node.test)
+            if test is not None:
+                return self.held(node.body if test else node.orelse, deep)
+            return self._either([node.body, node.orelse], deep)
+        if isinstance(node, ast.Name):
+            return self._named(node, deep)
+        if isinstance(node, ast.Subscript):
+            key = node.slice.value if isinstance(node.slice, ast.Constant) else self._values.text(node.slice)
+            inner = self.held(node.value, deep).known.get(str(key))
+            return self.held(inner, deep) if inner is not None else _UNKNOWN
+        if isinstance(node, ast.Attribute):
+            if node.attr == "__dict__":
+                return self._fields(node.value, deep)
+            found = self._values.sources(node, deep)
+            if found:
+                return self._either(found, deep)
+            return self._returned(node.attr, node, deep, properties=True)
+        return _UNKNOWN
+
+    def _literal(self, node: ast.Dict, deep: int) -> Held:
+        out = Held()
+        for key, value in zip(node.keys, node.values, strict=True):
+            if key is None:
+                out = _over(out, self.held(value, deep))
+            elif isinstance(key, ast.Constant) and isinstance(key.value, str):
+                out.known[key.value] = value
+        return out
+
+    def _made(self, node: ast.Call, deep: int) -> Held:
+        name = last_name(node.func)
+        if name in _NAMESPACES and (isinstance(node.func, ast.Name) or name != "dict"):
+            out = Held()
+            for given in node.args:
+                out = _over(out, self.held(given, deep))
+            for keyword in node.keywords:
+                more = Held({keyword.arg: keyword.value}) if keyword.arg else self.held(keyword.value, deep)
+                out = _over(out, more)
+            return out
+        if name in ("field", "Field"):
+            factory = self._values.argument(node, "default_factory") or self._values.argument(node, "default")
+            factory = factory.body if isinstance(factory, ast.Lambda) else factory
+            return self.held(factory, deep) if factory is not None else _UNKNOWN
+        if name in ("asdict", "vars") and node.args:
+            return self._fields(node.args[0], deep)
+        if name in _OWN_COPIES and isinstance(node.func, ast.Attribute) and not node.args:
+            base = node.func.value
+            copied = self.held(base, deep)
+            return copied if not copied.open or name == "copy" else self._fields(base, deep)
+        if name in _HOLDERS and node.args:
+            return self.held(node.args[0], deep)
+        if name in _TEXT_LOADERS and node.args:
+            text = self._values.text(node.args[0])
+            said = settings_of(text, node) if text is not None else None
+            return self._literal(said, deep) if said is not None else _UNKNOWN
+        if name == "get" and isinstance(node.func, ast.Attribute) and node.args:
+            key = self._values.text(node.args[0])
+            inner = self.held(node.func.value, deep).known.get(str(key))
+            inner = inner or (node.args[1] if len(node.args) > 1 else None)
+            return self.held(inner, deep) if inner is not None else _UNKNOWN
+        return self._returned(name, node.func, deep)
+
+    def _either(self, nodes: Sequence[ast.AST], deep: int) -> Held:
+        return _merged([self.held(node, deep) for node in nodes])
+
+    def _named(self, node: ast.Name, deep: int) -> Held:
+        bound = self._values.binding(node.id, node)
+        if bound is None:
+            return _UNKNOWN
+        scope, sources = bound
+        first = _UNKNOWN
+        given = [s for s in sources if s is not None]
+        grown = self._growth.get(node.id, [])
+        unknown = len(sources) - len(given) - sum(isinstance(g, ast.AugAssign) for g in grown)
+        before = [s for s in given if not self._holds(s, node)]
+        if len(before) < len(given):  # `kw = {**kw, ...}` reads what it was before
+            before = [s for s in before if self._script.order.get(s, 0) < self._script.order.get(node, 0)]
+        before = self._latest(before, node)
+        if before:
+            first = self._either(before, deep)
+            if unknown > 0:
+                first = Held(first.known, open=True)
+        elif isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef):
+            first = self._handed(scope, node.id, deep)
+        return self._with_growth(node, scope, first, deep)
+
+    def _holds(self, source: ast.AST, node: ast.AST) -> bool:
+        return source is node or any(up is source for up in self._script.above(node))
+
+    def _latest(self, sources: list[ast.AST], node: ast.AST) -> list[ast.AST]:
+        """Of several settings of a name those that can still stand at a place of the same function."""
+        script = self._script
+        if len(sources) < 2:
+            return sources
+        home, here = script.function(node), script.order.get(node, 0)
+        if any(script.function(s) is not home for s in sources):
+            return sources
+        passed = [s for s in sources if script.order.get(s, here) < here]
+        for position in range(len(passed) - 1, 0, -1):
+            statement = script.statement(passed[position])
+            block = script.parents.get(statement)
+            if block is home or block is script.tree:
+                return passed[position:]
+        return passed or sources
+
+    def _handed(self, function: Function, name: str, deep: int) -> Held:
+        """What callers of this file hand over for a parameter, `**more` included."""
+        calls = [c for c in self._values.callers(function)[0] if self._script.function(c) is not function]
+        if len(calls) > MOST_CALLERS:
+            return _UNKNOWN
+        arguments = function.args
+        if arguments.kwarg is not None and arguments.kwarg.arg == name:
+            named = {a.arg for a in (*arguments.args, *arguments.kwonlyargs)}
+            extras = []
+            for call in calls:
+                out = Held()
+                for keyword in call.keywords:
+                    more = (
+                        Held({keyword.arg: keyword.value}) if keyword.arg else self.held(keyword.value, deep)
+                    )
+                    out = _over(out, more)
+                extras.append(Held({k: v for k, v in out.known.items() if k not in named}, out.open))
+            return _merged(extras) if extras else _UNKNOWN
+        given = self._values.handed(function, name)
+        if not given or any(g is None for g in given):
+            return _UNKNOWN
+        return self._either([g for g in given if g is not None and not _is_nothing(g)], deep)
+
+    def _returned(self, name: str, at: ast.AST, deep: int, *, properties: bool = False) -> Held:
+        """What a helper of the file gives back."""
+        found = self._script.functions.get(name, [])
+        method = isinstance(at, ast.Attribute)
+        found = [f for f in found if isinstance(self._script.parents.get(f), ast.ClassDef) is method]
+        if properties:
+            found = [f for f in found if any("property" in last_name(d) for d in f.decorator_list)]
+        if len(found) != 1:
+            return _UNKNOWN
+        given = [
+            n.value for n in ast.walk(found[0])
+            if isinstance(n, ast.Return) and n.value is not None and self._script.function(n) is found[0]
+        ]  # fmt: skip
+        return self._either(given, deep) if 0 < len(given) <= MOST_GROWTH else _UNKNOWN
+
+    def _fields(self, node: ast.AST, deep: int) -> Held:
+        """The fields of an object: a dataclass, a class of settings, the parsed command line."""
+        values = self._values
+        if isinstance(node, ast.Name):
+            bound = values.binding(node.id, node)
+            sources = [s for s in bound[1] if s is not None] if bound else []
+            if any(isinstance(s, ast.Call) and last_name(s.func) in _PARSED for s in sources):
+                return values.command_line()
+        made = values.instances(node, deep)
+        return _merged([Held(values.fields(name, call)) for name, call in made]) if made else _UNKNOWN
+
+    def _with_growth(self, node: ast.Name, scope: ast.AST, first: Held, deep: int) -> Held:
+        """A dict with what `d.update(...)`, `d |= ...` and `d["key"] = ...` add; under a condition only
+        new keys."""
+        script, out = self._script, Held(dict(first.known), first.open)
+        here, home = script.order.get(node, 0), script.function(node)
+        loops = set(script.loops(node))
+        for grown in self._growth.get(node.id, ())[:MOST_GROWTH]:
+            later = script.order[grown] > here and script.function(grown) is home
+            if later and not loops & set(script.loops(grown)):
+                continue
+            place = self._values.binding(node.id, grown)
+            if place is None or place[0] is not scope or self._holds(grown, node):
+                continue
+            above = list(script.above(grown))
+            if any(isinstance(up, ast.ExceptHandler) for up in above):
+                continue
+            more, gone, added = self._grown(grown, deep)
+            sometimes = any(isinstance(up, ast.If) for up in above)
+            if gone and not sometimes:
+                out = Held({k: v for k, v in out.known.items() if k not in gone}, out.open)
+            elif sometimes or added:
+                out = Held({**more.known, **out.known}, out.open or more.open)
+            else:
+                out = _over(out, more)
+        return out
+
+    def _grown(self, grown: ast.AST, deep: int) -> tuple[Held, set[str], bool]:
+        """What a statement puts in, what it takes out, and whether only where nothing is yet."""
+        more = Held()
+        if isinstance(grown, ast.Call):
+            name = last_name(grown.func)
+            if name == "pop":
+                return more, {str(self._values.text(grown.args[0]))} if grown.args else set(), False
+            if name == "setdefault":
+                key = self._values.text(grown.args[0]) if len(grown.args) == 2 else None
+                return Held({key: grown.args[1]} if key else {}), set(), True
+            for given in grown.args:
+                more = _over(more, self.held(given, deep))
+            for keyword in grown.keywords:
+                said = Held({keyword.arg: keyword.value}) if keyword.arg else self.held(keyword.value, deep)
+                more = _over(more, said)
+        elif isinstance(grown, ast.AugAssign):
+            more = self.held(grown.value, deep)
+        elif isinstance(grown, ast.Assign):
+            for target in grown.targets:
+                if isinstance(target, ast.Subscript) and (key := self._values.text(target.slice)):
+                    more.known[key] = grown.value
+        return more, set(), False
+
+    @cached_property
+    def _growth(self) -> dict[str, list[ast.AST]]:
+        """Name of a dict -> statements that put more into it or take out of it, in the order of the text."""
+        out: dict[str, list[ast.AST]] = defaultdict(list)
+        for call in self._script.called("update", "setdefault", "pop"):
+            if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name):
+                out[call.func.value.id].append(call)
+        for node in self._script.all(ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
+                    out[target.value.id].append(node)
+        for joined in self._script.all(ast.AugAssign):
+            if isinstance(joined.op, ast.BitOr) and isinstance(joined.target, ast.Name):
+                out[joined.target.id].append(joined)
+        return {name: sorted(held, key=self._script.order.__getitem__) for name, held in out.items()}
+
+
+def expand(values: Values) -> None:
+    """Writes out `**more` of each call as keywords, so that every rule sees them; what is open stays."""
+    script, left = values.script, MOST_SPREAD
+    for call in script.calls:
+        if left <= 0:
+            return
+        if not any(k.arg is None for k in call.keywords):
+            continue
+        said = {k.arg for k in call.keywords if k.arg}
+        out: list[ast.keyword] = []
+        for keyword in call.keywords:
+            if keyword.arg is not None:
+                out.append(keyword)
+                continue
+            held = values.held(keyword.value)
+            left -= len(held.known)
+            for name, value in held.known.items() if left > 0 else ():
+                if name not in said and isinstance(value, ast.expr):
+                    out.append(script.added_keyword(call, name, value))
+            if held.open or left <= 0:
+                out.append(keyword)
+        values.spread[call] = call.keywords
+        call.keywords = out
+
+
+def _is_nothing(node: ast.AST) -> bool:
+    """`None` and `{}`, which hold nothing that could be missed."""
+    return (isinstance(node, ast.Constant) and node.value is None) or (
+        isinstance(node, ast.Dict) and not node.keys
+    )
+
+
+def _over(first: Held, more: Held) -> Held:
+    """A mapping with another put over it; where that one is open, what was said before may be replaced."""
+    return Held({**first.known, **more.known}, first.open or more.open)
+
+
+def _merged(alternatives: Iterable[Held]) -> Held:
+    """What one of several mappings holds. A key that some have not is given with a value that is unknown."""
+    all_of = list(alternatives)
+    if not all_of:
+        return Held()
+    if len(all_of) == 1:
+        return all_of[0]
+    known: dict[str, ast.AST] = {}
+    for key in dict.fromkeys(k for one in all_of for k in one.known):
+        given = [one.known.get(key) for one in all_of]
+        distinct: dict[str, ast.AST] = {}
+        for node in given:
+            if node is not None:
+                same = ast.dump(node) if isinstance(node, ast.Constant) else str(id(node))
+                distinct.setdefault(same, node)
+        nodes = list(distinct.values())
+        if any(node is None for node in given):
+            nodes.append(ast.copy_location(ast.Name("", ast.Load()), nodes[0]))
+        value = nodes[-1]
+        for node in reversed(nodes[:-1]):
+            choice = ast.IfExp(ast.Name("", ast.Load()), node, value)  # type: ignore[arg-type]
+            value = ast.copy_location(choice, node)
+        known[key] = value
+    return Held(known, any(one.open for one in all_of))

@@ -1,0 +1,347 @@
+"""Is the figure that a checkpoint, a stop or a schedule watches one that the training logs?"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from memory_service.review.facts import Facts
+from memory_service.review.findings import Finding, finding
+from memory_service.review.script import Function, last_name, words
+
+__all__ = ["logged_rules"]
+
+_LIGHTNING = ("lightning", "pytorch_lightning")
+_KERAS = ("keras", "tensorflow", "tf_keras")
+_ALWAYS_IN_KERAS = words("loss lr learning_rate")
+_ALWAYS_IN_TRAINER = words(
+    "loss runtime samples_per_second steps_per_second epoch model_preparation_time jit_compilation_time"
+)
+_SHORT_NAMES = {
+    "mse": "mean_squared_error",
+    "mae": "mean_absolute_error",
+    "mape": "mean_absolute_percentage_error",
+    "msle": "mean_squared_logarithmic_error",
+}
+_TRAINERS = ("Trainer", "Seq2SeqTrainer")
+_EVALUATES = words("evaluate evaluation_loop prediction_loop _maybe_log_save_evaluate")
+_MOST_RETURNS = 20
+_MOST_TRAINERS = 20
+_MOST_WATCHED = 100
+
+
+def logged_rules(facts: Facts) -> Iterator[Finding]:
+    """wrong-parameter: a figure that nobody logs."""
+    if facts.script.uses(*_LIGHTNING):
+        yield from _lightning(facts)
+    elif facts.script.uses(*_KERAS):
+        known, outputs = _compiled(facts), _outputs(facts)
+        for call in facts.script.called("EarlyStopping", "ModelCheckpoint", "ReduceLROnPlateau"):
+            if known is not None and not facts.script.qualified(call.func).startswith("torch."):
+                yield from _keras(facts, call, known, outputs)
+    for call in facts.training.arguments[:_MOST_TRAINERS]:
+        yield from _trainer(facts, call)
+
+
+def _nobody(place: ast.AST, name: str, known: Iterable[str], fix: str) -> Finding:
+    there = ", ".join(sorted(known)[:6])
+    return finding("wrong-parameter", place, f"Nothing logs {name!r}; there are {there}.", fix)
+
+
+def _lightning(facts: Facts) -> Iterator[Finding]:
+    """No module of the file logs it: Lightning ends with an error, or keeps nothing."""
+    known = _logged(facts)
+    if not known:
+        return
+    for place, given in islice(_watched(facts), _MOST_WATCHED):
+        monitor = facts.values.text(given)
+        if monitor is not None and not any(monitor in (n, f"{n}_epoch", f"{n}_step") for n in known):
+            yield _nobody(place, monitor, known, f"monitor={max(known)!r}")
+
+
+def _watched(facts: Facts) -> Iterator[tuple[ast.AST, ast.AST | None]]:
+    """(where, figure) of callbacks, and of what configure_optimizers says of a plateau's schedule."""
+    script, values = facts.script, facts.values
+    for call in script.called("EarlyStopping", "ModelCheckpoint"):
+        yield call, values.argument(call, "monitor", 0 if last_name(call.func) == "EarlyStopping" else 2)
+    if not script.called("ReduceLROnPlateau"):
+        return  # no other schedule looks at its figure
+    for place in (*script.all(ast.Dict), *script.called("dict", "update")):
+        said = _said_of_schedule(place)
+        if "monitor" not in said or not _is_of_module(facts, place):
+            continue
+        schedule = said.get("scheduler", said.get("lr_scheduler"))
+        made = facts.training.made_by(schedule) if schedule is not None else "ReduceLROnPlateau"
+        plateau = isinstance(schedule, ast.Dict) or made in ("", "ReduceLROnPlateau")
+        if plateau:
+            yield said["monitor"], said["monitor"]
+    for node in script.all(ast.Assign):
+        target = node.targets[0]
+        named = isinstance(target, ast.Subscript) and values.text(target.slice) == "monitor"
+        if named and _is_of_module(facts, node):
+            yield node, node.value
+
+
+def _said_of_schedule(place: ast.AST) -> dict[str, ast.AST]:
+    """`{"scheduler": plateau, "monitor": "val_loss"}`, `dict(scheduler=plateau, monitor="val_loss")`."""
+    if isinstance(place, ast.Dict):
+        keys = [k.value if isinstance(k, ast.Constant) else None for k in place.keys]
+        return {k: v for k, v in zip(keys, place.values, strict=True) if isinstance(k, str)}
+    return {k.arg: k.value for k in getattr(place, "keywords", ()) if k.arg}
+
+
+def _is_of_module(facts: Facts, node: ast.AST) -> bool:
+    home = facts.script.function(node)
+    return home is not None and home.name == "configure_optimizers"
+
+
+def _logged(facts: Facts) -> set[str]:
+    """Figures that the modules of the file log; none where one cannot be told."""
+    values, script = facts.values, facts.script
+    known: set[str] = set()
+    logs = [c for c in script.called("log", "log_dict") if isinstance(c.func, ast.Attribute)]
+    logs = [c for c in logs if script.class_of(c) in facts.training.lightning_classes]
+    for log in logs:
+        if script.qualified(log.func).startswith(("numpy.", "torch.", "math.", "wandb.")):
+            continue
+        name = values.argument(log, "name" if last_name(log.func) == "log" else "dictionary", 0)
+        if last_name(log.func) == "log_dict":
+            held = values.held(name) if name is not None else None
+            if held is None or held.open:
+                return set()
+            known |= set(held.known)
+            continue
+        said = values.all(name)
+        if said is None:
+            return set()
+        known |= {str(s) for s in said}
+    bases = {last_name(b) for c in facts.training.lightning_classes for b in c.bases}
+    return known if bases == {"LightningModule"} else set()
+
+
+def _outputs(facts: Facts) -> set[str]:
+    """Names that layers are given: of several outputs each has figures of its own."""
+    named = (facts.values.text(k.value) for k in facts.script.all(ast.keyword) if k.arg == "name")
+    return {text.lower() for text in named if text is not None}
+
+
+def _keras(facts: Facts, call: ast.Call, known: set[str], outputs: set[str]) -> Iterator[Finding]:
+    """Keras warns once an epoch and goes on: the callback does nothing."""
+    at = 1 if last_name(call.func) == "ModelCheckpoint" else 0
+    monitor = facts.values.text(facts.values.argument(call, "monitor", at))
+    figure = (monitor or "").removeprefix("val_")
+    if not figure or figure in _ALWAYS_IN_KERAS or _plain(figure) in {_plain(name) for name in known}:
+        return
+    for name in known | {"loss"}:  # `val_age_mae`
+        output = figure.lower().removesuffix("_" + name.lower())
+        if output != figure.lower() and (output in outputs or re.fullmatch(r"dense(_\d+)?", output)):
+            return
+    best = next((name for name in sorted(known) if name in figure or figure in name), "loss")
+    yield _nobody(call, str(monitor), known | {"loss"}, f'monitor="val_{best}"')
+
+
+def _compiled(facts: Facts) -> set[str] | None:
+    """Names of the metrics that models of the file are compiled with; None where one cannot be told."""
+    script = facts.script
+    calls = [
+        c for c in script.called("compile")
+        if isinstance(c.func, ast.Attribute) and not script.qualified(c.func).startswith(("torch.", "re."))
+    ]  # fmt: skip
+    if not calls or _logs_itself(facts):
+        return None
+    out: set[str] = set()
+    for call in calls:
+        loss = facts.values.argument(call, "loss", 1)
+        if facts.values.open_ended(call) or loss is None or isinstance(loss, ast.Dict | ast.List):
+            return None
+        for given in (
+            *call.args[2:],  # the third are weights of the loss in Keras 3, metrics before
+            *(facts.values.argument(call, name) for name in ("metrics", "weighted_metrics")),
+        ):
+            names = _metrics(facts, given) if given is not None else set()
+            if names is None:
+                return None
+            out |= names
+    return out
+
+
+def _logs_itself(facts: Facts) -> bool:
+    """Whether models or callbacks of the file put figures into the logs by themselves."""
+    script = facts.script
+    own = ("train_step", "test_step", "compute_metrics", "get_metrics_result")
+    if script.called("add_metric") or any(name in script.functions for name in own):
+        return True
+    written = any(
+        isinstance(target, ast.Subscript) and last_name(target.value) == "logs"
+        for node in script.all(ast.Assign)
+        for target in node.targets
+    )
+    joined = any(last_name(node.target) == "logs" for node in script.all(ast.AugAssign))
+    return (
+        joined
+        or written
+        or any(
+            isinstance(c.func, ast.Attribute) and last_name(c.func.value) == "logs"
+            for c in script.called("update", "setdefault")
+        )
+    )
+
+
+def _metrics(facts: Facts, node: ast.AST) -> set[str] | None:
+    """Names that a list of metrics is logged under."""
+    listed = _only_source(facts, node)
+    if isinstance(listed, ast.Constant) and listed.value is None:
+        return set()
+    if not isinstance(listed, ast.List | ast.Tuple) or (
+        isinstance(node, ast.Name) and facts.values.one(node) is None and _grows(facts, node.id)
+    ):
+        return None
+    out: set[str] = set()
+    for element in listed.elts:
+        names = _names_of(facts, _only_source(facts, element))
+        if not names:
+            return None
+        out |= names
+    return out
+
+
+def _grows(facts: Facts, name: str) -> bool:
+    """`metrics.append(...)`."""
+    grown = facts.script.called("append", "extend", "insert")
+    return any(isinstance(c.func, ast.Attribute) and last_name(c.func.value) == name for c in grown)
+
+
+def _only_source(facts: Facts, node: ast.AST) -> ast.AST:
+    """What a name is set to, where that is once; else the name itself."""
+    if isinstance(node, ast.Name) and node.id not in facts.script.functions:
+        sources = facts.values.assigned(node.id, node)
+        return sources[0] if len(sources) == 1 else node
+    if isinstance(node, ast.Attribute):
+        sources = facts.values.sources(node)
+        return sources[0] if len(sources) == 1 else node
+    return node
+
+
+def _names_of(facts: Facts, metric: ast.AST) -> set[str]:
+    """Names that one metric may be logged under; none where it cannot be told."""
+    script = facts.script
+    if isinstance(metric, ast.Constant) and isinstance(metric.value, str):
+        return {metric.value, _SHORT_NAMES.get(metric.value, metric.value)}
+    if isinstance(metric, ast.Name) and metric.id in script.functions:
+        return {metric.id}
+    if not isinstance(metric, ast.Call):
+        of_keras = script.qualified(metric).startswith(tuple(f"{m}." for m in _KERAS))
+        return {_in_words(last_name(metric))} if of_keras else set()
+    if not script.qualified(metric.func).startswith(tuple(f"{m}." for m in _KERAS)):
+        return set()
+    name = facts.values.argument(metric, "name")
+    if name is not None:
+        text = facts.values.text(name)
+        return {text} if text is not None else set()
+    said = {a.value for a in metric.args if isinstance(a, ast.Constant) and isinstance(a.value, str)}
+    made = said | {_in_words(last_name(metric.func))}
+    return made if not facts.values.open_ended(metric) else set()
+
+
+def _in_words(name: str) -> str:
+    """`RootMeanSquaredError` as Keras logs it."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def _plain(name: str) -> str:
+    """`AUC`, `auc` and `auc_1` alike."""
+    return re.sub(r"_\d+$", "", name.lower()).replace("_", "")
+
+
+def _trainer(facts: Facts, call: ast.Call) -> Iterator[Finding]:
+    """transformers' Trainer ends with a KeyError after the first evaluation."""
+    values, script = facts.values, facts.script
+    given = values.argument(call, "metric_for_best_model")
+    metric = values.text(given)
+    if given is None or metric is None:
+        return
+    known: set[str] = set(_ALWAYS_IN_TRAINER)
+    made = [o.name for n in _TRAINERS for o in script.heirs.get(n, ()) if not _EVALUATES & _methods(o)]
+    users = [c for c in script.called(*_TRAINERS, *made)[:_MOST_TRAINERS] if _gets(facts, c, call)]
+    for trainer in users:
+        computed = values.argument(trainer, "compute_metrics")
+        rows = values.argument(trainer, "eval_dataset")
+        names = _keys(facts, computed) if computed is not None else None
+        several = rows is None or isinstance(_only_source(facts, rows), ast.Dict)
+        if names is None or several or values.open_ended(trainer):
+            return
+        known |= names
+    plain = {name.removeprefix("eval_") for name in known}
+    if users and metric.removeprefix("eval_") not in plain:
+        yield _nobody(given, metric, plain - _ALWAYS_IN_TRAINER | {"loss"}, _fix(plain, metric))
+
+
+def _methods(owner: ast.ClassDef) -> set[str]:
+    return {s.name for s in owner.body if isinstance(s, ast.FunctionDef)}
+
+
+def _fix(known: set[str], metric: str) -> str:
+    best = next((name for name in sorted(known) if metric in name or name in metric), "loss")
+    return f'metric_for_best_model="{best}"'
+
+
+def _gets(facts: Facts, trainer: ast.Call, arguments: ast.Call) -> bool:
+    """Whether a trainer is given these arguments."""
+    given = facts.values.argument(trainer, "args", 1)
+    return given is not None and (
+        arguments in facts.training.makers(given) or len(facts.training.arguments) == 1
+    )
+
+
+def _keys(facts: Facts, function: ast.AST) -> set[str] | None:
+    """Names in what a function of metrics returns; None where one cannot be told."""
+    returned = _returned(facts, function)
+    if not returned or len(returned) > _MOST_RETURNS:
+        return None
+    out: set[str] = set()
+    for value in returned:
+        held = facts.values.held(value)
+        if held.open or not held.known:
+            return None
+        out |= set(held.known)
+    return out
+
+
+def _returned(facts: Facts, function: ast.AST, deep: int = 0) -> list[ast.AST]:
+    """What a function returns: of the file, a lambda, or what another function of the file makes."""
+    if isinstance(function, ast.Lambda):
+        return [] if _names_at_run(function) else [function.body]
+    if isinstance(function, ast.Call) and deep < 1:
+        makers = facts.script.functions.get(last_name(function.func), [])
+        made = [v for f in makers for v in _values_of(facts, f)] if len(makers) == 1 else []
+        return _returned(facts, made[0], deep + 1) if len(made) == 1 else []
+    found = facts.script.functions.get(last_name(function), [])
+    if len(found) == 1:
+        return [] if _names_at_run(found[0]) else _values_of(facts, found[0])
+    source = _only_source(facts, function)
+    return _returned(facts, source, deep) if isinstance(source, ast.Lambda) else []
+
+
+def _values_of(facts: Facts, function: Function) -> list[ast.AST]:
+    return [
+        n.value for n in ast.walk(function)
+        if isinstance(n, ast.Return) and n.value is not None and facts.script.function(n) is function
+    ]  # fmt: skip
+
+
+def _names_at_run(function: ast.AST) -> bool:
+    """Whether names of figures are put together: `{f"f1_{c}": ...}`, `out[name] = ...`."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.DictComp):
+            return True
+        if isinstance(node, ast.Dict) and any(
+            k is not None and not isinstance(k, ast.Constant) for k in node.keys
+        ):
+            return True
+        if isinstance(node, ast.Assign) and any(
+            isinstance(t, ast.Subscript) and not isinstance(t.slice, ast.Constant) for t in node.targets
+        ):
+            return True
+    return False

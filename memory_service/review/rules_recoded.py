@@ -1,0 +1,67 @@
+"""Are categories numbered anew for rows of prediction? What a walk through the script (`flow`) saw."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+
+from memory_service.review.facts import Facts
+from memory_service.review.findings import Finding, finding
+from memory_service.review.flow import flow_of
+from memory_service.review.flow_rows import Coding
+from memory_service.review.flow_values import Rows
+
+__all__ = ["recoded"]
+
+_LATER = re.compile(
+    r"(^|[_\W])(test|tst|valid|val|validation|submission|submit|sub|pred|predict|unseen|holdout|hold_out|new|"
+    r"fresh|future|infer|inference|score|dev|eval|public|private|unlabell?ed)([_\W\d]|$)",
+    re.IGNORECASE,
+)
+_SAID_ONCE = ("CategoricalDtype", "set_categories", "union_categoricals")
+
+
+def recoded(facts: Facts) -> Iterator[Finding]:
+    """labels-reencoded: the first place that numbers rows of prediction after those of training."""
+    if facts.script.called(*_SAID_ONCE):
+        return
+    aligned = bool(facts.script.called("reindex", "align"))
+    kinds: dict[str, list[Coding]] = defaultdict(list)
+    for coding in flow_of(facts).codings:
+        if coding.sure and coding.rows and not (coding.what == "get_dummies" and aligned):
+            kinds[coding.what].append(coding)
+    for what, codings in kinds.items():
+        for at, later in enumerate(codings):
+            before = [one for one in codings[:at] if _same_columns(one, later)]
+            if any(_is_later(one.rows, later.rows, alike=later.present) for one in before):
+                yield finding(
+                    "labels-reencoded",
+                    later.place,
+                    f"{what} numbers these rows by themselves, after those of training: the same "
+                    "code stands for another category there.",
+                    "fit it on the training rows once; transform both",
+                )
+                return
+
+
+def _same_columns(one: Coding, other: Coding) -> bool:
+    return one.place is other.place or (one.columns is not None and one.columns == other.columns)
+
+
+def _is_later(first: frozenset[Rows], later: frozenset[Rows], *, alike: bool) -> bool:
+    """Rows of validation beside those of training, or a file of prediction beside that of training; with
+    `alike` of one file only."""
+    roots = _roots(first), _roots(later)
+    if roots[0] & roots[1]:
+        parts = {rows.part for rows in first}, {rows.part for rows in later}
+        parents = {rows.parent for rows in first}, {rows.parent for rows in later}
+        return parts == ({"train"}, {"valid"}) and parents[0] == parents[1]
+    if alike:
+        return False
+    named = [any(_LATER.search(root.name) for root in side) for side in roots]
+    return named == [False, True]
+
+
+def _roots(rows: frozenset[Rows]) -> set[Rows]:
+    return {list(one.line())[-1] for one in rows}

@@ -1,0 +1,330 @@
+"""What does a script hold, and what belongs to what? Its tree read once into an index that every rule
+asks."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import TypeVar
+
+from memory_service.review.short_names import write_in_full
+
+__all__ = ["Function", "Script", "last_name", "name_of", "roots", "words", "words_in"]
+
+Node = TypeVar("Node", bound=ast.AST)
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Module | ast.ClassDef | ast.Lambda
+
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Module, ast.ClassDef, ast.Lambda)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+
+
+def words(text: str) -> frozenset[str]:
+    """The words of a text: a set that reads well."""
+    return frozenset(text.split())
+
+
+_RUNNER = re.compile(r"hydra|command|main|'app'|task|flow")
+_COMMON = words(
+    "append add items keys values get update copy close read write split join format to cuda cpu item "
+    "mean sum parameters state_dict load_state_dict shape"
+)
+
+MOST_FOLLOWED = 400
+"""Functions followed from one place: a script's own are fewer."""
+
+MOST_VISITED = 2_000_000
+"""Nodes looked at by all rules together; a training script takes a tenth. Past it places look empty."""
+
+
+class Script:
+    """A parsed script. Nodes keep their order in the text; nothing of it is executed."""
+
+    def __init__(self, tree: ast.Module, text: str) -> None:
+        self.tree = tree
+        write_in_full(tree)
+        self.lines = text.split("\n")
+        self._left = MOST_VISITED
+        self.parents: dict[ast.AST, ast.AST] = {}
+        self._of: dict[type[ast.AST], list[ast.AST]] = defaultdict(list)
+        self.order: dict[ast.AST, int] = {}
+        pending: list[ast.AST] = [tree]
+        while pending:
+            node = pending.pop()
+            self.order[node] = len(self.order)
+            self._of[type(node)].append(node)
+            children = list(ast.iter_child_nodes(node))
+            for child in children:
+                if not isinstance(
+                    child, ast.expr_context | ast.operator | ast.unaryop | ast.cmpop | ast.boolop
+                ):
+                    self.parents[child] = node
+            pending.extend(
+                child
+                for child in reversed(children)
+                if not isinstance(
+                    child, ast.expr_context | ast.operator | ast.unaryop | ast.cmpop | ast.boolop
+                )
+            )
+        self.imports, self.modules = _imports(self)
+
+    def all(self, kind: type[Node]) -> Sequence[Node]:
+        """Every node of this very type, in the order of the text."""
+        return self._of.get(kind, [])  # type: ignore[return-value]
+
+    @cached_property
+    def calls(self) -> Sequence[ast.Call]:
+        return self.all(ast.Call)
+
+    @cached_property
+    def functions(self) -> dict[str, list[Function]]:
+        """Functions and methods by name."""
+        out: dict[str, list[Function]] = defaultdict(list)
+        for node in self.all(ast.FunctionDef):
+            out[node.name].append(node)
+        for coroutine in self.all(ast.AsyncFunctionDef):
+            out[coroutine.name].append(coroutine)
+        return out
+
+    @cached_property
+    def classes(self) -> dict[str, ast.ClassDef]:
+        return {node.name: node for node in self.all(ast.ClassDef)}
+
+    @cached_property
+    def heirs(self) -> dict[str, list[ast.ClassDef]]:
+        """Class -> classes of this file that are made from it."""
+        out: dict[str, list[ast.ClassDef]] = defaultdict(list)
+        for node in self.all(ast.ClassDef):
+            for base in node.bases:
+                out[last_name(base)].append(node)
+        return out
+
+    def added_keyword(self, call: ast.Call, name: str, value: ast.expr) -> ast.keyword:
+        """A keyword that a call has by `**more`, written out; the value stays part of where it is said."""
+        keyword = ast.keyword(arg=name, value=value)
+        ast.copy_location(keyword, value)
+        self.parents[keyword] = call
+        self.order[keyword] = self.order[call]
+        self._of[ast.keyword].append(keyword)
+        return keyword
+
+    @cached_property
+    def calls_by_name(self) -> dict[str, list[ast.Call]]:
+        """Calls by the last part of what is called: `nn.Linear(...)` under `Linear`."""
+        out: dict[str, list[ast.Call]] = defaultdict(list)
+        for call in self.calls:
+            out[last_name(call.func)].append(call)
+        return out
+
+    def called(self, *names: str) -> list[ast.Call]:
+        """Calls of these last names, in the order of the text."""
+        found = [call for name in names for call in self.calls_by_name.get(name, ())]
+        return found if len(names) == 1 else sorted(found, key=self.order.__getitem__)
+
+    def qualified(self, node: ast.AST) -> str:
+        """The dotted name with imports resolved: `nn.Linear` -> `torch.nn.Linear`; "" for what has none."""
+        parts: list[str] = []
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name):
+            return ""
+        parts.append(self.imports.get(node.id, node.id))
+        return ".".join(reversed(parts))
+
+    def uses(self, *modules: str) -> bool:
+        """Whether one of these packages is imported."""
+        return any(m == name or m.startswith(name + ".") for m in self.modules for name in modules)
+
+    def above(self, node: ast.AST) -> Iterator[ast.AST]:
+        """What encloses a node, the nearest first."""
+        while node in self.parents:
+            node = self.parents[node]
+            yield node
+
+    def scope(self, node: ast.AST) -> Scope:
+        """The function, class or module that a node's names belong to."""
+        return next((up for up in self.above(node) if isinstance(up, _SCOPES)), self.tree)
+
+    def function(self, node: ast.AST) -> Function | None:
+        """The nearest function around a node."""
+        return next((up for up in self.above(node) if isinstance(up, _FUNCTIONS)), None)
+
+    def class_of(self, node: ast.AST) -> ast.ClassDef | None:
+        """The nearest class around a node."""
+        return next((up for up in self.above(node) if isinstance(up, ast.ClassDef)), None)
+
+    def loops(self, node: ast.AST) -> list[ast.For | ast.While]:
+        """Loops around a node within its function, the innermost first."""
+        out: list[ast.For | ast.While] = []
+        for up in self.above(node):
+            if isinstance(up, _FUNCTIONS):
+                break
+            if isinstance(up, _LOOPS):
+                out.append(up)  # type: ignore[arg-type]
+        return out
+
+    def statement(self, node: ast.AST) -> ast.AST:
+        """The statement that a node is part of."""
+        if isinstance(node, ast.stmt):
+            return node
+        return next((up for up in self.above(node) if isinstance(up, ast.stmt)), node)
+
+    def within(self, place: ast.AST | Iterable[ast.AST], *, follow: bool = True) -> Iterator[ast.AST]:
+        """Every node under a place; with `follow` also those of this file's functions that are used there.
+
+        A function defined there but not used is part of the place all the same: it is under it.
+        """
+        pending = [place] if isinstance(place, ast.AST) else list(place)
+        followed: set[ast.AST] = set(pending)
+        while pending:
+            start = pending.pop()
+            for node in ast.walk(start):
+                self._left -= 1
+                if self._left < 0:
+                    return
+                yield node
+                if follow and isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
+                    for target in self.meant(node):
+                        if target not in followed and len(followed) < MOST_FOLLOWED:
+                            followed.add(target)
+                            pending.append(target)
+
+    def meant(self, node: ast.Name | ast.Attribute) -> list[ast.AST]:
+        """Functions and classes of this file that a name can mean."""
+        name = node.id if isinstance(node, ast.Name) else node.attr
+        if isinstance(node, ast.Attribute) and name in _COMMON:
+            return []
+        found: list[ast.AST] = list(self.functions.get(name, ()))
+        if isinstance(node, ast.Name):
+            found = [f for f in found if not isinstance(self.parents.get(f), ast.ClassDef)]
+            if name in self.classes:
+                found.append(self.classes[name])
+        return found
+
+    def within_calls(self, place: ast.AST | Iterable[ast.AST], *, follow: bool = True) -> Iterator[ast.Call]:
+        return (node for node in self.within(place, follow=follow) if isinstance(node, ast.Call))
+
+    @cached_property
+    def run(self) -> set[ast.AST]:
+        """Functions and classes that something at module level leads to, or a decorator hands to a runner."""
+        top = [
+            statement
+            for statement in self.tree.body
+            if not isinstance(statement, (*_FUNCTIONS, ast.ClassDef, ast.Import, ast.ImportFrom))
+        ]
+        top += [
+            function
+            for functions in self.functions.values()
+            for function in functions
+            if any(_RUNNER.search(ast.dump(d)[:400]) for d in function.decorator_list)
+        ]
+        reached: set[ast.AST] = set()
+        for node in self.within(top):
+            if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
+                reached.add(node)
+        return reached
+
+    def runs(self, node: ast.AST) -> bool:
+        """Whether the file itself gets to this place (a module of helpers only offers it)."""
+        around = [up for up in (node, *self.above(node)) if isinstance(up, (*_FUNCTIONS, ast.ClassDef))]
+        return not around or any(up in self.run for up in around)
+
+    def comment_near(self, line: int) -> str:
+        """Comments on this line and on up to two lines of nothing but comment right above it."""
+        out = []
+        if 1 <= line <= len(self.lines):
+            out.append(_comment(self.lines[line - 1]))
+        for back in range(line - 1, max(0, line - 3), -1):
+            text = self.lines[back - 1].strip()
+            if not text.startswith("#"):
+                break
+            out.append(text)
+        return " ".join(part for part in out if part).lstrip("# ").strip()
+
+    @cached_property
+    def notes(self) -> list[str]:
+        """Comments, those on lines below one another as one text."""
+        out: list[str] = [""]
+        for line in self.lines:
+            said = _comment(line) if "#" in line else ""
+            if said and line.lstrip().startswith("#"):
+                out[-1] += " " + said.lstrip("# ")
+            else:
+                out += [said.lstrip("# "), ""]
+        return [text for text in out if text]
+
+    @cached_property
+    def text(self) -> str:
+        """All of it, in lower case."""
+        return "\n".join(self.lines).lower()
+
+    @cached_property
+    def strings(self) -> list[str]:
+        return [node.value for node in self.all(ast.Constant) if isinstance(node.value, str)]
+
+
+def last_name(node: ast.AST) -> str:
+    """`a.b.c` -> "c"; "" for what has no name."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def name_of(node: ast.AST) -> str:
+    """The last name of an expression, or of what it calls: `torch.no_grad()` -> "no_grad"."""
+    return last_name(node.func if isinstance(node, ast.Call) else node)
+
+
+def roots(node: ast.AST) -> set[str]:
+    """Every name that an expression reads, without what is called as a function: `f(df[["a"]])` -> {"df"}."""
+    called = {id(n.func) for n in ast.walk(node) if isinstance(n, ast.Call)}
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and id(n) not in called}
+
+
+def words_in(node: ast.AST) -> set[str]:
+    """Every identifier of an expression, attributes and keywords included."""
+    out: set[str] = set()
+    for n in ast.walk(node):
+        if isinstance(n, ast.Name):
+            out.add(n.id)
+        elif isinstance(n, ast.Attribute):
+            out.add(n.attr)
+        elif isinstance(n, ast.keyword) and n.arg:
+            out.add(n.arg)
+    return out
+
+
+def _imports(script: Script) -> tuple[dict[str, str], set[str]]:
+    """Local name -> dotted name, and every module imported."""
+    names: dict[str, str] = {}
+    modules: set[str] = set()
+    for node in script.all(ast.Import):
+        for alias in node.names:
+            modules.add(alias.name)
+            names[alias.asname or alias.name.split(".")[0]] = (
+                alias.name if alias.asname else alias.name.split(".")[0]
+            )
+    for item in script.all(ast.ImportFrom):
+        module = "." * item.level + (item.module or "")
+        modules.add(module)
+        for alias in item.names:
+            if alias.name != "*":
+                names[alias.asname or alias.name] = f"{module}.{alias.name}"
+                modules.add(f"{module}.{alias.name}")
+    return names, modules
+
+
+def _comment(line: str) -> str:
+    """The comment at the end of a line; a hash within quotes is none."""
+    quote = ""
+    for position, sign in enumerate(line):
+        if quote:
+            quote = "" if sign == quote else quote
+        elif sign in "'\"":
+            quote = sign
+        elif sign == "#":
+            return line[position:]
+    return ""

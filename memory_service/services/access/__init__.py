@@ -1,0 +1,1 @@
+"""Who may call? API keys, their cache, and sessions of the pages."""

@@ -1,0 +1,218 @@
+"""Whose key is this? Asked by every request, and answered from memory for a few seconds.
+
+A key that was found good is believed for `BELIEVED_SECONDS` without asking the database: revoked by another
+process, it works for so long at most; revoked by this one, it ends at once. A key that is not good is never
+kept. Whether it is unknown, wrong, expired or revoked, the same is done (a hash, a query, a comparison that
+takes as long whatever differs) and the same is said.
+
+When a key was used last is noted here and written by a thread, for each key at most once a minute: no request
+waits for it. So are refused keys, at most one entry a minute for each address.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import hashlib
+import hmac
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from time import monotonic, time
+
+from sqlalchemy.exc import ProgrammingError
+
+from memory_service.domain.common.api_keys import Key, digest
+from memory_service.errors import MemoryServiceError, WrongRevision
+from memory_service.services.access.keys import is_valid
+from memory_service.services.database.transactions import Database
+from memory_service.services.tables.audit import note
+from memory_service.store.queries import keys as store
+from memory_service.store.tables.keys import ApiKey
+
+__all__ = ["BELIEVED_SECONDS", "Holder", "Keyring"]
+
+BELIEVED_SECONDS = 5.0
+WRITTEN_EVERY_SECONDS = 60.0
+
+_MOST_BELIEVED = 4_096
+_MOST_REFUSED = 100
+"""Addresses a minute whose refused keys are told one by one in the audit."""
+
+_LOOK_SECONDS = 5.0
+_NEVER = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
+_SESSION = "session "
+"""Before the digest of a session's id, so that no key passes for one."""
+
+_NOBODY = "0" * 64
+"""What a key is compared with that nobody has."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who asks: the key's public id, its name and scopes.
+
+    ends   seconds since 1970 at which the key or the session expires
+    csrf   the token of a session's forms; None for who shows the key itself
+    """
+
+    key_id: str
+    name: str
+    scopes: frozenset[str]
+    ends: float
+    csrf: str | None = None
+
+
+class Keyring:
+    """The keys of one database, as one process knows them. Threads may share it."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._lock = threading.Lock()
+        self._believed: OrderedDict[str, tuple[float, Holder]] = OrderedDict()
+        self._forgotten = 0
+        self._used: dict[str, dt.datetime] = {}
+        self._refused: dict[str, tuple[int, str]] = {}
+        self._written: dict[str, dt.datetime] = {}
+        self._told = _NEVER
+        self._closing = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def believed(self, key: Key) -> Holder | None:
+        """The holder of a key that was found good just now."""
+        return self._just_now(digest(key.text))
+
+    def believed_session(self, session_id: str) -> Holder | None:
+        """Whose session it is, when that was found just now."""
+        return self._just_now(_SESSION + digest(session_id))
+
+    def _just_now(self, proof: str) -> Holder | None:
+        with self._lock:
+            found = self._believed.get(proof)
+        if found is None or found[0] < monotonic() or found[1].ends <= time():
+            return None
+        self._used[found[1].key_id] = dt.datetime.now(dt.UTC)
+        return found[1]
+
+    def of_key(self, key: Key) -> Holder | None:
+        """The holder of a key, by the database; None where it is not valid, for whatever reason."""
+        shown = digest(key.text)
+        now, forgotten = dt.datetime.now(dt.UTC), self._forgotten
+        with _tables(), self._database.read() as unit:
+            row = store.find_or_another(unit.session, key.id)
+        own = row is not None and row.id == key.id
+        same = hmac.compare_digest(row.digest if row is not None and own else _NOBODY, shown)
+        if row is None or not own or not same or not is_valid(row, now):
+            return None
+        return self._believe(shown, _holder(row, row.expires_at), forgotten)
+
+    def of_session(self, session_id: str) -> Holder | None:
+        """Whose session it is; None where there is none, or it ended."""
+        proof = digest(session_id)
+        now, forgotten = dt.datetime.now(dt.UTC), self._forgotten
+        with _tables(), self._database.read() as unit:
+            found = store.session_of(unit.session, proof)
+        if found is None or now >= found[0].expires_at or not is_valid(found[1], now):
+            return None
+        holder = _holder(found[1], found[0].expires_at, csrf_token(session_id))
+        return self._believe(_SESSION + proof, holder, forgotten)
+
+    def key_now(self, key: Key) -> Holder | None:
+        """Whose key it is, believed or by the database."""
+        return self.believed(key) or self.of_key(key)
+
+    def session_now(self, session_id: str) -> Holder | None:
+        """The same of a session."""
+        return self.believed_session(session_id) or self.of_session(session_id)
+
+    def forget(self) -> None:
+        """Ask the database again for every key: one of them was revoked, or a session ended."""
+        with self._lock:
+            self._believed.clear()
+            self._forgotten += 1
+
+    def refused(self, address: str, key_id: str) -> None:
+        """Somebody at this address showed a key that is not valid."""
+        with self._lock:
+            count = self._refused.get(address, (0, ""))[0]
+            if count or len(self._refused) < _MOST_REFUSED:
+                self._refused[address] = (count + 1, key_id)
+
+    def start(self) -> None:
+        """Begin to write down what was noted."""
+        self._thread = threading.Thread(target=self._run, name="keyring", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Write down the rest."""
+        self._closing.set()
+        if self._thread is not None:
+            self._thread.join(10.0)
+
+    def write(self, *, all_of_it: bool = False) -> None:
+        """Write down which keys were used and which refused, where the last time is a minute ago."""
+        now = dt.datetime.now(dt.UTC)
+        gap = dt.timedelta(seconds=0 if all_of_it else WRITTEN_EVERY_SECONDS)
+        used = {
+            key_id: moment
+            for key_id, moment in list(self._used.items())
+            if moment > self._written.get(key_id, _NEVER) + gap
+        }
+        refused: dict[str, tuple[int, str]] = {}
+        if self._refused and now >= self._told + gap:
+            with self._lock:
+                refused, self._refused = self._refused, {}
+            self._told = now
+        if not used and not refused:
+            return
+        with self._database.tell() as unit:
+            store.used(unit.session, used)
+            for address, (count, key_id) in refused.items():
+                why = f"{count} requests with a key that is not valid, the last time this one"
+                note(unit, "refusals", key_id, "create", why, who=address)
+        self._written |= used
+
+    def _believe(self, proof: str, holder: Holder, forgotten: int) -> Holder:
+        """`forgotten`: what it was before the database was asked; what was forgotten meanwhile stays so."""
+        with self._lock:
+            ends = monotonic() + BELIEVED_SECONDS if forgotten == self._forgotten else 0.0
+            self._believed[proof] = (ends, holder)
+            self._believed.move_to_end(proof)
+            if len(self._believed) > _MOST_BELIEVED:
+                self._believed.popitem(last=False)
+        self._used[holder.key_id] = dt.datetime.now(dt.UTC)
+        return holder
+
+    def _run(self) -> None:
+        while not self._closing.wait(_LOOK_SECONDS):
+            self._write_if_possible(all_of_it=False)
+        self._write_if_possible(all_of_it=True)
+
+    def _write_if_possible(self, *, all_of_it: bool) -> None:
+        try:
+            self.write(all_of_it=all_of_it)
+        except MemoryServiceError as error:  # told again with the next use
+            _log.warning("when keys were used last could not be written: %s", error.detail)
+
+
+@contextlib.contextmanager
+def _tables() -> Iterator[None]:
+    try:
+        yield
+    except ProgrammingError as error:  # under another server than `serve`, which would not have started
+        raise WrongRevision("The database has no keys yet: run memory-service db upgrade") from error
+
+
+def csrf_token(session_id: str) -> str:
+    """The token that a session's forms carry; from the database, which has only a hash of the id, it cannot
+    be made."""
+    return hmac.new(session_id.encode(), b"forms", hashlib.sha256).hexdigest()
+
+
+def _holder(row: ApiKey, ends: dt.datetime | None, csrf: str | None = None) -> Holder:
+    ending = float("inf") if ends is None else ends.timestamp()
+    return Holder(row.id, row.name, frozenset(row.scopes), ending, csrf)

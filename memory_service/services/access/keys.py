@@ -1,0 +1,195 @@
+"""How are keys made, listed, exchanged and taken back? The key itself is in the answer that makes it, and
+nowhere else."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+import secrets
+from collections.abc import Iterable
+from typing import Any
+
+from memory_service.domain.common.api_keys import (
+    ALPHABET,
+    ID_CHARACTERS,
+    SECRET_CHARACTERS,
+    checked_scopes,
+    compose,
+    digest,
+)
+from memory_service.errors import Conflict, FieldError, InvalidInput, NotFound, Unavailable, unknown_name
+from memory_service.services.database.transactions import Database, ReadUnit, WriteUnit
+from memory_service.services.tables.audit import ANONYMOUS, SERVICE, note
+from memory_service.services.tables.catalogue import on_the_wire
+from memory_service.store.queries import keys as store
+from memory_service.store.tables.keys import ApiKey
+
+__all__ = [
+    "LONGEST_DAYS",
+    "NoAdminKey",
+    "create_key",
+    "has_admin",
+    "is_valid",
+    "list_keys",
+    "require_admin_key",
+    "revoke_key",
+    "rotate_key",
+]
+
+LONGEST_DAYS = 36_500.0
+
+
+class NoAdminKey(Unavailable):
+    """A server that asks for keys, and nobody has one."""
+
+    code = "no-admin-key"
+    title = "A key of scope admin is needed first"
+
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._@-]{0,79}")
+
+
+def create_key(
+    database: Database,
+    name: str,
+    scopes: Iterable[str],
+    *,
+    expires_days: float | None = None,
+    who: str | None = None,
+) -> dict[str, Any]:
+    """The new key as it is listed, and `key`, which is shown this once.
+
+    InvalidInput names a wrong name, scope or number of days; Conflict when a key in use has the name.
+    """
+    name, chosen, life = _checked_name(name), checked_scopes(scopes), _life(expires_days)
+    with database.tell() as unit:
+        taken = store.in_use(unit.session, name)
+        if taken is not None:
+            message = f"is that of key {taken.id}; revoke that one, rotate it, or choose another name"
+            raise Conflict(f"The name {name!r} {message}", [FieldError("name", message, name)])
+        return _added(unit, name, chosen, life, who, "added with " + ", ".join(chosen))
+
+
+def list_keys(database: Database) -> list[dict[str, Any]]:
+    """All keys, the latest first, the revoked ones too; never what they were made of."""
+    with database.read() as unit:
+        now = dt.datetime.now(dt.UTC)
+        return [_shown(row, now) for row in store.every(unit.session)]
+
+
+def revoke_key(database: Database, name: str, *, who: str | None = None) -> dict[str, Any]:
+    """Take back the key of this name or id, and end its sessions. NotFound, with the nearest names."""
+    with database.tell() as unit:
+        row = _in_use(unit, name)
+        _revoke(unit, row, who, "revoked")
+        unit.session.refresh(row)
+        return _shown(row, unit.now)
+
+
+def rotate_key(database: Database, name: str, *, who: str | None = None) -> dict[str, Any]:
+    """Another key of the same name, scopes and length of life; the one before ends now. As `create_key`."""
+    with database.tell() as unit:
+        row = _in_use(unit, name)
+        life = None if row.expires_at is None else row.expires_at - row.created_at
+        _revoke(unit, row, who, "rotated: another key follows")
+        return _added(unit, row.name, tuple(row.scopes), life, who, f"rotated: follows key {row.id}")
+
+
+def has_admin(database: Database) -> bool:
+    """Whether there is a valid key by which others can be made."""
+    with database.read() as unit:
+        now = dt.datetime.now(dt.UTC)
+        return any(is_valid(row, now) and "admin" in row.scopes for row in store.every(unit.session))
+
+
+def require_admin_key(database: Database, host: str) -> None:
+    """NoAdminKey, with the command that makes one, where no valid key of scope `admin` is there."""
+    if not has_admin(database):
+        raise NoAdminKey(
+            f"The server is to ask for keys (it listens on {host}), and there is no valid key of scope admin "
+            "yet. Make one first: memory-service keys create NAME --scope admin"
+        )
+
+
+def is_valid(row: ApiKey, now: dt.datetime) -> bool:
+    """Whether the key is neither revoked nor expired."""
+    return row.revoked_at is None and (row.expires_at is None or now < row.expires_at)
+
+
+def _added(
+    unit: WriteUnit, name: str, scopes: tuple[str, ...], life: dt.timedelta | None, who: str | None, why: str
+) -> dict[str, Any]:
+    key = compose(_random(ID_CHARACTERS), _random(SECRET_CHARACTERS))
+    values: dict[str, Any] = {
+        "id": key.id,
+        "name": name,
+        "scopes": list(scopes),
+        "digest": digest(key.text),
+        "created_at": unit.now,
+        "created_by": who or "",
+        "expires_at": None if life is None else unit.now + life,
+    }
+    store.add(unit.session, values)
+    note(unit, "keys", key.id, "create", f"{name}: {why}", who=who)
+    row = store.find(unit.session, key.id)
+    assert row is not None  # noqa: S101 - just inserted
+    return {**_shown(row, unit.now), "key": key.text}
+
+
+def _revoke(unit: WriteUnit, row: ApiKey, who: str | None, why: str) -> None:
+    store.change(unit.session, row.id, {"revoked_at": unit.now})
+    store.remove_sessions(unit.session, of_key=row.id)
+    note(unit, "keys", row.id, "delete", f"{row.name}: {why}", who=who)
+
+
+def _in_use(unit: ReadUnit, name: str) -> ApiKey:
+    row = store.in_use(unit.session, name) or store.find(unit.session, name)
+    if row is not None and row.revoked_at is None:
+        return row
+    known = sorted(each.name for each in store.every(unit.session) if each.revoked_at is None)
+    nearest = unknown_name("key", name, known).errors[0].nearest
+    hint = f"; nearest: {', '.join(nearest)}" if nearest else ""
+    raise NotFound(
+        f"No key in use has the name or id {name[:80]!r}{hint}",
+        [FieldError("name", "is no key", None, nearest)],
+    )
+
+
+def _shown(row: ApiKey, now: dt.datetime) -> dict[str, Any]:
+    status = "revoked" if row.revoked_at is not None else "valid" if is_valid(row, now) else "expired"
+    times = ("created_at", "expires_at", "last_used_at", "revoked_at")
+    return on_the_wire(
+        {
+            "id": row.id,
+            "name": row.name,
+            "scopes": list(row.scopes),
+            "status": status,
+            "created_by": row.created_by or None,
+            **{name: getattr(row, name) for name in times},
+        }
+    )
+
+
+def _checked_name(given: str) -> str:
+    name = given.strip()
+    if _NAME.fullmatch(name) is None:
+        message = "must have 1 to 80 letters, digits, spaces or . _ @ - and begin with a letter or digit"
+        raise InvalidInput(f"name {message}", [FieldError("name", message, given[:80])])
+    if name.lower() in (ANONYMOUS, SERVICE):
+        message = "is what the audit calls somebody else; choose another"
+        raise InvalidInput(f"name {message}", [FieldError("name", message, given)])
+    return name
+
+
+def _life(days: float | None) -> dt.timedelta | None:
+    if days is None:
+        return None
+    if not (math.isfinite(days) and 0.0 < days <= LONGEST_DAYS):
+        message = f"must be more than 0 and at most {LONGEST_DAYS:g}"
+        raise InvalidInput(f"expires_days {message}", [FieldError("expires_days", message, days)])
+    return dt.timedelta(days=days)
+
+
+def _random(characters: int) -> str:
+    return "".join(secrets.choice(ALPHABET) for _ in range(characters))

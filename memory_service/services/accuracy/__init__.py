@@ -1,0 +1,1 @@
+"""How close were predictions to what was measured?"""

@@ -1,0 +1,260 @@
+"""How good are the predictions, in a table a person can judge? Errors by mode and card, baselines beside
+them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from math import floor
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memory_service.domain.learning.measured_rows import MeasuredRow
+from memory_service.domain.learning.scoring import NAIVE_FIXED_GIB, NAIVE_SLOPE
+from memory_service.services.prediction.evaluate import Evaluated
+
+__all__ = [
+    "Errors", "FitErrors", "Summary", "markdown", "summarise", "summary_as_dict", "table", "with_sections",
+]  # fmt: skip
+
+SECTION = re.compile(r"<!-- (\w+) -->\n.*?<!-- /\1 -->", re.DOTALL)
+
+T = TypeVar("T")
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+FEWEST_ROWS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """Absolute relative errors of one method over n rows; `covered` is the share inside low..high, where
+    there is one."""
+
+    method: str
+    n: int
+    median: float
+    p90: float
+    bias: float
+    covered: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FitErrors:
+    """How the largest batch was hit on a ladder: shares of exact, too large (would not run) and too small."""
+
+    method: str
+    n: int
+    exact: float
+    too_large: float
+    too_small: float
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Rows by what became of them, and the errors of each (mode, card) group, ours first."""
+
+    rows: int
+    predicted: int
+    refused: tuple[tuple[str, str], ...]
+    throughput: tuple[tuple[str, tuple[Errors, ...]], ...]
+    fit: tuple[tuple[str, tuple[FitErrors, ...]], ...]
+    peak: tuple[tuple[str, tuple[Errors, ...]], ...]
+
+
+def summarise(results: Sequence[Evaluated]) -> Summary:
+    """Errors of all rows that measured something; rows marked "do not score" are left out."""
+    usable = [r for r in results if r.predicted and r.row and "do not score" not in r.row.notes.lower()]
+    return Summary(
+        rows=len(results),
+        predicted=sum(bool(r.predicted) for r in results),
+        refused=tuple((str(r.raw.get("model")), r.why_not) for r in results if r.why_not),
+        throughput=_grouped([r for r in usable if _row(r).samples_per_s], _throughput),
+        fit=_grouped([r for r in usable if _row(r).ladder and _row(r).largest], _fit),
+        peak=_grouped([r for r in usable if _row(r).peak_gib and _tells_peak(r)], _peak),
+    )
+
+
+def _row(result: Evaluated) -> MeasuredRow:
+    if result.row is None:
+        raise ValueError("a row with a prediction has been parsed")
+    return result.row
+
+
+def _tells_peak(result: Evaluated) -> bool:
+    """A batch tuned until the card was full says how large the card is, not what the step needs."""
+    return "fill" not in _row(result).notes and _row(result).batch is not None
+
+
+def _grouped(
+    rows: Sequence[Evaluated], judge: Callable[[Sequence[Evaluated]], tuple[T, ...]]
+) -> tuple[tuple[str, tuple[T, ...]], ...]:
+    groups: dict[str, list[Evaluated]] = {}
+    for result in rows:
+        groups.setdefault(f"{_row(result).mode}, {_row(result).gpu}", []).append(result)
+    large = {name: members for name, members in groups.items() if len(members) >= FEWEST_ROWS}
+    return tuple((name, judge(members)) for name, members in sorted(large.items(), key=lambda g: -len(g[1])))
+
+
+def _errors(method: str, predicted: Floats, measured: Floats, covered: Flags | None = None) -> Errors:
+    ratio = predicted / measured
+    off = np.abs(ratio - 1.0)
+    return Errors(
+        method,
+        len(off),
+        float(np.median(off)),
+        float(np.quantile(off, 0.9)),
+        float(np.median(ratio) - 1.0),
+        None if covered is None else float(np.mean(covered)),
+    )
+
+
+def _values(rows: Sequence[Evaluated], name: str) -> tuple[Floats, Floats, Floats]:
+    estimates = [r.predicted[name] for r in rows]
+    return tuple(np.array([getattr(e, part) for e in estimates]) for part in ("value", "low", "high"))  # type: ignore[return-value]
+
+
+def _throughput(rows: Sequence[Evaluated]) -> tuple[Errors, ...]:
+    measured = np.array([_row(r).samples_per_s for r in rows], dtype=float)
+    value, low, high = _values(rows, "samples_per_s")
+    seconds = 1.0 / measured
+    flops = np.array([r.figures["gflops_per_sample"] for r in rows])
+    moved = np.array([r.figures["activation_gib_per_sample"] for r in rows])
+    one = float(np.median(seconds / np.maximum(flops, 1e-9)))
+    two = _relative_fit(np.stack([flops, moved], 1), seconds)
+    return (
+        _errors("this service", value, measured, (low <= measured) & (measured <= high)),
+        _errors("FLOPs only, fitted on these rows", 1.0 / np.maximum(one * flops, 1e-12), measured),
+        _errors("a x FLOPs + b x activations, fitted on these rows", 1.0 / np.maximum(two, 1e-12), measured),
+    )
+
+
+def _relative_fit(columns: Floats, target: Floats) -> Floats:
+    """Least absolute relative error, non-negative in effect for positive columns, by reweighting."""
+    scaled = columns / target[:, None]
+    weights = np.ones(len(target))
+    solution = np.zeros(columns.shape[1])
+    for _ in range(50):
+        root = np.sqrt(weights)
+        solution = np.asarray(np.linalg.lstsq(scaled * root[:, None], root, rcond=None)[0], dtype=np.float64)
+        weights = 1.0 / np.maximum(np.abs(scaled @ solution - 1.0), 1e-3)
+    return np.asarray(columns @ np.maximum(solution, 0.0))
+
+
+def _fit(rows: Sequence[Evaluated]) -> tuple[FitErrors, ...]:
+    return (
+        _hits("this service", [int(r.predicted["max_batch_size"].value) for r in rows], rows),
+        _hits("1976 MiB + 1.108 x traced <= memory", [_naive_batch(r) for r in rows], rows),
+    )
+
+
+def _hits(method: str, batches: Sequence[int], rows: Sequence[Evaluated]) -> FitErrors:
+    measured = np.array([_row(r).largest for r in rows])
+    got = np.array(batches)
+    return FitErrors(
+        method,
+        len(rows),
+        float(np.mean(got == measured)),
+        float(np.mean(got > measured)),
+        float(np.mean(got < measured)),
+    )
+
+
+def _naive_batch(result: Evaluated) -> int:
+    row = _row(result)
+    memory = row.vram_gib or 0.0
+    figures = result.figures
+    fixed = figures["traced_gib"] - figures["batch"] * figures["traced_gib_per_sample"]
+    room = (memory - NAIVE_FIXED_GIB) / NAIVE_SLOPE - fixed
+    most = floor(max(room, 0.0) / figures["traced_gib_per_sample"])
+    return max((b for b in row.ladder or () if b <= most), default=0)
+
+
+def _peak(rows: Sequence[Evaluated]) -> tuple[Errors, ...]:
+    measured = np.array([_row(r).peak_gib for r in rows], dtype=float)
+    value, low, high = _values(rows, "peak_gib")
+    fake = np.array([_row(r).fake_tensor_gib or r.figures["traced_gib"] for r in rows])
+    return (
+        _errors("this service", value, measured, (low <= measured) & (measured <= high)),
+        _errors("1976 MiB + 1.108 x fake tensor", NAIVE_FIXED_GIB + NAIVE_SLOPE * fake, measured),
+    )
+
+
+def with_sections(report: str, before: str) -> str:
+    """The report, followed by the sections of the page it replaces that other commands wrote: those between
+    `<!-- name -->` and `<!-- /name -->`."""
+    kept = [found[0] for found in SECTION.finditer(before)]
+    return "\n\n".join([report.rstrip(), *kept]) + "\n"
+
+
+def markdown(named: Iterable[tuple[str, Summary]], observed: int = 0) -> str:
+    """`docs/accuracy.md`: one section per evaluated file. observed: rows that were learned from first."""
+    lines = [
+        "# Accuracy",
+        "",
+        "Written by `memory-service evaluate FILE... --write docs/accuracy.md`; do not edit by hand. No GPU",
+        "was used: each model was traced on tensors without storage, each card is its data sheet with fitted",
+        "efficiencies. Errors are absolute and relative to the measurement; `inside` is the share of",
+        "measurements within low..high, which is meant to be 80 %. Fitted baselines are fitted on the same",
+        "rows they are scored on, in their favour. Constants and cross-validation by model family:",
+        "`python -m benchmarks.fit_memory`.",
+        "",
+    ]
+    if observed:
+        lines += [f"{observed} rows of another file were learned from first.", ""]
+    for name, summary in named:
+        lines += [f"## {name}", "", f"{summary.predicted} of {summary.rows} rows predicted.", ""]
+        if summary.fit:
+            lines += ["### Largest batch that fits", ""]
+            lines += table(("mode, card", "method", "rows", "exact", "too large", "too small"), [
+                (group, e.method, str(e.n), _percent(e.exact), _percent(e.too_large), _percent(e.too_small))
+                for group, entries in summary.fit for e in entries
+            ])  # fmt: skip
+        for title, groups in (
+            ("Throughput", summary.throughput),
+            ("Peak memory", summary.peak),
+        ):
+            if groups:
+                lines += [f"### {title}", ""]
+                lines += table(("mode, card", "method", "rows", "median", "p90", "bias", "inside"), [
+                    (group, e.method, str(e.n), _percent(e.median), _percent(e.p90),
+                     _percent(e.bias, sign=True), "" if e.covered is None else _percent(e.covered))
+                    for group, entries in groups for e in entries
+                ])  # fmt: skip
+        lines += _refusals(summary)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _refusals(summary: Summary) -> list[str]:
+    if not summary.refused:
+        return []
+    reasons: dict[str, list[str]] = {}
+    for model, why in summary.refused:
+        reasons.setdefault(why.split(";")[0], []).append(model)
+    lines = ["### Rows not predicted", ""]
+    return [*lines, *(f"- {why} ({len(models)})" for why, models in sorted(reasons.items())), ""]
+
+
+def _percent(share: float, *, sign: bool = False) -> str:
+    return f"{share * 100:+.1f} %" if sign else f"{share * 100:.1f} %"
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    return [*lines, *("| " + " | ".join(row) + " |" for row in rows), ""]
+
+
+def summary_as_dict(summary: Summary) -> dict[str, Any]:
+    """The wire form of a summary: groups as mappings, errors as shares of one."""
+    return {
+        "rows": summary.rows,
+        "predicted": summary.predicted,
+        "not_predicted": [{"model": model, "why": why} for model, why in summary.refused],
+        **{
+            kind: {group: [asdict(entry) for entry in entries] for group, entries in getattr(summary, kind)}
+            for kind in ("throughput", "fit", "peak")
+        },
+    }

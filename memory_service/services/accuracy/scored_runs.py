@@ -1,0 +1,109 @@
+"""How good were the predictions, on what really ran since? Each was frozen when its run began."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from memory_service.domain.learning.scoring import Pair, pairs_of, score
+from memory_service.services.database.transactions import Database
+from memory_service.store.queries import runs
+from memory_service.store.queries.runs import EndedRun
+
+__all__ = ["ACCURACY_FILTERS", "accuracy", "compared", "unpredicted"]
+
+ACCURACY_FILTERS = ("gpu", "device", "family", "model")
+
+MOST_RUNS = 2_000
+"""The latest are scored; older software and drivers say little of the next prediction."""
+
+AGES = ((1, "under a day"), (7, "under a week"), (30, "under a month"), (10**9, "a month or more"))
+"""How long ago the prediction was made, in days."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Scored:
+    run: EndedRun
+    pairs: tuple[Pair, ...]
+
+
+def compared(
+    run: Mapping[str, Any], prediction: Mapping[str, Any] | None, found: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Every figure of a run that was predicted and happened: `{quantity, predicted, actual, error_percent,
+    inside, excluded}`."""
+    return [pair.as_dict() for pair in pairs_of(run, prediction or {}, found)]
+
+
+def accuracy(database: Database, asked: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Errors of what was predicted, by device, family and age of the prediction, beside the naive baselines.
+
+    asked   ACCURACY_FILTERS by name, and `days`: runs that ended in the last so many
+    Nothing to score is an answer, not an error: `runs` counts why.
+    """
+    asked = asked or {}
+    now = dt.datetime.now(dt.UTC)
+    filters: dict[str, Any] = {name: asked[name] for name in ACCURACY_FILTERS if asked.get(name) is not None}
+    if asked.get("days") is not None:
+        filters["since"] = now - dt.timedelta(days=float(asked["days"]))
+    with database.read() as unit:
+        ended = runs.ended(unit.session, filters, MOST_RUNS)
+        found = runs.observations_by_run(unit.session, [run.id for run in ended])
+    scored = [_scored(run, found.get(run.id, ())) for run in ended]
+    used = [each for each in scored if any(pair.excluded is None for pair in each.pairs)]
+    return {
+        "runs": {
+            "ended": len(ended),
+            "scored": len(used),
+            "without_prediction": sum(unpredicted(run) for run in ended),
+            "excluded": dict(sorted(Counter(run.excluded for run in ended if run.excluded).items())),
+        },
+        "overall": _scores(used),
+        "by_device": _grouped(used, lambda run: run.device or run.gpu),
+        "by_family": _grouped(used, lambda run: run.family),
+        "by_age": _grouped(used, lambda run: _age(now - run.created_at)),
+        "memory_limit": _limit(ended),
+    }
+
+
+def _scored(run: EndedRun, found: Sequence[Mapping[str, Any]]) -> _Scored:
+    return _Scored(run, tuple(pairs_of(run._asdict(), run.prediction or {}, found)))
+
+
+def _scores(scored: Iterable[_Scored]) -> list[dict[str, Any]]:
+    return [asdict(each) for each in score(pair for one in scored for pair in one.pairs)]
+
+
+def _grouped(scored: Sequence[_Scored], name_of: Callable[[EndedRun], str]) -> list[dict[str, Any]]:
+    groups: dict[str, list[_Scored]] = {}
+    for one in scored:
+        groups.setdefault(name_of(one.run), []).append(one)
+    largest = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
+    return [{"name": name, "runs": len(members), "scores": _scores(members)} for name, members in largest]
+
+
+def _age(passed: dt.timedelta) -> str:
+    return next(name for days, name in AGES if passed < dt.timedelta(days=days))
+
+
+def unpredicted(run: EndedRun) -> bool:
+    return (run.prediction or {}).get("why_not") is not None
+
+
+def _limit(ended: Iterable[EndedRun]) -> dict[str, int]:
+    """Whether runs ran out of memory, against whether that was predicted."""
+    counts = Counter(
+        ("fitted" if run.status != "out_of_memory" else "ran_out")
+        + (
+            "_as_predicted"
+            if (run.prediction["fits"] == (run.status != "out_of_memory"))
+            else "_unexpectedly"
+        )
+        for run in ended
+        if "fits" in (run.prediction or {}) and run.status != "crashed"
+    )
+    names = ("fitted_as_predicted", "fitted_unexpectedly", "ran_out_as_predicted", "ran_out_unexpectedly")
+    return {name: counts.get(name, 0) for name in names}

@@ -1,0 +1,1 @@
+"""Which past competitions are similar? Registering, encoding and finding them."""

@@ -1,0 +1,365 @@
+"""Which stored competitions lie nearest to a competition, a text or bare facts? What `/similar` and the
+planner ask.
+
+Three opinions are fused (`recall.fusion`): meaning (vectors), words (the database's full-text search) and
+structure (task, metric family, size, classes, split). Bare facts need no encoder: structure alone answers
+in about 1 ms.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import select
+
+from memory_service.domain.common.vocabulary import TASKS, Mode
+from memory_service.domain.description.inference import InferredFacts, facts_and_tasks
+from memory_service.errors import FieldError, NotFound
+from memory_service.recall.encoder import Encodes
+from memory_service.recall.fusion import WORD_RATIO_FIRST, WORD_RATIO_LEFT_OUT, WORD_RATIO_SAME, fuse, told_of
+from memory_service.recall.passages import query_passages
+from memory_service.recall.prototypes import leanings_of
+from memory_service.recall.snapshot import RecallSnapshot, searched_text
+from memory_service.recall.structure import Kind, kind_of, shared_facts
+from memory_service.recall.words import shared_terms
+from memory_service.services.database.transactions import ReadUnit
+from memory_service.store import dialects
+from memory_service.store.queries import passages, rows
+from memory_service.store.queries.fingerprints import fingerprint
+from memory_service.store.session import ReadSession
+from memory_service.store.tables.knowledge import Knowledge
+
+__all__ = [
+    "Found",
+    "Hit",
+    "ReadText",
+    "read_text",
+    "recall",
+    "recall_snapshot",
+    "text_signals",
+]
+
+_SEARCH_DEPTH, _WORDS_DEPTH = 60, 60
+"""Passages asked of the database's vector index and of its full text."""
+
+_SCORED = 40
+"""Competitions found by words that are scored."""
+
+_FACTS = (
+    "task",
+    "metric",
+    "metric_family",
+    "n_train",
+    "n_classes",
+    "image_size",
+    "split",
+    "modality",
+    "size",
+)
+
+Scores = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadText:
+    """A text, read once: what it says, how likely each task is, and the vectors of its passages if
+    encoded."""
+
+    text: str
+    facts: InferredFacts
+    task_probability: Mapping[str, float]
+    vectors: Scores | None
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One neighbour. `score` is the fused one (1 = first in everything).
+
+    `signals` are what each opinion thought of it, None where it had none: embedding = cosine, words = share
+    of the best full-text score, structure = share of the known facts that agree.
+    """
+
+    slug: str
+    title: str
+    task: str | None
+    score: float
+    signals: Mapping[str, float | None]
+    why: str
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "slug": self.slug,
+            "title": self.title,
+            "task": self.task,
+            "score": self.score,
+            "signals": dict(self.signals),
+            "why": self.why,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The neighbours, best first. `described` is the stored competition that the text describes, if one
+    stands out.
+
+    `facts` is what is known of the question: with mode "open" the task of a described competition overrules
+    what was read, and its other facts fill in what the text does not say.
+    """
+
+    hits: tuple[Hit, ...]
+    facts: InferredFacts | None = None
+    described: str | None = None
+
+
+def read_text(text: str, encoder: Encodes | None) -> ReadText:
+    """Read a text of any length: one batch of at most three passages is encoded. Opens no transaction."""
+    vectors = encoder.encode([p.text for p in query_passages(text)]) if encoder is not None else None
+    leanings = leanings_of(encoder, vectors) if encoder is not None and vectors is not None else None
+    told, tasks = facts_and_tasks(text, leanings)
+    return ReadText(text, told, tasks, vectors)
+
+
+def recall(
+    source: ReadUnit | RecallSnapshot,
+    *,
+    read: ReadText | None = None,
+    competition: str | None = None,
+    task: str | None = None,
+    facts: Mapping[str, Any] | None = None,
+    limit: int = 5,
+    mode: Mode = "open",
+) -> Found:
+    """The neighbours of a known competition, else of a text, else of bare facts.
+
+    `facts` (task, metric, n_train or size, n_classes, split, ...) and `task` overrule what the text says.
+    Over a bare `RecallSnapshot` there is no full text. mode "family" leaves out the competition asked about
+    or described, and its near-duplicates; "blind" everything. NotFound for an unknown competition.
+    """
+    unit = source if isinstance(source, ReadUnit) else None
+    snapshot = recall_snapshot(source) if isinstance(source, ReadUnit) else source
+    place = _place(snapshot, competition) if competition is not None else None
+    told = read.facts if read is not None else None
+    if mode == "blind" or not snapshot.competitions:
+        return Found((), told)
+    signals, terms = text_signals(unit, snapshot, place, read)
+    meaning, words = signals.get("embedding"), signals.get("words")
+    outstanding = WORD_RATIO_LEFT_OUT if mode == "family" else WORD_RATIO_FIRST
+    first = place if place is not None else told_of(meaning, words, outstanding)
+    described = told_of(meaning, words, WORD_RATIO_SAME) if place is None else None
+    if described is not None and mode == "open" and told is not None:
+        told = _completed(told, snapshot.competitions[described])
+        kind, probability = _asked(snapshot, described, None, task, facts)
+    else:
+        kind, probability = _asked(snapshot, place, read, task, facts)
+    signals["structure"] = snapshot.structure.scores(kind)
+    fused = fuse(signals, snapshot.structure.task_probability(probability) if probability else None)
+    left_out: NDArray[np.bool_] | None = None
+    if mode == "family" and first is not None:
+        closeness = meaning if place is not None else _closeness(unit, snapshot, first)
+        left_out = snapshot.family_of(first, closeness)
+    explain = _Explained(snapshot, signals, kind, terms, described)
+    hits = tuple(explain.hit(int(i), float(fused[i])) for i in _best(fused, limit, first, left_out))
+    return Found(hits, told, str(snapshot.competitions[described]["slug"]) if described is not None else None)
+
+
+_snapshots: dict[str, RecallSnapshot] = {}
+_building = threading.Lock()
+
+
+def recall_snapshot(unit: ReadUnit) -> RecallSnapshot:
+    """The snapshot of this unit's knowledge revision: built once, then one cheap read per question."""
+    session = unit.session
+    revision = session.execute(select(Knowledge.revision)).scalar_one()
+    key = str(session.get_bind().engine.url)
+    held = _snapshots.get(key)
+    if held is not None and held.revision == revision:
+        return held
+    with _building:
+        held = _snapshots.get(key)
+        if held is not None and held.revision == revision:
+            return held
+        state = (fingerprint(session, "competitions"), passages.encoders(session))
+        if held is not None and held.state == state:
+            _snapshots[key] = replace(held, revision=revision)
+        else:
+            _snapshots[key] = _built(session, revision, state)
+        return _snapshots[key]
+
+
+def _built(session: ReadSession, revision: int, state: object) -> RecallSnapshot:
+    competitions = rows.all_rows(session, "competitions")
+    if not dialects.of(session).embedded:
+        return RecallSnapshot.build(revision, competitions, state=state)
+    table = passages.all_vectors(session)
+    return RecallSnapshot.build(
+        revision, competitions, state=state, owners=table.competitions, vectors=table.vectors
+    )
+
+
+def _place(snapshot: RecallSnapshot, slug: str) -> int:
+    found = snapshot.position.get(slug)
+    if found is None:
+        near = tuple(get_close_matches(slug[:200], list(snapshot.position), n=5, cutoff=0.4))
+        hint = f"; nearest: {', '.join(near)}" if near else ""
+        raise NotFound(
+            f"There is no competition {slug[:200]!r}{hint}",
+            [FieldError("competition", "unknown competition", slug[:200], near)],
+        )
+    return found
+
+
+def _asked(
+    snapshot: RecallSnapshot,
+    place: int | None,
+    read: ReadText | None,
+    task: str | None,
+    facts: Mapping[str, Any] | None,
+) -> tuple[Kind, Mapping[str, float]]:
+    """The kind asked for and the probability of each task; what the caller says overrules what a text
+    says."""
+    told = {name: value for name, value in (facts or {}).items() if value is not None and name in _FACTS}
+    if task is not None:
+        told["task"] = task
+    known: Mapping[str, Any] = {}
+    if place is not None:
+        known = snapshot.competitions[place]
+    elif read is not None:
+        known = read.facts.as_dict()
+        if "task" not in told:
+            return kind_of({**known, **told}), read.task_probability
+    merged = {**{name: known[name] for name in _FACTS if known.get(name) is not None}, **told}
+    certain = merged.get("task")
+    return kind_of(merged), {str(certain): 1.0} if certain in TASKS else {}
+
+
+def text_signals(
+    unit: ReadUnit | None, snapshot: RecallSnapshot, place: int | None, read: ReadText | None
+) -> tuple[dict[str, Scores], list[str]]:
+    """What meaning and words say of every competition, as far as they can be had, and the words searched
+    for."""
+    signals: dict[str, Scores] = {}
+    row = snapshot.competitions[place] if place is not None else None
+    vectors = read.vectors if read is not None else None
+    if row is not None and unit is not None:
+        vectors = passages.vectors_of(unit.session, str(row["slug"]))
+    meaning = _by_meaning(unit, snapshot, vectors) if vectors is not None and len(vectors) else None
+    if meaning is not None:
+        signals["embedding"] = meaning
+    prose = searched_text(row) if row is not None else read.text if read is not None else ""
+    terms = snapshot.rarity.terms(prose) if prose else []
+    if terms and unit is not None:
+        signals["words"] = _by_words(unit, snapshot, terms)
+    return signals, terms
+
+
+def _completed(told: InferredFacts, row: Mapping[str, Any]) -> InferredFacts:
+    """What a text says, with the task and the missing facts of the stored competition it describes."""
+    names = ("metric", "metric_family", "metric_direction", "n_train", "n_classes", "image_size", "split")
+    known = {name: row[name] for name in names if getattr(told, name) is None and row.get(name) is not None}
+    evidence = (f"the text describes {row['slug']}", *told.evidence)
+    return replace(told, task=row.get("task") or told.task, evidence=evidence, **known)
+
+
+def _by_meaning(unit: ReadUnit | None, snapshot: RecallSnapshot, vectors: Scores) -> Scores | None:
+    """Cosine per competition (C,): exact in memory, or from the database's own vector index."""
+    if snapshot.vectors is not None:
+        return snapshot.vectors.scores(vectors)
+    if unit is None:
+        return None
+    total = np.zeros(len(snapshot.competitions), dtype=np.float32)
+    for vector in vectors:
+        hits = passages.nearest(unit.session, vector, _SEARCH_DEPTH)
+        # What the index did not return is at most as near as the last it did.
+        best = np.full(len(total), hits[-1].score if hits else 0.0, dtype=np.float32)
+        for hit in hits:
+            found = snapshot.position.get(hit.competition)
+            if found is not None:
+                best[found] = max(best[found], hit.score)
+        total += best
+    return total / np.float32(len(vectors))
+
+
+def _by_words(unit: ReadUnit, snapshot: RecallSnapshot, terms: list[str]) -> Scores:
+    """bm25 of the competitions that the full-text search finds (C,), 0 for the others."""
+    out = np.zeros(len(snapshot.competitions), dtype=np.float32)
+    searched = snapshot.rarity.affordable(terms, len(out))
+    hits = passages.search_words(unit.session, " ".join(searched), _WORDS_DEPTH)
+    for slug in islice(dict.fromkeys(hit.competition for hit in hits), _SCORED):
+        found = snapshot.position.get(slug)
+        if found is not None:
+            out[found] = snapshot.rarity.bm25(terms, snapshot.plain_text(found))
+    return out
+
+
+def _closeness(unit: ReadUnit | None, snapshot: RecallSnapshot, place: int) -> Scores | None:
+    if unit is None:
+        return None
+    own = passages.vectors_of(unit.session, str(snapshot.competitions[place]["slug"]))
+    return _by_meaning(unit, snapshot, own) if len(own) else None
+
+
+def _best(
+    fused: NDArray[np.float64], limit: int, first: int | None, left_out: NDArray[np.bool_] | None
+) -> list[int]:
+    """Places of the `limit` best, best first, equal ones in the order stored; `first` before all others."""
+    scores = fused.copy()
+    if first is not None:
+        scores[first] = np.inf
+    if left_out is not None:
+        scores[left_out] = -np.inf
+    floor = np.partition(scores, -limit)[-limit] if 0 < limit < len(scores) else -np.inf
+    among = np.flatnonzero((scores >= floor) & (scores > -np.inf))
+    return [int(i) for i in among[np.argsort(-scores[among], kind="stable")][:limit]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Explained:
+    """Makes hits with their reasons."""
+
+    snapshot: RecallSnapshot
+    signals: Mapping[str, Scores]
+    kind: Kind
+    terms: list[str]
+    described: int | None
+
+    def hit(self, i: int, score: float) -> Hit:
+        row = self.snapshot.competitions[i]
+        words = self.signals.get("words")
+        best = float(words.max()) if words is not None else 0.0
+        meaning = self.signals.get("embedding")
+        cosine = round(float(meaning[i]), 4) if meaning is not None else None
+        return Hit(
+            slug=str(row["slug"]),
+            title=str(row.get("title") or row["slug"]),
+            task=row.get("task"),
+            score=round(score, 4),
+            signals={
+                "embedding": cosine,
+                "words": round(float(words[i]) / best, 4) if words is not None and best > 0 else None,
+                "structure": round(float(self.signals["structure"][i]), 4),
+            },
+            why=self._why(i, cosine),
+        )
+
+    def _why(self, i: int, cosine: float | None) -> str:
+        parts = ["the text describes this competition"] if self.described == i else []
+        common = shared_facts(self.kind, self.snapshot.structure.kinds[i])
+        if common:
+            parts.append("same " + _listed(common))
+        shared = shared_terms(self.terms, self.snapshot.plain_text(i)) if self.terms else ()
+        if shared:
+            parts.append("shares " + ", ".join(f"'{term}'" for term in shared))
+        if cosine is not None and cosine >= 0.5:
+            parts.append(f"reads alike ({cosine:.2f})")
+        return "; ".join(parts) or "the nearest of what is stored, with little in common"
+
+
+def _listed(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]

@@ -1,0 +1,1 @@
+"""Where do claims, estimates and measurements disagree?"""

@@ -1,0 +1,239 @@
+"""What does a claim say about a model on a card, and what is computed for the same thing?
+
+Each quantitative claim about a known model on a known card is computed from the model's profile and the
+card's rates, runs left out: what runs showed stands beside it (`services.conflicts.measurements`). A claim
+is in conflict
+with its estimate when its range and the estimate's 80 % interval do not meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Any
+
+from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.cost.memory import largest_batch, peak_memory
+from memory_service.domain.cost.profile import Profile
+from memory_service.domain.cost.step_time import prepare
+from memory_service.domain.hardware.gpu_spec import Gpu
+from memory_service.domain.learning.baseline_prediction import precision_class
+from memory_service.domain.planning.budget import Seconds, run_seconds, setup_seconds
+from memory_service.domain.planning.cost_table import Option, layout_of
+from memory_service.services.knowledge.cost_cache import Sizes
+from memory_service.services.knowledge.snapshot import Knowledge
+
+__all__ = ["Checked", "Subject", "check_claims", "claim_subject", "estimate_of", "fits"]
+
+CLAIMED_IMAGE_SIZE = 224
+"""The size the sources speak of when they name none."""
+
+CLAIMED_N_TRAIN = 9_000
+"""The data set behind the sources' epoch and total times (003: 9 000 images, 120 classes)."""
+
+REFERENCE_MODEL = "efficientnet_b4"
+"""The sources' example: ratios between cards and precisions are checked on it."""
+
+Row = Mapping[str, Any]
+Gpus = Mapping[str, Gpu]
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a claim is about, with what it left out filled in; `assumed` says what that was."""
+
+    option: Option
+    gpu: Gpu
+    precision: str
+    batch_size: int | None
+    assumed: tuple[str, ...]
+
+    @property
+    def profile(self) -> Profile:
+        return self.option.profile[precision_class(self.precision)]
+
+    def step(self, batch_size: int, mode: str = "train") -> Estimate:
+        layout = layout_of(self.profile, self.gpu)
+        return prepare(self.profile, self.gpu, self.precision, layout, mode=mode).step_seconds(batch_size)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A claim beside its estimate, which no run had a part in.
+
+    disagrees: the ranges do not meet; apart: how far, as a ratio (1 = they touch)
+    """
+
+    claim: Row
+    subject: Subject
+    estimate: Estimate
+    disagrees: bool
+    apart: float
+
+
+def check_claims(knowledge: Knowledge) -> list[Checked]:
+    """Every claim that can be computed, agreeing or not, in the order of the claims."""
+    out = []
+    for row, card, model in knowledge.located_claims:
+        check = _CHECKS.get(str(row["quantity"]))
+        if check is None or row.get("value_min") is None:
+            continue
+        subject = claim_subject(knowledge, row, card, model)
+        estimate = check(row, subject, knowledge.cards.sheets) if subject is not None else None
+        if subject is None or estimate is None:
+            continue
+        low, high = float(row["value_min"]), float(row.get("value_max") or inf)
+        if estimate.high < low:
+            apart = low / max(estimate.high, 1e-9)
+        elif estimate.low > high:
+            apart = estimate.low / max(high, 1e-9)
+        else:
+            apart = 1.0
+        out.append(Checked(row, subject, estimate, apart > 1.0, apart))
+    return out
+
+
+def estimate_of(knowledge: Knowledge, checked: Checked) -> Estimate | None:
+    """The same with what runs taught: what a plan uses now."""
+    card = knowledge.cards.sheets[checked.subject.gpu.slug]
+    check = _CHECKS[str(checked.claim["quantity"])]
+    return check(checked.claim, replace(checked.subject, gpu=card), knowledge.cards.sheets)
+
+
+def claim_subject(knowledge: Knowledge, row: Row, card: str | None, model: str | None) -> Subject | None:
+    """What a claim is about; None where the card, the model or its profile is not known."""
+    assumed = []
+    if row["quantity"] in _RATIOS:
+        card, model = card or "a100", knowledge.model_names.get(REFERENCE_MODEL)
+        assumed.append(f"on {card}, {REFERENCE_MODEL}")
+    if card is None or model is None or knowledge.models[model].input_kind != "image_size":
+        return None
+    size = row.get("image_size") or CLAIMED_IMAGE_SIZE
+    if not row.get("image_size"):
+        assumed.append(f"{size} px")
+    options = knowledge.priced.options(str(knowledge.models[model].tasks[0]), Sizes(int(size)), model)
+    gpu = replace(knowledge.cards.sheets[card], learned=None)
+    precision = gpu.preferred_precision() if row.get("precision") in ("amp", None) else str(row["precision"])
+    if not options or precision_class(precision) not in options[0].profile:
+        return None
+    batch = row.get("batch_min")
+    return Subject(options[0], gpu, precision, int(batch) if batch else None, tuple(assumed))
+
+
+def _memory_gib(_row: Row, subject: Subject, _gpus: Gpus) -> Estimate | None:
+    if subject.batch_size is None:
+        return None
+    return peak_memory(
+        subject.profile, subject.batch_size, subject.gpu, precision=subject.precision
+    ).driver_gib
+
+
+def _memory_percent(row: Row, subject: Subject, gpus: Gpus) -> Estimate | None:
+    peak = _memory_gib(row, subject, gpus)
+    return peak.scaled(100.0 / subject.gpu.memory_gib) if peak else None
+
+
+def _rate(_row: Row, subject: Subject, _gpus: Gpus) -> Estimate | None:
+    if subject.batch_size is None:
+        return None
+    return subject.step(subject.batch_size).reciprocal(subject.batch_size)
+
+
+def _largest(row: Row, subject: Subject, _gpus: Gpus) -> Estimate | None:
+    """The largest batch that fits: [p90, one more rung than p50]. A default below it is no conflict."""
+    profile, gpu = subject.profile, subject.gpu
+    sure = largest_batch(profile, gpu)
+    even = largest_batch(profile, gpu, confidence="p50")
+    claimed = float(row["value_min"])
+    low = 0.0 if row["quantity"] == "default_batch" or claimed <= even else float(sure)
+    return Estimate(
+        float(even), min(low, float(even)), float(even), "estimated", 0, "largest batch that fits: trace"
+    )
+
+
+def _epoch(_row: Row, subject: Subject, _gpus: Gpus) -> Estimate | None:
+    batch = subject.batch_size or 64
+    steps = -(-CLAIMED_N_TRAIN // batch)
+    return subject.step(batch).scaled(steps / 60.0)
+
+
+def _total(row: Row, subject: Subject, _gpus: Gpus) -> Estimate | None:
+    folds, epochs, batch = row.get("folds"), _first_integer(row.get("epochs")), subject.batch_size or 128
+    if not folds or not epochs:
+        return None
+    model = subject.option.model
+    step, forward = subject.step(batch), subject.step(batch, "infer").scaled(1.0 / batch)
+    run = run_seconds(
+        setup_seconds(model.params_m, CLAIMED_N_TRAIN, gpu=True, pretrained=model.pretrained, files=True),
+        Seconds(step.low, step.value, step.high),
+        batch,
+        Seconds(forward.low, forward.value, forward.high),
+        n_train=CLAIMED_N_TRAIN,
+        n_test=CLAIMED_N_TRAIN,
+        folds=int(folds),
+        epochs=epochs,
+    ).total_end
+    low, value, high = (float(part) / 60.0 for part in (run.low, run.value, run.high))
+    return Estimate(
+        value, low, high, "estimated", 0, f"{step.basis}; setup, validation, inference; no loader bound"
+    )
+
+
+def _precision_ratio(_row: Row, subject: Subject, _gpus: Gpus) -> Estimate | None:
+    slow = (
+        prepare(subject.option.profile["fp32"], subject.gpu, "fp32", "nchw")
+        if "fp32" in subject.option.profile
+        else None
+    )
+    fast = prepare(subject.profile, subject.gpu, subject.precision, layout_of(subject.profile, subject.gpu))
+    if slow is None:
+        return None
+    return _ratio(slow.seconds(64) / fast.seconds(64), "fp32 step / mixed-precision step at batch 64")
+
+
+def _card_ratio(_row: Row, subject: Subject, gpus: Gpus) -> Estimate | None:
+    other = gpus.get("a10")
+    if other is None:
+        return None
+    here = prepare(subject.profile, subject.gpu, subject.precision, layout_of(subject.profile, subject.gpu))
+    there = prepare(subject.profile, other, subject.precision, layout_of(subject.profile, other))
+    return _ratio(there.seconds(64) / here.seconds(64), "step on the A10 / step on this card at batch 64")
+
+
+def _ratio(value: float, basis: str) -> Estimate:
+    return Estimate(value, value / 1.25, value * 1.25, "estimated", 0, f"profile x data sheet rates: {basis}")
+
+
+def _first_integer(text: Any) -> int | None:
+    digits = str(text).split("-")[0] if text else ""
+    return int(digits) if digits.isdigit() else None
+
+
+_CHECKS: dict[str, Callable[[Row, Subject, Gpus], Estimate | None]] = {
+    "gpu_memory_gib": _memory_gib,
+    "gpu_memory_percent": _memory_percent,
+    "samples_per_second": _rate,
+    "feasible_batch": _largest,
+    "default_batch": _largest,
+    "epoch_minutes": _epoch,
+    "total_minutes": _total,
+    "amp_speedup_factor": _precision_ratio,
+    "speed_ratio_to_a10": _card_ratio,
+}
+
+_RATIOS = ("amp_speedup_factor", "speed_ratio_to_a10")
+
+
+def fits(subject: Subject) -> bool | None:
+    """Whether the claimed batch fits the card at all (p50); None when the claim names no batch."""
+    if subject.batch_size is None:
+        return None
+    most = largest_batch(
+        subject.profile,
+        subject.gpu,
+        precision=subject.precision,
+        confidence="p50",
+        ladder=(subject.batch_size,),
+    )
+    return most >= subject.batch_size

@@ -1,0 +1,294 @@
+"""Where do claims, estimates and measurements disagree, what does each side say, and which one does a plan
+use?
+
+Sides speak of the same thing: model, card, input size, batch, precision, quantity. They are in conflict when
+two of them leave no number that both allow. Nothing is averaged: the higher grade decides, the lower one
+stays visible, and what was set aside is shown as such.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.learning.baseline_prediction import precision_class
+from memory_service.services.conflicts.claims import Checked, Subject, check_claims, estimate_of, fits
+from memory_service.services.conflicts.measurements import (
+    SHEET_SHARE,
+    CalibratedFigure,
+    Shown,
+    calibrated_figures,
+    shown_by_runs,
+)
+from memory_service.services.conflicts.statements import Side, apart, claim_side, estimate_side
+from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge.cost_cache import architecture_of
+from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
+
+__all__ = ["conflicts", "conflicts_in"]
+
+Row = Mapping[str, Any]
+Item = dict[str, Any]
+
+_LOCK = threading.Lock()
+_HELD: dict[str, tuple[int, list[Item]]] = {}
+
+
+def conflicts(database: Database) -> list[Item]:
+    """Every disagreement, the widest first; kept per knowledge revision. The list is shared: do not change
+    it."""
+    knowledge = knowledge_of(database)
+    key = f"{id(database)}:{database.url}"
+    with _LOCK:
+        held = _HELD.get(key)
+        if held is not None and held[0] == knowledge.revision:
+            return held[1]
+    found = conflicts_in(knowledge)
+    with _LOCK:
+        _HELD[key] = (knowledge.revision, found)
+    return found
+
+
+def conflicts_in(knowledge: Knowledge) -> list[Item]:
+    """The same of a snapshot."""
+    shown = list(shown_by_runs(knowledge))
+    checked = check_claims(knowledge)
+    kept = knowledge.cards.calibrations
+    found = [
+        *_of_claims(knowledge, checked, shown),
+        *_among_claims(knowledge, {each.claim["id"] for each in checked}),
+        *_of_runs(shown),
+        *_of_sheets(calibrated_figures(knowledge.cards.devices, kept)),
+    ]
+    found.sort(key=lambda item: (-item["apart"], item["id"]))
+    return found
+
+
+def _of_claims(knowledge: Knowledge, checked: Sequence[Checked], shown: Sequence[Shown]) -> Iterator[Item]:
+    """Claims that what is computed, or what runs showed, contradicts."""
+    for each in checked:
+        row, subject = each.claim, each.subject
+        runs = [one for one in shown if _same_thing(row, subject, one)]
+        seen = [_in_units_of(row, subject, side) for one in runs if (side := one.measured) is not None]
+        aside = [_in_units_of(row, subject, side) for one in runs for side in one.aside]
+        claim, estimate = claim_side(row), estimate_side(each.estimate, row.get("unit"))
+        width = apart([claim, estimate, *seen])
+        if width <= 1.0:
+            continue
+        others = [claim_side(other) for other in _others(knowledge.claims, row)]
+        now = (estimate_of(knowledge, each) if seen else None) or each.estimate
+        yield _item(
+            row["id"],
+            str(row["quantity"]),
+            [claim, *others, *seen, *aside, estimate],
+            width,
+            now,
+            _why_claim(subject, now, len(seen)),
+            unit=row.get("unit"),
+            gpu=subject.gpu.slug,
+            model=subject.option.model.name,
+            input_kind="image_size",
+            input_size=subject.option.input_size,
+            batch_size=subject.batch_size,
+            precision=subject.precision,
+            assumed=list(subject.assumed),
+            statement=row.get("statement"),
+            fits=fits(subject),
+        )
+
+
+def _same_thing(row: Row, subject: Subject, one: Shown) -> bool:
+    quantity = {"default_batch": "feasible_batch", "gpu_memory_percent": "gpu_memory_gib"}.get(
+        str(row["quantity"]), str(row["quantity"])
+    )
+    model, o = subject.option.model, one.what
+    return (
+        one.quantity == quantity
+        and o.gpu == subject.gpu.slug
+        and o.mode == "train"
+        and o.model == architecture_of(model.name, model.library)
+        and o.input_size == subject.option.input_size
+        and precision_class(o.precision) == precision_class(subject.precision)
+        and one.batch_size in (None, subject.batch_size)
+    )
+
+
+def _in_units_of(row: Row, subject: Subject, side: Side) -> Side:
+    if row["quantity"] != "gpu_memory_percent":
+        return side
+    share = 100.0 / subject.gpu.memory_gib
+    high, value = (None if x is None else x * share for x in (side.high, side.value))
+    return Side(
+        side.id, side.grade, side.low * share, high, "percent", side.source, value, side.n, side.statement,
+        side.set_aside,
+    )  # fmt: skip
+
+
+def _why_claim(subject: Subject, now: Estimate, measured: int) -> str:
+    about = f"{subject.option.model.name} at {subject.option.input_size} px"
+    batch = f" at batch {subject.batch_size}" if subject.batch_size else ""
+    if measured:
+        return (
+            f"Plans use what runs of {about} showed on {subject.gpu.name}{batch}: a measurement outranks an "
+            f"estimate, and an estimate a claim ({now.basis})."
+        )
+    ground = "the calibrated rates" if subject.gpu.calibrated else "the data sheet"
+    return (
+        f"Plans use the estimate: it is computed from the traced profile of {about} and {ground} of "
+        f"{subject.gpu.name}{batch}, and an estimate outranks a claim; a measurement would outrank both."
+    )
+
+
+def _others(claims: Sequence[Row], row: Row) -> list[Row]:
+    """Claims about the same model, card, batch and quantity."""
+    same = ("gpu", "model", "quantity", "batch_min")
+    return [
+        other
+        for other in claims
+        if other["id"] != row["id"]
+        and other.get("value_min") is not None
+        and all(other.get(name) == row.get(name) for name in same)
+    ]
+
+
+_ABOUT = (
+    "task", "size", "image_size", "batch_min", "batch_max", "folds", "epochs", "precision", "quantity",
+    "vram_gib",
+)  # fmt: skip
+
+
+def _among_claims(knowledge: Knowledge, computed: set[Any]) -> Iterator[Item]:
+    """Claims that contradict one another where nothing can be computed for them."""
+    groups: dict[tuple[Any, ...], list[tuple[Row, str | None, str | None]]] = {}
+    for row, card, model in knowledge.located_claims:
+        if row.get("value_min") is not None and row["id"] not in computed:
+            about = (card or row.get("gpu"), model or row.get("model"), *(row.get(n) for n in _ABOUT))
+            groups.setdefault(about, []).append((row, card, model))
+    for rows in groups.values():
+        sides = [claim_side(row) for row, _, _ in rows]
+        width = apart(sides)
+        if width <= 1.0:
+            continue
+        row, card, model = rows[0]
+        yield _item(
+            row["id"],
+            str(row["quantity"]),
+            sides,
+            width,
+            None,
+            "Plans use none of them: nothing is computed or measured for it, and no claim outranks another.",
+            unit=row.get("unit"),
+            gpu=card or row.get("gpu"),
+            model=model or row.get("model"),
+            input_size=row.get("image_size"),
+            batch_size=row.get("batch_min"),
+            precision=row.get("precision"),
+            statement=row.get("statement"),
+        )
+
+
+def _of_runs(shown: Sequence[Shown]) -> Iterator[Item]:
+    """What runs showed against what was computed without them."""
+    for one in shown:
+        cold = estimate_side(one.cold, one.unit)
+        believed = [] if one.measured is None else [one.measured]
+        width = apart([cold, *believed, *one.aside])
+        if width <= 1.0:
+            continue
+        o = one.what
+        where = o.device or o.gpu
+        batch = f"/b{one.batch_size}" if one.batch_size else ""
+        yield _item(
+            f"{o.model}@{o.input_size}/{o.precision}/{o.layout}/{o.optimizer}/{o.mode}{batch}/{where}/{one.quantity}",
+            one.quantity,
+            [*believed, *one.aside, cold],
+            width,
+            one.now,
+            _why_run(one),
+            used="measured" if one.measured is not None else None,
+            unit=one.unit,
+            gpu=o.gpu,
+            device=o.device or None,
+            model=o.model,
+            input_kind=o.input_kind,
+            input_size=o.input_size,
+            batch_size=one.batch_size,
+            precision=o.precision,
+            assumed=[],
+        )
+
+
+def _why_run(one: Shown) -> str:
+    if one.measured is None:
+        used = "what other runs showed" if one.now.grade == "measured" else "the estimate"
+        return f"Plans use {used}: what was observed here is set aside ({one.aside[0].set_aside})."
+    beside = " What is set aside is not used." if one.aside else ""
+    return f"Plans use what was measured: it outranks what was computed without it ({one.now.basis}).{beside}"
+
+
+def _of_sheets(figures: Sequence[CalibratedFigure]) -> Iterator[Item]:
+    """Data sheets that calibrations contradict."""
+    low, high = SHEET_SHARE
+    for each in figures:
+        sheet = Side(
+            f"data sheet:{each.card.slug}", "claimed", low * each.claimed, high * each.claimed, each.unit,
+            each.card.source, each.claimed,
+            statement=f"peak {each.claimed:g} {each.unit}, of which 60 to 100 % are usually reached",
+        )  # fmt: skip
+        width = apart([sheet, *each.sides])
+        if width <= 1.0:
+            continue
+        current = [side for side in each.sides if side.set_aside is None]
+        why = "Plans use the data sheet: its calibrations are set aside."
+        if current:
+            why = f"Plans use what {current[0].source} measured: a measurement outranks a data sheet."
+        yield _item(
+            f"{each.card.key}/{each.quantity}",
+            each.quantity,
+            [*each.sides, sheet],
+            width,
+            None,
+            why,
+            used="measured" if current else "claimed",
+            unit=each.unit,
+            gpu=each.card.slug,
+            device=each.card.device,
+        )
+
+
+def _item(
+    key: str,
+    quantity: str,
+    sides: Sequence[Side],
+    width: float,
+    now: Estimate | None,
+    why: str,
+    *,
+    used: str | None = None,
+    input_kind: str = "image_size",
+    input_size: int | None = None,
+    **facts: Any,
+) -> Item:
+    """A row of the list, the same fields in each. uses: the number a plan takes now; used: its grade."""
+    return {
+        "id": key,
+        "quantity": quantity,
+        "unit": facts.get("unit"),
+        "gpu": facts.get("gpu"),
+        "device": facts.get("device"),
+        "model": facts.get("model"),
+        "image_size": input_size if input_kind == "image_size" else None,
+        "input_size": input_size,
+        "batch_size": facts.get("batch_size"),
+        "precision": facts.get("precision"),
+        "assumed": facts.get("assumed", []),
+        "statement": facts.get("statement"),
+        "sides": [side.as_dict() for side in sides],
+        "apart": round(width, 3),
+        "used": used or (now.grade if now is not None else "claimed"),
+        "uses": None if now is None else now.as_dict(),
+        "why": why,
+        "fits": facts.get("fits"),
+    }

@@ -1,0 +1,53 @@
+"""How are disagreements listed? Narrowed, sorted, in pages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from memory_service.errors import FieldError, InvalidInput, unknown_name
+from memory_service.services.conflicts.conflicts import conflicts
+from memory_service.services.database.transactions import Database
+
+__all__ = ["conflicts_page", "narrowed_conflicts"]
+
+DEFAULT_LIMIT = 50
+_FILTERS = ("gpu", "device", "model", "quantity")
+_SORTS = ("apart", "id")
+
+
+def conflicts_page(database: Database, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """`{"items", "next"}`; `next` names the last row shown. InvalidInput for a cursor that names none of
+    the list."""
+    filters = {name: value for name, value in asked.items() if name not in ("sort", "limit", "cursor")}
+    found = narrowed_conflicts(database, filters, asked.get("sort"))
+    begin = _begin(found, asked["cursor"]) if asked.get("cursor") else 0
+    limit = int(asked.get("limit", DEFAULT_LIMIT))
+    page = found[begin : begin + limit]
+    return {"items": page, "next": page[-1]["id"] if begin + limit < len(found) else None}
+
+
+def narrowed_conflicts(
+    database: Database, filters: Mapping[str, Any], sort: str | None = None
+) -> list[dict[str, Any]]:
+    """All that match, the widest first unless sorted otherwise. InvalidInput with the nearest names for an
+    unknown filter or sort."""
+    wanted_sort = sort or "-apart"
+    name = wanted_sort.removeprefix("-")
+    if name not in _SORTS:
+        raise unknown_name("sort", name, _SORTS)
+    for field in filters:
+        if field not in _FILTERS:
+            raise unknown_name("filter", field, _FILTERS)
+    wanted = {field: value for field, value in filters.items() if value is not None}
+    rows = [row for row in conflicts(database) if all(row[field] == value for field, value in wanted.items())]
+    rows.sort(key=lambda row: row["id"])
+    return sorted(rows, key=lambda row: row[name], reverse=wanted_sort.startswith("-"))
+
+
+def _begin(found: list[dict[str, Any]], cursor: str) -> int:
+    for place, row in enumerate(found):
+        if row["id"] == cursor:
+            return place + 1
+    message = "names no row of this list; start without one"
+    raise InvalidInput(f"cursor {message}", [FieldError("cursor", message, cursor)])

@@ -1,0 +1,262 @@
+"""What did runs and calibrations show, next to what was computed for the same thing without them?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import sqrt
+from typing import Any
+
+import numpy as np
+
+from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.cost.memory import PeakMemory, inference_memory, largest_batch, peak_memory
+from memory_service.domain.cost.profile import Profile
+from memory_service.domain.cost.step_time import prepare
+from memory_service.domain.hardware.gpu_spec import Gpu
+from memory_service.domain.learning.baseline_prediction import subject_for
+from memory_service.domain.learning.observation import Observation
+from memory_service.services.conflicts.statements import Side
+from memory_service.services.devices.devices import KeptCalibration
+from memory_service.services.knowledge.learned_corrections import observed_profile
+from memory_service.services.knowledge.snapshot import Knowledge
+
+__all__ = ["CalibratedFigure", "Shown", "calibrated_figures", "shown_by_runs"]
+
+NOISE, STEP_NOISE, P90 = 0.02, 0.05, 1.2816
+"""Of a median: 2 % between equal hosts, 5 % of one step, which falls with how many there were
+(`domain.learning.corrections`)."""
+
+MEMORY_NOISE = 0.02
+MOST_ASIDE = 5
+MOST_NAMED = 3
+
+SHEET_SHARE = (0.6, 1.05)
+"""A data sheet names a peak: a large product or copy reaches 60 to 100 % of it (research/sizing.md)."""
+
+_EXCLUDED = {
+    "contended": "another process used the device: says nothing of its speed",
+    "throttled": "the device was throttled: says nothing of its usual speed",
+    "loader_bound": "the input pipeline was slower: says nothing of the device's speed",
+}
+_FAR = "too far from all that is known: not believed until three runs agree"
+
+_READINGS = (
+    ("peak_driver_gib", "gpu_memory_gib", "driver_gib"),
+    ("peak_reserved_gib", "peak_reserved_gib", "reserved_gib"),
+    ("peak_allocated_gib", "peak_allocated_gib", "allocated_gib"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One quantity of one case on one device: what runs showed, and what is computed for it.
+
+    measured   what is believed; None where everything was set aside
+    aside      observations that are not
+    cold       the estimate that no run had a part in; now: what a plan uses
+    """
+
+    quantity: str
+    unit: str
+    what: Observation
+    measured: Side | None
+    aside: tuple[Side, ...]
+    cold: Estimate
+    now: Estimate
+
+    @property
+    def batch_size(self) -> int | None:
+        return None if self.quantity == "feasible_batch" else self.what.batch_size
+
+
+@dataclass(frozen=True, slots=True)
+class CalibratedFigure:
+    """A figure of a device's data sheet beside what its calibrations reached."""
+
+    quantity: str
+    unit: str
+    card: Gpu
+    claimed: float
+    sides: tuple[Side, ...]
+
+
+def shown_by_runs(knowledge: Knowledge) -> Iterator[Shown]:
+    """Every quantity that runs showed, by case, in a stable order."""
+    cases: dict[tuple[Any, ...], list[Observation]] = {}
+    for one in knowledge.observations:
+        cases.setdefault(_case_of(one), []).append(one)
+    for _, runs in sorted(cases.items(), key=lambda item: str(item[0])):
+        card, profile = _card_of(knowledge, runs[0]), observed_profile(knowledge.priced, runs[0])
+        if card is None or profile is None:
+            continue
+        yield from _of_case(runs, profile, card)
+
+
+def _case_of(o: Observation) -> tuple[Any, ...]:
+    return (
+        o.gpu, o.device, o.model, o.input_size, o.precision, o.layout, o.mode, o.optimizer, o.compiled,
+        o.checkpointing, o.stack,
+    )  # fmt: skip
+
+
+def _card_of(knowledge: Knowledge, o: Observation) -> Gpu | None:
+    return knowledge.cards.devices.get(o.device) or knowledge.cards.sheets.get(o.gpu)
+
+
+def _of_case(runs: Sequence[Observation], profile: Profile, card: Gpu) -> Iterator[Shown]:
+    bare = replace(card, learned=None)
+    batches: dict[int, list[Observation]] = {}
+    for one in runs:
+        batches.setdefault(one.batch_size, []).append(one)
+    far = {id(one) for one in card.learned.set_aside} if card.learned else set()
+    for batch, some in sorted(batches.items()):
+        timed = [one for one in some if one.step_seconds is not None]
+        if timed:
+            rates = [_step(profile, gpu, timed[0]).reciprocal(batch) for gpu in (bare, card)]
+            believed = [one for one in timed if one.excluded is None and id(one) not in far]
+            sides = [_rate(batch, one) for one in believed]
+            aside = [_rate(batch, o, _why(o)) for o in timed if o.excluded is not None or id(o) in far]
+            yield Shown(
+                "samples_per_second", "samples/s", timed[0], _together(sides, believed),
+                tuple(aside[-MOST_ASIDE:]), *rates,
+            )  # fmt: skip
+        for field, quantity, part in _READINGS:
+            read = [one for one in some if getattr(one, field) is not None and not one.out_of_memory]
+            if read:
+                peaks = [getattr(_peak(profile, gpu, read[0]), part) for gpu in (bare, card)]
+                sides = [_memory(one, float(getattr(one, field))) for one in read]
+                yield Shown(quantity, "GiB", read[0], _together(sides, read), (), *peaks)
+    yield from _largest(runs, profile, card, bare)
+
+
+def _why(o: Observation) -> str:
+    return _EXCLUDED[o.excluded] if o.excluded else _FAR
+
+
+def _step(profile: Profile, gpu: Gpu, o: Observation) -> Estimate:
+    model = prepare(profile, gpu, o.precision, o.layout, o.optimizer, o.mode, o.compiled, o.stack)
+    return model.step_seconds(o.batch_size)
+
+
+def _peak(profile: Profile, gpu: Gpu, o: Observation) -> PeakMemory:
+    if o.mode == "infer":
+        return inference_memory(profile, o.batch_size, gpu)
+    return peak_memory(
+        profile, o.batch_size, gpu, o.optimizer, o.precision, grads_persistent=o.stack == "torch1"
+    )
+
+
+def _rate(batch: int, o: Observation, set_aside: str | None = None) -> Side:
+    value = batch / (o.step_seconds or 1.0)
+    noise = P90 * sqrt(NOISE**2 + STEP_NOISE**2 / max(o.n, 1))
+    return _side(o, value, noise, "samples/s", set_aside)
+
+
+def _memory(o: Observation, value: float) -> Side:
+    return _side(o, value, MEMORY_NOISE, "GiB", None)
+
+
+def _side(o: Observation, value: float, noise: float, unit: str, set_aside: str | None) -> Side:
+    return Side(
+        _name(o), "measured", value * (1 - noise), value * (1 + noise), unit, _source([o]), value, o.n,
+        set_aside=set_aside,
+    )  # fmt: skip
+
+
+def _together(sides: Sequence[Side], runs: Sequence[Observation]) -> Side | None:
+    """Several runs as one side: their median, and where the central 80 % of them lie."""
+    if not sides:
+        return None
+    if len(sides) == 1:
+        return sides[0]
+    low, value, high = (
+        float(np.quantile([getattr(side, name) for side in sides], share))
+        for name, share in (("low", 0.1), ("value", 0.5), ("high", 0.9))
+    )
+    return Side("runs", "measured", low, high, sides[0].unit, _source(runs), value, len(sides))
+
+
+def _name(o: Observation) -> str:
+    return f"run:{o.run_id}" if o.run_id else f"observed:{o.source or o.gpu}"
+
+
+def _source(runs: Sequence[Observation]) -> str:
+    named = ", ".join(dict.fromkeys(o.run_id or o.source or "a table" for o in runs[-MOST_NAMED:]))
+    more = f" and {len(runs) - MOST_NAMED} more" if len(runs) > MOST_NAMED else ""
+    day = max((o.at for o in runs), default="")[:10]
+    return f"run {named}{more} on {runs[0].device or runs[0].gpu}" + (f", {day}" if day else "")
+
+
+def _largest(runs: Sequence[Observation], profile: Profile, card: Gpu, bare: Gpu) -> Iterator[Shown]:
+    """The largest batch: at least what ran, under what ran out of memory and stands."""
+    o = runs[0]
+    subject = subject_for(profile, card, o.precision, o.layout, o.optimizer, o.mode, o.compiled, o.stack)
+    failed = [one for one in runs if one.out_of_memory]
+    if card.learned is None or (not failed and not any(one.step_seconds for one in runs)):
+        return
+    bounds = card.learned.batch_bounds(subject, card.usable_gib)
+    here = Side(
+        "runs", "measured", float(bounds.proven),
+        None if bounds.refused is None else float(bounds.refused - 1), "samples",
+        _source(failed or runs), n=len(runs),
+    )  # fmt: skip
+    lifted = tuple(
+        Side(
+            _name(one), "measured", 0.0, float(one.batch_size - 1), "samples", _source([one]), n=1,
+            statement=f"batch {one.batch_size} ran out of memory",
+            set_aside="a later run at this batch or above finished",
+        )
+        for one in failed
+        if bounds.refused is None or one.batch_size < bounds.proven
+    )  # fmt: skip
+    now, cold = (_batches(profile, gpu, o) for gpu in (card, bare))
+    yield Shown("feasible_batch", "samples", o, here, lifted[-MOST_ASIDE:], cold, now)
+
+
+def _batches(profile: Profile, gpu: Gpu, o: Observation) -> Estimate:
+    def most(confidence: Any) -> float:
+        return float(
+            largest_batch(
+                profile, gpu, o.optimizer, precision=o.precision, ladder=None, confidence=confidence,
+                grads_persistent=o.stack == "torch1", inference=o.mode == "infer",
+            )
+        )  # fmt: skip
+
+    return Estimate(most("p50"), most("p90"), most("p10"), basis="largest batch that fits: trace")
+
+
+def calibrated_figures(cards: Mapping[str, Gpu], kept: Sequence[KeptCalibration]) -> list[CalibratedFigure]:
+    """Bandwidth and peak arithmetic of each device as its data sheet has them and as calibrations reached
+    them; nothing where no sheet says so."""
+    out = []
+    for name in sorted(cards):
+        card, mine = cards[name], [each for each in kept if each.calibration.device == name]
+        claimed = {"bandwidth_gb_s": card.bandwidth_gb_s}
+        claimed.update({f"tflops_{precision}": peak for precision, peak in card.tflops.items()})
+        for quantity, peak in claimed.items():
+            sides = tuple(side for each in mine if (side := _reached(each, quantity)) is not None)
+            if sides:
+                unit = "GB/s" if quantity == "bandwidth_gb_s" else "TFLOP/s"
+                out.append(CalibratedFigure(quantity, unit, card, peak, sides))
+    return out
+
+
+def _reached(each: KeptCalibration, quantity: str) -> Side | None:
+    """The best of a calibration's figures of the kind; small arrays that stay in the cache do not count."""
+    start = "bandwidth." if quantity == "bandwidth_gb_s" else f"matmul.{quantity.removeprefix('tflops_')}."
+    calibration = each.calibration
+    found = [
+        (m.value, m)
+        for section, m in calibration.sections.items()
+        if section.startswith(start) and m.unit in ("GB/s", "TFLOP/s") and not section.endswith("mib")
+    ]
+    if not found:
+        return None
+    value, m = max(found, key=lambda item: item[0])
+    why = "; ".join(each.stale) if each.stale else "another process used the device meanwhile"
+    return Side(
+        f"calibration:{calibration.id}", "measured", min(m.p20, value), max(m.p80, value), m.unit,
+        f"calibration {calibration.id} of {calibration.device}, {calibration.started_at[:10]}", value, m.n,
+        set_aside=None if each.current else why,
+    )  # fmt: skip

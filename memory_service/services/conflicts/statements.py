@@ -1,0 +1,82 @@
+"""What does each side of a disagreement say, and how far apart are they?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+from memory_service.domain.common.estimate import Estimate, Grade
+
+__all__ = ["Side", "apart", "claim_side", "estimate_side"]
+
+LEAST = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One statement about a quantity.
+
+    high       None: no upper end was named
+    set_aside  why it is not believed (yet) or says nothing of this; None: it counts
+    """
+
+    id: str
+    grade: Grade
+    low: float
+    high: float | None
+    unit: str | None
+    source: str
+    value: float | None = None
+    n: int | None = None
+    statement: str | None = None
+    set_aside: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The wire form; what a side does not have is left out."""
+        out: dict[str, Any] = {"id": self.id, "grade": self.grade, "low": _short(self.low)}
+        out["high"] = None if self.high is None else _short(self.high)
+        out.update({"unit": self.unit, "source": self.source})
+        if self.value is not None:
+            out["value"] = _short(self.value)
+        for name in ("n", "statement", "set_aside"):
+            if getattr(self, name) is not None:
+                out[name] = getattr(self, name)
+        return out
+
+
+def claim_side(row: Mapping[str, Any]) -> Side:
+    """What somebody wrote, its source beside it."""
+    return Side(
+        str(row["id"]),
+        row.get("grade", "claimed"),
+        float(row["value_min"]),
+        None if row.get("value_max") is None else float(row["value_max"]),
+        row.get("unit"),
+        str(row["source"]),
+        statement=row.get("statement"),
+    )
+
+
+def estimate_side(estimate: Estimate, unit: str | None) -> Side:
+    """What is computed, with its 80 % interval."""
+    return Side(
+        "estimate", estimate.grade, estimate.low, estimate.high, unit, estimate.basis, estimate.value,
+        estimate.n,
+    )  # fmt: skip
+
+
+def apart(sides: Sequence[Side]) -> float:
+    """The widest gap between two sides, as a ratio; 1 where all of them meet."""
+    widest = 1.0
+    for one in sides:
+        for other in sides:
+            upper = inf if other.high is None else other.high
+            if one.low > upper:
+                widest = max(widest, one.low / max(upper, LEAST))
+    return widest
+
+
+def _short(number: float) -> float:
+    return float(f"{number:.4g}")

@@ -1,0 +1,228 @@
+"""Where does a transaction begin and end? `Database.read()`, `.write()` and `.tell()`, and nowhere else.
+
+    with database.read() as unit:     one snapshot; the database itself refuses writes
+    with database.write() as unit:    all or nothing; raises the knowledge revision if anything was written
+    with database.tell() as unit:     the same for what no plan rests on (telemetry, progress): the revision
+                                      stays, and every answer that was kept stays good
+    with database.append() as unit:   the same for thousands of times a second: plain statements only
+
+Whatever was written is on disk when its block is left.
+
+Nobody calls commit(): leaving the block does, an exception rolls back. Encode text before the block opens.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from sqlalchemy import Connection, select
+from sqlalchemy.exc import DatabaseError, DBAPIError, IntegrityError, InterfaceError, OperationalError
+from sqlalchemy.orm.exc import StaleDataError
+
+from memory_service.errors import Conflict, OutOfSpace, Unavailable
+from memory_service.store import dialects
+from memory_service.store.engine import make_engine
+from memory_service.store.session import ReadSession, WriteSession, bump_revision
+from memory_service.store.statements import Statements
+from memory_service.store.tables.knowledge import Knowledge
+
+__all__ = ["AppendUnit", "Database", "ReadUnit", "WriteUnit"]
+
+
+_REVISION = select(Knowledge.revision)
+_REVISION_SQL = "SELECT revision FROM knowledge"
+_MOST_KEPT = 4
+"""Connections kept open for glances at the revision."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadUnit:
+    """One snapshot of the database; `session` is what the query modules of `store` take."""
+
+    session: ReadSession
+
+
+@dataclass(frozen=True, slots=True)
+class WriteUnit(ReadUnit):
+    """One transaction. It can do all that a `ReadUnit` can, and `now` is the one time its rows carry
+    (UTC)."""
+
+    session: WriteSession
+    now: dt.datetime
+
+
+@dataclass(frozen=True, slots=True)
+class AppendUnit:
+    """One transaction for plain statements; `now` as in a `WriteUnit`."""
+
+    statements: Statements
+    now: dt.datetime
+
+
+class Database:
+    """A database by its URL. Threads may share it; after a fork, make a new one.
+
+    Unavailable is raised when the database cannot be reached, or is still busy after the time writers wait;
+    OutOfSpace when its disk is full; Conflict when a row moved between reading and writing, or breaks a
+    constraint.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.engine = make_engine(url)
+        self.dialect = dialects.of(self.engine)
+        self._reading = self.engine.execution_options(**self.dialect.read_options)
+        self._writing = self.engine.execution_options(**self.dialect.write_options)
+        self._kept: list[Connection] = []
+        self._glancing = self.engine.execution_options(**self.dialect.glance_options)
+        self._appending = self.engine.execution_options(**self.dialect.append_options)
+        self._appended: Connection | None = None
+        self._append_turn = threading.Lock()
+
+    @property
+    def url(self) -> str:
+        """For people: the password is hidden."""
+        url = self.engine.url
+        return url.set(drivername=url.get_backend_name()).render_as_string(hide_password=True)
+
+    @property
+    def file(self) -> Path | None:
+        """The file of an embedded database; None for a server."""
+        return Path(self.engine.url.database or "") if self.dialect.embedded else None
+
+    @contextlib.contextmanager
+    def read(self) -> Iterator[ReadUnit]:
+        with _refusals(self), ReadSession(self._reading, autoflush=False, expire_on_commit=False) as session:
+            yield ReadUnit(session)
+
+    @contextlib.contextmanager
+    def write(self) -> Iterator[WriteUnit]:
+        with self.tell() as unit:
+            yield unit
+            unit.session.flush()
+            if unit.session.wrote:
+                bump_revision(unit.session, unit.now)
+
+    @contextlib.contextmanager
+    def tell(self) -> Iterator[WriteUnit]:
+        with _refusals(self), WriteSession(self._writing, expire_on_commit=False) as session:
+            session.connection()
+            yield WriteUnit(session, dt.datetime.now(dt.UTC))
+            session.flush()
+            session.commit()
+
+    @contextlib.contextmanager
+    def append(self) -> Iterator[AppendUnit]:
+        """On a connection that stays open; one at a time in this process."""
+        with self._append_turn, _refusals(self):
+            statements = self._begun_append()
+            try:
+                yield AppendUnit(statements, dt.datetime.now(dt.UTC))
+                statements.run("COMMIT")
+            except BaseException:
+                try:
+                    statements.run("ROLLBACK")
+                except DBAPIError:
+                    self._end_append()
+                raise
+
+    def _begun_append(self) -> Statements:
+        if self._appended is not None:
+            try:
+                return self._begin_append(self._appended)
+            except DBAPIError:
+                if self.dialect.embedded:
+                    raise
+                self._end_append()  # it died while it was kept; a new one decides
+        self._appended = self._appending.connect()
+        self._appended.exec_driver_sql("SELECT 1").all()
+        return self._begin_append(self._appended)
+
+    def _begin_append(self, connection: Connection) -> Statements:
+        statements = Statements(connection.connection.driver_connection, self.dialect)
+        statements.run(self.dialect.begin_writing)
+        return statements
+
+    def _end_append(self) -> None:
+        if self._appended is not None:
+            self._appended.invalidate()
+            self._appended.close()
+            self._appended = None
+
+    def knowledge_revision(self) -> int:
+        """Rises with every write: what was computed from the knowledge under another revision is stale."""
+        with contextlib.suppress(IndexError):
+            kept = self._kept.pop()
+            try:
+                found = kept.connection.driver_connection.execute(_REVISION_SQL).fetchall()  # type: ignore[union-attr]
+            except self.engine.dialect.loaded_dbapi.Error:
+                kept.invalidate()  # it died while it was kept; a new one decides
+                kept.close()
+            else:
+                self._kept.append(kept)
+                return int(found[0][0]) if found else 0
+        with _refusals(self):
+            return self._first_glance()
+
+    def _first_glance(self) -> int:
+        """Connections stay open between glances, and the driver is asked directly: a pool and a compiled
+        statement cost five times what the read does, and every request pays."""
+        connection = self._glancing.connect()
+        try:
+            revision = int(connection.scalar(_REVISION) or 0)
+        except BaseException:
+            connection.invalidate()
+            connection.close()
+            raise
+        if len(self._kept) < _MOST_KEPT:
+            self._kept.append(connection)
+        else:
+            connection.close()
+        return revision
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give back every connection. The object can still be used: it opens new ones."""
+        while self._kept:
+            self._kept.pop().close()
+        with self._append_turn:
+            self._end_append()
+        self.engine.dispose()
+
+
+@contextlib.contextmanager
+def _refusals(database: Database) -> Iterator[None]:
+    try:
+        yield
+    except StaleDataError as error:
+        raise Conflict("the row was changed by somebody else meanwhile; read it again") from error
+    except IntegrityError as error:
+        raise Conflict(f"this contradicts what is stored: {_first_line(error)}") from error
+    except (OperationalError, InterfaceError) as error:
+        if dialects.out_of_space(error):
+            raise OutOfSpace(f"the disk of the database is full: {_first_line(error)}") from error
+        raise Unavailable(f"{_named(database)} did not answer: {_first_line(error)}") from error
+    except DatabaseError as error:
+        # Exactly this class: a file that is no database, or a damaged one. Its subclasses are our mistakes.
+        if type(error) is not DatabaseError:
+            raise
+        raise Unavailable(f"{_named(database)} cannot be read: {_first_line(error)}") from error
+
+
+def _named(database: Database) -> str:
+    """SQLite does not say which file it could not open; PostgreSQL says which host did not answer."""
+    return "the database" if database.file is None else f"the database {database.file}"
+
+
+def _first_line(error: DBAPIError) -> str:
+    return str(error.orig).strip().splitlines()[0] if str(error.orig).strip() else type(error.orig).__name__

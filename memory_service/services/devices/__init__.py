@@ -1,0 +1,1 @@
+"""Which hardware is registered, and what did its calibrations measure?"""

@@ -1,0 +1,218 @@
+"""Which values may a calibration hold, whoever made it? Known sections in their units, figures that can be.
+
+A result posted from elsewhere is checked here before anything is written; so is each line of the benchmark
+that runs on this host.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from memory_service.domain.calibration.calibration import Calibration, Fingerprint, Measurement
+from memory_service.domain.calibration.probes import probe_of
+from memory_service.errors import FieldError, InvalidInput, unknown_name
+from memory_service.services.tables.row_models import JsonObject, Line, Sentences, Slug, Word
+
+__all__ = [
+    "LONGEST_BUDGET_SECONDS",
+    "MOST_BY_UNIT",
+    "SHORTEST_BUDGET_SECONDS",
+    "Posted",
+    "posted_calibration",
+    "section_measurement",
+]
+
+SHORTEST_BUDGET_SECONDS, LONGEST_BUDGET_SECONDS = 1.0, 3600.0
+
+MOST_BY_UNIT: Mapping[str, float] = {
+    "ms": 1e7, "us": 1e9, "s": 1e5, "TFLOP/s": 1e5, "GB/s": 1e6, "GiB": 1e5, "images/s": 1e7, "ratio": 100.0,
+    "MHz": 1e5, "C": 200.0,
+}  # fmt: skip
+"""Beyond any device for years to come: more is a mistake of unit."""
+
+_MAY_BE_ZERO = ("GiB", "C")
+_ROUNDING = 1e-6
+
+Finite = Annotated[float, Field(allow_inf_nan=False, ge=-1e15, le=1e15)]
+Positive = Annotated[float, Field(allow_inf_nan=False, gt=0, le=1e9)]
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=120)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class PostedMeasurement(_Part):
+    value: Finite
+    unit: Literal["ms", "us", "s", "TFLOP/s", "GB/s", "GiB", "images/s", "ratio", "MHz", "C"]
+    p20: Finite
+    p80: Finite
+    n: Annotated[int, Field(ge=1, le=10**7)]
+    flagged: bool = False
+
+
+class PostedFingerprint(_Part):
+    kind: Literal["cuda", "mps", "cpu"]
+    name: Line
+    uuid: Word
+    memory_gib: Annotated[float, Field(gt=0, le=1e5, allow_inf_nan=False)]
+    architecture: Word | None = None
+    compute_capability: Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)] | None = None
+    mig: Word | None = None
+    power_limit_w: Annotated[float, Field(gt=0, le=1e5, allow_inf_nan=False)] | None = None
+    driver: Word | None = None
+    torch: Word | None = None
+    cuda: Word | None = None
+    cudnn: Word | None = None
+    cores: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    host_cpu: Line | None = None
+
+
+class Posted(_Part):
+    """A calibration as `memory-service calibrate --server` sends it: whole each time, also while it runs."""
+
+    id: Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F-]{32,36}$")] = Field(
+        description="UUID made by who measures; the same one again extends the calibration while it runs."
+    )
+    device: Slug | None = Field(
+        None, description="Name of the device; without it that of its fingerprint, or one made from its host."
+    )
+    fingerprint: PostedFingerprint = Field(description="Which device it is, and what drives it.")
+    status: Literal["running", "done", "failed", "timed_out"]
+    budget_seconds: Annotated[
+        float, Field(ge=SHORTEST_BUDGET_SECONDS, le=LONGEST_BUDGET_SECONDS, allow_inf_nan=False)
+    ]
+    sections: Annotated[dict[Name, PostedMeasurement], Field(max_length=2_000)] = Field(
+        default_factory=dict, description="Everything measured so far, by section."
+    )
+    missing: Annotated[dict[Name, Line], Field(max_length=2_000)] = Field(
+        default_factory=dict, description="Section -> why it could not be measured."
+    )
+    contended: bool = Field(False, description="Another process used the device: kept, never used.")
+    why: Sentences | None = Field(None, description="Sentence for a status that is not `done`.")
+    self_check: JsonObject | None = Field(None, description="Not kept: it is computed anew here.")
+    progress: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.0
+    doing: Line | None = Field(None, description="What is being measured now.")
+    seconds: Positive | None = Field(None, description="Taken so far.")
+    started_at: Annotated[str, StringConstraints(max_length=40)] | None = Field(
+        None, description="UTC, ISO 8601; now when not given."
+    )
+    version: Word | None = Field(None, description="Of the program that measured.")
+    word: Word | None = Field(None, description="What its own host calls the device: `cuda:0`, `cpu`.")
+    host: Line | None = Field(None, description="Name of its host.")
+
+
+def posted_calibration(body: Mapping[str, Any], now: dt.datetime) -> tuple[Posted, Calibration]:
+    """The body as sent, and as the domain has it (device "" when not said). InvalidInput names each wrong
+    field."""
+    try:
+        posted = Posted.model_validate({name: value for name, value in body.items() if value is not None})
+    except ValidationError as error:
+        raise _refused([_problem(dict(found)) for found in error.errors(include_url=False)]) from None
+    kind = posted.fingerprint.kind
+    wrong: list[FieldError] = []
+    sections: dict[str, Measurement] = {}
+    for name, sent in posted.sections.items():
+        try:
+            sections[name] = section_measurement(kind, name, sent.model_dump())
+        except InvalidInput as refusal:
+            wrong += refusal.errors
+    wrong += [_unknown_section(name) for name in posted.missing if probe_of(kind, name) is None]
+    both = posted.sections.keys() & posted.missing.keys()
+    wrong += [FieldError(f"missing.{name}", "is among the sections too") for name in sorted(both)]
+    started, problem = _time(posted.started_at, now)
+    wrong += problem
+    if wrong:
+        raise _refused(wrong)
+    return posted, Calibration(
+        id=posted.id.lower(),
+        device=posted.device or "",
+        fingerprint=Fingerprint.from_dict(posted.fingerprint.model_dump()),
+        status=posted.status,
+        budget_seconds=posted.budget_seconds,
+        sections=sections,
+        missing=dict(posted.missing),
+        contended=posted.contended,
+        why=posted.why,
+        self_check=posted.self_check,
+        seconds=posted.seconds,
+        started_at=started.isoformat(),
+        version=posted.version or "",
+    )
+
+
+def section_measurement(kind: str, name: str, raw: Mapping[str, Any]) -> Measurement:
+    """One measurement, when it can be one: a known section of this kind of device in its unit, finite figures
+    over zero (memory and temperature may be zero) within reach, p20 <= value <= p80.
+
+    InvalidInput otherwise.
+    """
+    probe = probe_of(kind, name)
+    if probe is None:
+        raise _refused([_unknown_section(name)])
+    try:
+        found = Measurement(**raw)
+    except TypeError as error:
+        raise _refused([FieldError(f"sections.{name}", f"is no measurement: {error}")]) from None
+    at = f"sections.{name}"
+    wrong: list[FieldError] = []
+    if found.unit != probe.unit:
+        wrong.append(FieldError(f"{at}.unit", f"must be {probe.unit!r}", found.unit, (probe.unit,)))
+    least = 0.0 if probe.unit in _MAY_BE_ZERO else math.ulp(0.0)
+    for field in ("value", "p20", "p80"):
+        figure = getattr(found, field)
+        if not isinstance(figure, int | float) or not math.isfinite(figure):
+            wrong.append(FieldError(f"{at}.{field}", "must be a finite number", figure))
+        elif not least <= figure <= MOST_BY_UNIT[probe.unit]:
+            allowed = f"{'at least 0' if least == 0.0 else 'over 0'} and at most {MOST_BY_UNIT[probe.unit]:g}"
+            wrong.append(FieldError(f"{at}.{field}", f"must be {allowed} {probe.unit}", figure))
+    if not wrong and found.p20 > found.p80:
+        wrong.append(FieldError(f"{at}.p20", "must not be over p80", found.p20))
+    slack = _ROUNDING * abs(found.value) if not wrong else 0.0
+    if not wrong and not found.p20 - slack <= found.value <= found.p80 + slack:
+        wrong.append(FieldError(f"{at}.value", "must lie between p20 and p80", found.value))
+    if found.n < 1:
+        wrong.append(FieldError(f"{at}.n", "must be a whole number of at least 1", found.n))
+    if wrong:
+        raise _refused(wrong)
+    return found
+
+
+def _time(given: str | None, now: dt.datetime) -> tuple[dt.datetime, list[FieldError]]:
+    """A clock that is ahead of ours does not make a result newer than now."""
+    if given is None:
+        return now, []
+    try:
+        moment = dt.datetime.fromisoformat(given)
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
+        return min(moment.astimezone(dt.UTC), now), []
+    except (ValueError, OverflowError):
+        return now, [FieldError("started_at", "must be a time in ISO 8601", given)]
+
+
+def _unknown_section(name: str) -> FieldError:
+    return FieldError(f"sections.{name}", "is no section that this kind of device has", name)
+
+
+def _refused(errors: list[FieldError]) -> InvalidInput:
+    detail = "; ".join(f"{e.field}: {e.message}" for e in errors[:3])
+    return InvalidInput(f"This cannot be a calibration: {detail}", errors)
+
+
+def _problem(found: Mapping[str, Any]) -> FieldError:
+    field = ".".join(str(part) for part in found["loc"])
+    if found["type"] == "extra_forbidden":
+        known = (
+            [f.name for f in fields(Fingerprint)] if field.startswith("finger") else [*Posted.model_fields]
+        )
+        nearest = unknown_name("field", field.rpartition(".")[2], known).errors[0].nearest
+        return FieldError(field, "unknown field", None, nearest)
+    if found["type"] == "missing":
+        return FieldError(field, "is required")
+    return FieldError(field, str(found["msg"]).removeprefix("Value error, "), found.get("input"))

@@ -1,0 +1,353 @@
+"""What became of each calibration? Read, list, follow, and take in those that were made elsewhere.
+
+One that nobody has been heard of for `SILENT_SECONDS`, or whose process is gone, has failed: whoever reads
+first writes that down. What it had measured is kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import psutil
+from sqlalchemy import select
+
+from memory_service.domain.calibration.calibration import Calibration
+from memory_service.errors import Conflict, FieldError, NotFound, Unavailable
+from memory_service.services.database.transactions import Database, ReadUnit, WriteUnit
+from memory_service.services.devices.calibration_values import Posted, posted_calibration
+from memory_service.services.devices.devices import (
+    Device,
+    environment_of,
+    host_name,
+    keep_device,
+    measured_calibration,
+    name_by_host,
+    registered,
+    stale_because,
+)
+from memory_service.services.prediction.self_check import checked_by_networks
+from memory_service.services.tables.audit import SERVICE, note
+from memory_service.services.tables.catalogue import on_the_wire
+from memory_service.services.tables.row_models import clean_text
+from memory_service.store.queries import calibrations as store
+from memory_service.store.tables import knowledge as tables
+
+__all__ = [
+    "ENDED",
+    "SILENT_SECONDS",
+    "STATUSES",
+    "Event",
+    "accept",
+    "events_after",
+    "finish",
+    "get_calibration",
+    "may_go_on",
+    "refuse_second",
+    "runner_here",
+    "seconds_of",
+    "settle",
+    "settle_if_possible",
+    "shown",
+    "with_staleness",
+]
+
+ENDED = ("done", "failed", "timed_out")
+STATUSES = (*store.ACTIVE, *ENDED)
+
+SILENT_SECONDS = 30.0
+"""A calibration reports every three seconds; ten missed reports are its end."""
+
+_SLOW_DISK = 10.0
+"""Times as long for a process that is seen to live on this host: its reports may wait for the disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing to tell a listener; `id` lets it resume."""
+
+    name: str
+    data: Mapping[str, Any]
+    id: str
+
+
+def runner_here() -> str:
+    """This process, as the calibrations that it runs carry it: "host/pid/start"."""
+    me = psutil.Process()
+    return f"{host_name()}/{me.pid}/{me.create_time():.2f}"
+
+
+def settle(database: Database) -> int:
+    """Write down which active calibrations have in fact failed; how many. Cheap when there are none."""
+    with database.read() as unit:
+        dead = [row.id for row in store.active(unit.session) if _death(row, dt.datetime.now(dt.UTC))]
+    if not dead:
+        return 0
+    count = 0
+    with database.write() as writing:
+        for key in dead:
+            row = store.calibration(writing.session, key, to_change=True)
+            why = _death(row, writing.now) if row is not None and row.status in store.ACTIVE else None
+            if row is not None and why is not None:
+                finish(writing, row, "failed", why, row.heartbeat_at, who=SERVICE)
+                count += 1
+    return count
+
+
+def with_staleness(unit: ReadUnit, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of calibrations, each with `stale`: the reasons why it no longer holds."""
+    reasons = _reasons(unit, [row["id"] for row in rows])
+    return [{**row, "stale": list(reasons.get(row["id"], ()))} for row in rows]
+
+
+def get_calibration(database: Database, key: str) -> dict[str, Any]:
+    """One calibration, whole; NotFound when there is none."""
+    settle_if_possible(database)
+    with database.read() as unit:
+        row = _existing(unit, key)
+        device = next((d for d in registered(unit) if d.name == row.device), None)
+        return shown(row, device)
+
+
+def shown(row: tables.Calibration, device: Device | None) -> dict[str, Any]:
+    """A calibration as JSON has it; `device` as it is now decides what is stale."""
+    stale = stale_because(row, device) if device is not None else ()
+    ended = row.status in ENDED
+    values = {column.name: getattr(row, column.name) for column in tables.Calibration.__table__.columns}
+    values.pop("runner")
+    values["seconds"] = seconds_of(row)
+    values |= {"stale": list(stale), "usable": ended and not stale and measured_calibration(row).usable}
+    return on_the_wire(values)
+
+
+def events_after(database: Database, key: str, sections: int, missing: int) -> tuple[list[Event], bool]:
+    """What happened behind the first so many sections and missing ones, and whether that is all there will
+    be. NotFound."""
+    with database.read() as unit:
+        row = _existing(unit, key)
+    ended = row.status in ENDED
+    events: list[Event] = []
+    for place, (name, found) in enumerate([*row.sections.items()][sections:], sections + 1):
+        events.append(Event("section", {"name": name, **found}, f"{place}.{missing}"))
+    for place, (name, why) in enumerate([*row.missing.items()][missing:], missing + 1):
+        events.append(Event("missing", {"name": name, "why": why}, f"{len(row.sections)}.{place}"))
+    state = {name: getattr(row, name) for name in ("status", "progress", "doing", "measured")}
+    state["seconds"] = seconds_of(row)
+    last = f"{len(row.sections)}.{len(row.missing)}"
+    events.append(Event("progress", state, last))
+    if ended:
+        told: dict[str, Any] = {
+            "id": row.id,
+            "status": row.status,
+            "why": row.why,
+            "contended": row.contended,
+        }
+        told |= {"seconds": row.seconds, "measured": row.measured, "self_check": row.self_check}
+        events.append(Event("end", told, last))
+    return events, ended
+
+
+def accept(
+    database: Database, body: Mapping[str, Any], *, who: str | None = None
+) -> tuple[dict[str, Any], bool]:
+    """Take in a calibration made elsewhere, whole each time; (as it stands now, whether it is new).
+
+    The same id again extends it while it runs. InvalidInput names each wrong field; Conflict when the
+    fingerprint is not its device's, another one of the device runs, or it ended with another result.
+    """
+    now = dt.datetime.now(dt.UTC)
+    posted, sent = posted_calibration(body, now)
+    settle(database)
+    with database.read() as unit:
+        row = store.calibration(unit.session, sent.id)
+        goes_on = row is not None and row.status in store.ACTIVE and sent.status == "running"
+    # What a plan may rest on changes when a device comes or a calibration ends, not with every section.
+    with database.tell() if goes_on else database.write() as writing:
+        row = store.calibration(writing.session, sent.id, to_change=True)
+        new = row is None
+        if row is None:
+            row = _begun(writing, posted, sent, who)
+        else:
+            _check_same(row, sent, posted.device)
+        if may_go_on(row):
+            _extend(row, posted, sent, writing.now)
+            if sent.status in ENDED:
+                finish(writing, row, sent.status, sent.why, _ended(row, posted, writing.now), who=who)
+        writing.session.flush()
+    return get_calibration(database, sent.id), new
+
+
+def _ended(row: tables.Calibration, posted: Posted, now: dt.datetime) -> dt.datetime:
+    """When it ended by its own account: a result may be posted long after it was measured."""
+    if posted.seconds is None or now - row.started_at < dt.timedelta(seconds=posted.seconds):
+        return now
+    return row.started_at + dt.timedelta(seconds=posted.seconds)
+
+
+def refuse_second(unit: ReadUnit, name: str, uuid: str) -> None:
+    """Conflict when a calibration of this device (by name or by what it is) has not ended."""
+    for row in store.active(unit.session):
+        if row.device == name or row.fingerprint.get("uuid") == uuid:
+            message = f"calibration {row.id} of {row.device!r} is {row.status}; wait until it ends"
+            raise Conflict(message, [FieldError("device", message, name, (row.id,))])
+
+
+def _begun(unit: WriteUnit, posted: Posted, sent: Calibration, who: str | None) -> tables.Calibration:
+    name = sent.device or _name_for(unit, posted, sent)
+    began = min(dt.datetime.fromisoformat(sent.started_at), unit.now)
+    device, _ = keep_device(
+        unit, name, sent.fingerprint, word=posted.word, host=posted.host, seen_at=began, who=who
+    )
+    if sent.status == "running":
+        refuse_second(unit, name, sent.fingerprint.uuid)
+    row = tables.Calibration(
+        id=sent.id,
+        device=name,
+        gpu=device.gpu,
+        status="running",
+        progress=0.0,
+        measured=0,
+        contended=sent.contended,
+        budget_seconds=sent.budget_seconds,
+        origin="posted",
+        version=sent.version,
+        started_at=dt.datetime.fromisoformat(sent.started_at),
+        heartbeat_at=unit.now,
+        fingerprint=sent.fingerprint.as_dict(),
+        environment=environment_of(sent.fingerprint),
+        sections={},
+        missing={},
+    )
+    store.add(unit.session, row)
+    note(unit, "calibrations", sent.id, "create", f"of {name}, made elsewhere", who=who)
+    return row
+
+
+def _name_for(unit: ReadUnit, posted: Posted, sent: Calibration) -> str:
+    """The name under which its host registered it, else one of host and word."""
+    for device in registered(unit):
+        if device.fingerprint.uuid == sent.fingerprint.uuid and device.host in (posted.host, None):
+            return device.name
+    return name_by_host(posted.host or "", posted.word or sent.fingerprint.kind)
+
+
+def _check_same(row: tables.Calibration, sent: Calibration, device: str | None) -> None:
+    if row.origin != "posted" or (device is not None and row.device != device):
+        raise _another(row, "id", "is another calibration's", sent.id)
+    if row.fingerprint != sent.fingerprint.as_dict():
+        raise _another(row, "fingerprint", "is not the one it began with", sent.fingerprint.uuid)
+    if may_go_on(row):
+        return
+    before = measured_calibration(row)
+    same = before.sections == sent.sections and before.missing == sent.missing and row.status == sent.status
+    if not same or (row.contended, row.budget_seconds) != (sent.contended, sent.budget_seconds):
+        raise _another(row, "id", f"ended as {row.status} with another result", sent.id)
+
+
+def _another(row: tables.Calibration, field: str, message: str, given: str) -> Conflict:
+    detail = f"calibration {row.id} of {row.device!r}: {field} {message}"
+    return Conflict(detail, [FieldError(field, message, given)])
+
+
+def _extend(row: tables.Calibration, posted: Posted, sent: Calibration, now: dt.datetime) -> None:
+    row.sections = row.sections | {name: found.as_dict() for name, found in sent.sections.items()}
+    row.missing = {n: why for n, why in (row.missing | sent.missing).items() if n not in row.sections}
+    row.measured, row.contended = len(row.sections), row.contended or sent.contended
+    row.progress, row.doing = max(row.progress, posted.progress), posted.doing
+    row.status, row.why, row.ended_at, row.seconds = "running", None, None, None
+    row.heartbeat_at = now
+
+
+def finish(
+    unit: WriteUnit,
+    row: tables.Calibration,
+    status: str,
+    why: str | None,
+    at: dt.datetime,
+    *,
+    who: str | None,
+) -> None:
+    """The end of a calibration: how, why, when, who told it, and how well its sections predict its
+    networks."""
+    row.status, row.why, row.doing, row.ended_at = status, why, None, at
+    row.seconds = round(max(0.0, (at - row.started_at).total_seconds()), 3)
+    if status == "done":
+        row.progress = 1.0
+    row.self_check = checked_by_networks(unit, measured_calibration(row), row.gpu)
+    row.error_percent = (row.self_check or {}).get("median_error_percent")
+    unit.session.flush()
+    note(unit, "calibrations", row.id, "update", f"of {row.device}, ended: {status}", who=who)
+
+
+def may_go_on(row: tables.Calibration) -> bool:
+    """Whether it has not ended, or was only given up for its silence: when it speaks again, it goes on."""
+    return row.status in store.ACTIVE or (row.status == "failed" and row.why in (_SILENCE, _DEAD))
+
+
+_SILENCE = "nothing more was heard of it: who measured was killed, or lost its way here"
+_DEAD = "the process that ran it here is gone: it was killed, or its host went down"
+
+
+def _death(row: tables.Calibration, now: dt.datetime) -> str | None:
+    """Why an active calibration cannot go on; None while it may."""
+    limit = SILENT_SECONDS
+    if row.runner is not None:
+        gone = _is_gone(row.runner)
+        if gone:
+            return _DEAD
+        limit *= 1.0 if gone is None else _SLOW_DISK
+    silent = (now - row.heartbeat_at).total_seconds() > limit
+    return (_SILENCE if row.origin == "posted" else _DEAD) if silent else None
+
+
+def _is_gone(runner: str) -> bool | None:
+    """Whether a process of this host has ended; None for another host's, whose silence tells."""
+    host, pid, start = runner.rsplit("/", 2)
+    if host != host_name():
+        return None
+    if int(pid) == os.getpid():
+        return runner != runner_here()
+    try:
+        return bool(abs(psutil.Process(int(pid)).create_time() - float(start)) > 1.0)
+    except psutil.NoSuchProcess:
+        return True
+    except psutil.Error:
+        return None
+
+
+def seconds_of(row: tables.Calibration) -> float:
+    """How long it took, or has been taking."""
+    if row.seconds is not None:
+        return row.seconds
+    return round(max(0.0, (dt.datetime.now(dt.UTC) - row.started_at).total_seconds()), 3)
+
+
+def _existing(unit: ReadUnit, key: str) -> tables.Calibration:
+    try:
+        row = store.calibration(unit.session, clean_text(key))
+    except ValueError:
+        row = None
+    if row is None:
+        shown_key = key[:80].encode("utf-8", "replace").decode()
+        raise NotFound(f"calibrations has no {shown_key!r}")
+    return row
+
+
+def _reasons(unit: ReadUnit, keys: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    now = {device.name: device for device in registered(unit)}
+    query = select(tables.Calibration).where(tables.Calibration.id.in_(keys))
+    return {
+        row.id: stale_because(row, now[row.device])
+        for row in unit.session.scalars(query)
+        if row.device in now
+    }
+
+
+def settle_if_possible(database: Database) -> None:
+    """A database that cannot be written to can still be read."""
+    with contextlib.suppress(Unavailable, Conflict):
+        settle(database)

@@ -1,0 +1,281 @@
+"""Which hardware is registered, which GPU model is it, and do its calibrations still hold?
+
+A device is known by more than its name: a name belongs to one `Fingerprint.uuid`. What may change about it
+(driver, torch, power limit, cores) is kept as it was seen last; a calibration made under anything else is
+stale.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import platform
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from memory_service.domain.calibration.calibration import (
+    ENVIRONMENT_FIELDS,
+    Calibration,
+    CalibrationStatus,
+    Fingerprint,
+    Measurement,
+)
+from memory_service.domain.hardware.gpu_names import gpu_from_row, gpu_index, normal_gpu_name, resolve_gpu
+from memory_service.domain.hardware.gpu_spec import Gpu
+from memory_service.errors import Conflict, FieldError, InvalidInput, MemoryServiceError
+from memory_service.services.database.transactions import Database, ReadUnit, WriteUnit
+from memory_service.services.tables.audit import SERVICE, note
+from memory_service.store.queries import calibrations as store
+from memory_service.store.queries.rows import all_rows
+from memory_service.store.tables import knowledge as tables
+
+__all__ = [
+    "Device",
+    "KeptCalibration",
+    "calibrations_of",
+    "device_of",
+    "environment_of",
+    "gpu_model_of",
+    "host_name",
+    "keep_device",
+    "look_again",
+    "measured_calibration",
+    "name_by_host",
+    "registered",
+    "stale_because",
+]
+
+CLOCKS_APART = dt.timedelta(minutes=10)
+"""A result begun this long before a device was last seen is an old one; less may be another host's clock."""
+
+_SLICE = re.compile(r"\s+MIG\s+\S+$", re.IGNORECASE)
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One registered piece of hardware.
+
+    gpu          slug of its GPU model (the row may have been deleted since)
+    fingerprint  as it was when it was seen last
+    word         what its own host calls it, e.g. "cuda:0"; host: that host's name
+    """
+
+    name: str
+    gpu: str
+    fingerprint: Fingerprint
+    word: str | None
+    host: str | None
+    registered_at: dt.datetime
+    seen_at: dt.datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class KeptCalibration:
+    """A calibration that ended with something measured, and why it no longer holds.
+
+    gpu    slug of the device's GPU model
+    stale  what changed on the device since, as sentences; empty: it holds
+    """
+
+    calibration: Calibration
+    gpu: str
+    stale: tuple[str, ...]
+
+    @property
+    def current(self) -> bool:
+        """Whether rates may stand on it."""
+        return self.calibration.usable and not self.stale
+
+
+def registered(unit: ReadUnit) -> list[Device]:
+    """Every device whose fingerprint is known, by name."""
+    return [device_of(row) for row in store.devices(unit.session) if row.fingerprint is not None]
+
+
+def calibrations_of(unit: ReadUnit) -> list[KeptCalibration]:
+    """Every calibration of every device that ended with something measured, best first: those that were done
+    before those that were cut short, the newest first (of those cut short, the one that got furthest)."""
+    now = {device.name: device for device in registered(unit)}
+    rows = store.ended(unit.session)
+    done, cut = [r for r in rows if r.status == "done"], [r for r in rows if r.status != "done"]
+    kept = []
+    for row in [*done, *sorted(cut, key=lambda r: -r.measured)]:
+        device = now.get(row.device)
+        if device is not None:
+            kept.append(KeptCalibration(measured_calibration(row), device.gpu, stale_because(row, device)))
+    return kept
+
+
+def stale_because(row: tables.Calibration, device: Device) -> tuple[str, ...]:
+    """What changed on the device since the calibration, as sentences; empty if nothing."""
+    return Fingerprint.from_dict(row.fingerprint).changes(device.fingerprint)
+
+
+def measured_calibration(row: tables.Calibration) -> Calibration:
+    """A stored calibration as the domain has it."""
+    return Calibration(
+        id=row.id,
+        device=row.device,
+        fingerprint=Fingerprint.from_dict(row.fingerprint),
+        status=cast("CalibrationStatus", row.status),
+        budget_seconds=row.budget_seconds,
+        sections={name: Measurement(**found) for name, found in row.sections.items()},
+        missing=dict(row.missing),
+        contended=row.contended,
+        why=row.why,
+        self_check=row.self_check,
+        seconds=row.seconds,
+        started_at=row.started_at.isoformat(),
+        version=row.version,
+    )
+
+
+def environment_of(fingerprint: Fingerprint) -> dict[str, Any]:
+    """The part of a fingerprint whose change makes a calibration stale."""
+    return {name: getattr(fingerprint, name) for name in ENVIRONMENT_FIELDS}
+
+
+def gpu_model_of(unit: ReadUnit, fingerprint: Fingerprint) -> Gpu:
+    """The data sheet of a device, by the name that its driver reports; of a processor the row `cpu`.
+
+    InvalidInput names the nearest models and how to add a row.
+    """
+    sheets = {row["slug"]: gpu_from_row(row) for row in all_rows(unit.session, "gpus")}
+    wanted = "cpu" if fingerprint.kind == "cpu" else _SLICE.sub("", fingerprint.name)
+    slug = gpu_index(sheets).get(normal_gpu_name(wanted))
+    if slug is None and fingerprint.kind == "mps":
+        slug = gpu_index(sheets).get("mps")
+    if slug is not None and sheets[slug].kind == fingerprint.kind:
+        return sheets[slug]
+    kin = {name: sheet for name, sheet in sheets.items() if sheet.kind == fingerprint.kind}
+    raise _unknown_model(wanted, kin)
+
+
+def keep_device(
+    unit: WriteUnit,
+    name: str,
+    fingerprint: Fingerprint | None,
+    *,
+    word: str | None = None,
+    host: str | None = None,
+    seen_at: dt.datetime | None = None,
+    who: str | None = None,
+) -> tuple[tables.Device, bool]:
+    """The device under this name, registered now if it was not (then True), with what it is at the moment.
+
+    `fingerprint` None: a device elsewhere, of which nothing is known yet. `seen_at`: when it was like this,
+    None = now; an old result says nothing of what the device is today. `who`: for the audit. Conflict when
+    the name belongs to another piece of hardware; InvalidInput when it means another GPU model, or the model
+    is not known.
+    """
+    row = store.device(unit.session, name, to_change=True)
+    new = row is None
+    before = None if row is None else row.fingerprint
+    if row is None:
+        row = tables.Device(name=name, registered_at=unit.now, word=word, host=host)
+    if fingerprint is not None:
+        if row.uuid is not None and row.uuid != fingerprint.uuid:
+            raise _another_device(name, row, fingerprint)
+        sheet = gpu_model_of(unit, fingerprint)
+        _check_name(unit, name, sheet)
+        row.gpu, row.kind, row.uuid = sheet.slug, fingerprint.kind, fingerprint.uuid
+        seen_at = seen_at or unit.now
+        if row.seen_at is None or seen_at > row.seen_at - CLOCKS_APART:
+            row.fingerprint, row.environment = fingerprint.as_dict(), environment_of(fingerprint)
+            row.seen_at = max(seen_at, row.seen_at or seen_at)
+    row.word, row.host = word or row.word, host or row.host
+    if new:
+        store.add(unit.session, row)
+        note(unit, "devices", name, "create", "registered", who=who)
+    elif row.fingerprint != before:
+        note(unit, "devices", name, "update", "seen anew", who=who)
+    return row, new
+
+
+def look_again(database: Database, identify: Callable[[str], Fingerprint], words: list[str]) -> list[str]:
+    """See what the devices of this host are now; names of those whose environment changed.
+
+    words   of the devices that are here now (`measure.identity.local_devices`); a card's number may change
+    """
+    here = {}
+    for word in words:
+        try:
+            fingerprint = identify(word)
+        except MemoryServiceError as error:
+            _log.warning("device %s cannot be looked at: %s", word, error.detail)
+        else:
+            here[fingerprint.uuid] = (word, fingerprint)
+    with database.read() as unit:
+        known = [d for d in registered(unit) if d.host == host_name() and d.fingerprint.uuid in here]
+    changed = [d.name for d in known if d.fingerprint != here[d.fingerprint.uuid][1]]
+    if changed:
+        with database.write() as writing:
+            for name in changed:
+                row = store.device(writing.session, name, to_change=True)
+                if row is not None and row.uuid in here:
+                    word, fingerprint = here[row.uuid]
+                    row.word, row.seen_at, row.fingerprint = word, writing.now, fingerprint.as_dict()
+                    row.environment = environment_of(fingerprint)
+                    note(writing, "devices", name, "update", "changed since it was seen last", who=SERVICE)
+    return changed
+
+
+def host_name() -> str:
+    """The name of this host, as devices carry it."""
+    return platform.node() or "localhost"
+
+
+def name_by_host(host: str, word: str) -> str:
+    """`box7-cuda0`: a name for a device that nobody named."""
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{host}-{word.replace(':', '')}")
+    return plain.strip("-._")[:120]
+
+
+def device_of(row: tables.Device) -> Device:
+    """A stored device whose fingerprint is known."""
+    return Device(
+        name=row.name,
+        gpu=row.gpu or "",
+        fingerprint=Fingerprint.from_dict(row.fingerprint),
+        word=row.word,
+        host=row.host,
+        registered_at=row.registered_at,
+        seen_at=row.seen_at,
+    )
+
+
+def _another_device(name: str, row: tables.Device, given: Fingerprint) -> Conflict:
+    message = f"is registered as {row.fingerprint['name']} ({row.uuid}); this is {given.name} ({given.uuid})"
+    return Conflict(
+        f"{name!r} {message}: choose another name, or DELETE /gpus/{name} first",
+        [FieldError("fingerprint.uuid", f"{name!r} {message}", given.uuid, (str(row.uuid),))],
+    )
+
+
+def _check_name(unit: ReadUnit, name: str, sheet: Gpu) -> None:
+    """A device must not take a name by which people mean another GPU model."""
+    sheets = {row["slug"]: gpu_from_row(row) for row in all_rows(unit.session, "gpus")}
+    meant = gpu_index(sheets).get(normal_gpu_name(name), sheet.slug)
+    if meant != sheet.slug:
+        message = f"means the GPU model {meant!r}, and this device is a {sheet.slug!r}; choose another name"
+        raise InvalidInput(f"{name!r} {message}", [FieldError("name", message, name)])
+
+
+def _unknown_model(name: str, sheets: Mapping[str, Gpu]) -> InvalidInput:
+    try:
+        resolve_gpu(name, sheets)
+        near: tuple[str, ...] = ()
+    except InvalidInput as refusal:
+        near = refusal.errors[0].nearest
+    how = (
+        "add its data sheet with POST /gpus {slug, name, kind, ...} (this name as its name or an alias), then"
+    )
+    hint = f"; nearest: {', '.join(near)}" if near else ""
+    return InvalidInput(
+        f"No data sheet is known for {name!r}{hint}: {how} register it again",
+        [FieldError("device", "reports a GPU model without a data sheet", name, near)],
+    )

@@ -1,0 +1,127 @@
+"""What is known of one GPU model or one device? Data sheet, devices with fingerprints, calibrations over time
+and the drift between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from memory_service.domain.calibration.calibration import Fingerprint
+from memory_service.domain.calibration.drift import drift_percent, key_figures
+from memory_service.domain.calibration.registered_device import device_card
+from memory_service.domain.hardware.gpu_names import gpu_from_row
+from memory_service.errors import NotFound
+from memory_service.services.database.transactions import Database, ReadUnit
+from memory_service.services.devices.calibrations import ENDED, seconds_of, settle_if_possible
+from memory_service.services.devices.devices import Device, device_of, measured_calibration, stale_because
+from memory_service.services.tables.catalogue import get_row, on_the_wire
+from memory_service.services.tables.row_models import clean_text
+from memory_service.store.queries import calibrations as store
+from memory_service.store.queries.rows import all_rows
+from memory_service.store.tables import knowledge as tables
+
+__all__ = ["card_of", "device_shown", "gpu_page", "with_devices"]
+
+_MOST_CALIBRATIONS = 50
+
+
+def with_devices(unit: ReadUnit, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of GPU models, each with `devices`: the names of its registered devices."""
+    names = store.names_by_gpu(unit.session, [row["slug"] for row in rows])
+    return [{**row, "devices": names[row["slug"]]} for row in rows]
+
+
+def gpu_page(database: Database, key: str) -> dict[str, Any]:
+    """The data sheet's row with `devices` (names of all of that model) and `registered` (devices, whole): of
+    a GPU model all of them, of a device's name that one. `device` is the device that the key names, if any.
+
+    A device elsewhere that has not said yet what it is has no data sheet: `slug` is null. NotFound.
+    """
+    settle_if_possible(database)
+    with database.read() as unit:
+        device = _device_row(unit, key)
+        try:
+            sheet = get_row(unit, "gpus", key)
+        except NotFound:
+            if device is None:
+                raise
+            sheet = {}
+        rows = store.devices(unit.session, key) if sheet else [device] if device else []
+        if device is not None and device not in rows:
+            rows = [device, *rows]
+        if not sheet and device is not None:
+            sheet = _sheet_of(unit, device)
+        slug = sheet["slug"]
+        names = store.names_by_gpu(unit.session, [slug])[slug] if slug else [row.name for row in rows]
+        about = {"device": device.name if device else None, "devices": names}
+        return {**sheet, **about, "registered": [device_shown(unit, row) for row in rows]}
+
+
+def device_shown(unit: ReadUnit, row: tables.Device) -> dict[str, Any]:
+    """One device as JSON has it, with its calibrations, newest first, and the drift between those usable."""
+    columns = ("name", "gpu", "kind", "uuid", "word", "host", "fingerprint", "environment")
+    values = {name: getattr(row, name) for name in (*columns, "registered_at", "seen_at")}
+    values["device"] = values.pop("word")
+    values["card"] = card_of(unit, row)
+    device = device_of(row) if row.fingerprint is not None else None
+    made = store.of_device(unit.session, [row.name])[:_MOST_CALIBRATIONS]
+    values["calibrations"] = [_brief(each, device) for each in made]
+    values["drift"] = _drift(made)
+    return on_the_wire(values)
+
+
+def card_of(unit: ReadUnit, row: tables.Device) -> dict[str, Any] | None:
+    """The data sheet's figures with the device's own memory, cores and slice; None while it is not known."""
+    if row.fingerprint is None:
+        return None
+    sheets = {sheet["slug"]: gpu_from_row(sheet) for sheet in all_rows(unit.session, "gpus")}
+    if not sheets:
+        return None
+    card = device_card(row.name, Fingerprint.from_dict(row.fingerprint), sheets, row.gpu)
+    names = ("slug", "name", "kind", "architecture", "memory_gib", "usable_gib", "bandwidth_gb_s", "tdp_w")
+    shown = {name: getattr(card, name) for name in names}
+    return shown | {"tflops": dict(card.tflops), "cores": row.fingerprint.get("cores")}
+
+
+def _brief(row: tables.Calibration, device: Device | None) -> dict[str, Any]:
+    columns = (
+        "id", "status", "started_at", "ended_at", "budget_seconds", "progress", "measured",
+        "error_percent", "contended", "why", "origin", "environment",
+    )  # fmt: skip
+    stale = stale_because(row, device) if device is not None else ()
+    made = measured_calibration(row)
+    values = {name: getattr(row, name) for name in columns}
+    values |= {"stale": list(stale), "usable": row.status in ENDED and not stale and made.usable}
+    values["seconds"] = seconds_of(row)
+    return on_the_wire(values | {"key_figures": key_figures(made.sections)})
+
+
+def _drift(newest_first: Sequence[tables.Calibration]) -> list[dict[str, Any]]:
+    """Between consecutive calibrations that measured something undisturbed, newest pair first; `because`:
+    what changed on the device between them."""
+    made = [measured_calibration(row) for row in newest_first if row.status in ENDED]
+    usable = [each for each in made if each.usable]
+    return [
+        {
+            "from": old.id,
+            "to": new.id,
+            "because": list(old.fingerprint.changes(new.fingerprint)),
+            "groups": drift_percent(old.sections, new.sections),
+        }
+        for new, old in pairwise(usable)
+    ]
+
+
+def _sheet_of(unit: ReadUnit, device: tables.Device) -> dict[str, Any]:
+    try:
+        return get_row(unit, "gpus", device.gpu or "")
+    except NotFound:
+        return {"slug": None, "name": device.name, "kind": device.kind}
+
+
+def _device_row(unit: ReadUnit, key: str) -> tables.Device | None:
+    try:
+        return store.device(unit.session, clean_text(key))
+    except ValueError:
+        return None

@@ -1,0 +1,253 @@
+"""How is a device of this host measured, and its calibration kept while it runs?
+
+One calibration at a time on a host: another device's waits its turn as `queued`. Progress and sections are
+told as they come; only the end raises the knowledge revision.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from memory_service import __version__
+from memory_service.domain.calibration.calibration import CalibrationStatus, Fingerprint
+from memory_service.errors import Conflict, MemoryServiceError, Unavailable
+from memory_service.services.database.latest_state import Latest
+from memory_service.services.database.transactions import Database, WriteUnit
+from memory_service.services.devices import calibrations
+from memory_service.services.devices.benchmark import Report, Stop, benchmark
+from memory_service.services.devices.devices import environment_of, host_name, keep_device
+from memory_service.services.tables.audit import SERVICE, note
+from memory_service.store.queries import calibrations as store
+from memory_service.store.tables import knowledge as tables
+
+__all__ = ["Begun", "Calibrating", "begin", "carry_out"]
+
+_END_WITHIN_SECONDS = 60.0
+_STOP_WITHIN_SECONDS = 8.0
+_QUEUE_SECONDS = 2.0
+_KEEP_SECONDS = 0.3
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A calibration that has its row; `new`: its device was registered with it."""
+
+    id: str
+    device: str
+    word: str
+    kind: str
+    budget_seconds: float
+    force: bool
+    status: CalibrationStatus
+    new: bool
+
+
+def begin(
+    database: Database,
+    name: str,
+    fingerprint: Fingerprint,
+    *,
+    word: str,
+    budget_seconds: float,
+    force: bool = False,
+    who: str | None = None,
+) -> Begun:
+    """Register the device of this host if need be and give its calibration a row.
+
+    Conflict when one of it runs already, or the name is another device's; InvalidInput when its GPU model is
+    not known.
+    """
+    calibrations.settle(database)
+    key = uuid.uuid4().hex
+    try:
+        with database.write() as unit:
+            status, new = _add_row(unit, key, name, fingerprint, word, budget_seconds, who)
+    except Conflict as refusal:
+        if not refusal.errors:  # of two who began at once, the database refused the second: tell of the first
+            with database.read() as reading:
+                calibrations.refuse_second(reading, name, fingerprint.uuid)
+        raise
+    return Begun(key, name, word, fingerprint.kind, budget_seconds, force, status, new)
+
+
+def _add_row(
+    unit: WriteUnit,
+    key: str,
+    name: str,
+    fingerprint: Fingerprint,
+    word: str,
+    budget_seconds: float,
+    who: str | None,
+) -> tuple[CalibrationStatus, bool]:
+    device, new = keep_device(unit, name, fingerprint, word=word, host=host_name(), who=who)
+    calibrations.refuse_second(unit, name, fingerprint.uuid)
+    status: CalibrationStatus = "running"
+    if any(map(_runs_here, store.active(unit.session))):
+        status = "queued"
+    row = tables.Calibration(
+        id=key,
+        device=name,
+        gpu=device.gpu,
+        status=status,
+        progress=0.0,
+        measured=0,
+        contended=False,
+        budget_seconds=budget_seconds,
+        origin="local",
+        runner=calibrations.runner_here(),
+        version=__version__,
+        started_at=unit.now,
+        heartbeat_at=unit.now,
+        fingerprint=fingerprint.as_dict(),
+        environment=environment_of(fingerprint),
+        sections={},
+        missing={},
+    )
+    store.add(unit.session, row)
+    note(unit, "calibrations", key, "create", f"of {name}, begun", who=who)
+    return status, new
+
+
+def carry_out(
+    database: Database,
+    begun: Begun,
+    *,
+    stop: Stop | None = None,
+    tell: Callable[[Report], None] | None = None,
+) -> Report:
+    """Measure to the end and keep everything; the last report. `tell` sees each report."""
+    # A disk that is slow to acknowledge must hold up neither the benchmark nor the watch over its time.
+    keeper: Latest[Report] = Latest(lambda report: _keep(database, begun.id, report), _KEEP_SECONDS)
+    last = Report(status="failed", why="it never began")
+    try:
+        for report in _reports(database, begun, stop or Stop()):
+            last = report
+            if report.status == "running":
+                keeper.tell(report.copy())
+            if tell is not None:
+                tell(report)
+    finally:
+        keeper.close(_END_WITHIN_SECONDS)
+    _keep_end(database, begun.id, last)
+    return last
+
+
+class Calibrating:
+    """The calibrations that this process runs, each in a thread."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._jobs: dict[threading.Thread, Stop] = {}
+
+    def start(
+        self,
+        name: str,
+        fingerprint: Fingerprint,
+        *,
+        word: str,
+        budget_seconds: float,
+        force: bool,
+        who: str | None = None,
+    ) -> Begun:
+        """Begin (see `begin`); returns at once."""
+        begun = begin(
+            self._database, name, fingerprint, word=word, budget_seconds=budget_seconds, force=force, who=who
+        )
+        stop = Stop()
+        thread = threading.Thread(
+            target=self._run, args=(begun, stop), name=f"calibration-{begun.id[:8]}", daemon=True
+        )
+        self._jobs = {job: stops for job, stops in self._jobs.items() if job.is_alive()} | {thread: stop}
+        thread.start()
+        return begun
+
+    def stop(self, why: str = "the server was stopped") -> None:
+        """End all of them; what was measured is kept."""
+        for stop in self._jobs.values():
+            stop.now(why)
+        for thread in self._jobs:
+            thread.join(_STOP_WITHIN_SECONDS)
+
+    def _run(self, begun: Begun, stop: Stop) -> None:
+        try:
+            carry_out(self._database, begun, stop=stop)
+        except Exception as error:  # noqa: BLE001 - the thread has no caller: the row says what happened
+            _log.exception("calibration %s ended by a fault", begun.id)
+            fault = Report(status="failed", why=f"a fault of the service: {type(error).__name__}")
+            _keep_end(self._database, begun.id, fault)
+
+
+def _reports(database: Database, begun: Begun, stop: Stop) -> Iterator[Report]:
+    """Those of the benchmark, once the calibrations that began before on this host have ended."""
+    while begun.status == "queued" and _is_behind(database, begun.id):
+        if stop.why is not None:
+            yield Report(status="failed", why=stop.why)
+            return
+        _keep(database, begun.id, Report(status="queued"))
+        time.sleep(_QUEUE_SECONDS)
+    yield Report()
+    yield from benchmark(begun.word, begun.kind, begun.budget_seconds, force=begun.force, stop=stop)
+
+
+def _is_behind(database: Database, key: str) -> bool:
+    calibrations.settle(database)
+    with database.read() as unit:
+        for row in store.active(unit.session):
+            if row.id == key:
+                return False
+            if _runs_here(row):
+                return True
+    return False
+
+
+def _runs_here(row: tables.Calibration) -> bool:
+    return row.runner is not None and row.runner.startswith(f"{host_name()}/")
+
+
+def _keep(database: Database, key: str, report: Report) -> bool:
+    """What was measured so far and a sign of life. A database that is busy is told with the next report."""
+    try:
+        with database.tell() as unit:
+            row = store.calibration(unit.session, key, to_change=True)
+            if row is not None and calibrations.may_go_on(row):
+                _take_in(row, report)
+                if row.status == "queued" != report.status:  # waiting is not measuring
+                    row.started_at = unit.now
+                row.status, row.why, row.ended_at = report.status, None, None
+                row.seconds, row.heartbeat_at = None, unit.now
+    except MemoryServiceError as error:
+        _log.warning("progress of calibration %s was not kept: %s", key, error.detail)
+    return True
+
+
+def _keep_end(database: Database, key: str, report: Report) -> None:
+    """The end, tried again while the database does not answer."""
+    until = time.monotonic() + _END_WITHIN_SECONDS
+    while True:
+        try:
+            with database.write() as unit:
+                row = store.calibration(unit.session, key, to_change=True)
+                if row is not None and calibrations.may_go_on(row):
+                    _take_in(row, report)
+                    calibrations.finish(unit, row, report.status, report.why, unit.now, who=SERVICE)
+        except Unavailable as error:
+            if time.monotonic() > until:
+                _log.error("the end of calibration %s was not kept: %s", key, error.detail)
+                return
+            time.sleep(1.0)
+        else:
+            return
+
+
+def _take_in(row: tables.Calibration, report: Report) -> None:
+    row.sections = {name: found.as_dict() for name, found in report.sections.items()}
+    row.missing, row.measured = dict(report.missing), len(report.sections)
+    row.progress, row.doing = report.progress, report.doing
+    row.contended = report.contended

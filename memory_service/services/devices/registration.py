@@ -1,0 +1,179 @@
+"""How does a device come to be known? It is looked at when it is on this host; where it is not, the command
+to run beside it is told."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import socket
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from memory_service.domain.calibration.calibration import Fingerprint
+from memory_service.errors import FieldError, InvalidInput, Unavailable
+from memory_service.services.database.transactions import Database
+from memory_service.services.devices import calibrations
+from memory_service.services.devices.devices import (
+    gpu_model_of,
+    host_name,
+    keep_device,
+    name_by_host,
+    registered,
+)
+from memory_service.services.devices.gpu_history import device_shown
+from memory_service.services.devices.local_calibration import Calibrating
+from memory_service.services.tables.audit import note
+from memory_service.services.tables.row_models import clean_text
+from memory_service.store.queries import calibrations as store
+
+__all__ = [
+    "DEFAULT_BUDGET_SECONDS",
+    "device_on_this_host",
+    "look_at",
+    "register_device",
+    "remove_device",
+    "usual_name",
+    "words_of_this_host",
+]
+
+DEFAULT_BUDGET_SECONDS = 60.0
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
+_LOOPBACK = ("localhost", "127.", "[::1]", "::1")
+
+
+def register_device(
+    database: Database,
+    asked: Mapping[str, Any],
+    *,
+    calibrating: Calibrating | None,
+    server: str,
+    who: str | None = None,
+) -> tuple[dict[str, Any], bool]:
+    """Register `{name, device?, calibrate?, budget_seconds?, force?}`; (the device as JSON has it, whether it
+    is new).
+
+    On this host its calibration is begun, unless `calibrating` is None (the operator forbids it) or it was
+    not wanted. Otherwise `command` tells what to run beside the device. InvalidInput for a wrong name or
+    device word, an index past the cards, an unknown GPU model; Conflict when one of it runs, or the name is
+    another device's.
+    """
+    name, word = _checked_name(asked["name"]), asked.get("device")
+    budget = float(asked.get("budget_seconds", DEFAULT_BUDGET_SECONDS))
+    force, wanted = bool(asked.get("force", False)), bool(asked.get("calibrate", True))
+    fingerprint, why = device_on_this_host(word)
+    begun = None
+    if fingerprint is not None and word is not None and wanted and calibrating is not None:
+        begun = calibrating.start(name, fingerprint, word=word, budget_seconds=budget, force=force, who=who)
+        new = begun.new
+    else:
+        with database.write() as unit:
+            host = host_name() if fingerprint is not None else None
+            _, new = keep_device(unit, name, fingerprint, word=word, host=host, who=who)
+        if fingerprint is not None:
+            why = "no calibration was asked for" if not wanted else _FORBIDDEN
+    answer: dict[str, Any] = {"calibration": None, "command": None, "why": None}
+    if begun is not None:
+        answer["calibration"] = {"id": begun.id, "status": begun.status}
+    else:
+        reachable, hint = _reachable(server)
+        answer["command"] = _command(name, word, budget, force, reachable)
+        answer["why"] = f"{why}; {hint}" if hint else why
+    with database.read() as unit:
+        row = store.device(unit.session, name)
+        shown = device_shown(unit, row) if row is not None else {}
+    return {**shown, **answer}, new
+
+
+def device_on_this_host(word: str | None) -> tuple[Fingerprint | None, str]:
+    """The fingerprint of a device of this host; None, and why, where there is none such here.
+
+    InvalidInput for a word that means no device, or an index past the cards that are here.
+    """
+    if word is None:
+        return None, "no device of this host was named"
+    from memory_service.measure.identity import identify
+
+    try:
+        return identify(word), ""
+    except Unavailable as error:
+        return None, error.detail
+
+
+def look_at(word: str | None) -> tuple[str, Fingerprint]:
+    """The word and fingerprint of a device of this host, without a word of its first. InvalidInput for a word
+    that means none, Unavailable where there is no such device here."""
+    from memory_service.measure.identity import identify, local_devices
+
+    word = word or local_devices()[0]
+    return word, identify(word)
+
+
+def words_of_this_host() -> list[str]:
+    """What the devices of this host are called: cards first, then the processor."""
+    from memory_service.measure.identity import local_devices
+
+    return local_devices()
+
+
+def usual_name(database: Database, fingerprint: Fingerprint, word: str) -> str:
+    """What a device of this host is called when nobody says: as it was registered, else as its GPU model
+    while no other device is, else by host and word."""
+    with database.read() as unit:
+        known = registered(unit)
+        for device in known:
+            if device.fingerprint.uuid == fingerprint.uuid and device.host == host_name():
+                return device.name
+        model = gpu_model_of(unit, fingerprint).slug
+    return model if model not in {device.name for device in known} else name_by_host(host_name(), word)
+
+
+def remove_device(database: Database, name: str, *, who: str | None = None) -> bool:
+    """Forget a device and its calibrations; False when there is none of this name. Conflict while one of
+    them runs. A name that is a GPU model's too means the device: its data sheet stays."""
+    calibrations.settle(database)
+    try:
+        clean_text(name)
+    except ValueError:
+        return False
+    with database.write() as unit:
+        row = store.device(unit.session, name, to_change=True)
+        if row is None:
+            return False
+        calibrations.refuse_second(unit, name, row.uuid or "")
+        store.remove_device(unit.session, row)
+        note(unit, "devices", name, "delete", "forgotten, with its calibrations", who=who)
+    return True
+
+
+_FORBIDDEN = "this server's host must not be loaded (MEMORY_CALIBRATE is off)"
+
+
+def _checked_name(given: str) -> str:
+    if _NAME.fullmatch(given) is None:
+        message = "must begin with a letter or digit and hold only letters, digits, '.', '_' and '-'"
+        raise InvalidInput(f"name {message}", [FieldError("name", message, given)])
+    return given
+
+
+def _command(name: str, word: str | None, budget: float, force: bool, server: str) -> str:
+    parts = ["memory-service", "calibrate", "--name", name]
+    parts += ["--device", word] if word else []
+    parts += ["--budget-seconds", f"{budget:g}"] if budget != DEFAULT_BUDGET_SECONDS else []
+    parts += ["--force"] if force else []
+    return shlex.join([*parts, "--server", server])
+
+
+def _reachable(server: str) -> tuple[str, str]:
+    """A URL for other hosts, and a hint where this one was asked by a name that only it knows."""
+    server = server.rstrip("/")
+    host = urlsplit(server).hostname or ""
+    if not host.startswith(_LOOPBACK):
+        return server, ""
+    port = urlsplit(server).port
+    other = f"http://{socket.gethostname()}" + (f":{port}" if port else "")
+    return (
+        server,
+        f"from another host use --server {other} (and start the server with --host 0.0.0.0: it wants keys)",
+    )

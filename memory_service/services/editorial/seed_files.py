@@ -1,0 +1,139 @@
+"""What do the seed files say? Read strictly: a wrong row is named by file and line."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+import io
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from memory_service.domain.cost.profile import Profile
+from memory_service.errors import InvalidInput
+from memory_service.services.tables import row_models as values_of_rows
+from memory_service.store.queries import rows
+
+__all__ = ["FILES", "Seed", "files_digest", "read_seeds"]
+
+FILES: Mapping[str, str] = {
+    "competitions": "competitions.jsonl",
+    "patterns": "patterns.jsonl",
+    "models": "models.jsonl",
+    "profiles": "profiles.jsonl.gz",
+    "gpus": "gpus.jsonl",
+    "claims": "claims.csv",
+    "strategies": "strategies.jsonl",
+}
+"""Table -> its file in `seeds/`, parents first."""
+
+_CSV_WHOLE = ("image_size", "batch_min", "batch_max", "folds")
+_CSV_NUMBERS = ("vram_gib", "value_min", "value_max")
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """A row as its file gives it, checked; `digest` changes when any value does."""
+
+    key: str
+    values: Mapping[str, Any]
+    digest: str
+    line: int
+
+
+def files_digest(folder: Path) -> str:
+    """Changes when any seed file does."""
+    out = hashlib.sha256()
+    for name in FILES.values():
+        path = folder / name
+        out.update(f"{name} {path.is_file()}\n".encode())
+        if path.is_file():
+            out.update(hashlib.sha256(path.read_bytes()).digest())
+    return out.hexdigest()[:32]
+
+
+def read_seeds(folder: Path) -> dict[str, dict[str, Seed]]:
+    """Table -> key -> row, all files. InvalidInput names file and line of the first thing wrong."""
+    found: dict[str, dict[str, Seed]] = {}
+    for table, name in FILES.items():
+        path = folder / name
+        if not path.is_file():
+            raise InvalidInput(f"the seeds lack {name} in {folder}")
+        found[table] = _read(table, path)
+    for seed in found["patterns"].values():
+        competition = seed.values["competition"]
+        if competition is not None and competition not in found["competitions"]:
+            raise InvalidInput(f"{FILES['patterns']}:{seed.line}: no competition is called {competition!r}")
+    return found
+
+
+def _read(table: str, path: Path) -> dict[str, Seed]:
+    out: dict[str, Seed] = {}
+    key_name = rows.key_of(rows.ENTITIES[table])
+    for line, raw in _lines(path):
+        try:
+            values = _checked(table, raw)
+        except (InvalidInput, TypeError, KeyError) as error:
+            raise InvalidInput(f"{path.name}:{line}: {error}", getattr(error, "errors", ())) from error
+        key = values[key_name]
+        if key in out:
+            raise InvalidInput(f"{path.name}:{line}: {key!r} stands in line {out[key].line} already")
+        text = json.dumps(values, sort_keys=True, ensure_ascii=False)
+        out[key] = Seed(key, values, hashlib.sha256(text.encode()).hexdigest()[:32], line)
+    return out
+
+
+def _checked(table: str, raw: Any) -> dict[str, Any]:
+    if not isinstance(raw, dict):
+        raise InvalidInput("is not an object")
+    for name in ("source", "grade"):
+        if not raw.get(name):
+            raise InvalidInput(f"lacks its {name}")
+    return _profile(raw) if table == "profiles" else values_of_rows.validate(table, raw)
+
+
+def _lines(path: Path) -> Iterator[tuple[int, Any]]:
+    try:
+        raw = path.read_bytes()
+        text = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8")
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"{path.name} cannot be read: {error}") from error
+    if path.suffix == ".csv":
+        reader = csv.DictReader(io.StringIO(text, newline=""))
+        for row in reader:
+            yield reader.line_num, _typed(row, path.name, reader.line_num)
+        return
+    for line, content in enumerate(text.split("\n"), 1):
+        if content.strip():
+            try:
+                yield line, json.loads(content)
+            except ValueError as error:
+                raise InvalidInput(f"{path.name}:{line}: is not JSON: {error}") from error
+
+
+def _typed(row: Mapping[str | None, Any], name: str, line: int) -> dict[str, Any]:
+    if None in row or None in row.values():
+        raise InvalidInput(f"{name}:{line}: has another number of cells than the header")
+    out: dict[str, Any] = {}
+    for key, cell in row.items():
+        try:
+            out[str(key)] = _cell(str(key), cell)
+        except ValueError as error:
+            raise InvalidInput(f"{name}:{line}: {key}: {cell!r} is not a number") from error
+    return out
+
+
+def _cell(key: str, cell: str) -> Any:
+    if not cell.strip():
+        return None
+    if key in _CSV_WHOLE:
+        return int(cell)
+    return float(cell) if key in _CSV_NUMBERS else cell
+
+
+def _profile(raw: Mapping[str, Any]) -> dict[str, Any]:
+    profile = {key: value for key, value in raw.items() if key not in ("source", "grade")}
+    return values_of_rows.profile_values(Profile.from_dict(profile), raw["source"], raw["grade"])

@@ -1,0 +1,169 @@
+"""Which cards can be asked about? GPU models and registered devices, with what was measured and observed.
+
+A device goes by its own name and shadows a GPU model of the same name. What its calibrations say passes on to
+other devices of its model, and, scaled by data sheet, to those of its architecture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from threadpoolctl import threadpool_limits
+
+from memory_service.domain.calibration.calibration import Calibration
+from memory_service.domain.calibration.corrected_rates import CalibratedRates, calibrated_rates
+from memory_service.domain.calibration.registered_device import device_card
+from memory_service.domain.cost.profile import Profile
+from memory_service.domain.hardware.gpu_names import gpu_index, normal_gpu_name, resolve_gpu
+from memory_service.domain.hardware.gpu_spec import Gpu
+from memory_service.domain.hardware.provenance import Ground
+from memory_service.domain.learning.observation_selection import Lessons
+from memory_service.errors import FieldError, InvalidInput
+from memory_service.services.devices.devices import Device, KeptCalibration
+
+__all__ = ["Cards", "cards_of"]
+
+
+@dataclass(frozen=True, eq=False)
+class Cards:
+    """Every card that can be asked about.
+
+    sheets    GPU models by slug; devices: registered hardware by name
+    silent    names of devices that have not said yet what they are
+    calibrations   all that ended with something measured, the ones set aside too
+    """
+
+    sheets: Mapping[str, Gpu]
+    devices: Mapping[str, Gpu] = field(default_factory=dict)
+    silent: tuple[str, ...] = ()
+    calibrations: tuple[KeptCalibration, ...] = ()
+
+    @cached_property
+    def all(self) -> Mapping[str, Gpu]:
+        """By the key they are asked for: a device hides the model of its name."""
+        return {**self.sheets, **self.devices}
+
+    @cached_property
+    def models(self) -> Mapping[str, str]:
+        """Normalised name or alias of a GPU model -> its slug."""
+        return gpu_index(self.sheets)
+
+    @cached_property
+    def _devices(self) -> Mapping[str, str]:
+        plain = {normal_gpu_name(name): name for name in sorted(self.devices, reverse=True)}
+        return {**plain, **{name.strip().lower(): name for name in self.devices}}
+
+    def named(self, name: str) -> Gpu:
+        """The device, else the GPU model, that a name means; InvalidInput with the nearest names
+        otherwise."""
+        for spelling in (name.strip().lower(), normal_gpu_name(name)):
+            if spelling in self._devices:
+                return self.devices[self._devices[spelling]]
+        slug = self.models.get(normal_gpu_name(name))
+        if slug is not None:
+            return self.sheets[slug]
+        if name.strip().lower() in {silent.lower() for silent in self.silent}:
+            message = "is registered and has not said yet what it is: run `memory-service calibrate` there"
+            raise InvalidInput(f"gpu {name!r} {message}", [FieldError("gpu", message, name)])
+        return resolve_gpu(name, self.all)
+
+    def taught(self, lessons: Lessons) -> Cards:
+        """The same cards with what observed runs say."""
+
+        def ground(card: Gpu) -> Ground | None:
+            return card.ground and replace(card.ground, observations=lessons.count(card.device))
+
+        return Cards(
+            {slug: replace(card, learned=lessons.about("", slug)) for slug, card in self.sheets.items()},
+            {
+                name: replace(card, learned=lessons.about(name, card.slug), ground=ground(card))
+                for name, card in self.devices.items()
+            },
+            self.silent,
+            self.calibrations,
+        )
+
+
+def cards_of(
+    sheets: Mapping[str, Gpu],
+    devices: Sequence[Device] = (),
+    calibrations: Sequence[KeptCalibration] = (),
+    reference_profiles: Sequence[Profile] = (),
+    silent: Sequence[str] = (),
+) -> Cards:
+    """The cards with their calibrated rates; nothing learned yet.
+
+    calibrations   newest first; silent: names of devices that have not said yet what they are
+    """
+    bare = {
+        device.name: device_card(device.name, device.fingerprint, sheets, device.gpu) for device in devices
+    }
+    known = [each for each in calibrations if each.calibration.device in bare]
+    current = [each.calibration for each in known if each.current]
+    own: dict[str, Calibration] = {}
+    for calibration in current:
+        own.setdefault(calibration.device, calibration)
+    newest = list(own.values())
+
+    def rated(card: Gpu) -> Gpu:
+        mine = own.get(card.device) if card.device else None
+        of_model = [c for c in newest if c is not mine and bare[c.device].slug == card.slug]
+        of_kin = [
+            (bare[c.device], c)
+            for c in newest
+            if bare[c.device].slug != card.slug and _kin(bare[c.device], card)
+        ]
+        rates = None
+        if mine or of_model or of_kin:
+            rates = calibrated_rates(mine, of_model, of_kin, card, reference_profiles)
+        return replace(card, calibrated=rates, ground=_ground(card, rates, mine, known))
+
+    # On one thread: see services.learning. Two devices calibrated twice: 1.1 s of processor time against 12.
+    with threadpool_limits(limits=1, user_api="blas"):
+        return Cards(
+            {slug: rated(card) for slug, card in sheets.items()},
+            {name: rated(card) for name, card in bare.items()},
+            tuple(silent),
+            tuple(known),
+        )
+
+
+def _kin(one: Gpu, other: Gpu) -> bool:
+    return one.kind == other.kind and one.architecture == other.architecture
+
+
+def _ground(
+    card: Gpu, rates: CalibratedRates | None, own: Calibration | None, known: Sequence[KeptCalibration]
+) -> Ground | None:
+    """None for a GPU model that nothing measured stands behind."""
+    set_aside = tuple(
+        sentence
+        for each in known
+        if each.calibration.device == card.device
+        for sentence in _why_aside(each, newer=own is not None)
+    )
+    if rates is None and not card.device:
+        return None
+    ground = Ground(set_aside=set_aside)
+    if rates is None:
+        return ground
+    ground = replace(ground, basis=rates.basis, n=rates.n)
+    if own is None or rates.origin != "device":
+        return ground
+    return replace(ground, calibration=own.id, measured_at=own.started_at)
+
+
+def _why_aside(each: KeptCalibration, *, newer: bool) -> list[str]:
+    """Why a calibration of the device is not used; nothing where a newer one took its place."""
+    if newer or each.current:
+        return []
+    name, device = each.calibration.id, each.calibration.device
+    because = None
+    if each.stale:
+        because = f"is stale: {'; '.join(each.stale)}"
+    elif each.calibration.contended:
+        because = "is not used: another process used the device meanwhile"
+    how = "recalibrate with `memory-service calibrate`"
+    return [f"calibration {name} of {device} {because}; {how}"] if because else []

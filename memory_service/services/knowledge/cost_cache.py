@@ -1,0 +1,313 @@
+"""Which options does a case have, and at what price? The catalogue with its profiles, priced per card as
+asked for."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from memory_service.domain.cost.batch_ladder import BATCH_LADDER
+from memory_service.domain.cost.fp32_bound import fp32_bound
+from memory_service.domain.cost.interpolation import interpolate_profile
+from memory_service.domain.cost.profile import Profile
+from memory_service.domain.cost.step_time import ColdSteps
+from memory_service.domain.hardware.gpu_spec import Gpu
+from memory_service.domain.planning.catalogue import CatalogueModel, models_for_task
+from memory_service.domain.planning.cost_table import (
+    Columns,
+    CostTable,
+    Option,
+    build_table,
+    columns_of,
+    make_option,
+    with_memory,
+    worst_of,
+)
+from memory_service.domain.planning.problem import Case
+from memory_service.services.knowledge.profiling import profile_model
+
+__all__ = ["PricedCatalogue", "Sizes", "architecture_of", "can_take"]
+
+ProfileKey = tuple[str, int, str]
+
+MOST_BYTES = 48 * 2**20
+"""Of priced tables kept, oldest use dropped first: the largest task takes about 1 MB a card and precision."""
+
+MOST_OPTION_LISTS = 128
+
+MOST_STEPS = 8
+"""Cards at one precision whose step models outlast what is learned: some 2 MB each."""
+
+Known = tuple[tuple[Option, ...], Columns, Hashable]
+"""Options of a question, their constants, and what names them."""
+
+SHORTLIST = 48
+"""Models considered at a size nobody profiled: the best scores and, among the rest, the cheapest per
+score."""
+
+_FIXED_GRID = re.compile(
+    r"swin|maxvit|maxxvit|coatnet|beit|hiera|xcit|mvit|levit|mixer|resmlp|gmlp|halonet|botnet|volo|cait|tnt|twins|nest"
+    r"|crossvit|convit|gcvit|focalnet|davit|tiny_vit|efficientformer|ast"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Input sizes that are not up for choice, by kind of input; None where the planner may choose."""
+
+    image_size: int | None = None
+    seq_len: int | None = None
+    n_features: int | None = None
+
+    def of(self, input_kind: str) -> int | None:
+        return {"image_size": self.image_size, "seq_len": self.seq_len}.get(input_kind, self.n_features)
+
+
+class PricedCatalogue:
+    """Models, profiles, and the cost tables made from them so far (safe to share between threads).
+
+    profiles        (architecture, input size, "amp" | "fp32") -> profile without checkpointing; weights of
+                    one architecture cost the same, so they share it
+    checkpointed    the same with gradient checkpointing, where it was traced
+    unlisted        models that callers pinned and no catalogue row names: never offered to anybody else
+    """
+
+    def __init__(self, models: Mapping[str, CatalogueModel], profiles: Iterable[Profile]) -> None:
+        self.models = dict(models)
+        self.unlisted: dict[str, CatalogueModel] = {}
+        self.profiles: dict[ProfileKey, Profile] = {}
+        self.checkpointed: dict[ProfileKey, Profile] = {}
+        self.sizes: dict[str, list[int]] = {}
+        for profile in profiles:
+            self._add(profile)
+        self._kept: OrderedDict[Hashable, CostTable] = OrderedDict()
+        self._lock = threading.Lock()
+        self._options: OrderedDict[Hashable, Known] = OrderedDict()
+        self._steps: OrderedDict[Hashable, ColdSteps] = OrderedDict()
+        self._bounds: dict[tuple[str, int], tuple[Profile, Profile]] = {}
+        self._trees: dict[str, list[CatalogueModel]] = {}
+        self._no_trees: CostTable | None = None
+
+    def table(self, case: Case, cards: tuple[Gpu, ...], precision: str) -> CostTable:
+        """The case's network options priced on the cards (the worst of them, figure by figure)."""
+        key = (case.task, case.model, case.question.image_size, case.question.seq_len, case.n_features)
+        known = self._options.get(key)
+        if known is None:
+            sizes = Sizes(case.question.image_size, case.question.seq_len, case.n_features)
+            options = tuple(self.options(case.task, sizes, case.model))
+            names = tuple((o.model.name, o.input_size, o.recipe.optimizer) for o in options)
+            known = (options, columns_of(options), names)
+            with self._lock:
+                self._options[key] = known
+                while len(self._options) > MOST_OPTION_LISTS:
+                    self._options.popitem(last=False)
+        batch, vram = case.question.batch_size, case.question.vram_gib
+        return worst_of([self._priced(known, card, precision, batch, vram) for card in cards])
+
+    def forget_all_but(self, cards: Iterable[Gpu]) -> None:
+        """Drop tables of calibrations and observations that no card stands on any more."""
+        used = {id(part) for card in cards for part in (card.calibrated, card.learned)}
+        with self._lock:
+            for key, kept in list(self._kept.items()):
+                if not all({id(gpu.calibrated), id(gpu.learned)} <= used for gpu in kept.gpus):
+                    del self._kept[key]
+
+    def _add(self, profile: Profile) -> None:
+        kept = self.checkpointed if profile.checkpointing else self.profiles
+        key = (architecture_of(profile.model, profile.library), profile.input_size, profile.precision)
+        if key not in kept or (profile.channels_last and profile.fused_attention):
+            kept[key] = replace(profile, model=key[0])
+        sizes = self.sizes.setdefault(key[0], [])
+        if not profile.checkpointing and profile.input_size not in sizes:
+            sizes.append(profile.input_size)
+            sizes.sort()
+
+    def row(self, name: str) -> CatalogueModel:
+        """The catalogue's row, or that of an unlisted model somebody pinned; KeyError otherwise."""
+        return self.models.get(name) or self.unlisted[name]
+
+    def profiled_sizes(self, model: CatalogueModel) -> Sequence[int]:
+        """The input sizes that were profiled for the model's architecture, ascending; empty for none."""
+        return self.sizes.get(architecture_of(model.name, model.library), ())
+
+    def ensure_profile(self, name: str, input_size: int | None = None) -> None:
+        """Trace a catalogue model that has no profile yet, in this process only (a few seconds, once).
+
+        Raises InvalidInput when it cannot be traced. Models with another cost law need none.
+        """
+        model = self.row(name)
+        if self.profiled_sizes(model) or not model.can_be_profiled or is_trees(model):
+            return
+        size = input_size or model.default_input_size
+        for precision in ("amp", "fp32"):
+            self._add(
+                profile_model(
+                    name,
+                    input_size=size,
+                    precision=precision,
+                    library=model.library,
+                    config=model.config,
+                    family=model.family,
+                )
+            )
+
+    def trees(self, case: Case) -> CostTable:
+        """Boosted trees that serve the task, as rows without rungs; none where the input or model says
+        otherwise."""
+        if case.task not in self._trees:
+            serving = models_for_task(case.task, self.models.values())
+            self._trees[case.task] = [model for model in serving if is_trees(model)]
+        rows = [
+            make_option(case.task, model, max(1, case.n_features), {})
+            for model in self._trees[case.task]
+            if case.model in (None, model.name)
+        ]
+        if not rows and self._no_trees is not None:
+            return self._no_trees
+        table = build_table(rows, case.cards[0], "fp32", (1,))
+        if not rows:
+            self._no_trees = table
+        return table
+
+    def options(self, task: str, sizes: Sizes, model: str | None = None) -> list[Option]:
+        """Models x input sizes that can be planned for a task.
+
+        A table's columns are what they are: networks on tables are priced at `sizes.n_features`. A pinned
+        model keeps its own input size unless one is pinned too: its size was not up for choice, and more
+        memory then never lowers its batch. Networks for a processor alone are planned only when pinned.
+        """
+        serving = (row for row in models_for_task(task, self.models.values()) if row.device != "cpu")
+        rows = [self.row(model)] if model else list(serving)
+        rows = [row for row in rows if self.profiled_sizes(row)]
+        out = []
+        for row in self._shortlist(rows, sizes, model):
+            wanted, profiled = sizes.of(row.input_kind), self.profiled_sizes(row)
+            if wanted is not None:
+                out.extend([self._option(task, row, wanted)] if can_take(row, wanted, profiled) else [])
+            elif model:
+                out.append(self._option(task, row, _nearest(row.default_input_size, profiled)))
+            else:
+                usual = [size for size in profiled if size in row.input_sizes]
+                usual = usual or [_nearest(row.default_input_size, profiled)]
+                out.extend(self._option(task, row, size) for size in usual)
+        return out
+
+    def _shortlist(
+        self, rows: Sequence[CatalogueModel], sizes: Sizes, model: str | None
+    ) -> Sequence[CatalogueModel]:
+        pinned = sizes.image_size is not None or sizes.seq_len is not None
+        if model or not pinned or len(rows) <= SHORTLIST:
+            return rows
+        best = sorted(rows, key=lambda row: -row.quality_score)[: SHORTLIST // 2]
+        frontier, least = [], float("inf")
+        for row in sorted(rows, key=lambda row: (-row.quality_score, row.params_m)):
+            if row.params_m < least:
+                frontier.append(row)
+                least = row.params_m
+        names = dict.fromkeys(row.name for row in (*best, *frontier))
+        return [self.models[name] for name in names][:SHORTLIST]
+
+    def _option(self, task: str, row: CatalogueModel, size: int) -> Option:
+        plain = {kind: self._profile(self.profiles, row, size, kind) for kind in ("amp", "fp32")}
+        if plain["fp32"] is None and plain["amp"] is not None:
+            plain["fp32"] = self._bound(plain["amp"])
+        saving = {kind: self._profile(self.checkpointed, row, size, kind) for kind in ("amp", "fp32")}
+        return make_option(
+            task,
+            row,
+            size,
+            {kind: profile for kind, profile in plain.items() if profile},
+            {kind: profile for kind, profile in saving.items() if profile},
+        )
+
+    def _bound(self, amp: Profile) -> Profile:
+        """The fp32 bound of a profile, one object for all weights of an architecture."""
+        key = (amp.model, amp.input_size)
+        if key not in self._bounds or self._bounds[key][0] is not amp:
+            self._bounds[key] = (amp, fp32_bound(amp))
+        return self._bounds[key][1]
+
+    def _profile(
+        self, kept: Mapping[ProfileKey, Profile], row: CatalogueModel, size: int, kind: str
+    ) -> Profile | None:
+        name = architecture_of(row.name, row.library)
+        exact = kept.get((name, size, kind))
+        if exact is not None:
+            return exact
+        sizes = [s for s in self.sizes[name] if (name, s, kind) in kept]
+        if not sizes:
+            return None
+        lower = max((s for s in sizes if s < size), default=sizes[0])
+        upper = min((s for s in sizes if s > size), default=sizes[-1])
+        return interpolate_profile(kept[(name, lower, kind)], kept[(name, upper, kind)], size)
+
+    def _priced(
+        self, known: Known, card: Gpu, precision: str, batch: int | None, vram: float | None
+    ) -> CostTable:
+        """The options' table on one card; tasks that weigh the same networks share its figures."""
+        options, columns, names = known
+        figures = _figures(card)
+        key = (names, figures, precision, batch, vram)
+        with self._lock:
+            table = self._kept.get(key)
+            if table is not None:
+                self._kept.move_to_end(key)
+                return replace(table, options=tuple(options), columns=columns)
+        steps = self._cold_steps(card, precision)
+        if vram is not None:
+            card = with_memory(card, vram)
+        table = build_table(options, card, precision, BATCH_LADDER if batch is None else (batch,), steps)
+        with self._lock:
+            self._kept[key] = table
+            while len(self._kept) > 1 and sum(kept.nbytes for kept in self._kept.values()) > MOST_BYTES:
+                self._kept.popitem(last=False)
+        return table
+
+    def _cold_steps(self, card: Gpu, precision: str) -> ColdSteps:
+        key = (_figures(replace(card, learned=None)), precision)
+        with self._lock:
+            steps = self._steps.pop(key, None) or ColdSteps(card, precision)
+            self._steps[key] = steps
+            while len(self._steps) > MOST_STEPS:
+                self._steps.popitem(last=False)
+        return steps
+
+
+def _figures(card: Gpu) -> Hashable:
+    """All of a card that a price depends on; what was measured and observed counts by identity."""
+    return (
+        card.slug, card.device, card.memory_gib, card.usable_gib, card.bandwidth_gb_s, card.tdp_w,
+        tuple(sorted(card.tflops.items())), card.extra.get("cores"), card.calibrated, card.learned,
+    )  # fmt: skip
+
+
+def architecture_of(name: str, library: str) -> str:
+    """The name without timm's tag of the weights: what decides the cost."""
+    return name.split(".", 1)[0] if library == "timm" else name
+
+
+def is_trees(model: CatalogueModel) -> bool:
+    """Whether the model is boosted trees, priced by the cost law of the processor."""
+    return model.family == "gbdt" or model.library in ("lightgbm", "xgboost", "catboost")
+
+
+def can_take(model: CatalogueModel, size: int, profiled: Sequence[int]) -> bool:
+    """Whether a model accepts an input size: any for convolutions, whole patches for vision transformers,
+    profiled sizes only for fixed grids, up to the model's longest usual sequence for text."""
+    if size in profiled:
+        return True
+    if model.input_kind == "seq_len":
+        return size <= max(*profiled, *model.input_sizes)
+    if model.input_kind == "n_features":
+        return True
+    if size < 32 or _FIXED_GRID.search(model.name):
+        return False
+    patch = re.search(r"patch(\d+)", model.name)
+    return size % int(patch.group(1)) == 0 if patch else size % 32 == 0 or "vit" not in model.family
+
+
+def _nearest(wanted: int, sizes: Sequence[int]) -> int:
+    return min(sizes, key=lambda size: (abs(size - wanted), size))

@@ -1,0 +1,115 @@
+"""Which rows of the strategy tables and which claims bear on a plan? The most specific row of each deciding
+rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from memory_service.domain.common.vocabulary import modality_of, size_of
+from memory_service.domain.planning.problem import Case
+from memory_service.domain.planning.schedule import default_batch
+
+if TYPE_CHECKING:
+    from memory_service.services.knowledge.snapshot import Knowledge
+
+__all__ = ["evidence_rows"]
+
+ALWAYS = (
+    "R01-one-integer",
+    "R02-start",
+    "R04-fill-as-aim",
+    "R11-estimate",
+    "R14-reserve",
+    "R17-start",
+    "R32-larger",
+    "S04-updates-per-epoch",
+    "S06-knee",
+)
+"""Rows that decided something in every plan of a network."""
+
+MATCHED = ("R03", "R31", "R34")
+"""Rules with a row per case: the most specific row that the case meets is shown."""
+
+MOST_CLAIMS = 4
+
+CLAIMS_FIRST = ("feasible_batch", "samples_per_second", "default_batch", "gpu_memory_gib", "epoch_minutes")
+"""Quantities that a plan also states, what would lead it most astray first."""
+
+_INPUT_KINDS = {"image-segmentation": "segmentation_tile", "tabular": "table", "image": "image"}
+
+
+def evidence_rows(
+    knowledge: Knowledge, case: Case, model: str, input_size: int
+) -> tuple[Mapping[str, Any], ...]:
+    """The rules that decided, then at most four claims, as {id, grade, text, source}; rows not followed say
+    why. Rows that say another number than the default, and steered the plan by it, are always there."""
+    named = [*ALWAYS, *_steering(case, input_size)]
+    out = [_strategy(knowledge.strategy[row]) for row in dict.fromkeys(named) if row in knowledge.strategy]
+    for rule in MATCHED:
+        rows = [(_specific(row["key"], case, model), row) for row in knowledge.rules.get(rule, ())]
+        fitting = [(score, row["followed"], row["id"], row) for score, row in rows if score is not None]
+        if fitting:
+            row = _strategy(max(fitting, key=lambda item: item[:3])[3])
+            out += [] if row in out else [row]
+    if case.visible and "R06-a100-a10" in knowledge.strategy:
+        out.append(_strategy(knowledge.strategy["R06-a100-a10"]))
+    slugs = {card.slug for card in case.cards}
+    base = model.split(".", maxsplit=1)[0]
+    claims = [
+        row
+        for row, card, resolved in knowledge.located_claims
+        if card in slugs and resolved is not None and resolved.split(".")[0] == base
+    ]
+    claims.sort(key=lambda row: (_rank(str(row["quantity"])), -(row.get("value_min") or 0.0), row["id"]))
+    out.extend(_claim(row) for row in claims[:MOST_CLAIMS])
+    return tuple(out)
+
+
+def _steering(case: Case, input_size: int) -> list[str]:
+    """The row that gave the default batch, and rows that say another number than the default."""
+    tightest = min(card.usable_gib for card in case.cards)
+    row = default_batch(case.task, input_size, tightest, gpu=case.on_gpu, policy=case.policy)[1]
+    others = sorted(key for key in case.policy.changed if not key.startswith("R03"))
+    return [*([] if row is None else [row]), *others]
+
+
+def _rank(quantity: str) -> int:
+    return CLAIMS_FIRST.index(quantity) if quantity in CLAIMS_FIRST else len(CLAIMS_FIRST)
+
+
+def _specific(key: Mapping[str, Any], case: Case, model: str) -> int | None:
+    """How many conditions of a row's key the case meets; None when it breaks one or says nothing of the
+    case."""
+    minutes, size = case.question.minutes, size_of(case.n_train)
+    kind = _INPUT_KINDS.get(case.task) or _INPUT_KINDS.get(modality_of(case.task))
+    meets: dict[str, Callable[[Any], bool]] = {
+        "gpu": lambda wanted: wanted in {card.slug for card in case.cards},
+        "task": lambda wanted: wanted == case.task,
+        "size": lambda wanted: wanted == size,
+        "input_kind": lambda wanted: wanted == kind,
+        "image_size": lambda wanted: wanted == (case.question.image_size or 224),
+        "model": lambda wanted: wanted == model,
+        "minutes_from": lambda wanted: minutes >= wanted,
+        "minutes_to": lambda wanted: minutes <= wanted,
+    }
+    if not all(name in meets and meets[name](wanted) for name, wanted in key.items()):
+        return None
+    return len(key)
+
+
+def _strategy(row: Mapping[str, Any]) -> dict[str, Any]:
+    text = (
+        row["statement"]
+        if row.get("followed", True)
+        else f"{row['statement']} Not followed: {row.get('why_not')}"
+    )
+    return {"id": row["id"], "grade": row["grade"], "text": text, "source": row["source"]}
+
+
+def _claim(row: Mapping[str, Any]) -> dict[str, Any]:
+    low, high = row.get("value_min"), row.get("value_max")
+    value = f"{low:g}" if low == high or high is None else f"{low:g}-{high:g}"
+    text = f"{row['model']} on {row['gpu']}: {row['quantity']} {value} {row.get('unit') or ''}"
+    text += f" ({row['statement']})" if row.get("statement") else ""
+    return {"id": row["id"], "grade": "claimed", "text": text, "source": row["source"]}

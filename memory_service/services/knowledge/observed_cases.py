@@ -1,0 +1,64 @@
+"""What did all runs that ended show? The latest few of each case; after a run only what it adds is read."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from memory_service.domain.learning.observation import Observation
+from memory_service.services.database.transactions import ReadUnit
+from memory_service.store.queries import observations as seen
+
+__all__ = ["Observed", "observed"]
+
+MOST_OF_A_CASE = 8
+"""Of one model, batch and setting on one device: more than learning weighs
+(`domain.learning.corrections`)."""
+
+Kept = tuple[dt.datetime, str, Observation]
+
+
+@dataclass(frozen=True)
+class Observed:
+    """The latest observations of each case, as the database held them.
+
+    state   as `store.queries.observations.state` gave it
+    cases   case -> (when it was written, id, observation), the latest first
+    """
+
+    state: tuple[int, dt.datetime | None] = (0, None)
+    cases: Mapping[str, tuple[Kept, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def all(self) -> tuple[Observation, ...]:
+        """The oldest first."""
+        rows = sorted((row for rows in self.cases.values() for row in rows), key=lambda row: row[:2])
+        return tuple(observation for _, _, observation in rows)
+
+
+def observed(unit: ReadUnit, held: Observed | None = None) -> Observed:
+    """What is there now; of `held`, read earlier, what nobody changed is taken over as it is."""
+    now = seen.state(unit.session)
+    if held is not None and held.state == now:
+        return held
+    if held is not None and held.state[1] is not None:
+        known = {row[1] for rows in held.cases.values() for row in rows if row[0] == held.state[1]}
+        new = [row for row in seen.since(unit.session, held.state[1]) if row.id not in known]
+        # Only where nothing was replaced or deleted, and nobody wrote at an earlier time than what was read.
+        if len(new) == now[0] - held.state[0]:
+            return Observed(now, _with(held.cases, new))
+    return Observed(now, _with({}, seen.latest(unit.session, MOST_OF_A_CASE)))
+
+
+def _with(cases: Mapping[str, tuple[Kept, ...]], rows: Iterable[seen.SeenRow]) -> dict[str, tuple[Kept, ...]]:
+    added: dict[str, list[Kept]] = {}
+    for row in rows:
+        kept = (row.updated_at, row.id, Observation.from_dict(row.observation))
+        added.setdefault(row.subject, []).append(kept)
+    found = dict(cases)
+    for subject, new in added.items():
+        every = sorted((*found.get(subject, ()), *new), key=lambda row: row[:2], reverse=True)
+        found[subject] = tuple(every[:MOST_OF_A_CASE])
+    return found

@@ -1,0 +1,220 @@
+"""What does a model cost per sample? Traced on demand, or for the whole catalogue with resume and a report.
+
+profile_model("efficientnet_b4", input_size=380, precision="amp")          one Profile, about a second
+profile_catalogue(rows, path, on_progress)                                 fills seeds/profiles.jsonl.gz
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from memory_service.domain.cost.profile import Profile
+from memory_service.domain.planning.catalogue import CatalogueModel, resolve_model
+from memory_service.errors import FieldError, InvalidInput, MemoryServiceError
+
+__all__ = [
+    "CatalogueReport",
+    "Wanted",
+    "catalogue_models",
+    "catalogue_row",
+    "profile_catalogue",
+    "profile_model",
+    "read_profiles",
+    "wanted_profiles",
+    "write_profiles",
+]
+
+TraceClass = Literal["fp32", "amp"]
+ProfileKey = tuple[str, int, str, bool, bool, bool]
+
+SOURCE = "traced on the meta device by measure/trace.py"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One profile to be made: a catalogue row and its figures at one input size and precision class."""
+
+    model: str
+    input_size: int
+    precision: TraceClass
+    library: str | None = None
+    config: Mapping[str, Any] = field(default_factory=dict)
+    n_outputs: int | None = None
+    family: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogueReport:
+    """What a run over the catalogue did; `failed` maps "model @ size" to the reason it was passed over."""
+
+    made: int
+    kept: int
+    failed: Mapping[str, str]
+
+
+def profile_model(
+    name: str,
+    *,
+    input_size: int | None = None,
+    precision: TraceClass = "amp",
+    checkpointing: bool = False,
+    fused_attention: bool = True,
+    channels_last: bool = True,
+    library: str | None = None,
+    config: Mapping[str, Any] | None = None,
+    n_outputs: int | None = None,
+    family: str = "",
+) -> Profile:
+    """One traced profile under the name asked for.
+
+    Raises InvalidInput for an unknown model, an impossible size, or a trace that fails, with the cause.
+    """
+    from memory_service.measure.build import build_model
+    from memory_service.measure.trace import trace_profile
+
+    try:
+        built = build_model(
+            name, input_size=input_size, n_outputs=n_outputs, library=library, config=config, family=family
+        )
+        profile = trace_profile(
+            built,
+            precision=precision,
+            fused_attention=fused_attention,
+            checkpointing=checkpointing,
+            channels_last=channels_last,
+        )
+    except MemoryServiceError:
+        raise
+    except Exception as error:  # a model's own code may fail in any way
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        raise InvalidInput(
+            f"{name!r} at input size {input_size or 'default'} cannot be traced: {reason}",
+            [FieldError("model", "cannot be traced", name)],
+        ) from error
+    return Profile.from_dict({**profile.as_dict(), "model": name})
+
+
+def wanted_profiles(models: Iterable[CatalogueModel]) -> list[Wanted]:
+    """What the catalogue needs, most wanted first: autocast at default sizes, at other usual ones, then fp32.
+
+    fp32 (for the CPU and cards without tensor cores) is traced at the smallest and the default size only;
+    sizes between are interpolated.
+    """
+    rows = [model for model in models if model.can_be_profiled]
+    default = [(model, model.default_input_size) for model in rows]
+    other = [(m, size) for m in rows for size in sorted({*m.input_sizes} - {m.default_input_size})]
+    smallest = [(m, min(m.input_sizes)) for m in rows if min(m.input_sizes) < m.default_input_size]
+    plan: list[tuple[CatalogueModel, int, TraceClass]] = []
+    plan += [(model, size, "amp") for model, size in (*default, *other)]
+    plan += [(model, size, "fp32") for model, size in (*default, *smallest)]
+    return [Wanted(m.name, size, kind, m.library, m.config, family=m.family) for m, size, kind in plan]
+
+
+def profile_catalogue(
+    wanted: Iterable[Wanted],
+    path: Path,
+    on_progress: Callable[[Wanted, str | None], None] | None = None,
+) -> CatalogueReport:
+    """Make what `path` lacks; a model that fails is reported and passed over. Called again, it resumes.
+
+    While it runs, finished profiles wait beside `path` in a `.part` file; at the end both become one sorted
+    file. on_progress(job, None | reason) is called after each.
+    """
+    part = path.with_name(path.name + ".part")
+    have = {_key(raw): raw for source in (path, part) if source.exists() for raw in _read_raw(source)}
+    report = on_progress or (lambda _job, _why: None)
+    made = kept = 0
+    failed: dict[str, str] = {}
+    with part.open("a", encoding="utf-8") as out:
+        for job in wanted:
+            if (job.model, job.input_size, job.precision, True, False, True) in have:
+                kept += 1
+                report(job, None)
+                continue
+            try:
+                profile = profile_model(
+                    job.model,
+                    input_size=job.input_size,
+                    precision=job.precision,
+                    library=job.library,
+                    config=job.config,
+                    n_outputs=job.n_outputs,
+                    family=job.family,
+                )
+            except MemoryServiceError as error:
+                failed[f"{job.model} @ {job.input_size}"] = error.detail
+                report(job, error.detail)
+                continue
+            raw = {**profile.as_dict(), "source": SOURCE, "grade": "estimated"}
+            have[_key(raw)] = raw
+            out.write(json.dumps(raw, separators=(",", ":")) + "\n")
+            out.flush()
+            made += 1
+            report(job, None)
+    write_profiles(have.values(), path)
+    part.unlink()
+    return CatalogueReport(made, kept, failed)
+
+
+def read_profiles(path: Path) -> Iterator[Profile]:
+    """The profiles of a `.jsonl` or `.jsonl.gz` file, in its order."""
+    for raw in _read_raw(path):
+        yield Profile.from_dict({k: v for k, v in raw.items() if k not in ("source", "grade")})
+
+
+def write_profiles(rows: Iterable[Mapping[str, Any]], path: Path) -> None:
+    """Write raw profile rows sorted by key, the same bytes for the same rows, replacing `path` at once."""
+    beside = path.with_name(path.name + ".new")
+    with beside.open("wb") as raw_file, gzip.GzipFile("", "wb", 9, raw_file, mtime=0) as packed:
+        for row in sorted(rows, key=_key):
+            packed.write((json.dumps(_short(row), separators=(",", ":")) + "\n").encode())
+    beside.replace(path)
+
+
+def _read_raw(path: Path) -> Iterator[dict[str, Any]]:
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "rt", encoding="utf-8") as lines:
+        for line in lines:
+            if line.endswith("\n"):  # an interrupted run may leave half a line
+                yield json.loads(line)
+
+
+def _key(raw: Mapping[str, Any]) -> ProfileKey:
+    return (
+        raw["model"],
+        int(raw["input_size"]),
+        raw["precision"],
+        bool(raw.get("fused_attention", True)),
+        bool(raw.get("checkpointing", False)),
+        bool(raw.get("channels_last", True)),
+    )
+
+
+def _short(value: Any) -> Any:
+    """Whole numbers without their `.0`: a third of the file."""
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else value
+    if isinstance(value, Mapping):
+        return {key: _short(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_short(item) for item in value]
+    return value
+
+
+def catalogue_models(seeds_dir: Path) -> list[CatalogueModel]:
+    """The rows of `models.jsonl` in a seeds folder."""
+    with (seeds_dir / "models.jsonl").open(encoding="utf-8") as lines:
+        return [CatalogueModel.from_dict(json.loads(line)) for line in lines if line.strip()]
+
+
+def catalogue_row(name: str, seeds_dir: Path) -> CatalogueModel | None:
+    """The catalogue row a name means, or None where only the model's library may know it."""
+    try:
+        return resolve_model(name, {row.name: row for row in catalogue_models(seeds_dir)})
+    except InvalidInput:
+        return None

@@ -1,0 +1,347 @@
+"""Everything a plan may rest on, as one frozen snapshot: cards, models, profiles, claims, strategies,
+patterns.
+
+Only what changed is read again: adding a competition prices nothing anew, and a finished run leaves models,
+profiles and everything but the cards as they are.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+from memory_service.domain.cost.profile import Profile
+from memory_service.domain.hardware.gpu_names import gpu_from_row, normal_gpu_name
+from memory_service.domain.hardware.gpu_spec import Gpu
+from memory_service.domain.learning.observation import Observation
+from memory_service.domain.learning.observation_selection import Lessons
+from memory_service.domain.planning.catalogue import (
+    CatalogueModel,
+    model_index,
+    normal_model_name,
+    resolve_model,
+)
+from memory_service.domain.planning.cost_table import CostTable
+from memory_service.domain.planning.policy import Policy, policy_of
+from memory_service.domain.planning.problem import Case
+from memory_service.domain.runs.pattern_effect import Tally
+from memory_service.errors import FieldError, InvalidInput, NotFound
+from memory_service.resources import path
+from memory_service.services.database.transactions import Database, ReadUnit
+from memory_service.services.devices.devices import calibrations_of, registered
+from memory_service.services.knowledge.cards import Cards, cards_of
+from memory_service.services.knowledge.cost_cache import PricedCatalogue
+from memory_service.services.knowledge.evidence import evidence_rows
+from memory_service.services.knowledge.learned_corrections import lessons_of
+from memory_service.services.knowledge.observed_cases import Observed, observed
+from memory_service.store.queries import calibrations as device_store
+from memory_service.store.queries import outcomes
+from memory_service.store.queries.fingerprints import devices_fingerprint, fingerprint
+from memory_service.store.queries.rows import all_rows
+
+__all__ = ["Knowledge", "knowledge_from_seeds", "knowledge_of"]
+
+Row = Mapping[str, Any]
+
+CATALOGUE = ("models", "profiles")
+LIGHT_TABLES = ("strategies", "patterns", "claims", "competitions")
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """One revision of what is known.
+
+    revision   of the database; 0 when read from seed files
+    priced     models and profiles: options and cost tables, filled as questions come
+    cards      GPU models and registered devices, with what was measured and observed
+    observations   what runs showed, oldest first
+    competitions   slug -> facts, without the long description
+    tallies        memory ("pattern:<id>", "competition:<slug>") -> place -> what runs there say of it
+    """
+
+    revision: int
+    priced: PricedCatalogue
+    cards: Cards
+    strategies: tuple[Row, ...]
+    patterns: tuple[Row, ...]
+    claims: tuple[Row, ...]
+    competitions: Mapping[str, Row]
+    model_names: Mapping[str, str] = field(default_factory=dict)
+    observations: tuple[Observation, ...] = ()
+    tallies: Mapping[str, Mapping[str, Tally]] = field(default_factory=dict)
+
+    @property
+    def gpus(self) -> Mapping[str, Gpu]:
+        """Every card by the key it is asked for: a device hides the GPU model of its name."""
+        return self.cards.all
+
+    @property
+    def models(self) -> Mapping[str, CatalogueModel]:
+        return self.priced.models
+
+    @property
+    def profiles(self) -> Mapping[tuple[str, int, str], Profile]:
+        return self.priced.profiles
+
+    def gpu(self, name: str) -> Gpu:
+        """The device, else the GPU model, that a name means; InvalidInput with the nearest names
+        otherwise."""
+        return self.cards.named(name)
+
+    def listed_model(self, name: str) -> CatalogueModel:
+        """The catalogue row a name means; InvalidInput with the nearest names otherwise."""
+        slug = self.model_names.get(normal_model_name(name))
+        return self.models[slug] if slug else resolve_model(name, self.models)
+
+    def model(self, name: str) -> CatalogueModel:
+        """The catalogue row a name means, or one made for a model that can be built by its name (seconds).
+
+        InvalidInput with the nearest names otherwise. A row made here serves who pinned it and nobody else.
+        """
+        try:
+            return self.listed_model(name)
+        except InvalidInput:
+            from memory_service.measure.unlisted import unlisted_row
+
+            row = unlisted_row(name, self.models)
+        return self.priced.unlisted.setdefault(row.name, row)
+
+    @cached_property
+    def rules(self) -> Mapping[str, tuple[Row, ...]]:
+        """Rule id -> its rows of the strategy tables."""
+        out: dict[str, list[Row]] = {}
+        for row in self.strategies:
+            out.setdefault(row["rule"], []).append(row)
+        return {rule: tuple(rows) for rule, rows in out.items()}
+
+    @cached_property
+    def strategy(self) -> Mapping[str, Row]:
+        """Row id -> row of the strategy tables."""
+        return {row["id"]: row for row in self.strategies}
+
+    @cached_property
+    def policy(self) -> Policy:
+        """The numbers of the strategy tables that plans are made with."""
+        return policy_of(self.strategies)
+
+    @cached_property
+    def located_claims(self) -> tuple[tuple[Row, str | None, str | None], ...]:
+        """Every claim with the GPU model and the catalogue model it speaks of; None where it names none we
+        know."""
+        return tuple(
+            (row, self._slug(row.get("gpu")), self.model_names.get(normal_model_name(row.get("model") or "")))
+            for row in self.claims
+        )
+
+    @cached_property
+    def observed(self) -> Mapping[tuple[str, str], tuple[Observation, ...]]:
+        """(GPU model, architecture) -> what runs showed of it, oldest first."""
+        out: dict[tuple[str, str], list[Observation]] = {}
+        for one in self.observations:
+            out.setdefault((one.gpu, one.model), []).append(one)
+        return {case: tuple(found) for case, found in out.items()}
+
+    def _slug(self, name: str | None) -> str | None:
+        return self.cards.models.get(normal_gpu_name(name)) if name else None
+
+    def competition(self, slug: str) -> Row:
+        """The facts of a known competition; NotFound with the nearest slugs otherwise."""
+        row = self.competitions.get(slug)
+        if row is None:
+            near = tuple(get_close_matches(slug[:200], list(self.competitions), n=5, cutoff=0.4))
+            hint = f"; nearest: {', '.join(near)}" if near else ""
+            refused = [FieldError("competition", "unknown competition", slug[:200], near)]
+            raise NotFound(f"There is no competition {slug[:200]!r}{hint}", refused)
+        return row
+
+    def table(self, case: Case, cards: tuple[Gpu, ...], precision: str) -> CostTable:
+        return self.priced.table(case, cards, precision)
+
+    def trees(self, case: Case) -> CostTable:
+        return self.priced.trees(case)
+
+    def evidence(self, case: Case, model: str, input_size: int) -> tuple[Row, ...]:
+        """Strategy rows that decided something for the task, and the claims about the model on these
+        cards."""
+        return evidence_rows(self, case, model, input_size)
+
+
+def knowledge_from_seeds(seeds_dir: Path) -> Knowledge:
+    """The snapshot of the seed files alone; absent files count as empty."""
+    names = ("gpus", "models", *LIGHT_TABLES)
+    rows: dict[str, Sequence[Row]] = {name: tuple(_jsonl(seeds_dir / f"{name}.jsonl")) for name in names}
+    rows["profiles"] = tuple(_jsonl(seeds_dir / "profiles.jsonl.gz"))
+    rows["claims"] = tuple(_csv(seeds_dir / "claims.csv"))
+    priced = _priced(rows)
+    return _assemble(0, priced, model_index(priced.models), cards_of(_sheets(rows["gpus"])), rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What was read of a database, and the fingerprints it was read at."""
+
+    prints: Mapping[str, Hashable]
+    rows: Mapping[str, Sequence[Row]]
+    calibrated: Cards
+    seen: Observed
+    lessons: Lessons
+    knowledge: Knowledge
+
+
+def _renewed(unit: ReadUnit, revision: int, held: _Read | None) -> _Read:
+    """The snapshot at a revision; what `held` has and nobody changed is taken over as it is."""
+    prints: dict[str, Hashable] = {
+        name: fingerprint(unit.session, name) for name in (*LIGHT_TABLES, *CATALOGUE, "gpus")
+    }
+    prints["devices"] = devices_fingerprint(unit.session)
+    prints["tallies"] = outcomes.fingerprint(unit.session)
+    same = {name for name, value in prints.items() if held is not None and held.prints[name] == value}
+    rows = {
+        name: held.rows[name] if held is not None and name in same else tuple(all_rows(unit.session, name))
+        for name in LIGHT_TABLES
+    }
+    if held is not None and same.issuperset(CATALOGUE):
+        priced = held.knowledge.priced
+    else:
+        priced = _priced({name: all_rows(unit.session, name) for name in CATALOGUE})
+    if held is not None and same.issuperset(("gpus", "devices")):
+        calibrated = held.calibrated
+    else:
+        sheets = _sheets(all_rows(unit.session, "gpus"))
+        silent = [row.name for row in device_store.devices(unit.session) if row.fingerprint is None]
+        calibrated = cards_of(sheets, registered(unit), calibrations_of(unit), reference_profiles(), silent)
+    seen = observed(unit, held.seen if held is not None else None)
+    same_ground = held is not None and priced is held.knowledge.priced and calibrated is held.calibrated
+    if held is None or not same_ground:
+        lessons = lessons_of(calibrated, seen.all, priced)
+    elif seen is held.seen:
+        lessons = held.lessons
+    else:
+        lessons = held.lessons.renewed(seen.all)
+    if held is not None and lessons is held.lessons:
+        cards = held.knowledge.cards
+    else:
+        cards = calibrated.taught(lessons) if seen.cases else calibrated
+        priced.forget_all_but(cards.all.values())
+    if held is not None and "tallies" in same:
+        tallies = held.knowledge.tallies
+    else:
+        tallies = outcomes.tallies(unit.session)
+    if held is not None and priced is held.knowledge.priced:
+        names = held.knowledge.model_names
+    else:
+        names = model_index(priced.models)
+    knowledge = _assemble(revision, priced, names, cards, rows, seen.all, tallies)
+    return _Read(prints, rows, calibrated, seen, lessons, knowledge)
+
+
+class _Cache:
+    """The latest snapshot of each database in this process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held: OrderedDict[str, _Read] = OrderedDict()
+
+    def get(self, database: Database) -> Knowledge:
+        revision = database.knowledge_revision()
+        key = f"{id(database)}:{database.url}"
+        held = self._held.get(key)
+        if held is not None and held.knowledge.revision == revision:
+            return held.knowledge
+        with self._lock:
+            held = self._held.get(key)
+            if held is not None and held.knowledge.revision == revision:
+                return held.knowledge
+            with database.read() as unit:
+                read = _renewed(unit, revision, held)
+            self._held[key] = read
+            while len(self._held) > 4:
+                self._held.popitem(last=False)
+            return read.knowledge
+
+
+_CACHE = _Cache()
+
+
+def knowledge_of(database: Database) -> Knowledge:
+    """The snapshot at the database's current revision: one cheap read when nothing changed."""
+    return _CACHE.get(database)
+
+
+def _assemble(
+    revision: int,
+    priced: PricedCatalogue,
+    model_names: Mapping[str, str],
+    cards: Cards,
+    rows: Mapping[str, Sequence[Row]],
+    observations: tuple[Observation, ...] = (),
+    tallies: Mapping[str, Mapping[str, Tally]] | None = None,
+) -> Knowledge:
+    competitions = {
+        row["slug"]: {key: value for key, value in row.items() if key != "description"}
+        for row in rows["competitions"]
+    }
+    return Knowledge(
+        revision=revision,
+        priced=priced,
+        cards=cards,
+        strategies=tuple(rows["strategies"]),
+        patterns=tuple(rows["patterns"]),
+        claims=tuple(rows["claims"]),
+        competitions=competitions,
+        model_names=model_names,
+        observations=observations,
+        tallies=tallies or {},
+    )
+
+
+def _sheets(rows: Iterable[Row]) -> dict[str, Gpu]:
+    return {row["slug"]: gpu_from_row(row) for row in rows}
+
+
+def _priced(rows: Mapping[str, Sequence[Row]]) -> PricedCatalogue:
+    models = {row["name"]: CatalogueModel.from_dict(row) for row in rows["models"]}
+    return PricedCatalogue(models, [_profile(row) for row in rows["profiles"]])
+
+
+@lru_cache(maxsize=1)
+def reference_profiles() -> tuple[Profile, ...]:
+    """Profiles of the networks that every calibration trains."""
+    return tuple(_profile(row) for row in _jsonl(path("seeds", "reference_profiles.jsonl.gz")))
+
+
+def _profile(row: Row) -> Profile:
+    raw = row["profile"] if isinstance(row.get("profile"), Mapping) else row
+    return Profile.from_dict({key: raw[key] for key in Profile.__slots__ if key in raw})
+
+
+def _jsonl(path: Path) -> Iterator[Row]:
+    if not path.exists():
+        return
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "rt", encoding="utf-8") as lines:
+        for line in lines:
+            if line.strip():
+                yield json.loads(line)
+
+
+def _csv(path: Path) -> Iterator[Row]:
+    if not path.exists():
+        return
+    numbers = ("vram_gib", "value_min", "value_max")
+    integers = ("image_size", "batch_min", "batch_max", "folds")
+    with path.open(encoding="utf-8", newline="") as lines:
+        for row in csv.DictReader(lines):
+            out: dict[str, Any] = {name: value or None for name, value in row.items()}
+            out.update({name: float(row[name]) for name in numbers if row.get(name)})
+            out.update({name: int(row[name]) for name in integers if row.get(name)})
+            yield out

@@ -1,0 +1,188 @@
+"""What must be loaded before the service can be asked, in which order, and how far is it?
+
+`/healthz` answers at once; all of this happens in one thread behind it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from memory_service.errors import MemoryServiceError, Unavailable
+from memory_service.services.competitions.encoding import TextEncoder, encoder_at, use_model
+from memory_service.services.competitions.neighbours import recall_snapshot
+from memory_service.services.database.transactions import Database
+from memory_service.services.devices.calibrations import settle
+from memory_service.services.devices.devices import look_again, registered
+from memory_service.services.editorial import seeding
+from memory_service.services.knowledge.snapshot import knowledge_of
+from memory_service.services.operations import database as databases
+from memory_service.services.planning.recommend import recommend
+from memory_service.settings import Settings
+
+__all__ = ["Preparation", "State"]
+
+RETRY_SECONDS = 5.0
+
+EncoderState = Literal["loading", "ready", "degraded"]
+
+_FIRST_QUESTION = {"task": "image", "size": "medium", "gpu": "a100"}
+"""Asked once at start: it prices the part of the catalogue that most questions need."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Where the preparation stands. `failed` is a sentence while it cannot go on."""
+
+    database: bool = False
+    knowledge: bool = False
+    index: bool = False
+    encoder: EncoderState = "loading"
+    encoder_reason: str | None = None
+    failed: str | None = None
+    seconds: float | None = None
+
+    @property
+    def ready(self) -> bool:
+        """Database at head, knowledge and index loaded, encoder ready or known to be missing."""
+        return self.database and self.knowledge and self.index and self.encoder != "loading"
+
+    def as_dict(self) -> Mapping[str, Any]:
+        return {
+            "ready": self.ready,
+            "database": "at head" if self.database else "not ready",
+            "knowledge": "loaded" if self.knowledge else "loading",
+            "index": "loaded" if self.index else "loading",
+            "encoder": self.encoder,
+            "encoder_reason": self.encoder_reason,
+            "failed": self.failed,
+            "seconds": self.seconds,
+        }
+
+
+class Preparation:
+    """Brings a database to where it can be asked, once, in a thread of its own."""
+
+    def __init__(self, database: Database, settings: Settings) -> None:
+        self._database = database
+        self._settings = settings
+        self._thread: threading.Thread | None = None
+        self._stopping = threading.Event()
+        self.state = State()
+
+    def start(self) -> None:
+        """Begin; returns at once."""
+        use_model(self._settings.embedding_model)
+        self._thread = threading.Thread(target=self._run, name="preparation", daemon=True)
+        self._thread.start()
+
+    def stop(self, timeout_seconds: float = 60.0) -> bool:
+        """Wait for the step that runs; the steps behind it are left out. False where it still runs."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join(timeout_seconds)
+        return self._thread is None or not self._thread.is_alive()
+
+    def wait(self, timeout_seconds: float) -> State:
+        """The state when the thread is done, or after the time."""
+        if self._thread is not None:
+            self._thread.join(timeout_seconds)
+        return self.state
+
+    def checked(self) -> State:
+        """The state now: a database that was ready and does not answer any more is not ready."""
+        state = self.state
+        if not state.ready:
+            return state
+        try:
+            self._database.knowledge_revision()
+        except MemoryServiceError as error:
+            return replace(state, database=False, failed=error.detail)
+        return state
+
+    def encoder(self) -> TextEncoder | None:
+        """The encoder, loading it when that has not happened; None when there is none."""
+        return encoder_at(self._settings.embedding_model)[0]
+
+    def require_knowledge(self) -> Database:
+        """The database, once what is shipped is in it; Unavailable before."""
+        if not self.state.knowledge:
+            raise Unavailable(
+                self.state.failed or "The knowledge is being loaded; ask again in a few seconds"
+            )
+        return self._database
+
+    def _run(self) -> None:
+        began = time.monotonic()
+        try:
+            for step in (self._open, self._seed, self._load_encoder, self._load_index):
+                while not self._stopping.is_set() and not self._done(step):
+                    self._stopping.wait(RETRY_SECONDS)
+            if self._stopping.is_set():
+                return
+            self.state = replace(self.state, seconds=round(time.monotonic() - began, 2))
+            _log.info("ready after %.1f s", self.state.seconds)
+            self._rehearse()
+        except MemoryServiceError as error:
+            self.state = replace(self.state, failed=error.detail)
+            _log.error("cannot get ready: %s", error.detail)
+        except Exception as error:  # noqa: BLE001 - told in /readyz and the log; the thread has no caller
+            self.state = replace(self.state, failed=f"cannot get ready: {type(error).__name__}")
+            _log.exception("cannot get ready")
+
+    def _done(self, step: Callable[[], None]) -> bool:
+        """False where the database is away, busy or full: it may come back, and nobody restarts a server that
+        is alive."""
+        try:
+            step()
+        except Unavailable as error:
+            if error.detail != self.state.failed:
+                _log.error("cannot get ready yet: %s", error.detail)
+            self.state = replace(self.state, failed=error.detail)
+            return False
+        self.state = replace(self.state, failed=None)
+        return True
+
+    def _open(self) -> None:
+        databases.require_head(self._database)
+        self.state = replace(self.state, database=True)
+        self._look_at_devices()
+
+    def _look_at_devices(self) -> None:
+        """Calibrations that a killed server left, and what changed on this host's devices since."""
+        from memory_service.measure.identity import identify, local_devices
+
+        with self._database.read() as unit:
+            known = bool(registered(unit))
+        if known:
+            settle(self._database)
+            look_again(self._database, identify, local_devices())
+
+    def _seed(self) -> None:
+        # Without vectors: until the encoder fills them in, search goes by words; plans need not wait for it.
+        if self._settings.seed_on_start and not seeding.is_seeded(self._database):
+            seeding.seed(self._database)
+        self.state = replace(self.state, knowledge=True)
+
+    def _load_index(self) -> None:
+        with self._database.read() as unit:
+            recall_snapshot(unit)
+        self.state = replace(self.state, index=True)
+
+    def _load_encoder(self) -> None:
+        encoder, reason = encoder_at(self._settings.embedding_model)
+        if encoder is not None and self._settings.seed_on_start:
+            seeding.fill_embeddings(self._database, encoder)
+        self.state = replace(
+            self.state, encoder="degraded" if encoder is None else "ready", encoder_reason=reason
+        )
+
+    def _rehearse(self) -> None:
+        if knowledge_of(self._database).gpus:
+            recommend(self._database, _FIRST_QUESTION)

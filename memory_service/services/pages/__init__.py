@@ -1,0 +1,1 @@
+"""What each page for people shows, as plain values; templates and charts are in `web`."""

@@ -1,0 +1,280 @@
+"""How far were predictions from what happened? Each pair as a point, errors beside baselines, the worst
+misses by name."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from memory_service.domain.learning.observation import Observation
+from memory_service.domain.learning.observed_baseline import cold_of
+from memory_service.domain.learning.scoring import Pair, pairs_of, score
+from memory_service.domain.planning.request import integer_of
+from memory_service.errors import FieldError, InvalidInput, MemoryServiceError, unknown_name
+from memory_service.services.accuracy.scored_runs import ACCURACY_FILTERS, unpredicted
+from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge.learned_corrections import observed_profile
+from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
+from memory_service.services.tables.formats import Leaving
+from memory_service.store.queries import runs
+from memory_service.store.queries.runs import EndedRun
+
+__all__ = ["ACCURACY_QUANTITIES", "accuracy_page", "accuracy_table"]
+
+ACCURACY_QUANTITIES = {
+    "samples_per_second": "samples/s",
+    "peak_memory_gib": "GiB",
+    "peak_reserved_gib": "GiB",
+    "peak_allocated_gib": "GiB",
+    "epoch_seconds": "s",
+    "total_minutes": "min",
+}
+"""What is predicted of a run -> its unit."""
+
+FIELDS = (*ACCURACY_FILTERS, "quantity", "days", "last", "by")
+
+FIGURE = ("value", "low", "high", "grade", "n", "basis")
+"""What a predicted figure consists of."""
+
+GROUPS = ("family", "device")
+"""What the points are told apart by; of a run without a registered device, its GPU model."""
+
+USUAL_LAST, MOST_LAST = 200, 2_000
+"""Runs that are scored: enough to tell a coverage of 80 % from one of 70 %, and quick to read."""
+
+MOST_MISSES = 20
+MEANT_PERCENT = 80.0
+
+_COLUMNS: Mapping[str, type[Any]] = {
+    "run_id": str, "at": dt.datetime, "gpu": str, "device": str, "family": str, "model": str,
+    "input_size": int, "precision": str, "batch_size": int, "quantity": str, "unit": str,
+    "predicted_value": float, "predicted_low": float, "predicted_high": float, "predicted_grade": str,
+    "predicted_n": int, "predicted_basis": str, "measured": float, "ratio": float, "error_percent": float,
+    "inside": bool, "excluded": str,
+}  # fmt: skip
+
+_SHEET_OF = {"samples_per_second": "step_seconds", "peak_memory_gib": "driver_gib"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    run: EndedRun
+    pair: Pair
+
+    @property
+    def case(self) -> Mapping[str, Any]:
+        return (self.run.prediction or {}).get("case") or {}
+
+    @property
+    def where(self) -> str:
+        return str(self.run.device or self.run.gpu)
+
+    def as_dict(self) -> dict[str, Any]:
+        """A run's figure as it was predicted and as it came; ratio: predicted / measured."""
+        predicted = self.pair.predicted
+        return {
+            "run_id": self.run.id,
+            "at": self.run.created_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "gpu": self.run.gpu,
+            "device": self.run.device or None,
+            "family": self.run.family,
+            "model": self.case.get("model"),
+            "input_size": self.case.get("input_size"),
+            "precision": self.case.get("precision"),
+            "batch_size": self.run.batch_size,
+            "quantity": self.pair.quantity,
+            "unit": ACCURACY_QUANTITIES[self.pair.quantity],
+            "predicted": {name: predicted[name] for name in FIGURE},
+            "measured": float(f"{self.pair.actual:.4g}"),
+            "ratio": float(f"{1.0 + self.pair.error:.4g}"),
+            "error_percent": round(100.0 * self.pair.error, 1),
+            "inside": self.pair.inside,
+            "excluded": self.pair.excluded,
+        }
+
+
+def accuracy_page(database: Database, asked: Mapping[str, str]) -> dict[str, Any]:
+    """Scores of every quantity, and of the one chosen its points, groups, baselines and worst misses.
+
+    asked   ACCURACY_FILTERS by name, `quantity`, `days` (runs that ended in the last so many), `last` (so
+            many)
+    """
+    found, wanted = _found(database, asked)
+    knowledge = knowledge_of(database)
+    chosen = [each for each in found.points if each.pair.quantity == wanted["quantity"]]
+    scored = [each for each in chosen if each.pair.excluded is None]
+    return {
+        "query": {name: value for name, value in wanted.items() if value is not None},
+        "unit": ACCURACY_QUANTITIES[wanted["quantity"]],
+        "runs": {
+            "ended": len(found.ended),
+            "most": wanted["last"],
+            "without_prediction": sum(unpredicted(run) for run in found.ended),
+            "excluded": dict(sorted(Counter(run.excluded for run in found.ended if run.excluded).items())),
+        },
+        "scores": [asdict(each) for each in score(each.pair for each in found.points)],
+        "meant_percent": MEANT_PERCENT,
+        "baselines": _baselines(knowledge, wanted["quantity"], scored),
+        "by_device": _groups(scored, lambda each: each.where),
+        "by_family": _groups(scored, lambda each: str(each.run.family)),
+        "points": [each.as_dict() for each in chosen],
+        "misses": [
+            each.as_dict()
+            for each in sorted(scored, key=lambda each: -abs(np.log(1.0 + each.pair.error)))[:MOST_MISSES]
+        ],
+        "choices": {
+            "quantity": list(ACCURACY_QUANTITIES),
+            "gpu": sorted({str(run.gpu) for run in found.ended}),
+            "device": sorted({str(run.device) for run in found.ended if run.device}),
+            "family": sorted({str(run.family) for run in found.ended if run.family}),
+        },
+    }
+
+
+def accuracy_table(database: Database, asked: Mapping[str, str]) -> Leaving:
+    """Every pair of the runs that match, all quantities unless one is named, flat: for a file."""
+    found, wanted = _found(database, asked)
+    rows = [
+        _flat(each.as_dict())
+        for each in found.points
+        if "quantity" not in asked or each.pair.quantity == wanted["quantity"]
+    ]
+    return Leaving(_COLUMNS, lambda: iter([rows]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    ended: Sequence[EndedRun]
+    points: list[_Point]
+
+
+def _found(database: Database, asked: Mapping[str, str]) -> tuple[_Found, dict[str, Any]]:
+    wanted = _wanted(asked)
+    filters = {name: wanted[name] for name in ACCURACY_FILTERS if wanted[name] is not None}
+    if wanted["days"] is not None:
+        filters["since"] = dt.datetime.now(dt.UTC) - dt.timedelta(days=wanted["days"])
+    with database.read() as unit:
+        ended = runs.ended(unit.session, filters, wanted["last"])
+        seen = runs.observations_by_run(unit.session, [run.id for run in ended])
+    points = [
+        _Point(run, pair)
+        for run in ended
+        for pair in pairs_of(run._asdict(), run.prediction or {}, seen.get(run.id, ()))
+    ]
+    return _Found(ended, points), wanted
+
+
+def _wanted(asked: Mapping[str, str]) -> dict[str, Any]:
+    for name in asked:
+        if name not in FIELDS:
+            raise unknown_name("field", name, FIELDS)
+    said = {name: value.strip() for name, value in asked.items() if value.strip()}
+    quantity = said.get("quantity", "samples_per_second")
+    if quantity not in ACCURACY_QUANTITIES:
+        raise unknown_name("quantity", quantity, tuple(ACCURACY_QUANTITIES))
+    by = said.get("by", "family")
+    if by not in GROUPS:
+        raise unknown_name("by", by, GROUPS)
+    return {
+        **{name: said.get(name) for name in ACCURACY_FILTERS},
+        "quantity": quantity,
+        "by": by,
+        "days": _days(said["days"]) if "days" in said else None,
+        "last": integer_of("last", said.get("last", USUAL_LAST), 1, MOST_LAST),
+    }
+
+
+def _days(given: str) -> float:
+    try:
+        value = float(given)
+    except ValueError:
+        value = -1.0
+    if not 0 < value <= 36_500:
+        message = "must be a number of days, more than 0 and at most 36500"
+        raise InvalidInput(f"days {message}", [FieldError("days", message, given[:40])])
+    return value
+
+
+def _groups(points: Sequence[_Point], name_of: Callable[[_Point], str]) -> list[dict[str, Any]]:
+    """Errors and coverage by group, the largest group first."""
+    groups: dict[str, list[_Point]] = {}
+    for each in points:
+        groups.setdefault(name_of(each), []).append(each)
+    largest = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
+    return [{"name": name} | asdict(score(each.pair for each in members)[0]) for name, members in largest]
+
+
+def _baselines(knowledge: Knowledge, quantity: str, points: Sequence[_Point]) -> list[dict[str, Any]]:
+    """Methods beside one another on the very same runs: what was predicted, the data sheet alone without
+    calibrations and earlier runs, and a naive line."""
+    if not points:
+        return []
+    ours = score(each.pair for each in points)[0]
+    out = [_line("what was predicted", ours.n, ours.median_percent, ours.p90_percent)]
+    sheets = _sheet_errors(knowledge, quantity, points)
+    if sheets:
+        both = score(each.pair for each, _ in sheets)[0]
+        off = np.abs([error for _, error in sheets])
+        if len(sheets) < len(points):
+            out.append(
+                _line("what was predicted, of the runs below", both.n, both.median_percent, both.p90_percent)
+            )
+        median, p90 = (round(100.0 * float(np.quantile(off, share)), 2) for share in (0.5, 0.9))
+        out.append(_line("profile and data sheet alone, computed now", len(sheets), median, p90))
+    if ours.naive:
+        out.append(
+            _line(ours.naive["method"], ours.n, ours.naive["median_percent"], ours.naive["p90_percent"])
+        )
+    return out
+
+
+def _line(method: str, n: int, median: float, p90: float) -> dict[str, Any]:
+    return {"method": method, "n": n, "median_percent": median, "p90_percent": p90}
+
+
+def _sheet_errors(
+    knowledge: Knowledge, quantity: str, points: Sequence[_Point]
+) -> list[tuple[_Point, float]]:
+    """Of each run whose model and card are known: the error of profile and data sheet alone."""
+    if quantity not in _SHEET_OF:
+        return []
+    out = []
+    known: dict[tuple[Any, ...], float | None] = {}
+    for each in points:
+        case = each.case
+        if not case:
+            continue
+        o = Observation.from_dict(case)
+        key = (
+            o.gpu, o.model, o.input_size, o.precision, o.batch_size, o.layout, o.optimizer, o.mode,
+            o.compiled,
+        )  # fmt: skip
+        if key not in known:
+            known[key] = _of_sheet(knowledge, quantity, o)
+        value = known[key]
+        if value is not None:
+            out.append((each, value / each.pair.actual - 1.0))
+    return out
+
+
+def _of_sheet(knowledge: Knowledge, quantity: str, o: Observation) -> float | None:
+    sheet, profile = knowledge.cards.sheets.get(o.gpu), observed_profile(knowledge.priced, o)
+    if sheet is None or profile is None or not o.batch_size:
+        return None
+    try:
+        cold = cold_of(o, profile, replace(sheet, calibrated=None))
+    except MemoryServiceError:
+        return None
+    value = float(getattr(cold, _SHEET_OF[quantity]))
+    return o.batch_size / value if quantity == "samples_per_second" else value
+
+
+def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
+    predicted = row["predicted"]
+    figures = {f"predicted_{name}": predicted[name] for name in FIGURE}
+    return {name: value for name, value in row.items() if name != "predicted"} | figures

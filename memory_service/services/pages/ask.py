@@ -1,0 +1,183 @@
+"""What does the page that asks show? The question with its facts, the plan, what else would fit, and where
+each part of the answer can be looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from memory_service.domain.common.vocabulary import MODES, OBJECTIVES, PRECISIONS, SIZES, TASKS
+from memory_service.domain.planning.planner import Lanes
+from memory_service.domain.planning.problem import Case
+from memory_service.domain.planning.request import Question, parse_question
+from memory_service.domain.quality.quality_over_budget import best_by_budget, best_of_models
+from memory_service.errors import FieldError, InvalidInput, NotFound
+from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge.snapshot import Knowledge
+from memory_service.services.planning.plan_script import has_script, plan_script
+from memory_service.services.planning.recommend import Remembered, recommend, weighed
+
+__all__ = ["ask_page", "ask_script"]
+
+MOST_IN_ADDRESS = 5_000
+"""Characters of a description that the page takes: its question is its address. Longer ones go to POST
+/recommend."""
+
+
+def ask_page(database: Database, knowledge: Knowledge, asked: Mapping[str, str]) -> dict[str, Any]:
+    """`{"asked", "choices", "known", "errors", "refused", "facts", "plan", "points", "script"}`.
+
+    asked    the fields as they were given
+    errors   field -> what is wrong with it; `refused`: the sentence, None when the question can be answered
+    facts    what the plan rests on: `[{"field", "value", "from"}]`
+    plan     the answer of /recommend; None for what was refused, and before a task is asked about
+    points   `{"front", "models", "picks", "objective", "budget_minutes"}`: minutes and quality of plans
+    script   whether there is a training script for the plan (`ask_script`)
+    """
+    page: dict[str, Any] = {
+        "asked": dict(asked),
+        "choices": _choices(knowledge),
+        "known": _known(knowledge),
+        "errors": {},
+        "refused": None,
+        "facts": [],
+        "plan": None,
+        "points": None,
+        "script": False,
+    }
+    only_a_card = asked.keys() == {"gpu"} and asked["gpu"] in knowledge.cards.all
+    if not asked or only_a_card:
+        return page
+    try:
+        found = weighed(database, _question(asked))
+    except (InvalidInput, NotFound) as refusal:
+        errors = {error.field: _sentence(error) for error in refusal.errors}
+        return page | {"errors": errors, "refused": refusal.detail, "status": refusal.status}
+    return page | {
+        "plan": linked(found.answer, found.knowledge),
+        "facts": _facts(found.case, found.memory),
+        "points": _points(found.lanes, found.answer),
+        "script": has_script(found.answer),
+    }
+
+
+def ask_script(database: Database, asked: Mapping[str, str]) -> str:
+    """The training script of the plan that the page shows for the same fields. InvalidInput, NotFound;
+    NoScript where nothing fits or there is none for the model."""
+    return plan_script(recommend(database, _question(asked)))
+
+
+def _question(asked: Mapping[str, str]) -> Question:
+    description = asked.get("description", "")
+    if len(description) > MOST_IN_ADDRESS:
+        message = (
+            f"is longer than the {MOST_IN_ADDRESS:,} characters that fit the page's address; "
+            "POST /recommend takes 100 000"
+        )
+        raise InvalidInput(f"The description {message}", [FieldError("description", message)])
+    return parse_question(asked)
+
+
+def _sentence(error: FieldError) -> str:
+    return f"{error.message}; nearest: {', '.join(error.nearest)}" if error.nearest else error.message
+
+
+def _choices(knowledge: Knowledge) -> dict[str, list[Any]]:
+    devices = [[name, f"{name} (registered here)"] for name in sorted(knowledge.cards.devices)]
+    sheets = [[slug, gpu.name] for slug, gpu in knowledge.cards.sheets.items()]
+    return {
+        "task": list(TASKS),
+        "size": list(SIZES),
+        "gpu": [*devices, *sorted(sheets)],
+        "objective": list(OBJECTIVES),
+        "mode": list(MODES),
+        "precision": list(PRECISIONS),
+    }
+
+
+def _known(knowledge: Knowledge) -> dict[str, int]:
+    return {
+        "competitions": len(knowledge.competitions),
+        "models": len(knowledge.models),
+        "gpus": len(knowledge.cards.sheets),
+        "strategies": len(knowledge.strategies),
+        "patterns": len(knowledge.patterns),
+        "devices": len(knowledge.cards.devices),
+    }
+
+
+def _facts(case: Case, memory: Remembered) -> list[dict[str, Any]]:
+    """Each fact with where it came from, so that a wrong one can be put right."""
+    kind = case.task.rpartition("-")[2]
+    values: dict[str, Any] = {
+        "task": case.task,
+        "n_train": case.n_train,
+        "n_test": case.n_test,
+        "n_classes": case.n_classes if kind == "classification" else None,
+        "n_features": case.n_features if case.task.startswith("tabular") else None,
+        "gpu": ", ".join(card.name for card in case.cards),
+        "cpu_count": case.cpu_count,
+        "minutes": case.question.minutes,
+    }
+    facts = [
+        {"field": name, "value": value, "from": _from(name, value, case, memory)}
+        for name, value in values.items()
+        if value is not None
+    ]
+    if case.metric is not None:
+        facts.append({"field": "metric", "value": case.metric.name, "from": case.metric.source})
+    return facts
+
+
+def _from(name: str, value: Any, case: Case, memory: Remembered) -> str:
+    """Whether a fact was asked, found (the sentence in which the planner says where), or is usual."""
+    if name == "gpu" or getattr(case.question, name) is not None:
+        return "as asked"
+    told = next((text for text in case.inferred if name in _TOLD_BY and _TOLD_BY[name] in text), None)
+    if told is not None:
+        return told
+    read = getattr(memory.facts, name, None) if memory.facts else None
+    return "read from the description" if read == value else "the usual value; give it to be exact"
+
+
+_TOLD_BY = {"task": "Task ", "n_train": "training samples", "cpu_count": "processor cores"}
+
+
+def _points(lanes: Lanes, plan: Mapping[str, Any]) -> dict[str, Any]:
+    case, minutes = lanes.case, lanes.case.question.minutes
+    picks = {}
+    for objective in OBJECTIVES if plan["feasible"] else ():
+        choice = lanes.best(objective, minutes)
+        if choice is not None:
+            at = (choice.pick.row, choice.pick.epoch, choice.pick.fold)
+            picks[objective] = {
+                "model": choice.search.table.options[choice.pick.row].model.name,
+                "minutes": round(float(choice.search.field.minutes[at]), 3),
+                "quality_index": round(float(choice.search.field.quality[at]), 3),
+            }
+    return {
+        "front": best_by_budget(lanes),
+        "models": best_of_models(lanes, minutes),
+        "picks": picks,
+        "objective": case.question.objective,
+        "budget_minutes": minutes,
+    }
+
+
+def linked(plan: Mapping[str, Any], knowledge: Knowledge) -> dict[str, Any]:
+    """The plan, each evidence with the page that shows it (`href`, None where there is none)."""
+    pages = {str(row["id"]): f"/browse/strategies/{row['id']}" for row in knowledge.strategies}
+    pages |= {str(row["id"]): f"/browse/patterns/{row['id']}" for row in knowledge.patterns}
+    pages |= {str(row["id"]): f"/browse/conflicts/{row['id']}" for row in knowledge.claims}
+    pages |= {name: f"/browse/devices/{name}" for name in knowledge.gpus}
+    if plan["feasible"]:
+        model = plan["model"]
+        sized = next((f"?{key}={model[key]}" for key in ("image_size", "seq_len") if key in model), "")
+        card = plan["gpu"].get("device") or plan["gpu"]["slug"]
+        pages["sizing"] = f"/browse/sizing/{card}/{model['name']}{sized}"
+    evidence = []
+    for row in plan["evidence"]:
+        kind, _, name = str(row["id"]).partition(":")
+        href = f"/browse/models/{name}" if kind == "model" and name in knowledge.models else None
+        evidence.append({**row, "href": href or pages.get(str(row["id"]))})
+    return {**plan, "evidence": evidence}

@@ -1,0 +1,196 @@
+"""What do the pages of competitions show? A search by meaning and words, filters with counts, a map, and one
+competition with what is like it, what worked, and what came of it."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memory_service.errors import FieldError, InvalidInput
+from memory_service.recall.encoder import load_encoder
+from memory_service.recall.pca_projection import flat_map
+from memory_service.services.competitions.neighbours import ReadText, read_text, recall, recall_snapshot
+from memory_service.services.database.transactions import Database, ReadUnit
+from memory_service.services.knowledge.outcomes import with_outcomes, with_tallies
+from memory_service.services.knowledge.snapshot import Knowledge
+from memory_service.services.tables.catalogue import get_row, history_of, list_rows
+from memory_service.store.queries import passages
+from memory_service.store.queries import runs as run_store
+
+__all__ = ["FACETS", "competition_map", "competition_page", "competitions_page"]
+
+FACETS = ("task", "modality", "size", "metric_family", "split")
+"""What the list is narrowed by; each a filter of the table, too."""
+
+LONGEST_SEARCH = 5_000
+MOST_FOUND, MOST_NEIGHBOURS, MOST_RUNS, MOST_CURVES = 50, 8, 20, 12
+MOST_ON_MAP = 1_500
+"""Points a browser draws at once, and a page carries."""
+
+_PAGING = ("sort", "limit", "cursor", "q")
+
+
+def competitions_page(database: Database, knowledge: Knowledge, asked: Mapping[str, str]) -> dict[str, Any]:
+    """`{"items", "next", "choices", "searched"}`.
+
+    With `q` the items are the most alike, best first, with `score` and `why`; without, rows in order.
+    choices   filter -> [[value, how many rows under the other filters]], most first
+    """
+    filters = {name: value for name, value in asked.items() if name not in _PAGING}
+    q = asked.get("q", "").strip()
+    if len(q) > LONGEST_SEARCH:
+        message = f"must be at most {LONGEST_SEARCH} characters long"
+        raise InvalidInput(f"q {message}", [FieldError("q", message)])
+    read = read_text(q, load_encoder().encoder) if q else None  # encoded before the transaction opens
+    with database.read() as unit:
+        page = list_rows(
+            unit,
+            "competitions",
+            filters,
+            asked.get("sort"),
+            1 if q else asked.get("limit"),
+            asked.get("cursor"),
+        )
+        items = _found(unit, knowledge, read, filters) if read is not None else page.items
+    narrowing = {name: value for name, value in filters.items() if name in FACETS}
+    return {
+        "items": items,
+        "next": None if q else page.next,
+        "choices": _choices(knowledge.competitions.values(), narrowing),
+        "searched": q or None,
+    }
+
+
+def _found(
+    unit: ReadUnit, knowledge: Knowledge, read: ReadText, filters: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """Competitions whose name holds the words, then those alike by meaning, words and facts."""
+    words = read.text.lower().replace("-", " ").split()
+    named = [
+        slug
+        for slug, row in knowledge.competitions.items()
+        if all(word in f"{slug} {row['title']}".lower().replace("-", " ") for word in words)
+    ]
+    hits = {hit.slug: hit for hit in recall(unit, read=read, limit=100).hits}
+    out = []
+    for slug in dict.fromkeys([*sorted(named, key=len)[:MOST_FOUND], *hits]):
+        row = knowledge.competitions.get(slug)
+        if row is None or any(
+            str(row.get(name)) != value for name, value in filters.items() if name in FACETS
+        ):
+            continue
+        hit = hits.get(slug)
+        why = "its name" if slug in named else hit.why if hit else ""
+        out.append({**row, "score": hit.score if hit else None, "why": why})
+    return out[:MOST_FOUND]
+
+
+def _choices(rows: Any, narrowing: Mapping[str, str]) -> dict[str, list[list[Any]]]:
+    counts: dict[str, Counter[str]] = {name: Counter() for name in FACETS}
+    for row in rows:
+        misses = [name for name, value in narrowing.items() if str(row.get(name)) != value]
+        for name in FACETS:
+            if row.get(name) is not None and (not misses or misses == [name]):
+                counts[name][str(row[name])] += 1
+    return {name: [[value, n] for value, n in found.most_common()] for name, found in counts.items()}
+
+
+def competition_page(database: Database, slug: str) -> dict[str, Any]:
+    """`{"competition", "neighbours", "patterns", "runs", "more_runs", "curves", "history"}`; NotFound names
+    the nearest slugs.
+
+    competition   the row with `outcomes` and `runs`, as GET /competitions/{slug} has it
+    curves        of its latest runs: `{"run_id", "model", "points": [[minutes, best metric so far]]}`
+    """
+    with database.read() as unit:
+        neighbours = recall(unit, competition=slug, limit=MOST_NEIGHBOURS + 1).hits
+        row = with_outcomes(unit, "competitions", get_row(unit, "competitions", slug))
+        patterns = with_tallies(unit, list_rows(unit, "patterns", {"competition": slug}, None, 50).items)
+        runs = list_rows(unit, "runs", {"competition": slug}, "-started_at", MOST_RUNS)
+        curves = [_curve(unit, run, row.get("metric_direction")) for run in runs.items[:MOST_CURVES]]
+        history = history_of(unit, "competitions", slug)
+    return {
+        "competition": row,
+        "neighbours": [hit.as_dict() for hit in neighbours if hit.slug != slug][:MOST_NEIGHBOURS],
+        "patterns": patterns,
+        "runs": runs.items,
+        "more_runs": runs.next is not None,
+        "curves": [curve for curve in curves if curve is not None],
+        "history": history,
+    }
+
+
+def _curve(unit: ReadUnit, run: Mapping[str, Any], direction: str | None) -> dict[str, Any] | None:
+    """Best validation metric of a run that ended, so far, over its minutes; None without two scored
+    epochs."""
+    whole = run_store.find(unit.session, run["id"])
+    epochs: Sequence[Mapping[str, Any]] = ((whole.summary if whole else None) or {}).get("epochs", ())
+    start = np.datetime64(run["started_at"].rstrip("Z"))
+    better = min if direction == "min" else max
+    best, points = None, []
+    for epoch in epochs:
+        metric, at = epoch.get("metric"), epoch.get("at")
+        if metric is None or at is None:
+            continue
+        best = metric if best is None else better(best, metric)
+        minutes = float((np.datetime64(at.rstrip("Z")) - start) / np.timedelta64(1, "s")) / 60
+        points.append([round(minutes, 3), best])
+    if len(points) < 2:
+        return None
+    return {"run_id": run["id"], "model": run["model"], "gpu": run["device"] or run["gpu"], "points": points}
+
+
+_maps: dict[str, tuple[object, dict[str, tuple[float, float]]]] = {}
+_drawing = threading.Lock()
+
+
+def competition_map(database: Database, knowledge: Knowledge, asked: Mapping[str, str]) -> dict[str, Any]:
+    """`{"points": [{"slug", "title", "task", "x", "y"}], "left_out", "choices"}`: at most `MOST_ON_MAP`,
+    evenly from all that match the filters; left_out: how many match and are not drawn."""
+    places = _places(database)
+    filters = {name: asked[name] for name in FACETS if name in asked}
+    rows = [
+        row
+        for row in knowledge.competitions.values()
+        if row["slug"] in places and all(str(row.get(name)) == value for name, value in filters.items())
+    ]
+    step = max(1, -(-len(rows) // MOST_ON_MAP))
+    points = [
+        {name: row[name] for name in ("slug", "title", "task")}
+        | {"x": places[row["slug"]][0], "y": places[row["slug"]][1]}
+        for row in rows[::step]
+    ]
+    choices = _choices(knowledge.competitions.values(), filters)
+    return {"points": points, "left_out": len(rows) - len(points), "choices": choices}
+
+
+def _places(database: Database) -> dict[str, tuple[float, float]]:
+    """Slug -> place; made anew when competitions or their vectors changed."""
+    with _drawing, database.read() as unit:
+        snapshot, key = recall_snapshot(unit), database.url
+        held = _maps.get(key)
+        if held is not None and held[0] == snapshot.state:
+            return held[1]
+        table = passages.all_vectors(unit.session)
+        tasks = {row["slug"]: row["task"] for row in snapshot.competitions}
+        slugs, means = _means(table.competitions, table.vectors)
+        flat = flat_map(means, [tasks.get(slug) for slug in slugs])
+        made = {
+            slug: (round(float(x), 4), round(float(y), 4)) for slug, (x, y) in zip(slugs, flat, strict=True)
+        }
+        _maps[key] = (snapshot.state, made)
+        return made
+
+
+def _means(owners: Sequence[str], vectors: NDArray[np.float32]) -> tuple[list[str], NDArray[np.float32]]:
+    """One unit vector per competition: the direction of the mean of its passages."""
+    slugs, index = np.unique(np.asarray(owners, dtype=object), return_inverse=True)
+    sums = np.zeros((len(slugs), vectors.shape[1] if vectors.ndim == 2 else 0), dtype=np.float32)
+    np.add.at(sums, index, vectors)
+    lengths = np.linalg.norm(sums, axis=1, keepdims=True)
+    return [str(slug) for slug in slugs], sums / np.maximum(lengths, 1e-12)

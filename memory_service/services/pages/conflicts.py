@@ -1,0 +1,207 @@
+"""What do the pages of contradictions show? The list by kind, and one with all its sides."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from memory_service.domain.planning.request import integer_of
+from memory_service.errors import FieldError, InvalidInput, NotFound, unknown_name
+from memory_service.services.conflicts.conflicts import conflicts
+from memory_service.services.conflicts.model_statements import about, claimed
+from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
+from memory_service.services.tables.formats import Leaving
+
+__all__ = ["KINDS", "dispute_page", "disputes_page", "disputes_table"]
+
+Item = dict[str, Any]
+
+KINDS = {
+    "claim": "a claim against what is computed or measured",
+    "claims": "claims against one another",
+    "run": "a run against what was computed without it",
+    "sheet": "a data sheet against calibrations",
+}
+
+FIELDS = ("q", "kind", "quantity", "gpu", "model", "used", "sort", "limit", "cursor")
+_EXACT = ("kind", "quantity", "gpu", "model", "used")
+_SORTS = ("apart", "id", "model", "gpu")
+_LIMIT = (1, 500)
+_COLUMNS: Mapping[str, type[Any]] = {
+    "id": str, "kind": str, "quantity": str, "unit": str, "gpu": str, "device": str, "model": str,
+    "input_size": int, "batch_size": int, "precision": str, "said": str, "apart": float, "used": str,
+    "uses": object, "sides": object, "assumed": object, "statement": str, "fits": bool, "why": str,
+}  # fmt: skip
+_BETWEEN = re.compile(r"[^a-z0-9]+")
+
+
+def disputes_page(database: Database, asked: Mapping[str, str]) -> dict[str, Any]:
+    """`{"items", "next", "matching", "choices"}`: the widest first; `choices`: field -> [value, how many]."""
+    everything = [_row(item) for item in conflicts(database)]
+    rows = _narrowed(everything, asked)
+    limit = integer_of("limit", asked.get("limit", 50), *_LIMIT)
+    start = _start(rows, asked.get("cursor"))
+    page = rows[start : start + limit]
+    counts = {name: Counter(row[name] for row in everything if row[name]) for name in _EXACT}
+    return {
+        "items": page,
+        "next": page[-1]["id"] if start + limit < len(rows) else None,
+        "matching": len(rows),
+        "of": len(everything),
+        "kinds": KINDS,
+        "choices": {name: [[key, n] for key, n in found.most_common()] for name, found in counts.items()},
+    }
+
+
+def disputes_table(database: Database, asked: Mapping[str, str]) -> Leaving:
+    """Every row that matches, for a file."""
+    found = _narrowed([_row(item) for item in conflicts(database)], asked)
+    return Leaving(_COLUMNS, lambda: iter([found]))
+
+
+def dispute_page(database: Database, key: str) -> dict[str, Any]:
+    """One contradiction, or one claim that is in none. `{"item", "sides", "claim", "sizing", "kin"}`.
+
+    sides   with `followed`: whether it is of the grade that plans use, and `href`: where it comes from
+    kin     other contradictions about the same model on the same card
+    NotFound with the nearest ids.
+    """
+    every = conflicts(database)
+    item = next((each for each in every if each["id"] == key), None)
+    knowledge = knowledge_of(database)
+    row = next((row for row in knowledge.located_claims if row[0]["id"] == key), None)
+    if item is None and row is None:
+        known = [*(each["id"] for each in every), *(str(one[0]["id"]) for one in knowledge.located_claims)]
+        near = unknown_name("conflict", key, known).errors[0].nearest
+        hint = f"; nearest: {', '.join(near)}" if near else ""
+        raise NotFound(
+            f"There is no contradiction or claim {key[:200]!r}{hint}",
+            [FieldError("id", "unknown contradiction", key[:200], near)],
+        )
+    claim = None if row is None else _claim(knowledge, *row)
+    facts: Mapping[str, Any] = item or claim or {}
+    gpu, model = facts.get("gpu"), facts.get("model")
+    kin = [_row(e) for e in every if e["id"] != key and model and (e["gpu"], e["model"]) == (gpu, model)]
+    within = next((e["id"] for e in every if any(side["id"] == key for side in e["sides"])), None)
+    return {
+        "id": key,
+        "item": None if item is None else _row(item),
+        "sides": [] if item is None else [_side(side, item) for side in item["sides"]],
+        "claim": claim,
+        "within": within if within != key else None,
+        "sizing": _sizing(knowledge, gpu, model, facts),
+        "kin": kin[:50],
+        "kinds": KINDS,
+    }
+
+
+def kind_of(item: Mapping[str, Any]) -> str:
+    """Which of KINDS a row of /conflicts is."""
+    grades = {side["grade"] for side in item["sides"]}
+    if any(side["id"].startswith("data sheet:") for side in item["sides"]):
+        return "sheet"
+    if grades == {"claimed"}:
+        return "claims"
+    return "claim" if "claimed" in grades else "run"
+
+
+def _row(item: Mapping[str, Any]) -> Item:
+    """The row with its kind, and its sides in a word each."""
+    sides = [f"{side['grade']} {_range(side)}" for side in item["sides"]]
+    return {**item, "kind": kind_of(item), "said": "; ".join(sides)}
+
+
+def _range(side: Mapping[str, Any]) -> str:
+    low, high = side["low"], side["high"]
+    ends = f"from {low:g}" if high is None else f"{low:g}" if low == high else f"{low:g} to {high:g}"
+    return f"{ends} {side['unit']}" if side["unit"] else ends
+
+
+def _side(side: Mapping[str, Any], item: Mapping[str, Any]) -> Item:
+    followed = side["grade"] == item["used"] and side.get("set_aside") is None and item["uses"] is not None
+    if kind_of(item) == "sheet":
+        followed = side["grade"] == item["used"] and side.get("set_aside") is None
+    return {"value": None, "n": None, "statement": None, "set_aside": None, **side} | {
+        "followed": followed,
+        "href": _origin(side["id"]),
+    }
+
+
+def _origin(side: str) -> str | None:
+    """The page of what said it."""
+    kind, _, name = side.partition(":")
+    return {"run": f"/browse/runs/{name}", "calibration": f"/browse/calibrations/{name}"}.get(kind)
+
+
+def _claim(knowledge: Knowledge, row: Mapping[str, Any], gpu: str | None, model: str | None) -> Item:
+    """The claim with what is computed for the same, where anything can be."""
+    bare = {**row, "gpu": gpu or row.get("gpu"), "model": model or row.get("model"), "why": None}
+    if gpu is None or model is None:
+        return bare
+    here = claimed(about(knowledge, knowledge.cards.sheets[gpu], model))
+    found = next((each for each in here if each["id"] == row["id"]), None)
+    return bare if found is None else {**bare, **found, "model": model}
+
+
+def _sizing(
+    knowledge: Knowledge, gpu: str | None, model: str | None, facts: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """The question of the sizing page that shows the same; None where it has no card or model."""
+    if not gpu or not model or gpu not in knowledge.gpus:
+        return None
+    try:
+        model = knowledge.listed_model(model).name
+    except InvalidInput:
+        return None
+    kind = knowledge.models[model].input_kind
+    size = facts.get("image_size") if kind == "image_size" else facts.get("input_size")
+    said = {kind: size, "batch_size": facts.get("batch_size") or facts.get("batch_min")}
+    return {
+        "gpu": facts.get("device") or gpu,
+        "model": model,
+        "query": {name: value for name, value in said.items() if value},
+    }
+
+
+def _narrowed(rows: list[Item], asked: Mapping[str, str]) -> list[Item]:
+    for name in asked:
+        if name not in FIELDS:
+            raise unknown_name("field", name, FIELDS)
+    wanted = {name: asked[name].strip() for name in _EXACT if asked.get(name, "").strip()}
+    if wanted.get("kind", "claim") not in KINDS:
+        raise unknown_name("kind", wanted["kind"], tuple(KINDS))
+    words = [word for word in _BETWEEN.split(asked.get("q", "").lower()[:200]) if word]
+    sort = asked.get("sort", "-apart")
+    name = sort.removeprefix("-")
+    if name not in _SORTS:
+        raise unknown_name("sort", name, _SORTS)
+    found = [
+        row
+        for row in rows
+        if all(row[field] == value for field, value in wanted.items()) and _mentions(row, words)
+    ]
+    found.sort(key=lambda row: row["id"])
+    return sorted(
+        found, key=lambda row: (row[name] is not None, row[name] or 0), reverse=sort.startswith("-")
+    )
+
+
+def _mentions(row: Mapping[str, Any], words: list[str]) -> bool:
+    if not words:
+        return True
+    named = (row["id"], row["model"], row["gpu"], row["device"], row["quantity"], row["statement"])
+    text = _BETWEEN.sub(" ", " ".join(str(each) for each in named if each).lower())
+    return all(word in text for word in words)
+
+
+def _start(rows: list[Item], cursor: str | None) -> int:
+    if cursor is None:
+        return 0
+    for place, row in enumerate(rows):
+        if row["id"] == cursor:
+            return place + 1
+    message = "names no row of this list; start without one"
+    raise InvalidInput(f"cursor {message}", [FieldError("cursor", message, cursor[:80])])

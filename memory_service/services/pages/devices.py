@@ -1,0 +1,117 @@
+"""What do the pages of devices show? Cards and registered devices, a data sheet beside what was measured,
+figures over time, and one calibration with its sections."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from memory_service.services.database.transactions import Database
+from memory_service.services.devices.calibrations import ENDED, get_calibration, settle_if_possible
+from memory_service.services.devices.gpu_history import device_shown, gpu_page, with_devices
+from memory_service.services.devices.registration import words_of_this_host
+from memory_service.services.tables.catalogue import history_of, list_rows
+from memory_service.store.queries import calibrations as store
+
+__all__ = ["calibration_page", "device_page", "devices_page"]
+
+_SHEET = {
+    "matmul.fp32": ("tflops", "fp32"),
+    "matmul.tf32": ("tflops", "tf32"),
+    "matmul.fp16": ("tflops", "fp16"),
+    "matmul.bf16": ("tflops", "bf16"),
+    "bandwidth.copy": ("bandwidth_gb_s", None),
+}
+"""Key figure of a calibration -> where the data sheet says it."""
+
+
+def devices_page(database: Database, asked: Mapping[str, str]) -> dict[str, Any]:
+    """`{"registered", "items", "next", "here"}`: devices with their newest calibration; GPU models page by
+    page; `here`: what the devices of this host are called."""
+    settle_if_possible(database)
+    filters = {name: value for name, value in asked.items() if name not in ("sort", "limit", "cursor")}
+    with database.read() as unit:
+        page = list_rows(unit, "gpus", filters, asked.get("sort"), asked.get("limit"), asked.get("cursor"))
+        return {
+            "registered": [_brief(device_shown(unit, row)) for row in store.devices(unit.session)],
+            "items": [{**row, "year": str(row["year"] or "")} for row in with_devices(unit, page.items)],
+            "next": page.next,
+            "here": words_of_this_host(),
+        }
+
+
+def _brief(device: Mapping[str, Any]) -> dict[str, Any]:
+    made = device["calibrations"]
+    newest = made[0] if made else None
+    used = next((each for each in made if each["usable"]), None)
+    names = ("name", "gpu", "kind", "host", "device", "card", "seen_at")
+    return {**{name: device[name] for name in names}, "newest": newest, "used": used, "made": len(made)}
+
+
+def device_page(database: Database, key: str) -> dict[str, Any]:
+    """`services.devices.gpu_history.gpu_page` with, for each registered device, `compared` (data sheet
+    beside the
+    newest usable calibration) and `history` (key figures of all usable ones, oldest first), and with the data
+    sheet's own `history`. NotFound."""
+    page = gpu_page(database, key)
+    with database.read() as unit:
+        history = history_of(unit, "gpus", page["slug"]) if page["slug"] else []
+    devices = [
+        {**device, "compared": _compared(device, page), "history": _history(device["calibrations"])}
+        for device in page["registered"]
+    ]
+    return {**page, "registered": devices, "history": history}
+
+
+def _compared(device: Mapping[str, Any], sheet: Mapping[str, Any]) -> list[dict[str, Any]]:
+    used = next((each for each in device["calibrations"] if each["usable"]), None)
+    if used is None:
+        return []
+    stated = device["card"] or sheet
+    rows = []
+    for name, figure in used["key_figures"].items():
+        column, precision = _SHEET.get(name, (None, None))
+        value = stated.get(column) if column else None
+        said = value.get(precision) if isinstance(value, Mapping) else value
+        share = 100 * figure["value"] / said if said else None
+        rows.append(
+            {
+                "figure": name,
+                "unit": figure["unit"],
+                "data_sheet": said,
+                "measured": figure["value"],
+                "of_sheet_percent": share,
+                "section": figure["section"],
+                "calibration": used["id"],
+            }
+        )
+    return rows
+
+
+def _history(newest_first: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """`[{"figure", "unit", "points": [[started_at, value, percent of the first]]}]` of figures that were
+    measured more than once."""
+    series: dict[str, dict[str, Any]] = {}
+    for made in reversed([each for each in newest_first if each["usable"] or each["stale"]]):
+        if made["status"] not in ENDED:
+            continue
+        for name, figure in made["key_figures"].items():
+            kept = series.setdefault(name, {"figure": name, "unit": figure["unit"], "points": []})
+            if kept["unit"] == figure["unit"]:
+                first = kept["points"][0][1] if kept["points"] else figure["value"]
+                share = 100 * figure["value"] / first if first else None
+                kept["points"].append([made["started_at"], figure["value"], share])
+    return [each for each in series.values() if len(each["points"]) > 1]
+
+
+def calibration_page(database: Database, key: str) -> dict[str, Any]:
+    """The calibration as `GET /calibrations/{id}` has it, and `groups`: its sections by what they measure,
+    each `{"section", "value", "unit", "p20", "p80", "spread_percent", "n", "flagged"}`. NotFound."""
+    made = get_calibration(database, key)
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for name, found in made["sections"].items():
+        spread = 100 * (found["p80"] - found["p20"]) / found["value"] if found["value"] else None
+        row = {"section": name, **found, "spread_percent": spread}
+        groups.setdefault(name.partition(".")[0], []).append(row)
+    groups_shown = [{"group": name, "sections": rows} for name, rows in groups.items()]
+    return {**made, "groups": groups_shown, "active": made["status"] not in ENDED}

@@ -1,0 +1,146 @@
+"""What does the page that corrects a row show, and what does its form mean? Every table that people may
+correct, one field a column, the difference before it is kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from memory_service.domain.common.row_difference import difference
+from memory_service.errors import FieldError, InvalidInput, unknown_name
+from memory_service.services.database.transactions import Database
+from memory_service.services.tables.catalogue import CORRECTABLE, get_row, history_of
+from memory_service.services.tables.row_models import ROW_MODELS, fields_of, validate
+from memory_service.store.queries import rows
+
+__all__ = ["changes_of", "edit_page", "page_of", "rebased", "seen"]
+
+_PAGES: Mapping[str, str] = {
+    "competitions": "/browse/competitions/",
+    "patterns": "/browse/patterns/",
+    "models": "/browse/models/",
+    "gpus": "/browse/devices/",
+    "strategies": "/browse/strategies/",
+    "claims": "/browse/conflicts/",
+}
+"""Table -> where its rows are shown."""
+
+
+def page_of(table: str) -> str:
+    """Where rows of a table that can be corrected are shown; InvalidInput with the nearest names."""
+    if table not in CORRECTABLE:
+        raise unknown_name("table", table[:80], CORRECTABLE)
+    return _PAGES[table]
+
+
+def edit_page(database: Database, table: str, key: str) -> dict[str, Any]:
+    """`{"table", "key", "version", "row", "fields"}`; a field is `{"name", "kind", "value", "options",
+    "required", "about"}`, `value` as it stands in the form. NotFound; InvalidInput for a table that is not
+    corrected."""
+    page_of(table)
+    with database.read() as unit:
+        row = get_row(unit, table, key)
+    own = rows.key_of(rows.ENTITIES[table])
+    fields = [
+        {"name": name, "value": _in_form(row[name]), **_kind(table, name)}
+        for name in fields_of(table)
+        if name != own and name in row
+    ]
+    return {"table": table, "key": key, "version": row["version"], "row": row, "fields": fields}
+
+
+def changes_of(table: str, row: Mapping[str, Any], form: Mapping[str, str]) -> dict[str, Any]:
+    """The fields of a form that say something else than the row, as values; InvalidInput names each that
+    cannot be read, or would not be a row."""
+    own = rows.key_of(rows.ENTITIES[table])
+    changes: dict[str, Any] = {}
+    wrong: list[FieldError] = []
+    for name in fields_of(table):
+        if name == own or name not in form or form[name].strip() == _in_form(row.get(name)).strip():
+            continue
+        try:
+            changes[name] = _value(form[name].strip(), _kind(table, name)["kind"])
+        except ValueError as error:
+            wrong.append(FieldError(name, f"cannot be read: {error}", form[name][:80]))
+    if wrong:
+        raise InvalidInput("; ".join(f"{e.field} {e.message}" for e in wrong[:3]), wrong)
+    kept = {name: row.get(name) for name in fields_of(table)} | changes
+    checked = validate(table, {name: value for name, value in kept.items() if value is not None})
+    return {name: checked[name] for name in changes}
+
+
+def seen(row: Mapping[str, Any], changes: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """[{"field", "before", "after"}] that a change would make."""
+    return difference({name: row.get(name) for name in changes}, changes)
+
+
+def rebased(
+    database: Database, table: str, page: Mapping[str, Any], form: Mapping[str, str]
+) -> tuple[dict[str, str], list[dict[str, Any]]]:
+    """A form that was filled from an older version, over the row as it is now: what its writer left alone
+    follows the row; and what somebody changed since: [{"field", "before", "after"}], empty when nobody did.
+
+    InvalidInput for a form that does not say which version it was filled from.
+    """
+    text, now = form.get("version", ""), page["row"]
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise InvalidInput(
+            "version must say which row was read", [FieldError("version", "is no number", text)]
+        )
+    with database.read() as unit:
+        entries = history_of(unit, table, page["key"])
+    later = [entry for entry in entries if entry["version"] > int(text)]
+    if not later:
+        return dict(form), []
+    read = later[-1]["before"] or {}
+    own = fields_of(table)
+    changes = difference({name: read.get(name) for name in own}, {name: now.get(name) for name in own})
+    moved = dict(form) | {"version": str(page["version"])}
+    for name in own:
+        if name in form and form[name].strip() == _in_form(read.get(name)).strip():
+            moved[name] = _in_form(now.get(name))
+    return moved, changes
+
+
+def _in_form(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return json.dumps(value, ensure_ascii=False, indent=1) if isinstance(value, dict | list) else str(value)
+
+
+def _kind(table: str, name: str) -> dict[str, Any]:
+    """How a field is entered: kind `text`, `long`, `number`, `choice` or `json`."""
+    model = ROW_MODELS[table]
+    schema = model.model_json_schema()["properties"][name]
+    forms = [form for form in schema.get("anyOf", (schema,)) if form.get("type") != "null"]
+    form = forms[0]
+    required = model.model_fields[name].is_required()
+    about = {"options": [], "required": required, "about": schema.get("description", "")}
+    if "enum" in form or "const" in form:
+        return about | {"kind": "choice", "options": form.get("enum", [form.get("const")])}
+    if form.get("type") == "boolean":
+        return about | {"kind": "choice", "options": ["true", "false"]}
+    if form.get("type") in ("integer", "number"):
+        return about | {"kind": "number"}
+    if form.get("type") in ("object", "array"):
+        return about | {"kind": "json"}
+    return about | {"kind": "long" if form.get("maxLength", 0) > 1000 else "text"}
+
+
+def _value(text: str, kind: str) -> Any:
+    if text == "":
+        return None
+    if kind == "json":
+        try:
+            return json.loads(text)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"no JSON ({error.msg} in line {error.lineno})") from None
+    if kind == "number":
+        try:
+            return int(text)
+        except ValueError:
+            return float(text)
+    return {"true": True, "false": False}.get(text, text) if kind == "choice" else text

@@ -1,0 +1,65 @@
+"""What does the models page show? The catalogue in pages; one model with its costs by input size, what is
+claimed of it, and what was done to its row."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from memory_service.errors import FieldError, NotFound, unknown_name
+from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge.snapshot import Knowledge
+from memory_service.services.tables.catalogue import get_row, history_of, list_rows
+
+__all__ = ["model_page", "models_page"]
+
+_MOST_PROFILES = 200
+_USUAL = ("t4", "p100", "v100", "l4", "a10g", "rtx3090", "rtx4090", "a100", "a100-80gb", "h100")
+
+
+def models_page(database: Database, knowledge: Knowledge, asked: Mapping[str, str]) -> dict[str, Any]:
+    """`{"items", "next", "choices"}`; `choices`: filter -> values in use, the most frequent first."""
+    filters = {name: value for name, value in asked.items() if name not in ("sort", "limit", "cursor")}
+    with database.read() as unit:
+        page = list_rows(unit, "models", filters, asked.get("sort"), asked.get("limit"), asked.get("cursor"))
+    models = knowledge.models.values()
+    choices: dict[str, Counter[str]] = {
+        "task": Counter(task for model in models for task in model.tasks),
+        "library": Counter(model.library for model in models),
+        "family": Counter(model.family for model in models),
+        "device": Counter(model.device for model in models),
+    }
+    return {
+        "items": page.items,
+        "next": page.next,
+        "choices": {name: [[key, n] for key, n in count.most_common()] for name, count in choices.items()},
+    }
+
+
+def model_page(database: Database, knowledge: Knowledge, name: str) -> dict[str, Any]:
+    """`{"model", "profiles", "claims", "history", "cards", "usual_cards"}`; NotFound with the nearest names.
+
+    profiles   what a sample costs by input size and precision, ascending
+    claims     rows of claims about the model, whatever the spelling
+    """
+    if name not in knowledge.models:
+        near = unknown_name("model", name, tuple(knowledge.models)).errors[0].nearest
+        hint = f"; nearest: {', '.join(near)}" if near else ""
+        refused = [FieldError("model", "unknown model", name[:200], near)]
+        raise NotFound(f"There is no model {name[:200]!r}{hint}", refused)
+    with database.read() as unit:
+        row = get_row(unit, "models", name)
+        profiles = list_rows(unit, "sizing", {"model": name}, "input_size", _MOST_PROFILES).items
+        history = history_of(unit, "models", name)
+    return {
+        "model": row,
+        "profiles": profiles,
+        "claims": [dict(claim) for claim, _, model in knowledge.located_claims if model == name],
+        "usual_cards": [
+            *knowledge.cards.devices,
+            *(slug for slug in _USUAL if slug in knowledge.cards.sheets),
+        ],
+        "cards": sorted(knowledge.gpus),
+        "history": history,
+    }

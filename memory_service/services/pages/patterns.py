@@ -1,0 +1,78 @@
+"""What do the pages of patterns show? What worked, where it was followed, and what came of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from memory_service.domain.runs.pattern_effect import Tally
+from memory_service.errors import FieldError, NotFound
+from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge.outcomes import with_tallies
+from memory_service.services.knowledge.snapshot import Knowledge
+from memory_service.services.tables.catalogue import get_row, history_of, list_rows
+
+__all__ = ["pattern_page", "patterns_page"]
+
+_FILTERED = ("task", "kind", "scope", "size")
+
+
+def patterns_page(database: Database, knowledge: Knowledge, asked: Mapping[str, str]) -> dict[str, Any]:
+    """`{"items", "next", "choices"}`: each row with `outcomes`, its tally."""
+    filters = {name: value for name, value in asked.items() if name not in ("sort", "limit", "cursor")}
+    with database.read() as unit:
+        page = list_rows(
+            unit, "patterns", filters, asked.get("sort"), asked.get("limit"), asked.get("cursor")
+        )
+        items = with_tallies(unit, page.items)
+    counts = {name: Counter(row[name] for row in knowledge.patterns if row[name]) for name in _FILTERED}
+    choices = {name: [[value, n] for value, n in count.most_common()] for name, count in counts.items()}
+    return {"items": items, "next": page.next, "choices": choices}
+
+
+def pattern_page(database: Database, knowledge: Knowledge, key: str) -> dict[str, Any]:
+    """`{"pattern", "outcomes", "places", "beside", "history"}`; NotFound with the nearest ids.
+
+    outcomes   the tally of all places, in words and figures
+    places     the same by competition or kind of task, the most followed first
+    beside     other patterns of the same competition, or of the same task and size
+    """
+    ids = [row["id"] for row in knowledge.patterns]
+    if key not in ids:
+        near = tuple(get_close_matches(key[:200], ids, n=5, cutoff=0.4))
+        hint = f"; nearest: {', '.join(near)}" if near else ""
+        refused = [FieldError("pattern", "unknown pattern", key[:200], near)]
+        raise NotFound(f"There is no pattern {key[:200]!r}{hint}", refused)
+    with database.read() as unit:
+        row = get_row(unit, "patterns", key)
+        (told,) = with_tallies(unit, [row])
+        history = history_of(unit, "patterns", key)
+    places = knowledge.tallies.get(f"pattern:{key}", {})
+    return {
+        "pattern": row,
+        "outcomes": told["outcomes"],
+        "places": [_place(name, tally) for name, tally in sorted(places.items(), key=_most_followed)],
+        "beside": [
+            {"id": other["id"], "kind": other["kind"], "statement": other["statement"]}
+            for other in knowledge.patterns
+            if other["id"] != key and _same_place(other, row)
+        ],
+        "history": history,
+    }
+
+
+def _place(name: str, tally: Tally) -> dict[str, Any]:
+    what, _, key = name.partition(":")
+    return {"place": key, "competition": key if what == "competition" else None, **tally.as_dict()}
+
+
+def _most_followed(item: tuple[str, Tally]) -> tuple[int, str]:
+    return -item[1].followed, item[0]
+
+
+def _same_place(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    if other["competition"]:
+        return bool(one["competition"] == other["competition"])
+    return not one["competition"] and (one["task"], one["size"]) == (other["task"], other["size"])

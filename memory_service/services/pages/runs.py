@@ -1,0 +1,212 @@
+"""What do the pages of runs show? A list that goes on by itself, where last week's minutes went, and one run:
+its curves, what it was told, and how it compares with what was predicted."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import orjson
+
+from memory_service.domain.runs.wasted_minutes import PARTS
+from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge.snapshot import Knowledge
+from memory_service.services.runs import run_fields
+from memory_service.services.runs.runs import run_page
+from memory_service.services.tables.catalogue import list_rows, on_the_wire
+from memory_service.services.tables.formats import Leaving
+from memory_service.store.queries import run_summaries as watched
+from memory_service.store.queries import runs
+
+__all__ = ["STATUSES", "epochs_table", "one_run_page", "runs_page", "took_minutes"]
+
+STATUSES = ("running", *run_fields.STATUSES)
+
+WEEK_DAYS = 7
+MOST_OF_WEEK = 1_000
+"""Latest runs that the panel of last week sums up: it is read with every page of the list."""
+
+MOST_RAW = 2_000
+"""Latest events that are read for the curves of memory: a page costs the same after a million."""
+
+MOST_POINTS = 400
+MOST_MARKS = 300
+
+_PAGING = ("sort", "limit", "cursor")
+
+
+def runs_page(database: Database, asked: Mapping[str, str], now: dt.datetime) -> dict[str, Any]:
+    """`{"items", "next", "week", "live"}`: rows with `verdict` (the last one, None before the first) and
+    `took_minutes`.
+
+    week   of the latest runs begun since midnight (UTC) seven days ago: `{"since", "runs", "minutes", "by"}`,
+           `by` a list of `{"part", "runs", "minutes"}`, the greatest first
+    live   whether one of the rows still runs
+    """
+    filters = {name: value for name, value in asked.items() if name not in _PAGING}
+    since = (now - dt.timedelta(days=WEEK_DAYS)).replace(hour=0, minute=0, second=0, microsecond=0)
+    with database.read() as unit:
+        page = list_rows(
+            unit, "runs", filters, asked.get("sort", "-started_at"), asked.get("limit"), asked.get("cursor")
+        )
+        told = watched.last_advices(unit.session, [row["id"] for row in page.items])
+        week = runs.wasted_since(unit.session, since, MOST_OF_WEEK)
+    items = [
+        {**row, "verdict": _brief(told.get(row["id"])), "took_minutes": took_minutes(row, now)}
+        for row in page.items
+    ]
+    return {
+        "items": items,
+        "next": page.next,
+        "week": {"since": since.date().isoformat(), **_summed(week)},
+        "live": any(row["status"] == "running" for row in items),
+    }
+
+
+def took_minutes(row: Mapping[str, Any], now: dt.datetime) -> float:
+    """Minutes from a run's begin to its end, however it ended; while it goes on, since it was told of."""
+    begun = dt.datetime.fromisoformat(row["started_at"])
+    if row["finished_at"] is not None:
+        until = dt.datetime.fromisoformat(row["finished_at"])
+    else:
+        begun, until = max(begun, dt.datetime.fromisoformat(row["created_at"])), now
+    return max(0.0, (until - begun).total_seconds() / 60.0)
+
+
+def _brief(advice: Any) -> dict[str, Any] | None:
+    if advice is None:
+        return None
+    names = ("action", "rule", "severity", "at_seconds")
+    return {name: getattr(advice, name) for name in names}
+
+
+def _summed(found: Sequence[tuple[float | None, Mapping[str, float] | None]]) -> dict[str, Any]:
+    minutes, counts = dict.fromkeys(PARTS, 0.0), dict.fromkeys(PARTS, 0)
+    for _, parts in found:
+        for name, value in (parts or {}).items():
+            if name in minutes:
+                minutes[name] += value
+                counts[name] += 1
+    by = [
+        {"part": name, "runs": counts[name], "minutes": round(minutes[name], 2)}
+        for name in PARTS
+        if counts[name]
+    ]
+    by.sort(key=lambda part: -minutes[str(part["part"])])
+    return {"runs": len(found), "minutes": round(sum(minutes.values()), 2), "by": by}
+
+
+def one_run_page(database: Database, knowledge: Knowledge, run_id: str) -> dict[str, Any]:
+    """`GET /runs/{run_id}` with `curves`, `remarks` and `card`; NotFound.
+
+    curves    `{"card": [{"minute", "driver_gib", "process_gib", "utilization_percent"}], "epochs": [...],
+              "steps": [{"minute", "samples_per_second", "loader_wait_percent"}]}`: samples of the card are at
+              most `MOST_POINTS` of the latest `MOST_RAW` events; epochs with `minute`, `fold`, losses, metric
+              and peaks; steps are averages of epochs, then of ten seconds of the latest minutes
+    remarks   notes and lines of the log that were not understood, oldest first: `{"minute", "text"}`
+    card      `{"memory_gib", "usable_gib"}` of the card, None where it is not known
+    """
+    page = run_page(database, run_id)
+    start = dt.datetime.fromisoformat(page["started_at"])
+    with database.read() as unit:
+        raw = runs.latest_events(unit.session, page["id"], MOST_RAW)[::-1]
+        marks = runs.latest_marks(unit.session, page["id"], MOST_MARKS)[::-1]
+    card = knowledge.gpus.get(page["device"]) or knowledge.gpus.get(page["gpu"])
+    samples = [
+        {"minute": minute, **{name: body.get(field) for name, field in _OF_CARD.items()}}
+        for minute, kind, body in _told(raw, start)
+        if kind == "gpu"
+    ]
+    epochs = [
+        {"minute": _minute(epoch["at"], start) if epoch.get("at") else None, **epoch}
+        for epoch in (page["outcome"] or {}).get("epochs", ())
+    ]
+    remarks = [
+        {"minute": minute, "text": str(body.get("text") or body.get("message") or "")}
+        for minute, kind, body in _told(marks, start)
+        if kind == "note"
+    ]
+    return on_the_wire(
+        {
+            **page,
+            "curves": {
+                "card": _thinned(samples),
+                "epochs": epochs,
+                "steps": _steps(epochs, (page["watch"] or {}).get("stretches") or ()),
+            },
+            "remarks": [remark for remark in remarks if remark["text"]],
+            "card": {"memory_gib": card.memory_gib, "usable_gib": card.usable_gib} if card else None,
+        }
+    )
+
+
+def epochs_table(database: Database, run_id: str) -> Leaving:
+    """Epochs that are kept of a run, one a row. NotFound."""
+    page = run_page(database, run_id)
+    epochs = (page["outcome"] or {}).get("epochs", ())
+    rows = [{"run_id": page["id"], **epoch} for epoch in epochs]
+    columns: dict[str, type[Any]] = {"run_id": str}
+    for row in rows:
+        columns |= {name: _KINDS.get(name, float) for name in row if name not in columns}
+    return Leaving(columns, partial(iter, [rows]))
+
+
+_KINDS: Mapping[str, type[Any]] = {
+    **dict.fromkeys(("fold", "epoch", "batch_size", "samples", "steps"), int),
+    **dict.fromkeys(("at", "metric_name"), str),
+}
+
+_OF_CARD = {
+    "driver_gib": "used_gib", "process_gib": "process_gib", "utilization_percent": "utilization_percent"
+}  # fmt: skip
+
+
+def _steps(
+    epochs: Sequence[Mapping[str, Any]], stretches: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Speed and waiting from the beginning on: epochs as far as no shorter stretches are kept."""
+    latest = [
+        {
+            "minute": round(each["at_seconds"] / 60, 3),
+            "samples_per_second": each["samples_per_second"],
+            "loader_wait_percent": each["loader_wait_percent"],
+        }
+        for each in stretches
+    ]
+    before = latest[0]["minute"] if latest else float("inf")
+    earlier = [
+        {
+            "minute": each["minute"],
+            "samples_per_second": each["samples"] / each["seconds"]
+            if each.get("samples") and each.get("seconds")
+            else None,
+            "loader_wait_percent": each.get("loader_wait_percent"),
+        }
+        for each in epochs
+        if each["minute"] is not None and each["minute"] < before
+    ]
+    return sorted(earlier, key=lambda each: each["minute"]) + latest
+
+
+def _told(
+    events: Iterable[tuple[int, str, str]], start: dt.datetime
+) -> Iterable[tuple[float, str, dict[str, Any]]]:
+    for _, kind, text in events:
+        body = orjson.loads(text)
+        yield _minute(body["at"], start), kind, body
+
+
+def _minute(at: str, start: dt.datetime) -> float:
+    """Since the run began."""
+    return round((dt.datetime.fromisoformat(at) - start).total_seconds() / 60, 3)
+
+
+def _thinned(points: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """At most `MOST_POINTS`, of each stretch the one where most memory is used: a peak is never left out."""
+    if len(points) <= MOST_POINTS:
+        return list(points)
+    width = -(-len(points) // MOST_POINTS)
+    stretches = (points[at : at + width] for at in range(0, len(points), width))
+    return [max(stretch, key=lambda p: p["driver_gib"] or p["process_gib"] or 0.0) for stretch in stretches]

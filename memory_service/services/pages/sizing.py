@@ -1,0 +1,216 @@
+"""What fits, how fast, and how long is an epoch? A page of models beside chosen cards."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+
+from memory_service.domain.hardware.gpu_spec import Gpu
+from memory_service.domain.planning.catalogue import CatalogueModel
+from memory_service.errors import FieldError, InvalidInput
+from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
+from memory_service.services.pages.sizing_request import SHOWN, SizingAsked, choices, read_sizing
+from memory_service.services.prediction.predict import predict_known
+from memory_service.services.tables.formats import Leaving
+
+__all__ = ["HEATS", "cell", "minutes_of", "sizing_page", "sizing_table", "whole"]
+
+HEATS = 6
+"""Shades of heat: sixths of the figures on the page, 0 = the worst."""
+
+_FIGURES = {"batch": "max_batch_size", "speed": "samples_per_second", "epoch": "epoch_minutes"}
+_NAMES = ("max_batch_size", "peak_memory_gib", "samples_per_second", "epoch_minutes", "fit_minutes")
+_COLUMNS: Mapping[str, type[Any]] = {
+    "model": str, "family": str, "library": str, "params_m": float, "gpu": str, "precision": str,
+    "batch_size": int, "safe_batch_size": int,
+    **{f"{name}{end}": float for name in _NAMES for end in ("", "_low", "_high")},
+    "grade": str, "n": int, "basis": str, "why_not": str,
+}  # fmt: skip
+"""Of a file. grade, n and basis are those of the speed."""
+
+_BETWEEN = re.compile(r"[^a-z0-9]+")
+
+
+def sizing_page(database: Database, asked: Mapping[str, str]) -> dict[str, Any]:
+    """`{"items", "next", "matching", "cards", "query", ...}`: each item a model with one cell a card. A
+    figure is a Number; a cell without one says why in `why_not`."""
+    knowledge = knowledge_of(database)
+    wanted = read_sizing(knowledge, asked)
+    rows = _matching(knowledge, wanted)
+    start = _start(rows, wanted.cursor)
+    page = rows[start : start + wanted.limit]
+    items = [_item(knowledge, row, wanted) for row in page]
+    _heat([each for item in items for each in item["cells"]], wanted.show)
+    more = start + wanted.limit < len(rows)
+    return {
+        "items": items,
+        "next": page[-1].name if page and more else None,
+        "matching": len(rows),
+        "of": len(knowledge.models),
+        "cards": [_card(card) for card in wanted.cards],
+        "query": wanted.as_query(),
+        "heat": SHOWN[wanted.show],
+        "nearest": [] if rows or not wanted.q else _nearest(knowledge, wanted.q),
+        "choices": choices(knowledge),
+    }
+
+
+def sizing_table(database: Database, asked: Mapping[str, str]) -> Leaving:
+    """Every model that matches on every chosen card, one flat row each, for a file."""
+    knowledge = knowledge_of(database)
+    wanted = read_sizing(knowledge, asked)
+
+    def pages() -> Iterator[list[dict[str, Any]]]:
+        for row in _matching(knowledge, wanted):
+            cells = [cell(knowledge, row, card, wanted.settings, wanted.n_train) for card in wanted.cards]
+            yield [_flat(row, each) for each in cells]
+
+    return Leaving(_COLUMNS, pages)
+
+
+def cell(
+    knowledge: Knowledge, row: CatalogueModel, card: Gpu, settings: Mapping[str, Any], n_train: int
+) -> dict[str, Any]:
+    """One model on one card at the batch a plan would begin from; boosted trees have a fit and no epochs.
+    `page`: whether it has a page of its own; what can be profiled is traced there."""
+    asked = {name: value for name, value in settings.items() if name not in _SIZES or name == row.input_kind}
+    out: dict[str, Any] = {"gpu": card.key, "model": row.name, "heat": None, "page": True}
+    try:
+        answer = predict_known(knowledge, {"model": row.name, "gpu": card.key, "n_train": n_train, **asked})
+    except InvalidInput as error:
+        why = error.errors[0].message if error.errors else error.detail
+        return out | {"why_not": why, "page": row.can_be_profiled}
+    out |= {"precision": answer.get("precision"), "samples_per_second": answer["samples_per_second"]}
+    if "fit_seconds" in answer:
+        return out | {"fit_minutes": minutes_of(answer["fit_seconds"]), "n_train": answer["n_train"]}
+    most = whole(answer["max_batch_size"])
+    if not most["value"]:
+        return out | {
+            "why_not": "not even one sample fits",
+            "max_batch_size": most,
+            "samples_per_second": None,
+        }
+    return out | {
+        "max_batch_size": most,
+        "safe_batch_size": answer["safe_batch_size"],
+        "batch_size": answer["batch_size"],
+        "peak_memory_gib": answer["peak_memory_gib"],
+        "epoch_minutes": minutes_of(answer["epoch_seconds"]),
+    }
+
+
+_SIZES = ("image_size", "seq_len", "n_features")
+
+
+def whole(batch: Mapping[str, Any]) -> dict[str, Any]:
+    """A Number of samples, without a decimal point."""
+    return {**batch, **{name: int(batch[name]) for name in ("value", "low", "high")}}
+
+
+def minutes_of(seconds: Mapping[str, Any]) -> dict[str, Any]:
+    """The same Number in minutes."""
+    scaled = {name: float(f"{seconds[name] / 60.0:.4g}") for name in ("value", "low", "high")}
+    return {**seconds, **scaled}
+
+
+def _item(knowledge: Knowledge, row: CatalogueModel, wanted: SizingAsked) -> dict[str, Any]:
+    size = wanted.settings.get(row.input_kind, row.default_input_size)
+    return {
+        "model": row.name,
+        "family": row.family,
+        "library": row.library,
+        "params_m": row.params_m or None,
+        "quality_score": row.quality_score,
+        "tasks": list(row.tasks),
+        "input_kind": row.input_kind,
+        "input_size": size,
+        "asked": {
+            name: value
+            for name, value in ({**wanted.settings, "n_train": wanted.n_train}).items()
+            if name not in _SIZES or name == row.input_kind
+        },
+        "cells": [cell(knowledge, row, card, wanted.settings, wanted.n_train) for card in wanted.cards],
+    }
+
+
+def _flat(row: CatalogueModel, each: Mapping[str, Any]) -> dict[str, Any]:
+    out: dict[str, Any] = {
+        "model": row.name, "family": row.family, "library": row.library, "params_m": row.params_m,
+        "gpu": each["gpu"], "precision": each.get("precision"), "batch_size": each.get("batch_size"),
+        "safe_batch_size": each.get("safe_batch_size"),
+    }  # fmt: skip
+    for name in _NAMES:
+        figure = each.get(name) or {}
+        out |= {
+            name: figure.get("value"),
+            f"{name}_low": figure.get("low"),
+            f"{name}_high": figure.get("high"),
+        }
+    figure = each.get("samples_per_second") or {}
+    grades = {name: figure.get(name) for name in ("grade", "n", "basis")}
+    return out | grades | {"why_not": each.get("why_not")}
+
+
+def _matching(knowledge: Knowledge, wanted: SizingAsked) -> list[CatalogueModel]:
+    """The rows that meet every filter, in order; by name where the figure is the same."""
+    words = [word for word in _BETWEEN.split(wanted.q.lower()) if word]
+    rows = [
+        row
+        for row in knowledge.models.values()
+        if (wanted.task is None or wanted.task in row.tasks)
+        and wanted.family in (None, row.family)
+        and wanted.library in (None, row.library)
+        and (wanted.params_min is None or row.params_m >= wanted.params_min)
+        and (wanted.params_max is None or row.params_m <= wanted.params_max)
+        and all(word in _spelled(row) for word in words)
+    ]
+    rows.sort(key=lambda row: row.name)
+    return sorted(rows, key=lambda row: getattr(row, wanted.sort), reverse=wanted.descending)
+
+
+def _spelled(row: CatalogueModel) -> str:
+    """What a search is compared with: `ConvNeXt Base` finds `convnext_base.fb_in1k`."""
+    return _BETWEEN.sub(" ", " ".join((row.name, row.family, *row.aliases)).lower())
+
+
+def _nearest(knowledge: Knowledge, given: str) -> list[str]:
+    plain = _BETWEEN.sub("_", given.lower())
+    known = {name.split(".", 1)[0]: name for name in sorted(knowledge.models, reverse=True)}
+    return [known[name] for name in get_close_matches(plain, list(known), n=5, cutoff=0.4)]
+
+
+def _start(rows: Sequence[CatalogueModel], cursor: str | None) -> int:
+    if cursor is None:
+        return 0
+    for place, row in enumerate(rows):
+        if row.name == cursor:
+            return place + 1
+    message = "names no row of this list; start without one"
+    raise InvalidInput(f"cursor {message}", [FieldError("cursor", message, cursor[:80])])
+
+
+def _heat(cells: Sequence[dict[str, Any]], show: str) -> None:
+    """The sixth of the page that each cell's figure is in; short epochs are the good ones."""
+    found = [(each, each[_FIGURES[show]]["value"]) for each in cells if each.get(_FIGURES[show])]
+    if not found:
+        return
+    values = np.array([value for _, value in found], dtype=float) * (-1.0 if show == "epoch" else 1.0)
+    edges = np.quantile(values, np.arange(1, HEATS) / HEATS)
+    for (each, _), sixth in zip(found, np.searchsorted(edges, values, side="right"), strict=True):
+        each["heat"] = int(sixth)
+
+
+def _card(card: Gpu) -> dict[str, Any]:
+    return {
+        "key": card.key,
+        "name": card.device or card.name,
+        "memory_gib": card.memory_gib,
+        "usable_gib": round(card.usable_gib, 2),
+        "kind": card.kind,
+        "calibrated": card.calibrated is not None,
+    }

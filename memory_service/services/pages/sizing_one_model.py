@@ -1,0 +1,198 @@
+"""Which batch fits this model on this card, how fast is it, and how do we know? One answer with everything
+that bears on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from memory_service.domain.common.vocabulary import PRECISIONS
+from memory_service.domain.cost.memory import OPTIMIZERS
+from memory_service.domain.hardware.gpu_spec import Gpu
+from memory_service.errors import InvalidInput, NotFound, unknown_name
+from memory_service.services.conflicts.model_statements import about, claimed, shown
+from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
+from memory_service.services.pages.sizing import cell, minutes_of, whole
+from memory_service.services.pages.sizing_request import CASE_FIELDS, DEFAULT_N_TRAIN, usual_cards
+from memory_service.services.prediction.predict import predict
+
+__all__ = ["sizing_case_page"]
+
+MOST_OTHERS = 10
+_SIZES = ("image_size", "seq_len", "n_features")
+
+
+def sizing_case_page(database: Database, gpu: str, model: str, asked: Mapping[str, str]) -> dict[str, Any]:
+    """Everything a person needs to believe the answer, or not to.
+
+    asked   `CASE_FIELDS` by name. NotFound for a card or a model that is not known; InvalidInput for a field.
+    """
+    for name in asked:
+        if name not in CASE_FIELDS:
+            raise unknown_name("field", name, CASE_FIELDS)
+    knowledge = knowledge_of(database)
+    said: dict[str, Any] = {name: value.strip() for name, value in asked.items() if value.strip()}
+    said.setdefault("n_train", str(DEFAULT_N_TRAIN))
+    answer = _answered(database, {"gpu": gpu, "model": model, **said})
+    card = knowledge.gpu(gpu)
+    here = about(knowledge, card, answer["model"] if "fit_seconds" in answer else _named(knowledge, model))
+    size = _size(answer)
+    return {
+        "model": _model(knowledge, model, answer),
+        "card": _card(card),
+        "query": _query(answer, said),
+        "asked_batch_size": int(float(said["batch_size"])) if "batch_size" in said else None,
+        "answer": answer,
+        "begin": min(answer["knee_batch_size"] or 0, answer.get("safe_batch_size", 0)) or None,
+        "points": [] if "fit_seconds" in answer else _points(database, gpu, model, said, answer),
+        "measurements": [] if "fit_seconds" in answer else shown(here, answer, size),
+        "claims": claimed(here),
+        "elsewhere": _elsewhere(knowledge, card, model, said, answer),
+        "choices": _choices(knowledge, card),
+    }
+
+
+def _answered(database: Database, question: Mapping[str, Any]) -> dict[str, Any]:
+    """The prediction; a card or model that the path names and nobody knows is not found."""
+    try:
+        answer = predict(database, question)
+    except InvalidInput as error:
+        if error.errors and error.errors[0].field in ("gpu", "model"):
+            raise NotFound(error.detail, error.errors) from error
+        raise
+    if answer["max_batch_size"] is not None:
+        answer["max_batch_size"] = whole(answer["max_batch_size"])
+    return answer
+
+
+def _named(knowledge: Knowledge, model: str) -> str:
+    try:
+        return knowledge.listed_model(model).name
+    except InvalidInput:
+        return model
+
+
+def _size(answer: Mapping[str, Any]) -> int | None:
+    return next((answer[kind] for kind in _SIZES if kind in answer), None)
+
+
+def _query(answer: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+    """All that decided the answer, said or not, as fields of the page's URL."""
+    names = (*_SIZES, "precision", "layout", "optimizer", "mode")
+    settled = {name: answer[name] for name in names if answer.get(name) is not None}
+    if settled.get("mode") == "infer":
+        settled["optimizer"] = str(said.get("optimizer", "adamw"))
+    return settled | {"n_train": int(float(said["n_train"]))}
+
+
+def _model(knowledge: Knowledge, given: str, answer: Mapping[str, Any]) -> dict[str, Any]:
+    """What the catalogue says; a model outside it has its name alone."""
+    kind = next((kind for kind in _SIZES if kind in answer), "image_size")
+    try:
+        row = knowledge.listed_model(given)
+    except InvalidInput:
+        return {"name": given, "listed": False, "input_kind": kind, "sizes": []}
+    profiled = knowledge.priced.profiled_sizes(row) if row.can_be_profiled else ()
+    return {
+        "name": row.name,
+        "listed": True,
+        "family": row.family,
+        "library": row.library,
+        "params_m": row.params_m or None,
+        "input_kind": row.input_kind,
+        "default_input_size": row.default_input_size,
+        "sizes": sorted({*row.input_sizes, *profiled}),
+        "source": row.source,
+        "good_for": row.good_for,
+    }
+
+
+def _card(card: Gpu) -> dict[str, Any]:
+    return {
+        "key": card.key,
+        "slug": card.slug,
+        "name": card.device or card.name,
+        "model": card.name,
+        "kind": card.kind,
+        "memory_gib": card.memory_gib,
+        "usable_gib": round(card.usable_gib, 2),
+        "bandwidth_gb_s": card.bandwidth_gb_s,
+        "tflops": dict(card.tflops),
+        "source": card.source,
+        "calibrated": card.calibrated is not None,
+        "device": card.device or None,
+    }
+
+
+def _points(
+    database: Database, gpu: str, model: str, said: Mapping[str, Any], answer: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """The batches worth a line of their own, ascending: the knee, the safe one, the largest, the one asked
+    for."""
+    most = int(answer["max_batch_size"]["value"])
+    if not most and "batch_size" not in said:
+        return []
+    names = {"knee": answer["knee_batch_size"], "safe": answer["safe_batch_size"], "largest": most}
+    if "batch_size" in said:
+        names["asked"] = answer["batch_size"]
+    batches: dict[int, list[str]] = {}
+    for name, batch in names.items():
+        if batch:
+            batches.setdefault(int(batch), []).append(name)
+    return [
+        _point(predict(database, {"gpu": gpu, "model": model, **said, "batch_size": batch}), what)
+        for batch, what in sorted(batches.items())
+    ]
+
+
+def _point(at: Mapping[str, Any], what: list[str]) -> dict[str, Any]:
+    return {
+        "batch_size": at["batch_size"],
+        "is": what,
+        "fits": at["fits"],
+        "would_fit": at.get("would_fit"),
+        "peak_memory_gib": at["peak_memory_gib"],
+        "samples_per_second": at["samples_per_second"],
+        "step_seconds": at["step_seconds"],
+        "epoch_minutes": minutes_of(at["epoch_seconds"]),
+    }
+
+
+def _elsewhere(
+    knowledge: Knowledge, card: Gpu, model: str, said: Mapping[str, Any], answer: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """The same on other cards, each at its own best precision unless one was said; the slowest first."""
+    try:
+        row = knowledge.listed_model(model)
+    except InvalidInput:
+        return []
+    wanted = {name: said[name] for name in (*_SIZES, "precision", "optimizer", "mode") if name in said}
+    if "fit_seconds" in answer:
+        others = [each for each in knowledge.cards.sheets.values() if each.kind == "cpu"]
+    else:
+        others = usual_cards(knowledge, MOST_OTHERS)
+    cards = (card, *(each for each in others if each.key != card.key))
+    cells = [cell(knowledge, row, each, wanted, int(float(said["n_train"]))) for each in cards]
+    rates = [(each.get("samples_per_second") or {}).get("value") for each in cells]
+    found = [
+        {
+            "name": other.device or other.name,
+            "memory_gib": other.memory_gib,
+            "this": other.key == card.key,
+            "times": round(rate / rates[0], 2) if rate and rates[0] else None,
+            **{name: value for name, value in each.items() if name != "heat"},
+        }
+        for other, each, rate in zip(cards, cells, rates, strict=True)
+    ]
+    return sorted(found, key=lambda each: (each["times"] is None, each["times"] or 0.0))
+
+
+def _choices(knowledge: Knowledge, card: Gpu) -> dict[str, Any]:
+    return {
+        "precision": [name for name in PRECISIONS if name == "fp32" or name in card.tflops],
+        "layout": ["nhwc", "nchw"],
+        "optimizer": [name for name in OPTIMIZERS if name != "none"],
+        "mode": ["train", "infer"],
+        "gpu": [*sorted(knowledge.cards.devices), *knowledge.cards.sheets],
+    }

@@ -1,0 +1,1 @@
+"""The plan of /recommend and its training script."""

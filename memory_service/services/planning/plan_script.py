@@ -1,0 +1,262 @@
+"""Which script trains this plan? One Python file to read, edit and run, put together from `scripts/`.
+
+The parts are Python with a few lines for Jinja (`#% if labels`); each begins with its own imports. They are
+joined by task and library, their imports gathered at the top less those that nothing uses.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from memory_service.domain.common.metrics import metric_named
+from memory_service.domain.description.metric_resolution import ANSWERS, Measure, measure_of
+from memory_service.errors import MemoryServiceError
+from memory_service.services.planning.script_kinds import HUB_NAMES, KINDS, NETS, SCRIPTED, WIDTHS, Kind
+
+__all__ = ["NoScript", "has_script", "plan_script"]
+
+
+class NoScript(MemoryServiceError):
+    code = "no-script"
+    title = "There is no script for this plan"
+    status = 406
+
+
+_USUAL = {"labels": "accuracy", "values": "RMSE", "masks": "Dice"}
+"""The score where nobody says what predictions are judged by."""
+
+_STOPS_BY: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "lightgbm": {
+        "auc": ("auc", ""), "gini": ("auc", ""), "average_precision": ("average_precision", ""),
+        "accuracy": ("binary_error", "multi_error"), "error": ("binary_error", "multi_error"),
+    },
+    "xgboost": {
+        "auc": ("auc", ""), "gini": ("auc", ""), "average_precision": ("aucpr", ""),
+        "accuracy": ("error", "merror"), "error": ("error", "merror"),
+    },
+    "catboost": {
+        "auc": ("AUC", ""), "gini": ("AUC", ""), "accuracy": ("Accuracy", "Accuracy"),
+        "error": ("Accuracy", "Accuracy"),
+    },
+}  # fmt: skip
+"""Library -> function of the score -> what the library calls it for two classes and for more ("": the loss
+stops it, as with every score that is not here: it moves with every round, and counting hits does not)."""
+
+_RESERVE_SHARE, _STOP_SHARE = 0.15, 0.70  # R14, R15
+
+
+def plan_script(plan: Mapping[str, Any]) -> str:
+    """The script of an answer of /recommend. NoScript where nothing fits or there is none for its model."""
+    kind = _kind_of(plan)
+    model = plan["model"]
+    words = {**kind.words, "plan": plan, **_judged(plan, kind)}
+    words |= _shares(plan) | {
+        "headline": _headline(plan),
+        "made_for": _made_for(plan),
+        "members": model["name"] == "tabm",
+        **({"widths": WIDTHS[model["name"]]} if model["name"] in WIDTHS else {}),
+    }
+    words["hub_name"] = (
+        HUB_NAMES.get(model["name"], model["name"]) if kind.words["collate"] == "padded" else ""
+    )
+    parts = [text for part in _parts(kind, plan) for text in _texts(part, words)]
+    return _joined(_rendered("head", words), _rendered("constants", words), parts)
+
+
+def _texts(part: str, words: Mapping[str, Any]) -> Iterator[str]:
+    if part != "metric":
+        yield _rendered(part, words)
+    elif words["score"]:
+        yield _metric(words["score"], words["k"])
+        if words["tuned"]:
+            yield _rendered("cuts" if words["form"] == "cut" else "grades", words)
+
+
+def has_script(plan: Mapping[str, Any]) -> bool:
+    """Whether `plan_script` has one for this answer, without writing it."""
+    try:
+        _kind_of(plan)
+    except NoScript:
+        return False
+    return True
+
+
+def _kind_of(plan: Mapping[str, Any]) -> Kind:
+    if not plan.get("feasible"):
+        raise NoScript("Nothing fits, so there is nothing to run: " + str(plan.get("why", "")))
+    model = plan["model"]
+    kind = KINDS.get((plan["task"], model["library"]))
+    own_nets = NETS if kind is not None and kind.words["table"] else WIDTHS
+    if kind is None or (model["library"] == "torch" and model["name"] not in own_nets):
+        raise NoScript(_offered(plan["task"], model))
+    return kind
+
+
+def _parts(kind: Kind, plan: Mapping[str, Any]) -> Iterator[str]:
+    for part in kind.parts:
+        yield from (NETS[plan["model"]["name"]], "tables") if part == "net" else (part,)
+
+
+def _offered(task: str, model: Mapping[str, Any]) -> str:
+    of_task = [library for known, library in KINDS if known == task]
+    if not of_task:
+        return f"There is no script for {task}; there is one for {', '.join(SCRIPTED)}"
+    own = [*(WIDTHS if task == "image-segmentation" else NETS)] if "torch" in of_task else []
+    offered = ", ".join([*own, f"models of {', '.join(name for name in of_task if name != 'torch')}"])
+    return (
+        f"There is no script for {model['name']} ({model['library']}); for {task} there is one for "
+        f"{offered}: pin one by `model`"
+    )
+
+
+def _judged(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
+    """What the parts are told of the score: the plan's metric where the script computes it, the usual one
+    where nobody says one, else the validation loss."""
+    answer, said = ANSWERS[plan["task"]], plan.get("metric")
+    name = said["name"] if said else _USUAL[answer]
+    absolute = answer == "values" and getattr(metric_named(name), "name", "") == "MAE"
+    measure = measure_of(name, answer) if said is None or said["in_script"] else None
+    note = "" if said else "Nobody said what predictions are judged by."
+    scored = measure is not None
+    if measure is None:
+        note = f"Judged by {_plain(name)[:60]}, which this script does not compute."
+        loss = {"labels": "log_loss", "values": "mae" if absolute else "mse", "masks": ""}[answer]
+        measure = Measure("validation loss", "log loss", answer, loss, "Val_loss", "values")
+    form = measure.form if said and scored else ""
+    stops = _STOPS_BY.get(kind.words["library"], {}).get(measure.function if said else "", ("", ""))
+    return {
+        "metric": measure.name,
+        "metric_label": measure.label,
+        "metric_note": note,
+        "upwards": measure.upwards,
+        "score": measure.function,
+        "scored": scored,
+        "form": form,
+        "tuned": form in ("cut", "grades"),
+        "judges_classes": form in ("classes", "cut", "grades"),
+        "logs": {"rmsle": "log1p", "rmse_logs": "log"}.get(measure.function, ""),
+        "absolute": absolute,
+        "k": measure.k,
+        "one_cut": measure.function in ("f1_micro", "f1_samples"),
+        "two_sided": measure.function == "f1_macro",
+        "stops": stops,
+        "callback_metric": _literal(stops[0]) if measure.function == "auc" else "METRIC",
+    }
+
+
+def _shares(plan: Mapping[str, Any]) -> dict[str, float]:
+    """Shares of the budget: kept for prediction (R14, more where the plan needs more), and where training
+    stops (R15, later where the plan itself trains longer)."""
+    minutes = float(plan["minutes"])
+    stages = plan.get("timetable") or ()
+    ends = [stage["start_minute"] for stage in stages if stage["stage"].startswith("inference")]
+    inference = plan.get("expected", {}).get("inference_minutes", {}).get("high", 0.0)
+    reserve = min(0.5, max(_RESERVE_SHARE, inference / minutes))
+    stop = max(_STOP_SHARE, max(ends, default=0.0) / minutes)
+    return {"reserve_share": round(reserve, 3), "stop_share": round(min(stop, 1 - reserve), 3)}
+
+
+def _headline(plan: Mapping[str, Any]) -> str:
+    model = plan["model"]
+    size = next((f" at {model[key]}" for key in ("image_size", "seq_len") if key in model), "")
+    return _plain(f"{plan['task']} with {model['name']}{size}.")
+
+
+def _made_for(plan: Mapping[str, Any]) -> str:
+    return _plain(
+        f"The script of {plan['plan_id']}, made for {plan['gpu']['name']} and {plan['minutes']:g} minutes."
+    )
+
+
+def _plain(text: Any) -> str:
+    """Without what could end a docstring: names of devices are somebody's words."""
+    return re.sub(r'[^ -~]|["\\]', " ", str(text))
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent.parent / "scripts"),
+        line_statement_prefix="#%",
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,  # noqa: S701 - it is Python; texts go in by repr
+        keep_trailing_newline=True,
+    )
+    environment.filters["python"] = _literal
+    return environment
+
+
+def _literal(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+
+
+def _rendered(part: str, words: Mapping[str, Any]) -> str:
+    return _templates().get_template(f"{part}.py.txt").render(words)
+
+
+@cache
+def _metric(name: str, k: int) -> str:
+    """The one function of `scripts/metrics.py.txt`, named `score_of`, behind the imports of all."""
+    text = _rendered("metrics", {"k": k})
+    tree = ast.parse(text)
+    wanted = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name)
+    lines = text.splitlines()
+    imports = [line for line in lines if line.startswith(("import ", "from "))]
+    body = "\n".join(lines[wanted.lineno - 1 : wanted.end_lineno]).replace(f"def {name}(", "def score_of(", 1)
+    return "\n".join(imports) + "\n\n" + body + "\n"
+
+
+def _joined(head: str, constants: str, parts: list[str]) -> str:
+    """Docstring, gathered imports, constants, then the parts two blank lines apart."""
+    imports: list[ast.Import | ast.ImportFrom] = []
+    bodies: list[str] = []
+    for part in (constants, *parts):
+        lines, tree = part.splitlines(), ast.parse(part)
+        for node in reversed(tree.body):
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                imports.append(node)
+                del lines[node.lineno - 1 : node.end_lineno]
+        bodies.append("\n".join(lines).strip("\n"))
+    text = re.sub(r"\n+(?=def |class |@|if __name__)", "\n\n\n", "\n\n\n".join(bodies) + "\n")
+    text = re.sub(r"(?m)^(@.*)\n+(?=def |class )", r"\1\n", text)
+    used = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+    return head.strip("\n") + "\n\n" + "\n".join(_import_lines(imports, used)) + "\n\n" + text
+
+
+def _import_lines(imports: list[ast.Import | ast.ImportFrom], used: set[str]) -> Iterator[str]:
+    """Sorted as isort does: the standard library, a blank line, the rest."""
+    plain: set[str] = set()
+    names: dict[str, set[str]] = {}
+    for node in imports:
+        for alias in node.names:
+            if (alias.asname or alias.name.partition(".")[0]) not in used:
+                continue
+            told = alias.name + (f" as {alias.asname}" if alias.asname else "")
+            if isinstance(node, ast.Import):
+                plain.add(told)
+            else:
+                names.setdefault(str(node.module), set()).add(told)
+    for standard in (True, False):
+        lines = [f"import {name}" for name in plain]
+        lines += [_from_line(module, sorted(found)) for module, found in names.items()]
+        wanted = [line for line in lines if (_root(line) in sys.stdlib_module_names) is standard]
+        yield from sorted(wanted, key=lambda line: (line.startswith("from"), line.split()[1]))
+        if standard:
+            yield ""
+
+
+def _from_line(module: str, names: list[str]) -> str:
+    return f"from {module} import {', '.join(names)}"
+
+
+def _root(line: str) -> str:
+    return line.split()[1].partition(".")[0]

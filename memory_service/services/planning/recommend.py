@@ -1,0 +1,363 @@
+"""What should be trained, on this card, in these minutes? Facts are filled in, and said so; then the planner
+answers.
+
+    recommend(database, parse_question({...})) -> the answer of /recommend as a dict
+
+Asking writes nothing. Answers are kept per knowledge revision: the same question again costs one cheap read.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import zlib
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import orjson
+
+from memory_service.domain.calibration.registered_device import cores_beside
+from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN, modality_of, size_of
+from memory_service.domain.cost.rates import with_cores
+from memory_service.domain.description.inference import InferredFacts
+from memory_service.domain.description.metric_resolution import Judged, judged_by
+from memory_service.domain.hardware.gpu_spec import Gpu
+from memory_service.domain.planning.planner import Lanes, make_plan, search_case
+from memory_service.domain.planning.problem import Case
+from memory_service.domain.planning.request import Question, parse_question
+from memory_service.errors import FieldError, InvalidInput
+from memory_service.recall.encoder import load_encoder
+from memory_service.services.competitions.neighbours import Hit, read_text, recall
+from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge.outcomes import happened_there
+from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
+from memory_service.services.planning.suggestions import suggestions_of
+
+__all__ = ["Weighed", "case_of", "plan_given", "recommend", "remembered", "weighed"]
+
+DEFAULT_CPU_COUNT = 8
+DEFAULT_N_FEATURES = 50
+DEFAULT_N_CLASSES = {"image": 10}
+TEST_SHARE = 0.5
+MOST_TEST = 1_000_000
+"""n_test / n_train when nobody says: the median of the seeded competitions whose both sizes are known is
+0.45-0.5, and hardly any has over a million test samples."""
+
+LEAST_CONFIDENCE, LEAST_CONFIDENCE_UNSAID = 0.15, 0.6
+"""Below it a description does not tell the task; without a telling phrase meaning alone must be surer
+("hello" leans somewhere at 0.2, "train a model" at 0.25)."""
+
+MOST_ANSWERS = 2048
+SHOWN = 5
+
+
+class _Answers:
+    """Answers by (database, revision, question), each as (plan_id, packed JSON): 5 KiB where the dict takes
+    43. The oldest use goes first."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held: OrderedDict[tuple[str, int, str], tuple[str | None, bytes]] = OrderedDict()
+
+    def get(self, key: tuple[str, int, str]) -> dict[str, Any] | None:
+        with self._lock:
+            held = self._held.get(key)
+            if held is None:
+                return None
+            self._held.move_to_end(key)
+        return _unpacked(held[1])
+
+    def with_plan(self, database: str, plan_id: str) -> dict[str, Any] | None:
+        with self._lock:
+            # The latest first: evidence may have changed while settings, and with them the id, stayed.
+            held = ((key[0], *answer) for key, answer in reversed(self._held.items()))
+            packed = next((p for of, plan, p in held if of == database and plan == plan_id), None)
+        return None if packed is None else _unpacked(packed)
+
+    def keep(self, key: tuple[str, int, str], answer: dict[str, Any]) -> dict[str, Any]:
+        """The answer as it will be found: of JSON's types alone."""
+        packed = zlib.compress(orjson.dumps(answer, option=orjson.OPT_SERIALIZE_NUMPY), 1)
+        with self._lock:
+            self._held[key] = (answer.get("plan_id"), packed)
+            while len(self._held) > MOST_ANSWERS:
+                self._held.popitem(last=False)
+        return _unpacked(packed)
+
+
+def _unpacked(packed: bytes) -> dict[str, Any]:
+    answer: dict[str, Any] = orjson.loads(zlib.decompress(packed))
+    return answer
+
+
+_ANSWERS = _Answers()
+
+
+def recommend(database: Database, question: Question | Mapping[str, Any]) -> dict[str, Any]:
+    """The plan, or `feasible: false` with what would fit.
+
+    Raises InvalidInput for unknown cards, models and values; NotFound for an unknown competition.
+    """
+    asked = question if isinstance(question, Question) else parse_question(question)
+    held = _ANSWERS.get(_key(database, knowledge_of(database).revision, asked))
+    return held if held is not None else weighed(database, asked).answer
+
+
+def weighed(database: Database, question: Question) -> Weighed:
+    """The answer of `recommend` with all that was weighed for it, read and priced once. Raises as it does."""
+    knowledge = knowledge_of(database)
+    memory = remembered(database, question)
+    case = case_of(knowledge, question, memory)
+    lanes = search_case(case, knowledge)
+    key = _key(database, knowledge.revision, question)
+    answer = _ANSWERS.get(key)
+    if answer is None:
+        answer = _ANSWERS.keep(key, make_plan(case, knowledge, lanes).as_dict())
+    return Weighed(knowledge, memory, case, lanes, answer)
+
+
+def _key(database: Database, revision: int, question: Question) -> tuple[str, int, str]:
+    return (f"{id(database)}:{database.url}", revision, json.dumps(question.canonical()))
+
+
+def plan_given(database: Database, plan_id: str) -> dict[str, Any] | None:
+    """The answer of that id, where this process gave it not long ago; do not change it. Plans are not kept:
+    they can be asked for again."""
+    return _ANSWERS.with_plan(f"{id(database)}:{database.url}", plan_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """What the description says and which competitions are like it.
+
+    facts      read from the text; completed from `described`, the stored competition that the text describes
+    said       read from the text alone
+    hits       neighbours; None where the facts of the case decide them
+    database   where those neighbours are looked up
+    """
+
+    facts: InferredFacts | None = None
+    said: InferredFacts | None = None
+    described: str | None = None
+    hits: tuple[Hit, ...] | None = None
+    database: Database | None = None
+
+    def neighbours(self, question: Question, task: str, n_train: int) -> Sequence[Hit]:
+        """The hits of the text or the named competition, else those of the bare facts."""
+        if self.hits is not None or self.database is None:
+            return self.hits or ()
+        facts = {"task": task, "n_train": n_train, "n_classes": question.n_classes}
+        with self.database.read() as unit:
+            return recall(unit, task=question.task, facts=facts, limit=SHOWN, mode=question.mode).hits
+
+    def happened(self, question: Question) -> tuple[Mapping[str, Any], ...]:
+        """What came of runs of the very competition; mode open only."""
+        slug = question.competition or self.described
+        if slug is None or self.database is None or question.mode != "open":
+            return ()
+        with self.database.read() as unit:
+            return happened_there(unit, slug)
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """An answer (shared between callers: do not change it) and what it was made of."""
+
+    knowledge: Knowledge
+    memory: Remembered
+    case: Case
+    lanes: Lanes
+    answer: dict[str, Any]
+
+
+def case_of(knowledge: Knowledge, question: Question, remembered: Remembered = Remembered()) -> Case:
+    """The question with every fact filled in: what was asked > the text > the competition's record > a usual
+    value."""
+    inferred: list[str] = []
+    warnings: list[str] = []
+    visible = tuple(dict.fromkeys(knowledge.gpu(name).key for name in question.gpus))
+    planned = tuple(dict.fromkeys(knowledge.gpu(name).key for name in question.plan_for)) or visible
+    cards = tuple(with_cores(knowledge.gpus[key], question.cpu_count) for key in planned)
+    read = remembered.facts
+    record = _record(knowledge, question, inferred)
+    task = _task(question, read, record, inferred)
+    n_train, size_assumed = _n_train(question, remembered, record, inferred, warnings)
+    model = knowledge.model(question.model) if question.model else None
+    if model is not None:
+        if task not in model.tasks and modality_of(task) not in {modality_of(t) for t in model.tasks}:
+            message = f"does not serve {task}; it is for {', '.join(model.tasks)}"
+            raise InvalidInput(
+                f"model {model.name} {message}", [FieldError("model", message, question.model)]
+            )
+        knowledge.priced.ensure_profile(model.name, question.seq_len or question.image_size)
+    _check_memory(question, cards, warnings)
+    metric = _metric(knowledge, question, remembered, record, task)
+    if metric is not None and metric.note:
+        warnings.append(metric.note)
+    hits = remembered.neighbours(question, task, n_train)
+    suggested = suggestions_of(knowledge, question, task, n_train, hits, remembered.described)
+    return Case(
+        question=replace(
+            question,
+            gpus=visible,
+            plan_for=planned if question.plan_for else (),
+            model=model.name if model else None,
+        ),
+        task=task,
+        n_train=n_train,
+        n_test=question.n_test or int(record.get("n_test") or 0) or _usual_n_test(n_train),
+        n_classes=_n_classes(question, read, record, task),
+        n_features=question.n_features or DEFAULT_N_FEATURES,
+        cpu_count=_cpu_count(question, cards, inferred),
+        cards=cards,
+        visible=tuple(knowledge.gpus[key] for key in visible) if visible != planned else (),
+        model=model.name if model else None,
+        inferred=tuple(inferred),
+        warnings=(*warnings, *suggested.warnings),
+        similar=tuple({"slug": hit.slug, "score": hit.score, "why": hit.why} for hit in hits),
+        suggestions=suggested.models,
+        evidence=(*suggested.evidence, *remembered.happened(question)),
+        policy=knowledge.policy,
+        size_assumed=size_assumed,
+        metric=metric,
+    )
+
+
+def _record(knowledge: Knowledge, question: Question, inferred: list[str]) -> Mapping[str, Any]:
+    """Facts of the named competition that the mode allows to be read."""
+    if question.competition is None:
+        return {}
+    row = knowledge.competition(question.competition)
+    if question.mode == "open":
+        return row
+    if question.task is None and question.description is None:
+        inferred.append(f"Mode {question.mode}: of the record of {row['slug']} only its task was read.")
+        return {"task": row.get("task")}
+    return {}
+
+
+def _task(
+    question: Question, read: InferredFacts | None, record: Mapping[str, Any], inferred: list[str]
+) -> str:
+    if question.task is not None:
+        return question.task
+    if record.get("task"):
+        inferred.append(f"Task {record['task']}: from the record of {question.competition}.")
+        return str(record["task"])
+    least = LEAST_CONFIDENCE if read is not None and read.evidence else LEAST_CONFIDENCE_UNSAID
+    if read is not None and read.task is not None and read.confidence >= least:
+        because = f" ({', '.join(read.evidence[:3])})" if read.evidence else ""
+        other = f"; it could be {read.runner_up}" if read.runner_up and read.confidence < 0.6 else ""
+        inferred.append(f"Task {read.task}: inferred from the description{because}{other}.")
+        return read.task
+    message = "cannot be told from the description: name it"
+    raise InvalidInput(f"task {message}", [FieldError("task", message)])
+
+
+def _n_train(
+    question: Question,
+    remembered: Remembered,
+    record: Mapping[str, Any],
+    inferred: list[str],
+    warnings: list[str],
+) -> tuple[int, bool]:
+    """(training samples, whether that is a usual number that nobody said)."""
+    if question.n_train is not None:
+        if question.size and size_of(question.n_train) != question.size:
+            warnings.append(
+                f"size={question.size} contradicts n_train={question.n_train}, which is "
+                f"{size_of(question.n_train)}: n_train counts."
+            )
+        return question.n_train, False
+    read, said = remembered.facts, remembered.said
+    known = record.get("n_train") or (read.n_train if read else None)
+    if known and (question.size is None or size_of(int(known)) == question.size):
+        where = f"the record of {question.competition}" if record.get("n_train") else "the description"
+        if not record.get("n_train") and remembered.described and not (said and said.n_train):
+            where = f"the record of {remembered.described}, which the description is of"
+        inferred.append(f"{int(known)} training samples: from {where}.")
+        return int(known), False
+    size = question.size or "medium"
+    typical = SIZE_TYPICAL_N_TRAIN[size]
+    unsaid = "" if question.size else " (no size was given)"
+    inferred.append(f"{typical} training samples assumed for size {size}{unsaid}; give n_train to be exact.")
+    return typical, True
+
+
+def _usual_n_test(n_train: int) -> int:
+    return max(1, min(MOST_TEST, int(n_train * TEST_SHARE)))
+
+
+def _n_classes(question: Question, read: InferredFacts | None, record: Mapping[str, Any], task: str) -> int:
+    known = question.n_classes or record.get("n_classes") or (read.n_classes if read else None)
+    return int(known) if known else DEFAULT_N_CLASSES.get(modality_of(task), 2)
+
+
+def _metric(
+    knowledge: Knowledge, question: Question, remembered: Remembered, record: Mapping[str, Any], task: str
+) -> Judged | None:
+    """As asked > as the text says it is judged > the record of the very competition > what the text names,
+    where it can judge such a task ("with more accuracy" says nothing of prices). Never a neighbour's."""
+    if question.metric is not None:
+        return judged_by(question.metric, "as asked", task)
+    said = remembered.said
+    from_text = _metric_of_text(said, task)
+    if from_text is not None and said is not None and said.metric_sure:
+        return from_text
+    slug, where = question.competition, f"the record of {question.competition}"
+    if not record.get("metric") and remembered.described and question.mode == "open":
+        slug = remembered.described
+        record = knowledge.competitions.get(slug, {})
+        where = f"the record of {slug}, which the description is of"
+    if record.get("metric"):
+        return judged_by(str(record["metric"]), where, task, record)
+    return from_text if from_text is not None and from_text.in_script else None
+
+
+def _metric_of_text(said: InferredFacts | None, task: str) -> Judged | None:
+    if said is None or said.metric is None or said.metric_words is None:
+        return None
+    known = {"metric_family": said.metric_family, "metric_direction": said.metric_direction}
+    return judged_by(said.metric_words, "the description", task, {"name": said.metric, **known})
+
+
+def _cpu_count(question: Question, cards: tuple[Gpu, ...], inferred: list[str]) -> int:
+    if question.cpu_count is not None:
+        return question.cpu_count
+    known = {cores: card for card in cards if (cores := cores_beside(card)) is not None}
+    if known:
+        cores = min(known)
+        whose = (
+            f"what {known[cores].key} has" if known[cores].device else "assumed; give cpu_count to be exact"
+        )
+        inferred.append(f"{cores} processor cores: {whose}.")
+        return cores
+    inferred.append(f"{DEFAULT_CPU_COUNT} processor cores assumed; give cpu_count to be exact.")
+    return DEFAULT_CPU_COUNT
+
+
+def _check_memory(question: Question, cards: tuple[Gpu, ...], warnings: list[str]) -> None:
+    most = max(card.memory_gib for card in cards)
+    if question.vram_gib is not None and question.vram_gib > 1.1 * most:
+        warnings.append(f"vram_gib={question.vram_gib:g} is more than {cards[0].name} has ({most:g} GiB).")
+
+
+def remembered(database: Database, question: Question) -> Remembered:
+    """The description read and the neighbours of text or competition found, before any fact is assumed."""
+    text = question.description
+    if text is None and question.competition is None:
+        return Remembered(database=database)
+    read = read_text(text, load_encoder().encoder) if text is not None else None
+    given = {"n_train": question.n_train, "n_classes": question.n_classes}
+    with database.read() as unit:
+        found = recall(
+            unit,
+            read=read,
+            competition=question.competition,
+            task=question.task,
+            facts={name: value for name, value in given.items() if value is not None},
+            limit=SHOWN,
+            mode=question.mode,
+        )
+    return Remembered(found.facts, read.facts if read else None, found.described, found.hits, database)

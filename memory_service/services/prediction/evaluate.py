@@ -1,0 +1,351 @@
+"""How far are the predictions from what others measured? Every row of a public table, predicted and compared.
+
+A row that cannot be predicted says why and stops nothing. Naive baselines stand beside the errors, fitted in
+their own favour on the very rows they are scored on.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.cost.interpolation import interpolate_profile
+from memory_service.domain.cost.memory import (
+    GIB,
+    Confidence,
+    allocated_bytes,
+    inference_memory,
+    largest_batch,
+    peak_memory,
+)
+from memory_service.domain.cost.profile import Profile
+from memory_service.domain.cost.rates import Stack
+from memory_service.domain.cost.step_time import prepare
+from memory_service.domain.hardware.gpu_names import gpu_from_row, resolve_gpu
+from memory_service.domain.hardware.gpu_spec import Gpu
+from memory_service.domain.learning.baseline_prediction import Cold, subject_for
+from memory_service.domain.learning.corrections import Learned, learn
+from memory_service.domain.learning.measured_rows import MeasuredRow, parse_row
+from memory_service.domain.learning.observation import Observation
+from memory_service.domain.learning.observed_baseline import cold_of
+from memory_service.domain.planning.catalogue import CatalogueModel
+from memory_service.errors import FieldError, InvalidInput, MemoryServiceError
+from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge.profiling import read_profiles
+from memory_service.services.prediction.profile_store import ProfileKey, ProfileShelf
+from memory_service.services.tables.catalogue import keep_profiles
+from memory_service.store.queries.rows import all_rows
+
+__all__ = [
+    "DEFAULT_OPTIMIZERS", "Evaluated", "RowCase", "card_of", "case_of", "evaluate_rows", "learn_from_rows",
+    "observations_of", "open_shelf", "profile_key", "profile_of", "read_rows",
+]  # fmt: skip
+
+Raw = Mapping[str, str | None]
+
+GRID = 64
+"""Networks that halve their input up to six times take multiples of this."""
+
+DEFAULT_OPTIMIZERS = {"image_size": "sgd"}
+"""Where a table does not say: SGD for images, AdamW for all else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """One row: what it asked, what was predicted (None where not possible), and why not.
+
+    predicted   "max_batch_size" (samples), "samples_per_s", "peak_gib" -> Estimate; the peak is the
+                driver's view, or what PyTorch allocated where the row says that it tells that
+    figures     what the naive baselines need: flops and activation bytes per sample, parameters, traced GiB
+    """
+
+    index: int
+    raw: Raw
+    row: MeasuredRow | None = None
+    predicted: Mapping[str, Estimate] = field(default_factory=dict)
+    assumed: tuple[str, ...] = ()
+    figures: Mapping[str, float] = field(default_factory=dict)
+    family: str = ""
+    why_not: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The wire form of a row of `evaluate --json`: what the table said, what was predicted or why not."""
+        return {
+            "row": self.index,
+            **{name: value for name, value in self.raw.items() if name not in ("source", "notes")},
+            "measured": _measured(self.row) if self.row else {},
+            "predicted": {name: value.as_dict() for name, value in self.predicted.items()} or None,
+            "assumed": list(self.assumed),
+            "why_not": self.why_not,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RowCase:
+    """What a row asks, with what it leaves open filled in."""
+
+    row: MeasuredRow
+    profile: Profile
+    gpu: Gpu
+    precision: str
+    optimizer: str
+
+    @property
+    def stack(self) -> Stack:
+        return "torch1" if self.row.torch_before_2 else "torch2"
+
+
+def read_rows(path: Path) -> list[dict[str, str | None]]:
+    """The rows of a CSV file with a header; InvalidInput when it cannot be read as one."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as lines:
+            reader = csv.DictReader(lines)
+            rows = [{k: v for k, v in row.items() if isinstance(k, str)} for row in reader]
+            columns = reader.fieldnames or []
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InvalidInput(
+            f"{path} cannot be read as CSV: {error}", [FieldError("file", "a readable CSV file", str(path))]
+        ) from error
+    if "model" not in columns:
+        raise InvalidInput(
+            f"{path} has no column 'model'; it has: {', '.join(map(str, columns)) or 'nothing'}",
+            [FieldError("file", "a header with a column 'model'", str(path))],
+        )
+    return rows
+
+
+def evaluate_rows(
+    rows: Iterable[Raw],
+    shelf: ProfileShelf,
+    gpus: Mapping[str, Gpu],
+    on_progress: Callable[[Evaluated], None] | None = None,
+) -> Iterator[Evaluated]:
+    """Each row predicted, in order; missing profiles are traced on the way and kept by the shelf."""
+    for index, raw in enumerate(rows):
+        result = _evaluated(index, raw, shelf, gpus)
+        if on_progress is not None:
+            on_progress(result)
+        yield result
+    shelf.close()
+
+
+def open_shelf(database: Database, files: Iterable[Path] = ()) -> tuple[ProfileShelf, dict[str, Gpu]]:
+    """A shelf over the database's profiles and models, and its cards; what is traced is kept in the database.
+
+    files   further profiles (`.jsonl` or `.jsonl.gz`), read but not kept
+    """
+    with database.read() as unit:
+        known = [Profile.from_dict(row["profile"]) for row in all_rows(unit.session, "profiles")]
+        models = [CatalogueModel.from_dict(row) for row in all_rows(unit.session, "models")]
+        gpus = [gpu_from_row(row) for row in all_rows(unit.session, "gpus")]
+    known += [profile for file in files for profile in read_profiles(file)]
+
+    def keep(fresh: Sequence[Profile]) -> None:
+        with database.write() as unit:
+            keep_profiles(unit, fresh, source="traced for an evaluation")
+
+    return ProfileShelf({m.name: m for m in models}, known, keep), {gpu.slug: gpu for gpu in gpus}
+
+
+def case_of(row: MeasuredRow, shelf: ProfileShelf, gpus: Mapping[str, Gpu]) -> RowCase:
+    """The row's profile, card, precision and optimizer; InvalidInput where one of them is not known."""
+    gpu = card_of(row, gpus)
+    profile = profile_of(shelf, profile_key(row))
+    precision = row.precision
+    if precision == "fp32-or-tf32":
+        precision = "tf32" if "tf32" in gpu.tflops else "fp32"
+    optimizer = row.optimizer or DEFAULT_OPTIMIZERS.get(profile.input_kind, "adamw")
+    return RowCase(row, profile, gpu, precision, "none" if row.mode == "infer" else optimizer)
+
+
+def learn_from_rows(
+    rows: Iterable[Raw], shelf: ProfileShelf, gpus: Mapping[str, Gpu]
+) -> tuple[dict[str, Gpu], int]:
+    """The cards with what the rows teach, as if each had been a run, and how many rows could be used.
+
+    Nothing is kept in a database.
+    """
+    cases: dict[Observation, RowCase] = {}
+    used = 0
+    for raw in rows:
+        try:
+            case = case_of(parse_row(raw), shelf, gpus)
+        except MemoryServiceError:
+            continue
+        found = observations_of(case)
+        used += bool(found)
+        cases.update(dict.fromkeys(found, case))
+    shelf.close()
+
+    def predict(observation: Observation) -> Cold:
+        case = cases[observation]
+        return cold_of(observation, case.profile, case.gpu)
+
+    learned: Learned = learn(cases, predict)
+    return {slug: replace(gpu, learned=learned) for slug, gpu in gpus.items()}, used
+
+
+def observations_of(case: RowCase) -> list[Observation]:
+    """What a row observed: a step's time, a peak, and on a ladder of batches also the first that failed."""
+    row = case.row
+    if row.batch is None or "do not score" in row.notes.lower():
+        return []
+    subject = subject_for(
+        case.profile, case.gpu, case.precision, row.layout, case.optimizer, row.mode, row.compiled, case.stack
+    )
+    told = "max allocated" in row.notes.lower()
+    peak = None if "fill" in row.notes else row.peak_gib
+    ran = Observation(
+        gpu=case.gpu.slug,
+        model=subject.model,
+        family=subject.family,
+        input_kind=case.profile.input_kind,
+        input_size=subject.input_size,
+        precision=case.precision,
+        batch_size=row.batch,
+        layout=subject.layout,
+        mode=row.mode,
+        optimizer=case.optimizer,
+        compiled=row.compiled,
+        checkpointing=case.profile.checkpointing,
+        stack=case.stack,
+        step_seconds=row.batch / row.samples_per_s if row.samples_per_s else None,
+        peak_allocated_gib=peak if told else None,
+        peak_driver_gib=None if told else peak,
+        source=row.source,
+    )
+    larger = [batch for batch in row.ladder or () if batch > row.batch]
+    failed = [
+        replace(
+            ran, batch_size=min(larger), step_seconds=None, peak_allocated_gib=None, peak_driver_gib=None,
+            out_of_memory=True,
+        )
+    ] if larger and row.largest == row.batch else []  # fmt: skip
+    told_something = ran.step_seconds is not None or peak is not None
+    return ([ran] if told_something else []) + failed
+
+
+def _evaluated(index: int, raw: Raw, shelf: ProfileShelf, gpus: Mapping[str, Gpu]) -> Evaluated:
+    row: MeasuredRow | None = None
+    try:
+        row = parse_row(raw)
+        return _predicted(Evaluated(index, raw, row), case_of(row, shelf, gpus))
+    except MemoryServiceError as error:
+        return Evaluated(index, raw, row, why_not=error.detail)
+
+
+def card_of(row: MeasuredRow, gpus: Mapping[str, Gpu]) -> Gpu:
+    """The row's card, with the memory the row states where that differs from the card of that name.
+
+    InvalidInput for several cards and for a name that none has.
+    """
+    name, _, remark = row.gpu.partition("(")
+    if remark and remark[0].isdigit() and not remark.startswith("1x") and not row.per_card:
+        raise InvalidInput(
+            f"Several cards ({row.gpu}) are not predicted", [FieldError("gpu", "one card", row.gpu)]
+        )
+    gpu = resolve_gpu(name.strip(), gpus)
+    if row.vram_gib is None or abs(row.vram_gib - gpu.memory_gib) <= 0.12 * row.vram_gib:
+        return gpu
+    reserve = gpu.memory_gib - gpu.usable_gib
+    return replace(gpu, memory_gib=row.vram_gib, usable_gib=row.vram_gib * 0.99 - reserve)
+
+
+def profile_key(row: MeasuredRow) -> ProfileKey:
+    """What must be traced for the row: remarks in brackets behind the model's name are left out."""
+    return ProfileKey(
+        row.model.partition("(")[0].strip(),
+        row.input_size,
+        "fp32" if row.precision in ("fp32", "tf32", "fp32-or-tf32") else "amp",
+        fused_attention=row.fused_attention,
+        checkpointing=row.checkpointing,
+    )
+
+
+def profile_of(shelf: ProfileShelf, key: ProfileKey) -> Profile:
+    """The profile of a key; one between two sizes where the network wants multiples of its stride."""
+    try:
+        return shelf.get(key)
+    except InvalidInput:
+        size = key.input_size
+        if size is None or size % GRID == 0 or size < GRID:
+            raise
+    lower, upper = (shelf.get(replace(key, input_size=size // GRID * GRID + more)) for more in (0, GRID))
+    return interpolate_profile(lower, upper, size)
+
+
+def _predicted(known: Evaluated, case: RowCase) -> Evaluated:
+    row, profile, gpu, optimizer = case.row, case.profile, case.gpu, case.optimizer
+    assumed = [] if row.optimizer or row.mode == "infer" else [f"optimizer {optimizer}"]
+    if row.input_size is None:
+        assumed.append(f"input size {profile.input_size}")
+    predicted = {"max_batch_size": _largest(case)}
+    batch = row.batch or max(1, int(predicted["max_batch_size"].low))
+    if row.batch is None:
+        assumed.append(f"batch {batch}")
+    step = prepare(
+        profile, gpu, case.precision, row.layout, optimizer, row.mode, compile=row.compiled, stack=case.stack
+    )
+    predicted["samples_per_s"] = step.samples_per_second(batch)
+    memory = (
+        inference_memory(profile, batch, gpu)
+        if row.mode == "infer"
+        else peak_memory(profile, batch, gpu, optimizer, case.precision, grads_persistent=row.torch_before_2)
+    )
+    told = "max allocated" in row.notes.lower()
+    # PyTorch counts cuDNN's workspace as allocated, as `reserved_gib` does and `allocated_gib` does not.
+    predicted["peak_gib"] = memory.reserved_gib if told else memory.driver_gib
+    return replace(
+        known,
+        predicted=predicted,
+        assumed=tuple(assumed),
+        figures=_figures(row, profile, batch),
+        family=profile.family,
+    )
+
+
+def _largest(case: RowCase) -> Estimate:
+    """Value: what is expected to fit; low: the batch to plan with; high: what fits if everything goes
+    well."""
+    row = case.row
+
+    def fits(confidence: Confidence) -> float:
+        return float(
+            largest_batch(
+                case.profile,
+                case.gpu,
+                case.optimizer,
+                precision=case.precision,
+                ladder=row.ladder,
+                confidence=confidence,
+                grads_persistent=row.torch_before_2,
+                inference=row.mode == "infer",
+            )
+        )
+
+    return Estimate(fits("p50"), fits("p90"), fits("p10"), basis="trace against usable memory")
+
+
+def _figures(row: MeasuredRow, profile: Profile, batch: int) -> dict[str, float]:
+    phases = (profile.forward,) if row.mode == "infer" else (profile.forward, profile.backward)
+    points = profile.inference_peak if row.mode == "infer" else profile.peak
+    return {
+        "gflops_per_sample": sum(work.flops_per_sample for phase in phases for work in phase.values()) / 1e9,
+        "activation_gib_per_sample": max((p.per_sample_bytes for p in points), default=0.0) / GIB,
+        "traced_gib": allocated_bytes(profile, batch, "none") / GIB,
+        "traced_gib_per_sample": profile.peak[-1].per_sample_bytes / GIB,
+        "batch": float(batch),
+    }
+
+
+def _measured(row: MeasuredRow) -> dict[str, float | int | None]:
+    figures: dict[str, float | int | None] = {
+        "max_batch_size": row.largest,
+        "samples_per_s": row.samples_per_s,
+        "peak_gib": row.peak_gib,
+    }
+    return {name: value for name, value in figures.items() if value is not None}

@@ -1,0 +1,331 @@
+"""What would this model need and do on this card? Largest batch, peak memory, speed, knee and the curve.
+
+    predict(database, {"model": "resnet50", "gpu": "a100", "batch_size": 128})          one answer as a dict
+    predict_many(database, [question, ...])                                             up to 10 000 of them
+
+A model that nobody profiled is traced once and kept in the process; asking writes nothing to the database.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from memory_service.domain.common.estimate import Estimate, Grade
+from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN
+from memory_service.domain.cost.batch_ladder import BATCH_LADDER
+from memory_service.domain.cost.boosted_trees import CPU_MODELS, fit_cost
+from memory_service.domain.cost.memory import (
+    Confidence,
+    inference_memory,
+    largest_batch,
+    peak_memory,
+)
+from memory_service.domain.cost.profile import Profile
+from memory_service.domain.cost.rates import with_cores
+from memory_service.domain.cost.step_time import StepModel, prepare
+from memory_service.domain.hardware.gpu_spec import Gpu
+from memory_service.domain.learning.batch_bounds import Bounds
+from memory_service.domain.planning.catalogue import CatalogueModel
+from memory_service.domain.planning.cost_table import layout_of, observed_bounds
+from memory_service.domain.planning.rationale import ground_warnings
+from memory_service.errors import FieldError, InvalidInput, TooLarge
+from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge.cards import Cards
+from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
+from memory_service.services.prediction.request import PREDICT_FIELDS, SizingQuestion, parse_prediction
+from memory_service.services.prediction.requested_profile import (
+    MOST_TRACES,
+    TraceBudget,
+    asked_model,
+    asked_profile,
+    asked_size,
+)
+
+__all__ = [
+    "MOST_QUESTIONS",
+    "PREDICT_FIELDS",
+    "SizingQuestion",
+    "parse_prediction",
+    "predict",
+    "predict_known",
+    "predict_many",
+]
+
+MOST_QUESTIONS = 10_000
+MOST_KEPT = 20_000
+LARGEST_SHOWN = 4096
+"""The curve stops here for models that would fit more: no plan uses such a batch."""
+
+USUAL_ROUNDS = 500
+_NO_TRACES = TraceBudget(0)
+
+Key = tuple[str, int | None, str, str, str | None, str, str]
+
+
+def predict(database: Database, raw: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer to one question; InvalidInput for an unknown model, card or value."""
+    return _answer(knowledge_of(database), parse_prediction(raw), TraceBudget(MOST_TRACES))
+
+
+def predict_known(knowledge: Knowledge, raw: Mapping[str, Any]) -> dict[str, Any]:
+    """The same of a snapshot, in well under a millisecond: a model that would have to be traced first is
+    InvalidInput."""
+    return _answer(knowledge, parse_prediction(raw), _NO_TRACES)
+
+
+def predict_many(database: Database, raws: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The answers in order. A bad question refuses the list and says which; over 10 000 are TooLarge."""
+    if len(raws) > MOST_QUESTIONS:
+        raise TooLarge(f"At most {MOST_QUESTIONS} questions in one request, got {len(raws)}")
+    knowledge, budget = knowledge_of(database), TraceBudget(MOST_TRACES)
+    answers = []
+    for index, raw in enumerate(raws):
+        try:
+            answers.append(_answer(knowledge, parse_prediction(raw), budget))
+        except InvalidInput as error:
+            where = [
+                FieldError(f"{index}.{e.field}" if e.field else f"{index}", e.message, e.given, e.nearest)
+                for e in error.errors
+            ]
+            raise InvalidInput(f"Question {index}: {error.detail}", where) from error
+    return answers
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """Everything of an answer that does not depend on the batch asked for."""
+
+    profile: Profile
+    gpu: Gpu
+    step: StepModel
+    most: int
+    safe: int
+    knee: int
+    fixed: Mapping[str, Any]
+    smallest: str | None
+    refused: int | None
+
+
+class _Shelf:
+    """Prepared answers per state of the cards; the oldest go first."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._prepared: weakref.WeakKeyDictionary[Cards, OrderedDict[Key, _Prepared]] = (
+            weakref.WeakKeyDictionary()
+        )
+
+    def prepared(self, cards: Cards, key: Key) -> _Prepared | None:
+        with self._lock:
+            held = self._prepared.get(cards)
+            return None if held is None else held.get(key)
+
+    def keep(self, cards: Cards, key: Key, value: _Prepared) -> _Prepared:
+        with self._lock:
+            held = self._prepared.setdefault(cards, OrderedDict())
+            held[key] = value
+            while len(held) > MOST_KEPT:
+                held.popitem(last=False)
+        return value
+
+
+_SHELF = _Shelf()
+
+
+def _answer(knowledge: Knowledge, question: SizingQuestion, budget: TraceBudget) -> dict[str, Any]:
+    gpu = with_cores(knowledge.gpu(question.gpu), question.cpu_count)
+    row, name = asked_model(knowledge, question.model)
+    if row is not None and not row.can_be_profiled:
+        return _cpu_answer(row, question, gpu)
+    precision = question.precision or gpu.preferred_precision()
+    key = (
+        name,
+        asked_size(question, row),
+        f"{gpu.key}:{gpu.extra.get('cores')}",
+        precision,
+        question.layout,
+        question.optimizer,
+        question.mode,
+    )
+    prepared = _SHELF.prepared(knowledge.cards, key)
+    if prepared is None:
+        kind: Literal["fp32", "amp"] = "amp" if precision in ("fp16", "bf16") else "fp32"
+        profile = asked_profile(knowledge, question, row, name, kind, budget)
+        prepared = _SHELF.keep(knowledge.cards, key, _prepare(profile, gpu, precision, question))
+    return _at_batch(prepared, question)
+
+
+def _prepare(profile: Profile, gpu: Gpu, precision: str, question: SizingQuestion) -> _Prepared:
+    infer = question.mode == "infer"
+    optimizer = "none" if infer else question.optimizer
+
+    def most(confidence: Confidence) -> int:
+        return largest_batch(profile, gpu, optimizer, confidence=confidence, inference=infer)
+
+    layout = question.layout or layout_of(profile, gpu)
+    step = prepare(profile, gpu, precision, layout, optimizer, question.mode)
+    value, safe, best = most("p50"), most("p90"), most("p10")
+    shown = [b for b in BATCH_LADDER if b <= min(value, LARGEST_SHOWN)]
+    shown += [b for b in BATCH_LADDER if b > value][:1]
+    curve = [
+        {
+            "batch_size": batch,
+            "peak_memory_gib": _wire(_peak(profile, batch, gpu, optimizer, precision, infer)),
+            "samples_per_second": _wire(step.samples_per_second(batch)),
+            "fits": batch <= value,
+        }
+        for batch in shown
+    ]
+    bounds = observed_bounds(profile, gpu, precision, optimizer, question.mode)
+    fixed = {
+        "model": profile.model,
+        profile.input_kind: profile.input_size,
+        **_where(gpu),
+        "precision": precision,
+        "layout": layout,
+        "optimizer": optimizer,
+        "mode": question.mode,
+        "max_batch_size": _largest(value, safe, best, bounds),
+        "safe_batch_size": safe,
+        "knee_batch_size": step.knee(value) if value else None,
+        "curve": curve,
+        "basis": step.basis,
+    }
+    return _Prepared(
+        profile, gpu, step, value, safe, step.knee(value) if value else 0, fixed,
+        _what_would_fit(value, gpu, bounds), bounds.refused,
+    )  # fmt: skip
+
+
+def _largest(value: int, safe: int, best: int, bounds: Bounds) -> dict[str, Any]:
+    """The largest batch: computed, or seen to run."""
+    basis, n = "trace against usable memory", bounds.out_of_memories
+    if bounds.proven:
+        basis, n = f"{basis}; batch {bounds.proven} ran", n + 1
+    if bounds.refused is not None:
+        basis = f"{basis}; batch {bounds.refused} ran out of memory"
+    grade: Grade = "measured" if 0 < value <= bounds.proven else "estimated"
+    return Estimate(float(value), float(safe), float(best), grade, n, basis).as_dict()
+
+
+def _where(gpu: Gpu) -> dict[str, Any]:
+    """The card, the device if it is one, and the calibration behind the figures."""
+    return {
+        "gpu": gpu.slug,
+        "device": gpu.device or None,
+        "calibration": gpu.ground.as_dict() if gpu.ground else None,
+        "warnings": ground_warnings([gpu]),
+    }
+
+
+def _at_batch(prepared: _Prepared, question: SizingQuestion) -> dict[str, Any]:
+    """The answer at the batch asked for; without one, at the knee within what fits safely."""
+    batch = question.batch_size or max(1, min(prepared.knee, prepared.safe) or 1)
+    optimizer = str(prepared.fixed["optimizer"])
+    infer = question.mode == "infer"
+    peak = _peak(prepared.profile, batch, prepared.gpu, optimizer, str(prepared.fixed["precision"]), infer)
+    step = prepared.step.step_seconds(batch)
+    fits = batch <= prepared.most or (
+        batch <= largest_batch(
+            prepared.profile, prepared.gpu, optimizer, ladder=None, confidence="p50", inference=infer
+        )
+    )  # fmt: skip
+    answer = {
+        **prepared.fixed,
+        "batch_size": batch,
+        "fits": fits,
+        "peak_memory_gib": _wire(peak),
+        "samples_per_second": _wire(step.reciprocal(batch)),
+        "step_seconds": _wire(step),
+    }
+    if question.n_train:
+        answer["n_train"] = question.n_train
+        answer["epoch_seconds"] = _wire(step.scaled(-(-question.n_train // batch)))
+    if not fits:
+        answer["would_fit"] = _closest(prepared, batch)
+    if prepared.refused is not None and batch >= prepared.refused:
+        seen = f"Batch {prepared.refused} of this case ran out of memory on {prepared.gpu.key}."
+        answer["warnings"] = [*prepared.fixed["warnings"], seen]
+    return answer
+
+
+def _closest(prepared: _Prepared, batch: int) -> dict[str, Any]:
+    """What would fit instead of a batch that does not."""
+    if not prepared.most:
+        return {"why": prepared.smallest}
+    steps = -(-batch // prepared.most)
+    return {
+        "batch_size": prepared.most,
+        "grad_accumulation": steps,
+        "why": f"{prepared.most} samples fit; {steps} such steps per update keep about {batch}",
+    }
+
+
+def _what_would_fit(most: int, gpu: Gpu, bounds: Bounds) -> str | None:
+    if most:
+        return None
+    if bounds.refused is not None:
+        return (
+            f"batch {bounds.refused} ran out of memory on {gpu.key}: a larger card, a smaller input or model"
+        )
+    return f"not even one sample fits {gpu.usable_gib:g} GiB: a larger card, a smaller input or model"
+
+
+def _peak(profile: Profile, batch: int, gpu: Gpu, optimizer: str, precision: str, infer: bool) -> Estimate:
+    if infer:
+        return inference_memory(profile, batch, gpu).driver_gib
+    return peak_memory(profile, batch, gpu, optimizer, precision).driver_gib
+
+
+def _cpu_answer(row: CatalogueModel, question: SizingQuestion, gpu: Gpu) -> dict[str, Any]:
+    """Boosted trees and the like: seconds and host memory of one fit, by their own law."""
+    kind = row.name if row.name in CPU_MODELS else row.family
+    if kind not in CPU_MODELS:
+        raise InvalidInput(
+            f"{row.name} is in the catalogue for what it is good for; nobody gave its cost",
+            [FieldError("model", "has no profile and no cost law", row.name)],
+        )
+    rows = question.n_train or SIZE_TYPICAL_N_TRAIN["medium"]
+    columns = question.n_features or row.default_input_size
+    cores = question.cpu_count or int(gpu.extra.get("cores", 8))  # type: ignore[call-overload]
+    rounds = question.rounds or USUAL_ROUNDS
+    cost = fit_cost(
+        kind, rows, columns, question.n_classes or 1, rounds=rounds, cpu_count=cores,
+        speed=gpu.calibrated.trees if gpu.calibrated else None,
+    )  # fmt: skip
+    return {
+        "model": row.name,
+        **_where(gpu),
+        "n_features": columns,
+        "n_train": rows,
+        "assumed": [] if question.n_train else [f"n_train {rows}"],
+        "cpu_count": cores,
+        "rounds": rounds,
+        "fits": True,
+        "max_batch_size": None,
+        "knee_batch_size": None,
+        "curve": [],
+        "peak_memory_gib": _wire(cost.memory_gib),
+        "fit_seconds": _wire(cost.fit_seconds),
+        "samples_per_second": _wire(cost.fit_seconds.reciprocal(float(rows))),
+        "step_seconds": None,
+        "predict_seconds_per_row": _wire(cost.predict_seconds_per_row),
+        "basis": cost.fit_seconds.basis,
+    }
+
+
+def _wire(estimate: Estimate) -> dict[str, Any]:
+    """`Estimate.as_dict` without its deep copy: a curve makes forty of them."""
+    return {
+        "value": float(f"{estimate.value:.4g}"),
+        "low": float(f"{estimate.low:.4g}"),
+        "high": float(f"{estimate.high:.4g}"),
+        "grade": estimate.grade,
+        "n": estimate.n,
+        "basis": estimate.basis,
+    }

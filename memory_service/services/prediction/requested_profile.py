@@ -1,0 +1,147 @@
+"""Which profile does a sizing question mean? A known one, one between two known sizes, or one traced now.
+
+A model that nobody profiled is traced once and kept in the process; nothing is written to the database.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import Any, Literal
+
+from memory_service.domain.cost.interpolation import interpolate_profile
+from memory_service.domain.cost.profile import Profile
+from memory_service.domain.planning.catalogue import CatalogueModel
+from memory_service.errors import FieldError, InvalidInput
+from memory_service.services.knowledge.cost_cache import architecture_of, can_take
+from memory_service.services.knowledge.profiling import profile_model
+from memory_service.services.knowledge.snapshot import Knowledge
+from memory_service.services.prediction.request import SIZE_FIELDS, SizingQuestion
+
+__all__ = ["MOST_TRACES", "TraceBudget", "asked_model", "asked_profile", "asked_size"]
+
+MOST_TRACES = 16
+"""Models traced for one request; a question past them is refused with the command that profiles a model."""
+
+MOST_TRACED = 512
+
+PrecisionClass = Literal["fp32", "amp"]
+
+
+class TraceBudget:
+    """How many models this request may still have traced."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def spend(self, model: str) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise InvalidInput(
+                f"{model!r} is not profiled, and one request traces at most {MOST_TRACES} models; "
+                f"run `memory-service profile {model}` first",
+                [FieldError("model", "not profiled yet", model)],
+            )
+
+
+class _Traced:
+    """Profiles that this process traced; the oldest go first."""
+
+    def __init__(self) -> None:
+        self._tracing = threading.Lock()
+        self._kept: OrderedDict[tuple[str, int | None, str], Profile] = OrderedDict()
+
+    def get(
+        self,
+        name: str,
+        size: int | None,
+        kind: PrecisionClass,
+        row: CatalogueModel | None,
+        budget: TraceBudget,
+    ) -> Profile:
+        """The traced profile; one trace at a time, since each takes a core for seconds."""
+        key = (name, size, kind)
+        with self._tracing:
+            known = self._kept.get(key)
+            if known is not None:
+                return known
+            budget.spend(name)
+            options: dict[str, Any] = (
+                {"library": row.library, "config": row.config, "family": row.family} if row else {}
+            )
+            profile = profile_model(name, input_size=size, precision=kind, **options)
+            self._kept[key] = profile
+            while len(self._kept) > MOST_TRACED:
+                self._kept.popitem(last=False)
+            return profile
+
+
+_TRACED = _Traced()
+
+
+def asked_model(knowledge: Knowledge, given: str) -> tuple[CatalogueModel | None, str]:
+    """The catalogue row of a name, or a name that timm can build; InvalidInput with the nearest names."""
+    try:
+        row = knowledge.listed_model(given)
+    except InvalidInput:
+        from memory_service.measure.vision import is_timm_name
+
+        if is_timm_name(given) or "/" in given:
+            return None, given
+        raise
+    return row, row.name
+
+
+def asked_size(question: SizingQuestion, row: CatalogueModel | None) -> int | None:
+    """The input size asked for, in the model's own kind; None leaves it to the builder."""
+    kind = row.input_kind if row else "image_size"
+    asked = {name: getattr(question, name) for name in SIZE_FIELDS if getattr(question, name) is not None}
+    wrong = [name for name in asked if name != kind]
+    if wrong and row:
+        raise InvalidInput(
+            f"{row.name} takes {kind}, not {wrong[0]}",
+            [FieldError(wrong[0], f"this model takes {kind}", asked[wrong[0]], (kind,))],
+        )
+    size: int | None = next(iter(asked.values()), None)
+    return size if size is not None else (row.default_input_size if row else None)
+
+
+def asked_profile(
+    knowledge: Knowledge,
+    question: SizingQuestion,
+    row: CatalogueModel | None,
+    name: str,
+    kind: PrecisionClass,
+    budget: TraceBudget,
+) -> Profile:
+    """Known exactly, else between two known sizes, else traced now; InvalidInput where the model takes
+    another kind of input than was given."""
+    profile = _found(knowledge, name, row, asked_size(question, row), kind, budget)
+    for field in SIZE_FIELDS:
+        if getattr(question, field) is not None and field != profile.input_kind:
+            raise InvalidInput(
+                f"{profile.model} takes {profile.input_kind}, not {field}",
+                [FieldError(field, f"this model takes {profile.input_kind}", None, (profile.input_kind,))],
+            )
+    return profile
+
+
+def _found(
+    knowledge: Knowledge,
+    name: str,
+    row: CatalogueModel | None,
+    size: int | None,
+    kind: PrecisionClass,
+    budget: TraceBudget,
+) -> Profile:
+    if row is not None and size is not None:
+        known, kin = knowledge.profiles, architecture_of(name, row.library)
+        exact = known.get((kin, size, kind))
+        if exact is not None:
+            return exact
+        sizes = [s for s in knowledge.priced.sizes.get(kin, ()) if (kin, s, kind) in known]
+        lower = [s for s in sizes if s < size]
+        upper = [s for s in sizes if s > size]
+        if lower and upper and can_take(row, size, sizes):
+            return interpolate_profile(known[(kin, max(lower), kind)], known[(kin, min(upper), kind)], size)
+    return _TRACED.get(name, size, kind, row, budget)

@@ -1,0 +1,38 @@
+"""How well do a calibration's sections predict the reference networks that it trained?"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+from memory_service.domain.calibration.calibration import Calibration
+from memory_service.domain.calibration.corrected_rates import self_check
+from memory_service.domain.calibration.registered_device import device_card
+from memory_service.domain.hardware.gpu_names import gpu_from_row
+from memory_service.services.database.transactions import ReadUnit
+from memory_service.services.knowledge.snapshot import reference_profiles
+from memory_service.store.queries.rows import all_rows
+
+__all__ = ["checked_by_networks"]
+
+_log = logging.getLogger(__name__)
+
+
+def checked_by_networks(unit: ReadUnit, calibration: Calibration, gpu: str) -> dict[str, Any] | None:
+    """`domain.calibration.corrected_rates.self_check` of a calibration of a device of this GPU model; None
+    where nothing was
+    measured, or where figures so far apart were measured that nothing can be predicted from them."""
+    if not calibration.sections:
+        return None
+    sheets = {row["slug"]: gpu_from_row(row) for row in all_rows(unit.session, "gpus")}
+    card = device_card(calibration.device, calibration.fingerprint, sheets, gpu)
+    try:
+        # Many small solutions: threads of the linear algebra cost ten times what they bring.
+        with threadpool_limits(limits=1, user_api="blas"):
+            return dict(self_check(calibration, card, reference_profiles()))
+    except (ArithmeticError, LookupError, TypeError, ValueError):
+        # A result that cannot be checked is still a result: posted figures may be plausible one by one only.
+        _log.exception("calibration %s cannot be checked by its networks", calibration.id)
+        return None

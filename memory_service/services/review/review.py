@@ -1,0 +1,367 @@
+"""What should change in this script before it is launched? The reading of its text, and sizing by the card.
+
+    review_script(database, {"script": "import torch ...", "gpu": "a100", "minutes": 30}) -> the answer of
+    /review
+
+Nothing of the script is executed or imported. Without a database, a card or a model that the catalogue knows,
+what rests on them is named in `not_checked`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from memory_service.domain.common.vocabulary import TASKS, parse_task
+from memory_service.domain.planning.budget import RESERVE_SHARE
+from memory_service.domain.planning.request import INTEGER_BOUNDS, NUMBER_BOUNDS, integer_of, number_of
+from memory_service.domain.planning.schedule import most_by_updates
+from memory_service.errors import FieldError, InvalidInput, unknown_name
+from memory_service.review.engine import MOST_FINDINGS, Reviewed, review_source
+from memory_service.review.facts import Asked, Facts
+from memory_service.review.findings import SEVERITIES, Finding, finding, in_order
+from memory_service.review.reading import RECOMPUTED, Meant, meant_by, smaller_than
+from memory_service.review.rules_loader import NEVER_WITHOUT_REASON, has_reason, small_batches
+from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
+from memory_service.services.prediction.predict import predict_known
+
+__all__ = ["REVIEW_FIELDS", "review_script"]
+
+REVIEW_FIELDS = (
+    "script", "filename", "gpu", "minutes", "task", "n_train", "n_test", "image_size", "seq_len", "cpu_count",
+    "metric", "plan",
+)  # fmt: skip
+
+HALF = 2
+FAR_UNDER = 4
+"""A batch under a quarter of what the card computes best is far under it; of 32 images and fewer, for which
+R28 asks a reason, one from half on."""
+
+SINGLE_SPLIT = 0.8
+_SIZED = ("batch-does-not-fit", "batch-too-small by the card", "cannot-end-in-budget")
+
+
+def review_script(database: Database | None, question: Mapping[str, Any]) -> dict[str, Any]:
+    """Findings in order of lines, what was understood, and what was not checked and why.
+
+    InvalidInput for unknown fields and values out of range; TooLarge for a script over 1 MiB. A card or model
+    that is not known refuses nothing.
+    """
+    asked = _checked(question)
+    knowledge = knowledge_of(database) if database is not None and asked.get("gpu") else None
+    script = question.get("script")
+    if not isinstance(script, str | bytes):
+        raise InvalidInput("script must be text", [FieldError("script", "must be text")])
+    tensor_cores, card = _card(knowledge, asked.get("gpu"))
+    reviewed = review_source(
+        script,
+        Asked(
+            task=_told(question.get("task"), asked.get("task")),
+            metric=asked.get("metric"),
+            cpu_count=asked.get("cpu_count"),
+            n_train=asked.get("n_train"),
+            image_size=asked.get("image_size"),
+            card=card,
+            tensor_cores=tensor_cores,
+        ),
+    )
+    return _answer(reviewed, asked, knowledge)
+
+
+def _answer(reviewed: Reviewed, asked: Mapping[str, Any], knowledge: Knowledge | None) -> dict[str, Any]:
+    not_checked = list(reviewed.not_checked)
+    found = list(reviewed.findings)
+    read: dict[str, Any] = {}
+    if reviewed.facts is not None:
+        meant = meant_by(reviewed.facts)
+        read = meant.as_dict()
+        if meant.trains:
+            sizing = _Sizing(reviewed.facts, meant, asked, knowledge, not_checked)
+            found += sizing.findings()
+    findings = in_order(found)[:MOST_FINDINGS]
+    counts = {severity: sum(f.severity == severity for f in findings) for severity in SEVERITIES}
+    return {
+        "ok": not findings,
+        "counts": counts,
+        "read": read,
+        "findings": [f.as_dict() for f in findings],
+        "not_checked": not_checked,
+    }
+
+
+def _checked(question: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields beside the script; what a plan says stands where nothing else is said."""
+    unknown = [name for name in question if name not in REVIEW_FIELDS]
+    if unknown:
+        raise unknown_name("field", str(unknown[0]), REVIEW_FIELDS)
+    said = {name: value for name, value in question.items() if value is not None and name != "script"}
+    plan = said.pop("plan", None)
+    if plan is not None:
+        if not isinstance(plan, Mapping):
+            raise InvalidInput("plan must be an object", [FieldError("plan", "must be an object")])
+        for name, value in _of_plan(plan).items():
+            said.setdefault(name, value)
+    for name, value in list(said.items()):
+        if name in INTEGER_BOUNDS:
+            said[name] = integer_of(name, value, *INTEGER_BOUNDS[name])
+        elif name in NUMBER_BOUNDS:
+            said[name] = number_of(name, value, *NUMBER_BOUNDS[name])
+        elif not isinstance(value, str) or len(value) > 1000:
+            raise InvalidInput(
+                f"{name} must be text", [FieldError(name, "must be text of at most 1000 characters")]
+            )
+    if "task" in said:
+        said["task"] = parse_task(said["task"])
+    return said
+
+
+def _told(given: Any, meant: str | None) -> str | None:
+    """What a task tells for sure: "tabular" alone leaves open whether classes or values are wanted."""
+    kind = (meant or "").removesuffix("-classification")
+    name = given.strip().lower().replace("_", "-").replace(" ", "-") if isinstance(given, str) else meant
+    vague = name not in TASKS and "label" not in (name or "")
+    return kind if vague and kind in _KINDS_OF_DATA else meant
+
+
+_KINDS_OF_DATA = ("image", "text", "audio", "tabular", "time-series")
+
+
+def _of_plan(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """What an answer of /recommend says that a review can use."""
+    gpu = plan.get("gpu")
+    name = (gpu.get("slug") or gpu.get("name")) if isinstance(gpu, Mapping) else gpu
+    model, metric = plan.get("model"), plan.get("metric")
+    sizes = model if isinstance(model, Mapping) else {}
+    judged = metric if isinstance(metric, Mapping) and metric.get("in_script") is True else {}
+    known = {
+        "gpu": name,
+        "minutes": plan.get("minutes"),
+        "task": plan.get("task"),
+        "image_size": sizes.get("image_size"),
+        "seq_len": sizes.get("seq_len"),
+        "metric": judged.get("name"),
+    }
+    return {key: value for key, value in known.items() if isinstance(value, str | int | float)}
+
+
+def _card(knowledge: Knowledge | None, name: str | None) -> tuple[bool | None, str | None]:
+    """(faster in half precision, "cpu" or the card's name); None where it is not known."""
+    if name is None:
+        return None, None
+    if knowledge is None:
+        return None, "cpu" if name.strip().lower() == "cpu" else None
+    try:
+        gpu = knowledge.gpu(name)
+    except InvalidInput:
+        return None, None
+    return gpu.has_tensor_cores, "cpu" if gpu.kind == "cpu" else gpu.slug
+
+
+@dataclass
+class _Sizing:
+    """Batch and minutes against the card."""
+
+    facts: Facts
+    meant: Meant
+    asked: Mapping[str, Any]
+    knowledge: Knowledge | None
+    not_checked: list[str]
+
+    def findings(self) -> list[Finding]:
+        """Of the card where it can be sized, else by R28's limits alone."""
+        why = self._why_not()
+        predicted = None
+        if why is None:
+            predicted, why = self._predicted()
+        if predicted is None:
+            found = list(self._by_smaller()) if self._why_not() is None else []
+            self.not_checked += [f"{what}: {why}" for what in _SIZED if not found]
+            return [*found, *small_batches(self.facts)]
+        if predicted["max_batch_size"] is None:
+            return list(self._fits_of_trees(predicted))
+        if self.meant.lighter:
+            self.not_checked += [f"{what}: {self._why_lighter()}" for what in _SIZED[:2]]
+            return [*self._too_long(predicted), *small_batches(self.facts)]
+        return [*self._too_large(predicted), *self._too_small(predicted), *self._too_long(predicted)]
+
+    def _why_not(self) -> str | None:
+        if not self.asked.get("gpu"):
+            return "no card was given (gpu)"
+        if self.knowledge is None:
+            return "without a database no card is known"
+        if self.meant.model is None:
+            several = ", ".join(self.meant.models[:5])
+            return (
+                f"several models are made: {several}" if several else "the model is not one that can be told"
+            )
+        if self.meant.lighter and self.meant.lighter != RECOMPUTED:
+            return self._why_lighter()
+        if self.meant.framework == "keras":
+            return "figures are of PyTorch, not of Keras"
+        return None
+
+    def _why_lighter(self) -> str:
+        what = "memory is not that" if self.meant.lighter == RECOMPUTED else "memory and time are not those"
+        return f"{self.meant.lighter}, so {what} of {self.meant.model}"
+
+    def _by_smaller(self) -> Iterator[Finding]:
+        """Of a model that is not known: what not even the next smaller of its family does."""
+        for name in smaller_than(str(self.meant.model)):
+            known = replace(self, meant=replace(self.meant, model=name), not_checked=[])
+            predicted = known._predicted()[0]
+            if predicted is not None and predicted["max_batch_size"] is not None:
+                yield from () if self.meant.lighter else known._too_large(predicted)
+                yield from known._too_long(predicted)
+                return
+
+    def _predicted(self, precision: str | None = None) -> tuple[dict[str, Any] | None, str]:
+        if self.knowledge is None:
+            return None, "without a database no card is known"
+        asked: dict[str, Any] = {"model": self.meant.model, "gpu": self.asked["gpu"]}
+        if self.meant.batch_size is not None:
+            asked["batch_size"] = min(self.meant.batch_size, 10**6)
+        for name in ("image_size", "seq_len"):
+            size = self.asked.get(name) or getattr(self.meant, name)
+            if size:
+                asked[name] = size
+        asked["precision"] = precision or self._precision()
+        if self.meant.optimizer:
+            asked["optimizer"] = self.meant.optimizer
+        for name in ("n_train", "cpu_count"):
+            if self.asked.get(name):
+                asked[name] = self.asked[name]
+        if self.meant.rounds:
+            asked["rounds"] = min(self.meant.rounds, 10**6)
+        try:
+            return predict_known(self.knowledge, asked), ""
+        except InvalidInput as error:
+            return None, error.detail[:300]
+
+    def _precision(self) -> str | None:
+        try:
+            gpu = self.knowledge.gpu(self.asked["gpu"]) if self.knowledge is not None else None
+        except InvalidInput:
+            gpu = None
+        said = self.meant.precision
+        return said if said is not None and gpu is not None and gpu.supports(said) else None
+
+    def _too_large(self, predicted: Mapping[str, Any]) -> Iterator[Finding]:
+        if self.meant.batch_size is None or self.meant.batch_place is None:
+            self.not_checked.append("batch-does-not-fit: the batch cannot be told")
+            return
+        if predicted["fits"]:
+            return
+        most, peak = predicted["max_batch_size"], predicted["peak_memory_gib"]
+        would = predicted.get("would_fit", {})
+        batch = would.get("batch_size")
+        fix = (
+            f"BATCH_SIZE = {batch}; GRAD_ACCUMULATION = {would['grad_accumulation']}"
+            if batch
+            else str(would.get("why"))
+        )
+        yield finding(
+            "batch-does-not-fit",
+            self.facts.values.origin(self.meant.batch_place),
+            f"Batch {self.meant.batch_size} of {predicted['model']}{_at(predicted)} in "
+            f"{predicted['precision']} needs about "
+            f"{peak['value']:.3g} GiB ({peak['low']:.3g}-{peak['high']:.3g}); on {predicted['gpu']} "
+            f"about {most['value']:g} "
+            "samples fit.",
+            fix,
+        )
+
+    def _too_small(self, predicted: Mapping[str, Any]) -> Iterator[Finding]:
+        if self.meant.precision == "fp32" and self.facts.asked.tensor_cores:
+            # the knee of fp32 is not that of the precision to change to
+            predicted = self._predicted("fp16")[0] or predicted
+            found = list(small_batches(self.facts))
+            yield from found
+            if found:
+                return
+        place, batch = self.meant.batch_place, self.meant.batch_size
+        knee = predicted["knee_batch_size"]
+        if place is None or batch is None or not knee:
+            return
+        best = min(int(knee), int(predicted["safe_batch_size"]) or 1)
+        if self.asked.get("n_train"):
+            best = min(best, most_by_updates(self.asked["n_train"], 16))
+        far = HALF if self._is_never_right(batch) else FAR_UNDER
+        if (
+            batch * far > best
+            or (self.meant.grad_accumulation or 1) > 1
+            or has_reason(self.facts, place, place)
+        ):
+            return
+        yield finding(
+            "batch-too-small",
+            self.facts.values.origin(place),
+            f"Batch {batch} of {predicted['model']}{_at(predicted)} is far under what {predicted['gpu']} "
+            "computes best, "
+            f"about {best}.",
+            f"BATCH_SIZE = {best}",
+        )
+
+    def _is_never_right(self, batch: int) -> bool:
+        """R28: images are never trained by 32 and fewer without a reason."""
+        facts = self.facts
+        return batch <= NEVER_WITHOUT_REASON and facts.modality == "image" and not facts.dense
+
+    def _too_long(self, predicted: Mapping[str, Any]) -> Iterator[Finding]:
+        minutes, n_train = self.asked.get("minutes"), self.asked.get("n_train")
+        unknown = [
+            name for name, value in (
+                ("minutes", minutes), ("n_train", n_train), ("epochs", self.meant.epochs),
+                ("folds", self.meant.folds),
+                ("batch size", self.meant.batch_size),
+            ) if not value
+        ]  # fmt: skip
+        if unknown or minutes is None:
+            self.not_checked.append(f"cannot-end-in-budget: {', '.join(unknown)} not given or not to be told")
+            return
+        folds, epochs = self.meant.folds or 1, self.meant.epochs or 1
+        share = SINGLE_SPLIT if folds == 1 else (folds - 1) / folds
+        times = folds * epochs * share / 60.0
+        epoch = predicted["epoch_seconds"]
+        least, likely = epoch["low"] * times, epoch["value"] * times
+        yield from self._over(
+            least, likely, f"{folds} x {epochs} epochs of {n_train} samples", predicted["gpu"]
+        )
+
+    def _fits_of_trees(self, predicted: Mapping[str, Any]) -> Iterator[Finding]:
+        minutes, n_train, folds = self.asked.get("minutes"), self.asked.get("n_train"), self.meant.folds
+        if not minutes or not n_train or not folds or not self.meant.rounds:
+            self.not_checked.append(
+                "cannot-end-in-budget: minutes, n_train, folds or rounds not given or not to be told"
+            )
+            return
+        fit = predicted["fit_seconds"]
+        yield from self._over(
+            fit["low"] * folds / 60.0, fit["value"] * folds / 60.0,
+            f"{folds} fits of {predicted['rounds']} rounds over {n_train} rows", "its processor",
+        )  # fmt: skip
+
+    def _over(self, least: float, likely: float, what: str, where: str) -> Iterator[Finding]:
+        minutes = float(self.asked["minutes"])
+        if least <= minutes * (1.0 - RESERVE_SHARE) or self.meant.place is None:
+            return
+        folds, epochs = self.meant.folds or 1, self.meant.epochs or 1
+        fits = max(1, int(epochs * folds * minutes * 0.8 / likely))
+        fewer = min(folds, max(1, fits // max(1, min(epochs, 5))))
+        yield finding(
+            "cannot-end-in-budget",
+            self.meant.place,
+            f"{what} take about {likely:.3g} minutes on {where}, at best {least:.3g}; of {minutes:g} "
+            "minutes "
+            f"{RESERVE_SHARE:.0%} are for prediction.",
+            f"FOLDS = {fewer}; EPOCHS = {max(1, fits // fewer)}"
+            if self.meant.epochs
+            else "fewer rounds, or fewer folds",
+        )
+
+
+def _at(predicted: Mapping[str, Any]) -> str:
+    return next(
+        (f" at {predicted[k]}" for k in ("image_size", "seq_len", "n_features") if k in predicted), ""
+    )

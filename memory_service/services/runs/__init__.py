@@ -1,0 +1,1 @@
+"""A run from its first event to what it taught: taking in, summaries, verdicts, evidence, retention."""

@@ -1,0 +1,211 @@
+"""What is a run measured by while it is watched? Facts and expectations, frozen when it begins.
+
+They come from what the run said, the prediction made for it, the catalogue, its competition and, where this
+process made it, the plan it follows. Frozen, so that a replay is judged as the live run was, whatever has
+been learned since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from typing import Any
+
+from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.cost.batch_ladder import BATCH_LADDER
+from memory_service.domain.cost.data_loader import loader_samples_per_second, loader_settings
+from memory_service.domain.cost.memory import largest_batch
+from memory_service.domain.cost.profile import Profile
+from memory_service.domain.cost.step_time import prepare
+from memory_service.domain.monitoring.event import number_of
+from memory_service.domain.monitoring.state import Expectation, RunFacts
+from memory_service.domain.planning.budget import RESERVE_SHARE
+from memory_service.domain.planning.cost_table import observed_bounds
+from memory_service.services.knowledge.snapshot import Knowledge
+from memory_service.services.prediction.predict import LARGEST_SHOWN
+from memory_service.services.runs.run_configuration import RunCase
+from memory_service.store.tables.runs import Run
+
+__all__ = ["Watch", "expected_of", "frozen_watch"]
+
+Watch = tuple[RunFacts, Expectation]
+
+MOST_TRIED = 16
+
+_ESTIMATES = ("driver_gib", "samples_per_second", "epoch_seconds", "inference_minutes")
+_PAIRS = ("curve", "tried")
+_NUMBERS = (
+    "batch_size", "patience", "first_check_seconds", "every_seconds", "not_before_steps",
+    "first_fold_percent",
+)  # fmt: skip
+_SAID = (
+    "task", "batch_size", "folds", "epochs", "n_train", "minutes", "num_workers", "image_size",
+)  # fmt: skip
+
+
+def frozen_watch(
+    knowledge: Knowledge, case: RunCase, prediction: Mapping[str, Any], plan: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """`{"facts", "expected"}` as it is kept. `plan`: the answer of /recommend that the run follows, where it
+    is at hand."""
+    facts = _facts(knowledge, case, plan)
+    expected = ({} if plan is None else _promised(case, plan)) | _predicted(prediction)
+    if knowledge.policy.reserve_share != RESERVE_SHARE:
+        expected["reserve_share"] = knowledge.policy.reserve_share
+    if case.profile is not None and case.mode == "train":
+        expected |= _sized(knowledge, case, case.profile)
+    said = {
+        k: v for k, v in expected.items() if v is not None and not (isinstance(v, list | tuple) and not v)
+    }
+    return {"facts": facts, "expected": said}
+
+
+def expected_of(run: Run) -> Watch:
+    """What a verdict about this run needs beside its events; a run that began before these were kept has what
+    it said and what was predicted."""
+    kept = run.watch or {"facts": _facts_of_row(run), "expected": _predicted(run.prediction or {})}
+    facts = {f.name for f in fields(RunFacts)}
+    known = {name: value for name, value in kept["facts"].items() if name in facts}
+    said = {f.name for f in fields(Expectation)}
+    expected = {name: value for name, value in kept["expected"].items() if name in said}
+    for name in _ESTIMATES:
+        if expected.get(name) is not None:
+            expected[name] = Estimate(**expected[name])
+    for name in _PAIRS:
+        expected[name] = tuple((int(b), float(rate)) for b, rate in expected.get(name, ()))
+    if "target_percent" in expected:
+        expected["target_percent"] = tuple(expected["target_percent"])
+    return RunFacts(**known | {"status": run.status}), Expectation(**expected)
+
+
+def _facts(knowledge: Knowledge, case: RunCase, plan: Mapping[str, Any] | None) -> dict[str, Any]:
+    said, row, gpu = case.said, case.row, case.gpu
+    competition = knowledge.competitions.get(said.get("competition") or "")
+    planned = (plan or {}).get("gpu")
+    planned_gib = number_of(planned.get("memory_gib"), most=1e6) if isinstance(planned, Mapping) else None
+    params_m = row.params_m if row is not None and row.params_m else 0.0
+    if case.profile is not None:
+        params_m = case.profile.params / 1e6
+    return {
+        **{name: said[name] for name in _SAID if name in said},
+        "model": case.model,
+        "params_m": params_m,
+        "device_kind": gpu.kind,
+        "memory_gib": planned_gib or gpu.memory_gib,
+        "cpu_count": case.cpu_count,
+        "precision": case.precision,
+        "optimizer": case.optimizer,
+        "metric_direction": _direction(plan) or (competition or {}).get("metric_direction"),
+        **({} if row is None else {"pretrained": bool(row.pretrained)}),
+    }
+
+
+def _direction(plan: Mapping[str, Any] | None) -> str | None:
+    """Which way the plan's metric gets better."""
+    metric = (plan or {}).get("metric")
+    way = metric.get("direction") if isinstance(metric, Mapping) else None
+    return way if way in ("max", "min") else None
+
+
+def _facts_of_row(run: Run) -> dict[str, Any]:
+    given: Mapping[str, Any] = run.given or {}
+    said = {name: given[name] for name in _SAID if name in given}
+    return {**said, "model": run.model, "precision": run.precision, "optimizer": run.optimizer}
+
+
+def _follows(case: RunCase, plan: Mapping[str, Any]) -> bool:
+    """Whether the run uses the plan's batch (then its fill is as intended) with the plan's model."""
+    model = plan.get("model")
+    name = model.get("name") if isinstance(model, Mapping) else None
+    return bool(case.said.get("batch_size") == plan.get("batch_size") and case.model == name)
+
+
+def _predicted(prediction: Mapping[str, Any]) -> dict[str, Any]:
+    """At the run's own batch: what was predicted when it began goes before what its plan said."""
+    found = {
+        "batch_size": prediction.get("batch_size"),
+        "driver_gib": prediction.get("peak_memory_gib") if prediction.get("step_seconds") else None,
+        "samples_per_second": prediction.get("samples_per_second")
+        if prediction.get("step_seconds")
+        else None,
+        "epoch_seconds": prediction.get("epoch_seconds"),
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _sized(knowledge: Knowledge, case: RunCase, profile: Profile) -> dict[str, Any]:
+    """The curve over the batch as the loader allows it, its knee, and the limits of the batch."""
+    gpu = case.gpu
+    step = prepare(
+        profile, gpu, case.precision, case.layout, case.optimizer, "train", bool(case.said.get("compiled"))
+    )
+    most = largest_batch(profile, gpu, case.optimizer, precision=case.precision)
+    loader = _loader(case, profile)
+    rungs = [b for b in BATCH_LADDER if b <= min(most, LARGEST_SHOWN)]
+    out: dict[str, Any] = {"largest_batch": most or None}
+    if rungs:
+        rates = [b / s for b, s in zip(rungs, step.seconds_many(rungs), strict=True)]
+        curve = zip(rungs, rates, strict=True)
+        out["curve"] = [[b, float(f"{min(rate, loader.value):.4g}")] for b, rate in curve]
+        out["knee_batch_size"] = step.knee(most)
+    batch = case.said.get("batch_size")
+    if batch:
+        device = step.samples_per_second(batch)
+        out["samples_per_second"] = asdict(_slower(device, loader))
+        out["bound"] = "loader" if loader.value < device.value else "gpu"
+    out["refused_batch"] = observed_bounds(profile, gpu, case.precision, case.optimizer).refused
+    out["tried"] = _tried(knowledge, case)
+    return out
+
+
+def _loader(case: RunCase, profile: Profile) -> Estimate:
+    workers = case.said.get("num_workers")
+    if workers is None:
+        workers = int(loader_settings(case.cpu_count, case.said["task"])["num_workers"])
+    measured = case.gpu.calibrated.loader if case.gpu.calibrated is not None else None
+    return loader_samples_per_second(
+        case.said["task"], profile.input_size, workers, case.cpu_count, measured=measured
+    )
+
+
+def _slower(device: Estimate, loader: Estimate) -> Estimate:
+    value, low, high = (
+        min(getattr(device, name), getattr(loader, name)) for name in ("value", "low", "high")
+    )
+    return Estimate(value, low, high, device.grade, device.n, device.basis)
+
+
+def _tried(knowledge: Knowledge, case: RunCase) -> list[list[float]]:
+    """(batch, samples per second) that earlier runs of the same case measured, the latest of each batch."""
+    of = case.observation()
+    if of is None:
+        return []
+    same = ("device", "gpu", "model", "input_size", "precision", "layout", "mode", "optimizer", "compiled")
+    found = {
+        one.batch_size: one.batch_size / one.step_seconds
+        for one in knowledge.observations
+        if one.step_seconds
+        and one.excluded is None
+        and all(getattr(one, name) == getattr(of, name) for name in same)
+    }
+    return [[batch, found[batch]] for batch in sorted(found)][-MOST_TRIED:]
+
+
+def _promised(case: RunCase, plan: Mapping[str, Any]) -> dict[str, Any]:
+    """What the plan said. It may have come with the run: what has not the form of a plan's is left out."""
+    try:
+        told = asdict(Expectation.from_plan(plan))
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return {}
+    expected = {name: told[name] for name in _NUMBERS if number_of(told[name], most=1e9)}
+    for name in _ESTIMATES:
+        known = told[name]
+        if known is not None and all(number_of(known[part]) is not None for part in ("value", "low", "high")):
+            plain = {part: float(known[part]) for part in ("value", "low", "high")}
+            expected[name] = {**plain, "grade": "estimated", "n": 0, "basis": "the plan"}
+    if told["model_class"] in ("small", "large"):
+        expected["model_class"] = told["model_class"]
+    if isinstance(told["smaller"], Mapping):
+        expected["smaller"] = dict(told["smaller"])
+    expected["planned"] = _follows(case, plan)
+    return expected

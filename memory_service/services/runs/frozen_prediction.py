@@ -1,0 +1,228 @@
+"""What was predicted for a run when it began? Figures with all they were made from, to be scored later.
+
+What is frozen is what /predict would have answered at that moment for exactly this case, by the same domain
+functions, and the epoch and the whole run that follow from it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from memory_service import __version__
+from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.cost.data_loader import loader_samples_per_second, loader_settings
+from memory_service.domain.cost.memory import (
+    GIB,
+    allocated_bytes,
+    inference_memory,
+    largest_batch,
+    peak_memory,
+)
+from memory_service.domain.cost.profile import Profile
+from memory_service.domain.cost.step_time import StepModel, prepare
+from memory_service.domain.planning.budget import RunSeconds, Seconds, run_seconds, setup_seconds
+from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge.snapshot import Knowledge
+from memory_service.services.prediction.predict import predict
+from memory_service.services.runs.run_configuration import RunCase
+
+__all__ = ["frozen_prediction"]
+
+MOST_UNBOUNDED = 10**9
+
+
+def frozen_prediction(database: Database, knowledge: Knowledge, case: RunCase) -> dict[str, Any]:
+    """The prediction as it is kept: figures (each a Number or null), `inputs`, `why_not` where something kept
+    it from being made, and `case`: what an observation of this run is of (null: it can teach nothing)."""
+    figures: dict[str, Any] = {}
+    why_not = case.why_not
+    if case.is_trees:
+        figures, why_not = _trees(database, case)
+    elif case.profile is not None and not case.said.get("batch_size"):
+        why_not = "no batch size was said"
+    elif case.profile is not None:
+        figures = _network(case, case.profile, int(case.said["batch_size"]))
+    of = case.observation()
+    return {
+        **figures,
+        "why_not": why_not,
+        "inputs": _inputs(knowledge, case, figures),
+        "case": None if of is None else of.as_dict(),
+    }
+
+
+def _network(case: RunCase, profile: Profile, batch: int) -> dict[str, Any]:
+    infer = case.mode == "infer"
+    step_model = _step_model(case, profile, infer=infer)
+    step = step_model.step_seconds(batch)
+    peak = (
+        inference_memory(profile, batch, case.gpu)
+        if infer
+        else peak_memory(profile, batch, case.gpu, case.optimizer, case.precision)
+    )
+    most = largest_batch(
+        profile,
+        case.gpu,
+        case.optimizer,
+        precision=case.precision,
+        ladder=None,
+        confidence="p50",
+        inference=infer,
+    )
+    run = None if infer else _run(case, profile, batch, step)
+    return {
+        "batch_size": batch,
+        "fits": batch <= most,
+        "peak_memory_gib": peak.driver_gib.as_dict(),
+        "peak_reserved_gib": peak.reserved_gib.as_dict(),
+        "peak_allocated_gib": peak.allocated_gib.as_dict(),
+        "step_seconds": step.as_dict(),
+        "samples_per_second": step.reciprocal(batch).as_dict(),
+        "epoch_seconds": None if run is None else _number(run.epoch, step),
+        "setup_seconds": None if run is None else _number(run.setup, step),
+        "total_minutes": _minutes(case, run, step),
+        "naive": _naive(profile, batch, infer),
+    }
+
+
+def _step_model(case: RunCase, profile: Profile, *, infer: bool) -> StepModel:
+    return prepare(
+        profile,
+        case.gpu,
+        case.precision,
+        case.layout,
+        "none" if infer else case.optimizer,
+        "infer" if infer else "train",
+        bool(case.said.get("compiled")),
+    )
+
+
+def _run(case: RunCase, profile: Profile, batch: int, step: Estimate) -> RunSeconds | None:
+    """The stages of the run; None when it did not say its data and its folds."""
+    said = case.said
+    if not said.get("n_train") or not said.get("folds"):
+        return None
+    forward = _step_model(case, profile, infer=True).step_seconds(batch).scaled(1.0 / batch)
+    loader = _loader(case, profile.input_size)
+    params_m = profile.params / 1e6
+    return run_seconds(
+        setup_seconds(
+            params_m,
+            said["n_train"],
+            gpu=case.gpu.kind != "cpu",
+            pretrained=float(case.row.pretrained if case.row is not None else False),
+            files=case.reads_files,
+        ),
+        _seconds(step).at_least(loader.times(batch)),
+        batch,
+        _seconds(forward).at_least(loader),
+        n_train=said["n_train"],
+        n_test=said.get("n_test", 0),
+        folds=said["folds"],
+        epochs=said.get("epochs", 1),
+    )
+
+
+def _loader(case: RunCase, size: int) -> Seconds:
+    """Seconds per sample that the input pipeline needs."""
+    workers = case.said.get("num_workers")
+    if workers is None:
+        workers = int(loader_settings(case.cpu_count, case.said["task"])["num_workers"])
+    measured = case.gpu.calibrated.loader if case.gpu.calibrated is not None else None
+    rate = loader_samples_per_second(case.said["task"], size, workers, case.cpu_count, measured=measured)
+    return Seconds(1.0 / rate.high, 1.0 / rate.value, 1.0 / rate.low)
+
+
+def _minutes(case: RunCase, run: RunSeconds | None, step: Estimate) -> dict[str, Any] | None:
+    """The whole run; inference only where n_test was said."""
+    if run is None or not case.said.get("epochs"):
+        return None
+    whole = run.total_end if case.said.get("n_test") else run.training_end
+    return _number(whole.times(1.0 / 60.0), step)
+
+
+def _trees(database: Database, case: RunCase) -> tuple[dict[str, Any], str | None]:
+    """One fit of the model, and as many as there are folds; None of it where the rows are not said."""
+    said = case.said
+    if not said.get("n_train"):
+        return {}, "no n_train was said"
+    rows = said["n_train"]
+    asked = {
+        "model": case.model,
+        "gpu": "cpu" if case.why_not else said["gpu"],
+        "n_train": min(rows, MOST_UNBOUNDED),
+        "n_features": said.get("n_features"),
+        "n_classes": said.get("n_classes"),
+        "cpu_count": case.cpu_count,
+        "rounds": said.get("epochs") or None,
+    }
+    answer = predict(database, {name: value for name, value in asked.items() if value is not None})
+    fit = answer["fit_seconds"]
+    setup = setup_seconds(0.0, rows, gpu=False, pretrained=0.0, files=False)
+    folds = said.get("folds")
+    total = None
+    if folds:
+        fits = Seconds(fit["low"], fit["value"], fit["high"]).times(float(folds))
+        total = _number(
+            fits.and_independent(setup).times(1.0 / 60.0),
+            Estimate(0, 0, 0, fit["grade"], fit["n"], fit["basis"]),
+        )
+    return {
+        "fits": answer["fits"],
+        "peak_memory_gib": answer["peak_memory_gib"],
+        "fit_seconds": fit,
+        "samples_per_second": answer["samples_per_second"],
+        "total_minutes": total,
+    }, None
+
+
+def _naive(profile: Profile, batch: int, infer: bool) -> dict[str, float]:
+    """What the baselines of /accuracy need."""
+    phases = (profile.forward,) if infer else (profile.forward, profile.backward)
+    return {
+        "gflops_per_sample": sum(w.flops_per_sample for phase in phases for w in phase.values()) / 1e9,
+        "traced_gib": allocated_bytes(profile, batch, "none") / GIB,
+    }
+
+
+def _inputs(knowledge: Knowledge, case: RunCase, figures: dict[str, Any]) -> dict[str, Any]:
+    """All that the figures were made from: enough to know why they were what they were."""
+    profile, gpu = case.profile, case.gpu
+    step, peak = figures.get("step_seconds"), figures.get("peak_memory_gib")
+    return {
+        "gpu": gpu.slug,
+        "device": gpu.device or None,
+        "calibration": gpu.ground.as_dict() if gpu.ground is not None else None,
+        "profile": None
+        if profile is None
+        else {
+            "model": profile.model,
+            "family": profile.family,
+            "input_kind": profile.input_kind,
+            "input_size": profile.input_size,
+            "precision": profile.precision,
+            "checkpointing": profile.checkpointing,
+            "torch_version": profile.torch_version or None,
+        },
+        "time": step and {"n": step["n"], "grade": step["grade"], "basis": step["basis"]},
+        "memory": peak and {"n": peak["n"], "grade": peak["grade"], "basis": peak["basis"]},
+        "precision": case.precision,
+        "layout": case.layout,
+        "optimizer": case.optimizer,
+        "mode": case.mode,
+        "cpu_count": case.cpu_count,
+        "knowledge_revision": knowledge.revision,
+        "version": __version__,
+    }
+
+
+def _seconds(estimate: Estimate) -> Seconds:
+    return Seconds(estimate.low, estimate.value, estimate.high)
+
+
+def _number(seconds: Seconds, of: Estimate) -> dict[str, Any]:
+    """A time that follows from a step's, in the wire form."""
+    low, value, high = (float(np.asarray(part)) for part in (seconds.low, seconds.value, seconds.high))
+    return Estimate(max(value, 0.0), max(low, 0.0), max(high, 0.0), of.grade, of.n, of.basis).as_dict()

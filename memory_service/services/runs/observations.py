@@ -1,0 +1,167 @@
+"""What was observed of runs that ended, and how does a run become observations?
+
+A run's conclusion is a function of what it said: the same body, events and finish give the same one in
+whatever order and however often they came. It is drawn at the finish and again when late events arrive.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import orjson
+
+from memory_service.domain.learning.observation import Observation
+from memory_service.domain.monitoring.event import Event
+from memory_service.domain.runs.advice_outcome import succeeded
+from memory_service.domain.runs.run_observations import Ending, exclusion_of, observations_of
+from memory_service.domain.runs.run_outcome import Outcome, outcome_of
+from memory_service.domain.runs.wasted_minutes import waste_of
+from memory_service.services.database.transactions import Database, ReadUnit
+from memory_service.services.runs.outcome_evidence import changed_outcome, remember
+from memory_service.store.queries import runs
+from memory_service.store.queries.outcomes import direction_of
+from memory_service.store.tables.runs import Run
+
+__all__ = ["conclude", "count_waste", "read_outcome"]
+
+_AT_ONCE = 50
+
+SETUP_SECONDS = 120.0
+"""What may pass before the first step when nothing was predicted."""
+
+
+def read_outcome(unit: ReadUnit, run: Run) -> Outcome:
+    """What happened so far; the work is in proportion to the run's own events."""
+    told = runs.events_of(unit.session, run.id)
+    given = run.given
+    return outcome_of(
+        _events(told, run.started_at),
+        batch_size=run.batch_size,
+        n_train=given.get("n_train"),
+        folds=given.get("folds"),
+    )
+
+
+def conclude(database: Database, run_id: str) -> None:
+    """Draw the conclusion of a run that has ended and keep it: what it says of its device, and of the advice
+    it had; nothing for one that still runs.
+
+    The knowledge revision rises, once, where either differs from what was known of this run.
+    """
+    with database.read() as unit:
+        run = runs.find(unit.session, run_id)
+        if run is None or run.finish is None or run.finished_at is None:
+            return
+        outcome = read_outcome(unit, run)
+        known = [dict(wire) for wire in runs.observations_of(unit.session, run_id)]
+        summary = outcome.as_dict() | {"events_read": sum(outcome.counts.values())}
+        lasting = run.summary if _outdated(run, summary) else summary
+        new_evidence = changed_outcome(unit, run, lasting) is not None
+        direction = direction_of(unit.session, run.competition)
+    found = [one.as_dict() for one in _observations(run, outcome)]
+    changes = _figures(run, outcome, found) | _wasted(run, outcome, direction) | {"summary": summary}
+    rises = new_evidence or (found != known and lasting is summary)
+    with database.write() if rises else database.tell() as unit:
+        now = runs.find(unit.session, run_id, to_change=True)
+        if now is None:
+            return
+        lasting = now.summary
+        if not _outdated(now, summary):
+            lasting = summary
+            runs.change(unit.session, run_id, changes | {"updated_at": unit.now})
+            if found != known:
+                runs.replace_observations(unit.session, run_id, found, unit.now)
+        remember(unit, now, lasting)
+
+
+def count_waste(database: Database, stop: threading.Event | None = None) -> int:
+    """Count what was wasted by runs that ended under an older program, or whose server was killed before it
+    did; how many."""
+    done, after = 0, ""
+    while stop is None or not stop.is_set():
+        with database.read() as unit:
+            found = runs.without_waste(unit.session, after, _AT_ONCE)
+            counted = {
+                run.id: _wasted(run, read_outcome(unit, run), direction_of(unit.session, run.competition))
+                for run in found
+                if run.finish is not None
+            }
+        if not found:
+            break
+        with database.tell() as writing:
+            for run_id, values in counted.items():
+                runs.add_waste(writing.session, run_id, values)
+        done, after = done + len(counted), found[-1].id
+    return done
+
+
+def _outdated(run: Run, summary: Mapping[str, Any]) -> bool:
+    """Whether somebody read more events than these: meanwhile, or before raw samples were thinned."""
+    return bool((run.summary or {}).get("events_read", -1) > summary["events_read"])
+
+
+def _events(told: Iterable[tuple[int, str, str]], started_at: dt.datetime) -> Iterable[Event]:
+    start = started_at.timestamp()
+    for seq, kind, body in told:
+        fields = orjson.loads(body)
+        at = dt.datetime.fromisoformat(fields["at"]).timestamp()
+        yield Event(kind, seq, at - start, fields)
+
+
+def _observations(run: Run, outcome: Outcome) -> list[Observation]:
+    prediction: Mapping[str, Any] = run.prediction or {}
+    case = prediction.get("case")
+    if case is None or run.finished_at is None:
+        return []
+    setup = prediction.get("setup_seconds") or {"high": SETUP_SECONDS}
+    ending = Ending(
+        run.finish["status"],
+        (run.finished_at - run.started_at).total_seconds(),
+        setup["high"],
+        run.finish.get("batch_size"),
+    )
+    at = run.finished_at.astimezone(dt.UTC).replace(tzinfo=None).isoformat() + "Z"
+    of = replace(Observation.from_dict(case), run_id=run.id, source=f"run {run.id}", at=at)
+    return observations_of(
+        of, outcome, ending, n_train=run.given.get("n_train"), folds=run.given.get("folds")
+    )
+
+
+def _wasted(run: Run, outcome: Outcome, direction: str | None) -> dict[str, Any]:
+    """What of the run brought nothing (`domain.runs.wasted_minutes`)."""
+    assert run.finished_at is not None  # noqa: S101 - it has ended
+    predicted = (run.prediction or {}).get("epoch_seconds") or {}
+    waste = waste_of(
+        outcome,
+        minutes=(run.finished_at - run.started_at).total_seconds() / 60.0,
+        succeeded=succeeded(run.finish["status"], run.finish.get("submission")),
+        direction=direction,
+        epoch_seconds_high=predicted.get("high"),
+    )
+    return {"wasted_minutes": waste.minutes, "wasted_on": waste.most, "waste": dict(waste.parts)}
+
+
+def _figures(run: Run, outcome: Outcome, found: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the list of runs shows of the outcome: at the run's own batch."""
+    mine = next((one for one in found if one["batch_size"] == run.batch_size), None)
+    step = mine["step_seconds"] if mine is not None else None
+    minutes = None
+    if run.finish["status"] == "completed" and run.finished_at is not None:
+        minutes = (run.finished_at - run.started_at).total_seconds() / 60.0
+    return {
+        "samples_per_second": run.batch_size / step if step and run.batch_size else None,
+        "peak_gib": mine["peak_driver_gib"] if mine is not None else outcome.peak.driver_gib,
+        "epoch_seconds": outcome.epoch_seconds,
+        "excluded": "no_card" if _unseen(run) else exclusion_of(outcome),
+        "total_minutes": minutes if minutes is not None and minutes >= 0.0 else None,
+    }
+
+
+def _unseen(run: Run) -> bool:
+    """Whether it ran where no card was seen, under the name of its plan's card."""
+    facts = (run.watch or {}).get("facts", {})
+    return (run.given.get("host") or {}).get("gpu_seen") is False and facts.get("device_kind") == "cuda"

@@ -1,0 +1,140 @@
+"""How long are raw samples kept? MEMORY_KEEP_RAW_DAYS; then one of the device and one of steps an epoch stay.
+
+Epochs, folds, notes and the summary of a run stay for ever. A run is thinned when it ended that long ago, or
+began and has told nothing for as long. Small transactions: telling runs waits for none of it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import orjson
+
+from memory_service.domain.runs.advice_outcome import place_of
+from memory_service.domain.runs.thinning import Thinned, thinned
+from memory_service.errors import MemoryServiceError
+from memory_service.services.database.transactions import Database
+from memory_service.services.runs.observations import count_waste
+from memory_service.services.runs.outcome_evidence import remember_missing
+from memory_service.services.runs.summaries import write_summary
+from memory_service.store.queries import outcomes, runs
+
+__all__ = ["Retention", "thin"]
+
+_log = logging.getLogger(__name__)
+
+DAY_SECONDS = 86_400.0
+RUNS_AT_ONCE = 50
+EVENTS_AT_ONCE = 2_000
+"""Deleted in one transaction: some milliseconds, in which no run can tell anything."""
+
+
+def thin(
+    database: Database,
+    keep_days: float,
+    *,
+    now: dt.datetime | None = None,
+    stop: threading.Event | None = None,
+) -> dict[str, int]:
+    """`{"runs", "events"}`: how many runs were thinned and how many raw samples are gone. 0 days: none."""
+    done = {"runs": 0, "events": 0}
+    if keep_days <= 0:
+        return done
+    before = (now or dt.datetime.now(dt.UTC)) - dt.timedelta(days=keep_days)
+    going: set[str] = set()
+    while stop is None or not stop.is_set():
+        with database.read() as unit:
+            found = outcomes.to_thin(unit.session, before, RUNS_AT_ONCE + len(going))
+        fresh = [(run_id, ended) for run_id, ended in found if run_id not in going]
+        if not fresh:
+            break
+        for run_id, ended in fresh:
+            gone = _thin_run(database, run_id, before, ended=ended)
+            if gone is None:
+                going.add(run_id)
+                continue
+            done["runs"] += 1
+            done["events"] += gone
+    return done
+
+
+def _thin_run(database: Database, run_id: str, before: dt.datetime, *, ended: bool) -> int | None:
+    """How many events are gone; None for a run that has not ended and told something since."""
+    with database.read() as unit:
+        run = runs.find(unit.session, run_id)
+        told = [(seq, kind, orjson.loads(body)) for seq, kind, body in runs.events_of(unit.session, run_id)]
+    if run is None or (not ended and any(_at(body) >= before for _, _, body in told)):
+        return None
+    with database.tell() as writing:
+        write_summary(database, writing, run_id, run.started_at.timestamp())
+    gone = 0
+    for part in _portions(thinned(told)):
+        with database.tell() as writing:
+            for one in part:
+                kept = {
+                    seq: orjson.dumps(body, option=orjson.OPT_SORT_KEYS).decode()
+                    for seq, body in one.kept.items()
+                }
+                gone += outcomes.thin(writing.session, run_id, kept, one.gone)
+    with database.tell() as writing:
+        place = place_of(run.competition, run.task, run.n_train)
+        outcomes.mark_thinned(writing.session, run_id, place, writing.now)
+    return gone
+
+
+def _portions(stretches: Iterable[Thinned]) -> Iterable[list[Thinned]]:
+    """Whole stretches: what is kept of one changes in the transaction in which the rest goes."""
+    portion: list[Thinned] = []
+    for one in stretches:
+        portion.append(one)
+        if sum(len(each.gone) for each in portion) >= EVENTS_AT_ONCE:
+            yield portion
+            portion = []
+    if portion:
+        yield portion
+
+
+def _at(body: dict[str, Any]) -> dt.datetime:
+    return dt.datetime.fromisoformat(body["at"])
+
+
+class Retention:
+    """Thins in a thread of its own: once the database can be asked, then every day. It also remembers runs
+    that a killed server did not, and counts what those of an older program wasted."""
+
+    def __init__(self, database: Database, keep_days: float) -> None:
+        self._database = database
+        self._keep_days = keep_days
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self, ready: Callable[[], bool]) -> None:
+        """Begin when the database can be asked; returns at once."""
+        self._thread = threading.Thread(target=self._run, args=(ready,), name="retention", daemon=True)
+        self._thread.start()
+
+    def stop(self, timeout_seconds: float = 30.0) -> None:
+        """Wait for the transaction that runs."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join(timeout_seconds)
+
+    def _run(self, ready: Callable[[], bool]) -> None:
+        while not ready() and not self._stopping.wait(1.0):
+            pass
+        while not self._stopping.is_set():
+            try:
+                remember_missing(self._database)
+                count_waste(self._database, self._stopping)
+                done = thin(self._database, self._keep_days, stop=self._stopping)
+                if done["runs"]:
+                    _log.info("thinned %d runs: %d raw samples are gone", done["runs"], done["events"])
+            except MemoryServiceError as error:
+                _log.warning("raw samples were not thinned: %s", error.detail)
+            except Exception:  # noqa: BLE001 - told in the log; the thread has no caller
+                _log.exception("raw samples were not thinned")
+            self._stopping.wait(DAY_SECONDS)

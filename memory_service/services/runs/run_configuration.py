@@ -1,0 +1,206 @@
+"""What exactly does a run run? The names it gave, resolved: device, model, profile; refused when unknown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from memory_service.domain.calibration.registered_device import cores_beside
+from memory_service.domain.common.vocabulary import reads_files
+from memory_service.domain.cost.profile import Profile
+from memory_service.domain.cost.rates import with_cores
+from memory_service.domain.hardware.gpu_spec import Gpu
+from memory_service.domain.learning.baseline_prediction import precision_class, subject_for
+from memory_service.domain.learning.observation import Observation
+from memory_service.domain.monitoring.event import number_of
+from memory_service.domain.planning.catalogue import CatalogueModel
+from memory_service.domain.planning.cost_table import layout_of
+from memory_service.errors import FieldError, InvalidInput, MemoryServiceError, NotFound
+from memory_service.services.knowledge.learned_corrections import observed_profile
+from memory_service.services.knowledge.snapshot import Knowledge
+from memory_service.services.planning.recommend import DEFAULT_CPU_COUNT
+from memory_service.services.prediction.request import SIZE_FIELDS, SizingQuestion
+from memory_service.services.prediction.requested_profile import (
+    TraceBudget,
+    asked_model,
+    asked_profile,
+    asked_size,
+)
+
+__all__ = ["RunCase", "run_case"]
+
+OWN = re.compile(r"custom(/[\w.\-/ ]{1,120})?", re.IGNORECASE)
+"""`custom` or `custom/<name>`: a network that its author alone knows, or a card that is not listed. It is
+watched, without predictions."""
+
+OWN_MODEL_WHY = "a network of the script's own: nothing is known of its cost"
+OWN_CARD_WHY = "an unregistered card: nothing is known of its speed or memory; POST /gpus registers it"
+
+PrecisionClass = Literal["fp32", "amp"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunCase:
+    """What was said, and what it means.
+
+    said      the checked body of POST /runs
+    gpu       with the host's cores; device and calibration on it where a registered device was named
+    profile   cost of one sample; None for boosted trees and where there is none: `why_not` tells
+    unseen    the card is the plan's, and whoever began the run sees no card at all: perhaps it is a trial run
+              on a processor, so nothing is learned of the card
+    """
+
+    said: Mapping[str, Any]
+    gpu: Gpu
+    model: str
+    row: CatalogueModel | None
+    family: str
+    precision: str
+    layout: str
+    optimizer: str
+    mode: Literal["train", "infer"]
+    input_kind: str
+    input_size: int | None
+    profile: Profile | None
+    why_not: str | None
+    unseen: bool = False
+
+    @property
+    def is_trees(self) -> bool:
+        return self.row is not None and not self.row.can_be_profiled
+
+    @property
+    def cpu_count(self) -> int:
+        """As the run said, else as its device did, else assumed."""
+        return _cores(self.said) or cores_beside(self.gpu) or DEFAULT_CPU_COUNT
+
+    @property
+    def reads_files(self) -> bool:
+        return reads_files(self.said["task"])
+
+    def observation(self) -> Observation | None:
+        """What an observation of this run would be of, without figures; None where it could teach nothing."""
+        if self.profile is None or self.unseen:
+            return None
+        subject = subject_for(
+            self.profile,
+            self.gpu,
+            self.precision,
+            self.layout,
+            self.optimizer,
+            self.mode,
+            bool(self.said.get("compiled")),
+        )
+        return Observation(
+            gpu=subject.gpu,
+            device=subject.device,
+            model=subject.model,
+            family=subject.family,
+            input_kind=self.profile.input_kind,
+            input_size=subject.input_size,
+            precision=subject.precision,
+            layout=subject.layout,
+            mode=self.mode,
+            optimizer=subject.optimizer,
+            compiled=subject.compiled,
+            checkpointing=subject.checkpointing,
+            batch_size=int(self.said.get("batch_size") or 0),
+        )
+
+
+def run_case(knowledge: Knowledge, said: Mapping[str, Any]) -> RunCase:
+    """InvalidInput for an unknown card, model or competition (nearest names with it), and for an input size
+    of another kind than the model takes. A model that cannot be priced is no refusal: `why_not` says so."""
+    own_card = OWN.fullmatch(said["gpu"]) is not None
+    gpu = _own_card(said) if own_card else with_cores(knowledge.gpu(said["gpu"]), _cores(said))
+    _check_competition(knowledge, said.get("competition"))
+    own = OWN.fullmatch(said["model"]) is not None
+    row, name = (None, said["model"]) if own else _known_model(knowledge, said["model"])
+    question = SizingQuestion(
+        name, said["gpu"], **{field: said[field] for field in SIZE_FIELDS if field in said}
+    )
+    size = _own_size(said) if own else asked_size(question, row)
+    precision = said.get("precision") or gpu.preferred_precision()
+    mode = said.get("mode", "train")
+    optimizer = "none" if mode == "infer" else said.get("optimizer", "adamw")
+    profile, why_not = None, OWN_MODEL_WHY if own else OWN_CARD_WHY if own_card else None
+    if why_not is None and (row is None or row.can_be_profiled):
+        try:
+            profile = _profile(knowledge, question, row, name, precision, bool(said.get("checkpointing")))
+        except MemoryServiceError as error:
+            if row is None:
+                raise
+            why_not = error.detail
+    layout = said.get("layout") or ("nchw" if profile is None else layout_of(profile, gpu))
+    family = row.family if row is not None else "unknown"
+    kind = row.input_kind if row is not None else next((f for f in SIZE_FIELDS if f in said), "image_size")
+    if profile is not None:
+        family, kind, size = profile.family or family, profile.input_kind, profile.input_size
+    unseen = gpu.kind == "cuda" and (said.get("host") or {}).get("gpu_seen") is False
+    return RunCase(
+        said, gpu, name, row, family, precision, layout, optimizer, mode, kind, size, profile, why_not, unseen
+    )
+
+
+def _known_model(knowledge: Knowledge, name: str) -> tuple[CatalogueModel | None, str]:
+    try:
+        return asked_model(knowledge, name)
+    except InvalidInput as error:
+        hint = "a network of one's own is custom/NAME"
+        raise InvalidInput(f"{error.detail}; {hint}", error.errors) from error
+
+
+def _own_card(said: Mapping[str, Any]) -> Gpu:
+    """A card that is not listed: its memory as its driver says it, 0 where nobody does."""
+    told = number_of((said.get("host") or {}).get("gpu_memory_gib"), most=1e6) or 0.0
+    return Gpu(said["gpu"], said["gpu"], "cuda", "unknown", told, told, 0.0, {"fp16": 0.0, "bf16": 0.0})
+
+
+def _own_size(said: Mapping[str, Any]) -> int | None:
+    return next((int(said[field]) for field in SIZE_FIELDS if field in said), None)
+
+
+def _cores(said: Mapping[str, Any]) -> int | None:
+    cores = (said.get("host") or {}).get("cpu_count")
+    if isinstance(cores, bool) or not isinstance(cores, int):
+        return None
+    return cores if 1 <= cores <= 4096 else None
+
+
+def _check_competition(knowledge: Knowledge, slug: str | None) -> None:
+    if slug is None:
+        return
+    try:
+        knowledge.competition(slug)
+    except NotFound as error:
+        raise InvalidInput(error.detail, error.errors) from error
+
+
+def _profile(
+    knowledge: Knowledge,
+    question: SizingQuestion,
+    row: CatalogueModel | None,
+    name: str,
+    precision: str,
+    checkpointing: bool,
+) -> Profile:
+    kind: PrecisionClass = "fp32" if precision_class(precision) == "fp32" else "amp"
+    profile = asked_profile(knowledge, question, row, name, kind, TraceBudget(1))
+    if not checkpointing:
+        return profile
+    case = Observation(
+        gpu="",
+        model=profile.model,
+        family="",
+        input_size=profile.input_size,
+        precision=precision,
+        batch_size=1,
+        checkpointing=True,
+    )
+    saving = observed_profile(knowledge.priced, case)
+    if saving is None:
+        message = f"{name} at {profile.input_size} has no profile with gradient checkpointing"
+        raise InvalidInput(message, [FieldError("checkpointing", message, True)])
+    return saving

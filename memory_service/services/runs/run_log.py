@@ -1,0 +1,222 @@
+"""How does the raw log of a run become events? Piece by piece, each byte once, in the order of the log.
+
+A piece says where in the log it begins (`offset`): what was taken before is passed over, so that a piece can
+be sent again, or the whole log as it grows. What no form understands is kept as a remark.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from memory_service.domain.logs.parser import Context, Reading, read_log
+from memory_service.errors import Conflict, FieldError, InvalidInput, NotFound, Unavailable
+from memory_service.services.database.transactions import Database, WriteUnit
+from memory_service.services.runs.observations import conclude
+from memory_service.services.runs.run_events import SERVER_SEQ, Told, fitting
+from memory_service.services.runs.run_fields import utc_text
+from memory_service.services.runs.summaries import Folding, begun
+from memory_service.services.runs.telemetry import RUNNING, Batch, insert, known_run_key
+from memory_service.services.runs.verdicts import told_verdict
+from memory_service.store.queries import run_summaries as watched
+from memory_service.store.queries import runs
+
+__all__ = ["end_log", "take_log"]
+
+NOTE_CHARS = 16_000
+"""Lines that were not understood go into remarks of up to so many characters."""
+
+TRIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """How far a log was read."""
+
+    offset: int = 0
+    next_seq: int = SERVER_SEQ
+    lines: int = 0
+    understood: int = 0
+    clipped: int = 0
+    shift_seconds: float | None = None
+    last_piece: str | None = None
+    context: Context = field(default_factory=Context)
+    is_new: bool = True
+
+
+def take_log(
+    database: Database, run_id: str, raw: bytes, offset: int | None = None, at: str | None = None
+) -> dict[str, Any]:
+    """`{"accepted", "offset", "lines", "understood", "clipped", "verdict"}`: events of this piece; of the
+    whole log so far its bytes, lines and clipped characters.
+
+    offset   of the piece's first byte in the log; None = it follows what was taken, unless it is the very
+             piece taken last (then it was sent again)
+    at       when it was written (ISO 8601); the service's clock if not given. Lines with clocks of their own
+             are dated by these, the latest as written then
+
+    NotFound for a run nobody began; Conflict where bytes are missing before the piece.
+    """
+    key = known_run_key(run_id)
+    return _take(database, key, raw, offset, None if at is None else _moment(at), final=False)
+
+
+def end_log(database: Database, run_id: str) -> None:
+    """Nothing follows: a last line without an end is read as it stands."""
+    place = _place(database, run_id)
+    if not place.is_new and place.context.tail:
+        _take(database, run_id, b"", None, None, final=True)
+
+
+def _take(
+    database: Database, key: str, raw: bytes, offset: int | None, at: float | None, *, final: bool
+) -> dict[str, Any]:
+    for _ in range(TRIES):
+        place = _place(database, key)
+        piece, digest = _unread(raw, place, offset)
+        reading = read_log(piece, place.context, final=final) if piece or final else None
+        try:
+            batch, place = _kept(database, key, place, reading, len(piece), digest, at)
+        except Conflict:
+            continue  # somebody else began the log meanwhile
+        if batch is not None:
+            break
+    else:
+        raise Unavailable("this log is being written by others all the time; send the piece again")
+    assert batch.status is not None  # noqa: S101 - _kept found the run
+    if batch.status != RUNNING and batch.accepted:
+        conclude(database, key)
+    return {
+        "accepted": batch.accepted,
+        "offset": place.offset,
+        "lines": place.lines,
+        "understood": place.understood,
+        "clipped": place.clipped,
+        "verdict": told_verdict(database, key, batch.status, batch.kinds, new=batch.accepted > 0),
+    }
+
+
+def _unread(raw: bytes, place: _Place, offset: int | None) -> tuple[bytes, str | None]:
+    """(what was not taken yet, digest of the piece)."""
+    digest = hashlib.blake2b(raw, digest_size=16).hexdigest() if raw else place.last_piece
+    if offset is None:
+        return (b"" if digest == place.last_piece else raw), digest
+    if offset > place.offset:
+        message = f"leaves a gap: the log was taken up to byte {place.offset}; send on from there"
+        raise Conflict(f"offset {offset} {message}", [FieldError("offset", message, offset)])
+    return raw[place.offset - offset :], digest
+
+
+def _place(database: Database, key: str) -> _Place:
+    with database.read() as unit:
+        if runs.find(unit.session, key) is None:
+            raise NotFound(f"There is no run {key}; begin it first: POST /runs or the tool start_run")
+        known = watched.log_of(unit.session, key)
+    if known is None:
+        return _Place()
+    return _Place(
+        known.offset, known.next_seq, known.lines, known.understood, known.clipped, known.shift_seconds,
+        known.last_piece, Context.from_dict(known.context), is_new=False,
+    )  # fmt: skip
+
+
+def _kept(
+    database: Database,
+    key: str,
+    place: _Place,
+    reading: Reading | None,
+    size: int,
+    digest: str | None,
+    at: float | None,
+) -> tuple[Batch | None, _Place]:
+    """Events, summary and the place in the log in one transaction; (None, _) where the log went on between
+    reading and writing."""
+    since = begun(database, [key])[key]
+    with database.tell() as unit:
+        statements = unit.session.statements
+        status = runs.statuses(statements, [key])[key]
+        folding = Folding(database, statements, {key: since.started})
+        if not _unmoved(unit, key, place):
+            return None, place
+        written = unit.now.timestamp() if at is None else at
+        shift, told = _told(reading, place, written)
+        batch = Batch.of(key, told)
+        batch.of_run(status, since, unit.now)
+        batch.accepted = len(batch.events) - len(insert(statements, folding, batch))
+        folding.write()
+        after = _Place(
+            place.offset + size,
+            place.next_seq + len(told),
+            place.lines + (reading.lines if reading else 0),
+            place.understood + (reading.understood if reading else 0),
+            place.clipped + (reading.clipped if reading else 0),
+            shift,
+            digest,
+            reading.context if reading else place.context,
+        )
+        if reading is not None:
+            values = {name: getattr(after, name) for name in _COLUMNS} | {"context": after.context.as_dict()}
+            watched.keep_log(unit.session, key, values, new=place.is_new)
+    folding.done()
+    return batch, after
+
+
+_COLUMNS = ("offset", "next_seq", "lines", "understood", "clipped", "shift_seconds", "last_piece")
+
+
+def _unmoved(unit: WriteUnit, key: str, place: _Place) -> bool:
+    now = watched.log_of(unit.session, key, to_change=True)
+    if now is None:
+        return place.is_new
+    return not place.is_new and (now.offset, now.next_seq) == (place.offset, place.next_seq)
+
+
+def _told(reading: Reading | None, place: _Place, written: float) -> tuple[float | None, list[Told]]:
+    """(shift from the lines' clocks to ours, the events with their seqs and times).
+
+    Clocks have no zone: the latest line counts as written when the piece was, and none before it later."""
+    if reading is None:
+        return place.shift_seconds, []
+    clocks = [told.clock for told in reading.events if told.clock is not None]
+    shift = place.shift_seconds
+    if clocks:
+        shift = min(x for x in (shift, written - max(clocks)) if x is not None)
+    clock = min(clocks, default=None)
+    found: list[Told] = []
+    for told in reading.events:
+        clock = clock if told.clock is None else told.clock
+        moment = written if clock is None or shift is None else min(clock + shift, written)
+        found.append(fitting(place.next_seq + len(found), told.kind, _iso(moment), told.fields))
+    last = _iso(written)
+    for text in _notes(reading.kept):
+        found.append(fitting(place.next_seq + len(found), "note", last, {"text": text}))
+    return shift, found
+
+
+def _notes(lines: Sequence[str]) -> Iterator[str]:
+    some: list[str] = []
+    size = 0
+    for line in lines:
+        if some and size + len(line) >= NOTE_CHARS:
+            yield "\n".join(some)
+            some, size = [], 0
+        some.append(line)
+        size += len(line) + 1
+    if some:
+        yield "\n".join(some)
+
+
+def _iso(moment: float) -> str:
+    """A time that the service can keep; clocks of binary noise can be anything."""
+    return utc_text(dt.datetime.fromtimestamp(min(max(moment, 0.0), 7e9), dt.UTC).isoformat())
+
+
+def _moment(at: str) -> float:
+    try:
+        at = utc_text(at)
+    except ValueError as error:
+        raise InvalidInput(f"at {error}", [FieldError("at", str(error), at)]) from None
+    return dt.datetime.fromisoformat(at).timestamp()

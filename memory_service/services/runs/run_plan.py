@@ -1,0 +1,87 @@
+"""What does a run run that says only which plan it follows? What the plan says; its own words go first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from memory_service.domain.hardware.gpu_spec import Gpu
+from memory_service.errors import FieldError, InvalidInput
+from memory_service.services.knowledge.snapshot import Knowledge
+from memory_service.services.runs.run_fields import fitting_start
+
+__all__ = ["NEEDED", "with_plan"]
+
+NEEDED = ("task", "gpu", "model")
+"""Without these nobody can say what a run runs."""
+
+_OF_THE_PLAN = ("task", "minutes", "folds", "epochs", "precision")
+_OF_ITS_MODEL = ("batch_size", "grad_accumulation", "optimizer")
+_OF_THE_DATA = ("n_train", "n_test", "n_classes")
+_SIZES = ("image_size", "seq_len", "n_features")
+
+
+def with_plan(
+    knowledge: Knowledge, said: Mapping[str, Any], plan: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """What the run said, completed from the plan it follows (None: it is not known here).
+
+    A run of another model takes over the plan's budget, folds and epochs, not its batch and sizes. A run that
+    names the GPU model of a plan that was made for a registered device runs on that device. InvalidInput
+    names what is still not known.
+    """
+    if plan is not None and plan.get("feasible") is not False:
+        said = fitting_start(_planned(said, plan)) | dict(said)
+        said["gpu"] = _card(knowledge, said.get("gpu"), plan)
+    lacking = [name for name in NEEDED if not said.get(name)]
+    if lacking:
+        hint = "is required"
+        if "plan_id" in said:
+            hint += f": plan {said['plan_id']} is not known here (any more); bring it along in `plan`"
+        message = f"This cannot begin a run: {', '.join(lacking)} {hint}"
+        raise InvalidInput(message, [FieldError(name, hint) for name in lacking])
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def _planned(said: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[str, Any]:
+    found = {name: plan.get(name) for name in _OF_THE_PLAN}
+    found["num_workers"] = _part(plan, "data_loader").get("num_workers")
+    facts = _part(plan, "facts")
+    found |= {name: facts.get(name) for name in _OF_THE_DATA}
+    if facts.get("cpu_count"):
+        found["host"] = {"cpu_count": facts["cpu_count"]}
+    model = _part(plan, "model")
+    if said.get("model") in (None, model.get("name")):
+        found |= {name: plan.get(name) for name in _OF_ITS_MODEL}
+        if not any(name in said for name in _SIZES):
+            found |= {name: model.get(name) for name in _SIZES}
+        found["model"] = model.get("name")
+        found["compiled"] = plan.get("compile") or None
+        found["checkpointing"] = plan.get("gradient_checkpointing") or None
+        if plan.get("channels_last") is not None:
+            found["layout"] = "nhwc" if plan["channels_last"] else "nchw"
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _card(knowledge: Knowledge, said: str | None, plan: Mapping[str, Any]) -> str | None:
+    planned = _part(plan, "gpu")
+    device, slug = planned.get("device"), planned.get("slug")
+    if said is None:
+        return device or slug
+    known = _known(knowledge, device)
+    if known is None or not known.device:
+        return said
+    named = _known(knowledge, said)
+    return device if named is not None and not named.device and named.slug == known.slug else said
+
+
+def _known(knowledge: Knowledge, name: str | None) -> Gpu | None:
+    try:
+        return knowledge.gpu(name) if name else None
+    except InvalidInput:
+        return None
+
+
+def _part(plan: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    part = plan.get(name)
+    return part if isinstance(part, Mapping) else {}

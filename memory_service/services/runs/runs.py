@@ -1,0 +1,214 @@
+"""What does a run tell when it begins and when it ends, and what is shown of it?"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from memory_service.errors import Conflict, FieldError, NotFound
+from memory_service.services.accuracy.scored_runs import compared
+from memory_service.services.database.transactions import Database, ReadUnit, WriteUnit
+from memory_service.services.knowledge.learned_corrections import observed_profile
+from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
+from memory_service.services.planning.recommend import plan_given
+from memory_service.services.runs.advised_plan import advised, begin_outcome, plan_brought
+from memory_service.services.runs.expectations import frozen_watch
+from memory_service.services.runs.frozen_prediction import frozen_prediction
+from memory_service.services.runs.observations import conclude
+from memory_service.services.runs.outcome_evidence import evidence_of
+from memory_service.services.runs.run_configuration import RunCase, run_case
+from memory_service.services.runs.run_fields import parse_finish, parse_start
+from memory_service.services.runs.run_log import end_log
+from memory_service.services.runs.run_plan import with_plan
+from memory_service.services.runs.summaries import begin_summary
+from memory_service.services.runs.telemetry import RUNNING, known_run_key
+from memory_service.services.runs.verdicts import watched_page
+from memory_service.services.tables.audit import note
+from memory_service.services.tables.catalogue import keep_profiles, on_the_wire
+from memory_service.store.queries import runs
+from memory_service.store.tables.runs import Run
+
+__all__ = ["begin_run", "finish_run", "run_page"]
+
+
+def begin_run(
+    database: Database, body: Mapping[str, Any], *, who: str | None = None
+) -> tuple[dict[str, Any], bool]:
+    """(`{"run_id", "status", "prediction", "notes"}`, whether it is new). What is predicted for it is frozen
+    now. `who`: the name of the key that told it.
+
+    The same id with the same body again changes nothing; with another body it is a Conflict.
+    """
+    said = parse_start(body)
+    key = said.pop("run_id", None)
+    digest = hashlib.blake2b(orjson.dumps(said, option=orjson.OPT_SORT_KEYS), digest_size=16).hexdigest()
+    if key is not None:
+        with database.read() as unit:
+            known = runs.find(unit.session, key)
+        if known is not None:
+            return _same(known, digest), False
+    key = key or str(uuid.uuid4())
+    brought = plan_brought(said)
+    knowledge = knowledge_of(database)
+    plan = brought
+    if plan is None and "plan_id" in said:
+        plan = plan_given(database, said["plan_id"])
+    case = run_case(knowledge, with_plan(knowledge, said, plan))
+    _keep_profile(database, knowledge, case)
+    prediction = frozen_prediction(database, knowledge, case)
+    watch = frozen_watch(knowledge, case, prediction, plan)
+    advice = advised(knowledge, case, plan)
+    try:
+        with database.tell() as unit:
+            runs.add(unit.session, {**_values(unit, key, digest, case, prediction), "watch": watch})
+            begin_summary(unit, key)
+            begin_outcome(unit, key, case, advice)
+            note(unit, "runs", key, "create", "begun", who=who)
+    except Conflict:
+        with database.read() as unit:  # somebody sent the same at the same time
+            return _same(_existing(unit, key), digest), False
+    with database.read() as unit:
+        return _begun(_existing(unit, key)), True
+
+
+def _keep_profile(database: Database, knowledge: Knowledge, case: RunCase) -> None:
+    """What was traced for a run is kept: whatever process learns from the run must know what ran."""
+    of = case.observation()
+    if of is None or case.profile is None or observed_profile(knowledge.priced, of) is not None:
+        return
+    with database.write() as unit:
+        keep_profiles(unit, [case.profile], source="traced for a run")
+
+
+def finish_run(
+    database: Database, run_id: str, body: Mapping[str, Any], *, who: str | None = None
+) -> dict[str, Any]:
+    """The run's page after it ended. Told again, or with more than before, it is the same end; what
+    contradicts the end that is known is a Conflict."""
+    said, key = parse_finish(body), known_run_key(run_id)
+    end_log(database, key)
+    with database.tell() as unit:
+        run = _existing(unit, key, to_change=True)
+        finish = _merged(run, said)
+        if run.finish != finish:
+            ended = dt.datetime.fromisoformat(finish["at"]) if "at" in finish else run.finished_at or unit.now
+            values = {
+                name: finish.get(name) for name in ("status", "best_metric", "best_epoch", "submission")
+            }
+            values |= {"finish": finish, "finished_at": ended, "updated_at": unit.now}
+            runs.change(unit.session, key, values)
+            note(unit, "runs", key, "update", f"ended: {finish['status']}", who=who)
+    conclude(database, key)
+    return run_page(database, key)
+
+
+def run_page(database: Database, run_id: str) -> dict[str, Any]:
+    """Facts, what was predicted, what happened, both beside each other, and every epoch. NotFound."""
+    key = known_run_key(run_id)
+    with database.read() as unit:
+        run = _existing(unit, key)
+        found = list(runs.observations_of(unit.session, key))
+        evidence = evidence_of(unit, key)
+        watch = watched_page(database, unit, run)
+    row = {c.name: getattr(run, c.name) for c in Run.__table__.columns if c.name not in _APART}
+    return {
+        **on_the_wire(row),
+        "given": run.given,
+        "finish": run.finish,
+        "prediction": run.prediction,
+        "notes": _notes(run),
+        "comparison": compared(row, run.prediction, found),
+        "observations": found,
+        **watch,
+        **evidence,
+    }
+
+
+_APART = ("digest", "given", "finish", "prediction", "summary", "watch")
+
+
+def _existing(unit: ReadUnit, key: str, *, to_change: bool = False) -> Run:
+    run = runs.find(unit.session, key, to_change=to_change)
+    if run is None:
+        raise NotFound(f"There is no run {key}")
+    return run
+
+
+def _same(run: Run, digest: str) -> dict[str, Any]:
+    if run.digest != digest:
+        message = "is taken by a run that began with another body; make a new id"
+        raise Conflict(f"run_id {message}", [FieldError("run_id", message, run.id)])
+    return _begun(run)
+
+
+def _begun(run: Run) -> dict[str, Any]:
+    return {"run_id": run.id, "status": run.status, "prediction": run.prediction, "notes": _notes(run)}
+
+
+def _notes(run: Run) -> list[str]:
+    """What a run is watched without, in words."""
+    expected = (run.watch or {}).get("expected", {})
+    if run.plan_id is None or "planned" in expected:
+        return []
+    lacking = (
+        f"Plan {run.plan_id} is not known here (any more): the run is watched by what it said and by what is "
+        "predicted for it, without the plan's promises, patience and smaller model, and what comes of the "
+        "plan's advice is not counted. Bring the plan along in `plan` when a run begins."
+    )
+    return [lacking]
+
+
+def _merged(run: Run, said: Mapping[str, Any]) -> dict[str, Any]:
+    """The end as it is known with what is said now."""
+    known: dict[str, Any] = run.finish or {}
+    wrong = [name for name, value in said.items() if name in known and known[name] != value]
+    if wrong:
+        told = ", ".join(f"{name} is {known[name]!r}" for name in wrong)
+        raise Conflict(
+            f"Run {run.id} has ended already, and its {told}",
+            [FieldError(name, "contradicts the end that is known", said[name]) for name in wrong],
+        )
+    return known | dict(said)
+
+
+def _values(
+    unit: WriteUnit, key: str, digest: str, case: RunCase, prediction: Mapping[str, Any]
+) -> dict[str, Any]:
+    said = case.said
+    started = dt.datetime.fromisoformat(said["started_at"]) if "started_at" in said else unit.now
+
+    def predicted(name: str) -> float | None:
+        figure = prediction.get(name)
+        return None if figure is None else float(figure["value"])
+
+    plain = ("task", "competition", "plan_id", "batch_size", "folds", "epochs", "n_train", "minutes")
+    return {
+        "id": key,
+        **{name: said.get(name) for name in plain},
+        "gpu": case.gpu.slug,
+        "device": case.gpu.device,
+        "model": case.model,
+        "family": case.family,
+        "input_kind": case.input_kind,
+        "input_size": case.input_size,
+        "precision": case.precision,
+        "layout": case.layout,
+        "optimizer": case.optimizer,
+        "mode": case.mode,
+        "status": RUNNING,
+        "started_at": started,
+        "created_at": unit.now,
+        "updated_at": unit.now,
+        "predicted_samples_per_second": predicted("samples_per_second"),
+        "predicted_peak_gib": predicted("peak_memory_gib"),
+        "predicted_epoch_seconds": predicted("epoch_seconds"),
+        "predicted_minutes": predicted("total_minutes"),
+        "digest": digest,
+        "given": dict(said),
+        "prediction": dict(prediction),
+    }

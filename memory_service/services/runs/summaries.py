@@ -1,0 +1,238 @@
+"""How does what a run has told stay summed up, at the same cost however much that was?
+
+Whoever adds events to a run holds the lock on its summary's row. The process that wrote the summary last
+remembers it, and the events told since: it writes anew only every few hundred events. Each writing leaves
+another mark in the row. A process that does not remember under that mark (it was started since, or another
+one wrote) reads the summary and the events behind it, which are those with a greater seq, and writes first of
+all. So whoever is killed loses nothing, and nothing is counted twice.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import os
+import threading
+import uuid
+import weakref
+from collections import OrderedDict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import orjson
+
+from memory_service.domain.monitoring.event import Event
+from memory_service.domain.monitoring.reducer import fold_in
+from memory_service.domain.monitoring.summary import Summary
+from memory_service.services.database.transactions import Database, ReadUnit, WriteUnit
+from memory_service.services.runs.run_events import SERVER_SEQ
+from memory_service.store.queries import run_summaries as watched
+from memory_service.store.queries import runs
+from memory_service.store.statements import Statements
+
+__all__ = [
+    "Begun",
+    "Folding",
+    "begin_summary",
+    "begun",
+    "event_of",
+    "read_summary",
+    "remembered",
+    "write_summary",
+]
+
+MOST_BEHIND = 256
+"""Events that a summary may be behind: read and folded in 2 ms."""
+
+MOST_PENDING = 64
+"""Events that wait to be folded together: a fold of one costs as much as of three."""
+
+MOST_REMEMBERED = 512
+"""Runs; a summary takes up to 0.1 MB as objects."""
+
+MOST_BEGUN = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """When a run began, in seconds since 1970: by its own clock and by the service's."""
+
+    started: float
+    created: float
+
+
+@dataclass(eq=False)
+class _Live:
+    """A run as this process knows it. Changed by whoever holds the lock on its row.
+
+    mark, upto   of the summary as it is written; top: the greatest seq of a client's event; behind: how many
+                 events came since
+    """
+
+    mark: str
+    upto: int
+    top: int
+    summary: Summary
+    behind: int = 0
+    pending: list[Event] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, events: Sequence[Event]) -> None:
+        with self.lock:
+            self.pending.extend(events)
+        self.behind += len(events)
+        self.top = max(self.top, max([seq for _, seq, _, _ in events if seq < SERVER_SEQ], default=-1))
+        if len(self.pending) >= MOST_PENDING:
+            self.now()
+
+    def now(self) -> Summary:
+        with self.lock:
+            if self.pending:
+                self.summary, self.pending = fold_in(self.summary, self.pending), []
+            return self.summary
+
+
+@dataclass(eq=False)
+class _Memory:
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    held: OrderedDict[str, _Live] = field(default_factory=OrderedDict)
+    begun: dict[str, Begun] = field(default_factory=dict)
+
+    def get(self, run_id: str, mark: str | None, *, take: bool = False) -> _Live | None:
+        with self.lock:
+            known = self.held.pop(run_id, None) if take else self.held.get(run_id)
+            return known if known is not None and known.mark == mark else None
+
+    def keep(self, run_id: str, live: _Live) -> None:
+        with self.lock:
+            self.held[run_id] = live
+            self.held.move_to_end(run_id)
+            if len(self.held) > MOST_REMEMBERED:
+                self.held.popitem(last=False)
+
+
+_PROCESS, _WRITINGS = uuid.uuid4().hex, itertools.count()
+"""With the id of the process a mark that nobody else makes."""
+
+_NOTHING = orjson.dumps(Summary().as_dict()).decode()
+
+_memories: weakref.WeakKeyDictionary[Database, _Memory] = weakref.WeakKeyDictionary()
+
+
+def _memory(database: Database) -> _Memory:
+    return _memories.setdefault(database, _Memory())
+
+
+def event_of(seq: int, kind: str, body: str, start: float) -> Event:
+    """A kept event in the run's own time. start: of the run, seconds since 1970."""
+    fields = orjson.loads(body)
+    return Event(kind, seq, dt.datetime.fromisoformat(fields["at"]).timestamp() - start, fields)
+
+
+def begun(database: Database, run_ids: Collection[str]) -> dict[str, Begun]:
+    """Of those of the runs that are there; each is looked up once."""
+    known = _memory(database).begun
+    there = {run_id: known[run_id] for run_id in run_ids if run_id in known}
+    unknown = [run_id for run_id in run_ids if run_id not in there]
+    if unknown:
+        with database.read() as unit:
+            found = runs.begun(unit.session, unknown)
+        there |= {run_id: Begun(*(each.timestamp() for each in found[run_id])) for run_id in found}
+        if len(known) >= MOST_BEGUN:
+            known.clear()
+        known.update(there)
+    return there
+
+
+def begin_summary(unit: WriteUnit, run_id: str) -> None:
+    """A new run has told nothing."""
+    watched.begin_summary(unit.session.statements, [run_id], _NOTHING)
+
+
+class Folding:
+    """The summaries of some runs while events are added to them, in the transaction of the events. Meanwhile
+    this process does not remember them: only what is on disk is remembered.
+
+    starts   run -> its start, seconds since 1970
+    """
+
+    def __init__(self, database: Database, at: Statements, starts: Mapping[str, float]) -> None:
+        self._memory, self._at = _memory(database), at
+        rows = watched.lock(at, starts)
+        missing = starts.keys() - rows.keys()
+        if missing:  # begun before there were summaries
+            watched.begin_summary(at, sorted(missing))
+            rows |= watched.lock(at, missing)
+        self._lives: dict[str, _Live] = {}
+        self._due: set[str] = set()
+        for run_id, row in rows.items():
+            live = self._memory.get(run_id, row.mark, take=True)
+            if live is None:
+                live = _read(at, run_id, starts[run_id])
+                self._due.add(run_id)
+            self._lives[run_id] = live
+
+    def add(self, run_id: str, events: Sequence[Event]) -> None:
+        """Events that were not there before and are inserted in this transaction."""
+        if not events:
+            return
+        live = self._lives[run_id]
+        seqs = [seq for _, seq, _, _ in events]
+        if min(seqs) <= live.upto or max(seqs) >= SERVER_SEQ:
+            self._due.add(run_id)
+        live.add(events)
+        if live.behind > MOST_BEHIND:
+            self._due.add(run_id)
+
+    def write(self, *, all_of_it: bool = False) -> None:
+        """Last in the transaction. all_of_it: also what need not be written yet."""
+        rows = []
+        for run_id in self._lives if all_of_it else self._due:
+            live = self._lives[run_id]
+            live.mark, live.upto, live.behind = f"{_PROCESS}/{os.getpid()}/{next(_WRITINGS)}", live.top, 0
+            rows.append((run_id, live.upto, live.mark, orjson.dumps(live.now().as_dict()).decode()))
+        if rows:
+            watched.keep_summaries(self._at, rows)
+        self._due.clear()
+
+    def done(self) -> None:
+        """The transaction is on disk, or was given up before anything was added: remember again."""
+        for run_id, live in self._lives.items():
+            if run_id not in self._due:
+                self._memory.keep(run_id, live)
+
+
+def write_summary(database: Database, unit: WriteUnit, run_id: str, start: float) -> None:
+    """Let the summary hold all that the run has told: before some of it goes, and when the run has ended."""
+    Folding(database, unit.session.statements, {run_id: start}).write(all_of_it=True)
+
+
+def read_summary(database: Database, unit: ReadUnit, run_id: str, start: float) -> Summary:
+    """All that the run has told, summed up."""
+    at = unit.session.statements
+    row = watched.summary_of(at, run_id)
+    live = None if row is None else _memory(database).get(run_id, row[1])
+    return (live or _read(at, run_id, start)).now()
+
+
+def remembered(database: Database, run_id: str) -> Summary | None:
+    """The summary as this process knows it."""
+    memory = _memory(database)
+    with memory.lock:
+        live = memory.held.get(run_id)
+    return None if live is None else live.now()
+
+
+def _read(at: Statements, run_id: str, start: float) -> _Live:
+    """The summary as it is kept, and the events that it is behind."""
+    upto, mark, text = watched.summary_of(at, run_id) or (None, None, None)
+    summary = Summary() if text is None else Summary.from_dict(orjson.loads(text))
+    if text is None:
+        told = runs.told_between(at, run_id, -1, 2**63 - 1)
+    else:
+        upto = runs.last_seq(at, run_id, SERVER_SEQ) if upto is None else upto
+        told = runs.told_between(at, run_id, upto, SERVER_SEQ)
+    live = _Live(mark or "", -1 if upto is None else upto, -1 if upto is None else upto, summary)
+    if told:
+        live.add([event_of(*one, start) for one in told])
+    return live

@@ -1,0 +1,304 @@
+"""How does what a run tells get onto the disk, once, however often it is sent?
+
+An event is acknowledged when its transaction is on disk. One thread writes: all requests that wait share one
+transaction, so that waiting for the disk is paid once, and the connection stays warm.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime as dt
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import Any
+
+import anyio.to_thread
+import orjson
+
+from memory_service.domain.monitoring.clock import earliest_moment, latest_moment
+from memory_service.domain.monitoring.event import Event
+from memory_service.errors import NotFound
+from memory_service.services.database.transactions import AppendUnit, Database
+from memory_service.services.runs.observations import conclude
+from memory_service.services.runs.run_events import NewEvent, Told, as_kept, parse_events
+from memory_service.services.runs.run_fields import run_key, utc_text
+from memory_service.services.runs.summaries import Begun, Folding, begun
+from memory_service.services.runs.verdicts import standing_verdict, told_verdict
+from memory_service.store.queries import runs
+from memory_service.store.statements import Statements
+
+__all__ = ["RUNNING", "Batch", "insert", "known_run_key", "take_events", "take_events_soon"]
+
+MOST_SHOWN = 100
+RUNNING = "running"
+
+READ_AT_ONCE = 500
+"""Events of a request that are checked in 2 ms, between other requests; more of them beside these."""
+
+WRITTEN_AT_ONCE = 4_000
+"""Events of a transaction: some 20 ms."""
+
+
+def take_events(database: Database, run_id: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    """`{"accepted", "duplicates", "differing", "verdict"}`; differing: seqs that were there with another
+    body, which stays. NotFound for a run nobody began; InvalidInput (nothing is kept) for what is no event.
+
+    Events of a run that has ended count too: what is concluded from it is concluded anew.
+    """
+    batch = _batch(run_id, body)
+    written = threading.Event()
+    _writer(database).write(batch, written.set)
+    written.wait()
+    return _answer(database, batch)
+
+
+async def take_events_soon(database: Database, run_id: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    """The same for whoever serves many at once: no thread waits."""
+    events = body.get("events")
+    if isinstance(events, list) and len(events) > READ_AT_ONCE:
+        batch = await anyio.to_thread.run_sync(_batch, run_id, body)
+    else:
+        batch = _batch(run_id, body)
+    loop = asyncio.get_running_loop()
+    written: asyncio.Future[None] = loop.create_future()
+
+    def tell() -> None:
+        with contextlib.suppress(RuntimeError):  # nobody waits any more: the loop has ended
+            loop.call_soon_threadsafe(_finish, written)
+
+    _writer(database).write(batch, tell)
+    await written
+    if batch.status == RUNNING and batch.error is None and batch.accepted:
+        standing = standing_verdict(database, batch.run_id, batch.told, batch.kinds, max(batch.moments))
+        if standing is not None:
+            return batch.answer(standing)
+    return await anyio.to_thread.run_sync(_answer, database, batch)
+
+
+def _batch(run_id: str, body: Mapping[str, Any]) -> Batch:
+    events = parse_events(body)
+    return Batch.of(known_run_key(run_id), events)
+
+
+def _finish(written: asyncio.Future[None]) -> None:
+    if not written.done():  # its request was given up
+        written.set_result(None)
+
+
+def _answer(database: Database, batch: Batch) -> dict[str, Any]:
+    if batch.error is not None:
+        raise batch.error
+    if batch.status is None:
+        raise NotFound(f"There is no run {batch.run_id}; begin it first: POST /runs or the tool start_run")
+    if batch.status != RUNNING and batch.accepted:
+        conclude(database, batch.run_id)
+    new = batch.accepted > 0
+    return batch.answer(told_verdict(database, batch.run_id, batch.status, batch.kinds, new=new))
+
+
+def known_run_key(run_id: str) -> str:
+    """The run's id in its one spelling; NotFound for what cannot be one."""
+    try:
+        return run_key(run_id)
+    except ValueError:
+        shown = run_id[:80].encode("utf-8", "replace").decode()
+        raise NotFound(f"There is no run {shown!r}: an id is a UUID") from None
+
+
+@dataclass(eq=False)
+class Batch:
+    """One request's events, each seq once, and what became of them. status: of the run; None: no such run.
+
+    events    as they are stored; moments: of each, in seconds since 1970
+    start     of the run, in seconds since 1970
+    error     what kept it from the disk
+    """
+
+    run_id: str
+    told: list[Told]
+    events: list[NewEvent]
+    moments: list[float]
+    duplicates: int
+    differing: set[int]
+    kinds: frozenset[str]
+    accepted: int = 0
+    status: str | None = None
+    start: float = 0.0
+    error: BaseException | None = None
+
+    @classmethod
+    def of(cls, run_id: str, told: Sequence[Told]) -> Batch:
+        """Of two events with one seq in one request the first counts, as it would over two requests."""
+        kept = [as_kept(one) for one in told]
+        differing: set[int] = set()
+        duplicates = len(kept) - len({seq for seq, _, _ in kept})
+        if duplicates:
+            first: dict[int, int] = {}
+            differing = {e[0] for n, e in enumerate(kept) if kept[first.setdefault(e[0], n)] != e}
+            told, kept = [told[n] for n in first.values()], [kept[n] for n in first.values()]
+        moments = [dt.datetime.fromisoformat(fields["at"]).timestamp() for _, _, fields in told]
+        kinds = frozenset([kind for _, kind, _ in told])
+        return cls(run_id, list(told), kept, moments, duplicates, differing, kinds)
+
+    def answer(self, verdict: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            "accepted": self.accepted,
+            "duplicates": self.duplicates,
+            "differing": sorted(self.differing)[:MOST_SHOWN],
+            "verdict": verdict,
+        }
+
+    def of_run(self, status: str, begun: Begun, now: dt.datetime) -> None:
+        """The run is there. No event may be earlier than the run, or later than the service's clock allows:
+        such a one counts as told now, and keeps what it said as `at_told`."""
+        self.status, self.start = status, begun.started
+        latest = latest_moment(begun.started, begun.created, now.timestamp())
+        earliest = earliest_moment(begun.started)
+        if max(self.moments, default=latest) <= latest and min(self.moments, default=earliest) >= earliest:
+            return
+        for n, moment in enumerate(self.moments):
+            if not earliest <= moment <= latest:
+                seq, kind, fields = self.told[n]
+                fields = {**fields, "at": utc_text(now.isoformat()), "at_told": fields["at"]}
+                self.told[n], self.moments[n] = (seq, kind, fields), now.timestamp()
+                self.events[n] = as_kept(self.told[n])
+
+    def rows(self, but: Mapping[int, Any] | None = None) -> list[tuple[str, int, str, str]]:
+        return [(self.run_id, *event) for event in self.events if not but or event[0] not in but]
+
+    def in_own_time(self, but: Mapping[int, Any] | None = None) -> list[Event]:
+        """What was told, in the run's own time."""
+        return [
+            Event(kind, seq, moment - self.start, fields)
+            for (seq, kind, fields), moment in zip(self.told, self.moments, strict=True)
+            if not but or seq not in but
+        ]
+
+
+class _Writer:
+    """Writes batches to one database, all that wait in one transaction, as long as the database is used."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = weakref.ref(database)
+        self._waiting: SimpleQueue[tuple[Batch, Callable[[], object]] | None] = SimpleQueue()
+        weakref.finalize(database, self._waiting.put, None)
+        threading.Thread(target=self._run, name="events", daemon=True).start()
+
+    def write(self, batch: Batch, written: Callable[[], object]) -> None:
+        """`written` is called, by another thread, when the batch is on disk or has its `error`."""
+        self._waiting.put((batch, written))
+
+    def _run(self) -> None:
+        while (first := self._waiting.get()) is not None:
+            group, size = [first], len(first[0].events)
+            with contextlib.suppress(Empty):
+                while size < WRITTEN_AT_ONCE and (more := self._waiting.get_nowait()) is not None:
+                    group.append(more)
+                    size += len(more[0].events)
+            self._commit([batch for batch, _ in group])
+            for _, written in group:
+                written()
+
+    def _commit(self, group: Sequence[Batch]) -> None:
+        database = self._database()
+        assert database is not None  # noqa: S101 - whoever waits holds it
+        try:
+            known = _known(database, group)
+            if known and not _all_new(database, known):
+                _one_by_one(database, known)
+        except BaseException as error:  # noqa: BLE001 - each who waits raises it
+            for batch in group:
+                batch.error = error
+
+
+class _RepeatedError(Exception):
+    """Leaves the transaction without a trace: some of it was there already."""
+
+
+def _all_new(database: Database, group: Sequence[_Known]) -> bool:
+    """The usual case: one insertion for all. False, and nothing written, where something was there."""
+    try:
+        with database.append() as unit:
+            folding = _folding(database, unit, group)
+            rows = [row for batch, _ in group for row in batch.rows()]
+            if runs.add_events(unit.statements, rows) != len(rows):
+                raise _RepeatedError  # noqa: TRY301 - rolls the transaction back
+            for batch, _ in group:
+                folding.add(batch.run_id, batch.in_own_time())
+            folding.write()
+    except _RepeatedError:
+        folding.done()
+        return False
+    folding.done()
+    for batch, _ in group:
+        batch.accepted = len(batch.events)
+    return True
+
+
+def _one_by_one(database: Database, group: Sequence[_Known]) -> None:
+    counted = []
+    with database.append() as unit:
+        folding = _folding(database, unit, group)
+        for batch, _ in group:
+            counted.append((batch, insert(unit.statements, folding, batch)))
+        folding.write()
+    folding.done()
+    for batch, there in counted:
+        batch.accepted = len(batch.events) - len(there)
+        batch.duplicates += len(there)
+        batch.differing |= {
+            e[0] for e in batch.events if e[0] in there and _as_told(there[e[0]]) != _as_told(e[1:])
+        }
+
+
+def insert(at: Statements, folding: Folding, batch: Batch) -> dict[int, tuple[str, str]]:
+    """Write the events that are not there yet, and fold them; seq -> (kind, body) of those that are. The
+    run's summary is locked by `folding`: nobody else adds events to it meanwhile."""
+    there = runs.bodies(at, batch.run_id, (event[0] for event in batch.events))
+    runs.add_events(at, batch.rows(but=there))
+    folding.add(batch.run_id, batch.in_own_time(but=there))
+    return there
+
+
+def _as_told(event: tuple[str, str]) -> tuple[str, str]:
+    kind, body = event
+    if '"at_told"' not in body:
+        return kind, body
+    fields = orjson.loads(body)
+    if "at_told" in fields:
+        fields["at"] = fields.pop("at_told")
+    return kind, orjson.dumps(fields, option=orjson.OPT_SORT_KEYS).decode()
+
+
+_Known = tuple[Batch, Begun]
+
+
+def _known(database: Database, group: Iterable[Batch]) -> list[_Known]:
+    """The batches of runs that are there."""
+    since = begun(database, {batch.run_id for batch in group})
+    return [(batch, since[batch.run_id]) for batch in group if batch.run_id in since]
+
+
+def _folding(database: Database, unit: AppendUnit, group: Sequence[_Known]) -> Folding:
+    """Locks the runs of all batches and their summaries."""
+    starts = {batch.run_id: since.started for batch, since in group}
+    statuses = runs.statuses(unit.statements, starts)
+    for batch, since in group:
+        batch.of_run(statuses[batch.run_id], since, unit.now)
+    return Folding(database, unit.statements, starts)
+
+
+_writers: weakref.WeakKeyDictionary[Database, _Writer] = weakref.WeakKeyDictionary()
+_making = threading.Lock()
+
+
+def _writer(database: Database) -> _Writer:
+    with _making:
+        writer = _writers.get(database)
+        if writer is None:
+            writer = _writers[database] = _Writer(database)
+        return writer

@@ -1,0 +1,224 @@
+"""What is a run told to do now, and what was it told before? Verdicts are made, given and kept here."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import threading
+import time
+import weakref
+from collections import OrderedDict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from memory_service.domain.monitoring.clock import asked_seconds
+from memory_service.domain.monitoring.decision import verdict
+from memory_service.domain.monitoring.followed import followed
+from memory_service.domain.monitoring.live_view import watch_page
+from memory_service.domain.monitoring.state import Expectation, RunFacts, State
+from memory_service.domain.monitoring.summary import SETTINGS, Summary
+from memory_service.errors import Conflict, NotFound, OutOfSpace, Unavailable
+from memory_service.services.database.transactions import Database, ReadUnit
+from memory_service.services.runs.expectations import expected_of
+from memory_service.services.runs.progress import outcome_so_far
+from memory_service.services.runs.run_events import Told
+from memory_service.services.runs.run_fields import utc_text
+from memory_service.services.runs.summaries import read_summary, remembered
+from memory_service.store.queries import run_summaries as watched
+from memory_service.store.queries import runs
+from memory_service.store.tables.runs import Run
+
+__all__ = ["run_verdict", "standing_verdict", "told_verdict", "watched_page"]
+
+ANEW_SECONDS = 5.0
+"""Between samples and epochs, which only show more of the same, the verdict of the last 5 s of the run's own
+time stands: it looks at minutes."""
+
+MORE_OF_THE_SAME = frozenset({"gpu", "batch", "epoch"})
+MOST_REMEMBERED = 512
+MOST_ADVICE = 200
+
+
+@dataclass(eq=False)
+class _Watched:
+    """What this process knows of a run that it hears: what it is measured by, and what it was told last.
+
+    signs     what of its summary calls for a new verdict at once; at_us: own time of the last verdict
+    advised   (action, numbers) of the last advice kept; None = not looked up yet
+    heard_at  when something new was told last, by the service's clock; None = not to this process
+    """
+
+    facts: RunFacts
+    expected: Expectation
+    start: float
+    at_us: int = -1
+    signs: tuple[Any, ...] = ()
+    wire: dict[str, Any] = field(default_factory=dict)
+    advised: tuple[str, Mapping[str, Any]] | None = None
+    heard_at: float | None = None
+
+
+@dataclass(eq=False)
+class _Memory:
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    held: OrderedDict[str, _Watched] = field(default_factory=OrderedDict)
+
+
+_memories: weakref.WeakKeyDictionary[Database, _Memory] = weakref.WeakKeyDictionary()
+
+
+def run_verdict(database: Database, run_id: str) -> dict[str, Any]:
+    """The verdict on all that the run has told, and on its silence since, where it is going on just now. The
+    same events in any order give the same one; asking writes nothing. NotFound."""
+    with database.read() as unit:
+        run = runs.find(unit.session, run_id)
+        if run is None:
+            raise NotFound(f"There is no run {run_id}")
+        return verdict(state_of(database, unit, run)).as_dict()
+
+
+def standing_verdict(
+    database: Database, run_id: str, told: Sequence[Told], kinds: Collection[str], latest: float
+) -> dict[str, Any] | None:
+    """The verdict that a running run was told last, where these new events, of these kinds and the latest of
+    that moment (seconds since 1970), cannot call for another: `told_verdict` would give the same. Reads and
+    writes nothing."""
+    memory = _memories.setdefault(database, _Memory())
+    with memory.lock:
+        known = memory.held.get(run_id)
+        if known is None or not known.wire or known.signs[0] != "running":
+            return None
+        memory.held.move_to_end(run_id)
+    if (latest - known.start) * 1e6 - known.at_us >= ANEW_SECONDS * 1e6:
+        return None
+    names: set[str] = set().union(*[fields for _, _, fields in told])
+    if not MORE_OF_THE_SAME.issuperset(kinds) or not _SIGNS.isdisjoint(names):
+        return None
+    if "train_loss" in names and str in {type(fields.get("train_loss")) for _, _, fields in told}:
+        return None
+    known.heard_at = time.time()
+    return known.wire
+
+
+_SIGNS = frozenset((*SETTINGS, "out_of_memory", "error"))
+"""What may call for a new verdict at once; so does a loss that is no number, which is kept as text."""
+
+
+def told_verdict(
+    database: Database, run_id: str, status: str, kinds: Collection[str], *, new: bool
+) -> dict[str, Any]:
+    """The verdict that whoever tells of a run gets back; what is advised is kept.
+
+    kinds   of the events that were told; new: whether any of them was new
+    """
+    known = _watched(database, run_id)
+    if new:
+        known.heard_at = time.time()
+    summary = remembered(database, run_id) if new else None
+    if summary is None:
+        with database.read() as unit:
+            summary = read_summary(database, unit, run_id, known.start)
+    signs = (status, summary.bad_loss_us, summary.out_of_memory_us, summary.error_us, _stated(summary))
+    stale = summary.last_us - known.at_us >= ANEW_SECONDS * 1e6 or signs != known.signs
+    if not known.wire or stale or not MORE_OF_THE_SAME.issuperset(kinds):
+        state = State(replace(known.facts, status=status), summary, known.expected)
+        known.wire = verdict(state).as_dict()
+        known.at_us, known.signs = summary.last_us, signs
+        with contextlib.suppress(Conflict, OutOfSpace, Unavailable):  # the events themselves are on disk
+            _keep_advice(database, run_id, known)
+    return known.wire
+
+
+def watched_page(database: Database, unit: ReadUnit, run: Run) -> dict[str, Any]:
+    """`{"outcome", "verdict", "watch", "verdicts", "log"}` of a run's page."""
+    state = state_of(database, unit, run)
+    log = watched.log_of(unit.session, run.id)
+    given = watched.advice_of(unit.session, run.id, MOST_ADVICE)
+    after = runs.begun_after(unit.session, run, 20) if any(each.verdict["set"] for each in given) else []
+    return {
+        "outcome": run.summary or outcome_so_far(unit, run, state.summary),
+        "verdict": verdict(state).as_dict(),
+        "watch": watch_page(state),
+        "verdicts": [
+            {
+                "given_at": utc_text(each.given_at.isoformat()),
+                "followed": followed(each.at_seconds, each.verdict, state, after),
+                **{name: each.verdict.get(name) for name in _SHOWN},
+            }
+            for each in given
+        ],
+        "log": None if log is None else {name: getattr(log, name) for name in _LOG},
+    }
+
+
+_SHOWN = ("at_seconds", "action", "set", "rule", "severity", "why")
+_LOG = ("offset", "lines", "understood", "clipped")
+
+
+def state_of(database: Database, unit: ReadUnit, run: Run) -> State:
+    """All that a verdict is made of."""
+    facts, expected = expected_of(run)
+    started, begun = run.started_at.timestamp(), run.created_at.timestamp()
+    summary = read_summary(database, unit, run.id, started)
+    asked = None
+    if run.status == "running":
+        memory, now = _memories.setdefault(database, _Memory()), time.time()
+        with memory.lock:
+            known = memory.held.get(run.id)
+        heard_at = begun if not summary.events else None if known is None else known.heard_at
+        since = None if heard_at is None else now - heard_at
+        asked = asked_seconds(summary.last_us / 1e6, started, begun, now, since)
+    return State(facts, summary, expected, asked)
+
+
+def _watched(database: Database, run_id: str) -> _Watched:
+    memory = _memories.setdefault(database, _Memory())
+    with memory.lock:
+        known = memory.held.get(run_id)
+        if known is not None:
+            memory.held.move_to_end(run_id)
+            return known
+    with database.read() as unit:
+        run = runs.find(unit.session, run_id)
+        if run is None:
+            raise NotFound(f"There is no run {run_id}")
+        known = _Watched(*expected_of(run), run.started_at.timestamp())
+    with memory.lock:
+        known = memory.held.setdefault(run_id, known)
+        if len(memory.held) > MOST_REMEMBERED:
+            memory.held.popitem(last=False)
+        return known
+
+
+def _stated(summary: Summary) -> tuple[Any, ...]:
+    return tuple(told[2] for _, told in sorted(summary.settings.items()))
+
+
+def _keep_advice(database: Database, run_id: str, known: _Watched) -> None:
+    """One row each time the action or its numbers change; "continue" only where it takes advice back."""
+    said = known.wire
+    advice = (said["action"], said["set"])
+    if advice == known.advised:
+        return
+    if known.advised is None:
+        with database.read() as unit:
+            last = watched.last_advice(unit.session, run_id)
+        before = ("continue", {}) if last is None else (last.action, last.verdict["set"])
+        if said["action"] == before[0] == "continue" or advice == before:
+            known.advised = advice
+            return
+    elif said["action"] == known.advised[0] == "continue":
+        known.advised = advice
+        return
+    with database.tell() as unit:
+        watched.add_advice(
+            unit.session,
+            run_id,
+            {
+                "given_at": dt.datetime.now(dt.UTC),
+                **{name: said[name] for name in ("at_seconds", "action", "rule", "severity")},
+                "verdict": said,
+            },
+        )
+    known.advised = advice

@@ -1,0 +1,1 @@
+"""Rows of knowledge: list, page, read, validate, correct, with history."""

@@ -1,0 +1,45 @@
+"""Who changed what, and when? One entry in the history for each change, in the change's own transaction.
+
+Rows of knowledge write theirs with their versions (`services.tables.catalogue`); what has no versions (runs,
+devices, calibrations, keys, sessions) writes it here.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from memory_service.services.database.transactions import WriteUnit
+from memory_service.store.queries import history
+
+__all__ = ["ANONYMOUS", "SERVICE", "note"]
+
+ANONYMOUS = "anonymous"
+"""Who did it, when nobody says."""
+
+SERVICE = "memory_service"
+"""Who did it, when the service does something by itself."""
+
+
+def note(
+    unit: WriteUnit,
+    table: str,
+    row: str,
+    action: Literal["create", "update", "delete"],
+    why: str,
+    *,
+    who: str | None,
+) -> None:
+    """One entry of a change in this transaction. `who` None: nobody said who it is."""
+    history.record(
+        unit.session,
+        table=table,
+        row=row,
+        version=0,
+        action=action,
+        origin="user",
+        at=unit.now,
+        who=who or ANONYMOUS,
+        why=why,
+        before=None,
+        after=None,
+    )

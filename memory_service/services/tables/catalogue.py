@@ -1,0 +1,340 @@
+"""What is known, row by row? List, read, add, correct and delete rows of the tables of knowledge, with
+history.
+
+Tables are named as their pages are: competitions, patterns, models, gpus, strategies, claims, and sizing
+(profiles, listed without the profile itself). Rows are mappings with the keys of the seeds and the store's
+bookkeeping.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import select
+
+from memory_service.domain.common.row_difference import difference
+from memory_service.domain.cost.profile import Profile
+from memory_service.errors import Conflict, FieldError, InvalidInput, Moved, NotFound, unknown_name
+from memory_service.services.database.transactions import ReadUnit, WriteUnit
+from memory_service.services.tables import row_models as values_of_rows
+from memory_service.services.tables.paging import Query, parse_query
+from memory_service.store.queries import calibrations, history, passages, rows
+from memory_service.store.tables.knowledge import Correctable, Pattern
+
+__all__ = [
+    "BOOKKEEPING_SHOWN",
+    "CORRECTABLE",
+    "TABLES",
+    "Page",
+    "count_rows",
+    "create_row",
+    "delete_row",
+    "get_row",
+    "history_of",
+    "keep_profiles",
+    "list_rows",
+    "on_the_wire",
+    "one_page",
+    "table_named",
+    "update_row",
+]
+
+TABLES: Mapping[str, str] = {
+    "competitions": "competitions",
+    "patterns": "patterns",
+    "models": "models",
+    "gpus": "gpus",
+    "strategies": "strategies",
+    "claims": "claims",
+    "sizing": "profiles",
+}
+"""Name of the page -> name of the table."""
+
+CORRECTABLE = ("competitions", "patterns", "models", "gpus", "strategies", "claims")
+"""People add and correct rows of these. Profiles are computed, and computed again when they are wrong."""
+
+BOOKKEEPING_SHOWN = ("version", "origin", "corrected", "created_at", "updated_at")
+"""What a row says about itself beside its values."""
+
+_HIDDEN = ("seed_digest",)
+_ONLY_ALONE = {
+    "profiles": ("profile",),
+    "calibrations": ("fingerprint", "environment", "sections", "missing", "self_check", "runner"),
+    "history": ("before", "after"),
+    "runs": ("digest", "given", "prediction", "summary", "finish", "watch"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Rows in order; `next` is the cursor of the page behind, None at the end."""
+
+    items: list[dict[str, Any]]
+    next: str | None
+
+
+def table_named(name: str) -> str:
+    """The table behind a page's name (`sizing` → `profiles`); InvalidInput with the nearest names."""
+    if name in TABLES:
+        return TABLES[name]
+    if name in rows.LISTED:
+        return name
+    raise unknown_name("table", name, tuple(TABLES))
+
+
+def list_rows(
+    unit: ReadUnit,
+    table: str,
+    filters: Mapping[str, Any] | None = None,
+    sort: str | None = None,
+    limit: int | str | None = None,
+    cursor: str | None = None,
+) -> Page:
+    """One page of a table. `filters` and `sort` as `paging.filter_names` and `sort_names` list them."""
+    return one_page(unit, parse_query(table_named(table), filters, sort, limit, cursor))
+
+
+def one_page(unit: ReadUnit, query: Query) -> Page:
+    """The page that a checked question asks for."""
+    shown = listed_columns(query.table)
+    found: list[dict[str, Any]] = []
+    for part in query.parts(select(*(rows.column(query.entity, name) for name in shown))):
+        some = part.limit(query.limit + 1 - len(found))  # one more than the page, to see if it is the last
+        found += (dict(zip(shown, row, strict=True)) for row in unit.session.execute(some))
+        if len(found) > query.limit:
+            break
+    after = query.cursor(found[query.limit - 1]) if len(found) > query.limit else None
+    return Page([on_the_wire(row) for row in found[: query.limit]], after)
+
+
+def count_rows(unit: ReadUnit, table: str, filters: Mapping[str, Any] | None = None) -> int:
+    """How many rows match: all of them are looked at, so only who asks for it pays."""
+    query = parse_query(table_named(table), filters)
+    return int(unit.session.scalar(query.counting()) or 0)
+
+
+def listed_columns(table: str) -> tuple[str, ...]:
+    """The columns of a list and of an export."""
+    hidden = (*_HIDDEN, *_ONLY_ALONE.get(table, ()))
+    return tuple(name for name in rows.columns(rows.LISTED[table]) if name not in hidden)
+
+
+def get_row(unit: ReadUnit, table: str, key: str) -> dict[str, Any]:
+    """One row, whole; NotFound when there is none."""
+    return on_the_wire(rows.values_of(_existing(unit, table_named(table), key)))
+
+
+def create_row(
+    unit: WriteUnit,
+    table: str,
+    values: Mapping[str, Any],
+    *,
+    who: str,
+    why: str = "added",
+    new_passages: Sequence[passages.NewPassage] | None = None,
+) -> dict[str, Any]:
+    """Add a row. Conflict names the row that already has the key; InvalidInput each wrong field.
+
+    `new_passages` are a competition's texts, encoded before this transaction
+    (`services.competitions.register` does
+    it).
+    """
+    table = _correctable(table)
+    stored = values_of_rows.validate(table, values)
+    key_name = rows.key_of(rows.ENTITIES[table])
+    key = stored[key_name]
+    if rows.find(unit.session, table, key) is not None:
+        raise Conflict(
+            f"{table} already has {key!r}; correct that one or choose another {key_name}",
+            [FieldError(key_name, "is taken", key, (key,))],
+        )
+    _check_references(unit, table, stored)
+    rows.insert_all(unit.session, table, [stored | rows.bookkeeping("user", unit.now)])
+    if new_passages is not None:
+        passages.replace(unit.session, key, new_passages)
+    _record(unit, table, key, 1, "create", who, why, None, stored)
+    return get_row(unit, table, key)
+
+
+def update_row(
+    unit: WriteUnit,
+    table: str,
+    key: str,
+    changes: Mapping[str, Any],
+    *,
+    who: str,
+    why: str,
+    expected_version: int | None = None,
+    new_passages: Sequence[passages.NewPassage] | None = None,
+) -> dict[str, Any]:
+    """Correct a row; a seed never overwrites it afterwards. Conflict when it is not at `expected_version` any
+    more.
+
+    Values that are already so change nothing, not even the version.
+    """
+    table = _correctable(table)
+    row = _existing(unit, table, key, to_change=True)
+    _same_version(unit, table, key, row, expected_version)
+    before = rows.own_values(row)
+    key_name = rows.key_of(type(row))
+    if changes.get(key_name, key) != key:
+        raise InvalidInput(
+            f"{key_name} names the row and cannot change",
+            [FieldError(key_name, "cannot change; add a new row and delete this one", None, (key,))],
+        )
+    after = values_of_rows.validate(table, _given(table, before) | dict(changes))
+    if after != before:
+        _check_references(unit, table, after)
+        rows.change(unit.session, row, after | {"corrected": True, "updated_at": unit.now})
+        _record(unit, table, key, row.version, "update", who, why, before, after)
+    if new_passages is not None:
+        passages.replace(unit.session, key, new_passages)
+    return get_row(unit, table, key)
+
+
+def delete_row(
+    unit: WriteUnit, table: str, key: str, *, who: str, why: str, expected_version: int | None = None
+) -> None:
+    """Delete a row; a seed does not bring it back. Conflict while other rows need it."""
+    table = _correctable(table)
+    row = _existing(unit, table, key, to_change=True)
+    _same_version(unit, table, key, row, expected_version)
+    if table == "competitions":
+        needed = select(Pattern.id).where(Pattern.competition == key).order_by(Pattern.id).limit(5)
+        needing = list(unit.session.scalars(needed))
+        if needing:
+            raise Conflict(
+                f"competition {key!r} is named by patterns {', '.join(needing)}; delete those first"
+            )
+    if table == "gpus":
+        named = calibrations.names_by_gpu(unit.session, [key])[key]
+        if named:
+            raise Conflict(f"GPU model {key!r} is that of devices {', '.join(named[:5])}; delete those first")
+    before = rows.own_values(row)
+    rows.remove(unit.session, row)
+    _record(unit, table, key, row.version, "delete", who, why, before, None)
+
+
+def history_of(unit: ReadUnit, table: str, key: str, limit: int = 100) -> list[dict[str, Any]]:
+    """What was done to a row, newest first, also after its deletion, each with `changes`: [{field, before,
+    after}]. NotFound for a row that never was."""
+    table = table_named(table)
+    try:
+        entries = history.of_row(unit.session, table, values_of_rows.clean_text(key), limit)
+    except ValueError:
+        entries = []
+    if not entries:
+        _existing(unit, table, key)
+    names = ("id", "table", "row", "version", "action", "origin", "at", "who", "why", "before", "after")
+    return [
+        on_the_wire({name: getattr(entry, name) for name in names})
+        | {"changes": difference(entry.before or {}, entry.after or {})}
+        for entry in entries
+    ]
+
+
+def keep_profiles(unit: WriteUnit, profiles: Iterable[Profile], *, source: str) -> int:
+    """Store profiles computed here; one that is there already is replaced. Returns how many."""
+    kept = [
+        values_of_rows.profile_values(profile, source, "estimated") | rows.bookkeeping("user", unit.now)
+        for profile in profiles
+    ]
+    rows.upsert(unit.session, "profiles", kept)
+    return len(kept)
+
+
+def _correctable(table: str) -> str:
+    if table not in CORRECTABLE:
+        raise unknown_name("table", table, CORRECTABLE)
+    return table
+
+
+def _existing(unit: ReadUnit, table: str, key: str, *, to_change: bool = False) -> Correctable:
+    try:
+        row = rows.find(unit.session, table, values_of_rows.clean_text(key), to_change=to_change)
+    except ValueError:
+        row = None
+    if row is None:
+        shown = key[:80].encode("utf-8", "replace").decode()
+        raise NotFound(f"{table} has no {shown!r}")
+    return row
+
+
+def _same_version(unit: ReadUnit, table: str, key: str, row: Correctable, expected: int | None) -> None:
+    if expected is None or row.version == expected:
+        return
+    now = rows.own_values(row)
+    next_entry = history.after_version(unit.session, table, key, expected)
+    then = next_entry.before if next_entry is not None and next_entry.before is not None else now
+    changes = difference(then, now)
+    told = f" ({', '.join(change['field'] for change in changes[:5])})" if changes else ""
+    raise Moved(
+        f"{table} {key!r} is at version {row.version}, not {expected}: somebody changed it{told}",
+        [FieldError("version", "is not the row's version any more", expected, (str(row.version),))],
+        current=on_the_wire(rows.values_of(row)),
+        changes=changes,
+    )
+
+
+def _check_references(unit: WriteUnit, table: str, stored: Mapping[str, Any]) -> None:
+    slug = stored.get("competition") if table == "patterns" else None
+    if slug is not None and rows.find(unit.session, "competitions", slug) is None:
+        raise InvalidInput(
+            f"competition {slug!r} is not known",
+            [FieldError("competition", "is not known; add it first", slug)],
+        )
+
+
+def _given(table: str, stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Stored values without those that follow from others."""
+    return {name: stored[name] for name in values_of_rows.fields_of(table)}
+
+
+def _record(
+    unit: WriteUnit,
+    table: str,
+    key: str,
+    version: int,
+    action: Any,
+    who: str,
+    why: str,
+    before: Mapping[str, Any] | None,
+    after: Mapping[str, Any] | None,
+) -> None:
+    history.record(
+        unit.session,
+        table=table,
+        row=key,
+        version=version,
+        action=action,
+        origin="user",
+        at=unit.now,
+        who=_said("who", who, 200),
+        why=_said("why", why, 4_000),
+        before=before,
+        after=after,
+    )
+
+
+def _said(field: str, given: str, most: int) -> str:
+    text = given.strip()
+    message = "" if 1 <= len(text) <= most else f"must have 1 to {most} characters"
+    try:
+        values_of_rows.clean_text(text)
+    except ValueError as error:
+        message = str(error)
+    if message:
+        raise InvalidInput(f"{field} {message}", [FieldError(field, message)])
+    return text
+
+
+def on_the_wire(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row as JSON has it: times in ISO 8601 UTC, without what is the store's own."""
+    return {
+        name: value.strftime("%Y-%m-%dT%H:%M:%S.%fZ") if isinstance(value, dt.datetime) else value
+        for name, value in row.items()
+        if name not in _HIDDEN
+    }

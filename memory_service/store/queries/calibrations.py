@@ -1,0 +1,88 @@
+"""Which devices are registered, and what was measured on them? The queries behind `services.devices.devices`
+and
+`services.devices.calibrations`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import select
+
+from memory_service.store.session import ReadSession, WriteSession
+from memory_service.store.tables.knowledge import Calibration, Device
+
+__all__ = [
+    "ACTIVE",
+    "active",
+    "add",
+    "calibration",
+    "device",
+    "devices",
+    "ended",
+    "names_by_gpu",
+    "of_device",
+    "remove_device",
+]
+
+ACTIVE = ("queued", "running")
+
+
+def devices(session: ReadSession, gpu: str | None = None) -> list[Device]:
+    """All devices, or those of one GPU model, by name."""
+    query = select(Device).order_by(Device.name)
+    return list(session.scalars(query if gpu is None else query.where(Device.gpu == gpu)))
+
+
+def names_by_gpu(session: ReadSession, gpus: Sequence[str]) -> dict[str, list[str]]:
+    """GPU model -> names of its devices, in order."""
+    query = select(Device.gpu, Device.name).where(Device.gpu.in_(gpus)).order_by(Device.name)
+    found: dict[str, list[str]] = {slug: [] for slug in gpus}
+    for slug, name in session.execute(query):
+        found[str(slug)].append(name)
+    return found
+
+
+def device(session: ReadSession, name: str, *, to_change: bool = False) -> Device | None:
+    """The device of this name."""
+    query = select(Device).where(Device.name == name)
+    if to_change:
+        query = query.with_for_update().execution_options(populate_existing=True)
+    return session.scalars(query).one_or_none()
+
+
+def remove_device(session: WriteSession, row: Device) -> None:
+    """Delete a device; its calibrations go with it."""
+    session.delete(row)
+    session.flush()
+
+
+def add(session: WriteSession, row: Device | Calibration) -> None:
+    """Insert one row."""
+    session.add(row)
+    session.flush()
+
+
+def calibration(session: ReadSession, key: str, *, to_change: bool = False) -> Calibration | None:
+    """The calibration of this id."""
+    query = select(Calibration).where(Calibration.id == key)
+    if to_change:
+        query = query.with_for_update().execution_options(populate_existing=True)
+    return session.scalars(query).one_or_none()
+
+
+def of_device(session: ReadSession, names: Sequence[str]) -> list[Calibration]:
+    """Every calibration of these devices, newest first."""
+    query = select(Calibration).where(Calibration.device.in_(names))
+    return list(session.scalars(query.order_by(Calibration.started_at.desc(), Calibration.id)))
+
+
+def ended(session: ReadSession) -> list[Calibration]:
+    """Calibrations that ended, however, with something measured; newest first."""
+    query = select(Calibration).where(Calibration.status.not_in(ACTIVE), Calibration.measured > 0)
+    return list(session.scalars(query.order_by(Calibration.started_at.desc(), Calibration.id)))
+
+
+def active(session: ReadSession) -> list[Calibration]:
+    """Calibrations that have not ended, oldest first."""
+    query = select(Calibration).where(Calibration.status.in_(ACTIVE)).order_by(Calibration.started_at)
+    return list(session.scalars(query))

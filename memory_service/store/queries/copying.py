@@ -1,0 +1,39 @@
+"""How does everything get from one database into another, of either kind? Row by row, by column types."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, delete, exists, insert, select
+
+from memory_service.store import dialects
+from memory_service.store.session import ReadSession, WriteSession
+from memory_service.store.tables.keys import Base
+from memory_service.store.tables.knowledge import Knowledge
+
+__all__ = ["copy", "holds_rows"]
+
+ROWS_AT_ONCE = 2_000
+
+_COUNTER = Knowledge.__tablename__
+
+
+def holds_rows(connection: Connection) -> bool:
+    """Whether anything is kept in tables that are at head, but for the counter that each new one has."""
+    tables = (table for table in Base.metadata.sorted_tables if table.name != _COUNTER)
+    return any(connection.scalar(select(exists(select(table)))) for table in tables)
+
+
+def copy(source: ReadSession, target: WriteSession) -> dict[str, int]:
+    """How many rows of each table, the search's indexes made anew. Both stand at head, and the target holds
+    nothing."""
+    copied: dict[str, int] = {}
+    dialect = dialects.of(target)
+    target.execute(delete(Knowledge))
+    with dialect.many_passages(target):
+        for table in Base.metadata.sorted_tables:
+            copied[table.name] = 0
+            told = source.connection().execution_options(yield_per=ROWS_AT_ONCE).execute(select(table))
+            for part in told.mappings().partitions():
+                target.connection().execute(insert(table), [dict(row) for row in part])
+                copied[table.name] += len(part)
+    dialect.numbers_go_on(target.connection())
+    return copied

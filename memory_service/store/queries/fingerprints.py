@@ -1,0 +1,32 @@
+"""Has a table of knowledge changed since it was read? One cheap aggregate per table."""
+
+from __future__ import annotations
+
+from sqlalchemy import func, select
+
+from memory_service.store.queries.rows import ENTITIES
+from memory_service.store.session import ReadSession
+from memory_service.store.tables.knowledge import Calibration, Device
+
+__all__ = ["devices_fingerprint", "fingerprint"]
+
+
+def fingerprint(session: ReadSession, table: str) -> tuple[int, int, str]:
+    """(rows, sum of versions, latest change): differs after any insert, correction or deletion of a row."""
+    entity = ENTITIES[table]
+    rows, versions, latest = session.execute(
+        select(func.count(), func.sum(entity.version), func.max(entity.updated_at))
+    ).one()
+    return int(rows), int(versions or 0), str(latest)
+
+
+def devices_fingerprint(session: ReadSession) -> tuple[str, ...]:
+    """Differs after a device was registered, seen anew or deleted, and after a calibration ended; progress of
+    one that runs changes nothing."""
+    devices = session.execute(
+        select(func.count(), func.max(Device.registered_at), func.max(Device.seen_at))
+    ).one()
+    calibrations = session.execute(
+        select(func.count(), func.max(Calibration.ended_at)).where(Calibration.ended_at.is_not(None))
+    ).one()
+    return tuple(str(value) for value in (*devices, *calibrations))

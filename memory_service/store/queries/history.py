@@ -1,0 +1,61 @@
+"""Who changed a row, when and why, and what was it before?"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from sqlalchemy import func, insert, select
+
+from memory_service.store.session import ReadSession, WriteSession
+from memory_service.store.tables.knowledge import History
+
+__all__ = ["after_version", "deleted_by_people", "entry", "of_row", "record"]
+
+
+def record(
+    session: WriteSession,
+    *,
+    table: str,
+    row: str,
+    version: int,
+    action: Literal["create", "update", "delete"],
+    origin: Literal["seed", "user"],
+    at: dt.datetime,
+    who: str,
+    why: str,
+    before: Mapping[str, Any] | None,
+    after: Mapping[str, Any] | None,
+) -> None:
+    """Add one entry. `version` is the row's after the change (before it, for a deletion)."""
+    values = {"table": table, "row": row, "version": version, "action": action, "origin": origin, "at": at}
+    values |= {"who": who, "why": why, "before": before, "after": after}
+    session.execute(insert(History), [values])
+
+
+def of_row(session: ReadSession, table: str, row: str, limit: int = 100) -> list[History]:
+    """The entries of a row, newest first; they outlive the row."""
+    query = select(History).where(History.table == table, History.row == row)
+    return list(session.scalars(query.order_by(History.id.desc()).limit(limit)))
+
+
+def entry(session: ReadSession, table: str, row: str, entry_id: int) -> History | None:
+    """One entry of a row."""
+    query = select(History).where(History.id == entry_id, History.table == table, History.row == row)
+    return session.scalars(query).one_or_none()
+
+
+def after_version(session: ReadSession, table: str, row: str, version: int) -> History | None:
+    """The first entry behind a version of a row: what it was before is what it was at that version."""
+    query = select(History).where(History.table == table, History.row == row, History.version > version)
+    return session.scalars(query.order_by(History.id).limit(1)).one_or_none()
+
+
+def deleted_by_people(session: ReadSession, table: str) -> set[str]:
+    """Keys whose last entry is a deletion by a person: a seed does not bring them back."""
+    last = select(func.max(History.id)).where(History.table == table).group_by(History.row)
+    query = select(History.row).where(
+        History.id.in_(last), History.action == "delete", History.origin == "user"
+    )
+    return set(session.scalars(query))

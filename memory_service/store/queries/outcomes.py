@@ -1,0 +1,205 @@
+"""How are outcomes of runs, and the tallies that follow from them, read and written?"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import case, delete, func, insert, or_, select, update
+
+from memory_service.domain.runs.pattern_effect import Tally
+from memory_service.store.session import ReadSession, WriteSession
+from memory_service.store.tables import outcomes as tables
+from memory_service.store.tables.knowledge import Competition, Knowledge
+from memory_service.store.tables.outcomes import Outcome, Serving
+from memory_service.store.tables.runs import Run, RunEvent
+
+__all__ = [
+    "alone",
+    "begin",
+    "direction_of",
+    "fingerprint",
+    "keep",
+    "keep_tallies",
+    "latest",
+    "mark_thinned",
+    "of_place",
+    "of_run",
+    "served_counts",
+    "subjects_in",
+    "tallies",
+    "tallies_of",
+    "thin",
+    "to_thin",
+    "unconcluded",
+]
+
+_COUNTS = ("served", "followed", "compared", "without", "better", "same", "worse", "weight", "won")
+
+
+def alone(session: WriteSession) -> None:
+    """Wait until no other process counts, to the end of the transaction. Every write of knowledge ends by
+    raising the same row, so whoever holds it sees all outcomes that are kept."""
+    session.execute(select(Knowledge.revision).where(Knowledge.id == 1).with_for_update())
+
+
+def of_run(session: ReadSession, run_id: str) -> Outcome | None:
+    return session.scalars(select(Outcome).where(Outcome.run_id == run_id)).one_or_none()
+
+
+def begin(session: WriteSession, run_id: str, place: str, advice: Any, now: dt.datetime) -> None:
+    """Keep what a run that begins was advised."""
+    row = {"run_id": run_id, "place": place, "advice": advice, "updated_at": now}
+    session.execute(insert(Outcome), [row])
+
+
+def keep(
+    session: WriteSession,
+    run_id: str,
+    place: str,
+    ended_at: dt.datetime,
+    outcome: Mapping[str, Any],
+    now: dt.datetime,
+) -> None:
+    """Give a run this outcome, and its servings, instead of those it has."""
+    values = {"place": place, "ended_at": ended_at, "outcome": dict(outcome), "updated_at": now}
+    changed = session.execute(
+        update(Outcome).where(Outcome.run_id == run_id).values(**values),
+        execution_options={"synchronize_session": False},
+    )
+    if getattr(changed, "rowcount", 0) == 0:
+        session.execute(insert(Outcome), [{"run_id": run_id, **values}])
+    session.execute(delete(Serving).where(Serving.run_id == run_id))
+    rows = [
+        {"run_id": run_id, "subject": subject, "place": place, "followed": followed}
+        for subject, followed in sorted(outcome["served"].items())
+    ]
+    if rows:
+        session.execute(insert(Serving), rows)
+
+
+def of_place(session: ReadSession, place: str, limit: int) -> Sequence[Mapping[str, Any]]:
+    """Outcomes of the latest runs that ended in one place, the latest first."""
+    return [row.outcome for row in latest(session, place, limit)]
+
+
+def latest(session: ReadSession, place: str, limit: int) -> Sequence[Any]:
+    """The same with the run and when it ended: rows (run_id, ended_at, outcome)."""
+    query = select(Outcome.run_id, Outcome.ended_at, Outcome.outcome)
+    query = query.where(Outcome.place == place, Outcome.ended_at.is_not(None))
+    return session.execute(query.order_by(Outcome.ended_at.desc(), Outcome.run_id).limit(limit)).all()
+
+
+def served_counts(session: ReadSession, place: str, subjects: Collection[str]) -> dict[str, tuple[int, int]]:
+    """Subject -> (how often served, how often followed) in one place."""
+    followed = func.sum(case((Serving.followed.is_(True), 1), else_=0))
+    query = select(Serving.subject, func.count(), followed)
+    query = query.where(Serving.subject.in_(sorted(subjects)), Serving.place == place)
+    return {
+        subject: (int(served), int(done or 0))
+        for subject, served, done in session.execute(query.group_by(Serving.subject))
+    }
+
+
+def subjects_in(session: ReadSession, place: str) -> set[str]:
+    """The memories that have a tally in one place."""
+    return set(session.scalars(select(tables.Tally.subject).where(tables.Tally.place == place)))
+
+
+def tallies_of(session: ReadSession, subjects: Iterable[str]) -> dict[str, Tally]:
+    """Subject -> what all places together say of it; those without any are left out."""
+    wanted = sorted(set(subjects))
+    found: dict[str, Tally] = {}
+    for start in range(0, len(wanted), 500):
+        query = select(tables.Tally).where(tables.Tally.subject.in_(wanted[start : start + 500]))
+        for row in session.scalars(query):
+            found[row.subject] = found.get(row.subject, Tally()) + _tally(row)
+    return found
+
+
+def tallies(session: ReadSession) -> dict[str, dict[str, Tally]]:
+    """Subject -> place -> what the runs there say of it; places where nothing was compared are left out."""
+    columns = [getattr(tables.Tally, name) for name in ("subject", "place", *_COUNTS)]
+    query = select(*columns).where(tables.Tally.weight > 0.0)
+    found: dict[str, dict[str, Tally]] = {}
+    # Columns, not entities: after a run ended all of them are read again.
+    for subject, place, *counts in session.execute(query.order_by(tables.Tally.subject, tables.Tally.place)):
+        found.setdefault(subject, {})[place] = Tally(*counts)
+    return found
+
+
+def keep_tallies(session: WriteSession, place: str, counted: Mapping[str, Tally], now: dt.datetime) -> None:
+    """Replace the tallies of these subjects in one place."""
+    if not counted:
+        return
+    same = (tables.Tally.place == place, tables.Tally.subject.in_(sorted(counted)))
+    session.execute(delete(tables.Tally).where(*same))
+    rows = [
+        {"subject": subject, "place": place, "updated_at": now}
+        | {name: getattr(tally, name) for name in _COUNTS}
+        for subject, tally in sorted(counted.items())
+        if tally.served
+    ]
+    if rows:
+        session.execute(insert(tables.Tally), rows)
+
+
+def fingerprint(session: ReadSession) -> tuple[int, str]:
+    """(how many tallies, when the latest changed): differs after any change."""
+    number, changed = session.execute(select(func.count(), func.max(tables.Tally.updated_at))).one()
+    return int(number), str(changed)
+
+
+def direction_of(session: ReadSession, slug: str | None) -> str | None:
+    """Which way a competition's metric improves; None where that is not known."""
+    if slug is None:
+        return None
+    return session.scalar(select(Competition.metric_direction).where(Competition.slug == slug))
+
+
+def unconcluded(session: ReadSession, limit: int) -> list[str]:
+    """Runs that have ended and have no outcome: their server was killed, or older than outcomes."""
+    query = select(Run.id).outerjoin(Outcome, Outcome.run_id == Run.id)
+    query = query.where(Run.finished_at.is_not(None), Run.finish.is_not(None), Outcome.ended_at.is_(None))
+    return list(session.scalars(query.order_by(Run.finished_at, Run.id).limit(limit)))
+
+
+def to_thin(session: ReadSession, before: dt.datetime, limit: int) -> list[tuple[str, bool]]:
+    """(run, whether it has ended) of runs that ended, or began and never ended, before a moment and are not
+    thinned yet, the oldest first. One that the service was told of later (an old log, a late sync) waits."""
+    query = select(Run.id, Run.finished_at).outerjoin(Outcome, Outcome.run_id == Run.id)
+    query = query.where(func.coalesce(Run.finished_at, Run.started_at) < before, Run.created_at < before)
+    query = query.where(or_(Outcome.run_id.is_(None), Outcome.thinned_at.is_(None)))
+    found = session.execute(query.order_by(Run.started_at, Run.id).limit(limit))
+    return [(row.id, row.finished_at is not None) for row in found]
+
+
+def thin(session: WriteSession, run_id: str, kept: Mapping[int, str], gone: Sequence[int]) -> int:
+    """Give these events (seq -> body) new bodies and delete those; how many are gone."""
+    for seq, body in kept.items():
+        session.execute(
+            update(RunEvent).where(RunEvent.run_id == run_id, RunEvent.seq == seq).values(body=body),
+            execution_options={"synchronize_session": False},
+        )
+    for start in range(0, len(gone), 500):
+        some = gone[start : start + 500]
+        session.execute(
+            delete(RunEvent).where(RunEvent.run_id == run_id, RunEvent.seq.in_(some)),
+            execution_options={"synchronize_session": False},
+        )
+    return len(gone)
+
+
+def mark_thinned(session: WriteSession, run_id: str, place: str, now: dt.datetime) -> None:
+    changed = session.execute(
+        update(Outcome).where(Outcome.run_id == run_id).values(thinned_at=now),
+        execution_options={"synchronize_session": False},
+    )
+    if getattr(changed, "rowcount", 0) == 0:
+        row = {"run_id": run_id, "place": place, "thinned_at": now, "updated_at": now}
+        session.execute(insert(Outcome), [row])
+
+
+def _tally(row: tables.Tally) -> Tally:
+    return Tally(*(getattr(row, name) for name in _COUNTS))

@@ -1,0 +1,207 @@
+"""Which pieces of text are stored, and which lie near a vector or hold a word?"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from sqlalchemy import ColumnElement, delete, func, insert, or_, select, update
+
+from memory_service.store import dialects
+from memory_service.store.dialects import EMBEDDING_DIMENSIONS, Vector32
+from memory_service.store.session import ReadSession, WriteSession
+from memory_service.store.tables.knowledge import Passage
+
+__all__ = [
+    "Hit",
+    "NewPassage",
+    "StoredPassage",
+    "VectorTable",
+    "all_vectors",
+    "digest",
+    "encoders",
+    "many",
+    "nearest",
+    "of_competitions",
+    "replace",
+    "search_words",
+    "set_embeddings",
+    "unencoded",
+    "vectors_of",
+]
+
+MAX_QUERY_WORDS = 64
+"""A question of 2 000 words matches everything; its first distinct words already say what it is about."""
+
+_STOP_WORDS = frozenset(
+    re.findall(
+        r"\w+",
+        "a about all an and any are as at be been by can could do does for from had has have how if in "
+        "into is it its may more must no not of on one only or other our should so some such than that "
+        "the their them then there these they this those to under up use used using was we were what when "
+        "where which who will with would you your",
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NewPassage:
+    """A passage to store; without an encoder `embedding` and `encoder` are None."""
+
+    kind: str
+    text: str
+    embedding: Vector32 | None = None
+    encoder: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPassage:
+    """What is known of a stored passage without its vector."""
+
+    id: int
+    competition: str
+    kind: str
+    digest: str
+    encoder: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class VectorTable:
+    """All encoded passages, ordered by competition, then position: `vectors` is (n, 384) float32."""
+
+    ids: list[int]
+    competitions: list[str]
+    kinds: list[str]
+    vectors: Vector32
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A passage found; `score` is better when higher (cosine, or the database's word rank)."""
+
+    passage: int
+    competition: str
+    kind: str
+    score: float
+
+
+def digest(text: str) -> str:
+    """By this two passages are the same text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def replace(session: WriteSession, competition: str, passages: Sequence[NewPassage]) -> None:
+    """Store these as all the passages of a competition; unchanged texts keep their vectors."""
+    kept = {
+        (old.text_digest, old.encoder): old.embedding
+        for old in session.scalars(select(Passage).where(Passage.competition == competition))
+        if old.embedding is not None
+    }
+    by_text = {text_digest: (encoder, vector) for (text_digest, encoder), vector in kept.items()}
+    session.execute(delete(Passage).where(Passage.competition == competition))
+    rows = []
+    for position, passage in enumerate(passages):
+        encoder, vector = passage.encoder, passage.embedding
+        if vector is None:
+            encoder, vector = by_text.get(digest(passage.text), (None, None))
+        rows.append(
+            {
+                "competition": competition,
+                "position": position,
+                "kind": passage.kind,
+                "text": passage.text,
+                "text_digest": digest(passage.text),
+                "encoder": encoder,
+                "embedding": vector,
+            }
+        )
+    if rows:
+        session.execute(insert(Passage), rows)
+
+
+def many(session: WriteSession) -> contextlib.AbstractContextManager[None]:
+    """Around thousands of `replace` in one transaction: indexes are built once, at the end of the block."""
+    return dialects.of(session).many_passages(session)
+
+
+def of_competitions(session: ReadSession) -> dict[str, list[StoredPassage]]:
+    """Competition -> its passages in their order."""
+    found: dict[str, list[StoredPassage]] = {}
+    columns = (Passage.id, Passage.competition, Passage.kind, Passage.text_digest, Passage.encoder)
+    for row in session.execute(select(*columns).order_by(Passage.competition, Passage.position)):
+        found.setdefault(row[1], []).append(StoredPassage(*row))
+    return found
+
+
+def unencoded(session: ReadSession, encoder: str | None = None) -> list[tuple[int, str]]:
+    """(id, text) of passages without a vector, or with another encoder's when one is named."""
+    missing: ColumnElement[bool] = Passage.embedding.is_(None)
+    if encoder is not None:
+        missing = or_(missing, Passage.encoder.is_distinct_from(encoder))
+    return [(row[0], row[1]) for row in session.execute(select(Passage.id, Passage.text).where(missing))]
+
+
+def set_embeddings(session: WriteSession, vectors: Iterable[tuple[int, str, Vector32]], encoder: str) -> int:
+    """Give passages (id, text as it was encoded, vector) their vectors; changed texts are left."""
+    done = 0
+    for passage, text, vector in vectors:
+        result = session.execute(
+            update(Passage)
+            .where(Passage.id == passage, Passage.text_digest == digest(text))
+            .values(embedding=vector, encoder=encoder),
+            execution_options={"synchronize_session": False},
+        )
+        done += getattr(result, "rowcount", 0)
+    return done
+
+
+def encoders(session: ReadSession) -> dict[str | None, int]:
+    """Encoder -> number of passages it made the vector of (None: no vector yet)."""
+    rows = session.execute(select(Passage.encoder, func.count()).group_by(Passage.encoder))
+    return {row[0]: row[1] for row in rows}
+
+
+def all_vectors(session: ReadSession) -> VectorTable:
+    """Every vector, for an exact index in memory."""
+    query = select(Passage.id, Passage.competition, Passage.kind, Passage.embedding)
+    query = query.where(Passage.embedding.is_not(None)).order_by(Passage.competition, Passage.position)
+    rows = session.execute(query).all()
+    found = [row[3] for row in rows if row[3] is not None]
+    vectors = np.stack(found) if found else np.zeros((0, EMBEDDING_DIMENSIONS), np.float32)
+    return VectorTable([r[0] for r in rows], [r[1] for r in rows], [r[2] for r in rows], vectors)
+
+
+def nearest(session: ReadSession, vector: Vector32, limit: int) -> list[Hit]:
+    """Passages by cosine similarity, nearest first: HNSW on PostgreSQL, exact on SQLite."""
+    return _hits(session, dialects.of(session).nearest(session, vector, limit))
+
+
+def search_words(session: ReadSession, text: str, limit: int) -> list[Hit]:
+    """Passages that hold any of the text's words, best rank first; nothing for a text without words."""
+    words = list(dict.fromkeys(re.findall(r"[^\W_]{2,40}", text.lower())))
+    words = [word for word in words if word not in _STOP_WORDS][:MAX_QUERY_WORDS]
+    if not words:
+        return []
+    return _hits(session, dialects.of(session).search_words(session, words, limit))
+
+
+def _hits(session: ReadSession, found: Sequence[tuple[int, float]]) -> list[Hit]:
+    ids = [passage for passage, _ in found]
+    rows = session.execute(select(Passage.id, Passage.competition, Passage.kind).where(Passage.id.in_(ids)))
+    about = {row[0]: (row[1], row[2]) for row in rows}
+    return [Hit(passage, *about[passage], score) for passage, score in found]
+
+
+def vectors_of(session: ReadSession, competition: str, encoder: str | None = None) -> Vector32:
+    """The vectors (n, 384) of one competition's encoded passages, in their order."""
+    query = select(Passage.embedding).where(
+        Passage.competition == competition, Passage.embedding.is_not(None)
+    )
+    if encoder is not None:
+        query = query.where(Passage.encoder == encoder)
+    found = [vector for vector in session.scalars(query.order_by(Passage.position)) if vector is not None]
+    return np.stack(found) if found else np.zeros((0, EMBEDDING_DIMENSIONS), np.float32)

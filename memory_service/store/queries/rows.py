@@ -1,0 +1,186 @@
+"""What do the tables of knowledge have in common? One way to list, read, insert and change rows of any of
+them.
+
+Values go in and out as mappings with the keys of the seeds; `BOOKKEEPING` is what the store adds.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Table, delete, insert, select
+from sqlalchemy.orm import InstrumentedAttribute
+from sqlalchemy.orm.exc import StaleDataError
+
+from memory_service.store import dialects
+from memory_service.store.session import ReadSession, WriteSession
+from memory_service.store.tables.knowledge import (
+    Base,
+    Calibration,
+    Claim,
+    Competition,
+    Correctable,
+    Device,
+    Gpu,
+    History,
+    Model,
+    ModelTask,
+    Pattern,
+    Profile,
+    Strategy,
+)
+from memory_service.store.tables.runs import Observation, Run
+
+__all__ = [
+    "BOOKKEEPING",
+    "ENTITIES",
+    "LISTED",
+    "all_rows",
+    "bookkeeping",
+    "change",
+    "column",
+    "columns",
+    "find",
+    "insert_all",
+    "key_of",
+    "own_values",
+    "remove",
+    "upsert",
+    "values_of",
+]
+
+ENTITIES: Mapping[str, type[Correctable]] = {
+    "competitions": Competition,
+    "patterns": Pattern,
+    "models": Model,
+    "profiles": Profile,
+    "gpus": Gpu,
+    "claims": Claim,
+    "strategies": Strategy,
+}
+"""In the order in which rows may be inserted (parents first)."""
+
+LISTED: Mapping[str, type[Base]] = {
+    **ENTITIES,
+    "devices": Device,
+    "calibrations": Calibration,
+    "runs": Run,
+    "observations": Observation,
+    "history": History,
+}
+"""What can be paged, filtered and exported: the tables of knowledge, and what the service itself records."""
+
+BOOKKEEPING = ("version", "origin", "corrected", "seed_digest", "created_at", "updated_at")
+
+
+def columns(entity: type[Base]) -> tuple[str, ...]:
+    """Column names in the order of the table's definition, key first, what the store adds last."""
+    if not issubclass(entity, Correctable):
+        return tuple(c.name for c in entity.__table__.columns)
+    names = [c.name for c in entity.__table__.columns if c.name not in BOOKKEEPING]
+    own = [name for name in names if name not in ("source", "grade")]
+    return (*own, "source", "grade", *BOOKKEEPING)
+
+
+def key_of(entity: type[Base]) -> str:
+    """The name of the key column: slug, name or id."""
+    return next(iter(_table(entity).primary_key.columns)).name
+
+
+def column(entity: type[Base], name: str) -> InstrumentedAttribute[Any]:
+    found = getattr(entity, name)
+    if not isinstance(found, InstrumentedAttribute):
+        raise TypeError(f"{name} is no column of {entity.__tablename__}")
+    return found
+
+
+def values_of(row: Correctable) -> dict[str, Any]:
+    """A row as a mapping with every column, times as datetime."""
+    return {name: getattr(row, name) for name in columns(type(row))}
+
+
+def own_values(row: Correctable) -> dict[str, Any]:
+    """The same without what the store keeps about a row (`BOOKKEEPING`)."""
+    return {name: value for name, value in values_of(row).items() if name not in BOOKKEEPING}
+
+
+def all_rows(session: ReadSession, table: str) -> list[dict[str, Any]]:
+    """Every row of a table of knowledge as its seed would be written, ordered by key."""
+    entity = ENTITIES[table]
+    names = [name for name in columns(entity) if name not in BOOKKEEPING]
+    query = select(*(column(entity, name) for name in names)).order_by(column(entity, key_of(entity)))
+    return [dict(zip(names, row, strict=True)) for row in session.execute(query)]
+
+
+def find(session: ReadSession, table: str, key: str, *, to_change: bool = False) -> Correctable | None:
+    """The row, locked against other writers when it is about to be changed."""
+    entity = ENTITIES[table]
+    query = select(entity).where(column(entity, key_of(entity)) == key)
+    if to_change:
+        query = query.with_for_update().execution_options(populate_existing=True)
+    return session.scalars(query).one_or_none()
+
+
+def insert_all(session: WriteSession, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert complete rows (bookkeeping included)."""
+    if not rows:
+        return
+    session.execute(insert(ENTITIES[table]), list(rows))
+    _keep_tasks(session, table, rows)
+
+
+def change(session: WriteSession, row: Correctable, values: Mapping[str, Any]) -> None:
+    """Give a row new values; its version rises. StaleDataError if it moved meanwhile."""
+    for name, value in values.items():
+        setattr(row, name, value)
+    session.flush()
+    table = row.__tablename__
+    _keep_tasks(session, table, [values_of(row)])
+
+
+def remove(session: WriteSession, row: Correctable) -> None:
+    """Delete a row; its passages and tasks go with it."""
+    entity = type(row)
+    key = key_of(entity)
+    same: ColumnElement[bool] = column(entity, key) == getattr(row, key)
+    result = session.execute(delete(entity).where(same, entity.version == row.version))
+    if getattr(result, "rowcount", 0) != 1:
+        raise StaleDataError("the row moved meanwhile")
+
+
+def upsert(session: WriteSession, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert complete rows; one whose key is there is overwritten, its version and creation kept."""
+    entity = ENTITIES[table]
+    if rows:
+        dialects.of(session).upsert(session, _table(entity), rows, key_of(entity))
+
+
+def bookkeeping(origin: str, now: dt.datetime, seed_digest: str | None = None) -> dict[str, Any]:
+    """What a new row carries beside its values."""
+    return {
+        "version": 1,
+        "origin": origin,
+        "corrected": False,
+        "seed_digest": seed_digest,
+        "created_at": now,
+        "updated_at": now,
+    }
+
+
+def _table(entity: type[Base]) -> Table:
+    table = entity.__table__
+    if not isinstance(table, Table):
+        raise TypeError(f"{entity.__name__} is not mapped to a table")
+    return table
+
+
+def _keep_tasks(session: WriteSession, table: str, rows: Iterable[Mapping[str, Any]]) -> None:
+    if table != "models":
+        return
+    wanted = [{"model": row["name"], "task": task} for row in rows for task in dict.fromkeys(row["tasks"])]
+    names = sorted({row["name"] for row in rows})
+    session.execute(delete(ModelTask).where(ModelTask.model.in_(names)))
+    if wanted:
+        session.execute(insert(ModelTask), wanted)

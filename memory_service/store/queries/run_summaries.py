@@ -1,0 +1,112 @@
+"""How are a run's summary, the place in its log and the advice it got read and written?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import and_, func, insert, select, update
+
+from memory_service.store.session import ReadSession, WriteSession
+from memory_service.store.statements import Statements
+from memory_service.store.tables.runs import RunAdvice, RunLog, RunSummary
+
+__all__ = [
+    "Kept",
+    "add_advice",
+    "advice_of",
+    "begin_summary",
+    "keep_log",
+    "keep_summaries",
+    "last_advice",
+    "last_advices",
+    "lock",
+    "log_of",
+    "summary_of",
+]
+
+_TABLE = RunSummary.__tablename__
+
+
+class Kept(NamedTuple):
+    """What is kept of a run's summary, but for itself (`RunSummary`)."""
+
+    run_id: str
+    upto: int | None
+    mark: str | None
+
+
+def begin_summary(at: Statements, run_ids: Sequence[str], text: str | None = None) -> None:
+    """A place for the summaries of these runs; those that have one are passed over. text: of no events; None
+    where it has to be made from the events that are there."""
+    at.dialect.insert_new(at, _TABLE, ("run_id", "summary"), [(each, text) for each in run_ids])
+
+
+def lock(at: Statements, run_ids: Iterable[str]) -> dict[str, Kept]:
+    """Nobody else can add events to these runs until this transaction ends. Always taken in the order of ids,
+    so that two who tell of the same runs cannot wait for each other."""
+    found = at.dialect.locked(at, _TABLE, Kept._fields, run_ids, at.dialect.lock_row)
+    return {row[0]: Kept(*row) for row in found}
+
+
+def summary_of(at: Statements, run_id: str) -> tuple[int | None, str | None, str | None] | None:
+    """(upto, mark, summary as JSON); None where the run has no place for one."""
+    query = f"SELECT upto, mark, summary FROM {_TABLE} WHERE run_id = {at.dialect.mark}"  # noqa: S608
+    found = at.rows(query, (run_id,))
+    return found[0] if found else None
+
+
+def keep_summaries(at: Statements, rows: Sequence[tuple[str, int, str, str]]) -> None:
+    """Write (run, upto, mark, summary as JSON) of runs that are locked."""
+    mark = at.dialect.mark
+    change = f"UPDATE {_TABLE} SET upto = {mark}, mark = {mark}, summary = {mark} "  # noqa: S608
+    at.many(f"{change} WHERE run_id = {mark}", [(*values, run_id) for run_id, *values in rows])
+
+
+def log_of(session: ReadSession, run_id: str, *, to_change: bool = False) -> RunLog | None:
+    """How far the log was read; locked against other writers when it is about to be changed."""
+    query = select(RunLog).where(RunLog.run_id == run_id)
+    if to_change:
+        query = query.with_for_update().execution_options(populate_existing=True)
+    return session.scalars(query).one_or_none()
+
+
+def keep_log(session: WriteSession, run_id: str, values: Mapping[str, Any], *, new: bool) -> None:
+    """IntegrityError when it is not new although it was thought to be."""
+    if new:
+        session.execute(insert(RunLog), [{"run_id": run_id, **values}])
+        return
+    session.execute(
+        update(RunLog).where(RunLog.run_id == run_id).values(**values),
+        execution_options={"synchronize_session": False},
+    )
+
+
+def last_advice(session: ReadSession, run_id: str) -> RunAdvice | None:
+    query = select(RunAdvice).where(RunAdvice.run_id == run_id).order_by(RunAdvice.number.desc()).limit(1)
+    return session.scalars(query).one_or_none()
+
+
+def last_advices(session: ReadSession, run_ids: Sequence[str]) -> dict[str, RunAdvice]:
+    """Run -> its last advice; runs without any are left out."""
+    numbers = (
+        select(RunAdvice.run_id, func.max(RunAdvice.number).label("number"))
+        .where(RunAdvice.run_id.in_(run_ids))
+        .group_by(RunAdvice.run_id)
+        .subquery()
+    )
+    last = and_(RunAdvice.run_id == numbers.c.run_id, RunAdvice.number == numbers.c.number)
+    return {row.run_id: row for row in session.scalars(select(RunAdvice).join(numbers, last))}
+
+
+def advice_of(session: ReadSession, run_id: str, most: int) -> list[RunAdvice]:
+    """The latest `most`, oldest first."""
+    query = select(RunAdvice).where(RunAdvice.run_id == run_id).order_by(RunAdvice.number.desc()).limit(most)
+    return list(session.scalars(query))[::-1]
+
+
+def add_advice(session: WriteSession, run_id: str, values: Mapping[str, Any]) -> None:
+    """Under the next number; IntegrityError where somebody else took it at the same time."""
+    last = session.scalar(select(func.max(RunAdvice.number)).where(RunAdvice.run_id == run_id))
+    number = 0 if last is None else last + 1
+    session.execute(insert(RunAdvice), [{"run_id": run_id, "number": number, **values}])

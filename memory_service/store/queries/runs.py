@@ -1,0 +1,227 @@
+"""How are runs, their events and their observations read and written?"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Row, TextClause, delete, insert, select, text, update
+
+from memory_service.store.session import ReadSession, WriteSession
+from memory_service.store.statements import Statements
+from memory_service.store.tables.runs import NOT_RAW, Observation, Run, RunEvent
+
+__all__ = [
+    "EVENT_COLUMNS",
+    "EndedRun",
+    "add",
+    "add_events",
+    "add_waste",
+    "begun",
+    "begun_after",
+    "bodies",
+    "change",
+    "ended",
+    "events_of",
+    "find",
+    "last_seq",
+    "latest_events",
+    "latest_marks",
+    "observations_by_run",
+    "observations_of",
+    "replace_observations",
+    "statuses",
+    "told_between",
+    "wasted_since",
+    "without_waste",
+]
+
+EVENT_COLUMNS = ("run_id", "seq", "kind", "body")
+
+Event = tuple[str, int, str, str]
+
+EndedRun = Row[Any]
+"""The columns of a run that scoring needs; not the entity, which costs four times as much to make."""
+
+_ENDED = (
+    Run.id, Run.gpu, Run.device, Run.family, Run.status, Run.created_at, Run.batch_size, Run.excluded,
+    Run.samples_per_second, Run.epoch_seconds, Run.total_minutes, Run.prediction,
+)  # fmt: skip
+
+SUBJECT = (
+    "device", "gpu", "model", "input_size", "precision", "layout", "mode", "optimizer", "compiled",
+    "checkpointing", "stack", "batch_size", "out_of_memory",
+)  # fmt: skip
+"""Members of an observation that tell one case from another."""
+
+
+def add(session: WriteSession, values: Mapping[str, Any]) -> None:
+    """Insert a run; IntegrityError when its id is taken."""
+    session.execute(insert(Run), [values])
+
+
+def find(session: ReadSession, run_id: str, *, to_change: bool = False) -> Run | None:
+    """The run; locked against other writers when it is about to be changed."""
+    query = select(Run).where(Run.id == run_id)
+    if to_change:
+        query = query.with_for_update().execution_options(populate_existing=True)
+    return session.scalars(query).one_or_none()
+
+
+def change(session: WriteSession, run_id: str, values: Mapping[str, Any]) -> None:
+    session.execute(
+        update(Run).where(Run.id == run_id).values(**values), execution_options={"synchronize_session": False}
+    )
+
+
+def without_waste(session: ReadSession, after: str, limit: int) -> Sequence[Run]:
+    """Runs that have ended and of which nobody counted what was wasted, by id behind `after`."""
+    query = select(Run).where(Run.wasted_minutes.is_(None), Run.finished_at.is_not(None), Run.id > after)
+    return session.scalars(query.order_by(Run.id).limit(limit)).all()
+
+
+def add_waste(session: WriteSession, run_id: str, values: Mapping[str, Any]) -> None:
+    """Where nobody did meanwhile."""
+    session.execute(
+        update(Run).where(Run.id == run_id, Run.wasted_minutes.is_(None)).values(**values),
+        execution_options={"synchronize_session": False},
+    )
+
+
+def statuses(at: Statements, run_ids: Iterable[str]) -> dict[str, str]:
+    """id -> status of those that are there. They can get no other status until this transaction ends, so an
+    event is either seen by the finish or sees it."""
+    found = at.dialect.locked(at, Run.__tablename__, ("id", "status"), run_ids, at.dialect.keep_row)
+    return dict(found)
+
+
+def begun(session: ReadSession, run_ids: Collection[str]) -> dict[str, tuple[dt.datetime, dt.datetime]]:
+    """id -> (start by the run's own clock, when it was begun by ours) of those that are there; neither ever
+    changes."""
+    query = select(Run.id, Run.started_at, Run.created_at).where(Run.id.in_(sorted(run_ids)))
+    return {row.id: (row.started_at, row.created_at) for row in session.execute(query)}
+
+
+def add_events(at: Statements, events: Sequence[Event]) -> int:
+    """Insert rows of `EVENT_COLUMNS`; those whose (run, seq) is taken are passed over. How many were new."""
+    if not events:
+        return 0
+    return at.dialect.insert_new(at, RunEvent.__tablename__, EVENT_COLUMNS, events)
+
+
+def bodies(at: Statements, run_id: str, seqs: Iterable[int]) -> dict[int, tuple[str, str]]:
+    """seq -> (kind, body) of those that are there."""
+    wanted = sorted(set(seqs))
+    found: dict[int, tuple[str, str]] = {}
+    for start in range(0, len(wanted), 500):
+        some = wanted[start : start + 500]
+        mark = at.dialect.mark
+        query = f"SELECT seq, kind, body FROM run_events WHERE run_id = {mark} AND seq IN "  # noqa: S608
+        query += f"({', '.join([mark] * len(some))})"
+        found |= {seq: (kind, body) for seq, kind, body in at.rows(query, (run_id, *some))}
+    return found
+
+
+def told_between(at: Statements, run_id: str, after: int, before: int) -> list[tuple[int, str, str]]:
+    """(seq, kind, body) of those with after < seq < before."""
+    mark = at.dialect.mark
+    query = "SELECT seq, kind, body FROM run_events "
+    query += f"WHERE run_id = {mark} AND seq > {mark} AND seq < {mark}"
+    return at.rows(query, (run_id, after, before))
+
+
+def last_seq(at: Statements, run_id: str, before: int) -> int:
+    """The greatest seq below `before`; -1 where there is none."""
+    mark = at.dialect.mark
+    query = f"SELECT max(seq) FROM run_events WHERE run_id = {mark} AND seq < {mark}"  # noqa: S608
+    ((found,),) = at.rows(query, (run_id, before))
+    return -1 if found is None else int(found)
+
+
+def begun_after(session: ReadSession, run: Run, limit: int) -> list[Mapping[str, Any]]:
+    """What the first runs of the same model, task and competition said that began after this one."""
+    query = select(Run.given).where(Run.model == run.model, Run.task == run.task)
+    query = query.where(Run.created_at > run.created_at)
+    same = Run.competition.is_(None) if run.competition is None else Run.competition == run.competition
+    return list(session.scalars(query.where(same).order_by(Run.created_at).limit(limit)))
+
+
+def events_of(session: ReadSession, run_id: str, kinds: Sequence[str] = ()) -> list[tuple[int, str, str]]:
+    """(seq, kind, body) of a run in the order of seq: one stretch of the tree, whatever else is there."""
+    query = select(RunEvent.seq, RunEvent.kind, RunEvent.body).where(RunEvent.run_id == run_id)
+    if kinds:
+        query = query.where(RunEvent.kind.in_(kinds))
+    return [(row.seq, row.kind, row.body) for row in session.execute(query.order_by(RunEvent.seq))]
+
+
+def latest_events(session: ReadSession, run_id: str, limit: int) -> list[tuple[int, str, str]]:
+    """(seq, kind, body) of those with the greatest seqs."""
+    return _latest(session, run_id, limit)
+
+
+def latest_marks(session: ReadSession, run_id: str, limit: int) -> list[tuple[int, str, str]]:
+    """The same of those that are no raw samples, however many of these there are."""
+    return _latest(session, run_id, limit, text(NOT_RAW))
+
+
+def _latest(
+    session: ReadSession, run_id: str, limit: int, *which: ColumnElement[bool] | TextClause
+) -> list[tuple[int, str, str]]:
+    query = select(RunEvent.seq, RunEvent.kind, RunEvent.body).where(RunEvent.run_id == run_id, *which)
+    found = session.execute(query.order_by(RunEvent.seq.desc()).limit(limit))
+    return [(row.seq, row.kind, row.body) for row in found]
+
+
+def wasted_since(
+    session: ReadSession, since: dt.datetime, limit: int
+) -> list[tuple[float | None, Mapping[str, float] | None]]:
+    """(minutes wasted, by part) of the latest runs begun since then."""
+    query = select(Run.wasted_minutes, Run.waste).where(Run.started_at >= since)
+    found = session.execute(query.order_by(Run.started_at.desc(), Run.id).limit(limit))
+    return [(row.wasted_minutes, row.waste) for row in found]
+
+
+def ended(session: ReadSession, filters: Mapping[str, Any], limit: int) -> Sequence[EndedRun]:
+    """Runs that ended, the latest first; `filters`: column -> value, and `since`: ended then or later."""
+    query = select(*_ENDED).where(Run.finished_at.is_not(None))
+    for name, value in filters.items():
+        query = query.where(Run.finished_at >= value if name == "since" else getattr(Run, name) == value)
+    return session.execute(query.order_by(Run.finished_at.desc(), Run.id).limit(limit)).all()
+
+
+def observations_by_run(session: ReadSession, run_ids: Collection[str]) -> dict[str, list[Mapping[str, Any]]]:
+    """run -> its observations, for many runs at once."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    ids = sorted(run_ids)
+    for start in range(0, len(ids), 500):
+        query = select(Observation.run_id, Observation.observation).order_by(Observation.id)
+        for row in session.execute(query.where(Observation.run_id.in_(ids[start : start + 500]))):
+            found.setdefault(row.run_id, []).append(row.observation)
+    return found
+
+
+def observations_of(session: ReadSession, run_id: str) -> list[Mapping[str, Any]]:
+    """Those of one run, by id."""
+    query = select(Observation.observation).where(Observation.run_id == run_id).order_by(Observation.id)
+    return list(session.scalars(query))
+
+
+def replace_observations(
+    session: WriteSession, run_id: str, found: Sequence[Mapping[str, Any]], now: dt.datetime
+) -> None:
+    """Give a run these observations instead of those it has."""
+    session.execute(delete(Observation).where(Observation.run_id == run_id))
+    if found:
+        rows = [
+            {
+                "id": f"{run_id}/{number}",
+                "run_id": run_id,
+                "subject": "|".join(str(wire.get(name)) for name in SUBJECT),
+                "updated_at": now,
+                "observation": dict(wire),
+                **{name: wire[name] for name in ("gpu", "device", "model")},
+            }
+            for number, wire in enumerate(found)
+        ]
+        session.execute(insert(Observation), rows)

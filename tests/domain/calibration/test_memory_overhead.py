@@ -1,0 +1,104 @@
+"""What a process holds beyond its live tensors follows the calibration of its device."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from memory_service.domain.calibration.calibration import Calibration, Fingerprint, Measurement
+from memory_service.domain.calibration.corrected_rates import calibrated_rates
+from memory_service.domain.calibration.memory_overhead import held_memory
+from memory_service.domain.calibration.probes import probe_of
+from memory_service.domain.calibration.timed_sections import profile_of_step, profiles_by_key
+from memory_service.domain.cost.memory import (
+    GIB,
+    allocated_bytes,
+    largest_batch,
+    peak_memory,
+    workspace_bytes,
+)
+from memory_service.domain.hardware.gpu_spec import Gpu
+from tests.synthetic import catalogue, references, sheets
+
+CPU_STEPS = ("step.cnn.fp32.nchw.b16", "step.cnn.fp32.nchw.b64", "step.vit.fp32.nchw.b64")
+CARD_STEPS = ("step.cnn.bf16.nhwc.b32", "step.mobile.bf16.nhwc.b32", "step.vit.bf16.nhwc.b32")
+
+
+def calibrated(gpu: Gpu, kind: str, sections: dict[str, float]) -> tuple[Gpu, Calibration]:
+    fingerprint = Fingerprint(kind, gpu.name, "u", gpu.memory_gib, cores=8 if kind == "cpu" else None)  # type: ignore[arg-type]
+    found = {n: Measurement(v, "GiB" if n.endswith("gib") else "ms", v, v, 9) for n, v in sections.items()}
+    calibration = Calibration("c", "box", fingerprint, "done", 60.0, found)
+    return replace(gpu, calibrated=calibrated_rates(calibration, (), (), gpu, references())), calibration
+
+
+def live_gib(kind: str, name: str) -> tuple[float, float]:
+    """Allocated bytes and the general workspace of a reference network's step, in GiB."""
+    probe = probe_of(kind, name)
+    assert probe is not None, name
+    profile = profile_of_step(probe, profiles_by_key(references()))
+    assert profile is not None
+    workspace = workspace_bytes(profile, probe.batch, probe.precision)
+    return allocated_bytes(profile, probe.batch) / GIB, workspace / GIB
+
+
+def host(ratio: float) -> dict[str, float]:
+    sections = {"memory.process_gib": 0.7}
+    for name in CPU_STEPS:
+        sections[name] = 100.0
+        sections[f"{name}.first_peak_gib"] = ratio * live_gib("cpu", name)[0]
+    return sections
+
+
+def test_a_processors_peak_is_its_runtime_and_what_its_allocator_holds() -> None:
+    cpu = sheets()["cpu"]
+    card, _ = calibrated(cpu, "cpu", host(1.4))
+    (p,) = (p for p in catalogue("fp32", "small-cnn") if p.input_size == 64)
+    peak = peak_memory(p, 64, card).driver_gib
+    assert peak.value == pytest.approx(0.7 + 1.4 * allocated_bytes(p, 64) / GIB, rel=0.01)
+    assert peak.low < peak.value < peak.high
+    assert "measured" in peak.basis
+    assert (
+        peak.high / peak.low
+        < peak_memory(p, 64, cpu).driver_gib.high / peak_memory(p, 64, cpu).driver_gib.low
+    )
+    assert largest_batch(p, card, ladder=None) < largest_batch(p, cpu, ladder=None)
+
+
+def test_a_cards_context_and_workspace_are_those_it_was_seen_with() -> None:
+    a100 = sheets()["a100"]
+    sections = {"memory.context_gib": 0.4, "memory.conv_gib": 0.1, "memory.matmul_gib": 0.05}
+    for name in CARD_STEPS:
+        live, workspace = live_gib("cuda", name)
+        sections[name] = 50.0
+        sections[f"{name}.reserved_gib"] = live + 0.5 * workspace
+        sections[f"{name}.driver_gib"] = live + 0.5 * workspace + 0.6
+    card, calibration = calibrated(a100, "cuda", sections)
+    held = held_memory(calibration, references())
+    assert held is not None
+    assert held.base_gib == pytest.approx(0.6)
+    assert held.workspace_share is not None
+    assert 0.5 < held.workspace_share < 0.8
+    p = catalogue("amp", "resnet50")[0]
+    assert peak_memory(p, 64, card).driver_gib.value < peak_memory(p, 64, a100).driver_gib.value
+    assert largest_batch(p, card, ladder=None) >= largest_batch(p, a100, ladder=None)
+
+
+def test_the_context_alone_is_used_where_no_network_was_measured() -> None:
+    _, calibration = calibrated(sheets()["a100"], "cuda", {"memory.context_gib": 0.4, "memory.conv_gib": 0.2})
+    held = held_memory(calibration, references())
+    assert held is not None
+    assert held.base_gib == pytest.approx(0.6)
+    assert held.workspace_share is None
+
+
+def test_without_a_figure_of_the_process_nothing_is_said() -> None:
+    _, calibration = calibrated(sheets()["cpu"], "cpu", {"step.cnn.fp32.nchw.b16": 40.0})
+    assert held_memory(calibration, references()) is None
+
+
+def test_memory_never_falls_with_the_batch_on_a_calibrated_processor() -> None:
+    card, _ = calibrated(sheets()["cpu"], "cpu", host(2.0))
+    (p,) = (p for p in catalogue("fp32", "small-cnn") if p.input_size == 64)
+    peaks = [peak_memory(p, batch, card).driver_gib.value for batch in (1, 2, 8, 64, 512)]
+    assert peaks == sorted(peaks)

@@ -1,0 +1,40 @@
+"""Is the fp32 bound of a mixed-precision profile never under the profile that was traced in fp32?"""
+
+from __future__ import annotations
+
+import pytest
+
+from memory_service.domain.cost.fp32_bound import fp32_bound
+from memory_service.domain.cost.memory import allocated_bytes
+from memory_service.domain.cost.roofline import roofline_of
+from tests.planning import seed_knowledge
+
+PAIRS = [
+    (amp, seed_knowledge().profiles[(name, size, "fp32")])
+    for (name, size, kind), amp in seed_knowledge().profiles.items()
+    if kind == "amp" and (name, size, "fp32") in seed_knowledge().profiles
+]
+
+
+def test_there_are_pairs_to_judge_by() -> None:
+    assert len(PAIRS) >= 100
+
+
+@pytest.mark.parametrize("batch", [1, 8, 128])
+def test_memory_is_hardly_ever_under_what_was_traced(batch: int) -> None:
+    under = [
+        amp.model
+        for amp, real in PAIRS
+        if allocated_bytes(fp32_bound(amp), batch) < 0.97 * allocated_bytes(real, batch)
+    ]
+    assert len(under) <= 0.02 * len(PAIRS), under
+
+
+def test_bytes_moved_are_hardly_ever_under_what_was_traced() -> None:
+    under = [
+        amp.model
+        for amp, real in PAIRS
+        if roofline_of(fp32_bound(amp)).bytes_per_sample.sum()
+        < 0.97 * roofline_of(real).bytes_per_sample.sum()
+    ]
+    assert len(under) <= 0.02 * len(PAIRS), under

@@ -1,0 +1,145 @@
+"""Memory follows the batch, the optimizer and the card; and never the wrong way."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_service.domain.cost.batch_ladder import BATCH_LADDER
+from memory_service.domain.cost.memory import (
+    GIB,
+    OPTIMIZERS,
+    allocated_bytes,
+    allocated_limit_gib,
+    inference_memory,
+    largest_batch,
+    optimizer_bytes,
+    peak_memory,
+)
+from memory_service.domain.cost.profile import PeakPoint, Profile
+from memory_service.domain.hardware.gpu_spec import Gpu
+from memory_service.errors import InvalidInput
+
+MIB = 2**20
+
+
+def card(memory_gib: float, kind: str = "cuda") -> Gpu:
+    return Gpu("test", "Test", kind, "ampere", memory_gib, memory_gib - 0.1, 1000.0, {"fp32": 20.0})  # type: ignore[arg-type]
+
+
+def profile(
+    fixed_mib: float = 100.0, per_sample_mib: float = 40.0, params: int = 25_000_000, **more: object
+) -> Profile:
+    return Profile(
+        model="made-up",
+        library="torch",
+        input_kind="image_size",
+        input_size=224,
+        precision="amp",
+        params=params,
+        buffers_bytes=0,
+        peak=(PeakPoint(2 * fixed_mib * MIB, 0.1 * MIB), PeakPoint(fixed_mib * MIB, per_sample_mib * MIB)),
+        inference_peak=(PeakPoint(fixed_mib * MIB, 0.1 * per_sample_mib * MIB),),
+        forward={},
+        backward={},
+        **more,  # type: ignore[arg-type]
+    )
+
+
+sizes = st.floats(1.0, 5000.0)
+profiles = st.builds(profile, sizes, st.floats(0.01, 2000.0), st.integers(1_000, 2_000_000_000))
+optimizers = st.sampled_from(sorted(OPTIMIZERS))
+memories = st.floats(2.0, 200.0)
+
+
+@given(profiles, memories, memories, optimizers)
+def test_more_memory_never_gives_a_smaller_batch(
+    p: Profile, one: float, other: float, optimizer: str
+) -> None:
+    small, large = sorted((one, other))
+    assert largest_batch(p, card(small), optimizer) <= largest_batch(p, card(large), optimizer)
+    assert largest_batch(p, card(200.0), optimizer, limit_gib=small) <= largest_batch(
+        p, card(200.0), optimizer, limit_gib=large
+    )
+
+
+@given(profiles, st.integers(1, 4096), st.integers(1, 4096), optimizers)
+def test_a_larger_batch_never_needs_less_memory(p: Profile, one: int, other: int, optimizer: str) -> None:
+    small, large = sorted((one, other))
+    less, more = (peak_memory(p, batch, card(24.0), optimizer) for batch in (small, large))
+    for sense in ("allocated_gib", "reserved_gib", "driver_gib"):
+        assert getattr(less, sense).value <= getattr(more, sense).value
+        assert getattr(less, sense).high <= getattr(more, sense).high
+
+
+@given(profiles, st.integers(1, 4096), optimizers)
+def test_the_three_senses_are_ordered_and_their_intervals_hold_their_values(
+    p: Profile, batch: int, optimizer: str
+) -> None:
+    for seen in (peak_memory(p, batch, card(24.0), optimizer), inference_memory(p, batch, card(24.0))):
+        assert seen.allocated_gib.value <= seen.reserved_gib.value <= seen.driver_gib.value
+        for estimate in (seen.allocated_gib, seen.reserved_gib, seen.driver_gib):
+            assert 0 < estimate.low <= estimate.value <= estimate.high
+
+
+@given(profiles, memories, optimizers)
+def test_the_largest_batch_fits_and_the_next_one_does_not(p: Profile, memory: float, optimizer: str) -> None:
+    room = allocated_limit_gib(card(memory)) * GIB
+    batch = largest_batch(p, card(memory), optimizer, ladder=None)
+    if batch:
+        assert allocated_bytes(p, batch, optimizer) <= room * (1 + 1e-12)
+    if batch < 2**20:
+        assert allocated_bytes(p, batch + 1, optimizer) > room * (1 - 1e-12)
+
+
+@given(profiles, memories)
+def test_planning_keeps_a_margin_and_stays_on_the_ladder(p: Profile, memory: float) -> None:
+    planned, expected, hoped = (largest_batch(p, card(memory), confidence=c) for c in ("p90", "p50", "p10"))
+    assert planned <= expected <= hoped
+    assert {planned, expected, hoped} <= {0, *BATCH_LADDER}
+
+
+def test_state_of_known_optimizers_by_hand() -> None:
+    assert optimizer_bytes(1_000_000, "AdamW") == 8_000_000
+    assert optimizer_bytes(1_000_000, "sgd") == 4_000_000
+    assert optimizer_bytes(1_000_000, "sgd-plain") == 0
+    with pytest.raises(InvalidInput, match="adamw"):
+        optimizer_bytes(1_000_000, "adamv")
+
+
+def test_allocated_bytes_by_hand() -> None:
+    p = profile(fixed_mib=100.0, per_sample_mib=40.0, params=25_000_000)
+    assert allocated_bytes(p, 64, "adamw") == (100 + 64 * 40) * MIB + 8 * 25_000_000
+    # One sample: the optimizer's own step holds weights, gradients, a temporary and the state.
+    assert allocated_bytes(p, 1, "adamw") == 25_000_000 * (4 + 4 + 4 + 8)
+
+
+def test_gradients_kept_between_steps_cost_memory() -> None:
+    kept = profile(extra={"peak_gradients_kept": [[200.0 * MIB, 40.0 * MIB]]})
+    assert (
+        allocated_bytes(kept, 64, "sgd", grads_persistent=True)
+        == allocated_bytes(kept, 64, "sgd") + 100 * MIB
+    )
+
+
+def test_nothing_fits_where_the_weights_alone_are_too_large() -> None:
+    assert largest_batch(profile(params=7_000_000_000), card(24.0)) == 0
+
+
+def test_inference_takes_larger_batches_than_training() -> None:
+    assert largest_batch(profile(), card(16.0), inference=True) > largest_batch(profile(), card(16.0))
+
+
+@pytest.mark.parametrize("batch", [0, -1])
+def test_a_batch_below_one_is_refused(batch: int) -> None:
+    with pytest.raises(InvalidInput, match="at least 1"):
+        peak_memory(profile(), batch, card(24.0))
+
+
+def test_a_processor_has_no_context() -> None:
+    p = profile()
+    on_card, on_host = peak_memory(p, 8, card(24.0)), peak_memory(p, 8, replace(card(24.0), kind="cpu"))
+    assert on_host.driver_gib.value < on_card.driver_gib.value

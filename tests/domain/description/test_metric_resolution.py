@@ -1,0 +1,133 @@
+"""Is a metric in somebody's words taken for what it is, and never for one that it only resembles?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_service.domain.common.metrics import METRICS
+from memory_service.domain.description.inference import infer_facts
+from memory_service.domain.description.metric_resolution import (
+    ANSWERS,
+    MEASURES,
+    Answer,
+    judged_by,
+    measure_of,
+)
+from memory_service.domain.planning.plan_text import MOST_TOKENS, plan_markdown, rough_tokens
+from memory_service.domain.planning.request import parse_question
+from memory_service.services.competitions.neighbours import Hit
+from memory_service.services.planning.recommend import Remembered, case_of
+from memory_service.services.planning.script_kinds import SCRIPTED
+from tests.planning import plan, seed_knowledge
+
+APTOS = "aptos2019-blindness-detection"
+KNOWN = {metric.name: metric for metric in METRICS}
+
+
+def test_what_a_script_answers_is_known_for_every_task_that_has_one():
+    assert set(ANSWERS) == set(SCRIPTED)
+
+
+@pytest.mark.parametrize("measure", MEASURES, ids=lambda m: f"{m.name} of {m.answer}")
+def test_a_measure_is_found_by_its_own_name(measure):
+    name = measure.name.replace("@k", "@5")
+    found = measure_of(name, measure.answer)
+    assert found is not None
+    assert (found.name, found.function) == (name, measure.function)
+
+
+@pytest.mark.parametrize(
+    ("said", "answer", "name"),
+    [
+        ("mean column-wise ROC AUC", "labels", "ROC AUC"),
+        ("macro-averaged F1-score", "labels", "macro F1"),
+        ("quadratic weighted kappa", "values", "quadratic weighted kappa"),
+        ("Mean Average Precision @ 5 (MAP@5)", "labels", "MAP@5"),
+        ("column-wise root mean squared logarithmic error", "values", "RMSLE"),
+        ("RMSE between the logarithm of the predicted and of the true price", "values", "RMSE of logarithms"),
+        ("mean per-class accuracy", "labels", "balanced accuracy"),
+        ("weighted ROC AUC", "labels", None),
+        ("weighted multi-label log loss", "labels", None),
+        ("log of MAE, averaged over types", "values", None),
+        ("MAPE", "values", None),
+        ("RMSPE", "values", None),
+        ("top-5 error", "labels", None),
+        ("recall@20", "labels", None),
+        ("MAP@k", "labels", None),
+        ("F2 score", "labels", None),
+        ("probabilistic F1", "labels", None),
+        ("0.5 * AUC + 0.5 * F1", "labels", None),
+        ("the average of normalized Gini and recall at 4 %", "labels", None),
+        ("mean average precision over IoU thresholds", "masks", None),
+        ("RMSE", "labels", None),
+        ("ROC AUC", "values", None),
+        ("nothing known", "labels", None),
+    ],
+)
+def test_only_exactly_what_is_said_is_computed(said: str, answer: Answer, name: str | None):
+    found = measure_of(said, answer)
+    assert (found.name if found else None) == name
+
+
+@given(st.text(max_size=60), st.sampled_from(list(ANSWERS)))
+def test_any_words_are_a_metric_of_which_nothing_wrong_is_said(said: str, task: str):
+    judged = judged_by(said, "as asked", task)
+    assert judged.in_script is (judged.note is None)
+    if judged.in_script:
+        measure = measure_of(judged.name, ANSWERS[task])
+        assert measure is not None
+        assert judged.direction == KNOWN[measure.of].direction
+
+
+def metric_of(hits: tuple[Hit, ...] = (), described: str | None = None, **asked: Any) -> Any:
+    """Name and source in the case of this question, as if its text described that competition."""
+    question = parse_question({"gpu": "a100", **asked})
+    facts = infer_facts(question.description) if question.description else None
+    remembered = Remembered(facts, facts, described, hits)
+    judged = case_of(seed_knowledge(), question, remembered).metric
+    return judged and (judged.name, judged.source)
+
+
+def test_what_is_asked_goes_before_the_text_and_the_text_before_the_record():
+    said = "Grade photographs of eyes. Submissions are evaluated on macro F1."
+    named: dict[str, Any] = {"task": "image", "competition": APTOS}
+    assert metric_of(**named, description=said, metric="log loss") == ("log loss", "as asked")
+    assert metric_of(**named, description=said) == ("macro F1", "the description")
+    assert metric_of(**named) == ("quadratic weighted kappa", f"the record of {APTOS}")
+    of_it = f"the record of {APTOS}, which the description is of"
+    quiet = "Grade photographs of eyes, with more accuracy than before."
+    assert metric_of(task="image", description=quiet, described=APTOS) == ("quadratic weighted kappa", of_it)
+
+
+def test_a_neighbour_and_a_competition_that_may_not_be_read_say_no_metric():
+    near = (Hit(APTOS, "Eyes", "image-classification", 0.99, {}, "the same in all but name"),)
+    assert metric_of(task="image", description="Grade photographs of eyes.", hits=near) is None
+    assert metric_of(task="image", competition=APTOS, mode="blind") is None
+    assert metric_of(task="image", description="Grade eyes.", described=APTOS, mode="family") is None
+    assert metric_of(task="tabular-regression", description="Predict prices with accuracy.") is None
+
+
+def test_a_plan_says_its_metric_in_one_line_of_its_text():
+    bare, told = plan(task="image", gpu="a100"), plan(task="image", gpu="a100", metric="auc")
+    assert bare["metric"] is None
+    assert told["metric"] == {
+        "name": "ROC AUC", "family": "auc", "direction": "max", "from": "as asked", "in_script": True,
+        "note": None,
+    }  # fmt: skip
+    assert bare["plan_id"] != told["plan_id"]
+    assert "judged" not in plan_markdown(bare)
+    assert "- judged by ROC AUC (higher is better, as asked)\n" in plan_markdown(told)
+    long = plan(task="image", gpu="a100", metric="my " * 60 + "score")
+    assert rough_tokens(plan_markdown(long)) <= MOST_TOKENS
+    assert long["metric"]["note"] in long["warnings"]
+
+
+def test_a_metric_of_the_other_kind_of_answer_names_the_task_to_ask_for():
+    of_values = judged_by("RMSLE", "as asked", "tabular-classification")
+    assert of_values.in_script is False
+    assert str(of_values.note).endswith("ask with task=tabular-regression.")
+    assert "ask with" not in str(judged_by("MAP@5 of retrieval", "as asked", "image-classification").note)

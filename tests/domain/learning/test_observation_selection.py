@@ -1,0 +1,66 @@
+"""A card learns from what bears on it: its own runs first, a bounded number, whatever others did."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import count
+
+import pytest
+
+from memory_service.domain.learning.baseline_prediction import Cold
+from memory_service.domain.learning.observation import Observation
+from memory_service.domain.learning.observation_selection import MOST_BATCHES, Lessons
+from memory_service.domain.learning.observed_baseline import cold_of
+from tests.domain.learning.test_corrections import BOX, CARD, MIB, PROFILES, cold_profile, moved, ran
+
+__all__ = ["MIB"]
+
+FAR = replace(CARD, slug="t4", device="far")
+
+
+def predict(o: Observation) -> Cold:
+    return cold_of(o, cold_profile(o), {"box7": BOX, "far": FAR}.get(o.device, CARD))
+
+
+def sizes(device: str, times: float, number: int, day: int = 20) -> list[Observation]:
+    """Runs of as many different cases on one device."""
+    gpu = {"box7": BOX, "far": FAR}[device]
+    models = [model for model, _ in zip(sorted(PROFILES) * number, range(number), strict=False)]
+    return [
+        ran(model, times, f"{device} {n}", gpu, input_size=96 + n, at=f"2026-11-{day}T10:00:{n % 60:02d}Z")
+        for n, model in enumerate(models)
+    ]
+
+
+def test_its_own_runs_count_however_many_others_ran_later() -> None:
+    lessons = Lessons([*sizes("box7", 1.3, 6, day=1), *sizes("far", 1.0, 5 * MOST_BATCHES)], predict)
+    taught = replace(BOX, learned=lessons.about("box7", BOX.slug))
+    assert moved("resnet50", taught) == pytest.approx(1.3, rel=0.05)
+
+
+def test_a_card_nobody_ran_on_learns_from_the_device_of_its_model() -> None:
+    lessons = Lessons(sizes("box7", 1.3, 24), predict)
+    known, unknown = lessons.about("", CARD.slug), lessons.about("elsewhere", "l4")
+    of_model = moved("resnet50", replace(CARD, learned=known))
+    assert of_model > moved("resnet50", replace(CARD, slug="l4", learned=unknown)) > 1.0
+
+
+def test_no_more_cases_are_predicted_than_are_learned_from() -> None:
+    asked = count()
+
+    def counted(o: Observation) -> Cold:
+        next(asked)
+        return predict(o)
+
+    lessons = Lessons(sizes("far", 1.2, 5 * MOST_BATCHES), counted)
+    moved("resnet50", replace(BOX, learned=lessons.about("box7", BOX.slug)))
+    assert next(asked) == MOST_BATCHES
+    more = lessons.renewed([*sizes("far", 1.2, 5 * MOST_BATCHES), ran("resnet18", 1.2, "new", BOX)])
+    moved("resnet50", replace(BOX, learned=more.about("box7", BOX.slug)))
+    assert next(asked) == MOST_BATCHES + 2
+
+
+def test_the_order_in_which_observations_come_changes_nothing() -> None:
+    seen = [*sizes("box7", 1.3, 50), *sizes("far", 0.8, 50)]
+    one, other = (Lessons(some, predict).about("box7", BOX.slug) for some in (seen, seen[::-1]))
+    assert moved("resnet50", replace(BOX, learned=one)) == moved("resnet50", replace(BOX, learned=other))

@@ -1,0 +1,50 @@
+"""Every task x size x card x budget: a plan that keeps its promises, or what would fit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from memory_service.domain.common.vocabulary import SIZES, TASKS
+from memory_service.domain.planning.planner import (
+    expected_of,
+    make_plan,
+    search_case,
+    settings_of,
+    timetable_of,
+)
+from tests.planning import CARDS, MINUTES, case, promises_kept, seed_knowledge
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_combination_keeps_its_promises_or_says_what_fits(task: str) -> None:
+    knowledge = seed_knowledge()
+    refused = {}
+    for gpu in CARDS:
+        for size in SIZES:
+            asked = case(task=task, size=size, gpu=gpu, minutes=MINUTES[0])
+            lanes = search_case(asked, knowledge)
+            last = -1.0
+            for minutes in MINUTES:
+                choice = lanes.best("balanced", minutes)
+                if choice is None:
+                    refused[gpu] = replace(asked, question=replace(asked.question, minutes=float(minutes)))
+                    continue
+                search, pick = choice.search, choice.pick
+                stages, expected = timetable_of(search, pick), expected_of(search, pick)
+                answer = {
+                    **settings_of(search, pick),
+                    "minutes": minutes,
+                    "gpu": {"usable_gib": search.table.usable_gib},
+                    "expected": expected.as_dict(),
+                    "timetable": [stage.as_dict() for stage in stages],
+                    "reserve_minutes": minutes - stages[-3].deadline_minute,
+                }
+                assert promises_kept(answer) == [], (gpu, size, minutes)
+                assert expected.quality_index.value >= last, (gpu, size, minutes)
+                last = expected.quality_index.value
+    for gpu, asked in refused.items():
+        answer = make_plan(asked, knowledge).as_dict()
+        assert answer["why"], gpu
+        assert answer["closest"] is not None, (gpu, answer["why"])

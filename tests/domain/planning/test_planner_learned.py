@@ -1,0 +1,208 @@
+"""Do the laws of plans hold on cards that were calibrated and whose runs were observed, whatever was seen?"""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory_service.domain.calibration.calibration import Calibration
+from memory_service.domain.calibration.memory_overhead import HeldMemory
+from memory_service.domain.cost.batch_ladder import BATCH_LADDER
+from memory_service.domain.cost.memory import peak_memory
+from memory_service.domain.cost.peak_curve import peak_curve
+from memory_service.domain.hardware.gpu_spec import Gpu
+from memory_service.domain.learning.observation import Observation
+from memory_service.domain.planning.cost_table import observed_bounds
+from memory_service.domain.planning.planner import make_plan, search_case
+from memory_service.domain.planning.problem import Case
+from memory_service.services.devices.devices import Device, KeptCalibration
+from memory_service.services.knowledge.cards import Cards, cards_of
+from memory_service.services.knowledge.learned_corrections import lessons_of
+from memory_service.services.knowledge.snapshot import reference_profiles
+from tests.planning import case, promises_kept, seed_knowledge
+from tests.registered import A100, measurement
+
+DEVICE = "box7"
+MODELS = {
+    "resnet50": "resnet", "resnet18": "resnet", "vit_base_patch16_224": "vit", "convnext_tiny": "convnext",
+    "efficientnet_b0": "efficientnet", "tf_efficientnet_b4": "efficientnet",
+}  # fmt: skip
+RATES = {"matmul.bf16.4096": 150.0, "matmul.bf16.8192": 160.0, "bandwidth.copy": 900.0, "launch.us": 9.0}
+NO_RUN = Observation(
+    gpu="a100", device=DEVICE, model="resnet50", family="resnet", input_size=224, precision="bf16",
+    batch_size=32,
+)  # fmt: skip
+
+
+@lru_cache(maxsize=1)
+def calibrated() -> Cards:
+    """The seeds' cards with box7, an A100 measured at about two thirds of its rates."""
+    when = dt.datetime(2026, 11, 1, tzinfo=dt.UTC)
+    device = Device(DEVICE, "a100", A100, None, None, when, when)
+    sections = {name: measurement(name, value) for name, value in RATES.items()}
+    kept = KeptCalibration(Calibration("c1", DEVICE, A100, "done", 60.0, sections), "a100", ())
+    return cards_of(seed_knowledge().cards.sheets, [device], [kept], reference_profiles())
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> list[Observation]:
+    """What a few runs showed: slower or faster, with more memory or less, out of memory, absurd."""
+    out = []
+    for index in range(draw(st.integers(0, 6))):
+        model = draw(st.sampled_from(sorted(MODELS)))
+        failed = draw(st.booleans()) and draw(st.booleans())
+        out.append(
+            replace(
+                NO_RUN,
+                model=model,
+                family=MODELS[model],
+                input_size=draw(st.sampled_from([160, 224, 288, 384])),
+                batch_size=draw(st.sampled_from([1, 4, 16, 64, 96, 256])),
+                device=draw(st.sampled_from([DEVICE, DEVICE, ""])),
+                out_of_memory=failed,
+                step_seconds=None if failed else draw(st.floats(1e-3, 30.0)),
+                peak_driver_gib=None if failed else draw(st.none() | st.floats(1.0, 39.0)),
+                peak_allocated_gib=None if failed else draw(st.none() | st.floats(0.5, 38.0)),
+                run_id=f"r{index}",
+                at=f"2026-11-{index + 1:02d}",
+            )
+        )
+    return out
+
+
+def card_after(observations: list[Observation]) -> Gpu:
+    cards = calibrated()
+    return cards.taught(lessons_of(cards, observations, seed_knowledge().priced)).named(DEVICE)
+
+
+def asked(card: Gpu, **facts: Any) -> Case:
+    return replace(case(task="image", gpu="a100", **facts), cards=(card,))
+
+
+def quality(card: Gpu, **facts: Any) -> float:
+    on_card = asked(card, **facts)
+    choice = search_case(on_card, seed_knowledge()).best(on_card.question.objective, on_card.question.minutes)
+    if choice is None:
+        return -1.0
+    pick = choice.pick
+    return float(choice.search.field.quality[pick.row, pick.epoch, pick.fold])
+
+
+MODEL = st.sampled_from(sorted(MODELS))
+
+
+@settings(max_examples=8, deadline=None)
+@given(runs(), st.floats(2, 300), st.floats(2, 300), st.sampled_from(["fast", "balanced", "quality"]))
+def test_more_minutes_never_lower_the_expected_quality(
+    seen: list[Observation], first: float, second: float, objective: str
+) -> None:
+    card = card_after(seen)
+    facts = {"n_train": 40_000, "objective": objective}
+    low, high = (quality(card, **facts, minutes=minutes) for minutes in sorted((first, second)))
+    assert high >= low
+
+
+@settings(max_examples=25, deadline=None)
+@given(runs(), MODEL, st.floats(2, 60), st.floats(2, 60), st.integers(100, 500_000))
+def test_more_memory_never_lowers_the_batch_of_a_pinned_model(
+    seen: list[Observation], model: str, first: float, second: float, n_train: int
+) -> None:
+    card, batches = card_after(seen), []
+    for vram in sorted((first, second)):
+        search = search_case(
+            asked(card, model=model, vram_gib=vram, n_train=n_train), seed_knowledge()
+        ).searches[0]
+        batches.append(int(search.field.batches.batch_size[0]))
+    assert batches[0] <= batches[1]
+
+
+@settings(max_examples=25, deadline=None)
+@given(runs(), MODEL, st.sampled_from([1, 8, 32, 100]), st.integers(2, 30), st.integers(2, 30))
+def test_a_larger_image_never_needs_less_memory(
+    seen: list[Observation], model: str, batch: int, first: int, second: int
+) -> None:
+    card, peaks = card_after(seen), list[float]()
+    for size in sorted((first * 16, second * 16)):
+        on_card = asked(card, n_train=5000, model=model, batch_size=batch, image_size=size, vram_gib=4000)
+        search = search_case(on_card, seed_knowledge()).searches[0]
+        peaks.extend(search.field.batches.peak_gib[:1] if search.table.options else [])
+    assert peaks == sorted(peaks)
+
+
+@settings(max_examples=25, deadline=None)
+@given(runs(), MODEL, st.integers(2, 24), st.integers(2, 24))
+def test_a_larger_image_never_gets_a_larger_batch_from_memory(
+    seen: list[Observation], model: str, first: int, second: int
+) -> None:
+    card, largest = card_after(seen), []
+    for size in sorted((first * 16, second * 16), reverse=True):
+        search = search_case(
+            asked(card, n_train=5000, model=model, image_size=size), seed_knowledge()
+        ).searches[0]
+        if search.table.options:
+            index = int(search.table.largest()[0])
+            largest.append(search.table.rungs[index] if index >= 0 else 0)
+    assert largest == sorted(largest)
+
+
+@settings(max_examples=10, deadline=None)
+@given(runs(), st.floats(3, 300), st.integers(200, 500_000), st.none() | st.integers(1, 300))
+def test_any_plan_keeps_its_promises_and_its_distance_from_what_ran_out(
+    seen: list[Observation], minutes: float, n_train: int, batch: int | None
+) -> None:
+    card = card_after(seen)
+    answer = make_plan(asked(card, minutes=minutes, n_train=n_train, batch_size=batch), seed_knowledge())
+    plan = answer.as_dict()
+    if not plan["feasible"]:
+        assert plan["why"]
+        return
+    assert promises_kept(plan) == []
+    for failed in seen:
+        if not failed.out_of_memory or _lifted(failed, seen):
+            continue
+        for entry in (plan, *plan["alternatives"]):
+            model = entry["model"] if isinstance(entry["model"], str) else entry["model"]["name"]
+            size = entry.get("image_size") or plan["model"].get("image_size")
+            if model.split(".")[0] == failed.model and size >= failed.input_size and _at_home(failed):
+                assert entry["batch_size"] < failed.batch_size
+
+
+def _at_home(failed: Observation) -> bool:
+    return failed.device in (DEVICE, "")
+
+
+def _lifted(failed: Observation, seen: list[Observation]) -> bool:
+    return any(
+        not o.out_of_memory and o.model == failed.model and o.at > failed.at
+        and o.batch_size >= failed.batch_size and o.input_size >= failed.input_size
+        for o in seen
+    )  # fmt: skip
+
+
+@given(seen=runs(), model=st.sampled_from(sorted(MODELS)))
+@settings(max_examples=10, deadline=None)
+def test_peaks_of_a_whole_ladder_are_the_peaks_at_each_batch(seen: list[Observation], model: str) -> None:
+    cpu = next(card for card in calibrated().sheets.values() if card.kind == "cpu")
+    held = HeldMemory(0.4, 1.2)
+    rates = card_after(seen).calibrated
+    assert rates is not None
+    for card in (
+        card_after(seen), replace(card_after(seen), learned=None), cpu,
+        replace(cpu, calibrated=replace(rates, memory=held, cpu=True)),
+    ):  # fmt: skip
+        for kind, precision in (("amp", "bf16"), ("fp32", "fp32")):
+            profile = seed_knowledge().profiles[model, 224, kind]
+            refused = observed_bounds(profile, card, precision, "adamw").refused or 10**6
+            batches = [b for b in BATCH_LADDER if b < refused]
+            found = peak_curve(profile, batches, card, "adamw", precision)
+            for n, batch in enumerate(batches):
+                one = peak_memory(profile, batch, card, "adamw", precision)
+                assert found.allocated[n] == pytest.approx(one.allocated_gib.value, rel=1e-9)
+                assert found.driver[n] == pytest.approx(one.driver_gib.value, rel=1e-9)
+                assert found.driver_high[n] == pytest.approx(one.driver_gib.high, rel=1e-9)

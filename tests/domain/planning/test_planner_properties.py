@@ -1,0 +1,118 @@
+"""Which laws hold for any question? Time, memory, size and speed each push a plan one way only."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory_service.domain.common.vocabulary import TASKS
+from memory_service.domain.hardware.gpu_spec import Gpu
+from memory_service.domain.planning.planner import make_plan, search_case
+from tests.planning import CARDS, best, case, plan, promises_kept, seed_knowledge
+
+CARD = st.sampled_from(CARDS)
+TASK = st.sampled_from(
+    [task for task in TASKS if task.startswith(("image-cl", "text-cl", "tabular", "audio", "image-seg"))]
+)
+N_TRAIN = st.integers(50, 2_000_000)
+MINUTES = st.floats(1, 600)
+OBJECTIVE = st.sampled_from(["fast", "balanced", "quality"])
+MODEL = st.sampled_from(
+    ["resnet50", "tf_efficientnet_b4", "vit_base_patch16_224", "convnext_tiny", "efficientnet_b0", "resnet18"]
+)
+
+
+def quality_of(**asked: object) -> float:
+    found = best(**asked)
+    if found is None:
+        return -1.0
+    search, pick = found
+    return float(search.field.quality[pick.row, pick.epoch, pick.fold])
+
+
+@settings(max_examples=60, deadline=None)
+@given(TASK, CARD, N_TRAIN, MINUTES, MINUTES, OBJECTIVE)
+def test_more_minutes_never_lower_the_expected_quality(
+    task: str, gpu: str, n_train: int, first: float, second: float, objective: str
+) -> None:
+    asked = {"task": task, "gpu": gpu, "n_train": n_train, "objective": objective}
+    assert quality_of(**asked, minutes=max(first, second)) >= quality_of(**asked, minutes=min(first, second))
+
+
+@settings(max_examples=40, deadline=None)
+@given(MODEL, CARD, N_TRAIN, st.floats(2, 100), st.floats(2, 100))
+def test_more_memory_never_lowers_the_batch_of_a_pinned_model(
+    model: str, gpu: str, n_train: int, first: float, second: float
+) -> None:
+    batches = []
+    for vram in sorted((first, second)):
+        found = best(task="image", gpu=gpu, n_train=n_train, model=model, vram_gib=vram, minutes=10_000)
+        batches.append(0 if found is None else int(found[0].field.batches.batch_size[found[1].row]))
+    assert batches[0] <= batches[1]
+
+
+@settings(max_examples=40, deadline=None)
+@given(MODEL, CARD, st.sampled_from([1, 8, 32, 100]), st.integers(2, 40), st.integers(2, 40))
+def test_a_larger_image_never_needs_less_memory(
+    model: str, gpu: str, batch: int, first: int, second: int
+) -> None:
+    peaks: list[float] = []
+    for size in sorted((first * 16, second * 16)):
+        asked = case(
+            task="image", gpu=gpu, n_train=5000, model=model, batch_size=batch, image_size=size, vram_gib=4000
+        )
+        search = search_case(asked, seed_knowledge()).searches[0]
+        peaks.extend(search.field.batches.peak_high_gib[:1] if search.table.options else [])
+    assert peaks == sorted(peaks)
+
+
+def faster(card: Gpu, speed: float, bandwidth: float) -> Gpu:
+    return replace(
+        card,
+        tflops={name: value * speed for name, value in card.tflops.items()},
+        bandwidth_gb_s=card.bandwidth_gb_s * bandwidth,
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(MODEL, CARD, N_TRAIN, st.floats(1, 4), st.floats(1, 4))
+def test_a_faster_card_never_takes_longer(
+    model: str, gpu: str, n_train: int, speed: float, bandwidth: float
+) -> None:
+    asked = case(
+        task="image", gpu=gpu, n_train=n_train, model=model, batch_size=16, folds=1, epochs=3, minutes=10_000
+    )
+    better = replace(asked, cards=(faster(asked.cards[0], speed, bandwidth),))
+    minutes = [search_case(each, seed_knowledge()).least_minutes() for each in (asked, better)]
+    assert minutes[1] <= minutes[0] * (1 + 1e-9)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    TASK, CARD, N_TRAIN, MINUTES, OBJECTIVE,
+    st.none() | st.integers(1, 6), st.none() | st.integers(1, 60), st.none() | st.integers(1, 600),
+    st.none() | st.sampled_from([32, 128, 224, 300, 512, 1024]), st.none() | st.integers(2, 40_000),
+)  # fmt: skip
+def test_any_plan_keeps_its_promises_and_any_refusal_says_what_fits(
+    task: str, gpu: str, n_train: int, minutes: float, objective: str, folds: int | None, epochs: int | None,
+    batch_size: int | None, image_size: int | None, n_classes: int | None,
+) -> None:  # fmt: skip
+    asked = {"task": task, "gpu": gpu, "n_train": n_train, "minutes": minutes, "objective": objective}
+    asked |= {
+        "folds": folds,
+        "epochs": epochs,
+        "batch_size": batch_size,
+        "image_size": image_size,
+        "n_classes": n_classes,
+    }
+    answer = make_plan(case(**asked), seed_knowledge()).as_dict()
+    if answer["feasible"]:
+        assert promises_kept(answer) == []
+        for name in ("folds", "epochs", "batch_size"):
+            assert asked[name] in (None, answer[name])
+    else:
+        assert answer["why"]
+        assert answer["closest"] is not None
+        assert promises_kept(plan(**{**asked, **answer["closest"]["set"]})) == []

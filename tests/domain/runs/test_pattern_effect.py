@@ -1,0 +1,157 @@
+"""A memory is judged by comparable runs with and without it, and only where the counts leave no doubt."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from memory_service.domain.runs.advice_outcome import advice_of, brief_of, outcome_of_run
+from memory_service.domain.runs.pattern_effect import Tally, compare
+
+TIP = "pattern:tip"
+
+
+def run(metric: float | None, followed: bool | str | None = False, **changed: Any) -> dict[str, Any]:
+    """An outcome as it is kept; followed="unserved": its plan did not tell of the tip."""
+    served = {} if followed == "unserved" else {TIP: followed}
+    plain = {"succeeded": True, "metric": metric, "test_metric": None, "direction": "min", "gpu": "a100"}
+    return plain | {"budget_minutes": 30.0, "served": served} | changed
+
+
+def tally(*runs: dict[str, Any], metrics: bool = True) -> Tally:
+    return compare(runs, [TIP], metrics=metrics)[TIP]
+
+
+def test_every_run_with_it_meets_every_comparable_run_without_it() -> None:
+    found = tally(run(0.5, True), run(0.4, True), run(0.45), run(0.45, "unserved"), run(0.4))
+    assert (found.compared, found.without) == (2, 3)
+    assert (found.better, found.same, found.worse) == (2, 1, 3)
+    chance = found.chance_better
+    assert chance is not None
+    assert chance.value == pytest.approx(2.5 / 6)
+    assert chance.low < chance.value < chance.high
+    assert not found.demoted
+
+
+def test_following_that_lost_each_of_many_comparisons_is_demoted_and_of_few_is_not() -> None:
+    bad, good = run(0.5, True), run(0.4)
+    assert not tally(*[bad] * 2, *[good] * 2).demoted
+    assert not tally(*[bad] * 40, good).demoted, "one run without it may have been lucky"
+    found = tally(*[bad] * 6, *[good] * 6)
+    assert found.demoted
+    assert "in 0 % of comparisons and worse in 100 %" in found.sentence
+
+
+def test_pure_chance_is_hardly_ever_demoted() -> None:
+    draw = random.Random(7)
+    demoted = 0
+    for _ in range(400):
+        runs = [run(draw.gauss(0.0, 1.0) + 5.0, n < 10) for n in range(20)]
+        demoted += tally(*runs).demoted
+    assert demoted <= 8, "99 % two-sided: two in 400 are expected"
+
+
+def test_the_order_of_the_runs_does_not_matter() -> None:
+    draw = random.Random(3)
+    runs = [run(draw.random(), n % 3 == 0, gpu=draw.choice(["a100", "t4"])) for n in range(30)]
+    first = tally(*runs)
+    draw.shuffle(runs)
+    assert tally(*runs) == first
+
+
+def test_runs_of_another_card_or_budget_are_no_comparison() -> None:
+    assert tally(run(0.5, True), run(0.4, gpu="t4"), run(0.4, budget_minutes=300.0)).weight == 0.0
+    assert tally(run(0.5, True), run(0.4, budget_minutes=33.0)).worse == 1
+
+
+def test_a_test_metric_goes_before_validation() -> None:
+    """Lag features: the agent's own validation said better, the test said much worse."""
+    with_tip = run(0.482, True, test_metric=0.60)
+    without = run(0.517, test_metric=0.50)
+    assert tally(with_tip, without).worse == 1
+    assert tally(run(0.482, True), without).better == 1
+
+
+def test_a_run_that_left_nothing_loses_whatever_it_measured() -> None:
+    assert tally(run(0.1, True, succeeded=False), run(0.9)).worse == 1
+    assert tally(run(0.1, True, succeeded=None), run(0.9)).weight == 0.0
+
+
+def test_between_competitions_only_success_is_compared() -> None:
+    assert tally(run(0.1, True), run(0.9), metrics=False).same == 1
+    assert tally(run(0.1, True, direction=None), run(0.9, direction=None)).same == 1
+
+
+def test_larger_is_better_where_the_metric_says_so() -> None:
+    assert tally(run(0.95, True, direction="max"), run(0.90, direction="max")).better == 1
+
+
+def test_who_cannot_tell_belongs_to_neither_side() -> None:
+    assert tally(run(0.5, None), run(0.4)).weight == 0.0
+
+
+PLAN = {
+    "plan_id": "plan-1", "feasible": True, "model": {"name": "resnet50.a1_in1k", "image_size": 224},
+    "batch_size": 128, "precision": "bf16", "folds": 3, "epochs": 8, "minutes": 30.0,
+    "evidence": [{"id": "m"}, {"id": "f"}, {"id": "loss"}, {"id": "R01"}, {"id": "bad", "demoted": True}],
+}  # fmt: skip
+PATTERNS = {
+    "m": {"kind": "model", "advice": {"models": ["resnet50.a1_in1k"]}, "competition": "dogs"},
+    "f": {"kind": "validation", "advice": {"folds": 5}},
+    "loss": {"kind": "loss", "advice": {"loss": "bce"}},
+    "bad": {"kind": "model", "advice": {"models": ["vgg16"]}},
+}
+DONE = {"model": "resnet50", "batch_size": 64, "precision": "bf16", "folds": 3, "epochs": None}
+
+
+def test_each_part_of_a_plan_is_followed_or_not_or_unsaid() -> None:
+    advice = advice_of(brief_of(PLAN, PATTERNS), PATTERNS, DONE)
+    assert advice["followed"] == {
+        "model": True, "batch_size": False, "precision": True, "folds": True, "epochs": None,
+    }  # fmt: skip
+    assert [(one["pattern"], one["followed"]) for one in advice["served"]] == [
+        ("f", False), ("loss", None), ("m", True),
+    ]  # fmt: skip
+
+
+def test_a_plan_of_wrong_types_is_a_plan_that_says_nothing() -> None:
+    brief = brief_of({"plan_id": 5, "model": "x", "batch_size": True, "evidence": ["m", 3]}, PATTERNS)
+    assert brief["served"] == []
+    assert (brief["plan_id"], brief["model"], brief["batch_size"]) == (None, None, None)
+
+
+def test_what_came_of_a_run_is_told_from_its_epochs() -> None:
+    advice = advice_of(brief_of(PLAN, PATTERNS), PATTERNS, DONE)
+    epochs = [
+        {"fold": fold, "epoch": n, "metric": metric}
+        for fold, metrics in enumerate([(0.7, 0.9, 0.8), (0.6, 0.7, "nan")])
+        for n, metric in enumerate(metrics)
+    ]
+    summary = {"epochs": epochs, "epochs_done": 6, "first_submission_seconds": 540.0}
+    said = {**DONE, "gpu": "a100", "epochs": 4, "minutes": 30.0}
+    finish = {"status": "timed_out", "submission": True, "followed": ["loss"]}
+    found = outcome_of_run(said, advice, summary, finish, 33.0, "max")
+    assert found["metric"] == pytest.approx(0.8)
+    assert (found["epochs_to_best"], found["epochs_done"], found["folds_done"]) == (2.0, 6, 1)
+    assert (found["minutes_to_submission"], found["budget_percent"]) == (9.0, 110.0)
+    assert found["succeeded"] is True
+    assert found["served"] == {
+        "pattern:f": False, "pattern:loss": True, "pattern:m": True, "competition:dogs": True,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("status", "submission", "succeeded"),
+    [
+        ("completed", None, True),
+        ("completed", False, False),
+        ("stopped", None, None),
+        ("out_of_memory", None, False),
+        ("crashed", True, True),
+    ],
+)
+def test_success_is_something_to_score(status: str, submission: bool | None, succeeded: bool | None) -> None:
+    finish = {"status": status} | ({} if submission is None else {"submission": submission})
+    assert outcome_of_run({}, None, {}, finish, None, None)["succeeded"] is succeeded

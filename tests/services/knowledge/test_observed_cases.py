@@ -1,0 +1,52 @@
+"""What runs showed, read bit by bit, is what is read at once, whatever happened in between."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import replace
+
+from memory_service.domain.learning.observation import Observation
+from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge.observed_cases import MOST_OF_A_CASE, Observed, observed
+from memory_service.store.queries import runs
+from tests.registered import observe
+
+RAN = Observation(
+    gpu="a100", model="resnet50", family="resnet", input_size=224, precision="bf16", batch_size=64,
+    step_seconds=0.2,
+)  # fmt: skip
+
+
+def read(database: Database, held: Observed | None) -> Observed:
+    """The same bit by bit; checked against a reading from the beginning."""
+    with database.read() as unit:
+        found, whole = observed(unit, held), observed(unit)
+    assert found.all == whole.all
+    assert found.state == whole.state
+    return found
+
+
+def test_what_is_read_bit_by_bit_is_what_is_read_at_once(database: Database) -> None:
+    held = read(database, None)
+    assert held.all == ()
+    first = observe(database, [RAN, replace(RAN, batch_size=32)])
+    held = read(database, held)
+    assert len(held.all) == 2
+    assert read(database, held) is held
+    observe(database, [RAN] * (MOST_OF_A_CASE + 3))
+    held = read(database, held)
+    assert len(held.all) == MOST_OF_A_CASE + 1
+    with database.write() as unit:  # a run told of more: its observation changes
+        runs.replace_observations(
+            unit.session, first[1].run_id, [replace(first[1], step_seconds=0.3).as_dict()], unit.now
+        )
+    held = read(database, held)
+    assert held.all[-1].step_seconds == 0.3
+    with database.write() as unit:  # another process whose clock is behind
+        earlier = unit.now - dt.timedelta(minutes=5)
+        runs.replace_observations(unit.session, first[0].run_id, [], unit.now)
+        runs.replace_observations(
+            unit.session, first[1].run_id, [replace(first[1], batch_size=16).as_dict()], earlier
+        )
+    held = read(database, held)
+    assert held.cases

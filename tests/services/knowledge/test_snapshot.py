@@ -1,0 +1,186 @@
+"""Is the snapshot kept while nothing changes, renewed when something does, and cheap to renew?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from memory_service.errors import InvalidInput
+from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge.snapshot import knowledge_of
+from memory_service.services.planning.recommend import recommend
+from memory_service.services.prediction.predict import predict
+from memory_service.services.tables import catalogue
+from tests.conftest import Servers
+from tests.registered import A100, CPU, calibrate, register
+
+
+@pytest.fixture
+def embedded(servers: Servers) -> Iterator[Database]:
+    """All seeds, on SQLite: what follows from a snapshot is the same from either database."""
+    url = servers.new("sqlite", "seeded")
+    with Database(url) as database:
+        yield database
+    servers.drop(url)
+
+
+def test_the_snapshot_is_kept_until_the_knowledge_changes(seeded_database: Database) -> None:
+    first = knowledge_of(seeded_database)
+    assert knowledge_of(seeded_database) is first
+    with seeded_database.write() as unit:
+        catalogue.create_row(unit, "competitions", NEW, who="test", why="new")
+    second = knowledge_of(seeded_database)
+    assert second.revision > first.revision
+    assert NEW["slug"] in second.competitions
+    assert second.priced is first.priced
+    assert second.model_names is first.model_names
+
+
+def test_a_corrected_card_changes_plans_and_keeps_the_profiles(seeded_database: Database) -> None:
+    before = knowledge_of(seeded_database)
+    asked = {"task": "image", "size": "medium", "gpu": "l4", "minutes": 60}
+    plan = recommend(seeded_database, asked)
+    with seeded_database.write() as unit:
+        catalogue.update_row(unit, "gpus", "l4", {"usable_gib": 6.0}, who="test", why="shared card")
+    after = knowledge_of(seeded_database)
+    assert after.gpus["l4"].usable_gib == 6.0
+    assert after.profiles is before.profiles
+    smaller = recommend(seeded_database, asked)
+    assert smaller["expected"]["peak_memory_gib"]["high"] <= 6.0 < plan["expected"]["peak_memory_gib"]["high"]
+
+
+NEW = {
+    "slug": "leaf-shapes-of-the-garden",
+    "title": "Leaf shapes",
+    "task": "image-classification",
+    "description": "Tell from a photo which of forty garden plants a leaf belongs to; accuracy decides.",
+    "n_train": 4000,
+}
+
+
+def test_a_device_is_asked_for_by_its_name_and_has_its_own_memory(embedded: Database) -> None:
+    register(embedded, "Box 7", "a100", replace(A100, memory_gib=19.6, mig="3g.20gb"))
+    whole = knowledge_of(embedded).gpu("a100")
+    card = knowledge_of(embedded).gpu("box 7")
+    assert (card.key, card.slug) == ("Box 7", "a100")
+    assert card.usable_gib == pytest.approx(19.6 - (whole.memory_gib - whole.usable_gib))
+    assert card.tflops["bf16"] == pytest.approx(whole.tflops["bf16"] * 3 / 7)
+    asked = {"task": "image", "size": "medium", "minutes": 60}
+    sliced, full = (recommend(embedded, {**asked, "gpu": name}) for name in ("BOX 7", "a100"))
+    assert sliced["gpu"]["device"] == "Box 7"
+    assert sliced["gpu"]["slug"] == "a100"
+    assert "device" not in full["gpu"]
+    assert sliced["expected"]["peak_memory_gib"]["high"] < 19.6
+    assert sliced["plan_id"] != full["plan_id"]
+
+
+def test_a_device_named_like_a_gpu_model_shadows_it(embedded: Database) -> None:
+    sheet = knowledge_of(embedded).gpu("cpu")
+    register(embedded, "cpu", "cpu", CPU)
+    knowledge = knowledge_of(embedded)
+    card = knowledge.gpu("CPU")
+    assert card.device == "cpu"
+    assert card.memory_gib == CPU.memory_gib
+    assert card.tflops["fp32"] == pytest.approx(sheet.tflops["fp32"] / 2)
+    assert knowledge.cards.sheets["cpu"].device == ""
+    plan = recommend(embedded, {"task": "image", "size": "small", "gpu": "cpu", "minutes": 240})
+    assert "4 processor cores: what cpu has." in plan["warnings"]
+    assert plan["data_loader"]["num_workers"] == 4
+
+
+def test_devices_and_models_are_planned_together(embedded: Database) -> None:
+    register(embedded, "box7", "a100")
+    plan = recommend(embedded, {"task": "image", "size": "medium", "gpu": "box7,t4", "minutes": 60})
+    assert plan["gpu"]["fits_all"] == ["box7", "t4"]
+    assert plan["gpu"]["slug"] == "t4"
+    assert plan["gpu"]["calibrations_of_others"]["box7"]["n"] == 0
+
+
+def test_a_device_that_has_not_reported_is_refused_with_what_to_do(embedded: Database) -> None:
+    register(embedded, "attic", "", None)
+    with pytest.raises(InvalidInput, match="memory-service calibrate") as refused:
+        knowledge_of(embedded).gpu("Attic")
+    assert refused.value.errors[0].field == "gpu"
+
+
+def test_nearest_names_of_an_unknown_card_hold_devices(embedded: Database) -> None:
+    register(embedded, "trainbox-seven", "a100")
+    with pytest.raises(InvalidInput) as refused:
+        knowledge_of(embedded).gpu("trainbox-sevn")
+    assert "trainbox-seven" in refused.value.errors[0].nearest
+
+
+SLOW = {"matmul.bf16.4096": 100.0, "matmul.bf16.8192": 110.0, "bandwidth.copy": 700.0, "launch.us": 12.0}
+"""An A100 at about half its rates."""
+
+ASKED = {"model": "vit_base_patch16_224", "batch_size": 64, "precision": "bf16"}
+
+
+def test_a_calibration_serves_its_device_then_its_model_then_its_architecture(
+    embedded: Database,
+) -> None:
+    register(embedded, "box7", "a100")
+    register(embedded, "box8", "a100", replace(A100, uuid="GPU-2"))
+    names = ("box7", "box8", "a100", "a30", "t4")
+    before = {name: predict(embedded, {**ASKED, "gpu": name}) for name in names}
+    key = calibrate(embedded, "box7", "a100", SLOW)
+    after = {name: predict(embedded, {**ASKED, "gpu": name}) for name in names}
+
+    def slower(name: str) -> float:
+        return float(after[name]["step_seconds"]["value"] / before[name]["step_seconds"]["value"])
+
+    assert slower("box7") > 1.2
+    assert slower("box8") == pytest.approx(slower("box7"), rel=0.05)
+    assert slower("a100") == pytest.approx(slower("box7"), rel=0.05)
+    assert 1.05 < slower("a30") < slower("box7")
+    assert after["t4"] == before["t4"]
+    assert after["box7"]["calibration"]["id"] == key
+    assert after["box7"]["calibration"]["measured_at"] == "2026-11-01T00:00:00+00:00"
+    assert after["box8"]["calibration"]["id"] is None
+    for name, word in (("box7", "box7"), ("box8", "a100"), ("a100", "a100"), ("a30", "ampere")):
+        figure = after[name]["step_seconds"]
+        assert figure["n"] == 1
+        assert word in figure["basis"].lower() or "NVIDIA A100" in figure["basis"], figure["basis"]
+    plan = recommend(embedded, {"task": "image", "size": "medium", "gpu": "box7", "minutes": 60})
+    assert plan["gpu"]["calibration"]["id"] == key
+    assert plan["expected"]["samples_per_second"]["basis"].startswith("profile of")
+    assert f"calibration:{key}" in {row["id"] for row in plan["evidence"]}
+
+
+def test_stale_and_contended_calibrations_are_named_and_not_used(embedded: Database) -> None:
+    register(embedded, "box7", "a100")
+    register(embedded, "box8", "a100", replace(A100, uuid="GPU-2"))
+    before = predict(embedded, {**ASKED, "gpu": "box7"})
+    stale = calibrate(embedded, "box7", "a100", SLOW, fingerprint=replace(A100, driver="535.1"))
+    busy = calibrate(embedded, "box8", "a100", SLOW, contended=True)
+    after = predict(embedded, {**ASKED, "gpu": "box7"})
+    assert after["step_seconds"] == before["step_seconds"]
+    why = "is stale: driver was 535.1, is 550.54; recalibrate with `memory-service calibrate`."
+    assert after["warnings"] == [f"Calibration {stale} of box7 {why}"]
+    plan = recommend(embedded, {"task": "image", "size": "medium", "gpu": "box7,box8"})
+    told = [text for text in plan["warnings"] if text.startswith("Calibration")]
+    assert len(told) == 2
+    assert busy in told[1]
+    fresh = calibrate(embedded, "box7", "a100", SLOW, day=1)
+    renewed = predict(embedded, {**ASKED, "gpu": "box7"})
+    assert renewed["warnings"] == []
+    assert renewed["calibration"]["id"] == fresh
+
+
+def test_progress_of_a_calibration_prices_nothing_anew(seeded_database: Database) -> None:
+    register(seeded_database, "box7", "a100")
+    before = knowledge_of(seeded_database)
+    calibrate(seeded_database, "box7", "a100", {}, status="running", ended_at=None)
+    after = knowledge_of(seeded_database)
+    assert after.revision > before.revision
+    assert after.cards is before.cards
+
+
+def test_sizing_is_found_by_the_name_without_the_tag_of_the_weights(seeded_database: Database) -> None:
+    with seeded_database.read() as unit:
+        plain = catalogue.list_rows(unit, "sizing", {"model": "resnet50"}, None, 500, None).items
+        tagged = catalogue.list_rows(unit, "sizing", {"model": plain[0]["model"]}, None, 500, None).items
+    assert {row["model"].split(".")[0] for row in plain} == {"resnet50"}
+    assert {row["id"] for row in tagged} <= {row["id"] for row in plain}

@@ -1,0 +1,240 @@
+"""Is the script of a plan one that a person would hand over: whole, readable, honest about its settings?"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from memory_service.domain.description.metric_resolution import ANSWERS, MEASURES, judged_by
+from memory_service.domain.logs.parser import read_log
+from memory_service.services.database.transactions import Database
+from memory_service.services.planning.plan_script import NoScript, plan_script
+from memory_service.services.planning.recommend import recommend
+from memory_service.services.planning.script_kinds import SCRIPTED
+from memory_service.services.review.review import review_script
+from tests.conftest import Servers
+
+TABLES = ("tabular-classification", "tabular-regression")
+TREES = ("lightgbm", "xgboost", "catboost")
+NETWORKS = ("mlp", "tabular-resnet", "ft-transformer", "tabm", "realmlp")
+ASKED: tuple[dict[str, Any], ...] = (
+    *({"task": task} for task in SCRIPTED),
+    *({"task": task, "model": name} for task in TABLES for name in (*TREES, *NETWORKS)),
+)
+
+
+@pytest.fixture(scope="module")
+def plans(servers: Servers) -> Any:
+    """A plan for each question of `ASKED`."""
+    url = servers.new("sqlite", "seeded")
+    database = Database(url)
+    yield [recommend(database, {"size": "medium", "gpu": "a100", **asked}) for asked in ASKED]
+    database.close()
+    servers.drop(url)
+
+
+def image_plan(plans: list[dict[str, Any]]) -> dict[str, Any]:
+    return copy.deepcopy(next(plan for plan in plans if plan["task"] == "image-classification"))
+
+
+def test_every_script_is_laid_out_like_ours_has_no_unused_name_and_passes_the_review(plans, tmp_path: Path):
+    for number, plan in enumerate(plans):
+        text = plan_script(plan)
+        (tmp_path / f"script_{number}.py").write_text(text, encoding="utf-8")
+        assert text.count("# === FILL IN") == 1
+        answer = review_script(None, {"script": text, "cpu_count": 8})
+        assert answer["findings"] == [], plan["model"]["name"]
+    laid_out(tmp_path)
+
+
+def laid_out(folder: Path) -> None:
+    """The scripts there are as ruff would have them."""
+    ruff = (sys.executable, "-m", "ruff")
+    told = ("--line-length", "110", "--target-version", "py311", "--no-cache", str(folder))
+    for command in (
+        ("check", "--isolated", "--select", "E,F,I,B,UP,SIM,C4,RET,PIE"),
+        ("format", "--check", "--isolated"),
+    ):
+        done = subprocess.run([*ruff, *command, *told], capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout[-2000:]
+
+
+def constants_of(text: str) -> dict[str, Any]:
+    found = {}
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
+            found[ast.unparse(node.targets[0])] = node.value.value
+    return found
+
+
+def test_the_constants_are_the_plans_settings(plans):
+    for plan in plans:
+        told = constants_of(plan_script(plan))
+        names = {"FOLDS": "folds", "EPOCHS": "epochs", "LEARNING_RATE": "learning_rate", "PLAN_ID": "plan_id"}
+        if plan["optimizer"] == "adamw":
+            names |= {
+                "BATCH_SIZE": "batch_size",
+                "GRAD_ACCUMULATION": "grad_accumulation",
+                "PRECISION": "precision",
+            }
+        assert {name: told[name] for name in names} == {name: plan[field] for name, field in names.items()}
+        assert told["MODEL"] == plan["model"]["name"]
+
+
+def test_what_a_plan_reserves_is_never_less_than_fifteen_percent_and_training_ends_by_then(plans):
+    plan = image_plan(plans)
+    text = plan_script(plan)
+    assert "RESERVE_MINUTES = 0.15 * MINUTES" in text
+    plan["expected"]["inference_minutes"]["high"] = 0.3 * plan["minutes"]
+    plan["timetable"][-2]["start_minute"] = 0.9 * plan["minutes"]
+    text = plan_script(plan)
+    assert "RESERVE_MINUTES = 0.3 * MINUTES" in text
+    assert "TRAIN_MINUTES = 0.7 * MINUTES" in text
+
+
+def test_a_name_from_outside_cannot_become_code(plans):
+    plan = image_plan(plans)
+    evil = 'A100"""\nimport os; os.system("true")\n"""\\'
+    plan["gpu"]["name"] = plan["model"]["name"] = plan["plan_id"] = evil
+    tree = ast.parse(plan_script(plan))
+    assert constants_of(plan_script(plan))["GPU"] == evil
+    calls = [node for node in tree.body if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)]
+    assert calls == []
+    assert isinstance(tree.body[0], ast.Expr)
+    assert isinstance(tree.body[1], ast.Import)
+
+
+def judged(plan: dict[str, Any], said: str) -> dict[str, Any]:
+    return {**plan, "metric": judged_by(said, "as asked", plan["task"]).as_dict()}
+
+
+@pytest.mark.parametrize(
+    ("said", "word"), [("mean column-wise ROC AUC", "AUC"), ("quadratic weighted kappa", "Kappa")]
+)
+def test_the_score_is_the_plans_metric_where_the_script_can_compute_it(plans, said: str, word: str):
+    assert f", {word}={{score:.4f}}" in plan_script(judged(image_plan(plans), said))
+
+
+@pytest.mark.parametrize("said", ["BLEU", "weighted ROC AUC", "0.5 ROC AUC + 0.5 F1", "my own score"])
+def test_no_other_score_goes_under_the_name_of_a_metric_that_a_script_cannot_compute(plans, said: str):
+    text = plan_script(judged(image_plan(plans), said))
+    assert "# Judged by " in text
+    assert 'METRIC, HIGHER_IS_BETTER = "validation loss", False' in text
+    assert "={score" not in text
+    assert '"metric": score' not in text
+    assert "best_metric" not in text
+
+
+def test_a_review_holds_the_loss_of_every_metrics_script_against_the_plans_metric(plans, tmp_path: Path):
+    first = {ANSWERS[plan["task"]]: plan for plan in reversed(plans) if plan["model"]["library"] == "torch"}
+    trees = {ANSWERS[plan["task"]]: plan for plan in plans if plan["model"]["name"] == "lightgbm"}
+    for measure in {(m.answer, m.form): m for m in MEASURES if m.answer != "masks"}.values():
+        for plan in (first[measure.answer], trees[measure.answer]):
+            told = judged(plan, measure.name.replace("@k", "@5"))
+            assert told["metric"]["in_script"]
+            text = plan_script(told)
+            (tmp_path / f"{plan['model']['name']}_{measure.function}.py").write_text(text, encoding="utf-8")
+            answer = review_script(None, {"script": text, "cpu_count": 8, "plan": told})
+            assert answer["findings"] == [], (plan["model"]["name"], measure.name)
+    laid_out(tmp_path)
+    told = judged(first["labels"], "ROC AUC")
+    wrong = plan_script(judged(first["values"], "RMSE"))
+    found = review_script(None, {"script": wrong, "plan": {"metric": told["metric"]}})["findings"]
+    assert [each["rule"] for each in found if "ROC AUC" in each["message"]] == ["wrong-loss"]
+
+
+def test_no_script_says_for_what_there_is_one(plans):
+    plan = image_plan(plans)
+    with pytest.raises(NoScript, match=r"no script for object-detection; .*audio-classification"):
+        plan_script({**plan, "task": "object-detection"})
+    with pytest.raises(NoScript, match=r"no script for small-cnn \(torch\); .* timm"):
+        plan_script({**plan, "model": {**plan["model"], "name": "small-cnn", "library": "torch"}})
+    with pytest.raises(NoScript, match="Nothing fits"):
+        plan_script({"feasible": False, "why": "No."})
+
+
+def loaded(text: str) -> ModuleType:
+    module = ModuleType("generated_train")
+    sys.modules["generated_train"] = module
+    exec(compile(text, "train.py", "exec"), module.__dict__)
+    return module
+
+
+def test_its_log_lines_are_understood_with_their_memory(plans, monkeypatch, capsys):
+    import torch
+
+    script: Any = loaded(plan_script(image_plan(plans)))
+    gib = 2**30
+    card = SimpleNamespace(total_memory=24 * gib)
+    monkeypatch.setattr(script, "DEVICE", "cuda")
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "NVIDIA A10")
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: card)
+    monkeypatch.setattr(torch.cuda, "max_memory_reserved", lambda: 18.1 * gib)
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: 16.4 * gib)
+    script.print_resources()
+    print("=== Fold 2/3 ===")
+    print(f"First batch: {script.gpu_peak()}")
+    script.print_epoch(3, 8, 0.542, 0.611, 0.801, 12.5, 0)
+    print("Early stopping at epoch 3")
+    reading = read_log(capsys.readouterr().out, final=True)
+    told: list[tuple[str, dict[str, Any]]] = [(event.kind, dict(event.fields)) for event in reading.events]
+    assert reading.kept == ()
+    assert told[0][1] | told[2][1] | {"gpu_name": "NVIDIA A10", "cpu_count": 1} == {
+        "cpu_count": 1,
+        "batch_size": script.BATCH_SIZE,
+        "gpu_name": "NVIDIA A10",
+        "num_workers": script.now.workers,
+        "prefetch_factor": script.PREFETCH_FACTOR,
+        "persistent_workers": True,
+    }
+    assert told[1] == ("note", {"total_gib": 24.0})
+    assert told[3] == ("fold", {"fold": 2, "folds": 3})
+    assert (told[4][0], told[4][1]["peak_allocated_gib"]) == ("gpu", 16.4)
+    kind, epoch = told[5]
+    assert kind == "epoch"
+    expected = {
+        "fold": 2,
+        "epoch": 3,
+        "train_loss": 0.542,
+        "valid_loss": 0.611,
+        "metric": 0.801,
+        "seconds": 12.5,
+    }
+    assert {name: epoch[name] for name in expected} == expected
+    assert (epoch["memory_gib"], epoch["peak_allocated_gib"]) == (18.1, 16.4)
+    assert epoch["total_gib"] == pytest.approx(24.0, abs=0.05)
+    assert told[6] == ("fold", {"fold": 2, "done": True})
+    assert json.dumps(told)
+
+
+def test_memory_or_workers_that_run_out_change_the_settings_and_advice_is_obeyed(plans, capsys):
+    from memory_service.client.verdict import Verdict
+
+    plan = image_plan(plans) | {"batch_size": 48, "grad_accumulation": 2, "folds": 3, "epochs": 8}
+    script: Any = loaded(plan_script(plan))
+    now = script.now
+    now.workers = 4
+    now.recover(RuntimeError("CUDA out of memory. Tried to allocate 2 GiB"), None)
+    assert (now.batch, now.accumulation) == (24, 4)
+    now.recover(RuntimeError("DataLoader worker (pid 7) is killed by signal: Bus error."), None)
+    assert now.workers == 0
+    with pytest.raises(RuntimeError, match="shapes"):
+        now.recover(RuntimeError("shapes do not match"), None)
+    for action, settings in (
+        ("reduce_folds", {"folds": 2}),
+        ("reduce_epochs", {"epochs": 5}),
+        ("lower_batch", {"batch_size": 12}),
+    ):
+        now.obey(Verdict(action=action, set=settings, known=True))
+    assert (now.folds, now.epochs, now.batch, now.accumulation) == (2, 5, 12, 8)
+    assert now.seconds_left() > 0
+    now.obey(Verdict(action="stop_and_predict", known=True))
+    assert now.seconds_left() == 0

@@ -1,0 +1,166 @@
+"""Does /predict's service answer for any model, card and batch, refuse what it cannot, and stay fast?"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from memory_service.domain.cost.batch_ladder import BATCH_LADDER
+from memory_service.errors import InvalidInput, TooLarge
+from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge.snapshot import knowledge_of
+from memory_service.services.prediction.predict import predict, predict_many
+from memory_service.services.prediction.requested_profile import MOST_TRACES
+
+ASKED = {"model": "resnet50", "gpu": "a100", "image_size": 224}
+FIGURES = ("max_batch_size", "peak_memory_gib", "samples_per_second", "step_seconds")
+
+
+def test_every_figure_has_its_interval_and_grade(seeded_sqlite: Database) -> None:
+    answer = predict(seeded_sqlite, {**ASKED, "batch_size": 128})
+    for name in FIGURES:
+        figure = answer[name]
+        assert figure["low"] <= figure["value"] <= figure["high"], name
+        assert figure["grade"] == "estimated"
+        assert figure["basis"]
+    assert answer["batch_size"] == 128
+    assert answer["fits"] is True
+    assert answer["precision"] == "bf16"
+    rate = answer["samples_per_second"]["value"] * answer["step_seconds"]["value"]
+    assert rate == pytest.approx(128, rel=1e-3)
+
+
+def test_the_curve_climbs_the_ladder_to_the_first_batch_that_does_not_fit(seeded_sqlite: Database) -> None:
+    answer = predict(seeded_sqlite, ASKED)
+    batches = [point["batch_size"] for point in answer["curve"]]
+    assert batches == list(BATCH_LADDER[: len(batches)])
+    assert [point["fits"] for point in answer["curve"]] == [True] * (len(batches) - 1) + [False]
+    assert batches[-2] == answer["max_batch_size"]["value"]
+    assert answer["knee_batch_size"] in batches
+    memory = [point["peak_memory_gib"]["value"] for point in answer["curve"]]
+    assert memory == sorted(memory)
+
+
+def test_without_a_batch_the_answer_is_at_the_knee(seeded_sqlite: Database) -> None:
+    answer = predict(seeded_sqlite, ASKED)
+    assert answer["batch_size"] == min(answer["knee_batch_size"], answer["safe_batch_size"])
+
+
+def test_a_batch_that_does_not_fit_is_said_with_what_would(seeded_sqlite: Database) -> None:
+    answer = predict(
+        seeded_sqlite, {"model": "efficientnet_b4", "image_size": 224, "gpu": "a100", "batch_size": 512}
+    )
+    assert answer["fits"] is False
+    instead = answer["would_fit"]
+    assert instead["batch_size"] <= answer["max_batch_size"]["value"] < 512
+    assert instead["batch_size"] * instead["grad_accumulation"] >= 512
+    assert answer["peak_memory_gib"]["value"] > 40
+
+
+def test_a_size_between_two_profiled_ones_lies_between_them(seeded_sqlite: Database) -> None:
+    priced = knowledge_of(seeded_sqlite).priced
+    name, sizes = next(
+        (name, sizes)
+        for name, sizes in sorted(priced.sizes.items())
+        if len(sizes) > 1 and "resnet" in name and "/" not in name
+    )
+    middle = (sizes[0] + sizes[-1]) // 64 * 32
+    speeds = [
+        predict(seeded_sqlite, {"model": name, "gpu": "t4", "image_size": size, "batch_size": 16})[
+            "samples_per_second"
+        ]["value"]
+        for size in (sizes[0], middle, sizes[-1])
+    ]
+    assert speeds[0] >= speeds[1] >= speeds[2]
+
+
+def test_a_model_nobody_profiled_is_traced_once(seeded_sqlite: Database) -> None:
+    asked = {"model": "resnet10t", "gpu": "t4", "image_size": 96, "batch_size": 8}
+    first = predict(seeded_sqlite, asked)
+    start = time.process_time()
+    assert predict(seeded_sqlite, {**asked, "batch_size": 16})["fits"] is first["fits"] is True
+    assert time.process_time() - start < 0.25
+
+
+def test_inference_takes_less_than_training(seeded_sqlite: Database) -> None:
+    train, infer = (
+        predict(seeded_sqlite, {**ASKED, "batch_size": 64, "mode": m}) for m in ("train", "infer")
+    )
+    assert infer["samples_per_second"]["value"] > 2 * train["samples_per_second"]["value"]
+    assert infer["peak_memory_gib"]["value"] < train["peak_memory_gib"]["value"]
+    assert infer["max_batch_size"]["value"] > train["max_batch_size"]["value"]
+
+
+def test_boosted_trees_answer_with_their_own_law(seeded_sqlite: Database) -> None:
+    answer = predict(seeded_sqlite, {"model": "lightgbm", "gpu": "cpu", "n_train": 100_000, "n_features": 50})
+    assert answer["fit_seconds"]["low"] < answer["fit_seconds"]["value"] < 600
+    assert answer["assumed"] == []
+    assert predict(seeded_sqlite, {"model": "lightgbm", "gpu": "cpu"})["assumed"] == ["n_train 40000"]
+
+
+def test_more_cores_train_a_network_faster_on_the_processor(seeded_sqlite: Database) -> None:
+    asked = {"model": "resnet18", "gpu": "cpu", "batch_size": 16}
+    few, many = (predict(seeded_sqlite, {**asked, "cpu_count": cores}) for cores in (4, 16))
+    assert many["samples_per_second"]["value"] > 2 * few["samples_per_second"]["value"]
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"gpu": "a1000"}, "gpu"),
+        ({"gpu": None}, "gpu"),
+        ({"model": "resnet5O"}, "model"),
+        ({"model": ""}, "model"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"batch_size": -4}, "batch_size"),
+        ({"batch_size": float("nan")}, "batch_size"),
+        ({"batch_size": 1e300}, "batch_size"),
+        ({"batch_size": 1.5}, "batch_size"),
+        ({"image_size": 10**9}, "image_size"),
+        ({"precision": "fp8"}, "precision"),
+        ({"layout": "nwhc"}, "layout"),
+        ({"optimizer": "adamm"}, "optimizer"),
+        ({"mode": "trian"}, "mode"),
+        ({"seq_len": 128, "image_size": None}, "seq_len"),
+        ({"batchsize": 3}, "batchsize"),
+    ],
+)
+def test_wrong_values_are_refused_by_field(
+    seeded_sqlite: Database, change: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        predict(seeded_sqlite, {**ASKED, **change})
+    assert refused.value.errors[0].field == field
+
+
+def test_one_bad_question_refuses_the_list_and_is_named(seeded_sqlite: Database) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        predict_many(seeded_sqlite, [ASKED, {**ASKED, "gpu": "a1000"}])
+    assert refused.value.errors[0].field == "1.gpu"
+    assert "a100" in refused.value.errors[0].nearest
+
+
+def test_too_many_questions_are_refused(seeded_sqlite: Database) -> None:
+    with pytest.raises(TooLarge):
+        predict_many(seeded_sqlite, [ASKED] * 10_001)
+
+
+def test_a_request_traces_only_so_many_models(
+    seeded_sqlite: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memory_service.services.prediction.predict.MOST_TRACES", 0)
+    assert MOST_TRACES > 0
+    with pytest.raises(InvalidInput, match="memory-service profile"):
+        predict(seeded_sqlite, {"model": "resnet14t", "gpu": "t4", "image_size": 160})
+
+
+def test_ten_thousand_questions_take_seconds(seeded_sqlite: Database) -> None:
+    """Measured about 10 000 a second for batches of one model; the bound leaves room for a busy machine."""
+    predict(seeded_sqlite, ASKED)
+    questions = [{**ASKED, "batch_size": batch} for batch in range(1, 1001)] * 10
+    start = time.process_time()
+    answers = predict_many(seeded_sqlite, questions)
+    assert len(answers) == 10_000
+    assert time.process_time() - start < 10

@@ -1,0 +1,119 @@
+"""Does a run that says only which plan it follows run what the plan says, on the card it was made for?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from memory_service.errors import InvalidInput
+from memory_service.services.database.transactions import Database
+from memory_service.services.planning.recommend import recommend
+from memory_service.services.runs.runs import begin_run, run_page
+from memory_service.store.tables.runs import Run
+from tests.conftest import Servers
+from tests.registered import calibrate, register
+
+
+@pytest.fixture(scope="module")
+def shared(servers: Servers) -> Iterator[Database]:
+    """The seeds and a registered device; no SQL is asked here that a database could answer its own way."""
+    url = servers.new("sqlite", "seeded")
+    database = Database(url)
+    register(database, "box9", "a100")
+    calibrate(database, "box9", "a100", {"memory.context_gib": 0.5})
+    yield database
+    database.close()
+    servers.drop(url)
+
+
+def page_of(database: Database, body: dict[str, Any]) -> dict[str, Any]:
+    return run_page(database, begin_run(database, body)[0]["run_id"])
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"task": "image", "size": "small", "gpu": "t4", "minutes": "30"},
+        {"task": "text", "gpu": "box9", "minutes": "20"},
+        {"task": "tabular", "gpu": "cpu", "minutes": "10"},
+    ],
+)
+def test_what_a_run_leaves_out_is_its_plans(shared: Database, asked: dict[str, str]):
+    plan = recommend(shared, asked)
+    page = page_of(shared, {"plan_id": plan["plan_id"]})
+    for name in ("task", "batch_size", "folds", "epochs", "minutes", "precision"):
+        assert page[name] == plan[name], name
+    assert page["model"] == plan["model"]["name"]
+    assert (page["gpu"], page["device"]) == (plan["gpu"]["slug"], plan["gpu"].get("device", ""))
+    assert page["advice"] is not None
+    again = page_of(shared, {"plan": plan})
+    same = ("given", "prediction", "advice")
+    given = {**again["given"], "plan_id": plan["plan_id"]}
+    assert given == page["given"]
+    assert [again[name] for name in same[1:]] == [page[name] for name in same[1:]]
+
+
+def test_a_run_is_watched_in_the_direction_of_its_plans_metric(shared: Database):
+    asked = {"task": "image", "gpu": "t4", "competition": "aptos2019-blindness-detection"}
+    for metric, way in (("log loss", "min"), ("my own score", "max")):
+        plan = recommend(shared, {**asked, "metric": metric})
+        said = {"plan_id": plan["plan_id"], "competition": asked["competition"]}
+        run_id = begin_run(shared, said)[0]["run_id"]
+        with shared.read() as unit:
+            run = unit.session.get(Run, run_id)
+            assert run is not None
+            assert run.watch["facts"]["metric_direction"] == way, "of a metric nobody knows the competition's"
+
+
+def test_what_a_run_says_goes_before_its_plan(shared: Database):
+    plan = recommend(shared, {"task": "image", "gpu": "box9", "minutes": "30"})
+    said = {"plan_id": plan["plan_id"], "epochs": 2, "minutes": 7, "gpu": "v100"}
+    page = page_of(shared, said)
+    assert (page["epochs"], page["minutes"], page["gpu"]) == (2, 7, "v100")
+    other = page_of(shared, {"plan_id": plan["plan_id"], "model": "resnet18"})
+    assert (other["batch_size"], other["input_size"]) == (None, 224), "those were the plan's model's"
+    assert (other["folds"], other["device"]) == (plan["folds"], "box9")
+
+
+def test_the_card_as_its_driver_names_it_is_the_device_the_plan_was_made_for(shared: Database):
+    plan = recommend(shared, {"task": "image", "gpu": "box9", "minutes": "30"})
+    for named, device in (("NVIDIA A100-SXM4-40GB", "box9"), ("NVIDIA A10", "")):
+        assert page_of(shared, {"plan_id": plan["plan_id"], "gpu": named})["device"] == device
+
+
+def test_a_plan_that_nobody_knows_says_nothing_and_that_is_said(shared: Database):
+    with pytest.raises(InvalidInput, match="plan p-9 is not known here") as refused:
+        begin_run(shared, {"plan_id": "p-9", "task": "image"})
+    assert [error.field for error in refused.value.errors] == ["gpu", "model"]
+    with pytest.raises(InvalidInput, match="task, gpu, model is required"):
+        begin_run(shared, {})
+
+
+def test_a_card_that_is_not_listed_is_watched_without_predictions(shared: Database):
+    body = {"task": "image", "gpu": "custom/BR100", "model": "resnet18", "batch_size": 64, "n_train": 5000}
+    page = page_of(shared, body | {"host": {"gpu_memory_gib": 32.0}})
+    assert page["gpu"] == "custom/BR100"
+    assert "unregistered" in page["prediction"]["why_not"]
+    trees = page_of(shared, body | {"task": "tabular", "model": "lightgbm", "batch_size": None, "folds": 3})
+    assert trees["prediction"]["total_minutes"]["value"] > 0, "trees run on the processor"
+
+
+def test_a_run_is_expected_to_do_what_its_plan_promised_for_the_data_and_cores_it_was_asked_for(
+    shared: Database,
+):
+    facts = {"n_train": 3000, "n_test": 500, "cpu_count": 2}
+    plan = recommend(shared, {"task": "image", "gpu": "cpu", "minutes": 60, **facts})
+    assert plan["facts"] == facts
+    begun = begin_run(shared, {"plan_id": plan["plan_id"]})[0]
+    for name in ("samples_per_second", "epoch_seconds"):
+        assert begun["prediction"][name]["value"] == pytest.approx(plan["expected"][name]["value"], rel=0.05)
+    other = begin_run(shared, {"plan_id": plan["plan_id"], "n_train": 600, "host": {"cpu_count": 4}})[0]
+    page = run_page(shared, other["run_id"])
+    assert (page["n_train"], page["given"]["host"]) == (600, {"cpu_count": 4}), "its own words go first"
+    trees = recommend(shared, {"task": "tabular", "gpu": "cpu", "minutes": 10, **facts})
+    rounds = begin_run(shared, {"plan_id": trees["plan_id"]})[0]["prediction"]["total_minutes"]
+    assert rounds["value"] == pytest.approx(trees["expected"]["total_minutes"]["value"], rel=0.3)
+    assumed = recommend(shared, {"task": "image", "gpu": "cpu", "size": "small", "minutes": 60})
+    assert "n_train" not in assumed["facts"]

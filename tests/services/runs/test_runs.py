@@ -1,0 +1,335 @@
+"""A run that is told, in whatever order and however often, ends as the same facts and observations."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+import threading
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from memory_service.errors import Conflict, InvalidInput, NotFound
+from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge.observed_cases import MOST_OF_A_CASE, observed
+from memory_service.services.pages.runs import runs_page
+from memory_service.services.prediction.predict import predict
+from memory_service.services.runs import progress as so_far
+from memory_service.services.runs.runs import begin_run, finish_run, run_page
+from memory_service.services.runs.telemetry import take_events
+from memory_service.services.tables.catalogue import list_rows
+from tests.conftest import KINDS, Servers
+from tests.registered import calibrate, register
+from tests.telling import CASE, STEPS, at, case, epochs, told
+
+QUESTION = {name: CASE[name] for name in ("gpu", "model", "batch_size", "precision")}
+END = {"status": "completed", "at": at(600)}
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def shared(request: pytest.FixtureRequest, servers: Servers) -> Iterator[Database]:
+    """The seeds, once for all tests of this module: reading the knowledge takes longer than any of them. A
+    test that looks at what was learned asks about a card of its own."""
+    url = servers.new(str(request.param), "seeded")
+    database = Database(url)
+    yield database
+    database.close()
+    servers.drop(url)
+
+
+def _learned(database: Database) -> list[dict[str, Any]]:
+    with database.read() as unit:
+        return [one.as_dict() for one in observed(unit).all]
+
+
+class TestBeginning:
+    def test_what_is_predicted_is_what_predict_says_and_stays(self, shared: Database) -> None:
+        asked = QUESTION | {"gpu": "v100"}
+        before = predict(shared, asked)
+        begun, new = begin_run(shared, case(gpu="v100"))
+        assert new
+        frozen = begun["prediction"]
+        for name in ("peak_memory_gib", "samples_per_second", "step_seconds"):
+            assert frozen[name] == before[name]
+        assert frozen["epoch_seconds"]["value"] > STEPS * frozen["step_seconds"]["value"]
+        assert frozen["total_minutes"]["value"] > 20 * frozen["epoch_seconds"]["value"] / 60
+        assert frozen["inputs"]["knowledge_revision"] == shared.knowledge_revision()
+        assert frozen["inputs"]["profile"]["model"] == "resnet50"
+        told(shared, case(gpu="v100"), epochs(0.08))
+        assert predict(shared, asked)["step_seconds"] != before["step_seconds"]
+        assert run_page(shared, begun["run_id"])["prediction"] == frozen
+
+    def test_the_same_again_is_the_same_run(self, shared: Database) -> None:
+        body = case()
+        revision = shared.knowledge_revision()
+        first, _ = begin_run(shared, body)
+        again, new = begin_run(shared, body | {"run_id": body["run_id"].replace("-", "").upper()})
+        assert (again, new) == (first, False)
+        with pytest.raises(Conflict, match="another body"):
+            begin_run(shared, body | {"epochs": 5})
+        assert shared.knowledge_revision() == revision
+
+    def test_of_many_who_begin_it_at_once_one_does(self, shared: Database) -> None:
+        body, outcomes = case(), []
+        start = threading.Barrier(4)
+
+        def begin() -> None:
+            start.wait()
+            outcomes.append(begin_run(shared, body)[1])
+
+        threads = [threading.Thread(target=begin) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(outcomes) == [False, False, False, True]
+
+    @pytest.mark.parametrize(
+        ("field", "given", "nearest"),
+        [
+            ("gpu", "a101", "a100"),
+            ("model", "resnet5o", "resnet"),
+            ("competition", "dog-breeds", "dog-breed"),
+        ],
+    )
+    def test_an_unknown_name_is_refused_with_the_nearest(
+        self, shared: Database, field: str, given: str, nearest: str
+    ) -> None:
+        with pytest.raises(InvalidInput) as refused:
+            begin_run(shared, case(**{field: given}))
+        assert refused.value.errors[0].field == field
+        assert any(name.startswith(nearest) for name in refused.value.errors[0].nearest)
+
+    def test_what_was_not_said_is_not_predicted(self, shared: Database) -> None:
+        begun, _ = begin_run(shared, case(batch_size=None))
+        assert begun["prediction"]["why_not"] == "no batch size was said"
+        begun, _ = begin_run(shared, case(folds=None))
+        assert begun["prediction"]["epoch_seconds"] is None
+        assert begun["prediction"]["step_seconds"]
+
+    def test_boosted_trees_are_predicted_by_their_own_law(self, shared: Database) -> None:
+        trees = {"task": "tabular", "gpu": "cpu", "model": "lightgbm", "n_features": 50, "n_train": 200_000}
+        page = told(shared, {**trees, "folds": 5}, [])
+        assert page["prediction"]["total_minutes"]["value"] > 0
+        assert page["status"] == "completed"
+        assert page["observations"] == []
+
+    def test_a_registered_device_is_named_with_its_calibration(self, shared: Database) -> None:
+        register(shared, "box7", "a100")
+        calibration = calibrate(shared, "box7", "a100", {"memory.context_gib": 0.5})
+        begun, _ = begin_run(shared, case(gpu="box7"))
+        page = run_page(shared, begun["run_id"])
+        assert (page["device"], page["gpu"]) == ("box7", "a100")
+        inputs = begun["prediction"]["inputs"]
+        assert (inputs["device"], inputs["calibration"]["id"]) == ("box7", calibration)
+        (one,) = told(shared, case(gpu="box7"), epochs(0.08))["observations"]
+        assert (one["device"], one["gpu"]) == ("box7", "a100")
+
+
+class TestTelling:
+    def test_sent_twice_shuffled_and_late_it_is_the_same_run(self, shared: Database) -> None:
+        events = epochs(0.08, peak_allocated_gib=6.0) + [
+            {"seq": 100 + n, "kind": "gpu", "at": at(n), "used_gib": 8.0 + n % 3} for n in range(50)
+        ]
+        straight = told(shared, case(), events)
+        shuffled = case()
+        begin_run(shared, shuffled)
+        mixed = events * 2
+        random.Random(3).shuffle(mixed)
+        taken = []
+        for place in range(0, len(mixed), 7):
+            if place == 49:
+                finish_run(shared, shuffled["run_id"], END)
+            taken.append(take_events(shared, shuffled["run_id"], {"events": mixed[place : place + 7]}))
+        assert sum(answer["accepted"] for answer in taken) == len(events)
+        assert sum(answer["duplicates"] for answer in taken) == len(events)
+        assert all(answer["differing"] == [] for answer in taken)
+        late = finish_run(shared, shuffled["run_id"], END)
+        assert late["outcome"] == straight["outcome"]
+        happened = [[(c["quantity"], c["actual"]) for c in page["comparison"]] for page in (late, straight)]
+        assert happened[0] == happened[1] != []
+        (a,), (b,) = straight["observations"], late["observations"]
+        assert {**a, "run_id": "", "source": ""} == {**b, "run_id": "", "source": ""}
+        assert a["step_seconds"] == pytest.approx(0.08)
+        assert a["peak_driver_gib"] == 10.0
+
+    def test_the_same_seq_with_another_body_is_reported_and_never_overwrites(self, shared: Database) -> None:
+        body = case()
+        begin_run(shared, body)
+        first = epochs(0.08)
+        take_events(shared, body["run_id"], {"events": first})
+        other = [
+            first[0],
+            first[1] | {"seconds": 99.0},
+            {**first[2], "seq": 9},
+            {**first[2], "seq": 9, "fold": 1},
+        ]
+        answer = take_events(shared, body["run_id"], {"events": other})
+        answer.pop("verdict")
+        assert answer == {"accepted": 1, "duplicates": 3, "differing": [1, 9]}
+        shown = run_page(shared, body["run_id"])["outcome"]["epochs"]
+        assert [e["seconds"] for e in shown][:2] == [first[0]["seconds"], first[1]["seconds"]]
+
+    def test_a_batch_with_one_wrong_event_is_kept_in_no_part(self, shared: Database) -> None:
+        body = case()
+        begin_run(shared, body)
+        wrong: list[dict[str, Any]] = [
+            {"seconds": -1},
+            {"epoch": 10**9},
+            {"used_gb": 3},
+            {"at": "yesterday"},
+            {"seq": -1},
+        ]
+        for change in wrong:
+            events = epochs(0.08)
+            events[2] |= change
+            with pytest.raises(InvalidInput) as refused:
+                take_events(shared, body["run_id"], {"events": events})
+            assert refused.value.errors[0].field == f"events.2.{next(iter(change))}"
+        assert run_page(shared, body["run_id"])["outcome"]["events"] == {}
+
+    def test_no_number_is_a_legal_loss_and_comes_back(self, shared: Database) -> None:
+        page = told(shared, case(), epochs(0.08, train_loss="nan", metric="-inf"))
+        assert {(e["train_loss"], e["metric"]) for e in page["outcome"]["epochs"]} == {("nan", "-inf")}
+
+    def test_a_run_that_nobody_began_is_unknown(self, shared: Database) -> None:
+        for run_id in (str(uuid.uuid4()), "nonsense", "\ud800"):
+            with pytest.raises(NotFound):
+                take_events(shared, run_id, {"events": epochs(0.08)})
+
+    def test_many_at_once_are_all_counted(self, shared: Database) -> None:
+        bodies = [case() for _ in range(3)]
+        for body in bodies:
+            begin_run(shared, body)
+        accepted: list[int] = []
+
+        def send(worker: int) -> None:
+            for n in range(20):
+                seqs = range(10 * n, 10 * n + 12)  # two of them the next request sends again
+                events = [{"seq": s, "kind": "gpu", "at": at(s), "used_gib": float(s)} for s in seqs]
+                answer = take_events(shared, bodies[worker % 3]["run_id"], {"events": events})
+                accepted.append(answer["accepted"])
+                assert answer["accepted"] + answer["duplicates"] == 12
+                assert answer["differing"] == []
+
+        threads = [threading.Thread(target=send, args=(worker,)) for worker in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(accepted) == 120
+        assert sum(accepted) == 3 * 202
+        for body in bodies:
+            assert run_page(shared, body["run_id"])["outcome"]["events"] == {"gpu": 202}
+
+    def test_the_page_of_a_run_that_goes_on_needs_not_all_its_samples(
+        self, shared: Database, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        body = case()
+        begin_run(shared, body)
+        events: list[dict[str, Any]] = [
+            {"seq": s, "kind": "gpu", "at": at(s), "utilization_percent": 50.0, "used_gib": 9.0 + (s == 1)}
+            for s in range(200)
+        ]
+        for n in range(4):
+            seq = 40 * n + 5
+            epoch = {"kind": "epoch", "fold": 0, "epoch": n, "seconds": 20.0 + n, "metric": 0.5}
+            events[seq] = {**epoch, "seq": seq, "at": at(seq), "peak_reserved_gib": 8.0}
+        take_events(shared, body["run_id"], {"events": events})
+        whole = run_page(shared, body["run_id"])["outcome"]
+        assert (whole["device"]["samples"], whole["epochs_done"], whole["epoch_seconds"]) == (196, 4, 22.0)
+        monkeypatch.setattr(so_far, "ALL_READ", 100)
+        monkeypatch.setattr(so_far, "SAMPLES_READ", 30)
+        some = run_page(shared, body["run_id"])["outcome"]
+        assert some["device"]["samples"] == 30
+        assert some | {"device": whole["device"]} == whole
+        monkeypatch.setattr(so_far, "MARKS_READ", 2)
+        few = run_page(shared, body["run_id"])["outcome"]
+        assert [e["epoch"] for e in few["epochs"]] == [2, 3]
+        assert (few["epochs_done"], few["epochs_left_out"]) == (4, 2)
+
+
+class TestEnding:
+    def test_the_revision_rises_once_a_run_and_not_with_its_events(self, shared: Database) -> None:
+        revision = shared.knowledge_revision()
+        body = case()
+        begin_run(shared, body)
+        take_events(shared, body["run_id"], {"events": epochs(0.08)})
+        assert shared.knowledge_revision() == revision
+        finish_run(shared, body["run_id"], END)
+        assert shared.knowledge_revision() == revision + 1
+        finish_run(shared, body["run_id"], END)
+        take_events(shared, body["run_id"], {"events": epochs(0.08)})
+        note = {"seq": 50, "kind": "note", "at": at(700), "text": "bye"}
+        take_events(shared, body["run_id"], {"events": [note]})
+        assert shared.knowledge_revision() == revision + 1, "nothing new was observed"
+
+    def test_a_run_that_goes_on_after_its_end_is_heard(self, shared: Database) -> None:
+        body = case()
+        begin_run(shared, body)
+        take_events(shared, body["run_id"], {"events": epochs(0.08, 2)})
+        assert finish_run(shared, body["run_id"], END)["observations"][0]["n"] == 1
+        take_events(shared, body["run_id"], {"events": epochs(0.08, 6)})
+        page = run_page(shared, body["run_id"])
+        assert page["observations"][0]["n"] == 5
+        assert page["outcome"]["epochs_done"] == 6
+        assert page["status"] == "completed"
+
+    def test_an_end_told_again_may_add_and_not_contradict(self, shared: Database) -> None:
+        page = told(shared, case(), epochs(0.08))
+        more = {"status": "completed", "best_metric": 0.9, "best_epoch": 3, "submission": True}
+        added = finish_run(shared, page["id"], more)
+        assert (added["best_metric"], added["best_epoch"], added["submission"]) == (0.9, 3, True)
+        assert added["finished_at"] == page["finished_at"]
+        with pytest.raises(Conflict, match="completed"):
+            finish_run(shared, page["id"], {"status": "crashed"})
+        assert run_page(shared, page["id"])["status"] == "completed"
+
+    def test_what_ran_out_of_memory_and_what_timed_out_are_bounds(self, shared: Database) -> None:
+        (failed,) = told(shared, case(gpu="p100"), [], "out_of_memory")["observations"]
+        (late,) = told(shared, case(gpu="p100"), [], "timed_out")["observations"]
+        assert [failed, late] == [one for one in _learned(shared) if one["gpu"] == "p100"]
+        assert (failed["out_of_memory"], failed["batch_size"]) == (True, 128)
+        assert 0 < late["at_least_seconds"] < 600 / STEPS
+
+    def test_three_slow_runs_move_the_next_prediction(self, shared: Database) -> None:
+        asked = QUESTION | {"gpu": "t4", "precision": "fp16"}
+        slow = 1.3 * predict(shared, asked)["step_seconds"]["value"]
+        for _ in range(3):
+            told(shared, case(gpu="t4", precision="fp16"), epochs(slow))
+        after = predict(shared, asked)["step_seconds"]
+        assert after["value"] == pytest.approx(slow, rel=0.05)
+        assert after["n"] == 3
+        assert after["grade"] == "measured"
+
+    def test_of_a_case_that_ran_often_the_latest_are_read(self, shared: Database) -> None:
+        for n in range(MOST_OF_A_CASE + 2):
+            told(shared, case(gpu="l4"), epochs(0.2 + n / 1000))
+        told(shared, case(gpu="l4", batch_size=32), epochs(0.1))
+        mine = [one for one in _learned(shared) if one["gpu"] == "l4"]
+        assert len(mine) == MOST_OF_A_CASE + 1
+        steps = [round(one["step_seconds"], 4) for one in mine if one["batch_size"] == 128]
+        assert steps == [round(0.2 + n / 1000, 4) for n in range(2, MOST_OF_A_CASE + 2)]
+
+    def test_runs_are_listed_narrowed_and_paged(self, shared: Database) -> None:
+        for n in range(5):
+            told(shared, case(batch_size=32 * (n + 1)), epochs(0.08), "stopped" if n else "completed")
+        with shared.read() as unit:
+            page = list_rows(unit, "runs", {"status": "stopped"}, "-batch_size", 3)
+            rest = list_rows(unit, "runs", {"status": "stopped"}, "-batch_size", 3, page.next)
+        assert [row["batch_size"] for row in (*page.items, *rest.items)] == [160, 128, 96, 64]
+        assert "prediction" not in page.items[0]
+        assert rest.next is None
+
+    def test_the_list_says_how_long_each_run_took_however_it_ended_and_so_far(self, shared: Database) -> None:
+        told(shared, case(gpu="b200"), epochs(0.08), "crashed")
+        begin_run(shared, case(gpu="b200"))
+        now = dt.datetime.now(dt.UTC) + dt.timedelta(minutes=7)
+        rows = runs_page(shared, {"gpu": "b200"}, now)["items"]
+        took = {row["status"]: row["took_minutes"] for row in rows}
+        ended = next(row for row in rows if row["status"] == "crashed")
+        begun, end = (dt.datetime.fromisoformat(ended[name]) for name in ("started_at", "finished_at"))
+        assert took["crashed"] == (end - begun).total_seconds() / 60 > 0
+        assert took["running"] == pytest.approx(7, abs=0.5)
