@@ -185,7 +185,7 @@ def _plain(text: Any) -> str:
 @cache
 def _templates() -> jinja2.Environment:
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent.parent / "scripts"),
+        loader=jinja2.FileSystemLoader(Path(__file__).parents[2] / "scripts"),
         line_statement_prefix="#%",
         undefined=jinja2.StrictUndefined,
         autoescape=False,  # noqa: S701 - it is Python; texts go in by repr
