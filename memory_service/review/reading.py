@@ -10,8 +10,8 @@ from typing import Any
 
 from memory_service.review.facts import Facts
 from memory_service.review.loaders import loaders_of
-from memory_service.review.rules_loader import training_batches
-from memory_service.review.rules_precision import switched_on
+from memory_service.review.rules.data_loader import training_batches
+from memory_service.review.rules.mixed_precision import switched_on
 from memory_service.review.script import last_name
 
 __all__ = ["Meant", "meant_by", "smaller_than"]

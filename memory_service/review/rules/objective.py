@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from memory_service.domain.common.metrics import metric_named
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.rules_loss import VALUE_FAMILIES
+from memory_service.review.rules.loss import VALUE_FAMILIES
 from memory_service.review.script import last_name
 
 __all__ = ["objective_rules"]

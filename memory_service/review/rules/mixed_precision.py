@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.rules_loader import has_reason
+from memory_service.review.rules.data_loader import has_reason
 from memory_service.review.script import last_name, name_of
 
 __all__ = ["precision_rules", "switched_on"]

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.rules_gone import GONE_ARGUMENTS
+from memory_service.review.rules.removed_api import GONE_ARGUMENTS
 from memory_service.review.script import last_name
 from memory_service.review.signatures import SIGNATURES
 
