@@ -34,7 +34,7 @@ from memory_service.review.rules.monitored_metric import watched_rules
 from memory_service.review.rules.objective import objective_rules
 from memory_service.review.rules.parameters import parameter_rules
 from memory_service.review.rules.probability_metrics import score_rules
-from memory_service.review.rules.removed_api import gone_rules
+from memory_service.review.rules.removed_api import removed_api_rules
 from memory_service.review.rules.stopping_and_seeds import time_rules
 from memory_service.review.rules.timm import timm_rules
 from memory_service.review.script import Script
@@ -64,7 +64,7 @@ _GROUPS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     boosting_rules,
     watched_rules,
     logged_rules,
-    gone_rules,
+    removed_api_rules,
     step_rules,
     score_rules,
     loss_rules,

@@ -34,8 +34,8 @@ _EPOCH = re.compile(r"epoch|^ep$|^e$|^_?ep?$", re.IGNORECASE)
 _COUNTED = words("range trange count")
 _BOOSTERS = ("lightgbm", "xgboost", "catboost")
 _BOOSTED = re.compile(r"^(LGBM|XGB|CatBoost)\w*|^CatBoost$")
-_KERAS = ("keras", "tensorflow", "tf_keras")
-_LIGHTNING = ("lightning", "pytorch_lightning")
+KERAS = ("keras", "tensorflow", "tf_keras")
+LIGHTNING = ("lightning", "pytorch_lightning")
 
 
 @dataclass(frozen=True)
@@ -220,12 +220,12 @@ class Training(Made):
             )
         if name not in ("fit", "fit_generator"):
             return None
-        if made_by == "Trainer" and self.script.uses(*_LIGHTNING):
+        if made_by == "Trainer" and self.script.uses(*LIGHTNING):
             return "lightning"
         if _BOOSTED.match(made_by):
             return "boosting"
         given = {k.arg for k in call.keywords}
-        if self.script.uses(*_KERAS) and (
+        if self.script.uses(*KERAS) and (
             {"epochs", "validation_data", "callbacks", "steps_per_epoch", "validation_split"} & given
         ):
             return "keras"
@@ -282,13 +282,13 @@ class Training(Made):
     @cached_property
     def on_card(self) -> bool:
         """Whether the script means to train on a card."""
-        if self.script.uses("torch", "torchvision", "timm", "accelerate", *_LIGHTNING):
+        if self.script.uses("torch", "torchvision", "timm", "accelerate", *LIGHTNING):
             words = re.search(
                 r"cuda|accelerator|\bgpu|\.to\(\s*(self\.)?(cfg\.|config\.|args\.)?dev|device",
                 self.script.text,
             )
-            return bool(words) or self.script.uses("transformers", "accelerate", "fastai", *_LIGHTNING)
-        return self.script.uses(*_KERAS, "fastai", "transformers")
+            return bool(words) or self.script.uses("transformers", "accelerate", "fastai", *LIGHTNING)
+        return self.script.uses(*KERAS, "fastai", "transformers")
 
     @cached_property
     def fold_loops(self) -> list[ast.For]:
