@@ -10,7 +10,7 @@ from functools import partial
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
 from memory_service.review.nodes import keyword_names, receiver
-from memory_service.review.script import last_name, words, words_in
+from memory_service.review.script import Function, last_name, words, words_in
 
 trap = partial(finding, "timm-trap")
 
@@ -48,6 +48,7 @@ _FIXED_SIZE = re.compile(
 _CONFIGURES = words(
     "resolve_data_config resolve_model_data_config pretrained_cfg default_cfg num_features feature_info"
 )
+_PREDICTS = re.compile(r"^(predict|infer|inference|submit|submission|test|tta)(_|$)", re.IGNORECASE)
 MOST_READ = 60
 """Uses of a name that are looked at."""
 
@@ -124,14 +125,13 @@ def _models(facts: Facts) -> Iterator[Finding]:
     names = {name for call in calls if (name := facts.text(call, "model_name", 0))}
     if len(names) == 1:
         yield from _wrong_head(facts, next(iter(names)))
-    loaded = _loads_before_training(facts)
     for call in calls:
         if facts.values.open_ended(call) or _only_configures(facts, call):
             continue
         yield from _wrong_size(facts, call)
         given = keyword_names(call)
         random = facts.argument(call, "pretrained", 1) is None and "checkpoint_path" not in given
-        if random and not loaded:
+        if random and not _weights_loaded(facts, call, calls):
             yield trap(
                 call,
                 "create_model starts from random weights unless told otherwise.",
@@ -145,11 +145,28 @@ def _models(facts: Facts) -> Iterator[Finding]:
             )
 
 
-def _loads_before_training(facts: Facts) -> bool:
-    """Whether weights are loaded to be trained on, not those that the training itself saved."""
-    order = facts.script.order
-    trained = min((order[step] for step in facts.training.backwards), default=len(order))
-    return any(order[c] < trained for c in facts.script.called("load_state_dict", "load_checkpoint"))
+def _weights_loaded(facts: Facts, network: ast.Call, networks: list[ast.Call]) -> bool:
+    """Whether weights are loaded into the network, not only into a copy that predicts what it learned."""
+    script, order = facts.script, facts.script.order
+    loads = script.called("load_state_dict", "load_checkpoint")
+    if loads and any(facts.argument(call, "pretrained", 1) is not None for call in networks):
+        return True
+    for load in loads:
+        model, function = receiver(load), script.function(load)
+        into = facts.training.makers(model) if model is not None else []
+        if into and network not in into and all(call in networks for call in into):
+            continue
+        trained = [order[b] for b in facts.training.backwards if script.function(b) is function]
+        if function is script.function(network):
+            if order[network] < order[load] and not any(order[network] < t < order[load] for t in trained):
+                return True
+        elif order[load] < min(trained) if trained else not _predicts(function):
+            return True
+    return False
+
+
+def _predicts(function: Function | None) -> bool:
+    return function is not None and bool(_PREDICTS.search(function.name))
 
 
 def _only_configures(facts: Facts, call: ast.Call) -> bool:
