@@ -1,4 +1,4 @@
-"""Does a metric that judges probabilities get probabilities?"""
+"""Metrics of probabilities that get hard classes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from collections.abc import Iterator
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
+from memory_service.review.nodes import calls_in, is_call, names_in, receiver, receiver_name, sources_of
 from memory_service.review.outputs import last_assigned
-from memory_service.review.script import last_name
+from memory_service.review.script import last_name, words
 
-__all__ = ["score_rules"]
-
-_OF_PROBABILITIES = {
+_METRICS = {
     "roc_auc_score": "AUC",
     "log_loss": "Log loss",
     "average_precision_score": "Average precision",
@@ -23,160 +22,104 @@ _OF_PROBABILITIES = {
 _CLASSIFIER = re.compile(
     r"(Classifier|ClassifierCV|SVC|NB|^LogisticRegression(CV)?|^LinearDiscriminantAnalysis|^Perceptron)$"
 )
-_PASSES_ON = frozenset(
-    ("numpy", "cpu", "tolist", "detach", "to_numpy", "astype", "ravel", "flatten", "reshape", "squeeze",
-     "int", "long", "array", "asarray", "concatenate", "hstack", "cat", "float", "list", "clip")
-)  # fmt: skip
-_WITHIN = frozenset(("array", "asarray", "concatenate", "hstack", "cat", "list", "int", "clip"))
+_CONVERTING = words("array asarray concatenate hstack cat list int clip")
+_KEEPING = words("numpy cpu tolist detach to_numpy astype ravel flatten reshape squeeze long float")
+_EMPTY = ("zeros", "empty", "full", "zeros_like", "list")
+DEEPEST = 6
 
 
 def score_rules(facts: Facts) -> Iterator[Finding]:
     """wrong-loss: AUC, log loss … of hard classes."""
-    for call in facts.script.called(*_OF_PROBABILITIES):
-        given = facts.values.argument(call, "y_score", 1) or facts.values.argument(call, "y_pred")
+    for call in facts.script.called(*_METRICS):
+        given = facts.argument(call, "y_score", 1) or facts.argument(call, "y_pred")
         why = _hard(facts, given, 0) if given is not None else ""
         if why:
-            yield finding(
-                "wrong-loss",
-                call,
-                f"{_OF_PROBABILITIES[last_name(call.func)]} judges probabilities; here it gets {why}.",
-                "model.predict_proba(X_valid)[:, 1]",
-            )
+            message = f"{_METRICS[last_name(call.func)]} judges probabilities; here it gets {why}."
+            yield finding("wrong-loss", call, message, "model.predict_proba(X_valid)[:, 1]")
 
 
 def _hard(facts: Facts, node: ast.AST, deep: int) -> str:
     """What makes these predictions hard classes; "" where nothing does for sure."""
-    if deep > 6:
+    if deep > DEEPEST:
         return ""
     if isinstance(node, ast.Name):
         source = last_assigned(facts, node)
         found = _hard(facts, source, deep + 1) if source is not None else ""
-        return found or (_filled(facts, node, deep) if source is None or _is_empty(source) else "")
-    if isinstance(node, ast.Subscript):
-        return _hard(facts, node.value, deep + 1) if isinstance(node.value, ast.Name) else ""
-    if isinstance(node, ast.Compare) and len(node.ops) == 1:
+        empty = (
+            source is None or is_call(source, *_EMPTY) or (isinstance(source, ast.List) and not source.elts)
+        )
+        return found or (_filled(facts, node, deep) if empty else "")
+    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
+        return _hard(facts, node.value, deep + 1)
+    if isinstance(node, ast.Compare):
         return "what a threshold made" if isinstance(node.ops[0], ast.Gt | ast.GtE | ast.Lt | ast.LtE) else ""
     if not isinstance(node, ast.Call):
         return ""
-    name = last_name(node.func)
+    name, base = last_name(node.func), receiver(node)
     if name == "argmax":
         return "what argmax picked"
     if name in ("round", "rint") and len(node.args) == 1:
         return "rounded predictions"
-    if name == "where" and len(node.args) == 3 and _constants(facts, node.args[1:]) <= {0, 1, -1}:
+    if name == "where" and len(node.args) == 3 and {facts.values.one(n) for n in node.args[1:]} <= {0, 1, -1}:
         return "what a threshold made"
-    if name == "predict" and isinstance(node.func, ast.Attribute):
-        made = _estimator(facts, node.func.value)
+    if name == "predict" and base is not None:
+        made = _estimator(facts, base)
         return f"the classes of {made}.predict" if _CLASSIFIER.search(made) else ""
-    if name == "cross_val_predict" and facts.values.argument(node, "method") is None and node.args:
+    if name == "cross_val_predict" and facts.argument(node, "method") is None and node.args:
         made = _estimator(facts, node.args[0])
         return f"classes: cross_val_predict of {made} without a method" if _CLASSIFIER.search(made) else ""
-    if name in _PASSES_ON:
-        inner = node.args[0] if name in _WITHIN and node.args else (
-            node.func.value if isinstance(node.func, ast.Attribute) else None
-        )  # fmt: skip
-        return _hard(facts, inner, deep + 1) if inner is not None else ""
-    return ""
-
-
-def _constants(facts: Facts, nodes: list[ast.expr]) -> set[object]:
-    return {facts.values.one(n) for n in nodes}
+    inner = node.args[0] if name in _CONVERTING and node.args else base
+    return _hard(facts, inner, deep + 1) if inner is not None and name in _CONVERTING | _KEEPING else ""
 
 
 def _estimator(facts: Facts, node: ast.AST) -> str:
     """The class that predicts: of a pipeline or a search the one within it."""
-    made = facts.training.made_by(node)
-    if made == "fit" and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        return _estimator(facts, node.func.value)
-    source: ast.AST | None = node
     if isinstance(node, ast.Name):
-        each = _walked(facts, node)
-        if each:
-            made_of = [_estimator(facts, one) for one in each[:20]]
-            return made_of[0] if all(_CLASSIFIER.search(one) for one in made_of) else ""
-        source = next(iter(facts.values.assigned(node.id, node)), None)
-    elif isinstance(node, ast.Attribute):
-        source = next(iter(facts.values.sources(node)), None)
-    if (
-        isinstance(source, ast.Call)
-        and last_name(source.func) == "fit"
-        and isinstance(source.func, ast.Attribute)
-    ):
-        return _estimator(facts, source.func.value)
+        looped = [_estimator(facts, one) for one in _looped(facts, node)[:20]]
+        if looped:
+            return looped[0] if all(_CLASSIFIER.search(one) for one in looped) else ""
+    source = next(iter(sources_of(facts.values, node)), node)
+    fitted = receiver(source) if isinstance(source, ast.Call) and is_call(source, "fit") else None
+    if fitted is not None:
+        return _estimator(facts, fitted)
     if isinstance(source, ast.Call) and re.search(r"ipeline$|SearchCV$", last_name(source.func)):
-        for inner in ast.walk(source):
-            if isinstance(inner, ast.Call) and _CLASSIFIER.search(last_name(inner.func)):
-                return last_name(inner.func)
-        return (
-            next((m for n in source.args if (m := _estimator(facts, n)) and _CLASSIFIER.search(m)), "")
-            if "Search" in last_name(source.func)
-            else ""
-        )
-    return made
+        inner = [last_name(call.func) for call in calls_in(source)]
+        inner += [_estimator(facts, a) for a in source.args] if "Search" in last_name(source.func) else []
+        return next((name for name in inner if _CLASSIFIER.search(name)), "")
+    return facts.training.made_by(node)
 
 
-def _walked(facts: Facts, node: ast.Name) -> list[ast.expr]:
+def _looped(facts: Facts, node: ast.Name) -> list[ast.expr]:
     """The models that a loop goes through: `for name, model in {"a": LogisticRegression()}.items()`."""
     for loop in facts.script.loops(node):
-        if not isinstance(loop, ast.For) or node.id not in {
-            n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)
-        }:
+        if not isinstance(loop, ast.For) or node.id not in names_in(loop.target):
             continue
         over: ast.AST = loop.iter
-        if (
-            isinstance(over, ast.Call)
-            and isinstance(over.func, ast.Attribute)
-            and over.func.attr in ("items", "values")
-        ):
-            over = over.func.value
-        if isinstance(over, ast.Name):
-            over = next(iter(facts.values.assigned(over.id, over)), over)
+        if isinstance(over, ast.Call) and is_call(over, "items", "values"):
+            over = receiver(over) or over
+        over = next(iter(sources_of(facts.values, over)), over)
         if isinstance(over, ast.Dict):
             return over.values
         if isinstance(over, ast.List | ast.Tuple):
-            at = (
-                [last_name(t) for t in loop.target.elts].index(node.id)
-                if isinstance(loop.target, ast.Tuple)
-                else None
-            )
-            if at is None:
+            if not isinstance(loop.target, ast.Tuple):
                 return over.elts
-            return [
-                one.elts[at]
-                for one in over.elts
-                if isinstance(one, ast.Tuple | ast.List) and len(one.elts) > at
-            ]
+            at = [last_name(t) for t in loop.target.elts].index(node.id)
+            rows = [row.elts for row in over.elts if isinstance(row, ast.Tuple | ast.List)]
+            return [row[at] for row in rows if len(row) > at]
     return []
-
-
-def _is_empty(node: ast.AST) -> bool:
-    return (isinstance(node, ast.List) and not node.elts) or (
-        isinstance(node, ast.Call)
-        and last_name(node.func) in ("zeros", "empty", "full", "zeros_like", "list")
-    )
 
 
 def _filled(facts: Facts, node: ast.Name, deep: int) -> str:
     """What an array or list is filled with: `oof[valid] = ...`, `preds.append(...)`, all of it hard."""
-    function = facts.script.function(node)
-    given: list[ast.AST] = [
-        a.value
-        for a in facts.script.all(ast.Assign)
-        for t in a.targets
-        if isinstance(t, ast.Subscript)
-        and last_name(t.value) == node.id
-        and facts.script.function(a) is function
+    script = facts.script
+    filled: list[tuple[ast.AST, ast.AST]] = [
+        (a, a.value)
+        for a in script.all(ast.Assign)
+        if any(isinstance(t, ast.Subscript) and last_name(t.value) == node.id for t in a.targets)
     ]
-    given += [
-        c.args[0]
-        for c in facts.script.called("append", "extend")
-        if isinstance(c.func, ast.Attribute) and last_name(c.func.value) == node.id and c.args
-        and facts.script.function(c) is function
-    ]  # fmt: skip
-    given += [
-        g.value
-        for g in facts.script.all(ast.AugAssign)
-        if last_name(g.target) == node.id and facts.script.function(g) is function
-    ]
-    found = [_hard(facts, one, deep + 1) for one in given]
+    calls = script.called("append", "extend")
+    filled += [(c, c.args[0]) for c in calls if receiver_name(c) == node.id and c.args]
+    filled += [(a, a.value) for a in script.all(ast.AugAssign) if last_name(a.target) == node.id]
+    function = script.function(node)
+    found = [_hard(facts, value, deep + 1) for place, value in filled if script.function(place) is function]
     return found[0] if found and all(found) else ""
