@@ -165,11 +165,11 @@ def _stops_rounds(facts: Facts, fit: ast.Call, made: list[ast.Call]) -> bool:
         unknown = (k for k in call.keywords if k.arg is None and facts.values.mapping(k.value) is None)
         if any(facts.argument(call, name) is not None for name in _STOPS) or any(unknown):
             return True
-    others: set[ast.AST] = {other.call for other in facts.training.fits} - {fit}
-    models = [model for other in others if (model := receiver(other)) is not None]  # type: ignore[arg-type]
+    others = {other.call for other in facts.training.fits} - {fit}
+    models = [model for other in others if (model := receiver(other)) is not None]
     others |= {maker for model in models for maker in facts.training.makers(model)} - set(made)
     for stop in facts.script.called("early_stopping", "EarlyStopping"):
-        if not others & {stop, *facts.script.above(stop)}:
+        if not others.intersection((stop, *facts.script.above(stop))):
             return True
     keywords = {k.arg for k in facts.script.all(ast.keyword) if facts.script.parents.get(k) not in others}
     return bool({*keywords, *facts.script.strings} & set(_STOPS))
