@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Literal
 
 from memory_service.review.made import Made
+from memory_service.review.nodes import names_in
 from memory_service.review.script import last_name, words, words_in
 from memory_service.review.stopping import AnyLoop
 
@@ -171,7 +172,7 @@ class Training(Made):
         if isinstance(loop, ast.While):
             return any(_EPOCH.search(word) for word in words_in(loop.test))
         counted = isinstance(loop.target, ast.Name) or bool(words_in(loop.iter) & _COUNTED)
-        if any(_EPOCH.search(name) for name in _targets(loop.target) if counted or len(name) > 2):
+        if any(_EPOCH.search(name) for name in names_in(loop.target) if counted or len(name) > 2):
             return True
         return any(re.search(r"epochs", word, re.IGNORECASE) for word in words_in(loop.iter)) and not any(
             "loader" in word.lower() for word in words_in(loop.iter)
@@ -335,7 +336,3 @@ class Training(Made):
                 first, last = (0.0, ends[0]) if len(ends) == 1 else (ends[0], ends[1])
                 return int((last or 0) - (first or 0))
         return None
-
-
-def _targets(target: ast.AST) -> set[str]:
-    return {n.id for n in ast.walk(target) if isinstance(n, ast.Name)}
