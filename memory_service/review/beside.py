@@ -1,15 +1,13 @@
-"""Which loops over batches judge or predict, whatever their names? Those that stand beside the training."""
+"""Loops over batches that validate or predict, whatever their names: those beside the training."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 
 from memory_service.review.facts import Facts
+from memory_service.review.nodes import arguments_of, caller_of, names_in
 from memory_service.review.script import words_in
-
-__all__ = ["goes_beside_training", "held_out", "only_predicts", "outside_training", "over_rows"]
 
 _OTHER_PASSES = re.compile(
     r"train|(^|_)bn(_|$)|warm|calib|find_lr|lr_find|mc_?drop|dropout|mixup|fit|recon|attack|perturb|generate",
@@ -17,61 +15,49 @@ _OTHER_PASSES = re.compile(
 )
 
 
+def words_passed(call: ast.Call) -> set[str]:
+    """Every identifier among the arguments of a call."""
+    return {word for argument in arguments_of(call) for word in words_in(argument)}
+
+
 def goes_beside_training(facts: Facts, call: ast.Call, near: ast.For) -> bool:
-    """A loop of its own over batches, whatever its names: the model gets what the loop gives, nothing is
-    learned in it or behind it, and it stands beside the loop that trains, not within."""
+    """A loop of its own over batches: the model gets what the loop gives, nothing is learned in it or
+    behind it, and it stands beside the loop that trains, not within."""
     script = facts.script
     function = script.function(call)
     if function is not None and _OTHER_PASSES.search(function.name):
         return False
     trained = {loop.batch for loop in facts.training.loops if loop.batch is not None}
-    if any(up in trained for up in script.loops(near)) and not _now_and_then(facts, near, trained):
+    if _within(facts, near, trained):
         return False
-    given = {n.id for n in ast.walk(near.target) if isinstance(n, ast.Name)}
-    reached = set(given)
+    reached = names_in(near.target)
     for node in script.within(near.body, follow=False):
         if isinstance(node, ast.Assign) and words_in(node.value) & reached:
-            reached |= {n.id for t in node.targets for n in ast.walk(t) if isinstance(n, ast.Name)}
-    said = {w for a in (*call.args, *(k.value for k in call.keywords)) for w in words_in(a)}
-    if not said & reached:
-        return False
+            reached |= names_in(*node.targets)
     fed = {ast.dump(loop.iter) for loop in trained if isinstance(loop, ast.For)}
-    if ast.dump(near.iter) in fed:
+    if not words_passed(call) & reached or ast.dump(near.iter) in fed:
         return False
     home = script.loops(near)[:1]
-    bounds: list[ast.AST] = (
-        list(home[0].body) if home else [function if function is not None else script.tree]
-    )
-    behind = script.order[near]
+    bounds: list[ast.AST] = [*home[0].body] if home else [function if function is not None else script.tree]
+    inside = {node for bound in bounds for node in ast.walk(bound)}
     for step in facts.training.backwards:
-        if script.loops(step)[:1] == home and script.order[step] > behind and step in set(_under(bounds)):
+        if script.loops(step)[:1] == home and script.order[step] > script.order[near] and step in inside:
             return False
-    if function is not None and not home:
-        callers = [
-            c for c in script.calls_by_name.get(function.name, ()) if script.function(c) is not function
-        ]
-        for caller in callers:
-            if any(up in trained for up in script.loops(caller)) and not _now_and_then(
-                facts, caller, trained
-            ):
-                return False
-        if not callers:
-            return False
-    return True
+    if function is None or home:
+        return True
+    callers = caller_of(script, call)
+    return bool(callers) and not any(_within(facts, caller, trained) for caller in callers)
 
 
-def _under(bounds: list[ast.AST]) -> Iterator[ast.AST]:
-    for node in bounds:
-        yield from ast.walk(node)
-
-
-def _now_and_then(facts: Facts, node: ast.AST, trained: set[ast.For | ast.While]) -> bool:
-    """Within the loop that trains, but only at some steps: `if step % 500 == 0:`."""
+def _within(facts: Facts, node: ast.AST, trained: set[ast.For | ast.While]) -> bool:
+    """Within the loop that trains, and not only at some steps: `if step % 500 == 0:`."""
     for up in facts.script.above(node):
         if up in trained:
-            return False
-        if isinstance(up, ast.If) and any(isinstance(n, ast.Mod) for n in ast.walk(up.test)):
             return True
+        if isinstance(up, ast.If) and any(isinstance(n, ast.Mod) for n in ast.walk(up.test)):
+            return False
+        if isinstance(up, ast.FunctionDef | ast.AsyncFunctionDef):
+            return False
     return False
 
 
@@ -80,28 +66,18 @@ def only_predicts(facts: Facts, call: ast.Call, rows: list[ast.For]) -> ast.For 
     script = facts.script
     if facts.training.backwards or facts.training.offers:
         return None
+    loads = script.called("load")
     if not script.called("load_state_dict") and not any(
-        script.qualified(c.func) == "torch.load" for c in script.called("load")
+        script.qualified(c.func) == "torch.load" for c in loads
     ):
         return None
-    said = {w for a in (*call.args, *(k.value for k in call.keywords)) for w in words_in(a)}
-    for loop in rows:
-        given = {n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)}
-        if given & said and over_rows(loop):
-            return loop
-    return None
+    passed = words_passed(call)
+    return next((loop for loop in rows if names_in(loop.target) & passed and over_rows(loop)), None)
 
 
 def over_rows(loop: ast.For) -> bool:
-    return not re.search(
-        r"epoch|fold", " ".join(n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)), re.IGNORECASE
-    )
-
-
-def outside_training(facts: Facts, node: ast.AST) -> bool:
-    """Not within a loop over batches that learns, nor in a function that does."""
-    trained = {loop.batch for loop in facts.training.loops if loop.batch is not None}
-    return not any(up in trained for up in facts.script.above(node))
+    """A loop that does not go over epochs or folds."""
+    return not re.search(r"epoch|fold", " ".join(names_in(loop.target)), re.IGNORECASE)
 
 
 def held_out(facts: Facts) -> set[str]:

@@ -15,28 +15,28 @@ from memory_service.review.facts import Asked, Facts
 from memory_service.review.findings import Finding, finding, in_order
 from memory_service.review.guard import MOST_TOKENS, TooLong, Unreadable, parsed, text_of
 from memory_service.review.mappings import expand
-from memory_service.review.rules_albumentations import albumentations_rules
-from memory_service.review.rules_boosting import boosting_rules
-from memory_service.review.rules_codes import code_rules
-from memory_service.review.rules_eval import eval_rules
-from memory_service.review.rules_folds import fold_rules
-from memory_service.review.rules_gone import gone_rules
-from memory_service.review.rules_loader import loader_rules
-from memory_service.review.rules_logged import logged_rules
-from memory_service.review.rules_loss import loss_rules
-from memory_service.review.rules_memory import memory_rules
-from memory_service.review.rules_missing_folds import missing_fold_rules
-from memory_service.review.rules_objective import objective_rules
-from memory_service.review.rules_parameters import parameter_rules
-from memory_service.review.rules_precision import precision_rules
-from memory_service.review.rules_rows import row_rules
-from memory_service.review.rules_scores import score_rules
-from memory_service.review.rules_split import split_rules
-from memory_service.review.rules_steps import step_rules
-from memory_service.review.rules_target import target_rules
-from memory_service.review.rules_time import time_rules
-from memory_service.review.rules_timm import timm_rules
-from memory_service.review.rules_watched import watched_rules
+from memory_service.review.rules.albumentations import albumentations_rules
+from memory_service.review.rules.boosted_trees import boosting_rules
+from memory_service.review.rules.data_loader import loader_rules
+from memory_service.review.rules.eval_mode import eval_rules
+from memory_service.review.rules.fold_checkpoints import fold_rules
+from memory_service.review.rules.fold_ensembles import missing_fold_rules
+from memory_service.review.rules.gpu_memory import memory_rules
+from memory_service.review.rules.label_encoding import code_rules
+from memory_service.review.rules.leakage_fit import split_rules
+from memory_service.review.rules.leakage_rows import row_rules
+from memory_service.review.rules.leakage_target import target_rules
+from memory_service.review.rules.logged_metric import logged_rules
+from memory_service.review.rules.loss import loss_rules
+from memory_service.review.rules.lr_schedule import step_rules
+from memory_service.review.rules.mixed_precision import precision_rules
+from memory_service.review.rules.monitored_metric import watched_rules
+from memory_service.review.rules.objective import objective_rules
+from memory_service.review.rules.parameters import parameter_rules
+from memory_service.review.rules.probability_metrics import score_rules
+from memory_service.review.rules.removed_api import removed_api_rules
+from memory_service.review.rules.stopping_and_seeds import time_rules
+from memory_service.review.rules.timm import timm_rules
 from memory_service.review.script import Script
 from memory_service.review.training import Training
 from memory_service.review.values import Values
@@ -64,7 +64,7 @@ _GROUPS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     boosting_rules,
     watched_rules,
     logged_rules,
-    gone_rules,
+    removed_api_rules,
     step_rules,
     score_rules,
     loss_rules,

@@ -42,6 +42,22 @@ class Facts:
     kept: dict[str, Any] = field(default_factory=dict)
     """What one rule has worked out and others want."""
 
+    def argument(self, call: ast.Call, name: str, position: int | None = None) -> ast.AST | None:
+        """The expression given for a parameter, by keyword, `**settings` or position."""
+        return self.values.argument(call, name, position)
+
+    def value(self, call: ast.Call, name: str, position: int | None = None) -> Any:
+        """The one value given for a parameter; None where there is none or several."""
+        return self.values.one(self.values.argument(call, name, position))
+
+    def number(self, call: ast.Call, name: str, position: int | None = None) -> float | None:
+        """The one number given for a parameter."""
+        return self.values.number(self.values.argument(call, name, position))
+
+    def text(self, call: ast.Call, name: str, position: int | None = None) -> str | None:
+        """The one text given for a parameter."""
+        return self.values.text(self.values.argument(call, name, position))
+
     @cached_property
     def modality(self) -> str:
         """image | text | audio | tabular | time-series | "" of the task asked for, else by what is

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, field
 from itertools import islice
 
+from memory_service.review.nodes import names_in
 from memory_service.review.script import last_name
 from memory_service.review.stopping import AnyLoop, Stopping
 
@@ -107,7 +108,7 @@ class Made(Stopping):
                 return not isinstance(node.args[0] if node.args else None, ast.Constant) or bool(
                     _FOLD.search(last_name(node.func.value))
                 )
-        if any(re.search(r"fold|^cv_", name, re.IGNORECASE) for name in _targets(loop.target)):
+        if any(re.search(r"fold|^cv_", name, re.IGNORECASE) for name in names_in(loop.target)):
             return True
         over = {n.id for n in ast.walk(loop.iter) if isinstance(n, ast.Name)}
         over |= {n.attr for n in ast.walk(loop.iter) if isinstance(n, ast.Attribute)}
@@ -159,7 +160,3 @@ class Made(Stopping):
                 number = self.values.number(given)
                 return int(number) if number is not None else None
         return None
-
-
-def _targets(target: ast.AST) -> set[str]:
-    return {n.id for n in ast.walk(target) if isinstance(n, ast.Name)}

@@ -10,8 +10,8 @@ from typing import Any
 
 from memory_service.review.facts import Facts
 from memory_service.review.loaders import loaders_of
-from memory_service.review.rules_loader import training_batches
-from memory_service.review.rules_precision import switched_on
+from memory_service.review.rules.data_loader import training_batches
+from memory_service.review.rules.mixed_precision import switched_on
 from memory_service.review.script import last_name
 
 __all__ = ["Meant", "meant_by", "smaller_than"]
@@ -110,7 +110,6 @@ class Meant:
     epochs: int | None
     rounds: int | None
     num_workers: int | None
-    n_train: int | None
     place: ast.AST | None
     lighter: str | None
     trains: bool
@@ -145,11 +144,7 @@ def meant_by(facts: Facts) -> Meant:
     batch_place = batches[0][0] if batch is not None else None
     if not batches and training.trains:
         batch, batch_place = _named(facts, r"(train_)?(batch_?size|bs)")
-    place: ast.AST | None = None
-    if training.epoch_loops:
-        place = training.epoch_loops[0]
-    elif training.fits:
-        place = training.fits[0].call
+    fits = [fit.call for fit in training.fits]
     workers = [w for x in loaders_of(facts) for w in x.workers or () if isinstance(w, int)]
     return Meant(
         framework=_framework(facts),
@@ -166,8 +161,7 @@ def meant_by(facts: Facts) -> Meant:
         epochs=_epochs(facts),
         rounds=_rounds(facts),
         num_workers=max(workers) if workers else None,
-        n_train=facts.asked.n_train,
-        place=place,
+        place=next(iter((*training.epoch_loops, *fits)), None),
         lighter=_lighter(facts),
         trains=training.trains,
     )

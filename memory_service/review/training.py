@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Literal
 
 from memory_service.review.made import Made
+from memory_service.review.nodes import names_in
 from memory_service.review.script import last_name, words, words_in
 from memory_service.review.stopping import AnyLoop
 
@@ -34,8 +35,8 @@ _EPOCH = re.compile(r"epoch|^ep$|^e$|^_?ep?$", re.IGNORECASE)
 _COUNTED = words("range trange count")
 _BOOSTERS = ("lightgbm", "xgboost", "catboost")
 _BOOSTED = re.compile(r"^(LGBM|XGB|CatBoost)\w*|^CatBoost$")
-_KERAS = ("keras", "tensorflow", "tf_keras")
-_LIGHTNING = ("lightning", "pytorch_lightning")
+KERAS = ("keras", "tensorflow", "tf_keras")
+LIGHTNING = ("lightning", "pytorch_lightning")
 
 
 @dataclass(frozen=True)
@@ -171,7 +172,7 @@ class Training(Made):
         if isinstance(loop, ast.While):
             return any(_EPOCH.search(word) for word in words_in(loop.test))
         counted = isinstance(loop.target, ast.Name) or bool(words_in(loop.iter) & _COUNTED)
-        if any(_EPOCH.search(name) for name in _targets(loop.target) if counted or len(name) > 2):
+        if any(_EPOCH.search(name) for name in names_in(loop.target) if counted or len(name) > 2):
             return True
         return any(re.search(r"epochs", word, re.IGNORECASE) for word in words_in(loop.iter)) and not any(
             "loader" in word.lower() for word in words_in(loop.iter)
@@ -220,12 +221,12 @@ class Training(Made):
             )
         if name not in ("fit", "fit_generator"):
             return None
-        if made_by == "Trainer" and self.script.uses(*_LIGHTNING):
+        if made_by == "Trainer" and self.script.uses(*LIGHTNING):
             return "lightning"
         if _BOOSTED.match(made_by):
             return "boosting"
         given = {k.arg for k in call.keywords}
-        if self.script.uses(*_KERAS) and (
+        if self.script.uses(*KERAS) and (
             {"epochs", "validation_data", "callbacks", "steps_per_epoch", "validation_split"} & given
         ):
             return "keras"
@@ -282,13 +283,13 @@ class Training(Made):
     @cached_property
     def on_card(self) -> bool:
         """Whether the script means to train on a card."""
-        if self.script.uses("torch", "torchvision", "timm", "accelerate", *_LIGHTNING):
+        if self.script.uses("torch", "torchvision", "timm", "accelerate", *LIGHTNING):
             words = re.search(
                 r"cuda|accelerator|\bgpu|\.to\(\s*(self\.)?(cfg\.|config\.|args\.)?dev|device",
                 self.script.text,
             )
-            return bool(words) or self.script.uses("transformers", "accelerate", "fastai", *_LIGHTNING)
-        return self.script.uses(*_KERAS, "fastai", "transformers")
+            return bool(words) or self.script.uses("transformers", "accelerate", "fastai", *LIGHTNING)
+        return self.script.uses(*KERAS, "fastai", "transformers")
 
     @cached_property
     def fold_loops(self) -> list[ast.For]:
@@ -335,7 +336,3 @@ class Training(Made):
                 first, last = (0.0, ends[0]) if len(ends) == 1 else (ends[0], ends[1])
                 return int((last or 0) - (first or 0))
         return None
-
-
-def _targets(target: ast.AST) -> set[str]:
-    return {n.id for n in ast.walk(target) if isinstance(n, ast.Name)}

@@ -10,8 +10,8 @@ from memory_service.review.columns import LATER
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
 from memory_service.review.frames import column_of
-from memory_service.review.rules_classes import classes_listed
-from memory_service.review.rules_recoded import recoded
+from memory_service.review.rules.class_order import classes_listed
+from memory_service.review.rules.label_encoding_flow import recoded
 from memory_service.review.script import Function, last_name, roots
 
 __all__ = ["code_rules"]

@@ -13,7 +13,7 @@ from memory_service.review.findings import Finding, finding
 from memory_service.review.flow import flow_of
 from memory_service.review.frames import Frames, Split, column_of, results_of
 from memory_service.review.groups_told import group_column
-from memory_service.review.rules_loss import VALUE_FAMILIES
+from memory_service.review.rules.loss import VALUE_FAMILIES
 from memory_service.review.script import last_name, name_of, roots, words
 
 __all__ = ["row_rules"]

@@ -11,7 +11,7 @@ from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
 from memory_service.review.frames import Frames, column_of
 from memory_service.review.outputs import last_assigned
-from memory_service.review.rules_features import told_features
+from memory_service.review.rules.leakage_target_flow import told_features
 from memory_service.review.script import last_name, roots, words
 
 __all__ = ["target_rules"]

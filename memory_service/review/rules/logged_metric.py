@@ -1,4 +1,4 @@
-"""Is the figure that a checkpoint, a stop or a schedule watches one that the training logs?"""
+"""A checkpoint, a stop or a schedule that watches a metric which the training does not log."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from itertools import islice
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
+from memory_service.review.nodes import is_none, receiver_name, sources_of
 from memory_service.review.script import Function, last_name, words
+from memory_service.review.training import KERAS, LIGHTNING
 
 __all__ = ["logged_rules"]
 
-_LIGHTNING = ("lightning", "pytorch_lightning")
-_KERAS = ("keras", "tensorflow", "tf_keras")
 _ALWAYS_IN_KERAS = words("loss lr learning_rate")
 _ALWAYS_IN_TRAINER = words(
     "loss runtime samples_per_second steps_per_second epoch model_preparation_time jit_compilation_time"
@@ -34,9 +34,9 @@ _MOST_WATCHED = 100
 
 def logged_rules(facts: Facts) -> Iterator[Finding]:
     """wrong-parameter: a figure that nobody logs."""
-    if facts.script.uses(*_LIGHTNING):
+    if facts.script.uses(*LIGHTNING):
         yield from _lightning(facts)
-    elif facts.script.uses(*_KERAS):
+    elif facts.script.uses(*KERAS):
         known, outputs = _compiled(facts), _outputs(facts)
         for call in facts.script.called("EarlyStopping", "ModelCheckpoint", "ReduceLROnPlateau"):
             if known is not None and not facts.script.qualified(call.func).startswith("torch."):
@@ -93,17 +93,16 @@ def _said_of_schedule(place: ast.AST) -> dict[str, ast.AST]:
 
 
 def _is_of_module(facts: Facts, node: ast.AST) -> bool:
-    home = facts.script.function(node)
-    return home is not None and home.name == "configure_optimizers"
+    return getattr(facts.script.function(node), "name", "") == "configure_optimizers"
 
 
 def _logged(facts: Facts) -> set[str]:
     """Figures that the modules of the file log; none where one cannot be told."""
     values, script = facts.values, facts.script
     known: set[str] = set()
-    logs = [c for c in script.called("log", "log_dict") if isinstance(c.func, ast.Attribute)]
-    logs = [c for c in logs if script.class_of(c) in facts.training.lightning_classes]
-    for log in logs:
+    for log in script.called("log", "log_dict"):
+        if not receiver_name(log) or script.class_of(log) not in facts.training.lightning_classes:
+            continue
         if script.qualified(log.func).startswith(("numpy.", "torch.", "math.", "wandb.")):
             continue
         name = values.argument(log, "name" if last_name(log.func) == "log" else "dictionary", 0)
@@ -173,26 +172,18 @@ def _logs_itself(facts: Facts) -> bool:
     own = ("train_step", "test_step", "compute_metrics", "get_metrics_result")
     if script.called("add_metric") or any(name in script.functions for name in own):
         return True
-    written = any(
-        isinstance(target, ast.Subscript) and last_name(target.value) == "logs"
-        for node in script.all(ast.Assign)
-        for target in node.targets
-    )
-    joined = any(last_name(node.target) == "logs" for node in script.all(ast.AugAssign))
-    return (
-        joined
-        or written
-        or any(
-            isinstance(c.func, ast.Attribute) and last_name(c.func.value) == "logs"
-            for c in script.called("update", "setdefault")
-        )
+    targets = [target for node in script.all(ast.Assign) for target in node.targets]
+    targets = [target.value for target in targets if isinstance(target, ast.Subscript)]
+    targets += [node.target for node in script.all(ast.AugAssign)]
+    return any(last_name(target) == "logs" for target in targets) or any(
+        receiver_name(call) == "logs" for call in script.called("update", "setdefault")
     )
 
 
 def _metrics(facts: Facts, node: ast.AST) -> set[str] | None:
     """Names that a list of metrics is logged under."""
     listed = _only_source(facts, node)
-    if isinstance(listed, ast.Constant) and listed.value is None:
+    if is_none(listed):
         return set()
     if not isinstance(listed, ast.List | ast.Tuple) or (
         isinstance(node, ast.Name) and facts.values.one(node) is None and _grows(facts, node.id)
@@ -209,19 +200,15 @@ def _metrics(facts: Facts, node: ast.AST) -> set[str] | None:
 
 def _grows(facts: Facts, name: str) -> bool:
     """`metrics.append(...)`."""
-    grown = facts.script.called("append", "extend", "insert")
-    return any(isinstance(c.func, ast.Attribute) and last_name(c.func.value) == name for c in grown)
+    return any(receiver_name(call) == name for call in facts.script.called("append", "extend", "insert"))
 
 
 def _only_source(facts: Facts, node: ast.AST) -> ast.AST:
-    """What a name is set to, where that is once; else the name itself."""
-    if isinstance(node, ast.Name) and node.id not in facts.script.functions:
-        sources = facts.values.assigned(node.id, node)
-        return sources[0] if len(sources) == 1 else node
-    if isinstance(node, ast.Attribute):
-        sources = facts.values.sources(node)
-        return sources[0] if len(sources) == 1 else node
-    return node
+    """What a name or attribute is set to, where that is once; else itself."""
+    if isinstance(node, ast.Name) and node.id in facts.script.functions:
+        return node
+    sources = sources_of(facts.values, node)
+    return sources[0] if len(sources) == 1 else node
 
 
 def _names_of(facts: Facts, metric: ast.AST) -> set[str]:
@@ -232,9 +219,9 @@ def _names_of(facts: Facts, metric: ast.AST) -> set[str]:
     if isinstance(metric, ast.Name) and metric.id in script.functions:
         return {metric.id}
     if not isinstance(metric, ast.Call):
-        of_keras = script.qualified(metric).startswith(tuple(f"{m}." for m in _KERAS))
+        of_keras = script.qualified(metric).startswith(tuple(f"{m}." for m in KERAS))
         return {_in_words(last_name(metric))} if of_keras else set()
-    if not script.qualified(metric.func).startswith(tuple(f"{m}." for m in _KERAS)):
+    if not script.qualified(metric.func).startswith(tuple(f"{m}." for m in KERAS)):
         return set()
     name = facts.values.argument(metric, "name")
     if name is not None:

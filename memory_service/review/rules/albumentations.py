@@ -1,0 +1,280 @@
+"""Traps of albumentations: calls, masks, order of steps, removed names and parameters."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import partial
+
+from memory_service.review.facts import Facts
+from memory_service.review.findings import Finding, finding
+from memory_service.review.nodes import (
+    calls_in,
+    is_call,
+    keyword_names,
+    names_in,
+    receiver_name,
+    texts_in,
+    without_methods,
+)
+from memory_service.review.outputs import last_assigned
+from memory_service.review.script import Function, last_name, words
+
+trap = partial(finding, "albumentations-trap")
+
+_REMOVED = {
+    "Cutout": "A.CoarseDropout(p=0.5)",
+    "Flip": "A.HorizontalFlip(p=0.5), A.VerticalFlip(p=0.5)",
+    "JpegCompression": "A.ImageCompression(quality_range=(80, 100))",
+    "RandomBrightness": "A.RandomBrightnessContrast(p=0.5)",
+    "RandomContrast": "A.RandomBrightnessContrast(p=0.5)",
+    "IAAPiecewiseAffine": "A.PiecewiseAffine()",
+    "IAAAdditiveGaussianNoise": "A.GaussNoise()",
+    "IAASharpen": "A.Sharpen()",
+    "IAAEmboss": "A.Emboss()",
+    "IAAFliplr": "A.HorizontalFlip()",
+    "IAAPerspective": "A.Perspective()",
+    "IAAAffine": "A.Affine()",
+    "IAAFlipud": "A.VerticalFlip()",
+    "IAASuperpixels": "A.Superpixels()",
+}
+_RENAMED: dict[tuple[str, str | None], str] = {
+    ("GaussNoise", "var_limit"): "std_range=(0.1, 0.2)",
+    ("CoarseDropout", "max_holes"): "num_holes_range=(1, 8)",
+    ("CoarseDropout", "max_height"): "hole_height_range=(0.1, 0.2)",
+    ("CoarseDropout", "max_width"): "hole_width_range=(0.1, 0.2)",
+    ("CoarseDropout", "min_holes"): "num_holes_range=(1, 8)",
+    ("ImageCompression", "quality_lower"): "quality_range=(80, 100)",
+    ("ImageCompression", "quality_upper"): "quality_range=(80, 100)",
+    ("Downscale", "scale_min"): "scale_range=(0.25, 0.5)",
+    ("RandomResizedCrop", "height"): "size=(height, width)",
+    ("RandomResizedCrop", "width"): "size=(height, width)",
+    ("RandomSizedCrop", "height"): "size=(height, width)",
+    ("RandomFog", "fog_coef_lower"): "fog_coef_range=(0.1, 0.3)",
+    ("PadIfNeeded", "value"): "fill=0",
+    ("Rotate", "value"): "fill=0",
+    ("ShiftScaleRotate", "value"): "fill=0",
+    ("ElasticTransform", "alpha_affine"): "alpha=1, sigma=50 (alpha_affine is gone)",
+}
+_RANDOM = words(
+    "HorizontalFlip VerticalFlip RandomCrop RandomResizedCrop ShiftScaleRotate Rotate ColorJitter "
+    "RandomBrightnessContrast CoarseDropout RandomRotate90 Affine HueSaturationValue GaussNoise "
+    "Transpose ElasticTransform GridDistortion RandomScale RandomSizedCrop Perspective"
+)
+_MOVES = _RANDOM - words("ColorJitter RandomBrightnessContrast HueSaturationValue GaussNoise") | words(
+    "Resize CenterCrop LongestMaxSize PadIfNeeded"
+)
+_DATASETS = words(
+    "ImageFolder DatasetFolder CIFAR10 CIFAR100 MNIST FashionMNIST SVHN STL10 Food101 OxfordIIITPet"
+)
+_TRANSFORM = re.compile(r"(\w+_)?(transforms?|augs?|augment(ation)?s?|tfms?|tf|aug_?fn|albu)")
+_MASK = re.compile(r"(\w+_)?masks?(_\w+)?|seg(mentation)?|msk|gt|annotation", re.IGNORECASE)
+_VALIDATION = re.compile(r"(^|_)(val|valid|validation|test)(_|$|tf)")
+
+
+def albumentations_rules(facts: Facts) -> Iterator[Finding]:
+    """albumentations-trap."""
+    if facts.script.uses("albumentations"):
+        yield from _removed(facts)
+        yield from _calls(facts)
+        for compose in facts.script.called("Compose"):
+            yield from _steps(facts, compose)
+        yield from _normalization(facts)
+        yield from _datasets(facts)
+    yield from _versions(facts)
+
+
+def _is_of_library(facts: Facts, call: ast.Call) -> bool:
+    return facts.script.qualified(call.func).startswith("albumentations.")
+
+
+def _removed(facts: Facts) -> Iterator[Finding]:
+    for node in facts.script.all(ast.ImportFrom):
+        names = {alias.name for alias in node.names}
+        if (node.module or "").startswith("albumentations.pytorch") and "ToTensor" in names:
+            message = "ToTensor is gone from albumentations.pytorch."
+            yield trap(node, message, "from albumentations.pytorch import ToTensorV2")
+    for call in (c for c in facts.script.calls if _is_of_library(facts, c)):
+        name = last_name(call.func)
+        if name in _REMOVED:
+            yield trap(call, f"{name} is gone from albumentations.", _REMOVED[name])
+        renamed = next((k.arg for k in call.keywords if (name, k.arg) in _RENAMED), None)
+        if renamed:
+            message = f"{name} has no {renamed} any more: it is refused, or warned of and ignored."
+            yield trap(call, message, _RENAMED[name, renamed])
+        sizes = [facts.values.one(a) for a in call.args[:2]]
+        if name == "RandomResizedCrop" and len(sizes) == 2 and all(isinstance(s, int) for s in sizes):
+            message = f"{name} takes size=(height, width) now."
+            yield trap(call, message, f"A.{name}(size=(IMAGE_SIZE, IMAGE_SIZE))")
+
+
+def _calls(facts: Facts) -> Iterator[Finding]:
+    """Calls of a transform: with the image by position, as a dict, without its mask, with a PIL image."""
+    script = facts.script
+    moves = any(_is_of_library(facts, c) for c in script.called(*_MOVES))
+    mask_left: dict[Function | None, bool] = {}
+    for call in script.calls:
+        if not _is_transform(facts, call):
+            continue
+        name, given, function = last_name(call.func), keyword_names(call), script.function(call)
+        right = f'{name}(image=image)["image"]'
+        by_position = call.args and not call.keywords and not isinstance(call.args[0], ast.Starred)
+        if by_position and not script.uses("torchvision.transforms"):
+            yield trap(
+                call,
+                f"{name}(image) fails: albumentations takes named arguments and returns a dict.",
+                right,
+            )
+        if "image" not in given:
+            continue
+        if _is_kept_as_dict(facts, call):
+            yield trap(call, f"{name}(image=...) returns a dict; the image in it is not taken out.", right)
+        if _is_pil(facts, call):
+            message = "albumentations takes arrays; this is a picture of PIL."
+            yield trap(call, message, f"{name}(image=np.array(image))")
+        if given & {"mask", "masks", None} or not moves or function is None:
+            continue
+        if function not in mask_left:
+            mask_left[function] = _has_mask(facts, function)
+        if mask_left[function]:
+            yield trap(
+                call,
+                "The image is moved and the mask is not: they do not lie on each other any more.",
+                f'out = {name}(image=image, mask=mask); image, mask = out["image"], out["mask"]',
+            )
+
+
+def _is_transform(facts: Facts, call: ast.Call) -> bool:
+    """What `Compose` made is called, or `self.transform(...)` in a file that composes transforms."""
+    name, function = last_name(call.func), facts.script.function(call)
+    if isinstance(call.func, ast.Name | ast.Attribute) and facts.training.made_by(call.func) == "Compose":
+        return True
+    if not _TRANSFORM.fullmatch(name) or name in facts.script.functions or name in facts.script.imports:
+        return False
+    first = function.args.args[0].arg if function is not None and function.args.args else "self"
+    own = isinstance(call.func, ast.Name) or receiver_name(call) in ("self", first)
+    return own and bool(facts.script.called("Compose"))
+
+
+def _is_kept_as_dict(facts: Facts, call: ast.Call) -> bool:
+    """What a transform returns is returned as it is, in a file that never takes `["image"]` of anything."""
+    up = facts.script.parents.get(call)
+    up = facts.script.parents.get(up) if isinstance(up, ast.Tuple) else up
+    keys = {n.slice.value for n in facts.script.all(ast.Subscript) if isinstance(n.slice, ast.Constant)}
+    keys |= {facts.values.text(c.args[0]) for c in facts.script.called("get", "pop") if c.args}
+    return isinstance(up, ast.Return) and not keys & {"image", "mask", "image0"}
+
+
+def _is_pil(facts: Facts, call: ast.Call) -> bool:
+    image = facts.argument(call, "image")
+    source = last_assigned(facts, image) if isinstance(image, ast.Name) else image
+    source = without_methods(source, ("convert", "resize", "crop"))
+    return isinstance(source, ast.Call) and facts.script.qualified(source.func) == "PIL.Image.open"
+
+
+def _has_mask(facts: Facts, function: Function) -> bool:
+    """Whether a function has a mask in hand that no transform gets."""
+    calls = list(calls_in(function))
+    if any(keyword_names(call) & {"mask", "masks"} for call in calls):
+        return False
+    return (
+        any(_MASK.fullmatch(name) for name in names_in(function))
+        or any(_reads_mask(call) for call in calls)
+        or _returns_arrays(facts, function)
+    )
+
+
+def _reads_mask(call: ast.Call) -> bool:
+    """`cv2.imread(path.replace("/img/", "/mask/"), 0)`."""
+    return is_call(call, "imread", "open", "load", "read_image", "decode_png") and any(
+        re.search(r"(^|[^a-z])masks?([^a-z]|$)|annotation", text.lower()) for text in texts_in(call)
+    )
+
+
+def _returns_arrays(facts: Facts, function: Function) -> bool:
+    """In segmentation, an item whose second part is an array made a tensor: a mask."""
+    if facts.asked.task != "image-segmentation" and not facts.script.uses("segmentation_models_pytorch"):
+        return False
+    return function.name == "__getitem__" and any(
+        isinstance(n, ast.Return)
+        and isinstance(n.value, ast.Tuple)
+        and any(is_call(c, "from_numpy", "as_tensor") for part in n.value.elts[1:2] for c in calls_in(part))
+        for n in ast.walk(function)
+    )
+
+
+def _steps(facts: Facts, compose: ast.Call) -> Iterator[Finding]:
+    steps = compose.args[0] if compose.args else None
+    if not _is_of_library(facts, compose) or not isinstance(steps, ast.List | ast.Tuple):
+        return
+    calls = [step for step in steps.elts if isinstance(step, ast.Call)]
+    names = [last_name(call.func) for call in calls]
+    if "ToTensorV2" in names[:-1]:
+        behind = calls[names.index("ToTensorV2") + 1]
+        yield trap(
+            behind,
+            f"{last_name(behind.func)} comes behind ToTensorV2, which hands on a tensor that it cannot read.",
+            "A.Normalize(), ToTensorV2()  # in this order, last",
+        )
+    if names.count("Normalize") > 1:
+        yield trap(compose, "The image is normalised twice.", "one A.Normalize()")
+    random = [c for c in calls if last_name(c.func) in _RANDOM and facts.value(c, "p") not in (1, 0)]
+    validates = any(_VALIDATION.search(name.lower()) for name in _names_of(facts, compose))
+    if validates and random and "tta" not in facts.script.text:
+        yield trap(
+            random[0],
+            "Validation images are changed at random: the score is not of the images, and differs each time.",
+            "A.Compose([A.Resize(IMAGE_SIZE, IMAGE_SIZE), A.Normalize(), ToTensorV2()])",
+        )
+
+
+def _names_of(facts: Facts, call: ast.Call) -> list[str]:
+    """The key of a transform in a dict of transforms, else the names that it is assigned to."""
+    parent, statement = facts.script.parents.get(call), facts.script.statement(call)
+    if isinstance(parent, ast.Dict):
+        keys = (key for key, value in zip(parent.keys, parent.values, strict=True) if value is call)
+        return [text for key in keys if (text := facts.values.text(key))]
+    return [last_name(t) for t in statement.targets] if isinstance(statement, ast.Assign) else []
+
+
+def _normalization(facts: Facts) -> Iterator[Finding]:
+    """Normalize divides by max_pixel_value = 255 itself: mean and std are shares of it."""
+    for call in facts.script.called("Normalize"):
+        mean, most = facts.value(call, "mean", 0), facts.argument(call, "max_pixel_value", 2)
+        largest = facts.values.number(most) if most is not None else 255.0
+        known = isinstance(mean, list) and mean and all(isinstance(m, int | float) for m in mean)
+        if _is_of_library(facts, call) and known and max(mean) > 1 and largest and largest > 1:
+            yield trap(
+                call,
+                "Normalize divides by 255 itself: a mean over 1 is of pixels that were not divided.",
+                "A.Normalize(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))",
+            )
+
+
+def _datasets(facts: Facts) -> Iterator[Finding]:
+    """A transform given to a data set of torchvision, which calls it with the image alone."""
+    for call in facts.script.called(*_DATASETS):
+        name = last_name(call.func)
+        given = facts.argument(call, "transform", 1 if name.endswith("Folder") else None)
+        if given is None or not facts.script.qualified(call.func).startswith("torchvision."):
+            continue
+        sources = facts.values.assigned(given.id, given) if isinstance(given, ast.Name) else [given]
+        if sources and all(is_call(s, "Compose") and _is_of_library(facts, s) for s in sources):  # type: ignore[arg-type]
+            yield trap(
+                call,
+                f"{name} calls transform(picture); albumentations wants image=array and returns a dict.",
+                'transform=lambda picture: tfm(image=np.array(picture))["image"]',
+            )
+
+
+def _versions(facts: Facts) -> Iterator[Finding]:
+    """albumentations pins albucore itself; another version beside it does not import."""
+    for number, line in enumerate(facts.script.lines, 1):
+        if re.search(r"\bpip\b.*\binstall\b.*\balbucore\b", line):
+            yield trap(
+                number,
+                "Each albumentations works with one albucore only, and brings it; another one beside it "
+                "does not import.",
+                "pip install albumentations==2.0.8  # and nothing about albucore",
+            )

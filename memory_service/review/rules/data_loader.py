@@ -1,0 +1,298 @@
+"""Batch size by the simple limits of R28, workers, pinned memory and workers that stay."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+
+from memory_service.review.facts import Facts
+from memory_service.review.findings import Finding, finding
+from memory_service.review.loaders import Loader, loaders_of
+from memory_service.review.nodes import calls_in, parameters_of, sources_of
+from memory_service.review.script import last_name, words_in
+from memory_service.review.tensors import on_card
+
+LEAST_WORKERS = 4
+"""Wanted where nobody says how many cores there are; with `cpu_count` it is R08's 8, bounded by the cores."""
+
+WANTED_WORKERS = 8
+NEVER_WITHOUT_REASON = 32
+LEAST_ROWS = 4096
+LARGE_INPUT = 384
+SHORT_TEXT = 128
+"""Tokens."""
+
+DEFAULT_BATCH = 8
+"""Of transformers' TrainingArguments."""
+
+_LARGE_MODEL = re.compile(
+    r"large|huge|giant|xxl|_xl|b[5-8]\b|b[5-8]_|_l\b|resnet152|resnet200|vit_l|_448|_512|eva02|1b|3b|7b|8b",
+    re.IGNORECASE,
+)
+_LARGE_TEXT_MODEL = re.compile(r"causallm|seq2seq|multiplechoice|peft|lora\b|-xl\b|\db\b")
+_PREDICTING = re.compile(r"predict|infer|submit|test", re.IGNORECASE)
+_READERS = ("image_dataset_from_directory", "flow_from_directory", "flow_from_dataframe")
+_FASTAI = (
+    "dataloaders", "from_folder", "from_df", "from_csv", "from_name_func", "from_name_re", "from_path_func",
+)  # fmt: skip
+_NO_REASON = re.compile(
+    r"todo|fixme|xxx|batch size$|type:|noqa|fmt:|pylint|default$|^batch(es)?( size)?$", re.IGNORECASE
+)
+
+
+def loader_rules(facts: Facts) -> Iterator[Finding]:
+    """loader-workers, loader-pin-memory and loader-persistent-workers."""
+    training = facts.training
+    loaders: dict[ast.Call, list[Loader]] = defaultdict(list)
+    for loader in loaders_of(facts) if training.offers or training.trains else ():
+        if loader.role != "test" or training.trains:
+            loaders[loader.call].append(loader)
+    for made in loaders.values():
+        if not any(any(loader.persistent or ()) for loader in made):
+            yield from _shown(made, [_persistent(facts, loader) for loader in made], same=True)
+        for rule, given in ((_workers, "workers"), (_pinned, "pinned")):
+            same = len({str(getattr(loader, given)) for loader in made}) == 1
+            yield from _shown(made, [rule(facts, loader) for loader in made], same=same)
+    for call in training.arguments if training.trains else ():
+        if not facts.values.open_ended(call):
+            yield from _arguments(facts, call)
+
+
+def _shown(made: list[Loader], found: list[Iterator[Finding]], *, same: bool) -> Iterator[Finding]:
+    """What does not depend on the caller of a function is shown in it, else at the callers that it is of."""
+    for loader, items in zip(made, found, strict=True):
+        for item in items:
+            yield item if same else finding(item.rule, loader.place, item.message, item.fix)
+
+
+def _workers(facts: Facts, loader: Loader) -> Iterator[Finding]:
+    cores = facts.asked.cpu_count
+    if loader.workers is None or loader.in_memory or (not loader.workers and loader.open_ended):
+        return
+    given = max([w for w in loader.workers if isinstance(w, int)] or [0])
+    least = LEAST_WORKERS if cores is None else min(WANTED_WORKERS, cores)
+    if loader.role in ("valid", "test") and cores is not None:
+        least = max(1, least // 2)
+    place = facts.argument(loader.call, "num_workers", 5)
+    if given >= least or cores == 1 or has_reason(facts, loader.call, place):
+        return
+    yield finding(
+        "loader-workers",
+        loader.call,
+        f"The loader has {f'num_workers={given}' if loader.workers else 'no num_workers, which means 0'}"
+        f"{f' beside {cores} cores' if cores else ''}: the step waits while the main process reads and "
+        "prepares each batch.",
+        f"num_workers={min(WANTED_WORKERS, cores) if cores else 'min(8, os.cpu_count() or 1)'}, "
+        "pin_memory=True, persistent_workers=True, prefetch_factor=4",
+    )
+
+
+def _pinned(facts: Facts, loader: Loader) -> Iterator[Finding]:
+    by_helper = loader.open_ended or facts.script.called("Fabric", "Accelerator")
+    if not facts.for_card or loader.pinned is None or any(loader.pinned) or (by_helper and not loader.pinned):
+        return
+    if loader.in_memory and on_card(facts, facts.argument(loader.call, "dataset", 0)):
+        return
+    yield finding(
+        "loader-pin-memory",
+        loader.call,
+        f"The loader {'has pin_memory=False' if loader.pinned else 'does not set pin_memory'}: copies to "
+        "the card wait for pageable memory.",
+        "pin_memory=True  # and .to(device, non_blocking=True)",
+    )
+
+
+def _persistent(facts: Facts, loader: Loader) -> Iterator[Finding]:
+    if loader.role == "test" or loader.persistent is None or (loader.open_ended and not loader.persistent):
+        return
+    if loader.workers is not None and not any(loader.workers):
+        return
+    function = facts.script.function(loader.call)
+    single_pass = any(
+        isinstance(up, ast.For) and loader.call in calls_in(up.iter) for up in facts.script.above(loader.call)
+    )
+    if not single_pass and not (function is not None and _PREDICTING.search(function.name)):
+        yield finding(
+            "loader-persistent-workers",
+            loader.call,
+            "persistent_workers is not on: every epoch starts the workers anew.",
+            "persistent_workers=True",
+        )
+
+
+def _arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
+    """The same of transformers' TrainingArguments, whose defaults are 0 workers and pinned memory."""
+    node = facts.argument(call, "dataloader_num_workers")
+    workers = 0 if node is None else facts.values.one(node)
+    least = min(LEAST_WORKERS, facts.asked.cpu_count or LEAST_WORKERS)
+    if isinstance(workers, int) and workers < least and not has_reason(facts, node or call, node):
+        yield finding(
+            "loader-workers",
+            node or call,
+            f"dataloader_num_workers is {workers}{'' if node else ', its default'}: the main process "
+            "makes every batch itself.",
+            "dataloader_num_workers=8, dataloader_persistent_workers=True",
+        )
+    elif workers != 0:
+        kept = facts.argument(call, "dataloader_persistent_workers")
+        if kept is None or facts.values.one(kept) is False:
+            yield finding(
+                "loader-persistent-workers",
+                kept or call,
+                "dataloader_persistent_workers is not on: every epoch starts the workers anew.",
+                "dataloader_persistent_workers=True",
+            )
+    pinned = facts.argument(call, "dataloader_pin_memory")
+    if pinned is not None and facts.values.one(pinned) is False and facts.for_card:
+        message = "dataloader_pin_memory=False: copies to the card wait for pageable memory."
+        yield finding("loader-pin-memory", pinned, message, "dataloader_pin_memory=True")
+
+
+def training_batches(facts: Facts) -> list[tuple[ast.AST, int]]:
+    """(where, batch size) of what feeds the training."""
+    return [
+        (place, number)
+        for place in _batch_places(facts)
+        if place is not None
+        for number in facts.values.all(place) or ()
+        if type(number) is int and number > 0
+    ]
+
+
+def _batch_places(facts: Facts) -> Iterator[ast.AST | None]:
+    """Expressions that are the batch size of training."""
+    script = facts.script
+    loaders = [x for x in loaders_of(facts) if x.role in ("train", "") and x.batch is not None]
+    yield from (x.batch for x in [x for x in loaders if x.role == "train"] or loaders)
+    yield from _slices(facts)
+    for call in facts.training.arguments:
+        given = facts.argument(call, "per_device_train_batch_size")
+        if given is None and not facts.values.open_ended(call):
+            given = ast.copy_location(ast.Constant(DEFAULT_BATCH), call)
+        yield given
+    yield from (facts.argument(fit.call, "batch_size") for fit in facts.training.fits if fit.kind == "keras")
+    yield from (facts.argument(c, "batch_size") for c in script.called(*_READERS) if _for_training(facts, c))
+    for call in script.called("batch") if script.uses("tensorflow") else ():
+        if isinstance(call.func, ast.Attribute) and call.args and _for_training(facts, call):
+            yield call.args[0]
+    for call in script.called(*_FASTAI) if script.uses("fastai") else ():
+        yield facts.argument(call, "bs")
+
+
+def _slices(facts: Facts) -> Iterator[ast.AST | None]:
+    """Batches cut from tensors in the loop itself: `range(0, n, size)`, `order.split(size)`, or by a
+    generator of the file that steps so."""
+    loops = {x.batch: None for x in facts.training.loops if isinstance(x.batch, ast.For)}
+    for call in (c for loop in loops for c in calls_in(loop.iter)):
+        yield _step_of(facts, call)
+        for function in facts.script.functions.get(last_name(call.func), ())[:1]:
+            names = parameters_of(function)
+            for step in (_step_of(facts, inner) for inner in calls_in(function)):
+                if isinstance(step, ast.Name) and step.id in names:
+                    yield facts.argument(call, step.id, names.index(step.id)) or step
+                else:
+                    yield step
+
+
+def _step_of(facts: Facts, call: ast.Call) -> ast.AST | None:
+    """The size of the parts that a call cuts rows into."""
+    name = last_name(call.func)
+    if name in ("range", "trange", "arange") and len(call.args) == 3:
+        return call.args[2]
+    if name == "split" and isinstance(call.func, ast.Attribute):
+        own = facts.script.qualified(call.func) == "torch.split"
+        given = facts.argument(call, "split_size", 1 if own else 0)
+        return given if facts.values.number(given) is not None else None
+    return None
+
+
+def _for_training(facts: Facts, call: ast.Call) -> bool:
+    words = words_in(facts.script.statement(call)) | {getattr(facts.script.function(call), "name", "")}
+    return not any(re.search(r"val|test|pred|infer", w, re.IGNORECASE) for w in words) or any(
+        "train" in w.lower() for w in words
+    )
+
+
+def small_batches(facts: Facts) -> Iterator[Finding]:
+    """batch-too-small by R28's limits alone, where the model or the card cannot be sized."""
+    training, asked = facts.training, facts.asked
+    if not (training.trains or training.offers) or facts.asked.card == "cpu" or accumulation(facts) != 1:
+        return
+    for place, batch in training_batches(facts):
+        why: tuple[str, str] | None = None
+        rows = asked.n_train
+        if _sees_images(facts) and not facts.dense and batch <= NEVER_WITHOUT_REASON and not _is_large(facts):
+            if rows is None or rows >= 50 * batch:
+                why = (
+                    f"Batch {batch} of images, without a reason: most of the card stays idle.",
+                    "BATCH_SIZE = 128  # halve it on out-of-memory and accumulate over 2 steps",
+                )
+        elif batch <= DEFAULT_BATCH and _is_short_text(facts):
+            why = (
+                f"Batch {batch} of texts of at most {facts.seq_len} tokens: most of the card stays idle.",
+                "64  # halve it on out-of-memory and accumulate over 2 steps",
+            )
+        elif facts.modality == "tabular" and facts.script.uses("torch", "tensorflow", "keras", "fastai"):
+            few = batch <= NEVER_WITHOUT_REASON if rows is None else rows >= 50 * LEAST_ROWS
+            if few and batch <= LEAST_ROWS // 4:
+                why = (
+                    f"Batch {batch} of table rows: launching kernels takes longer than computing them.",
+                    f"BATCH_SIZE = {LEAST_ROWS}",
+                )
+        if why is not None and not has_reason(facts, place, place):
+            yield finding("batch-too-small", facts.values.origin(place), *why)
+
+
+def _sees_images(facts: Facts) -> bool:
+    """Images, or sound that a network for images gets as a spectrogram."""
+    text = facts.script.text
+    as_image = "spectrogram" in text and re.search(r"conv2d\(|torchvision\.models|create_model\(", text)
+    return facts.modality == "image" or (facts.modality == "audio" and bool(as_image))
+
+
+def _is_short_text(facts: Facts) -> bool:
+    """Short texts on a card, and rows enough for larger batches."""
+    short = facts.seq_len is not None and facts.seq_len <= SHORT_TEXT
+    enough = facts.asked.n_train is None or facts.asked.n_train >= 50 * 64
+    large = _is_large(facts) or _LARGE_TEXT_MODEL.search(facts.script.text)
+    return short and enough and facts.asked.card is not None and not large
+
+
+def _is_large(facts: Facts) -> bool:
+    calls = facts.script.called("create_model", "from_pretrained")
+    names = [facts.text(call, "model_name", 0) for call in calls]
+    return (facts.image_size or 0) >= LARGE_INPUT or any(n and _LARGE_MODEL.search(n) for n in names)
+
+
+def accumulation(facts: Facts) -> int | None:
+    """Over how many batches gradients are accumulated: memory is the reason for a small one (R07)."""
+    places = [
+        k.value for k in facts.script.all(ast.keyword)
+        if k.arg in ("gradient_accumulation_steps", "accumulate_grad_batches")
+    ]  # fmt: skip
+    if any(facts.values.number(place) is None for place in places):
+        return None
+    places += [
+        node.value
+        for node in facts.script.all(ast.Assign)
+        if any(re.search(r"accum", last_name(target), re.IGNORECASE) for target in node.targets)
+    ]
+    return max((int(facts.values.number(place) or 1) for place in places), default=1)
+
+
+def has_reason(facts: Facts, place: ast.AST, value: ast.AST | None = None) -> bool:
+    """Whether a comment at the place, or where its value is set, gives a reason."""
+    places = [place]
+    for node in ast.walk(value) if value is not None else ():
+        places += [node, *sources_of(facts.values, node)]
+        if isinstance(node, ast.Subscript):
+            key = facts.values.text(node.slice)
+            found = (facts.values.mapping(node.value) or {}).get(key or "")
+            places += [found] if found is not None else []
+    for line in {int(getattr(node, "lineno", 0)) for node in places} - {0}:
+        comment = facts.script.comment_near(line)
+        if len(comment.split()) >= 3 and not _NO_REASON.search(comment):
+            return True
+    return False

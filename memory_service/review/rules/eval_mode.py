@@ -1,0 +1,310 @@
+"""Evaluation mode and gradients where the model is validated or predicts."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+
+from memory_service.review.beside import (
+    goes_beside_training,
+    held_out,
+    only_predicts,
+    over_rows,
+    words_passed,
+)
+from memory_service.review.facts import Facts
+from memory_service.review.findings import Finding, finding
+from memory_service.review.modes import is_ready_made, mode_at, switch_of
+from memory_service.review.nodes import (
+    bases_of,
+    caller_of,
+    calls_in,
+    is_call,
+    names_in,
+    receiver,
+    receiver_name,
+)
+from memory_service.review.script import Function, last_name, name_of, words_in
+
+_MODEL = re.compile(
+    r"(^|_)(model|net|network|classifier|regressor|unet|student|ema|scorer|backbone|mdl|learner|encoder|"
+    r"transformer|cnn|lstm|mlp)\d*$|^m$|^nn_?model",
+    re.IGNORECASE,
+)
+_JUDGES = re.compile(
+    r"^_?(valid|eval|test|predict|infer|score|evaluate|run_inference|get_pred)|(_valid|_eval|_validation|"
+    r"_predict|_inference|_test)(_|$)|_preds?$|inference|validate|validation|prediction",
+    re.IGNORECASE,
+)
+_ROWS = re.compile(
+    r"(^|_)(val|valid|validation|test|dev|holdout|eval|infer|inference|oof|sub|submission)(_|\d|$)|^(val|"
+    r"valid|test|eval|dev)(dl|ld|loader|_?set|_?ds|iter)?$|valid|test_?|val_?(loader|dl)|X_va|^xv|^v(l|dl|ld)$",
+    re.IGNORECASE,
+)
+_NOT_ROWS = re.compile(r"train_test|latest|greatest|contest|interval|value", re.IGNORECASE)
+_PHASE = re.compile("phase|split|mode|stage")
+_OFF = frozenset(("no_grad", "inference_mode"))
+_TURNS_OFF = re.compile(r"no_?grad|inference|eval_mode|evaluat", re.IGNORECASE)
+_MODULES = {"Module", "LightningModule", "PreTrainedModel"}
+_BACKWARD = ("backward", "manual_backward")
+_OUTPUTS = {"loss", "out", "outputs", "output", "logits", "pred"}
+LONGEST_HEAD = 12
+"""Lines from the head of a function to its loop that are shown as one place."""
+
+_STILL_TRAINING = "The model is judged with dropout active and batch norm learning from what it is judged on."
+
+
+def eval_rules(facts: Facts) -> Iterator[Finding]:
+    """eval-mode-missing and no-grad-missing, for PyTorch loops of the script's own."""
+    script = facts.script
+    if not script.uses("torch", "timm", "transformers"):
+        return
+    seen: set[ast.AST] = set()
+    for call in _shared_passes(facts):
+        stated = script.statement(call)
+        if stated not in seen:
+            seen.add(stated)
+            yield finding("eval-mode-missing", stated, _STILL_TRAINING, "model.eval()  # before this call")
+    phased = _both_phases(facts)
+    for call in (c for c in script.calls if _is_model(facts, c)):
+        loop = next((up for up in script.loops(call) if up in phased), None)
+        if loop is not None and loop not in seen:
+            seen.add(loop)
+            yield finding(
+                "eval-mode-missing",
+                loop,
+                "The loop trains in one phase, judges in the other, and nothing switches to evaluation.",
+                'model.train(phase == "train")  # before this loop',
+            )
+        place = _judging(facts, call)
+        if place is None or place in seen:
+            continue
+        seen.add(place)
+        if mode_at(facts, call) == "train":
+            yield finding(
+                "eval-mode-missing",
+                place,
+                _STILL_TRAINING,
+                "model.eval()  # before this loop; model.train() at the start of each epoch",
+                since=_single_pass(facts, place),
+            )
+        if not _without_grad(facts, call):
+            yield finding(
+                "no-grad-missing",
+                place,
+                "Every batch keeps the graph for a backward pass that never comes: memory grows, steps "
+                "are slower.",
+                "with torch.inference_mode():  # around this loop, or as the function's decorator",
+                since=_single_pass(facts, place),
+            )
+
+
+def _single_pass(facts: Facts, place: ast.AST) -> Function | None:
+    """The function that is nothing but this pass: what is missing may stand anywhere from its head on."""
+    script, function = facts.script, facts.script.function(place)
+    if (
+        function is None
+        or script.loops(place)
+        or getattr(place, "lineno", 0) - function.lineno > LONGEST_HEAD
+    ):
+        return None
+    inside = set(ast.walk(function))
+    guarded = any(isinstance(up, ast.If) and up in inside for up in script.above(place))
+    others = (n for n in inside if isinstance(n, ast.For) and n is not place and not script.loops(n))
+    return None if guarded or any(others) or _learns(facts, [function]) else function
+
+
+def _learns(facts: Facts, places: Iterable[ast.AST]) -> bool:
+    """Whether a backward pass is made there."""
+    return any(
+        last_name(c.func) in ("backward", "manual_backward") for c in facts.script.within_calls(places)
+    )
+
+
+def _both_phases(facts: Facts) -> set[ast.AST]:
+    """Loops over batches whose backward pass is for one phase only, where no mode is ever switched."""
+    script = facts.script
+    batches = {loop.batch for loop in facts.training.loops if loop.batch is not None}
+    found: set[ast.AST] = set()
+    for step in script.called("backward"):
+        tests = [up.test for up in script.above(step) if isinstance(up, ast.If)]
+        if any(isinstance(test, ast.Compare) and _asks_phase(facts, test, step) for test in tests):
+            found |= batches & set(script.loops(step))
+    switched = any(c.args or c.keywords for c in script.called("train"))
+    switched = switched or (bool(found) and any(switch_of(facts, c) == "eval" for c in script.calls))
+    return set() if switched else found
+
+
+def _asks_phase(facts: Facts, test: ast.Compare, step: ast.Call) -> bool:
+    """`phase == "train"`, or any name against a text where a loop around goes through the parts."""
+    loops = (loop for loop in facts.script.loops(step) if isinstance(loop, ast.For))
+    parts = {name for loop in loops for name in names_in(loop.target)}
+    texts = [c.value for c in test.comparators if isinstance(c, ast.Constant)]
+    named = last_name(test.left) in parts and any(isinstance(value, str) for value in texts)
+    return named or any(_PHASE.search(word) for word in words_in(test))
+
+
+def _is_model(facts: Facts, call: ast.Call) -> bool:
+    """`model(x)`, `self.model(x)`, `net.forward(x)`; not `Model(...)`."""
+    script, name, base = facts.script, last_name(call.func), receiver(call)
+    if _is_own_method(facts, call):
+        return bool(call.args)
+    if name == "forward" and base is not None:
+        return bool(_MODEL.search(last_name(base)))
+    if not name or name[0].isupper() or not (call.args or call.keywords):
+        return False
+    if name in script.functions or name in script.classes or name in script.imports:
+        return False
+    if base is not None and last_name(base) not in ("self", "ema", "cls"):
+        return False
+    if bases_of(script.class_of(call)) & {"Module", "LightningModule", "LightningDataModule", "Trainer"}:
+        return False
+    if not _MODEL.search(name) and not _is_one_of_models(facts, call):
+        made = facts.training.made_by(call.func)
+        if not bases_of(script.classes.get(made)) & _MODULES:
+            ready = made in ("create_model", "Sequential") or is_ready_made(facts, call.func)
+            return ready and script.uses("torch")
+    first = call.args[0] if call.args else None
+    return not (isinstance(first, ast.Constant) and isinstance(first.value, str))
+
+
+def _is_own_method(facts: Facts, call: ast.Call) -> bool:
+    """`model.validation_step(batch)`: a method of a network of this file that calls the network itself."""
+    if not _MODEL.search(receiver_name(call)):
+        return False
+    return any(
+        "Module" in bases_of(facts.script.class_of(method))
+        and any(last_name(c.func) in ("self", "forward") for c in calls_in(method))
+        and not words_in(method) & (_OFF | {"eval"})
+        for method in facts.script.functions.get(last_name(call.func), ())
+    )
+
+
+def _is_one_of_models(facts: Facts, call: ast.Call) -> bool:
+    """`u(x) for u in unets`: what is called goes through a collection of models."""
+    for up in facts.script.above(call):
+        over: list[ast.comprehension | ast.For] = [up] if isinstance(up, ast.For) else []
+        over = list(up.generators) if isinstance(up, ast.ListComp | ast.GeneratorExp) else over
+        for one in over:
+            if last_name(one.target) == last_name(call.func) and last_name(one.iter):
+                name = last_name(one.iter)
+                return name.endswith("s") and bool(_MODEL.search(name[:-1]))
+    return False
+
+
+def _names_rows(words: Iterable[str]) -> bool:
+    """Whether a word names rows of validation or prediction."""
+    return any(_ROWS.search(word) and not _NOT_ROWS.search(word) for word in words)
+
+
+def _judging(facts: Facts, call: ast.Call) -> ast.AST | None:
+    """The loop (or the call) in which the model is judged or predicts; None where it is trained."""
+    script = facts.script
+    if _in_comprehension(facts, call) or _after_batches(facts, call):
+        return script.statement(call)
+    function = script.function(call)
+    rows = [loop for loop in script.loops(call) if isinstance(loop, ast.For)]
+    near = rows[0] if rows else None
+    around: list[ast.AST] = [*near.body] if near is not None else [function] if function is not None else []
+    if _learns(facts, around) or (not around and _feeds_backward(facts, call)):
+        return None
+    found = words_passed(call)
+    for loop in rows:
+        found |= words_in(loop.iter)
+        if any(is_call(node, *_BACKWARD) for node in ast.walk(loop)):
+            break
+    judged = _names_rows(found)
+    if not judged and function is not None:
+        judged = bool(_JUDGES.search(function.name)) and not _learns(facts, [function])
+    if not judged and (fed := only_predicts(facts, call, rows)) is not None:
+        return fed
+    if not judged and near is not None:  # whatever it is called: evaluation was switched on for it
+        judged = bool(facts.training.backwards) and (
+            mode_at(facts, call) == "eval" or goes_beside_training(facts, call, near)
+        )
+    if near is None or not judged:
+        return call if judged else None
+    of_training = any(
+        "train" in w and not re.search("val|test", w) for w in map(str.lower, words_in(near.iter))
+    )
+    return None if of_training or not over_rows(near) else near
+
+
+def _after_batches(facts: Facts, call: ast.Call) -> bool:
+    """In the loop over epochs, behind the one over batches, on rows of validation."""
+    near, order = next(iter(facts.script.loops(call)), None), facts.script.order
+    batches = [loop.batch for loop in facts.training.loops if near is not None and loop.epoch is near]
+    batch = next((batch for batch in reversed(batches) if batch is not None), None)
+    if batch is None or order[batch] >= order[call]:
+        return False
+    found = words_passed(call)
+    return bool(found & held_out(facts)) or _names_rows(found)
+
+
+def _in_comprehension(facts: Facts, call: ast.Call) -> bool:
+    """`[model(x) for x in valid_loader]`: rows are gone through on the spot, and nothing is learned there."""
+    for up in facts.script.above(call):
+        if isinstance(up, ast.ListComp | ast.GeneratorExp):
+            if _names_rows(word for generator in up.generators for word in words_in(generator.iter)):
+                return True
+            trained = {loop.batch for loop in facts.training.loops if loop.batch is not None}
+            evaluated = mode_at(facts, call) == "eval" and bool(facts.training.backwards)
+            return not trained & {*facts.script.above(call)} and (_under_no_grad(facts, call) or evaluated)
+        if isinstance(up, ast.stmt):
+            break
+    return False
+
+
+def _under_no_grad(facts: Facts, call: ast.Call) -> bool:
+    contexts = (up for up in facts.script.above(call) if isinstance(up, ast.With | ast.AsyncWith))
+    return any(_turns_off(facts, item.context_expr) for up in contexts for item in up.items)
+
+
+def _shared_passes(facts: Facts) -> Iterator[ast.Call]:
+    """Calls without gradients of a function that trains where it may, and that never switches the mode."""
+    script = facts.script
+    for step in facts.training.backwards:
+        function = script.function(step)
+        if function is None or not any(isinstance(up, ast.If) for up in script.above(step)):
+            continue
+        inside = [c for c in script.calls if script.function(c) is function]
+        switched = any(last_name(c.func) in ("eval", "train") for c in inside)
+        if not switched and any(_is_model(facts, c) for c in inside):
+            calls = script.calls_by_name.get(function.name, ())
+            yield from (c for c in calls if _under_no_grad(facts, c) and mode_at(facts, c) == "train")
+
+
+def _feeds_backward(facts: Facts, call: ast.Call) -> bool:
+    """At module level without a loop: the output leads to a backward pass."""
+    targets = names_in(*getattr(facts.script.statement(call), "targets", ()))
+    judged = any(_ROWS.search(w) for a in call.args for w in words_in(a))
+    return bool(targets & _OUTPUTS) and bool(facts.training.backwards) and not judged
+
+
+def _without_grad(facts: Facts, call: ast.Call, seen: frozenset[ast.AST] = frozenset()) -> bool:
+    script, function = facts.script, facts.script.function(call)
+    scopes = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    decorators = (d for up in script.above(call) if isinstance(up, scopes) for d in up.decorator_list)
+    if _under_no_grad(facts, call) or any(_turns_off(facts, decorator) for decorator in decorators):
+        return True
+    for other in script.called("set_grad_enabled"):
+        earlier = script.order[other] < script.order[call]
+        if earlier and not isinstance(script.parents.get(other), ast.withitem) and _turns_off(facts, other):
+            return True
+    if function is None or len(seen) > 4 or function in seen:
+        return False
+    callers = caller_of(script, call)
+    if not callers:  # a helper offered to others that evaluates should not leave that to them
+        return not script.runs(function) and not _JUDGES.search(function.name)
+    return all(_without_grad(facts, caller, seen | {function}) for caller in callers)
+
+
+def _turns_off(facts: Facts, node: ast.AST) -> bool:
+    name = name_of(node)
+    if name == "set_grad_enabled" and isinstance(node, ast.Call):
+        return facts.value(node, "mode", 0) is not True
+    helper = next(iter(facts.script.functions.get(name, ())), None)
+    if name not in _OFF and helper is not None:
+        return any(last_name(n) in _OFF for n in ast.walk(helper))
+    return bool(_TURNS_OFF.search(name))

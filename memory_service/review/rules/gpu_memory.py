@@ -1,0 +1,310 @@
+"""Readings of the card's memory: at the right moment, by the right figure."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+
+from memory_service.review.facts import Facts
+from memory_service.review.findings import Finding, finding
+from memory_service.review.nodes import bases_of, caller_of, calls_in, is_call, names_in, parameters_of
+from memory_service.review.script import Function, last_name, name_of, words, words_in
+from memory_service.review.stopping import guards_of
+from memory_service.review.training import Loop
+
+_PEAK = words(
+    "max_memory_allocated max_memory_reserved memory_reserved mem_get_info nvmlDeviceGetMemoryInfo "
+    "memory_cached max_memory_cached memory_summary list_gpu_processes nvidia_smi getGPUs"
+)
+_ANY = _PEAK | {"memory_allocated", "memory_stats", "get_memory_info", "get_memory_usage"}
+_HELPER = re.compile(
+    r"(gpu|vram|cuda|peak)_?\w*(mem|usage|report|stat|print|log)|"
+    r"mem\w*_(gpu|report|log|line|use|stat|peak)|"
+    r"(log|print|report|show|read|check|get)\w*_(mem|gpu|vram)|peak_gib|peak_gb|gpu_line|gpu_stat",
+    re.IGNORECASE,
+)
+_PASTE = 'print(f"GPU={torch.cuda.max_memory_allocated() / 2**30:.1f}GB", flush=True)'
+_CALLBACKS = re.compile(r"DeviceStats|GPUStats|Memory|Vram|GpuMon|GPUMon|NvidiaSmi|Telemetry", re.IGNORECASE)
+_BATCH_HOOKS = re.compile(
+    r"on_(train_)?batch_end|on_step_end|on_train_batch_start|after_batch|on_substep_end|training_step|"
+    r"on_batch_start"
+)
+_EPOCH_HOOKS = re.compile(
+    r"on_(train_|validation_)?epoch_(end|start)|after_epoch|before_epoch|on_evaluate|on_log|"
+    r"after_validate|on_validation_end|epoch_callback"
+)
+_TRIAL = re.compile(r"warm|trial|probe|first_batch|dry|check_mem|sanity|find_batch", re.IGNORECASE)
+_BEFORE_BACKWARD = words("after_pred after_loss before_backward on_before_backward")
+_MOVES = words(
+    "to cuda pop get next items dict tuple list len int float long half double bool type view reshape "
+    "unsqueeze squeeze permute contiguous detach item time monotonic perf_counter range zip size"
+)
+"""Calls that fetch and move a batch, or look at the clock."""
+
+_OF_EACH_EPOCH = words(
+    "len step i batch_idx torch cuda is_available is_global_zero is_world_process_zero global_rank "
+    "local_rank rank"
+)
+_OF_EACH_BATCH = words("len LOG_EVERY log_every step i batch_idx")
+"""What the condition of a reading may ask for and be met in every epoch."""
+
+MOST_NAMES = 4
+MOST_HELPERS = 2
+MOST_CALLERS = 8
+MOST_READINGS = 20
+"""Names that lead to the loss through one another, helpers within one another, callers of each, readings."""
+
+
+def memory_rules(facts: Facts) -> Iterator[Finding]:
+    """memory-read-between-steps, no-memory-at-first-batch, no-memory-every-epoch."""
+    if facts.training.offers:
+        yield from _between_steps(facts)
+    if not facts.for_card or _is_logged(facts):
+        return
+    for loop in facts.training.loops:
+        if loop.epoch is not None and facts.script.runs(loop.epoch):
+            yield from _of_loop(facts, loop, loop.epoch)
+            return
+    for fit in facts.training.fits:
+        if fit.kind in ("lightning", "transformers", "keras"):
+            yield from _of_callbacks(facts, fit.call)
+            return
+
+
+def _is_logged(facts: Facts) -> bool:
+    """The client of this service, or a tracker, reads the card by itself."""
+    uses = facts.script.uses
+    tracked = facts.script.called("watch_gpu", "log_system_metrics")
+    return uses("memory_service") or (bool(tracked) and uses("wandb", "neptune", "comet_ml", "clearml"))
+
+
+def _between_steps(facts: Facts) -> Iterator[Finding]:
+    script = facts.script
+    named: list[ast.Attribute | ast.Name] = [*script.all(ast.Attribute), *script.all(ast.Name)]
+    peaks = {_where(facts, node) for node in named if last_name(node) in _PEAK}
+    if "nvidia-smi" in script.text or re.search(r"\[['\"]peak['\"]\]", script.text):
+        return
+    for at, call in enumerate(script.called("memory_allocated")):
+        followed = at < MOST_READINGS and _between_forward_and_backward(facts, call)
+        if not followed and _where(facts, call) not in peaks:
+            yield finding(
+                "memory-read-between-steps",
+                call,
+                "memory_allocated() between steps shows weights and optimizer only: the activations of the "
+                "step, most of the peak, are freed already. The card looks empty.",
+                "torch.cuda.max_memory_allocated() / 2**30  # peak, in GiB; reset_peak_memory_stats() per "
+                "epoch",
+            )
+    for subscript in script.all(ast.Subscript):
+        key = facts.values.text(subscript.slice) or ""
+        made = name_of(subscript.value)
+        if (made == "get_memory_info" and key == "current") or (
+            made == "memory_stats" and key.endswith("current")
+        ):
+            message = f"{made}()[{key!r}] between steps leaves out what the step itself needs."
+            yield finding("memory-read-between-steps", subscript, message, "the entry 'peak' instead")
+
+
+def _where(facts: Facts, node: ast.AST) -> tuple[ast.AST | None, ast.AST | None]:
+    """The function and the innermost loop of a reading: what is read there beside it is shown beside it."""
+    return facts.script.function(node), next(iter(facts.script.loops(node)), None)
+
+
+def _between_forward_and_backward(facts: Facts, call: ast.Call, deep: int = 0) -> bool:
+    """Read while the activations live: something that the loss comes from is computed, and the backward pass
+    is still to come, in the same loop or function, or around the calls of a helper that reads."""
+    script, order = facts.script, facts.script.order
+    here, (home, loop) = order[call], _where(facts, call)
+    if isinstance(home, ast.FunctionDef) and home.name in _BEFORE_BACKWARD:
+        return True
+
+    def beside(node: ast.AST) -> bool:
+        return script.function(node) is home and (loop is None or loop in script.loops(node))
+
+    backward = [c for c in facts.training.backwards if beside(c)]
+    since = max((order[c] for c in backward if order[c] < here), default=-1)
+    ends: list[ast.AST] = [c for c in backward if order[c] > here]
+    if isinstance(home, ast.FunctionDef) and _leaves_backward(facts, home):
+        ends += [n for n in script.all(ast.Return) if beside(n) and order[n] > here]
+    if not ends and not backward and deep < MOST_HELPERS:
+        callers = caller_of(script, call)
+        return 0 < len(callers) <= MOST_CALLERS and all(
+            _between_forward_and_backward(facts, caller, deep + 1) for caller in callers
+        )
+    names = names_in(*ends)
+    for _ in range(MOST_NAMES):
+        leading = [n for name in names for n in _assignments(facts).get((home, name), ()) if beside(n)]
+        if any(since < order[node] < here and _computes(node.value) for node in leading):
+            return True
+        names = names_in(*(node.value for node in leading))
+    return False
+
+
+def _assignments(facts: Facts) -> dict[tuple[ast.AST | None, str], list[ast.Assign]]:
+    """(function, name) -> what sets it there; read once a script."""
+    cached = facts.kept.get("assignments")
+    if not isinstance(cached, dict):
+        cached = facts.kept["assignments"] = defaultdict(list)
+        for node in facts.script.all(ast.Assign):
+            for name in names_in(*node.targets):
+                cached[facts.script.function(node), name].append(node)
+    return cached
+
+
+def _leaves_backward(facts: Facts, function: Function) -> bool:
+    """A step that returns the loss, whose backward pass the framework makes."""
+    bases = bases_of(facts.script.class_of(function))
+    of_trainer = any(base.endswith("Trainer") for base in bases)
+    return (
+        function.name == "compute_loss"
+        if of_trainer
+        else (function.name in ("training_step", "forward") and bool(bases))
+    )
+
+
+def _computes(value: ast.AST) -> bool:
+    """Whether a network or a loss may be called, not just data fetched and moved."""
+    return any(name_of(call) not in _MOVES for call in calls_in(value))
+
+
+def _reads(facts: Facts, node: ast.AST) -> bool:
+    """Whether a node reads memory itself, or calls a helper from elsewhere that says so."""
+    if isinstance(node, ast.Attribute | ast.Name):
+        return last_name(node) in _ANY
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, str) and "nvidia-smi" in node.value
+    name = last_name(node.func) if isinstance(node, ast.Call) else ""
+    return bool(_HELPER.search(name)) and name not in facts.script.functions
+
+
+def _reads_within(facts: Facts, place: ast.AST | list[ast.stmt]) -> bool:
+    return any(_reads(facts, node) for node in facts.script.within(place))
+
+
+def _of_loop(facts: Facts, loop: Loop, epoch: ast.For | ast.While) -> Iterator[Finding]:
+    steps = _steps_listed(facts, loop, epoch) if loop.batch is None else None
+    batches = loop.batch.body if loop.batch is not None else steps
+    # an imported helper that has the batches may read there
+    first = batches is None or _reads_within(facts, batches)
+    if not first and not _before_epochs(facts):
+        yield finding(
+            "no-memory-at-first-batch",
+            loop.batch or steps or epoch,
+            "Memory is not read after the first batch: a batch far too small shows only when the budget "
+            "is gone.",
+            f"if step == 0:\n    {_PASTE}",
+        )
+    if batches is not None and not _every_epoch(facts, loop.batch, epoch):
+        yield finding(
+            "no-memory-every-epoch",
+            epoch,
+            "Memory is not read in every epoch: a leak or a half-empty card stays unseen.",
+            _PASTE,
+        )
+
+
+def _steps_listed(facts: Facts, loop: Loop, epoch: ast.For | ast.While) -> ast.AST | None:
+    """`[train_step(batch) for batch in loader]`: the loop over batches as one expression."""
+    step = facts.script.function(loop.backward)
+    if step is None or facts.script.function(epoch) is step:
+        return None
+    comps = (n for n in facts.script.within(epoch.body) if isinstance(n, ast.ListComp | ast.GeneratorExp))
+    return next((c for c in comps if any(is_call(call, step.name) for call in calls_in(c.elt))), None)
+
+
+def _before_epochs(facts: Facts) -> bool:
+    """A trial batch before the training: a function named for it that reads memory."""
+    named = (f for name, found in facts.script.functions.items() if _TRIAL.search(name) for f in found)
+    return any(_reads_within(facts, function) for function in named)
+
+
+def _every_epoch(facts: Facts, batch: ast.For | ast.While | None, epoch: ast.For | ast.While) -> bool:
+    script = facts.script
+    inner = set(script.within(batch.body)) if batch is not None else set()
+    steps = _OF_EACH_BATCH | (names_in(batch.target) if isinstance(batch, ast.For) else set())
+    epochs = names_in(epoch.target) if isinstance(epoch, ast.For) else set()
+    for node in script.within(epoch.body):
+        if not _reads(facts, node):
+            continue
+        if node not in inner:
+            if not any(_once(test, epochs) for test in guards_of(script, node, epoch)):
+                return True
+        elif batch is not None and all(words_in(test) <= steps for test in guards_of(script, node, batch)):
+            return True
+    return False
+
+
+def _once(test: ast.AST, epochs: set[str]) -> bool:
+    """`if epoch == 0`: only once."""
+    compared = (n for n in ast.walk(test) if isinstance(n, ast.Compare) and isinstance(n.ops[0], ast.Eq))
+    return any(words_in(node.left) & epochs for node in compared)
+
+
+def _of_callbacks(facts: Facts, fit: ast.Call) -> Iterator[Finding]:
+    """Frameworks with their own loop: a callback, or a hook of the module, reads memory."""
+    script = facts.script
+    made = {*script.imports, *script.calls_by_name} - {*script.classes}
+    if any(name[:1].isupper() and _CALLBACKS.search(name) for name in made):
+        return
+    first = every = False
+    for function in (f for functions in script.functions.values() for f in functions):
+        hook = script.class_of(function) is not None or _EPOCH_HOOKS.search(function.name)
+        if not hook or not script.runs(function):
+            continue
+        own = script.within(function, follow=False)
+        if any(_reads(facts, n) or _helper_reads(facts, n) for n in own):
+            first = first or bool(_BATCH_HOOKS.search(function.name))
+            every = every or bool(_EPOCH_HOOKS.search(function.name)) or _again(facts, function)
+    for keyword in (k for c in script.called("LambdaCallback") for k in c.keywords if k.arg):
+        if _reads_within(facts, keyword.value):
+            first = first or "batch" in str(keyword.arg)
+            every = every or "epoch" in str(keyword.arg)
+    if not first:
+        yield finding(
+            "no-memory-at-first-batch",
+            fit,
+            "Nothing reads memory after the first batch.",
+            "a callback whose on_train_batch_end prints the peak at batch 0",
+        )
+    if not every:
+        yield finding(
+            "no-memory-every-epoch",
+            fit,
+            "Nothing reads memory in every epoch.",
+            "a callback whose on_train_epoch_end prints torch.cuda.max_memory_allocated()",
+        )
+
+
+def _again(facts: Facts, function: Function) -> bool:
+    """Whether a hook of batches reads memory in each epoch anew: `if batch_idx == 0` without asking for the
+    epoch."""
+    if not _BATCH_HOOKS.search(function.name):
+        return False
+    steps = {*parameters_of(function)} | _OF_EACH_EPOCH
+
+    def holds(test: ast.AST) -> bool:
+        named = words_in(test)
+        if any(isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod) for n in ast.walk(test)):
+            return not any("epoch" in word for word in named)
+        return named <= steps
+
+    ends = [s.test for s in function.body if isinstance(s, ast.If) and isinstance(s.body[-1], ast.Return)]
+    return all(holds(test) for test in ends) and any(
+        all(holds(test) for test in guards_of(facts.script, node, function))
+        for node in ast.walk(function)
+        if _reads(facts, node) or _helper_reads(facts, node)
+    )
+
+
+def _helper_reads(facts: Facts, node: ast.AST) -> bool:
+    """A helper of the file that reads memory; each is looked through once."""
+    if not isinstance(node, ast.Name | ast.Attribute) or not isinstance(node.ctx, ast.Load):
+        return False
+    helpers = facts.script.meant(node)
+    known = facts.kept.setdefault("helpers_that_read", {})
+    for helper in helpers:
+        if helper not in known:
+            known[helper] = _reads_within(facts, helper)
+    return any(known[helper] for helper in helpers)

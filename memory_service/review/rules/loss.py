@@ -1,0 +1,263 @@
+"""A loss of PyTorch against the model's output, the metric and the task."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from memory_service.domain.common.metrics import Metric, metric_named
+from memory_service.review.facts import Facts
+from memory_service.review.findings import Finding, finding
+from memory_service.review.nodes import (
+    is_call,
+    passed_for,
+    receiver,
+    receiver_name,
+    sources_of,
+    without_methods,
+)
+from memory_service.review.outputs import SHAPES, activation_of, last_assigned, units_of, unplaced
+from memory_service.review.script import last_name
+
+Why = tuple[str, str]
+"""Message and fix."""
+
+_LOSSES = {
+    "CrossEntropyLoss": "ce",
+    "cross_entropy": "ce",
+    "BCEWithLogitsLoss": "bce-logits",
+    "binary_cross_entropy_with_logits": "bce-logits",
+    "BCELoss": "bce",
+    "binary_cross_entropy": "bce",
+    "NLLLoss": "nll",
+    "nll_loss": "nll",
+    "MSELoss": "mse",
+    "mse_loss": "mse",
+    "L1Loss": "l1",
+    "l1_loss": "l1",
+    "SmoothL1Loss": "mse",
+    "HuberLoss": "mse",
+    "LabelSmoothingCrossEntropy": "ce",
+}
+_OF_LABELS = re.compile(r"softmax|argmax|\.topk|\.max\(\s*(dim=)?(1|-1)|bcewithlogits|binary_cross_entropy")
+_REGRESSIONS = ("image-regression", "tabular-regression", "text-regression")
+_CLASSIFICATIONS = tuple(f"{data}-classification" for data in ("image", "text", "tabular", "audio"))
+CLASS_FAMILIES = frozenset(("auc", "log-loss", "accuracy", "f-score", "mcc"))
+VALUE_FAMILIES = frozenset(("error-regression",))
+RMSLE: Why = (
+    "RMSLE judges logarithms; squared error of plain values follows the largest ones.",
+    "y = np.log1p(y)  # and np.expm1 of predictions",
+)
+
+
+def metric_of(facts: Facts) -> Metric | None:
+    """The metric that predictions are judged by, where it is known."""
+    return metric_named(facts.asked.metric) if facts.asked.metric else None
+
+
+def loss_rules(facts: Facts) -> Iterator[Finding]:
+    """wrong-loss."""
+    if not facts.script.uses("torch", "lightning", "pytorch_lightning"):
+        return
+    shown: set[ast.AST] = set()
+    for call in facts.script.calls:
+        kind, maker = _loss_of(facts, call)
+        if kind is None or not call.args or (maker or call) in shown:
+            continue
+        why = _wrong(facts, call, kind)
+        if why is not None:
+            shown.add(maker or call)
+            yield finding("wrong-loss", maker or call, *why)
+    if facts.script.uses("segmentation_models_pytorch"):
+        yield from _segmentation(facts)
+
+
+def _wrong(facts: Facts, call: ast.Call, kind: str) -> Why | None:
+    """Why a loss does not fit what it gets or what predictions are judged by."""
+    output = call.args[0]
+    wrong = _mismatch(kind, activation_of(facts, output))
+    if wrong is not None:
+        return wrong
+    if kind == "ce" and _has_one_output(facts, output):
+        return (
+            "The model has one output: cross entropy over one class is always zero.",
+            "nn.BCEWithLogitsLoss()  # or num_classes=2",
+        )
+    if kind == "ce" and _predicts_labels(facts):
+        return (
+            (
+                "Predictions are taken by sigmoid, label by label, while cross entropy trains one class "
+                "against the others."
+            ),
+            "nn.BCEWithLogitsLoss()  # targets as floats",
+        )
+    if kind in ("mse", "l1") and _judged_by_argmax(facts, call):
+        return (
+            "Predictions are taken by argmax and judged as classes; this loss fits values.",
+            "nn.CrossEntropyLoss()",
+        )
+    return _against_metric(facts, kind)
+
+
+def _loss_of(facts: Facts, call: ast.Call) -> tuple[str | None, ast.Call | None]:
+    """(kind of loss that a call computes, the call that made the loss object)."""
+    name, called = last_name(call.func), call.func
+    if name in _LOSSES and name[0].islower():
+        of_torch = facts.script.qualified(called).startswith(("torch.", "F."))
+        return (_LOSSES[name] if of_torch else None), None
+    sources: list[ast.AST] = [called] if isinstance(called, ast.Call) else sources_of(facts.values, called)
+    if isinstance(called, ast.Name) and not sources:
+        for given in passed_for(facts.script, facts.values, called):
+            sources += sources_of(facts.values, given) if isinstance(given, ast.Name) else [given]
+    elif isinstance(called, ast.Subscript):
+        key = facts.values.text(called.slice)
+        sources = [v for k, v in (facts.values.mapping(called.value) or {}).items() if k == key]
+    for source in map(unplaced, sources):
+        if isinstance(source, ast.Call) and last_name(source.func) in _LOSSES:
+            return _LOSSES[last_name(source.func)], source
+    return None, None
+
+
+def _mismatch(kind: str, activation: str | None) -> Why | None:
+    squashed = activation in ("softmax", "sigmoid")
+    if kind == "ce" and squashed:
+        return (
+            (
+                f"Cross entropy takes logits; here it gets what {activation} has squashed, and learns slowly "
+                "and badly."
+            ),
+            f"return logits; {activation} only at prediction",
+        )
+    if kind == "bce-logits" and squashed:
+        return (
+            f"BCEWithLogitsLoss applies sigmoid itself; the output went through {activation} already.",
+            "return logits; sigmoid only at prediction",
+        )
+    if kind == "bce" and activation in ("none", "log_softmax"):
+        return (
+            "BCELoss takes probabilities; here it gets logits, and fails or saturates.",
+            "nn.BCEWithLogitsLoss()",
+        )
+    if kind == "nll" and (activation == "none" or squashed):
+        return "NLLLoss takes log probabilities, which nothing here makes.", "nn.CrossEntropyLoss()"
+    return None
+
+
+def _output_of(facts: Facts, node: ast.AST | None) -> ast.AST | None:
+    """The call that made an output, without changes of its shape."""
+    for _ in range(4):
+        node = without_methods(node, SHAPES)
+        if not isinstance(node, ast.Name):
+            break
+        node = last_assigned(facts, node)
+    return node
+
+
+def _has_one_output(facts: Facts, node: ast.AST) -> bool:
+    """The model behind an output has one: num_classes=1, or a last Linear(..., 1)."""
+    source = _output_of(facts, node)
+    if not isinstance(source, ast.Call):
+        return False
+    networks = sources_of(facts.values, source.func) if isinstance(source.func, ast.Name) else []
+    return units_of(facts, source) == 1 or any(
+        isinstance(made, ast.Call) and facts.number(made, "num_classes") == 1
+        for made in map(unplaced, networks)
+    )
+
+
+def _predicts_labels(facts: Facts) -> bool:
+    """The model's outputs go through sigmoid at prediction, and never through softmax or argmax."""
+    script = facts.script
+    if _OF_LABELS.search(script.text):
+        return False
+    switched = {receiver_name(call) for call in script.called("eval", "train")}
+    for call in script.called("sigmoid"):
+        source = _output_of(facts, call.args[0] if call.args else receiver(call))
+        name = last_name(source.func) if isinstance(source, ast.Call) else ""
+        if name and (re.search(r"model|net", name, re.IGNORECASE) or name in switched):
+            return True
+    return _compares_labels(facts)
+
+
+def _compares_labels(facts: Facts) -> bool:
+    """Outputs of the Trainer are compared with a threshold and judged over several labels."""
+    if not facts.script.called("f1_score", "average_precision_score", "roc_auc_score", "fbeta_score"):
+        return False
+    averages = {facts.values.text(k.value) for k in facts.script.all(ast.keyword) if k.arg == "average"}
+    return bool(averages & {"micro", "macro", "samples", "weighted"}) and any(
+        isinstance(test.ops[0], ast.Gt | ast.GtE)
+        and any(isinstance(n, ast.Attribute) and n.attr == "predictions" for n in ast.walk(test.left))
+        and facts.values.number(test.comparators[0]) is not None
+        for test in facts.script.all(ast.Compare)
+    )
+
+
+def _judged_by_argmax(facts: Facts, call: ast.Call) -> bool:
+    """The output that a loss of values gets is compared as classes, by argmax, and no other loss is there."""
+    script = facts.script
+    kinds = {kind for name, kind in _LOSSES.items() if script.called(name)}
+    if kinds - {"mse", "l1"} or re.search(r"one_hot|distil|teacher|reconstruct|q_value|kappa", script.text):
+        return False
+    fitted = _network_behind(facts, call.args[0])
+    for picked in script.called("argmax"):
+        by_torch = receiver_name(picked) == "torch" and picked.args
+        base = picked.args[0] if by_torch else receiver(picked)
+        if fitted and _network_behind(facts, base) == fitted:
+            return True
+    return False
+
+
+def _network_behind(facts: Facts, node: ast.AST | None) -> str:
+    """The name of the network whose call an output is."""
+    source = _output_of(facts, without_methods(node, ("softmax", "sigmoid")))
+    source = _output_of(facts, without_methods(source, ("softmax", "sigmoid")))
+    return last_name(source.func) if isinstance(source, ast.Call) else ""
+
+
+def _against_metric(facts: Facts, kind: str) -> Why | None:
+    """A loss of values for a metric or task of classes, and the other way round."""
+    metric, task = metric_of(facts), facts.asked.task or ""
+    family = metric.family if metric is not None else ""
+    if metric is not None and kind in ("mse", "l1") and family in CLASS_FAMILIES:
+        fix = "nn.CrossEntropyLoss()  # or nn.BCEWithLogitsLoss()"
+        return f"{metric.name} judges classes; this loss fits values.", fix
+    if metric is not None and kind in ("ce", "nll") and family in VALUE_FAMILIES:
+        return f"{metric.name} judges values; this loss fits classes.", "nn.MSELoss()"
+    logarithms = re.search(r"log1p|\blog\(", facts.script.text)
+    if metric is not None and metric.name == "RMSLE" and kind == "mse" and not logarithms:
+        return RMSLE
+    of_values, of_classes = kind in ("mse", "l1"), kind in ("ce", "nll")
+    if of_classes and task in _REGRESSIONS and family != "kappa":
+        return "The task is a regression; this loss fits classes.", "nn.MSELoss()"
+    if of_values and task in _CLASSIFICATIONS and family not in ("kappa", "correlation"):
+        return "The task is a classification; this loss fits values.", "nn.CrossEntropyLoss()"
+    return None
+
+
+def _segmentation(facts: Facts) -> Iterator[Finding]:
+    """Losses of segmentation_models_pytorch: mode against classes, logits against an activation."""
+    script = facts.script
+    models = [
+        call
+        for call in script.calls
+        if script.qualified(call.func).startswith("segmentation_models_pytorch.")
+        and any(k.arg in ("classes", "encoder_name", "encoder_weights") for k in call.keywords)
+    ]
+    classes = {facts.number(model, "classes") for model in models}
+    count = next(iter(classes)) if len(classes) == 1 else None
+    activated = any(isinstance(facts.value(model, "activation"), str) for model in models)
+    for call in script.called("DiceLoss", "JaccardLoss", "FocalLoss", "TverskyLoss", "LovaszLoss"):
+        mode = facts.text(call, "mode", 0)
+        if mode == "multiclass" and count == 1:
+            yield finding("wrong-loss", call, "A multiclass loss over one class.", 'mode="binary"')
+        if mode == "binary" and count is not None and count > 1:
+            message = f"A binary loss over {count:g} classes."
+            yield finding("wrong-loss", call, message, 'mode="multiclass"  # or "multilabel"')
+        if activated and not is_call(call, "FocalLoss") and facts.argument(call, "from_logits") is None:
+            yield finding(
+                "wrong-loss",
+                call,
+                f"{last_name(call.func)} takes logits; the model has an activation already.",
+                "no activation in the model, or from_logits=False",
+            )

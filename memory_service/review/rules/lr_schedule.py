@@ -1,0 +1,108 @@
+"""A schedule of the learning rate is stepped as often, and with what, as it was made for."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import partial
+
+from memory_service.review.facts import Facts
+from memory_service.review.findings import Finding, finding
+from memory_service.review.nodes import calls_in, is_call, passed_for, receiver, sources_of
+from memory_service.review.script import last_name, words_in
+
+wrong = partial(finding, "wrong-parameter")
+
+_BY_BATCH = re.compile(r"^(OneCycleLR|CyclicLR|get_\w+_schedule(_with_\w+)?|get_scheduler)$")
+_LOADER = re.compile(r"loader|(^|_)dl(_|$)|^dl|_dl$|batches|dataloader|iterator", re.IGNORECASE)
+
+
+def step_rules(facts: Facts) -> Iterator[Finding]:
+    """wrong-parameter: a schedule of batches that steps by epochs, or a plateau without its metric."""
+    for call in facts.script.called("step"):
+        maker = _maker(facts, receiver(call))
+        name = last_name(maker.func) if maker is not None else ""
+        if maker is None:
+            continue
+        if name == "ReduceLROnPlateau" and not call.args and not call.keywords:
+            message = "ReduceLROnPlateau steps by a metric; without it step() fails."
+            yield wrong(call, message, "scheduler.step(valid_loss)")
+        elif _BY_BATCH.match(name) and _counts_batches(facts, maker) and _once_an_epoch(facts, call):
+            yield wrong(
+                call,
+                f"{name} was made for one step a batch, but steps once an epoch: the rate hardly moves.",
+                "scheduler.step()  # in the loop over batches, behind optimizer.step()",
+            )
+        elif name == "CosineAnnealingLR" and _every_batch(facts, call) and _counts_epochs(facts, maker):
+            yield wrong(
+                call,
+                "CosineAnnealingLR was made for one step an epoch, but steps every batch: the rate swings.",
+                "T_max=EPOCHS * len(loader), or scheduler.step() behind the loop over batches",
+            )
+
+
+def _maker(facts: Facts, node: ast.AST | None) -> ast.Call | None:
+    """The one call that made a schedule."""
+    sources = sources_of(facts.values, node) if node is not None else []
+    if isinstance(node, ast.Name) and not sources:
+        passed = passed_for(facts.script, facts.values, node)
+        sources = [s for given in passed for s in sources_of(facts.values, given)]
+    return sources[0] if len(sources) == 1 and isinstance(sources[0], ast.Call) else None
+
+
+def _counts_batches(facts: Facts, maker: ast.Call) -> bool:
+    """Whether the number of steps was computed from the length of a loader."""
+    if any(k.arg == "steps_per_epoch" and facts.values.one(k.value) != 1 for k in maker.keywords):
+        return True
+    loops = [loop.batch for loop in facts.training.loops if isinstance(loop.batch, ast.For)]
+    fed = {w for loop in loops for w in words_in(loop.iter)} - {"self", "enumerate", "tqdm", "range", "zip"}
+    given: list[ast.AST] = [*maker.args[1:], *(k.value for k in maker.keywords)]
+    for _ in range(3):
+        lengths = (c for node in given for c in calls_in(node) if is_call(c, "len"))
+        if any(w in fed or _LOADER.search(w) for c in lengths for a in c.args for w in words_in(a)):
+            return True
+        names = [n for node in given for n in ast.walk(node) if isinstance(n, ast.Name)]
+        given = [source for name in names for source in facts.values.assigned(name.id, name)]
+    return False
+
+
+def _counts_epochs(facts: Facts, maker: ast.Call) -> bool:
+    given = facts.argument(maker, "T_max", 1)
+    named = given is not None and re.search(r"epochs?$", last_name(given), re.IGNORECASE)
+    return bool(named) and not _counts_batches(facts, maker)
+
+
+def _learns(facts: Facts, loop: ast.For) -> bool:
+    return any(is_call(node, "backward") for node in facts.script.within(loop.body))
+
+
+def _has_inner(facts: Facts, loop: ast.For) -> bool:
+    """Another loop within it holds the backward pass: this one goes over epochs."""
+    return any(
+        isinstance(node, ast.For) and any(is_call(c, "backward") for c in calls_in(node))
+        for node in facts.script.within(loop.body)
+    )
+
+
+def _nearest(facts: Facts, call: ast.Call) -> ast.For | None:
+    return next((up for up in facts.script.loops(call) if isinstance(up, ast.For)), None)
+
+
+def _every_batch(facts: Facts, call: ast.Call) -> bool:
+    loop = _nearest(facts, call)
+    return (
+        loop is not None
+        and loop not in facts.training.epoch_loops
+        and _learns(facts, loop)
+        and not _has_inner(facts, loop)
+    )
+
+
+def _once_an_epoch(facts: Facts, call: ast.Call) -> bool:
+    loop = _nearest(facts, call)
+    if loop is None or _every_batch(facts, call):
+        return False
+    loops = facts.training.loops
+    over_epochs = loop in {x.epoch for x in loops} and loop not in {x.batch for x in loops}
+    return over_epochs or _has_inner(facts, loop)

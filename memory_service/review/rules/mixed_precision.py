@@ -1,0 +1,173 @@
+"""Training in full precision on a card, and deprecated interfaces of mixed precision."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from memory_service.review.facts import Facts
+from memory_service.review.findings import Finding, finding
+from memory_service.review.rules.data_loader import has_reason
+from memory_service.review.script import last_name, name_of
+from memory_service.review.training import LIGHTNING
+
+_OLD = re.compile(r"torch\.(cuda|cpu)\.amp\.(autocast|GradScaler|custom_fwd|custom_bwd)$")
+_PASTE = {
+    "autocast": 'torch.amp.autocast("cuda", dtype=torch.bfloat16)',
+    "GradScaler": 'torch.amp.GradScaler("cuda")',
+    "custom_fwd": 'torch.amp.custom_fwd(device_type="cuda")',
+    "custom_bwd": 'torch.amp.custom_bwd(device_type="cuda")',
+}
+_VERSION_TEST = re.compile(r"version|hasattr|greater_equal|_ge_|available", re.IGNORECASE)
+_TYPES = ("dtype", "torch_dtype", "param_dtype", "amp_dtype")
+
+
+def precision_rules(facts: Facts) -> Iterator[Finding]:
+    """no-mixed-precision and deprecated-amp."""
+    yield from _deprecated(facts)
+    if facts.for_card and facts.half_useful:
+        kinds = facts.training.kinds
+        for kind, rule in _FRAMEWORKS.items():
+            if kind in kinds:
+                yield from rule(facts)
+
+
+def _deprecated(facts: Facts) -> Iterator[Finding]:
+    script = facts.script
+    for node in script.all(ast.ImportFrom):
+        for alias in node.names:
+            full = f"{node.module}.{alias.name}"
+            if full == "apex.amp" and not any(isinstance(up, ast.Try) for up in script.above(node)):
+                yield finding("deprecated-amp", node, "apex.amp is not kept up any more.", _PASTE["autocast"])
+            if _OLD.match(full) and not _is_fallback(facts, node):
+                names = ", ".join(a.name for a in node.names)
+                fix = f"from torch.amp import {names}  # {_PASTE[alias.name]}"
+                yield finding("deprecated-amp", node, f"{full} is deprecated since torch 2.4.", fix)
+    for named in script.all(ast.Attribute):
+        full = script.qualified(named)
+        if _OLD.match(full) and not _is_fallback(facts, named):
+            message = f"{full} is deprecated since torch 2.4."
+            yield finding("deprecated-amp", named, message, _PASTE[named.attr])
+
+
+def _is_fallback(facts: Facts, node: ast.AST) -> bool:
+    """Within the `except ImportError` or the test of the version that old versions of torch need."""
+    return any(
+        isinstance(up, ast.ExceptHandler)
+        or (
+            isinstance(up, ast.If | ast.IfExp)
+            and re.search(
+                r"version|hasattr|greater_equal|_ge_|available", ast.dump(up.test)[:2000], re.IGNORECASE
+            )
+        )
+        for up in facts.script.above(node)
+    )
+
+
+def _torch(facts: Facts) -> Iterator[Finding]:
+    script = facts.script
+    loops = [x for x in facts.training.loops if x.batch is not None]
+    loops = [x for x in loops if x.epoch is None or script.runs(x.epoch)]
+    if not loops or not script.runs(loops[0].backward) or switched_on(facts):
+        return
+    place = loops[0].batch or loops[0].backward
+    comment = script.comment_near(getattr(place, "lineno", 0))
+    if has_reason(facts, place) and re.search(r"fp32|precision|float32|amp", comment):
+        return
+    yield finding(
+        "no-mixed-precision",
+        loops[0].backward if place in script.loops(loops[0].backward) else place,
+        "Every step is computed in fp32: no autocast, no precision of the trainer.",
+        'with torch.amp.autocast("cuda", dtype=torch.bfloat16):\n    loss = criterion(model(images), labels)',
+        since=place,
+    )
+
+
+def switched_on(facts: Facts) -> bool:
+    """Whether autocast, half weights or a trainer's setting is there; what is switched off does not count."""
+    script = facts.script
+    for call in script.called("autocast"):
+        kind = facts.argument(call, "dtype", 1)
+        full = kind is not None and last_name(kind) in ("float32", "float", "float64")
+        if not full and facts.value(call, "enabled") is not False:
+            return True
+    if any(_asks_for_half(facts, call) for call in script.called("Accelerator", "Fabric", "initialize")):
+        return True
+    if any(isinstance(call.func, ast.Attribute) for call in script.called("half", "bfloat16")):
+        return True
+    typed = [k.value for k in script.all(ast.keyword) if k.arg in _TYPES]
+    typed += [argument for call in script.called("to") for argument in call.args]
+    if any(re.search(r"'(float16|bfloat16|half)'", ast.dump(node)[:400]) for node in typed):
+        return True
+    if any(re.search(r"autocast|amp_ctx|amp_context|precision_context", name) for name in script.imports):
+        return True
+    contexts = (name_of(item.context_expr) for item in script.all(ast.withitem))
+    return any(re.search(r".autocast|autocast.|amp_", name) for name in contexts)
+
+
+def _asks_for_half(facts: Facts, call: ast.Call) -> bool:
+    """Accelerator, Fabric or apex with half precision, or with one that cannot be told."""
+    if facts.script.qualified(call.func).endswith("amp.initialize"):
+        return True
+    given = facts.argument(call, "mixed_precision") or facts.argument(call, "precision")
+    if given is None:
+        return last_name(call.func) == "Accelerator" and facts.values.open_ended(call)
+    return facts.values.one(given) not in ("no", "32", 32, "32-true")
+
+
+def _lightning(facts: Facts) -> Iterator[Finding]:
+    for trainer in facts.script.called("Trainer") if facts.script.uses(*LIGHTNING) else ():
+        given = facts.argument(trainer, "precision")
+        open_ended = given is None and facts.values.open_ended(trainer)
+        if open_ended or facts.text(trainer, "accelerator") == "cpu":
+            continue
+        value, fix = facts.values.one(given), 'precision="bf16-mixed"  # "16-mixed" on cards before Ampere'
+        if given is None:
+            yield finding("no-mixed-precision", trainer, "The Trainer computes in fp32, its default.", fix)
+        elif value in (32, "32", "32-true"):
+            yield finding("no-mixed-precision", given, f"The Trainer has precision={value!r}.", fix)
+
+
+def _transformers(facts: Facts) -> Iterator[Finding]:
+    for call in facts.training.arguments:
+        given = [facts.argument(call, name) for name in ("fp16", "bf16", "half_precision_backend")]
+        on = any(node is not None and facts.values.one(node) is not False for node in given)
+        if not on and not facts.values.open_ended(call) and facts.value(call, "use_cpu") is not True:
+            yield finding(
+                "no-mixed-precision",
+                call,
+                "Neither fp16 nor bf16 is on: the Trainer computes in fp32.",
+                "bf16=True,  # fp16=True on cards before Ampere",
+            )
+
+
+def _keras(facts: Facts) -> Iterator[Finding]:
+    for call in facts.script.called("set_global_policy", "set_policy", "set_dtype_policy", "Policy"):
+        policy = facts.values.text(call.args[0] if call.args else None)
+        if policy is None or "mixed" in policy or policy in ("bfloat16", "float16"):
+            return
+    if facts.modality != "tabular":
+        yield finding(
+            "no-mixed-precision",
+            next(fit.call for fit in facts.training.fits if fit.kind == "keras"),
+            "Keras computes in float32: no mixed precision policy is set.",
+            'keras.mixed_precision.set_global_policy("mixed_float16")  # before the model; outputs float32',
+        )
+
+
+def _fastai(facts: Facts) -> Iterator[Finding]:
+    tables = facts.modality == "tabular" or facts.script.uses("fastai.tabular")
+    if not tables and not facts.script.called("to_fp16", "to_bf16", "MixedPrecision"):
+        place = next(fit.call for fit in facts.training.fits if fit.kind == "fastai")
+        message = "The learner computes in fp32."
+        yield finding("no-mixed-precision", place, message, "learn = learn.to_fp16()")
+
+
+_FRAMEWORKS = {
+    "torch": _torch,
+    "lightning": _lightning,
+    "transformers": _transformers,
+    "keras": _keras,
+    "fastai": _fastai,
+}

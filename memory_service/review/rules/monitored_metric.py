@@ -1,0 +1,129 @@
+"""What stops, keeps or slows training watches its metric in the direction that it gains."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import partial
+
+from memory_service.review.facts import Facts
+from memory_service.review.findings import Finding, finding
+from memory_service.review.nodes import receiver_name
+from memory_service.review.rules.parameters import FINE_TUNING_RATE
+from memory_service.review.script import last_name
+from memory_service.review.training import KERAS, LIGHTNING
+
+wrong = partial(finding, "wrong-parameter")
+
+_GROWS = re.compile(
+    r"(^|_)(acc|accuracy|auc|auroc|roc_auc|f1|dice|iou|miou|map|kappa|qwk|mcc|r2|precision|recall|pearson|"
+    r"spearman)(_|$|\d)"
+)
+_SHRINKS = re.compile(r"(^|_)(loss|rmse|mse|mae|rmsle|logloss|log_loss|error|err|perplexity|wer|cer)(_|$)")
+
+
+def watched_rules(facts: Facts) -> Iterator[Finding]:
+    """wrong-parameter of callbacks, of schedules of a plateau and of TrainingArguments."""
+    script = facts.script
+    keras, lightning, fastai = script.uses(*KERAS), script.uses(*LIGHTNING), script.uses("fastai")
+    for call in script.called("EarlyStopping", "ModelCheckpoint") if lightning or keras else ():
+        yield from _callback(facts, call, "min" if lightning else None)
+    for call in script.called("ReduceLROnPlateau") if keras else ():
+        if not script.qualified(call.func).startswith("torch."):
+            yield from _callback(facts, call, None)
+    for call in script.called("EarlyStoppingCallback", "SaveModelCallback") if fastai else ():
+        yield from _callback(facts, call, None)
+    yield from _plateaus(facts)
+    for call in facts.training.arguments:
+        yield from _arguments(facts, call)
+
+
+def _direction(name: str) -> str | None:
+    """Whether a metric of this name is to be the greatest or the smallest; None where it does not say."""
+    name = name.lower().replace("/", "_").replace("-", "_")
+    grows, shrinks = bool(_GROWS.search(name)), bool(_SHRINKS.search(name))
+    return None if grows == shrinks else "max" if grows else "min"
+
+
+def _callback(facts: Facts, call: ast.Call, default: str | None) -> Iterator[Finding]:
+    """A mode against its metric; Lightning takes the smallest for the best, Keras and fastai tell by name."""
+    name = last_name(call.func)
+    if default is not None:
+        first, at = (0 if name == "EarlyStopping" else 2), None
+    else:
+        first, at = {"ModelCheckpoint": (1, 5)}.get(name, (0, 4))
+    given = facts.argument(call, "mode", at)
+    mode = default if given is None and not facts.values.open_ended(call) else facts.values.text(given)
+    compared = last_name(facts.argument(call, "comp", 1) or call) if facts.script.uses("fastai") else ""
+    mode = {"less": "min", "greater": "max"}.get(compared, mode)
+    monitor = facts.text(call, "monitor", first) or ""
+    right = _direction(monitor)
+    if right is not None and mode in ("min", "max") and mode != right:
+        what = "stops while it gains" if name.startswith("EarlyStopping") else "keeps the worst"
+        what = "lowers the rate while it gains" if name == "ReduceLROnPlateau" else what
+        yield wrong(call, f"{name} of {monitor} has mode {mode!r}: it {what}.", f'mode="{right}"')
+
+
+def _plateaus(facts: Facts) -> Iterator[Finding]:
+    """ReduceLROnPlateau waits for what it is given to fall, unless mode is max."""
+    made = facts.script.called("ReduceLROnPlateau")
+    if len(made) != 1 or not facts.script.qualified(made[0].func).startswith("torch."):
+        return
+    given = facts.argument(made[0], "mode", 1)
+    mode = "min" if given is None else facts.values.text(given)
+    holders = {last_name(t) for t in getattr(facts.script.statement(made[0]), "targets", [])}
+    for call in facts.script.called("step"):
+        name = last_name(call.args[0]).lower() if len(call.args) == 1 else ""
+        right = _direction(name)
+        if receiver_name(call) in holders and right is not None and mode in ("min", "max") and mode != right:
+            message = f"ReduceLROnPlateau has mode {mode!r} and gets {name}: the rate falls while it gains."
+            yield wrong(made[0], message, f'mode="{right}"')
+
+
+def _arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
+    """What transformers' TrainingArguments contradict in themselves."""
+    open_ended, stops = facts.values.open_ended(call), facts.script.called("EarlyStoppingCallback")
+    if facts.value(call, "load_best_model_at_end") is True and not open_ended:
+        yield from _strategies(facts, call)
+    if facts.argument(call, "load_best_model_at_end") is None and stops and not open_ended:
+        yield wrong(
+            call,
+            "EarlyStoppingCallback needs load_best_model_at_end=True.",
+            'load_best_model_at_end=True, metric_for_best_model="eval_loss"',
+        )
+    metric = facts.text(call, "metric_for_best_model") or ""
+    given, greatest = facts.argument(call, "greater_is_better"), facts.value(call, "greater_is_better")
+    right = _direction(metric)
+    if given is None and _SHRINKS.search(metric.lower()) and not metric.endswith("loss") and not open_ended:
+        message = f"The best {metric} is taken to be the greatest: only names that end in loss are not."
+        yield wrong(call, message, "greater_is_better=False")
+    if right is not None and greatest is (right == "min"):
+        message = f"greater_is_better={greatest} of {metric}: the worst model is loaded at the end."
+        yield wrong(call, message, f"greater_is_better={not greatest}")
+    if facts.value(call, "fp16") is True and facts.value(call, "bf16") is True:
+        yield wrong(call, "fp16 and bf16 together are refused.", "bf16=True")
+    place, rate = facts.argument(call, "learning_rate"), facts.number(call, "learning_rate")
+    if place is not None and rate is not None and rate > FINE_TUNING_RATE:
+        yield wrong(place, f"Learning rate {rate:g} of a pretrained transformer.", "learning_rate=2e-5")
+
+
+def _strategies(facts: Facts, call: ast.Call) -> Iterator[Finding]:
+    """To load the best model at the end it must be saved when it is evaluated."""
+    given = facts.argument(call, "eval_strategy") or facts.argument(call, "evaluation_strategy")
+    strategy = facts.values.text(given) if given is not None else "no"
+    saved = facts.text(call, "save_strategy") or "steps"
+    if strategy is not None and saved not in (strategy, "best"):
+        yield wrong(
+            call,
+            f"load_best_model_at_end needs the same strategy for both: eval is {strategy!r}, save "
+            f"is {saved!r}.",
+            'eval_strategy="epoch", save_strategy="epoch"',
+        )
+    every, each = facts.number(call, "save_steps"), facts.number(call, "eval_steps")
+    if strategy == saved == "steps" and every is not None and each and every % each:
+        yield wrong(
+            call,
+            f"load_best_model_at_end needs save_steps ({every:g}) to be a multiple of eval_steps ({each:g}).",
+            f"save_steps={int(each)}",
+        )

@@ -1,0 +1,257 @@
+"""The loss of Keras, boosted trees and transformers against the output, the labels and the metric."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from memory_service.review.facts import Facts
+from memory_service.review.findings import Finding, finding
+from memory_service.review.nodes import calls_in, is_call, is_none, receiver, receiver_name, sources_of
+from memory_service.review.rules.loss import RMSLE, VALUE_FAMILIES, Why, metric_of
+from memory_service.review.script import last_name
+from memory_service.review.training import KERAS
+
+_OBJECTIVES = {
+    "values": re.compile(
+        r"^(regression(_l[12])?|l[12]|mse|mae|rmse|huber|fair|poisson|quantile|reg:(squarederror|linear|"
+        r"absoluteerror|squaredlogerror|pseudohubererror)|RMSE|MAE|MAPE|Poisson|\w*Regressor)$"
+    ),
+    "classes": re.compile(
+        r"^(binary|multiclass|multiclassova|softmax|cross_entropy|binary:logistic|multi:soft(max|prob)|"
+        r"Logloss|MultiClass|MultiClassOneVsAll|CrossEntropy|\w*Classifier)$"
+    ),
+}
+_CLASS_METRICS = re.compile(
+    r"^(auc|binary_logloss|binary_error|multi_logloss|multi_error|logloss|mlogloss|error|merror|aucpr|"
+    r"AUC|Accuracy|Logloss|F1|MultiClass|average_precision)$"
+)
+_VALUE_METRICS = re.compile(r"^(rmse|mse|mae|l1|l2|mape|rmsle|RMSE|MAE|MAPE|R2|MSLE|huber|quantile)$")
+_OF_TWO_CLASSES = re.compile(r"^(binary(:logistic)?|Logloss)$")
+_OF_MANY_CLASSES = re.compile(r"^(merror|mlogloss|multi_logloss|multi_error|MultiClass|TotalF1)$")
+_FOR_CLASSES = ("auc", "log-loss", "accuracy", "mcc")
+_CATEGORICAL = ("categorical_crossentropy", "sparse_categorical_crossentropy")
+_SQUARED = ("mse", "mean_squared_error", "mae", "mean_absolute_error")
+_WRONG_LABELS = (
+    ("categorical_crossentropy", "numbers"),
+    ("sparse_categorical_crossentropy", "one-hot vectors"),
+)
+_JUDGED_AS_VALUES = re.compile(
+    r"bcewithlogits|binary_cross_entropy_with_logits|mean_squared|rmse|mse|pearson|spearman|regression|mae\b|"
+    r"kappa"
+)
+
+
+def objective_rules(facts: Facts) -> Iterator[Finding]:
+    """wrong-loss of frameworks that name their loss."""
+    if facts.script.uses(*KERAS):
+        yield from _keras(facts)
+    if facts.script.uses("lightgbm", "xgboost", "catboost"):
+        yield from _boosting(facts)
+    yield from _transformers(facts)
+
+
+def _keras(facts: Facts) -> Iterator[Finding]:
+    for call in facts.script.called("compile"):
+        loss, output = facts.argument(call, "loss", 1), _keras_output(facts, call)
+        name, logits, place = _keras_loss(facts, loss) if loss is not None else (None, False, call)
+        if name is not None and output is not None:
+            metrics = " ".join(_keras_metrics(facts, facts.argument(call, "metrics"))).lower()
+            wrong = _wrong_keras(facts, name, logits, *output, metrics)
+            if wrong is not None:
+                yield finding("wrong-loss", place, *wrong)
+
+
+def _wrong_keras(
+    facts: Facts, name: str, logits: bool, units: float | None, activation: str | None, metrics: str
+) -> Why | None:
+    labels = _keras_labels(facts)
+    metric = metric_of(facts)
+    one_sigmoid = activation == "sigmoid" and units == 1 and metric is not None
+    of_classes = one_sigmoid and metric is not None and metric.family in _FOR_CLASSES
+    cases: tuple[tuple[bool, str, str], ...] = (
+        (
+            logits and activation in ("softmax", "sigmoid"),
+            f"from_logits=True, but the last layer applies {activation} already.",
+            "no activation in the last layer, or from_logits=False",
+        ),
+        (
+            not logits and activation is None and name in (*_CATEGORICAL, "binary_crossentropy"),
+            f"{name} takes probabilities, and the last layer has no activation.",
+            "from_logits=True",
+        ),
+        (
+            activation == "softmax" and units == 1,
+            "Softmax over one unit is always 1.",
+            'Dense(1, activation="sigmoid"), loss="binary_crossentropy"',
+        ),
+        (
+            name == "binary_crossentropy" and activation == "softmax" and units is not None,
+            f"binary_crossentropy over {units or 0:g} classes that exclude each other.",
+            'loss="sparse_categorical_crossentropy"',
+        ),
+        (
+            name in _CATEGORICAL and activation == "sigmoid",
+            f"{name} wants classes that exclude each other; sigmoid does not.",
+            'activation="softmax", or loss="binary_crossentropy"',
+        ),
+        (
+            name in _SQUARED
+            and (activation == "softmax" or "accuracy" in metrics or "auc" in metrics or of_classes),
+            f"{name} for classes.",
+            'loss="sparse_categorical_crossentropy"  # one unit and sigmoid: "binary_crossentropy"',
+        ),
+        (
+            (name, labels) in _WRONG_LABELS,
+            f"{name} does not take labels that come as {labels}.",
+            f'loss="{"" if name.startswith("sparse") else "sparse_"}categorical_crossentropy"',
+        ),
+        (
+            name in _CATEGORICAL and units == 1,
+            f"{name} over one unit.",
+            'loss="binary_crossentropy" with sigmoid',
+        ),
+    )
+    return next(((message, fix) for wrong, message, fix in cases if wrong), None)
+
+
+def _keras_metrics(facts: Facts, given: ast.AST | None) -> list[str]:
+    """Names of metrics: texts, and classes that are called in the list."""
+    listed = facts.values.one(given)
+    named = [str(one) for one in listed] if isinstance(listed, list) else []
+    return named + [last_name(call.func) for call in calls_in(given)] if given else []
+
+
+def _keras_labels(facts: Facts) -> str:
+    """How labels come: "numbers", "one-hot vectors", or "" where it cannot be told."""
+    script, found = facts.script, set()
+    if script.called("to_categorical", "one_hot", "CategoryEncoding"):
+        found.add("categorical")
+    for name, parameter, position, default in (
+        ("image_dataset_from_directory", "label_mode", 2, "int"),
+        ("text_dataset_from_directory", "label_mode", 2, "int"),
+        ("flow_from_directory", "class_mode", None, "categorical"),
+        ("flow_from_dataframe", "class_mode", None, "categorical"),
+    ):
+        for call in script.called(name):
+            given = facts.argument(call, parameter, position)
+            found.add(default if given is None else facts.values.text(given) or "")
+    forms = {"int": "numbers", "sparse": "numbers", "categorical": "one-hot vectors"}
+    kinds = {forms.get(form, "") for form in found}
+    return kinds.pop() if len(kinds) == 1 else ""
+
+
+def _keras_loss(facts: Facts, node: ast.AST) -> tuple[str | None, bool, ast.AST]:
+    """(name in snake case, from_logits, where)."""
+    text = facts.values.text(node)
+    if text is not None:
+        return text, False, node
+    source = next(iter(sources_of(facts.values, node)), node) if isinstance(node, ast.Name) else node
+    if isinstance(source, ast.Call):
+        snake = re.sub(r"(?<!^)(?=[A-Z])", "_", last_name(source.func)).lower()
+        if snake in (*_CATEGORICAL, "binary_crossentropy", "mean_squared_error", "mean_absolute_error"):
+            return snake, facts.value(source, "from_logits") is True, source
+    return None, False, node
+
+
+def _keras_output(facts: Facts, compiled: ast.Call) -> tuple[float | None, str | None] | None:
+    """(units, activation) of the last Dense layer of the model compiled; None where it cannot be told."""
+    called = facts.script.called
+    layers = _keras_layers(facts, compiled)
+    if layers is None:
+        shared = len(called("compile")) > 1 and not facts.script.function(compiled)
+        layers = [] if shared or called("Activation", "Softmax", "Reshape") else [*called("Dense")]
+    last = layers[-1] if layers else None
+    if not isinstance(last, ast.Call) or not is_call(last, "Dense"):
+        return None
+    given, units = facts.argument(last, "activation", 1), facts.number(last, "units", 0)
+    activation = facts.values.text(given)
+    if given is not None and activation is None and not is_none(given):
+        return None
+    return units, None if activation == "linear" else activation
+
+
+def _keras_layers(facts: Facts, compiled: ast.Call) -> list[ast.expr] | None:
+    """The layers of `model = Sequential([...])` that is compiled; None where it is not made so."""
+    model = receiver(compiled)
+    sources = sources_of(facts.values, model) if isinstance(model, ast.Name) else []
+    if not isinstance(model, ast.Name) or len(sources) != 1 or not is_call(sources[0], "Sequential"):
+        return None
+    if any(receiver_name(call) == model.id for call in facts.script.called("add")):
+        return None
+    given = sources[0].args[:1]  # type: ignore[attr-defined]
+    return list(given[0].elts) if given and isinstance(given[0], ast.List | ast.Tuple) else None
+
+
+def _boosting(facts: Facts) -> Iterator[Finding]:
+    for call in facts.script.calls:
+        params = _boosting_parameters(facts, call)
+        if params is None:
+            continue
+        named = next((params[k] for k in ("objective", "loss_function", "application") if k in params), None)
+        objective = facts.values.text(named) if named is not None else last_name(call.func)
+        metric = facts.values.one(params.get("metric") or params.get("eval_metric"))
+        metrics = metric if isinstance(metric, list) else [metric] if isinstance(metric, str) else []
+        wrong = _wrong_objective(facts, objective, [str(m) for m in metrics]) if objective else None
+        if wrong is not None:
+            yield finding("wrong-loss", named or call, *wrong)
+
+
+def _boosting_parameters(facts: Facts, call: ast.Call) -> dict[str, ast.AST] | None:
+    """The parameters of a call that makes or trains boosted trees; None for any other call."""
+    values = facts.values
+    if re.fullmatch(r"(lightgbm|xgboost)\.(train|cv)", facts.script.qualified(call.func)):
+        params = facts.argument(call, "params", 0)
+        return (values.mapping(params) or None) if params is not None else None
+    if not re.match(r"(LGBM|XGB|CatBoost)\w*$", last_name(call.func)):
+        return None
+    known: dict[str, ast.AST] = {}
+    for keyword in call.keywords:
+        known |= {keyword.arg: keyword.value} if keyword.arg else values.mapping(keyword.value) or {}
+    return known
+
+
+def _wrong_objective(facts: Facts, objective: str, metrics: list[str]) -> Why | None:
+    """Why an objective (or a class that implies one) does not go with the metric or the task."""
+    judged, task = metric_of(facts), facts.asked.task
+    family, name = (judged.family, judged.name) if judged is not None else ("", "")
+    if _OBJECTIVES["values"].match(objective):
+        fix = '"objective": "binary"  # or multiclass'
+        if any(_CLASS_METRICS.match(m) for m in metrics):
+            return f"{objective} fits values, judged by {metrics[0]}, which is of classes.", fix
+        if family in _FOR_CLASSES:
+            return f"{name} judges classes; {objective} fits values.", fix
+        if name == "RMSLE" and not re.search(r"log1p|\blog\(|squaredlog|rmsle", facts.script.text):
+            return RMSLE
+        if task == "tabular-classification" and family not in ("kappa", "correlation"):
+            return f"The task is a classification; {objective} fits values.", fix
+    elif _OBJECTIVES["classes"].match(objective):
+        many = next((m for m in metrics if _OF_MANY_CLASSES.match(m)), None)
+        two = next((m for m in metrics if m in ("binary_logloss", "binary_error")), None)
+        if many is not None and _OF_TWO_CLASSES.match(objective):
+            message = f"{objective} fits two classes, judged by {many}, which is of many."
+            return message, '"multi:softprob"  # or multiclass'
+        if two is not None and objective.lower().startswith("multi"):
+            message = f"{objective} fits many classes, judged by {two}, which is of two."
+            return message, 'metric="multi_logloss"'
+        fix = '"objective": "regression"'
+        if any(_VALUE_METRICS.match(m) for m in metrics):
+            return f"{objective} fits classes, judged by {metrics[0]}, which is of values.", fix
+        if family in VALUE_FAMILIES:
+            return f"{name} judges values; {objective} fits classes.", fix
+        if task == "tabular-regression":
+            return f"The task is a regression; {objective} fits classes.", fix
+    return None
+
+
+def _transformers(facts: Facts) -> Iterator[Finding]:
+    """num_labels=1 means regression by squared error to transformers."""
+    text, task = facts.script.text, facts.asked.task
+    by_class = re.search(r"accuracy|roc_auc|f1_score|log_loss", text) or task == "text-classification"
+    for call in facts.script.called("from_pretrained") if by_class else ():
+        classifies = "ForSequenceClassification" in ast.dump(call.func) + facts.script.qualified(call.func)
+        told = facts.argument(call, "problem_type") is not None or _JUDGED_AS_VALUES.search(text)
+        if classifies and facts.number(call, "num_labels") == 1 and not told:
+            message = "num_labels=1 means regression by squared error; predictions are judged as classes."
+            yield finding("wrong-loss", call, message, "num_labels=2")

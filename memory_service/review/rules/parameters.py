@@ -1,0 +1,122 @@
+"""Parameters that contradict each other, shares outside 0 to 1, and learning rates that diverge."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import partial
+
+from memory_service.review.facts import Facts
+from memory_service.review.findings import Finding, finding
+from memory_service.review.nodes import is_none, keyword_names
+from memory_service.review.script import last_name
+
+wrong = partial(finding, "wrong-parameter")
+
+_LARGEST_RATE = {"Adam": 0.05, "AdamW": 0.05, "NAdam": 0.05, "RAdam": 0.05, "SGD": 5.0, "RMSprop": 0.1}
+FINE_TUNING_RATE = 5e-3
+"""No pretrained transformer is trained at more."""
+
+_SHARES = ("label_smoothing", "p", "dropout", "drop_rate", "drop_path_rate", "pct_start", "subsample")
+_BOOSTED = re.compile(r"^(LGBM|XGB|CatBoost|GradientBoosting|dict$)")
+"""Whose `subsample` is a share of the rows; elsewhere it is a number of rows."""
+
+
+def parameter_rules(facts: Facts) -> Iterator[Finding]:
+    """wrong-parameter."""
+    for call in facts.script.calls:
+        check = _CONTRADICTIONS.get(last_name(call.func))
+        if check is not None:
+            yield from check(facts, call)
+        yield from _shares(facts, call)
+        yield from _learning_rates(facts, call)
+
+
+def _folds(facts: Facts, call: ast.Call) -> Iterator[Finding]:
+    name, seed = last_name(call.func), facts.value(call, "random_state", 2)
+    shuffle = facts.argument(call, "shuffle", 1)
+    if seed is not None and (shuffle is None or facts.values.one(shuffle) is False):
+        yield wrong(
+            call,
+            f"{name} refuses random_state without shuffle=True.",
+            f"{name}(n_splits=5, shuffle=True, random_state=42)",
+        )
+
+
+def _one_cycle(facts: Facts, call: ast.Call) -> Iterator[Finding]:
+    names = keyword_names(call)
+    if facts.values.open_ended(call) or len(call.args) > 2 or "total_steps" in names:
+        return
+    if not {"epochs", "steps_per_epoch"} <= names:
+        message = "OneCycleLR needs total_steps, or epochs and steps_per_epoch."
+        yield wrong(call, message, "total_steps=EPOCHS * len(train_loader)")
+
+
+def _plateau(facts: Facts, call: ast.Call) -> Iterator[Finding]:
+    factor = facts.number(call, "factor", 2)
+    if factor is not None and factor >= 1 and facts.script.uses("torch"):
+        yield wrong(call, "ReduceLROnPlateau refuses a factor of 1 and more.", "factor=0.5")
+
+
+def _split(facts: Facts, call: ast.Call) -> Iterator[Finding]:
+    stratify = facts.argument(call, "stratify")
+    if stratify is not None and not is_none(stratify) and facts.value(call, "shuffle") is False:
+        message = "train_test_split cannot stratify without shuffling."
+        yield wrong(call, message, "shuffle=True, or no stratify")
+
+
+def _loader(facts: Facts, call: ast.Call) -> Iterator[Finding]:
+    if not facts.script.uses("torch"):
+        return
+    workers = facts.argument(call, "num_workers", 5)
+    none = (workers is None and not facts.values.open_ended(call)) or facts.values.one(workers) == 0
+    persistent = facts.value(call, "persistent_workers") is True
+    if none and (persistent or isinstance(facts.value(call, "prefetch_factor"), int)):
+        what = "persistent_workers" if persistent else "prefetch_factor"
+        yield wrong(call, f"{what} needs num_workers over 0: the loader refuses it.", "num_workers=8")
+    samplers = (facts.argument(call, name) for name in ("sampler", "batch_sampler"))
+    if facts.value(call, "shuffle", 2) is True and any(s is not None and not is_none(s) for s in samplers):
+        yield wrong(call, "A loader takes a sampler or shuffle=True, not both.", "shuffle=False")
+
+
+_CONTRADICTIONS = {
+    **dict.fromkeys(("KFold", "StratifiedKFold", "GroupKFold", "StratifiedGroupKFold"), _folds),
+    "OneCycleLR": _one_cycle,
+    "ReduceLROnPlateau": _plateau,
+    "train_test_split": _split,
+    "DataLoader": _loader,
+}
+
+
+def _shares(facts: Facts, call: ast.Call) -> Iterator[Finding]:
+    """Probabilities, dropout, smoothing and parts of the rows that are not between 0 and 1."""
+    name = last_name(call.func)
+    random = name.startswith(("Dropout", "Random")) or facts.script.qualified(call.func).startswith(
+        ("albumentations.", "torchvision.transforms.")
+    )
+    for parameter in _SHARES:
+        if (parameter == "p" and not random) or (parameter == "subsample" and not _BOOSTED.search(name)):
+            continue
+        number = facts.number(call, parameter, 0 if parameter == "p" and name == "Dropout" else None)
+        if number is not None and not 0 <= number <= 1:
+            yield wrong(call, f"{parameter}={number:g} is no share between 0 and 1.", f"{parameter}=0.1")
+
+
+def _learning_rates(facts: Facts, call: ast.Call) -> Iterator[Finding]:
+    name, place = last_name(call.func), facts.argument(call, "lr", 1)
+    rate = facts.values.number(place)
+    if (
+        rate is None
+        or name not in _LARGEST_RATE
+        or not facts.script.qualified(call.func).startswith(("torch.", "optim."))
+    ):
+        return
+    fine_tuned = bool(facts.script.called("from_pretrained")) and name.startswith("Adam")
+    if rate > (FINE_TUNING_RATE if fine_tuned else _LARGEST_RATE[name]) or rate <= 0:
+        yield wrong(
+            place or call,
+            f"Learning rate {rate:g} with {name}{' of a pretrained transformer' if fine_tuned else ''}: "
+            "training diverges or stands still.",
+            "lr=2e-5" if fine_tuned else "lr=1e-3" if name != "SGD" else "lr=0.1",
+        )

@@ -1,0 +1,266 @@
+"""Early stopping, a deadline by the clock, and seeds of random numbers."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from memory_service.review.facts import Facts
+from memory_service.review.findings import Finding, finding
+from memory_service.review.nodes import caller_of, receiver, sources_of
+from memory_service.review.script import Function, last_name
+
+MOST_WITHOUT_STOPPING = 5
+"""So few epochs end within R16's patience of 3-5 anyway."""
+
+MANY_ROUNDS = 500
+
+_STOPPER = re.compile(r"early_?stop", re.IGNORECASE)
+_TIMER = re.compile(r"deadline|time_?(limit|out|budget|stop|guard|up|r\b)|budget|Timer$", re.IGNORECASE)
+_SEED = re.compile(r"seed", re.IGNORECASE)
+_SEEDED = ("random", "torch", "cuda", "np", "numpy", "tf")
+_SEED_PARAMETERS = {"random_state", "seed", "random_seed", "generator", "rng", "bagging_seed"}
+_RANDOM = (
+    "train_test_split", "KFold", "StratifiedKFold", "ShuffleSplit", "RandomForestClassifier", "sample",
+    "RandomForestRegressor", "ExtraTreesClassifier", "ExtraTreesRegressor", "MLPClassifier", "MLPRegressor",
+)  # fmt: skip
+_ROUNDS = (
+    "num_boost_round", "n_estimators", "iterations", "num_iterations", "num_trees", "n_iter", "num_rounds",
+)  # fmt: skip
+_STOPS = ("early_stopping_rounds", "early_stopping_round", "od_wait", "od_type", "early_stopping")
+_FLAGS = ("stop_training", "should_training_stop", "should_stop", "should_epoch_stop")
+_CLOCK_PASTE = (
+    "if time.monotonic() - STARTED > MINUTES * 60 * 0.85:\n"
+    "    break  # then predict with the folds that exist"
+)
+_STOP_PASTE = {
+    "lightning": 'callbacks=[EarlyStopping(monitor="val_loss", patience=3)]',
+    "transformers": "callbacks=[EarlyStoppingCallback(3)]  # with load_best_model_at_end=True",
+    "keras": "callbacks=[keras.callbacks.EarlyStopping(patience=3, restore_best_weights=True)]",
+    "fastai": "cbs=[EarlyStoppingCallback(patience=3)]",
+}
+_TIME_PASTE = {
+    "lightning": 'Trainer(max_time={"minutes": 25})',
+    "transformers": "class Deadline(TrainerCallback):\n"
+    "    def on_step_end(self, args, state, control, **kw):\n"
+    "        control.should_training_stop = time.monotonic() > END",
+    "keras": "class Deadline(keras.callbacks.Callback):\n"
+    "    def on_train_batch_end(self, batch, logs=None):\n"
+    "        self.model.stop_training = time.monotonic() > END",
+    "fastai": "class Deadline(Callback):\n"
+    "    def after_batch(self):\n"
+    "        if time.monotonic() > END: raise CancelFitException()",
+}
+
+
+def time_rules(facts: Facts) -> Iterator[Finding]:
+    """no-early-stopping, no-deadline and no-seed."""
+    yield from _loops(facts)
+    for fit in facts.training.fits:
+        if fit.kind == "boosting":
+            yield from _boosting(facts, fit.call)
+    first = {fit.kind: fit.call for fit in reversed(facts.training.fits)}
+    for kind in _STOP_PASTE:
+        if kind in first:
+            yield from _framework(facts, kind, first[kind])
+    yield from _seeds(facts)
+
+
+def _loops(facts: Facts) -> Iterator[Finding]:
+    """Loops over epochs of plain PyTorch."""
+    training = facts.training
+    for loop in training.epoch_loops:
+        epochs = training.epochs(loop)
+        few = epochs is not None and epochs <= MOST_WITHOUT_STOPPING
+        if not few and not training.stops_early(loop) and not _imported(facts, _STOPPER):
+            what = "steps" if any(x.batch is loop for x in training.loops) else "epochs"
+            yield finding(
+                "no-early-stopping",
+                loop,
+                f"{f'{epochs} {what}' if epochs is not None else f'All {what}'} run to the end, whether "
+                "validation gains or not; the best is often among the first five.",
+                "if score > best:\n    best, bad = score, 0\nelse:\n    bad += 1\n    if bad >= 3:\n     "
+                "   break",
+            )
+        if not (_alarm(facts) or training.clocked(loop) or _clocked_around(facts, loop)):
+            yield finding(
+                "no-deadline",
+                loop,
+                "The loop over epochs never looks at the clock: when the budget ends there is no prediction.",
+                _CLOCK_PASTE,
+            )
+
+
+def _clocked_around(facts: Facts, node: ast.AST) -> bool:
+    """A loop around a place, or around the calls of its function, stops by the clock."""
+    loops = [up for up in facts.script.above(node) if isinstance(up, ast.For | ast.While)]
+    loops += [loop for call in caller_of(facts.script, node) for loop in facts.script.loops(call)]
+    return any(facts.training.clocked(loop) for loop in loops)
+
+
+def _alarm(facts: Facts) -> bool:
+    alarms = facts.script.called("alarm", "setitimer", "Timer")
+    if any(facts.script.qualified(call.func).startswith(("signal.", "threading.")) for call in alarms):
+        return True
+    served = re.search(r"stop_and_predict|\.verdict", facts.script.text)
+    return facts.script.uses("memory_service") and bool(served)
+
+
+def _imported(facts: Facts, pattern: re.Pattern[str]) -> bool:
+    """A helper or callback of that name from elsewhere is used: it does what its name says."""
+    own = {*facts.script.classes, *facts.script.functions}
+    return any(pattern.search(name) and name not in own for name in facts.script.calls_by_name)
+
+
+def _boosting(facts: Facts, fit: ast.Call) -> Iterator[Finding]:
+    model = receiver(fit)
+    made = facts.training.makers(model) if model is not None else []
+    rounds = _rounds(facts, fit, made)
+    for function, factory in _factories(facts, model, fit) if rounds is None else ():
+        with facts.values.called_by(function, factory):
+            rounds = _rounds(facts, fit, made)
+    rounds = _rounds(facts, fit, made, several=True) if rounds is None else rounds
+    if rounds is not None and rounds >= MANY_ROUNDS and not _stops_rounds(facts, fit, made):
+        yield finding(
+            "no-early-stopping",
+            fit,
+            f"{rounds:g} rounds are boosted whether validation gains or not.",
+            "callbacks=[lgb.early_stopping(100)]  # xgboost: early_stopping_rounds=100 of the model; "
+            "catboost: od_wait=100",
+        )
+
+
+def _rounds(facts: Facts, fit: ast.Call, made: list[ast.Call], *, several: bool = False) -> float | None:
+    """How many rounds are boosted; with `several` the fewest of several that are possible."""
+    for call in (fit, *made):
+        params = facts.argument(call, "params", 0)
+        known = (facts.values.mapping(params) or {}) if params is not None else {}
+        for name in _ROUNDS:
+            given = facts.argument(call, name) or known.get(name)
+            numbers = facts.values.all(given) or []
+            known_all = numbers and all(type(n) in (int, float) for n in numbers)
+            if known_all and (several or len(numbers) == 1):
+                return float(min(numbers))
+    trains = re.search(r"^(lightgbm|xgboost)\.(train|cv)$", facts.script.qualified(fit.func))
+    return facts.number(fit, "num_boost_round", 2) if trains else None
+
+
+def _factories(facts: Facts, model: ast.AST | None, fit: ast.Call) -> list[tuple[Function, ast.Call]]:
+    """The function of the file that made a model, with the last call of it before the fit:
+    `model = make(rounds=2000); model.fit(X, y)`."""
+    script, order = facts.script, facts.script.order
+    sources = [model] if isinstance(model, ast.Call) else sources_of(facts.values, model) if model else []
+    before = [s for s in sources if order.get(s, 0) < order[fit] or isinstance(model, ast.Call)][-1:]
+    return [
+        (script.functions[last_name(source.func)][0], source)
+        for source in before
+        if isinstance(source, ast.Call) and last_name(source.func) in script.functions
+    ]
+
+
+def _stops_rounds(facts: Facts, fit: ast.Call, made: list[ast.Call]) -> bool:
+    """Whether this fit stops early: by its own arguments, or by settings that belong to no other fit."""
+    for call in (fit, *made):
+        unknown = (k for k in call.keywords if k.arg is None and facts.values.mapping(k.value) is None)
+        if any(facts.argument(call, name) is not None for name in _STOPS) or any(unknown):
+            return True
+    others = {other.call for other in facts.training.fits} - {fit}
+    models = [model for other in others if (model := receiver(other)) is not None]
+    others |= {maker for model in models for maker in facts.training.makers(model)} - set(made)
+    for stop in facts.script.called("early_stopping", "EarlyStopping"):
+        if not others.intersection((stop, *facts.script.above(stop))):
+            return True
+    keywords = {k.arg for k in facts.script.all(ast.keyword) if facts.script.parents.get(k) not in others}
+    return bool({*keywords, *facts.script.strings} & set(_STOPS))
+
+
+def _framework(facts: Facts, kind: str, fit: ast.Call) -> Iterator[Finding]:
+    """Frameworks with their own loop."""
+    epochs = _epochs(facts, kind)
+    few = epochs is not None and epochs <= MOST_WITHOUT_STOPPING
+    if not few and not _imported(facts, _STOPPER) and not _sets_flag(facts, by_clock=False):
+        yield finding(
+            "no-early-stopping",
+            fit,
+            f"{f'{epochs:g}' if epochs is not None else 'All'} epochs run to the end, whether validation "
+            "gains or not.",
+            _STOP_PASTE[kind],
+        )
+    timed = kind == "lightning" and any(
+        facts.argument(trainer, "max_time") is not None or facts.values.open_ended(trainer)
+        for trainer in facts.script.called("Trainer")
+    )
+    if not (
+        timed
+        or _imported(facts, _TIMER)
+        or _sets_flag(facts, by_clock=True)
+        or _alarm(facts)
+        or _clocked_around(facts, fit)
+    ):
+        yield finding(
+            "no-deadline",
+            fit,
+            "Training never looks at the clock: when the budget ends there is no prediction.",
+            _TIME_PASTE[kind],
+        )
+
+
+def _epochs(facts: Facts, kind: str) -> float | None:
+    """The epochs that a framework is told to train; None where that cannot be told."""
+    if kind == "lightning":
+        trainers = (t for t in facts.script.called("Trainer") if facts.argument(t, "max_epochs") is not None)
+        return next((facts.number(t, "max_epochs") for t in trainers), None)
+    if kind == "transformers":
+        for call in facts.training.arguments[:1]:
+            if facts.argument(call, "num_train_epochs") is not None or facts.argument(call, "max_steps"):
+                return facts.number(call, "num_train_epochs")
+        return 3.0
+    fits = [fit.call for fit in facts.training.fits if fit.kind == kind]
+    known = [facts.number(call, "epochs") for call in fits]
+    if kind == "fastai":
+        known = [k or facts.number(call, "n_epoch", 0) for k, call in zip(known, fits, strict=True)]
+    numbers = [k for k in known if k is not None]
+    return max(numbers) if numbers and (kind == "fastai" or len(numbers) == len(known)) else None
+
+
+def _sets_flag(facts: Facts, *, by_clock: bool) -> bool:
+    """A callback or hook of this file ends training, by the clock or for another reason."""
+    script, is_clock = facts.script, facts.training.is_clock
+    places: list[ast.Assign | ast.AugAssign | ast.Raise] = [
+        node for node in script.all(ast.Assign) if any(last_name(t) in _FLAGS for t in node.targets)
+    ]
+    places += [node for node in script.all(ast.AugAssign) if last_name(node.target) in _FLAGS]
+    places += [n for n in script.all(ast.Raise) if n.exc is not None and "Cancel" in ast.dump(n.exc)[:200]]
+    for place in (p for p in places if script.runs(p)):
+        function = script.function(place)
+        tests: list[ast.AST] = [up.test for up in script.above(place) if isinstance(up, ast.If)]
+        if not isinstance(place, ast.Raise) and not isinstance(place.value, ast.Constant):
+            tests.append(place.value)
+        clock = any(is_clock(test) for test in tests)
+        clock = clock or (not tests and function is not None and facts.training.clocked(function))
+        if clock == by_clock:
+            return True
+    return False
+
+
+def _seeds(facts: Facts) -> Iterator[Finding]:
+    training, script, kinds = facts.training, facts.script, facts.training.kinds
+    seeded = any(_SEED.search(last_name(call.func)) and script.runs(call) for call in script.calls) or any(
+        _SEED.search(n.attr) and last_name(n.value) in _SEEDED and script.runs(n)
+        for n in script.all(ast.Attribute)  # `for seed in (random.seed, np.random.seed): seed(7)`
+    )
+    if not kinds or seeded or ("transformers" in kinds and not kinds & {"torch", "keras"}):
+        return  # TrainingArguments has seed=42
+    message = "Nothing fixes the random numbers: two runs cannot be compared."
+    if kinds & {"torch", "lightning", "keras", "fastai"}:
+        place: ast.AST = training.epoch_loops[0] if training.epoch_loops else training.fits[0].call
+        fix = "random.seed(42); np.random.seed(42); torch.manual_seed(42)"
+        yield finding("no-seed", place, message, fix)
+        return
+    given = {k.arg for k in script.all(ast.keyword)} | set(script.strings)
+    random = script.called(*_RANDOM)
+    if random and not given & _SEED_PARAMETERS:
+        folds = last_name(random[0].func) in ("KFold", "StratifiedKFold")
+        if not folds or facts.value(random[0], "shuffle", 1) is True:
+            yield finding("no-seed", random[0], message, "random_state=42")

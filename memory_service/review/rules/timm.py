@@ -1,0 +1,260 @@
+"""Traps of timm: heads, losses, input sizes, random weights, moved modules and schedules."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import partial
+
+from memory_service.review.facts import Facts
+from memory_service.review.findings import Finding, finding
+from memory_service.review.nodes import keyword_names, receiver
+from memory_service.review.script import Function, last_name, words, words_in
+
+trap = partial(finding, "timm-trap")
+
+_LOSSES = words(
+    "AsymmetricLossMultiLabel AsymmetricLossSingleLabel BinaryCrossEntropy JsdCrossEntropy "
+    "LabelSmoothingCrossEntropy SoftTargetCrossEntropy PolyCrossEntropy PolyBinaryCrossEntropy "
+    "TwoWayLoss ZlprLoss DistributionBalancedLoss asymmetric_loss binary_cross_entropy "
+    "cross_entropy jsd"
+)
+_LOSS_PARAMETERS = {
+    "LabelSmoothingCrossEntropy": "smoothing",
+    "JsdCrossEntropy": "smoothing num_splits alpha",
+    "BinaryCrossEntropy": "smoothing target_threshold weight reduction sum_classes pos_weight smooth_dense",
+    "AsymmetricLossMultiLabel": "gamma_neg gamma_pos clip eps disable_torch_grad_focal_loss smoothing "
+    "reduction weight pos_weight",
+}
+_SUBMODULE = re.compile(r"^timm\.(loss|scheduler|optim)(?=\.|$)")
+"""Modules that `import timm` alone does not load."""
+
+_HEADS = {
+    "classifier": r"(tf_)?(efficientnet|mobilenet|mixnet|densenet|mnasnet|fbnet|ghostnet|hardcorenas|tinynet|"
+    r"lcnet)|hrnet",
+    "fc": r"(resnet|resnext|seresnet|seresnext|wide_resnet|ecaresnet|skresnet|res2net|gluon_resnet|resnest|"
+    r"inception|xception)(?!v2)",
+    "head": r"(vit|deit|beit|eva|xcit|cait|mixer|levit|pit|convnext|swin|regnet|nfnet|maxvit|coatnet|"
+    r"tiny_vit)",
+}
+"""Attribute that holds the head -> names of the networks."""
+
+_HEAD_NAMES = ("fc", "classifier", "head", "last_linear")
+_FIXED_SIZE = re.compile(
+    r"^(vit|deit|beit|swin|eva|cait|mixer|volo|xcit|crossvit|twins|tnt|gmlp|resmlp|maxvit|"
+    r"coatnet)\w*?_(\d{3})(\.|$)"
+)
+_CONFIGURES = words(
+    "resolve_data_config resolve_model_data_config pretrained_cfg default_cfg num_features feature_info"
+)
+_PREDICTS = re.compile(r"^(predict|infer|inference|submit|submission|test|tta)(_|$)", re.IGNORECASE)
+MOST_READ = 60
+"""Uses of a name that are looked at."""
+
+
+def timm_rules(facts: Facts) -> Iterator[Finding]:
+    """timm-trap."""
+    if facts.script.uses("timm"):
+        yield from _modules(facts)
+        yield from _losses(facts)
+        yield from _models(facts)
+        yield from _schedules(facts)
+
+
+def _modules(facts: Facts) -> Iterator[Finding]:
+    script = facts.script
+    for named in script.all(ast.Attribute):
+        part = _SUBMODULE.match(script.qualified(named))
+        if part and not any(m == part[0] or m.startswith(part[0] + ".") for m in script.modules):
+            message = f"import timm does not load {part[0]}: it has no attribute {part[1]}."
+            yield trap(named, message, f"import {part[0]}")
+    for node in script.all(ast.ImportFrom):
+        names = [alias.name for alias in node.names]
+        if f"{node.module}.".startswith("timm.models.layers."):
+            message = "timm.models.layers has moved and goes away."
+            yield trap(node, message, f"from timm.layers import {', '.join(names)}")
+        for name in names if node.module == "timm.loss" else ():
+            if name not in _LOSSES and name.endswith(("Loss", "Entropy", "loss")):
+                classes = ", ".join(sorted(n for n in _LOSSES if n[0].isupper()))
+                yield trap(node, f"timm.loss has no {name}.", f"one of {classes}, or torch.nn")
+
+
+def _losses(facts: Facts) -> Iterator[Finding]:
+    script = facts.script
+    mixes = any(
+        script.qualified(call.func).startswith(("timm.", "torchvision."))
+        for call in script.called("Mixup", "FastCollateMixup", "CutMix", "MixUp")
+    )
+    text = script.text.replace("softtargetcrossentropy", "")
+    soft = mixes or re.search(r"mixup|cutmix|one_hot|soft(?!max)|distil|teacher|eye\(", text)
+    for call in script.calls:
+        name = last_name(call.func)
+        if not script.qualified(call.func).startswith("timm."):
+            continue
+        known = _LOSS_PARAMETERS.get(name, "").split()
+        for argument in (k.arg for k in call.keywords if known and k.arg and k.arg not in known):
+            yield trap(call, f"timm's {name} has no {argument}.", f"{name}({known[0]}=0.1)")
+        if name == "LabelSmoothingCrossEntropy" and mixes and not _is_for_validation(facts, call):
+            yield trap(
+                call,
+                "LabelSmoothingCrossEntropy takes class numbers; Mixup hands out soft targets (and "
+                "smooths them itself).",
+                "SoftTargetCrossEntropy()  # in training; nn.CrossEntropyLoss() in validation",
+            )
+        if name == "SoftTargetCrossEntropy" and not soft:
+            yield trap(
+                call,
+                "SoftTargetCrossEntropy takes a distribution over classes; nothing here makes one of "
+                "class numbers.",
+                "nn.CrossEntropyLoss(label_smoothing=0.1)",
+            )
+
+
+def _is_for_validation(facts: Facts, call: ast.Call) -> bool:
+    return any(re.search(r"val|test|eval", w, re.IGNORECASE) for w in words_in(facts.script.statement(call)))
+
+
+def _models(facts: Facts) -> Iterator[Finding]:
+    script = facts.script
+    calls = [
+        call
+        for call in script.called("create_model")
+        if not script.qualified(call.func).startswith("segmentation_models_pytorch.")
+    ]
+    names = {name for call in calls if (name := facts.text(call, "model_name", 0))}
+    if len(names) == 1:
+        yield from _wrong_head(facts, next(iter(names)))
+    for call in calls:
+        if facts.values.open_ended(call) or _only_configures(facts, call):
+            continue
+        yield from _wrong_size(facts, call)
+        given = keyword_names(call)
+        random = facts.argument(call, "pretrained", 1) is None and "checkpoint_path" not in given
+        if random and not _weights_loaded(facts, call, calls):
+            yield trap(
+                call,
+                "create_model starts from random weights unless told otherwise.",
+                "timm.create_model(name, pretrained=True, num_classes=N)",
+            )
+        if not {"num_classes", "features_only"} & given and not _head_replaced(facts):
+            yield trap(
+                call,
+                "Without num_classes the head keeps the 1000 classes (or so) of its pretraining.",
+                "timm.create_model(name, pretrained=True, num_classes=N_CLASSES)",
+            )
+
+
+def _weights_loaded(facts: Facts, network: ast.Call, networks: list[ast.Call]) -> bool:
+    """Whether weights are loaded into the network, not only into a copy that predicts what it learned."""
+    script, order = facts.script, facts.script.order
+    loads = script.called("load_state_dict", "load_checkpoint")
+    if loads and any(facts.argument(call, "pretrained", 1) is not None for call in networks):
+        return True
+    for load in loads:
+        model, function = receiver(load), script.function(load)
+        into = facts.training.makers(model) if model is not None else []
+        if into and network not in into and all(call in networks for call in into):
+            continue
+        trained = [order[b] for b in facts.training.backwards if script.function(b) is function]
+        if function is script.function(network):
+            if order[network] < order[load] and not any(order[network] < t < order[load] for t in trained):
+                return True
+        elif order[load] < min(trained) if trained else not _predicts(function):
+            return True
+    return False
+
+
+def _predicts(function: Function | None) -> bool:
+    return function is not None and bool(_PREDICTS.search(function.name))
+
+
+def _only_configures(facts: Facts, call: ast.Call) -> bool:
+    """A network that only answers for its settings: `resolve_data_config({}, model=probe)`."""
+    up = facts.script.parents.get(call)
+    if not isinstance(up, ast.Assign):
+        return _configures(facts, call)
+    names = {last_name(target) for target in up.targets}
+    read = [n for n in facts.script.all(ast.Name) if n.id in names and isinstance(n.ctx, ast.Load)]
+    return 0 < len(read) <= MOST_READ and all(_configures(facts, node) for node in read)
+
+
+def _configures(facts: Facts, node: ast.AST) -> bool:
+    above = facts.script.parents.get(node)
+    if isinstance(above, ast.keyword):
+        above = facts.script.parents.get(above)
+    if isinstance(above, ast.Call):
+        above = above.func
+    return isinstance(above, ast.Name | ast.Attribute) and last_name(above) in _CONFIGURES
+
+
+def _head_replaced(facts: Facts) -> bool:
+    script = facts.script
+    return (
+        bool(script.called("reset_classifier", "forward_features", "get_classifier"))
+        or bool(re.search(r"1000|lazylinear|adaptiveavgpool|adaptive_avg_pool", script.text))
+        or any(
+            isinstance(target, ast.Attribute)
+            and target.attr in _HEAD_NAMES
+            and last_name(target.value) != "self"
+            for node in script.all(ast.Assign)
+            for target in node.targets
+        )
+    )
+
+
+def _wrong_head(facts: Facts, name: str) -> Iterator[Finding]:
+    """`model.fc = nn.Linear(...)` on a network whose head has another name does nothing."""
+    right = next((head for head, pattern in _HEADS.items() if re.match(pattern, name)), None)
+    for node in facts.script.all(ast.Assign) if right else ():
+        for target in node.targets:
+            if (
+                isinstance(target, ast.Attribute)
+                and target.attr in _HEAD_NAMES
+                and target.attr != right
+                and last_name(target.value) != "self"
+                and facts.training.made_by(target.value) == "create_model"
+            ):
+                yield trap(
+                    node,
+                    f"The head of {name} is .{right}; a new .{target.attr} is never called and the old head "
+                    "stays.",
+                    "timm.create_model(name, pretrained=True, num_classes=N_CLASSES)  # or "
+                    "model.reset_classifier(N_CLASSES)",
+                )
+
+
+def _wrong_size(facts: Facts, call: ast.Call) -> Iterator[Finding]:
+    name, size = facts.text(call, "model_name", 0) or "", facts.image_size
+    fixed = _FIXED_SIZE.match(name)
+    if fixed is None or size is None or keyword_names(call) & {"img_size", "dynamic_img_size"}:
+        return
+    resized = facts.script.called("Resize", "RandomResizedCrop", "CenterCrop")
+    if facts.asked.image_size is not None and not resized:
+        return
+    wanted = int(fixed.group(2))
+    if size != wanted and 128 <= wanted <= 1024:
+        yield trap(
+            call,
+            f"{name} takes {wanted} pixels; the script feeds {size}.",
+            f"timm.create_model({name!r}, pretrained=True, img_size={size}, num_classes=N_CLASSES)",
+        )
+
+
+def _schedules(facts: Facts) -> Iterator[Finding]:
+    """`step()` without the epoch, of a schedule by its class or by `create_scheduler_v2`."""
+    built: set[str] = set()
+    for node in facts.script.all(ast.Assign):
+        made = node.value.value if isinstance(node.value, ast.Subscript) else node.value
+        name = facts.script.qualified(made.func) if isinstance(made, ast.Call) else ""
+        if re.match(r"timm\.scheduler\.(\w+\.)?create_scheduler(_v2)?$", name):
+            built |= {last_name(t.elts[0] if isinstance(t, ast.Tuple) else t) for t in node.targets}
+    for call in facts.script.called("step"):
+        schedule = receiver(call)
+        if call.args or call.keywords or schedule is None:
+            continue
+        made_by = facts.training.made_by(schedule)
+        imported = facts.script.imports.get(made_by, "").startswith("timm.scheduler")
+        if last_name(schedule) in built or (made_by.endswith("LRScheduler") and imported):
+            message = f"step() of timm's {made_by or 'schedules'} wants the epoch; without it it fails."
+            yield trap(call, message, "scheduler.step(epoch + 1)")
