@@ -22,13 +22,14 @@ from scipy.optimize import least_squares
 
 from memory_service.domain.cost.efficiencies import COEFFICIENTS
 from memory_service.domain.cost.profile import OP_CLASSES, Profile
-from memory_service.domain.cost.rates import Rates, Stack, rates_of
+from memory_service.domain.cost.rates import Rates, sheet_rates
 from memory_service.domain.cost.roofline import roofline_of
+from memory_service.domain.cost.step_config import Stack
 from memory_service.domain.cost.step_time import optimizer_bytes_per_param
 from memory_service.domain.hardware.gpu_names import gpu_from_row
-from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.domain.learning.measured_rows import MeasuredRow, parse_row
 from memory_service.domain.planning.catalogue import CatalogueModel
+from memory_service.domain.prediction.device import TargetDevice, target_device
 from memory_service.errors import MemoryServiceError
 from memory_service.resources import path as resource
 from memory_service.services.knowledge.profiling import read_profiles
@@ -90,7 +91,7 @@ SUSPECT = ("SUSPECT",)
 class Table:
     """All usable rows as flat arrays: one entry per kernel group, `first[i]` starts row i."""
 
-    def __init__(self, rows: Sequence[tuple[MeasuredRow, Profile, Gpu]]) -> None:
+    def __init__(self, rows: Sequence[tuple[MeasuredRow, Profile, TargetDevice]]) -> None:
         self.rows = rows
         groups = [roofline_of(profile, row.mode) for row, profile, _ in rows]
         sizes = [len(g.kind) for g in groups]
@@ -119,7 +120,7 @@ class Table:
         self._gpus = {gpu.slug: gpu for _, _, gpu in rows}
         self.setting = np.array([self._setting(row, gpu) for row, _, gpu in rows])
 
-    def _setting(self, row: MeasuredRow, gpu: Gpu) -> int:
+    def _setting(self, row: MeasuredRow, gpu: TargetDevice) -> int:
         stack: Stack = "torch1" if row.torch_before_2 else "torch2"
         key = (gpu.slug, precision_on(row, gpu), row.layout, stack)
         return self._settings.setdefault(key, len(self._settings))
@@ -128,7 +129,7 @@ class Table:
         """log of every row's predicted step time: the law of `domain.cost.step_time`, for all rows at
         once."""
         rates: list[Rates] = [
-            rates_of(self._gpus[slug], precision, layout, stack, coefficients)
+            sheet_rates(self._gpus[slug], precision, layout, stack, coefficients)
             for slug, precision, layout, stack in self._settings
         ]
         at = self.setting[self.of_row]
@@ -192,9 +193,9 @@ def report(name: str, error: Floats) -> str:
 def load(
     tables: Sequence[Path],
     profiles: Path | None,
-    gpus: Mapping[str, Gpu],
+    gpus: Mapping[str, TargetDevice],
     models: Mapping[str, CatalogueModel],
-) -> list[tuple[MeasuredRow, Profile, Gpu]]:
+) -> list[tuple[MeasuredRow, Profile, TargetDevice]]:
     """Rows that can be predicted, with their profile and card; missing profiles are traced and kept in
     `profiles`."""
 
@@ -234,7 +235,7 @@ def _update(row: MeasuredRow, profile: Profile) -> tuple[float, float]:
     return moved, float(profile.extra.get("parameter_tensors", 0))
 
 
-def precision_on(row: MeasuredRow, gpu: Gpu) -> str:
+def precision_on(row: MeasuredRow, gpu: TargetDevice) -> str:
     """The precision a row ran in: tables that say "fp32 (TF32 where the card can)" mean what the card has."""
     if row.precision == "fp32-or-tf32":
         return "tf32" if "tf32" in gpu.tflops else "fp32"
@@ -280,7 +281,7 @@ def main() -> None:
     arguments.add_argument("--write", action="store_true")
     given = arguments.parse_args()
     seeds = resource("seeds")
-    cards = [gpu_from_row(row) for row in _jsonl(seeds / "gpus.jsonl")]
+    cards = [target_device(gpu_from_row(row)) for row in _jsonl(seeds / "gpus.jsonl")]
     rows = [CatalogueModel.from_dict(row) for row in _jsonl(seeds / "models.jsonl")]
     gpus, models = {gpu.slug: gpu for gpu in cards}, {row.name: row for row in rows}
     table = Table(load([*given.csv, FURTHER], given.profiles, gpus, models))

@@ -27,12 +27,13 @@ from memory_service.domain.calibration.calibration import Calibration, Fingerpri
 from memory_service.domain.calibration.corrected_rates import calibrated_rates
 from memory_service.domain.calibration.registered_device import device_card
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER
-from memory_service.domain.cost.memory import largest_batch, peak_memory
 from memory_service.domain.cost.profile import Profile
-from memory_service.domain.cost.step_time import prepare
+from memory_service.domain.cost.step_config import StepConfig
 from memory_service.domain.hardware.gpu_names import gpu_from_row, resolve_gpu
-from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.domain.planning.catalogue import CatalogueModel, resolve_model
+from memory_service.domain.prediction.device import TargetDevice, target_device
+from memory_service.domain.prediction.memory import largest_batch, peak_memory
+from memory_service.domain.prediction.step_time import prepare
 from memory_service.errors import InvalidInput
 from memory_service.measure.calibrate import command
 from memory_service.resources import path as resource
@@ -89,7 +90,7 @@ class Largest:
     tried: int | None
 
 
-def calibrated_card(device: str, budget_seconds: float) -> tuple[Gpu, Calibration]:
+def calibrated_card(device: str, budget_seconds: float) -> tuple[TargetDevice, Calibration]:
     """The device as a card with rates of a calibration made now; RuntimeError when it does not end well."""
     run = subprocess.Popen(
         command(device, budget_seconds, True),
@@ -124,7 +125,7 @@ def calibrated_card(device: str, budget_seconds: float) -> tuple[Gpu, Calibratio
         slug = None
     card = device_card(device, fingerprint, sheets, slug)
     references = tuple(read_profiles(resource("seeds") / "reference_profiles.jsonl.gz"))
-    return replace(card, calibrated=calibrated_rates(calibration, (), (), card, references)), calibration
+    return target_device(card, calibrated_rates(calibration, (), (), card, references)), calibration
 
 
 def _rows(name: str) -> list[dict[str, Any]]:
@@ -150,7 +151,7 @@ def _row_of(model: str) -> CatalogueModel | None:
         return None
 
 
-def validate(given: argparse.Namespace) -> tuple[Gpu, Calibration, list[Row], list[Largest]]:
+def validate(given: argparse.Namespace) -> tuple[TargetDevice, Calibration, list[Row], list[Largest]]:
     """Calibrate, predict and measure everything; progress on stderr."""
     card, calibration = calibrated_card(given.device, given.budget_seconds)
     precision = given.precision or card.preferred_precision()
@@ -158,16 +159,18 @@ def validate(given: argparse.Namespace) -> tuple[Gpu, Calibration, list[Row], li
     largest: list[Largest] = []
     for model in given.models:
         profile, _ = profile_of(model, given.image_size, precision)
-        step = prepare(profile, card, precision, given.layout, OPTIMIZER)
+        step = prepare(profile, card, StepConfig(precision, given.layout, OPTIMIZER))
         for batch in given.batches:
             asked = Asked(given.device, model, given.image_size, precision, given.layout, batch)
             told = measured(asked, calibration.fingerprint.uuid)
-            peak = peak_memory(profile, batch, card, OPTIMIZER, precision).driver_gib.value
+            peak = peak_memory(
+                profile, batch, card, StepConfig(precision, optimizer=OPTIMIZER)
+            ).driver_gib.value
             per_second = batch / step.seconds(batch)
             real = batch / told["seconds"] if told else None
             rows.append(Row(model, batch, per_second, real, peak, told["peak_gib"] if told else None))
             print(rows[-1], file=sys.stderr, flush=True)
-        predicted = largest_batch(profile, card, OPTIMIZER, precision=precision, confidence="p50")
+        predicted = largest_batch(profile, card, StepConfig(precision, optimizer=OPTIMIZER), confidence="p50")
         tried = None
         if card.kind == "cuda":
             first = Asked(given.device, model, given.image_size, precision, given.layout, predicted, steps=2)
@@ -284,7 +287,9 @@ def _peak_gib() -> float:
     return peak_gib()
 
 
-def section(card: Gpu, calibration: Calibration, rows: Sequence[Row], largest: Sequence[Largest]) -> str:
+def section(
+    card: TargetDevice, calibration: Calibration, rows: Sequence[Row], largest: Sequence[Largest]
+) -> str:
     """The dated part of docs/accuracy.md between its markers."""
     now = calibration.fingerprint
     versions = ", ".join(f"{name} {v}" for name, v in _versions(now).items() if v)

@@ -22,16 +22,18 @@ from numpy.typing import NDArray
 
 from benchmarks.fit_rates import FURTHER, Table, fit
 from memory_service.domain.cost.efficiencies import COEFFICIENTS
-from memory_service.domain.cost.memory import peak_memory
-from memory_service.domain.cost.rates import rates_of
-from memory_service.domain.cost.step_time import StepModel, card_log_sd, learned_step, step_model
+from memory_service.domain.cost.rates import sheet_rates
+from memory_service.domain.cost.step_time import StepModel, card_log_sd, step_model
 from memory_service.domain.hardware.gpu_names import gpu_from_row
-from memory_service.domain.learning.baseline_prediction import Cold
+from memory_service.domain.learning.baseline_prediction import Cold, subject_for
 from memory_service.domain.learning.corrections import Learned, learn
 from memory_service.domain.learning.measured_rows import parse_row
 from memory_service.domain.learning.observation import Observation
-from memory_service.domain.learning.observed_baseline import cold_of
 from memory_service.domain.planning.catalogue import CatalogueModel
+from memory_service.domain.prediction.baseline import cold_of
+from memory_service.domain.prediction.device import target_device
+from memory_service.domain.prediction.memory import peak_memory
+from memory_service.domain.prediction.step_time import learned_step
 from memory_service.errors import MemoryServiceError
 from memory_service.resources import path as resource
 from memory_service.services.accuracy.accuracy import table as table_of
@@ -105,7 +107,9 @@ def main() -> None:
 def load(tables: Sequence[Path]) -> list[RowCase]:
     """The rows that can be predicted; profiles that do not ship with the benchmarks are traced."""
     seeds = resource("seeds")
-    gpus = {gpu.slug: gpu for gpu in (gpu_from_row(row) for row in _jsonl(seeds / "gpus.jsonl"))}
+    gpus = {
+        gpu.slug: gpu for gpu in (target_device(gpu_from_row(row)) for row in _jsonl(seeds / "gpus.jsonl"))
+    }
     models = {m.name: m for m in (CatalogueModel.from_dict(row) for row in _jsonl(seeds / "models.jsonl"))}
     shelf = ProfileShelf(models, read_profiles(Path(__file__).with_name("data") / "oracle_profiles.jsonl.gz"))
     cases = []
@@ -187,8 +191,8 @@ def _learned(subjects: Sequence[Subject]) -> Learned:
 
 def _timed(case: RowCase, coefficients: dict[str, float]) -> Subject:
     row = case.row
-    rates = rates_of(case.gpu, case.precision, row.layout, case.stack, coefficients)
-    step: StepModel = step_model(case.profile, rates, case.precision, case.optimizer, row.mode, row.compiled)
+    rates = sheet_rates(case.gpu, case.precision, row.layout, case.config.stack, coefficients)
+    step: StepModel = step_model(case.profile, rates, case.config)
     batch = row.batch or 1
     (seen,) = [o for o in observations_of(case) if not o.out_of_memory]
     cold = Cold(
@@ -197,8 +201,7 @@ def _timed(case: RowCase, coefficients: dict[str, float]) -> Subject:
     seen = replace(seen, peak_allocated_gib=None, peak_driver_gib=None)
 
     def after(taught: Learned) -> tuple[float, float, float]:
-        asked = (case.precision, row.layout, case.optimizer, row.mode, row.compiled, case.stack)
-        model = learned_step(step, taught, case.profile, case.gpu, rates, *asked)
+        model = learned_step(step, taught, rates, subject_for(case.profile, case.gpu, case.config))
         warm = model.samples_per_second(batch)
         return warm.value, warm.low, warm.high
 
@@ -214,9 +217,7 @@ def _peak(case: RowCase) -> list[Subject]:
 
     def after(taught: Learned) -> tuple[float, float, float]:
         gpu = replace(case.gpu, learned=taught)
-        peak = peak_memory(
-            case.profile, batch, gpu, case.optimizer, case.precision, grads_persistent=row.torch_before_2
-        ).driver_gib
+        peak = peak_memory(case.profile, batch, gpu, case.config).driver_gib
         return peak.value, peak.low, peak.high
 
     return [

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from memory_service import resources
-from memory_service.domain.planning.planner import make_plan, search_case
+from memory_service.domain.parallel.parallel import with_parallel_sets
+from memory_service.domain.planning.candidates import search_case
+from memory_service.domain.planning.planner import make_plan
 from memory_service.domain.planning.problem import Case
 from memory_service.domain.planning.request import parse_question
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_from_seeds
@@ -33,7 +35,9 @@ def case(**asked: Any) -> Case:
 
 def plan(**asked: Any) -> dict[str, Any]:
     """The answer of /recommend without similar competitions."""
-    return make_plan(case(**asked), seed_knowledge()).as_dict()
+    problem, knowledge = case(**asked), seed_knowledge()
+    lanes = search_case(problem, knowledge)
+    return with_parallel_sets(make_plan(problem, knowledge, lanes), lanes).as_dict()
 
 
 def best(**asked: Any) -> tuple[Any, Any] | None:

@@ -18,9 +18,10 @@ from memory_service.domain.calibration.probes import Kind, Probe, probes
 from memory_service.domain.calibration.rate_fit import DEFAULT_UPDATE_SECONDS, RateEffects
 from memory_service.domain.calibration.timed_sections import timed_sections
 from memory_service.domain.cost.profile import Profile
-from memory_service.domain.cost.rates import Rates, rates_of
+from memory_service.domain.cost.rates import Rates, sheet_rates
 from memory_service.domain.hardware.gpu_names import gpu_from_row
 from memory_service.domain.hardware.gpu_spec import Gpu
+from memory_service.domain.prediction.device import TargetDevice, target_device
 from memory_service.resources import path as resource
 from memory_service.services.knowledge.profiling import read_profiles
 
@@ -29,9 +30,9 @@ CORES = 8
 
 
 @cache
-def sheets() -> dict[str, Gpu]:
+def sheets() -> dict[str, TargetDevice]:
     lines = (resource("seeds") / "gpus.jsonl").read_text(encoding="utf-8").splitlines()
-    return {gpu.slug: gpu for gpu in (gpu_from_row(json.loads(line)) for line in lines)}
+    return {gpu.slug: gpu for gpu in (target_device(gpu_from_row(json.loads(line))) for line in lines)}
 
 
 @cache
@@ -60,7 +61,7 @@ class Truth:
         return self._factors[key]
 
     def rates(self, gpu: Gpu, precision: str, layout: str) -> Rates:
-        sheet = rates_of(replace(gpu, calibrated=None), precision, layout or "nhwc")
+        sheet = sheet_rates(gpu, precision, layout or "nhwc")
         update = DEFAULT_UPDATE_SECONDS[gpu.kind == "cpu"]
         return replace(
             sheet,

@@ -9,8 +9,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from memory_service.api.fields import Field
+from memory_service.domain.common.optimizers import OPTIMIZERS
 from memory_service.domain.common.vocabulary import OBJECTIVES, PRECISIONS, SIZES, TASK_ALIASES, TASKS
-from memory_service.domain.cost.memory import OPTIMIZERS
 
 __all__ = ["given_by", "of_fields", "of_model", "takes"]
 

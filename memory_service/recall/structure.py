@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memory_service.domain.common.metrics import metric_named
 from memory_service.domain.common.vocabulary import TASKS, modality_of, size_of
+from memory_service.domain.description.metrics import metric_named
 
 __all__ = ["FACT_WEIGHTS", "Kind", "StructureTable", "kind_of", "shared_facts"]
 

@@ -24,7 +24,7 @@ from memory_service.domain.common.estimate import SD_OF_P90
 from memory_service.domain.cost.boosted_trees import TreeSpeed, tree_speed
 from memory_service.domain.cost.efficiencies import LOG_SPREAD
 from memory_service.domain.cost.profile import Profile
-from memory_service.domain.cost.rates import Rates, rates_of, with_cores
+from memory_service.domain.cost.rates import Rates, sheet_rates, with_cores
 from memory_service.domain.hardware.gpu_spec import Gpu
 
 __all__ = ["CalibratedRates", "Origin", "calibrated_rates", "self_check"]
@@ -54,7 +54,7 @@ KEPT_OF_ARCHITECTURE = 0.6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CalibratedRates:
-    """Attached to `Gpu.calibrated`; `domain.cost.rates.rates_of` applies it.
+    """Corrections of a data sheet's rates; `domain.prediction.rates` applies them.
 
     origin       whose calibrations these are; n: how many of them
     basis        the same in words, for every answer that stands on it
@@ -98,7 +98,7 @@ def calibrated_rates(
     own                 newest usable calibration of this very device
     same_model          of other devices of the same GPU model, without `own`
     same_architecture   of other models, each with its data sheet
-    gpu                 the data sheet, `calibrated` not set; a processor with the cores of its fingerprint
+    gpu                 the data sheet; a processor with the cores of its fingerprint
     reference_profiles  of the three reference networks
     """
     profiles = tuple(reference_profiles)
@@ -173,11 +173,11 @@ def _through(layers: Iterable[RateEffects], rates: Rates, precision: str, layout
 
 
 def _rates_at(gpu: Gpu, calibration: Calibration, layers: Sequence[RateEffects] = ()) -> RatesAt:
-    sheet = with_cores(replace(gpu, calibrated=None), calibration.fingerprint.cores)
+    sheet = with_cores(gpu, calibration.fingerprint.cores)
 
     def at(precision: str, layout: str) -> Rates:
-        sheet_rates = rates_of(sheet, precision, layout or "nhwc")
-        return _through(layers, sheet_rates, precision, layout, gpu.kind == "cpu")
+        rates = sheet_rates(sheet, precision, layout or "nhwc")
+        return _through(layers, rates, precision, layout, gpu.kind == "cpu")
 
     return at
 

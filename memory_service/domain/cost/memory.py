@@ -1,124 +1,40 @@
-"""How much memory does a training step take, and which batch is the largest that fits?
+"""Memory of a training step by formula: live tensors, optimizer state, cuDNN's workspace.
 
-Three numbers that are often confused are kept apart:
-    allocated   live tensors at the worst moment of a step: the profile's envelope + optimizer state
-    reserved    what PyTorch's caching allocator holds for them: allocated + fragments + cuDNN's workspace
-    driver      what nvidia-smi shows: reserved + the CUDA context and its libraries
-
-The constants were fitted on public measurements and are checked by `benchmarks/fit_memory.py`
-(docs/accuracy.md): the driver's view on 2 214 fp32 runs on an A100-40GB with cuDNN autotuning,
-cross-validated by model family; the limit on 362 models on an RTX 3090, whose largest batch says what fits
-and what does not.
+Fitted on public measurements and checked by `benchmarks/fit_memory.py` (docs/accuracy.md).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from math import floor
-from typing import Literal
 
-from memory_service.domain.common.estimate import SD_OF_P90, Estimate
-from memory_service.domain.cost.batch_ladder import BATCH_LADDER
+from memory_service.domain.common.optimizers import OPTIMIZERS, optimizer_name
 from memory_service.domain.cost.profile import PeakPoint, Profile
-from memory_service.domain.hardware.gpu_spec import Gpu
-from memory_service.domain.learning.baseline_prediction import Subject, subject_for
-from memory_service.domain.learning.corrections import MemoryCorrection
-from memory_service.errors import FieldError, InvalidInput, unknown_name
 
 __all__ = [
-    "GIB",
-    "OPTIMIZERS",
-    "PeakMemory",
-    "allocated_bytes",
-    "allocated_limit_gib",
-    "inference_memory",
-    "largest_batch",
-    "optimizer_bytes",
-    "peak_memory",
-    "step_bytes",
-    "workspace_bytes",
-]
-
-Confidence = Literal["p10", "p50", "p90"]
+    "GIB", "allocated_bytes", "highest_bytes", "most_samples", "optimizer_bytes", "step_bytes",
+    "training_points", "workspace_bytes",
+]  # fmt: skip
 
 GIB = 2.0**30
-
-OPTIMIZERS: dict[str, float] = {
-    "none": 0.0,
-    "sgd": 4.0,
-    "sgd-plain": 0.0,
-    "sgd-momentum": 4.0,
-    "lion": 4.0,
-    "adagrad": 4.0,
-    "rmsprop": 8.0,
-    "adam": 8.0,
-    "adamw": 8.0,
-    "nadamw": 8.0,
-    "lamb": 8.0,
-    "adamw-8bit": 2.0,
-    "adafactor": 0.1,
-}
-"""Bytes of fp32 state per parameter. "sgd" has momentum, as everybody trains with; RMSprop as timm's, with
-momentum."""
 
 STEP_SCRATCH_BYTES_PER_PARAM = 4.0
 """A multi-tensor optimizer step writes one temporary of the parameters' size (torch >= 2.0 on CUDA)."""
 
-CONTEXT_GIB = 0.85
-"""CUDA context with cuBLAS and cuDNN kernels loaded, when memory is tight; the same for every card, so that
-more memory never means a smaller batch."""
-
-TIGHT_FRAGMENTS = 1.044
-"""reserved / allocated at the limit, where the allocator has given back every cached block it could.
-
-With CONTEXT_GIB this puts the RTX 3090's limit at 21.7 GiB of live tensors. Anything from 21.6 to 22.1 hits
-at least 94.5 % of its models; the low end is taken, for a batch too large costs more than one too small. The
-split between the two constants is not sharp. On the A100-40GB it gives 36.9 GiB: all but 2 of 2 214 runs
-that fitted are below.
-"""
-
-LIMIT_MARGIN = {"p10": 1.03, "p50": 1.0, "p90": 0.955}
-"""Share of the limit that is used: at 95.5 % 1 in 120 rows was predicted too large, at 100 % 1 in 65."""
-
-DRIVER_CONTEXT_GIB = 1.66
-DRIVER_FRAGMENTS = 1.021
 DENSE_WORKSPACE = 4.45
 GROUPED_WORKSPACE = 2.78
-"""Comfortable use, fp32 with cuDNN autotuning: context + slope x allocated + workspace, the workspace as
-multiples of the bytes that the largest dense (and grouped) convolution reads and writes. Depthwise and 1x1
-ones add nothing. Intervals are the 10th and 90th percentile over families left out of the fit."""
+"""cuDNN's workspace in multiples of the bytes that the largest dense (and grouped) convolution reads and
+writes, in fp32 with autotuning. Depthwise and 1x1 ones add nothing."""
 
 AMP_WORKSPACE_SHARE = 0.5
 """Half-precision channels-last kernels need no layout copies; a guess between none and the fp32 figure."""
 
 UNBOUNDED_BATCH = 2**20
 
-OVERFULL = 1.02
-"""A step that ran out of memory wanted at least this much of what there was."""
-
-FLOOR_SHARE = 0.02
-"""No learned interval is narrower than 2 % either way."""
-
-HOST_RUNTIME_GIB = 0.6
-"""A Python process with PyTorch loaded, for devices without a context of their own."""
-
-
-@dataclass(frozen=True, slots=True)
-class PeakMemory:
-    """Peak of one training step in GiB, in the three senses above; each with its central 80 % interval."""
-
-    allocated_gib: Estimate
-    reserved_gib: Estimate
-    driver_gib: Estimate
-
 
 def optimizer_bytes(params: int, optimizer: str) -> float:
     """Bytes of optimizer state for `params` parameters; weights and state are fp32 in every precision."""
-    name = optimizer.strip().lower().replace("_", "-")
-    if name not in OPTIMIZERS:
-        raise unknown_name("optimizer", optimizer, tuple(OPTIMIZERS))
-    return OPTIMIZERS[name] * params
+    return OPTIMIZERS[optimizer_name(optimizer)].state_bytes * params
 
 
 def allocated_bytes(
@@ -130,180 +46,12 @@ def allocated_bytes(
     The optimizer's own step is one of the moments: weights, gradients, state and one temporary.
     """
     state = optimizer_bytes(profile.params, optimizer)
-    live = _highest(_training_points(profile, grads_persistent), batch_size)
+    live = highest_bytes(training_points(profile, grads_persistent), batch_size)
     return max(live, step_bytes(profile, optimizer)) + state
 
 
-def peak_memory(
-    profile: Profile,
-    batch_size: int,
-    gpu: Gpu,
-    optimizer: str = "adamw",
-    precision: str | None = None,
-    grads_persistent: bool = False,
-) -> PeakMemory:
-    """Peak memory of a training step of `batch_size` samples; InvalidInput for a batch below one.
-
-    precision   only cuDNN's workspace depends on it beyond the profile's own class; None = the profile's
-    On a card that it would overfill, reserved and driver are what it would take on a larger one.
-    """
-    if batch_size < 1:
-        raise InvalidInput(
-            f"The batch size must be at least 1, got {batch_size}",
-            [FieldError("batch_size", "at least 1", batch_size)],
-        )
-    allocated = allocated_bytes(profile, batch_size, optimizer, grads_persistent=grads_persistent) / GIB
-    workspace = workspace_bytes(profile, batch_size, precision) / GIB
-    cold = _as_seen(allocated, workspace, gpu, "trace + optimizer state")
-    if gpu.learned is None:
-        return cold
-    subject = subject_for(profile, gpu, precision or profile.precision, optimizer=optimizer)
-    return _as_learned(cold, gpu, subject, batch_size)
-
-
-def inference_memory(profile: Profile, batch_size: int, gpu: Gpu) -> PeakMemory:
-    """Peak memory of a forward pass without gradients."""
-    allocated = _highest(profile.inference_peak or profile.peak, batch_size) / GIB
-    cold = _as_seen(allocated, workspace_bytes(profile, batch_size) / GIB, gpu, "traced forward pass")
-    if gpu.learned is None:
-        return cold
-    subject = subject_for(profile, gpu, profile.precision, optimizer="none", mode="infer")
-    return _as_learned(cold, gpu, subject, batch_size)
-
-
-def allocated_limit_gib(gpu: Gpu, limit_gib: float | None = None, confidence: Confidence = "p90") -> float:
-    """Live tensor GiB that fit into `limit_gib` of device memory (default: all that a process can get)."""
-    room = gpu.usable_gib if limit_gib is None else min(limit_gib, gpu.usable_gib)
-    held = gpu.calibrated.memory if gpu.calibrated is not None else None
-    if gpu.kind != "cuda":
-        base, ratio = (held.base_gib, held.ratio or 1.0) if held else (HOST_RUNTIME_GIB, 1.0)
-        return max(0.0, room - base) / ratio * LIMIT_MARGIN[confidence]
-    context = held.base_gib if held else CONTEXT_GIB
-    return max(0.0, room - context) / TIGHT_FRAGMENTS * LIMIT_MARGIN[confidence]
-
-
-def largest_batch(
-    profile: Profile,
-    gpu: Gpu,
-    optimizer: str = "adamw",
-    *,
-    limit_gib: float | None = None,
-    precision: str | None = None,
-    ladder: Sequence[int] | None = BATCH_LADDER,
-    confidence: Confidence = "p90",
-    grads_persistent: bool = False,
-    inference: bool = False,
-) -> int:
-    """The largest batch of `ladder` whose step fits; 0 when even the smallest does not.
-
-    limit_gib    memory the driver may show for the process; default all of the card
-    ladder       the batches to choose from; None = any whole number
-    confidence   "p50": as likely too large as too small by one sample; "p90": the one to plan with;
-                 "p10": what fits if everything goes well
-    inference    without gradients and optimizer
-    More memory never gives a smaller batch. A batch that ran on this device counts as fitting; one that ran
-    out of memory, and any larger, as not.
-    """
-    subject = subject_for(
-        profile,
-        gpu,
-        precision or profile.precision,
-        optimizer=optimizer,
-        mode="infer" if inference else "train",
-    )
-    room = _learned_limit(gpu, subject, allocated_limit_gib(gpu, limit_gib, confidence)) * GIB
-    points: Sequence[PeakPoint] = profile.inference_peak or profile.peak
-    if not inference:
-        points = _training_points(profile, grads_persistent)
-        room -= optimizer_bytes(profile.params, optimizer)
-    most = min((_most_samples(point, room) for point in points), default=0)
-    if not inference and step_bytes(profile, optimizer) > room:
-        most = 0
-    if gpu.learned is not None:
-        bounds = gpu.learned.batch_bounds(subject, min(gpu.usable_gib, limit_gib or gpu.usable_gib))
-        most = max(most, bounds.proven)
-        most = most if bounds.refused is None else min(most, bounds.refused - 1)
-    if ladder is None:
-        return most
-    return max((batch for batch in ladder if batch <= most), default=0)
-
-
-def _learned_limit(gpu: Gpu, subject: Subject, limit_gib: float) -> float:
-    """Predicted live GiB whose corrected figure just reaches the limit."""
-    if gpu.learned is None:
-        return limit_gib
-    learned = gpu.learned.memory_of(subject, "allocated")
-    if learned is None and gpu.kind != "cuda":
-        learned = gpu.learned.memory_of(subject, "driver")
-    if learned is None:
-        return limit_gib
-    return max(0.0, limit_gib - learned.fixed_gib) / (1.0 + learned.share)
-
-
-def _as_learned(cold: PeakMemory, gpu: Gpu, subject: Subject, batch_size: int) -> PeakMemory:
-    """The same peaks as observed runs would have them; allocated <= reserved <= driver still holds."""
-    if gpu.learned is None:
-        return cold
-    learned = gpu.learned.peaks_of(subject, gpu.usable_gib)
-    if learned.is_empty:
-        return cold
-    predicted = cold.allocated_gib.value
-    allocated = _shifted(cold.allocated_gib, learned.allocated, predicted)
-    reserved = _shifted(cold.reserved_gib, learned.reserved, predicted)
-    driver = _shifted(cold.driver_gib, learned.driver, predicted)
-    bounds = learned.bounds
-    if bounds.refused is not None and batch_size >= bounds.refused:
-        driver = _at_least(driver, gpu.usable_gib * OVERFULL, f"ran out of memory at batch {bounds.refused}")
-    elif batch_size <= bounds.proven:
-        reserved, driver = _at_most(reserved, gpu.usable_gib), _at_most(driver, gpu.usable_gib)
-        allocated = _at_most(allocated, allocated_limit_gib(gpu))
-    return _in_order(allocated, reserved, driver)
-
-
-def _shifted(cold: Estimate, learned: MemoryCorrection | None, allocated_gib: float) -> Estimate:
-    if learned is None:
-        return cold
-    value = max(cold.value + learned.shift_gib(allocated_gib), 0.1 * cold.value)
-    half = max(SD_OF_P90 * learned.sd_gib(allocated_gib), FLOOR_SHARE * value)
-    return Estimate(
-        value,
-        value - min(half, max(cold.value - cold.low, FLOOR_SHARE * value)),
-        value + min(half, max(cold.high - cold.value, FLOOR_SHARE * value)),
-        "measured" if learned.exact else "estimated",
-        learned.n,
-        f"{cold.basis} + {learned.basis}",
-    )
-
-
-def _at_least(e: Estimate, gib: float, why: str) -> Estimate:
-    value = max(e.value, gib)
-    return Estimate(value, max(e.low, gib), max(e.high, value), e.grade, max(e.n, 1), f"{e.basis}; {why}")
-
-
-def _at_most(e: Estimate, gib: float) -> Estimate:
-    if e.high <= gib:
-        return e
-    value = min(e.value, gib)
-    return replace(e, value=value, low=min(e.low, value), high=min(e.high, max(gib, value)))
-
-
-def _in_order(allocated: Estimate, reserved: Estimate, driver: Estimate) -> PeakMemory:
-    """What was learned holds; a figure nobody observed gives way to it."""
-    if reserved.n < driver.n:
-        reserved = _at_most(reserved, driver.value)
-    if allocated.n < max(reserved.n, driver.n):
-        allocated = _at_most(allocated, reserved.value)
-    reserved = _raised(reserved, allocated)
-    return PeakMemory(allocated, reserved, _raised(driver, reserved))
-
-
-def _raised(outer: Estimate, inner: Estimate) -> Estimate:
-    if outer.value >= inner.value:
-        return outer
-    return replace(outer, value=inner.value, low=max(outer.low, inner.low), high=max(outer.high, inner.high))
-
-
-def _most_samples(point: PeakPoint, room: float) -> int:
+def most_samples(point: PeakPoint, room: float) -> int:
+    """The largest batch whose live bytes at this moment stay within `room` bytes."""
     if point.fixed_bytes > room:
         return 0
     if point.per_sample_bytes <= 0.0:
@@ -318,12 +66,14 @@ def step_bytes(profile: Profile, optimizer: str) -> float:
     return profile.params * (8.0 + STEP_SCRATCH_BYTES_PER_PARAM) + profile.buffers_bytes
 
 
-def _training_points(profile: Profile, grads_persistent: bool) -> Sequence[PeakPoint]:
+def training_points(profile: Profile, grads_persistent: bool) -> Sequence[PeakPoint]:
+    """The moments of a training step that are the peak for some batch."""
     kept = profile.extra.get("peak_gradients_kept") if grads_persistent else None
     return tuple(PeakPoint(fixed, slope) for fixed, slope in kept) if kept else profile.peak
 
 
-def _highest(points: Sequence[PeakPoint], batch_size: int) -> float:
+def highest_bytes(points: Sequence[PeakPoint], batch_size: int) -> float:
+    """Live bytes at the worst of these moments."""
     return max((p.fixed_bytes + batch_size * p.per_sample_bytes for p in points), default=0.0)
 
 
@@ -335,28 +85,3 @@ def workspace_bytes(profile: Profile, batch_size: int, precision: str | None = N
     return (
         share * batch_size * sum(times * float(largest.get(name, 0.0)) for name, times in multiples.items())
     )
-
-
-def _as_seen(allocated: float, workspace: float, gpu: Gpu, basis: str) -> PeakMemory:
-    live = Estimate(allocated, allocated * 0.985, allocated * 1.02, basis=basis)
-    held = gpu.calibrated.memory if gpu.calibrated is not None else None
-    if gpu.kind != "cuda":
-        if held is None:
-            total = allocated + HOST_RUNTIME_GIB
-            seen = Estimate(total, total * 0.9, total * 1.2, basis=f"{basis} + runtime")
-            return PeakMemory(live, seen, seen)
-        grown = allocated * (held.ratio or 1.0)
-        total = held.base_gib + grown
-        how = f"{basis} + measured runtime and allocator"
-        low = max(allocated, total - 0.05 * held.base_gib - 0.25 * grown)
-        seen = Estimate(total, min(low, total), total + 0.05 * held.base_gib + 0.3 * grown, basis=how)
-        return PeakMemory(live, seen, seen)
-    measured = held is not None and held.workspace_share is not None
-    share = held.workspace_share if held and held.workspace_share is not None else 1.0
-    reserved = allocated * DRIVER_FRAGMENTS + workspace * share
-    how = f"{basis} + allocator + cuDNN workspace{' as measured' if measured else ''}"
-    held_by = Estimate(reserved, max(allocated, reserved * 0.94), reserved * 1.08, basis=how)
-    driver = reserved + (held.base_gib if held else DRIVER_CONTEXT_GIB)
-    how = f"{how} + {'measured ' if held else ''}context"
-    shown = Estimate(driver, max(allocated, driver * 0.942), driver * 1.074, basis=how)
-    return PeakMemory(live, held_by, shown)

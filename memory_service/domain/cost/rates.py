@@ -1,5 +1,4 @@
-"""How fast does a device do each class of work? Data sheet times an efficiency that depends on figures, not
-on names.
+"""Achieved rates of a device by class of work: data sheet times efficiencies that depend on figures only.
 
 An achieved rate grows with the peak, but slower (`scale_*` <= 1: wider tensor cores are harder to feed), and
 is cut where the power limit cannot keep the clock (T4, L4, A10). Both laws only rise with every figure of the
@@ -11,15 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TypeVar
 
 from memory_service.domain.cost.efficiencies import COEFFICIENTS
 from memory_service.domain.cost.profile import OP_CLASSES
+from memory_service.domain.cost.step_config import Stack
 from memory_service.domain.hardware.gpu_spec import Gpu
 
-__all__ = ["Rates", "Stack", "rates_of", "with_cores"]
+__all__ = ["Rates", "sheet_rates", "with_cores"]
 
-Stack = Literal["torch1", "torch2"]
+AnyGpu = TypeVar("AnyGpu", bound=Gpu)
 
 REFERENCE_TFLOPS = {"fp16": 71.0, "tf32": 35.6, "fp32": 15.7}
 """Peaks at which the efficiencies are stated: RTX 3090 on tensor cores, V100 in fp32 (most public rows)."""
@@ -74,26 +74,17 @@ class Rates:
     n: int = 0
 
 
-def rates_of(
+def sheet_rates(
     gpu: Gpu,
     precision: str,
     layout: str = "nhwc",
     stack: Stack = "torch2",
     coefficients: Mapping[str, float] = COEFFICIENTS,
 ) -> Rates:
-    """Rates of a card (or CPU) at fp32 | tf32 | fp16 | bf16 in nhwc | nchw: from its data sheet, corrected by
-    its calibrations where it has some.
+    """Rates of a card (or CPU) by its data sheet.
 
-    stack "torch1" is the software of 2020-2022 (torch 1.x, cuDNN 8.0-8.3): slow grouped and depthwise
-    convolutions in nhwc, more cost per launch.
+    stack   "torch1": slow grouped and depthwise convolutions in nhwc, more cost per launch
     """
-    rates = _sheet_rates(gpu, precision, layout, stack, coefficients)
-    return gpu.calibrated.applied(rates, precision, layout) if gpu.calibrated else rates
-
-
-def _sheet_rates(
-    gpu: Gpu, precision: str, layout: str, stack: Stack, coefficients: Mapping[str, float]
-) -> Rates:
     if gpu.kind != "cuda":
         return _host_rates(gpu, coefficients)
     c = coefficients
@@ -148,7 +139,7 @@ def _bytes_key(key: str, c: Mapping[str, float]) -> str:
     return own if own in c else f"{key.split('.', maxsplit=1)[0]}.conv.bytes"
 
 
-def with_cores(gpu: Gpu, cores: int | None) -> Gpu:
+def with_cores(gpu: AnyGpu, cores: int | None) -> AnyGpu:
     """A processor row with as many cores as there really are; cards and rows that do not say stay as is.
 
     Arithmetic grows with the cores; bandwidth does too until the memory channels of the row are shared out.

@@ -8,16 +8,15 @@ totals.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memory_service.domain.cost.profile import OP_CLASSES, Profile
+from memory_service.domain.cost.step_config import StepMode
 
-__all__ = ["Roofline", "StepMode", "roofline_of"]
+__all__ = ["Roofline", "roofline_of"]
 
-StepMode = Literal["train", "infer"]
 Floats = NDArray[np.float64]
 
 FORWARD, BACKWARD, INFERENCE = 0, 1, 2

@@ -1,5 +1,4 @@
-"""How long does one step take? A roofline per group of kernels, launches, and the optimizer, with an
-interval.
+"""Throughput of a training step by the roofline model: groups of kernels, launches, and the optimizer.
 
     step = max( sum over groups max(flops / rate, bytes / bandwidth) + kernels x launch,  kernels x host ) +
     optimizer
@@ -11,41 +10,29 @@ it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import exp, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memory_service.domain.common.estimate import SD_OF_P90, Estimate, Grade
+from memory_service.domain.common.estimate import Estimate, Grade
+from memory_service.domain.common.optimizers import OPTIMIZERS, optimizer_or_adam
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.domain.cost.efficiencies import LOG_SPREAD
 from memory_service.domain.cost.profile import OP_CLASSES, Profile
-from memory_service.domain.cost.rates import Rates, Stack, rates_of
-from memory_service.domain.cost.roofline import Roofline, StepMode, roofline_of
-from memory_service.domain.hardware.gpu_spec import Gpu
-from memory_service.domain.learning.baseline_prediction import PARTS, subject_for
-from memory_service.domain.learning.corrections import Learned, TimeCorrection
+from memory_service.domain.cost.rates import Rates
+from memory_service.domain.cost.roofline import Roofline, roofline_of
+from memory_service.domain.cost.step_config import StepConfig
 
-__all__ = [
-    "ColdSteps", "StepModel", "card_log_sd", "learned_step", "optimizer_bytes_per_param",
-    "prepare", "step_model",
-]  # fmt: skip
-
-OPTIMIZER_BYTES_PER_PARAM = {
-    "sgd": 20.0, "sgd-plain": 12.0, "sgd-momentum": 20.0, "momentum": 20.0, "rmsprop": 20.0, "lion": 20.0,
-    "adam": 28.0,
-    "adamw": 28.0, "nadam": 28.0, "radam": 28.0, "lamb": 40.0, "adafactor": 20.0,
-    "adagrad": 20.0, "nadamw": 28.0, "adamw-8bit": 16.0, "none": 0.0,
-}  # fmt: skip
-"""fp32 values read and written per parameter by one update: weight, gradient and state."""
+__all__ = ["PARTS", "StepModel", "card_log_sd", "optimizer_bytes_per_param", "step_model"]
 
 GRAD_SCALER_BYTES_PER_PARAM = 8.0
 """fp16 only: the scaler reads and rewrites every gradient."""
 
 KNEE_GAIN = 1.10
 """A rung of the ladder that brings less than 10 % more samples per second is past the knee
-(research/sizing.md)."""
+."""
 
 COMPILED_ELEMENTWISE = 0.28
 """torch.compile fuses chains of elementwise kernels: this share of their bytes and launches remains. It puts
@@ -59,8 +46,8 @@ SDS_OF_EXTRAPOLATION = 2.5
 """A card like those measured is off as a whole by about 3 %, one further away by 0.4 of what its interval is
 widened for it. Tails are heavy, so more is followed once runs insist (`domain.learning.corrections`)."""
 
-USUAL_BATCH = 32.0
-"""Where the shares of a step are read that weigh what remains unsure."""
+PARTS = (*OP_CLASSES, "launch", "optimizer")
+"""What the time of a step is made of."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,8 +80,7 @@ class StepModel:
         return (max(device, self.host_seconds) + self.optimizer_seconds) * self.factor
 
     def shares(self, batch_size: float) -> tuple[float, ...]:
-        """Shares of the step's time, by `domain.learning.baseline_prediction.PARTS`; where the host is
-        slower it is all launches."""
+        """Shares of the step's time, by PARTS; where the host is slower it is all launches."""
         work = self._work(batch_size)
         parts = np.bincount(self.kind, weights=work, minlength=len(OP_CLASSES)).tolist()
         if float(work.sum()) + self.launch_seconds < self.host_seconds:
@@ -104,32 +90,6 @@ class StepModel:
         seconds = [*parts, launch, self.optimizer_seconds]
         total = sum(seconds) or 1.0
         return tuple(part / total for part in seconds)
-
-    def corrected(self, learned: TimeCorrection) -> StepModel:
-        """The same model as observed runs would have it: parts of the work scaled, then the whole; an
-        interval never wider than it was.
-
-        A scaled roofline is a roofline: throughput still never falls with the batch.
-        """
-        parts = np.exp(np.asarray(learned.parts))
-        of_group = parts[self.kind]
-        half = SD_OF_P90 * learned.log_sd
-        return replace(
-            self,
-            flops_fixed=self.flops_fixed * of_group,
-            flops_slope=self.flops_slope * of_group,
-            bytes_fixed=self.bytes_fixed * of_group,
-            bytes_slope=self.bytes_slope * of_group,
-            launch_seconds=self.launch_seconds * float(parts[PARTS.index("launch")]),
-            host_seconds=self.host_seconds * float(parts[PARTS.index("launch")]),
-            optimizer_seconds=self.optimizer_seconds * float(parts[PARTS.index("optimizer")]),
-            factor=self.factor * exp(learned.log_shift),
-            log_low=min(self.log_low, half),
-            log_high=min(self.log_high, half),
-            basis=f"{self.basis} x {learned.basis}",
-            grade="measured" if learned.exact else "estimated",
-            n=learned.n,
-        )
 
     def _work(self, batch_size: float) -> NDArray[np.float64]:
         return np.maximum(
@@ -180,98 +140,24 @@ class StepModel:
         return rungs[-1]
 
 
-def prepare(
-    profile: Profile,
-    gpu: Gpu,
-    precision: str,
-    layout: str = "nhwc",
-    optimizer: str = "adamw",
-    mode: StepMode = "train",
-    compile: bool = False,  # noqa: A002
-    stack: Stack = "torch2",
-) -> StepModel:
-    """The step model of a profile on a card, from its data sheet, its calibrations and what runs taught; keep
-    it to ask about many batches."""
-    rates = rates_of(gpu, precision, layout, stack)
-    cold = step_model(profile, rates, precision, optimizer, mode, compile)
-    if gpu.learned is None:
-        return cold
-    return learned_step(
-        cold, gpu.learned, profile, gpu, rates, precision, layout, optimizer, mode, compile, stack
-    )
-
-
-class ColdSteps:
-    """Step models of one card at one precision, before anything is learned; kept for as long as nothing but
-    what runs taught changes. Profiles count by identity."""
-
-    def __init__(self, gpu: Gpu, precision: str) -> None:
-        self._gpu, self._precision = replace(gpu, learned=None), precision
-        self._rates: dict[str, Rates] = {}
-        self._known: dict[tuple[int, str, str, str], tuple[Profile, StepModel, tuple[float, ...]]] = {}
-
-    def prepare(
-        self, learned: Learned | None, profile: Profile, layout: str, optimizer: str, mode: StepMode = "train"
-    ) -> StepModel:
-        """As `prepare` of the card with what was learned."""
-        rates = self._rates.get(layout)
-        if rates is None:
-            rates = self._rates[layout] = rates_of(self._gpu, self._precision, layout)
-        key = (id(profile), layout, optimizer, mode)
-        if key not in self._known:
-            cold = step_model(profile, rates, self._precision, optimizer, mode)
-            self._known[key] = profile, cold, cold.shares(USUAL_BATCH)
-        _, cold, shares = self._known[key]
-        if learned is None:
-            return cold
-        subject = subject_for(profile, self._gpu, self._precision, layout, optimizer, mode)
-        correction = learned.time_of(subject, shares, card_log_sd(rates))
-        return cold if correction is None else cold.corrected(correction)
-
-
-def learned_step(
-    cold: StepModel,
-    learned: Learned,
-    profile: Profile,
-    gpu: Gpu,
-    rates: Rates,
-    precision: str,
-    layout: str = "nhwc",
-    optimizer: str = "adamw",
-    mode: StepMode = "train",
-    compile: bool = False,  # noqa: A002
-    stack: Stack = "torch2",
-) -> StepModel:
-    """The step model with what observed runs say of this profile on this card."""
-    subject = subject_for(profile, gpu, precision, layout, optimizer, mode, compile, stack)
-    correction = learned.time_of(subject, cold.shares(USUAL_BATCH), card_log_sd(rates))
-    return cold if correction is None else cold.corrected(correction)
-
-
 def card_log_sd(rates: Rates) -> float:
     """How unsure a device's rates are altogether, as a standard deviation of log time."""
     return sqrt(CARD_LOG_SD**2 + (rates.extrapolation / SDS_OF_EXTRAPOLATION) ** 2)
 
 
-def step_model(
-    profile: Profile,
-    rates: Rates,
-    precision: str,
-    optimizer: str = "adamw",
-    mode: StepMode = "train",
-    compile: bool = False,  # noqa: A002
-) -> StepModel:
-    """The same over any rates: of a data sheet, or measured by a calibration."""
-    groups = roofline_of(profile, mode)
+def step_model(profile: Profile, rates: Rates, config: StepConfig) -> StepModel:
+    """The step model of a profile over these rates."""
+    groups = roofline_of(profile, config.mode)
+    training = config.mode == "train"
     flops = np.asarray(rates.flops_per_second)[groups.kind] * _tile_efficiency(groups, rates)
     moved = np.asarray(rates.bytes_per_second)[groups.kind]
     kernels = groups.kernels
-    if compile:
+    if config.compiled:
         elementwise = groups.kind == OP_CLASSES.index("elementwise")
         moved = np.where(elementwise, moved / COMPILED_ELEMENTWISE, moved)
         kernels = np.where(elementwise, kernels * COMPILED_ELEMENTWISE, kernels)
     launches = float(kernels.sum())
-    widen = rates.extrapolation + (COMPILED_LOG_SPREAD if compile else 0.0)
+    widen = rates.extrapolation + (COMPILED_LOG_SPREAD if config.compiled else 0.0)
     widen += LOG_SPREAD["grouped"] * _grouped_share(groups, flops, moved)
     return StepModel(
         kind=groups.kind,
@@ -279,12 +165,9 @@ def step_model(
         flops_slope=groups.flops_per_sample / flops,
         bytes_fixed=groups.bytes_fixed / moved,
         bytes_slope=groups.bytes_per_sample / moved,
-        launch_seconds=launches
-        * (rates.kernel_seconds if mode == "train" else rates.inference_kernel_seconds),
+        launch_seconds=launches * (rates.kernel_seconds if training else rates.inference_kernel_seconds),
         host_seconds=launches * rates.host_seconds,
-        optimizer_seconds=_optimizer_seconds(profile, rates, precision, optimizer)
-        if mode == "train"
-        else 0.0,
+        optimizer_seconds=_optimizer_seconds(profile, rates, config) if training else 0.0,
         log_low=(LOG_SPREAD["low"] if rates.log_spread is None else rates.log_spread) + widen,
         log_high=(LOG_SPREAD["high"] if rates.log_spread is None else rates.log_spread) + widen,
         basis=f"profile of {profile.model} at {profile.input_size} x {rates.basis}",
@@ -307,16 +190,16 @@ def _grouped_share(groups: Roofline, flops: NDArray[np.float64], moved: NDArray[
 
 def optimizer_bytes_per_param(optimizer: str, precision: str) -> float:
     """Bytes read and written per parameter by one update, 0 for "none"; one unknown counts as Adam."""
-    moved = OPTIMIZER_BYTES_PER_PARAM.get(optimizer.lower().replace("_", "-"), 28.0)
+    moved = optimizer_or_adam(optimizer).step_bytes
     return moved + GRAD_SCALER_BYTES_PER_PARAM if moved and precision == "fp16" else moved
 
 
-def _optimizer_seconds(profile: Profile, rates: Rates, precision: str, optimizer: str) -> float:
-    per_param = optimizer_bytes_per_param(optimizer, precision)
+def _optimizer_seconds(profile: Profile, rates: Rates, config: StepConfig) -> float:
+    per_param = optimizer_bytes_per_param(config.optimizer, config.precision)
     if not per_param:
         return 0.0
     launches = float(profile.extra.get("parameter_tensors", 0))
     adam = rates.update_seconds_per_tensor
-    share = min(1.0, per_param / OPTIMIZER_BYTES_PER_PARAM["adamw"])
+    share = min(1.0, per_param / OPTIMIZERS["adamw"].step_bytes)
     each = rates.host_seconds if adam is None else adam * share
     return profile.params * per_param / rates.memory_bytes_per_second + launches * each

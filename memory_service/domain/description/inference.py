@@ -1,7 +1,7 @@
 """Which task is a free text about, and which facts does it state?
 
 Two questions are answered separately, what goes in and what kind of answer comes out, each from weighted
-phrases (`domain.description.cues`) and the metrics named (`domain.common.metrics`); a task is a pair of
+phrases (`domain.description.cues`) and the metrics named (`domain.description.metrics`); a task is a pair of
 answers. Neighbours
 have no vote.
 """
@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from memory_service.domain.common.metrics import METRIC_PHRASES, Metric, spell_out
 from memory_service.domain.description.answer_cues import ANSWER_CUES, ANSWER_PRIOR
 from memory_service.domain.description.cues import GOAL_WORDS, TASK_OF
 from memory_service.domain.description.input_cues import INPUT_CUES, INPUT_PRIOR
+from memory_service.domain.description.metrics import METRIC_PHRASES, Metric, spell_out
 from memory_service.domain.description.phrases import PhraseTable, words_of
 from memory_service.domain.description.prose import READ_CHARACTERS, told_sentences
 from memory_service.domain.description.stated_facts import (

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any, Literal
 
-from memory_service.domain.common.metrics import METRIC_PHRASES, METRICS, Metric, metric_named, spell_out
+from memory_service.domain.description.metrics import METRIC_PHRASES, METRICS, Metric, metric_named, spell_out
 from memory_service.domain.description.phrases import words_of
 
 __all__ = ["ANSWERS", "MEASURES", "Answer", "Form", "Judged", "Measure", "judged_by", "measure_of"]
@@ -32,7 +32,7 @@ ANSWERS: Mapping[str, Answer] = {
 class Measure:
     """A metric as scripts compute it.
 
-    of            its name in `domain.common.metrics`
+    of            its name in `domain.description.metrics`
     function      in `scripts/metrics.py.txt`; label: its word in a line of the log
     form          what it judges: chances | classes | cut (classes by a cut in the chances, tuned on the rows
                   held out) | grades (cut likewise) | ranked (the k likeliest classes) | values | logs (of

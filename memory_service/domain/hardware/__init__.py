@@ -1,1 +1,1 @@
-"""What is this card? Data sheets of GPUs, names that people and drivers use, where a figure came from."""
+"""What is this card? Data sheets of GPUs, and the names that people and drivers use."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.errors import unknown_name
 
 __all__ = ["gpu_from_row", "gpu_index", "normal_gpu_name", "resolve_gpu"]
+
+AnyGpu = TypeVar("AnyGpu", bound=Gpu)
 
 _MAKERS = ("nvidia", "geforce", "tesla", "graphics", "amd", "instinct", "corporation")
 
@@ -49,7 +51,7 @@ def gpu_index(gpus: Mapping[str, Gpu]) -> dict[str, str]:
     return index
 
 
-def resolve_gpu(name: str, gpus: Mapping[str, Gpu]) -> Gpu:
+def resolve_gpu(name: str, gpus: Mapping[str, AnyGpu]) -> AnyGpu:
     """The card a name means; case, spaces, hyphens, underscores and the maker's name do not matter.
 
     `a100` is the 40 GB one. Raises InvalidInput with the nearest names; a laptop's or a MIG slice's name is

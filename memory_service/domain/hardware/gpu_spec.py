@@ -1,15 +1,10 @@
-"""What does a card's data sheet say, and which precision is right on it?"""
+"""Data sheet of a GPU model: memory, bandwidth, arithmetic by precision."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
-
-if TYPE_CHECKING:
-    from memory_service.domain.calibration.corrected_rates import CalibratedRates
-    from memory_service.domain.hardware.provenance import Ground
-    from memory_service.domain.learning.corrections import Learned
+from typing import Literal
 
 __all__ = ["Gpu", "Precision"]
 
@@ -33,9 +28,6 @@ class Gpu:
                      fp16/bf16/tf32 are tensor-core rates with fp32 accumulation where the card has them
     source           data sheet of each figure
     device           name of the registered device this stands for; "" for a GPU model as such
-    calibrated       what calibrations say of its rates; None = the data sheet alone
-    learned          what observed runs say of predictions on it; None = none were observed
-    ground           the calibrations behind it, for people; None for a GPU model that nobody calibrated
     """
 
     slug: str
@@ -55,9 +47,6 @@ class Gpu:
     source: str = ""
     extra: Mapping[str, object] = field(default_factory=dict)
     device: str = ""
-    calibrated: CalibratedRates | None = None
-    learned: Learned | None = None
-    ground: Ground | None = None
 
     @property
     def key(self) -> str:

@@ -6,16 +6,12 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 
-from memory_service.domain.learning.baseline_prediction import Subject, precision_class, subject_of
+from memory_service.domain.common.optimizers import optimizer_or_adam
+from memory_service.domain.cost.step_config import precision_class
+from memory_service.domain.learning.baseline_prediction import Subject, subject_of
 from memory_service.domain.learning.observation import Observation
 
 __all__ = ["Bounds", "Fits", "bounding"]
-
-OPTIMIZER_STATE_BYTES = {
-    "none": 0.0, "sgd-plain": 0.0, "adafactor": 0.1, "adamw-8bit": 2.0, "sgd": 4.0, "sgd-momentum": 4.0,
-    "momentum": 4.0, "lion": 4.0, "adagrad": 4.0,
-}  # fmt: skip
-"""Per parameter, to tell which of two optimizers needs no more; others keep two fp32 moments."""
 
 SAME_MEMORY = 1.01
 
@@ -57,7 +53,7 @@ class Fits:
         failed = [
             o for o, had in self._failed.get(case, ())
             if subject.input_size >= o.input_size and usable_gib <= had * SAME_MEMORY
-            and _state(subject.optimizer) >= _state(o.optimizer)
+            and _state_bytes(subject.config.optimizer) >= _state_bytes(o.optimizer)
         ]  # fmt: skip
         ran = [(o, had) for o, had in self._ran.get(case, ())]
         standing = [o for o in failed if not any(_lifts(later, o) for later, _ in ran)]
@@ -65,7 +61,7 @@ class Fits:
             (
                 o.batch_size for o, had in ran
                 if subject.input_size <= o.input_size and usable_gib * SAME_MEMORY >= had
-                and _state(subject.optimizer) <= _state(o.optimizer)
+                and _state_bytes(subject.config.optimizer) <= _state_bytes(o.optimizer)
             ),
             default=0,
         )  # fmt: skip
@@ -101,14 +97,14 @@ def _lifts(later: Observation, failed: Observation) -> bool:
         later.at > failed.at
         and later.batch_size >= failed.batch_size
         and later.input_size >= failed.input_size
-        and _state(later.optimizer) >= _state(failed.optimizer)
+        and _state_bytes(later.optimizer) >= _state_bytes(failed.optimizer)
         and later.device == failed.device
     )
 
 
 def _case(s: Subject) -> object:
-    return (s.gpu, s.model, precision_class(s.precision), s.mode, s.checkpointing)
+    return (s.gpu, s.model, precision_class(s.config.precision), s.config.mode, s.checkpointing)
 
 
-def _state(optimizer: str) -> float:
-    return OPTIMIZER_STATE_BYTES.get(optimizer.lower().replace("_", "-"), 8.0)
+def _state_bytes(optimizer: str) -> float:
+    return optimizer_or_adam(optimizer).state_bytes

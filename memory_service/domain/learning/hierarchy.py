@@ -37,11 +37,12 @@ def where(one: Seen) -> str:
 def level_keys(s: Subject, own: bool) -> dict[str, tuple[Any, ...]]:
     """Level -> key, most specific first; `own`: observed by a run here, not read in a table."""
     here = s.device or s.gpu
-    setting = (s.precision, s.layout, s.mode, s.compiled, s.stack)
+    c = s.config
+    setting = (c.precision, c.layout, c.mode, c.compiled, c.stack)
     keys: dict[str, tuple[Any, ...]] = {
         "case": ("case", s.gpu, s.model, s.input_size, setting),
-        "model": ("model", s.gpu, s.model, s.mode),
-        "here": ("here", here, s.family, s.precision, s.mode, s.compiled),
+        "model": ("model", s.gpu, s.model, c.mode),
+        "here": ("here", here, s.family, c.precision, c.mode, c.compiled),
         "card family": ("card family", s.gpu, s.family),
         "device": ("device", here),
         "setting": ("setting", s.gpu, setting),
@@ -85,7 +86,7 @@ _WORDS = {
     "here": "of {s.family} on {here}",
     "card family": "of {s.family} on this GPU model",
     "device": "of other models on {here}",
-    "setting": "of other models in {s.precision} on this GPU model",
+    "setting": "of other models in {s.config.precision} on this GPU model",
     "card": "of other models on this GPU model",
     "family": "of {s.family} on other cards",
     "all": "on other cards",

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from math import inf, sqrt
 from typing import Literal
 
-from memory_service.domain.learning.baseline_prediction import Subject, precision_class
+from memory_service.domain.cost.step_config import StepConfig, precision_class
+from memory_service.domain.learning.baseline_prediction import Subject
 from memory_service.domain.learning.hierarchy import Levels, Seen, is_own, level_keys, where
 from memory_service.domain.learning.observation import Observation
 from memory_service.domain.learning.outlier_filter import believed
@@ -78,9 +79,7 @@ class MemoryPosterior:
 
 def for_memory(s: Subject) -> Subject:
     """Memory follows the class of precision and whether gradients are kept, not layout or speed."""
-    return replace(
-        s, precision=precision_class(s.precision), layout="", optimizer="", compiled=False, stack=""
-    )
+    return replace(s, config=StepConfig(precision_class(s.config.precision), mode=s.config.mode))
 
 
 def _cold_peak(one: Seen, reading: Reading) -> float:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
+from memory_service.domain.cost.step_config import Stack, StepConfig, StepMode
+
 __all__ = ["Exclusion", "Observation"]
 
 Exclusion = Literal["contended", "throttled", "loader_bound"]
@@ -40,11 +42,11 @@ class Observation:
     device: str = ""
     input_kind: str = "image_size"
     layout: str = "nhwc"
-    mode: Literal["train", "infer"] = "train"
+    mode: StepMode = "train"
     optimizer: str = "adamw"
     compiled: bool = False
     checkpointing: bool = False
-    stack: Literal["torch1", "torch2"] = "torch2"
+    stack: Stack = "torch2"
     step_seconds: float | None = None
     first_epoch_ratio: float | None = None
     at_least_seconds: float | None = None
@@ -57,6 +59,10 @@ class Observation:
     run_id: str = ""
     source: str = ""
     at: str = ""
+
+    @property
+    def config(self) -> StepConfig:
+        return StepConfig(self.precision, self.layout, self.optimizer, self.mode, self.compiled, self.stack)
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from math import exp, inf, log, sqrt
 from typing import Any
 
-from memory_service.domain.learning.baseline_prediction import PARTS, Subject
+from memory_service.domain.cost.step_time import PARTS
+from memory_service.domain.learning.baseline_prediction import Subject
 from memory_service.domain.learning.hierarchy import OWN_LEVELS, Levels, Seen, is_own, level_keys, where
 from memory_service.domain.learning.observation import Observation
 from memory_service.domain.learning.outlier_filter import FREEDOM, believed
@@ -59,7 +60,7 @@ FIRST_EPOCH_NOISE_SD = 0.1
 class TimeCorrection:
     """Multiply a predicted step by exp(log_shift), and each part of its work by exp of its own shift.
 
-    parts     shift of each of `domain.learning.baseline_prediction.PARTS`
+    parts     shift of each of `domain.cost.step_time.PARTS`
     log_sd    what remains unsure, as a standard deviation of log time
     n         observations at the closest level that has any; 0: none bears on it
     exact     this very model, input size, precision and layout was observed on this device or GPU model
@@ -150,7 +151,7 @@ class TimePosterior:
 
     def _of_setting(self, s: Subject) -> tuple[tuple[Loadings, ...], tuple[float, ...]]:
         """(effects of each part of a step's work, what is expected of them): one for all networks."""
-        key = (s.gpu, s.precision, s.layout, s.mode, s.stack)
+        key = (s.gpu, s.config)
         if key not in self._parts:
             effects = tuple(_part_effects(s, part) for part in PARTS)
             self._parts[key] = effects, tuple(self._mean(part) for part in effects)
@@ -175,7 +176,8 @@ def _own_levels(levels: Mapping[Any, float]) -> dict[Hashable, float]:
 
 
 def _part_effects(s: Subject, part: str) -> dict[Hashable, float]:
-    return {("part", part, s.gpu, s.precision, s.layout, s.mode, s.stack): PART_SD}
+    c = s.config
+    return {("part", part, s.gpu, c.precision, c.layout, c.mode, c.stack): PART_SD}
 
 
 def _weighted(parts: Sequence[Loadings], shares: Sequence[float]) -> dict[Hashable, float]:

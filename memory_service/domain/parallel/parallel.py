@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -33,16 +33,15 @@ from memory_service.domain.planning.budget import (
     work_seconds,
     write_seconds,
 )
+from memory_service.domain.planning.candidates import Lanes, Search
+from memory_service.domain.planning.plan import Plan, Refusal
 from memory_service.domain.planning.plan_search import Pick, loader_rate
 from memory_service.domain.planning.plan_settings import settings_of
+from memory_service.domain.planning.problem import Case
 from memory_service.domain.planning.schedule import learning_rate
 from memory_service.domain.quality.quality_index import quality_estimate
 
-if TYPE_CHECKING:
-    from memory_service.domain.planning.planner import Lanes, Search
-    from memory_service.domain.planning.problem import Case
-
-__all__ = ["Beside", "parallel_sets"]
+__all__ = ["Beside", "parallel_sets", "with_parallel_sets"]
 
 KINDS: tuple[str, ...] = ("explore", "two_large", "network_and_trees")
 
@@ -60,6 +59,14 @@ class Beside:
 
     sets: tuple[Mapping[str, Any], ...]
     why_none: tuple[str, ...] = ()
+
+
+def with_parallel_sets(plan: Plan | Refusal, lanes: Lanes) -> Plan | Refusal:
+    """The plan with the sets of models that could share its card, or why there are none."""
+    if isinstance(plan, Refusal):
+        return plan
+    beside = parallel_sets(lanes)
+    return replace(plan, parallel=beside.sets, rationale=(*plan.rationale, *beside.why_none))
 
 
 def parallel_sets(lanes: Lanes) -> Beside:

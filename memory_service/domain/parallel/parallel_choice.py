@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from memory_service.domain.cost.data_loader import MOST_WORKERS
 from memory_service.domain.parallel.gpu_sharing import MOST_PROCESSES
+from memory_service.domain.planning.candidates import Search
 from memory_service.domain.planning.contingency import model_class_of
 from memory_service.domain.planning.plan_search import LAMBDA, Pick, head_gib
-
-if TYPE_CHECKING:
-    from memory_service.domain.planning.planner import Search
 
 __all__ = ["Group", "Member", "Peaks", "groups_of", "peaks_of"]
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from memory_service.domain.parallel.gpu_sharing import Demand, Shared
 from memory_service.domain.planning.budget import Seconds
-
-if TYPE_CHECKING:
-    from memory_service.domain.planning.problem import Case
+from memory_service.domain.planning.problem import Case
 
 __all__ = ["why_better", "why_none"]
 

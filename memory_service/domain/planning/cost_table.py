@@ -15,15 +15,15 @@ import numpy as np
 import numpy.typing as npt
 
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER
-from memory_service.domain.cost.memory import allocated_limit_gib
-from memory_service.domain.cost.peak_curve import peak_curve
 from memory_service.domain.cost.profile import Profile
-from memory_service.domain.cost.step_time import ColdSteps
+from memory_service.domain.cost.step_config import StepConfig, precision_class
 from memory_service.domain.hardware.gpu_spec import Gpu
-from memory_service.domain.learning.baseline_prediction import precision_class, subject_for
-from memory_service.domain.learning.batch_bounds import Bounds
 from memory_service.domain.planning.catalogue import CatalogueModel
 from memory_service.domain.planning.schedule import Recipe, recipe_of
+from memory_service.domain.prediction.device import TargetDevice
+from memory_service.domain.prediction.memory import allocated_limit_gib, observed_bounds
+from memory_service.domain.prediction.peak_curve import peak_curve
+from memory_service.domain.prediction.step_time import ColdSteps
 from memory_service.domain.quality.quality_index import Learning, learning_of
 
 __all__ = [
@@ -35,7 +35,6 @@ __all__ = [
     "columns_of",
     "layout_of",
     "make_option",
-    "observed_bounds",
     "with_memory",
     "worst_of",
 ]
@@ -221,7 +220,7 @@ class CostTable:
     plain: Grid
     checkpointed: Grid
     knee: Integers
-    gpus: tuple[Gpu, ...]
+    gpus: tuple[TargetDevice, ...]
 
     @property
     def nbytes(self) -> int:
@@ -243,7 +242,7 @@ def _largest(grid: Grid, usable_gib: float, extra_gib: Array | float) -> Integer
 
 def build_table(
     options: Sequence[Option],
-    gpu: Gpu,
+    gpu: TargetDevice,
     precision: str,
     rungs: Sequence[int] = BATCH_LADDER,
     steps: ColdSteps | None = None,
@@ -253,7 +252,7 @@ def build_table(
     steps   of this card and precision, kept from an earlier table
     Boosted trees have no rungs: their rows stay NaN and are priced by `domain.cost.boosted_trees`.
     """
-    steps = steps or ColdSteps(gpu, precision)
+    steps = steps or ColdSteps(gpu)
     plain, saving = (Grid.empty(len(options), len(rungs)) for _ in range(2))
     kind = precision_class(precision)
     knee = np.zeros(len(options), dtype=np.int64)
@@ -320,26 +319,26 @@ def _price(
     row: int,
     profile: Profile,
     option: Option,
-    gpu: Gpu,
+    gpu: TargetDevice,
     precision: str,
     rungs: Sequence[int],
     steps: ColdSteps,
 ) -> tuple[int, int]:
     """Fill one row; (index of the largest fitting rung or -1, index of the knee)."""
-    layout, optimizer = layout_of(profile, gpu), option.recipe.optimizer
+    config = StepConfig(precision, layout_of(profile, gpu), option.recipe.optimizer)
     most = LARGEST_RUNG[profile.input_kind] if len(rungs) > 1 else rungs[0]
     room = allocated_limit_gib(gpu)
-    refused = observed_bounds(profile, gpu, precision, optimizer).refused or most + 1
+    refused = observed_bounds(profile, gpu, config).refused or most + 1
     tried = [batch_size for batch_size in rungs if batch_size <= most and batch_size < refused]
-    peaks = peak_curve(profile, tried, gpu, optimizer, precision)
+    peaks = peak_curve(profile, tried, gpu, config)
     fits = (peaks.driver_high <= gpu.usable_gib) & (peaks.allocated <= room)
     n = len(tried) if fits.all() else int(np.argmin(fits))
     if n == 0:
         return -1, 0
     grid.peak_gib[row, :n], grid.peak_high_gib[row, :n] = peaks.driver[:n], peaks.driver_high[:n]
     batch = np.array(rungs[:n], dtype=np.float64)
-    train = steps.prepare(gpu.learned, profile, layout, optimizer)
-    infer = steps.prepare(gpu.learned, profile, layout, "adamw", "infer")
+    train = steps.prepare(gpu.learned, profile, config)
+    infer = steps.prepare(gpu.learned, profile, replace(config, optimizer="adamw", mode="infer"))
     for name, model, share in (("step_s", train, 1.0), ("eval_s", infer, 1.0 / batch)):
         spent, busy = model.seconds_and_busy(batch)
         seconds = spent * share
@@ -351,26 +350,7 @@ def _price(
     return n - 1, int(np.searchsorted(rungs, train.knee(most)))
 
 
-def observed_bounds(
-    profile: Profile, gpu: Gpu, precision: str, optimizer: str, mode: str = "train"
-) -> Bounds:
-    """What runs say of the batch on this card: the largest that ran, the smallest that ran out of memory.
-
-    Gradient checkpointing makes room, but nobody has seen how much: what ran out of memory without it is
-    not offered with it.
-    """
-    if gpu.learned is None:
-        return Bounds()
-    subject = subject_for(profile, gpu, precision, optimizer=optimizer, mode=mode)
-    bounds = gpu.learned.batch_bounds(subject, gpu.usable_gib)
-    if not profile.checkpointing:
-        return bounds
-    plain = gpu.learned.batch_bounds(replace(subject, checkpointing=False), gpu.usable_gib)
-    known = [each for each in (bounds, plain) if each.refused is not None and each.refused > bounds.proven]
-    return min(known, key=lambda each: each.refused or 0, default=replace(bounds, refused=None))
-
-
-def with_memory(card: Gpu, memory_gib: float) -> Gpu:
+def with_memory(card: TargetDevice, memory_gib: float) -> TargetDevice:
     """The card with another amount of memory, of which the driver keeps as much as it does now."""
     reserve = card.memory_gib - card.usable_gib
     return replace(card, memory_gib=memory_gib, usable_gib=max(0.0, memory_gib - reserve))

@@ -11,7 +11,7 @@ from typing import Any
 
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.description.metric_resolution import Judged
-from memory_service.domain.hardware.gpu_spec import Gpu
+from memory_service.domain.prediction.device import TargetDevice
 
 __all__ = ["Closest", "Expected", "Plan", "Refusal", "Stage", "plan_id_of"]
 
@@ -78,12 +78,12 @@ class Plan:
     checks: Mapping[str, Any]
     on_trouble: tuple[Mapping[str, Any], ...]
     alternatives: tuple[Mapping[str, Any], ...]
-    parallel: tuple[Mapping[str, Any], ...]
     similar: tuple[Mapping[str, Any], ...]
     rationale: tuple[str, ...]
     warnings: tuple[str, ...]
     evidence: tuple[Mapping[str, Any], ...]
     facts: Mapping[str, int]
+    parallel: tuple[Mapping[str, Any], ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -158,7 +158,9 @@ class Refusal:
         }
 
 
-def gpu_facts(cards: tuple[Gpu, ...], visible: tuple[Gpu, ...], usable_gib: float) -> dict[str, Any]:
+def gpu_facts(
+    cards: tuple[TargetDevice, ...], visible: tuple[TargetDevice, ...], usable_gib: float
+) -> dict[str, Any]:
     """The `gpu` part of an answer: the card the memory is planned for, the calibration its figures stand on,
     and the others it must fit."""
     tightest = min(cards, key=lambda card: card.usable_gib)
@@ -171,11 +173,13 @@ def gpu_facts(cards: tuple[Gpu, ...], visible: tuple[Gpu, ...], usable_gib: floa
     }
     if tightest.device:
         facts["device"] = tightest.device
-    if tightest.ground is not None:
-        facts["calibration"] = tightest.ground.as_dict()
+    if tightest.provenance is not None:
+        facts["calibration"] = tightest.provenance.as_dict()
     if len(cards) > 1:
         facts["fits_all"] = [card.key for card in cards]
-        others = {c.key: c.ground.as_dict() for c in cards if c.ground is not None and c is not tightest}
+        others = {
+            c.key: c.provenance.as_dict() for c in cards if c.provenance is not None and c is not tightest
+        }
         if others:
             facts["calibrations_of_others"] = others
     if visible:

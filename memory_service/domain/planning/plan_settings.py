@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from memory_service.domain.learning.baseline_prediction import precision_class
+from memory_service.domain.cost.step_config import precision_class
+from memory_service.domain.planning.candidates import Search
 from memory_service.domain.planning.cost_table import Option, layout_of
 from memory_service.domain.planning.plan_search import Pick
 from memory_service.domain.planning.policy import Policy
 from memory_service.domain.planning.schedule import learning_rate, warmup_epochs
-
-if TYPE_CHECKING:
-    from memory_service.domain.planning.planner import Search
 
 __all__ = ["settings_of"]
 

@@ -9,11 +9,11 @@ from typing import Any, Protocol
 
 from memory_service.domain.common.vocabulary import reads_files
 from memory_service.domain.description.metric_resolution import Judged
-from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.domain.planning.cost_table import CostTable
 from memory_service.domain.planning.policy import Policy
 from memory_service.domain.planning.request import Question
 from memory_service.domain.planning.schedule import DEFAULT_POLICY
+from memory_service.domain.prediction.device import TargetDevice
 
 __all__ = ["Case", "Shelf", "Suggestion"]
 
@@ -52,8 +52,8 @@ class Case:
     n_classes: int
     n_features: int
     cpu_count: int
-    cards: tuple[Gpu, ...]
-    visible: tuple[Gpu, ...] = ()
+    cards: tuple[TargetDevice, ...]
+    visible: tuple[TargetDevice, ...] = ()
     model: str | None = None
     inferred: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -89,9 +89,9 @@ class Shelf(Protocol):
     """Where the planner finds priced options; the knowledge snapshot of the services is one."""
 
     @property
-    def gpus(self) -> Mapping[str, Gpu]: ...
+    def gpus(self) -> Mapping[str, TargetDevice]: ...
 
-    def table(self, case: Case, cards: tuple[Gpu, ...], precision: str) -> CostTable:
+    def table(self, case: Case, cards: tuple[TargetDevice, ...], precision: str) -> CostTable:
         """All options of the case's task priced on one card, or on the slowest of several."""
         ...
 

@@ -3,22 +3,21 @@ them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from memory_service.domain.hardware.gpu_spec import Gpu
-from memory_service.domain.learning.baseline_prediction import precision_class
-from memory_service.domain.planning.cost_table import Option, observed_bounds, with_memory
+from memory_service.domain.cost.step_config import StepConfig, precision_class
+from memory_service.domain.planning.candidates import Lanes, Search
+from memory_service.domain.planning.cost_table import Option, with_memory
 from memory_service.domain.planning.plan import Expected
 from memory_service.domain.planning.plan_search import BOUNDS, LAMBDA, Pick
 from memory_service.domain.planning.policy import Policy
 from memory_service.domain.planning.problem import Shelf
+from memory_service.domain.prediction.device import provenance_warnings
+from memory_service.domain.prediction.memory import observed_bounds
 
-if TYPE_CHECKING:
-    from memory_service.domain.planning.planner import Lanes, Search
-
-__all__ = ["evidence", "ground_warnings", "rationale", "warnings", "why_not"]
+__all__ = ["evidence", "rationale", "warnings", "why_not"]
 
 LEAST_UPDATES = 200
 LARGE_HOST_GIB = 16.0
@@ -167,7 +166,7 @@ def warnings(search: Search, pick: Pick, settings: Mapping[str, Any], expected: 
     """What the asker should know and did not ask."""
     case, option = search.case, search.table.options[pick.row]
     out = _tree_warnings(search, expected) if option.is_trees else _network_warnings(search, pick, settings)
-    out.extend(ground_warnings(case.cards))
+    out.extend(provenance_warnings(case.cards))
     if settings["folds"] > 3:
         out.append(f"{settings['folds']} folds: R17 advises 3 at most before a first submission.")
     if option.model.licence_note:
@@ -184,15 +183,6 @@ def warnings(search: Search, pick: Pick, settings: Mapping[str, Any], expected: 
         if getattr(case.question, name) is not None
     )
     return tuple(out)
-
-
-def ground_warnings(cards: Sequence[Gpu]) -> list[str]:
-    """Calibrations that the figures do not stand on though somebody may think so."""
-    return [_sentence(text) for card in cards if card.ground for text in card.ground.set_aside]
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _network_warnings(search: Search, pick: Pick, settings: Mapping[str, Any]) -> list[str]:
@@ -240,10 +230,11 @@ def ran_out(search: Search, option: Option) -> str:
     if profile is None:
         return ""
     seen = []
+    config = StepConfig(search.precision, optimizer=option.recipe.optimizer)
     vram = search.case.question.vram_gib
     for card in search.case.cards:
         planned = card if vram is None else with_memory(card, vram)
-        bounds = observed_bounds(profile, planned, search.precision, option.recipe.optimizer)
+        bounds = observed_bounds(profile, planned, config)
         if bounds.refused is not None:
             times = "" if bounds.out_of_memories == 1 else f", {bounds.out_of_memories} times"
             seen.append(f"{bounds.refused} on {card.key}{times}")
@@ -310,15 +301,15 @@ def evidence(search: Search, pick: Pick, expected: Expected, shelf: Shelf) -> tu
     )
     out.extend(
         {
-            "id": f"calibration:{card.ground.calibration or card.key}",
+            "id": f"calibration:{card.provenance.calibration or card.key}",
             "grade": "measured",
-            "text": f"rates of {card.key}: {card.ground.basis}",
-            "source": f"calibration of {card.ground.measured_at[:10]}"
-            if card.ground.measured_at
+            "text": f"rates of {card.key}: {card.provenance.basis}",
+            "source": f"calibration of {card.provenance.measured_at[:10]}"
+            if card.provenance.measured_at
             else "calibrations",
         }
         for card in search.case.cards
-        if card.ground is not None and card.ground.n
+        if card.provenance is not None and card.provenance.n
     )
     out.extend(shelf.evidence(search.case, model.name, option.input_size))
     return tuple(out)

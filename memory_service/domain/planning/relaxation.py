@@ -6,15 +6,14 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER
+from memory_service.domain.planning.candidates import Choice, Lanes, precision_for, search_case
+from memory_service.domain.planning.expected_figures import summary
 from memory_service.domain.planning.plan import Closest
 from memory_service.domain.planning.problem import Case, Shelf
 from memory_service.domain.planning.request import NUMBER_BOUNDS
-
-if TYPE_CHECKING:
-    from memory_service.domain.planning.planner import Choice, Lanes
 
 __all__ = ["closest_changes"]
 
@@ -31,32 +30,25 @@ SMALL_STEP = 1.5
 Change = tuple[dict[str, Any], str]
 
 
-def closest_changes(
-    lanes: Lanes, shelf: Shelf, search: Callable[[Case, Shelf], Lanes], precision: str
-) -> tuple[Closest, ...]:
-    """Up to three changes that make a plan feasible, the smallest first.
-
-    precision   what the cards run in hardware, offered when the pinned one is not supported
-    """
+def closest_changes(lanes: Lanes, shelf: Shelf) -> tuple[Closest, ...]:
+    """Up to three changes that make a plan feasible, the smallest first."""
     out: list[Closest] = []
     offered: set[frozenset[str]] = set()
 
-    def answer(changes: Mapping[str, Any]) -> tuple[Lanes, Choice] | None:
+    def answer(changes: Mapping[str, Any]) -> Choice | None:
         case = _changed(lanes.case, changes, shelf)
         if not all(card.supports(case.question.precision or "fp32") for card in case.cards):
             return None
-        changed = search(case, shelf)
-        choice = changed.best(case.question.objective, case.question.minutes)
-        return None if choice is None else (changed, choice)
+        return search_case(case, shelf).best(case.question.objective, case.question.minutes)
 
     def planned_batch(changes: Mapping[str, Any]) -> int | None:
         fitting = answer(changes)
-        return None if fitting is None else int(fitting[1].batch_size)
+        return None if fitting is None else fitting.batch_size
 
     def least(changes: Mapping[str, Any]) -> float:
-        return search(_changed(lanes.case, changes, shelf), shelf).least_minutes()
+        return search_case(_changed(lanes.case, changes, shelf), shelf).least_minutes()
 
-    singles = _changes(lanes, shelf, precision, planned_batch)
+    singles = _changes(lanes, shelf, planned_batch)
     for changes, why in chain(singles, _with_minutes(lanes.case, shelf, least, out)):
         kind = frozenset(changes)
         if kind in offered:
@@ -64,7 +56,7 @@ def closest_changes(
         fitting = answer(changes)
         if fitting is not None:
             offered.add(kind)
-            out.append(Closest(changes, why, fitting[0].summary(fitting[1])))
+            out.append(Closest(changes, why, summary(fitting.search, fitting.pick)))
         if len(out) == MOST_ANSWERS:
             break
     return tuple(out)
@@ -83,10 +75,9 @@ def _changed(case: Case, changes: Mapping[str, Any], shelf: Shelf) -> Case:
     return replace(case, question=replace(case.question, **changes))
 
 
-def _changes(
-    lanes: Lanes, shelf: Shelf, precision: str, planned: Callable[[dict[str, Any]], int | None]
-) -> Iterator[Change]:
+def _changes(lanes: Lanes, shelf: Shelf, planned: Callable[[dict[str, Any]], int | None]) -> Iterator[Change]:
     case, question = lanes.case, lanes.case.question
+    precision = precision_for(case.cards)
     unsupported = question.precision and not all(card.supports(question.precision) for card in case.cards)
     if unsupported:
         yield {"precision": precision}, "the best precision that the hardware computes"

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
-from memory_service.domain.common.metrics import metric_named
+from memory_service.domain.description.metrics import metric_named
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
 from memory_service.review.flow import flow_of

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from memory_service.domain.common.metrics import Metric, metric_named
+from memory_service.domain.description.metrics import Metric, metric_named
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
 from memory_service.review.nodes import (

@@ -14,13 +14,13 @@ from math import inf
 from typing import Any
 
 from memory_service.domain.common.estimate import Estimate
-from memory_service.domain.cost.memory import largest_batch, peak_memory
 from memory_service.domain.cost.profile import Profile
-from memory_service.domain.cost.step_time import prepare
-from memory_service.domain.hardware.gpu_spec import Gpu
-from memory_service.domain.learning.baseline_prediction import precision_class
+from memory_service.domain.cost.step_config import StepConfig, StepMode, precision_class
 from memory_service.domain.planning.budget import Seconds, run_seconds, setup_seconds
 from memory_service.domain.planning.cost_table import Option, layout_of
+from memory_service.domain.prediction.device import TargetDevice
+from memory_service.domain.prediction.memory import largest_batch, peak_memory
+from memory_service.domain.prediction.step_time import prepare
 from memory_service.services.knowledge.cost_cache import Sizes
 from memory_service.services.knowledge.snapshot import Knowledge
 
@@ -36,7 +36,7 @@ REFERENCE_MODEL = "efficientnet_b4"
 """The sources' example: ratios between cards and precisions are checked on it."""
 
 Row = Mapping[str, Any]
-Gpus = Mapping[str, Gpu]
+Gpus = Mapping[str, TargetDevice]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Subject:
     """What a claim is about, with what it left out filled in; `assumed` says what that was."""
 
     option: Option
-    gpu: Gpu
+    gpu: TargetDevice
     precision: str
     batch_size: int | None
     assumed: tuple[str, ...]
@@ -53,9 +53,11 @@ class Subject:
     def profile(self) -> Profile:
         return self.option.profile[precision_class(self.precision)]
 
-    def step(self, batch_size: int, mode: str = "train") -> Estimate:
-        layout = layout_of(self.profile, self.gpu)
-        return prepare(self.profile, self.gpu, self.precision, layout, mode=mode).step_seconds(batch_size)  # type: ignore[arg-type]
+    def config(self, gpu: TargetDevice, mode: StepMode = "train") -> StepConfig:
+        return StepConfig(self.precision, layout_of(self.profile, gpu), mode=mode)
+
+    def step(self, batch_size: int, mode: StepMode = "train") -> Estimate:
+        return prepare(self.profile, self.gpu, self.config(self.gpu, mode)).step_seconds(batch_size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +126,8 @@ def claim_subject(knowledge: Knowledge, row: Row, card: str | None, model: str |
 def _memory_gib(_row: Row, subject: Subject, _gpus: Gpus) -> Estimate | None:
     if subject.batch_size is None:
         return None
-    return peak_memory(
-        subject.profile, subject.batch_size, subject.gpu, precision=subject.precision
-    ).driver_gib
+    config = subject.config(subject.gpu)
+    return peak_memory(subject.profile, subject.batch_size, subject.gpu, config).driver_gib
 
 
 def _memory_percent(row: Row, subject: Subject, gpus: Gpus) -> Estimate | None:
@@ -142,9 +143,9 @@ def _rate(_row: Row, subject: Subject, _gpus: Gpus) -> Estimate | None:
 
 def _largest(row: Row, subject: Subject, _gpus: Gpus) -> Estimate | None:
     """The largest batch that fits: [p90, one more rung than p50]. A default below it is no conflict."""
-    profile, gpu = subject.profile, subject.gpu
-    sure = largest_batch(profile, gpu)
-    even = largest_batch(profile, gpu, confidence="p50")
+    profile, gpu, config = subject.profile, subject.gpu, subject.config(subject.gpu)
+    sure = largest_batch(profile, gpu, config)
+    even = largest_batch(profile, gpu, config, confidence="p50")
     claimed = float(row["value_min"])
     low = 0.0 if row["quantity"] == "default_batch" or claimed <= even else float(sure)
     return Estimate(
@@ -182,11 +183,11 @@ def _total(row: Row, subject: Subject, _gpus: Gpus) -> Estimate | None:
 
 def _precision_ratio(_row: Row, subject: Subject, _gpus: Gpus) -> Estimate | None:
     slow = (
-        prepare(subject.option.profile["fp32"], subject.gpu, "fp32", "nchw")
+        prepare(subject.option.profile["fp32"], subject.gpu, StepConfig("fp32", "nchw"))
         if "fp32" in subject.option.profile
         else None
     )
-    fast = prepare(subject.profile, subject.gpu, subject.precision, layout_of(subject.profile, subject.gpu))
+    fast = prepare(subject.profile, subject.gpu, subject.config(subject.gpu))
     if slow is None:
         return None
     return _ratio(slow.seconds(64) / fast.seconds(64), "fp32 step / mixed-precision step at batch 64")
@@ -196,8 +197,8 @@ def _card_ratio(_row: Row, subject: Subject, gpus: Gpus) -> Estimate | None:
     other = gpus.get("a10")
     if other is None:
         return None
-    here = prepare(subject.profile, subject.gpu, subject.precision, layout_of(subject.profile, subject.gpu))
-    there = prepare(subject.profile, other, subject.precision, layout_of(subject.profile, other))
+    here = prepare(subject.profile, subject.gpu, subject.config(subject.gpu))
+    there = prepare(subject.profile, other, subject.config(other))
     return _ratio(there.seconds(64) / here.seconds(64), "step on the A10 / step on this card at batch 64")
 
 
@@ -232,7 +233,7 @@ def fits(subject: Subject) -> bool | None:
     most = largest_batch(
         subject.profile,
         subject.gpu,
-        precision=subject.precision,
+        subject.config(subject.gpu),
         confidence="p50",
         ladder=(subject.batch_size,),
     )

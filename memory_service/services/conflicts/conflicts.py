@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from memory_service.domain.common.estimate import Estimate
-from memory_service.domain.learning.baseline_prediction import precision_class
+from memory_service.domain.cost.step_config import precision_class
 from memory_service.services.conflicts.claims import Checked, Subject, check_claims, estimate_of, fits
 from memory_service.services.conflicts.measurements import (
     SHEET_SHARE,

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from memory_service.domain.common.estimate import Estimate
-from memory_service.domain.cost.memory import PeakMemory, inference_memory, largest_batch, peak_memory
 from memory_service.domain.cost.profile import Profile
-from memory_service.domain.cost.step_time import prepare
-from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.domain.learning.baseline_prediction import subject_for
 from memory_service.domain.learning.observation import Observation
+from memory_service.domain.prediction.device import TargetDevice
+from memory_service.domain.prediction.memory import largest_batch, peak_memory
+from memory_service.domain.prediction.step_time import prepare
 from memory_service.services.conflicts.statements import Side
 from memory_service.services.devices.devices import KeptCalibration
 from memory_service.services.knowledge.learned_corrections import observed_profile
@@ -76,7 +76,7 @@ class CalibratedFigure:
 
     quantity: str
     unit: str
-    card: Gpu
+    card: TargetDevice
     claimed: float
     sides: tuple[Side, ...]
 
@@ -100,11 +100,11 @@ def _case_of(o: Observation) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _card_of(knowledge: Knowledge, o: Observation) -> Gpu | None:
+def _card_of(knowledge: Knowledge, o: Observation) -> TargetDevice | None:
     return knowledge.cards.devices.get(o.device) or knowledge.cards.sheets.get(o.gpu)
 
 
-def _of_case(runs: Sequence[Observation], profile: Profile, card: Gpu) -> Iterator[Shown]:
+def _of_case(runs: Sequence[Observation], profile: Profile, card: TargetDevice) -> Iterator[Shown]:
     bare = replace(card, learned=None)
     batches: dict[int, list[Observation]] = {}
     for one in runs:
@@ -124,7 +124,9 @@ def _of_case(runs: Sequence[Observation], profile: Profile, card: Gpu) -> Iterat
         for field, quantity, part in _READINGS:
             read = [one for one in some if getattr(one, field) is not None and not one.out_of_memory]
             if read:
-                peaks = [getattr(_peak(profile, gpu, read[0]), part) for gpu in (bare, card)]
+                peaks = [
+                    getattr(peak_memory(profile, batch, gpu, read[0].config), part) for gpu in (bare, card)
+                ]
                 sides = [_memory(one, float(getattr(one, field))) for one in read]
                 yield Shown(quantity, "GiB", read[0], _together(sides, read), (), *peaks)
     yield from _largest(runs, profile, card, bare)
@@ -134,17 +136,8 @@ def _why(o: Observation) -> str:
     return _EXCLUDED[o.excluded] if o.excluded else _FAR
 
 
-def _step(profile: Profile, gpu: Gpu, o: Observation) -> Estimate:
-    model = prepare(profile, gpu, o.precision, o.layout, o.optimizer, o.mode, o.compiled, o.stack)
-    return model.step_seconds(o.batch_size)
-
-
-def _peak(profile: Profile, gpu: Gpu, o: Observation) -> PeakMemory:
-    if o.mode == "infer":
-        return inference_memory(profile, o.batch_size, gpu)
-    return peak_memory(
-        profile, o.batch_size, gpu, o.optimizer, o.precision, grads_persistent=o.stack == "torch1"
-    )
+def _step(profile: Profile, gpu: TargetDevice, o: Observation) -> Estimate:
+    return prepare(profile, gpu, o.config).step_seconds(o.batch_size)
 
 
 def _rate(batch: int, o: Observation, set_aside: str | None = None) -> Side:
@@ -188,10 +181,12 @@ def _source(runs: Sequence[Observation]) -> str:
     return f"run {named}{more} on {runs[0].device or runs[0].gpu}" + (f", {day}" if day else "")
 
 
-def _largest(runs: Sequence[Observation], profile: Profile, card: Gpu, bare: Gpu) -> Iterator[Shown]:
+def _largest(
+    runs: Sequence[Observation], profile: Profile, card: TargetDevice, bare: TargetDevice
+) -> Iterator[Shown]:
     """The largest batch: at least what ran, under what ran out of memory and stands."""
     o = runs[0]
-    subject = subject_for(profile, card, o.precision, o.layout, o.optimizer, o.mode, o.compiled, o.stack)
+    subject = subject_for(profile, card, o.config)
     failed = [one for one in runs if one.out_of_memory]
     if card.learned is None or (not failed and not any(one.step_seconds for one in runs)):
         return
@@ -214,19 +209,16 @@ def _largest(runs: Sequence[Observation], profile: Profile, card: Gpu, bare: Gpu
     yield Shown("feasible_batch", "samples", o, here, lifted[-MOST_ASIDE:], cold, now)
 
 
-def _batches(profile: Profile, gpu: Gpu, o: Observation) -> Estimate:
+def _batches(profile: Profile, gpu: TargetDevice, o: Observation) -> Estimate:
     def most(confidence: Any) -> float:
-        return float(
-            largest_batch(
-                profile, gpu, o.optimizer, precision=o.precision, ladder=None, confidence=confidence,
-                grads_persistent=o.stack == "torch1", inference=o.mode == "infer",
-            )
-        )  # fmt: skip
+        return float(largest_batch(profile, gpu, o.config, ladder=None, confidence=confidence))
 
     return Estimate(most("p50"), most("p90"), most("p10"), basis="largest batch that fits: trace")
 
 
-def calibrated_figures(cards: Mapping[str, Gpu], kept: Sequence[KeptCalibration]) -> list[CalibratedFigure]:
+def calibrated_figures(
+    cards: Mapping[str, TargetDevice], kept: Sequence[KeptCalibration]
+) -> list[CalibratedFigure]:
     """Bandwidth and peak arithmetic of each device as its data sheet has them and as calibrations reached
     them; nothing where no sheet says so."""
     out = []

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from memory_service.domain.hardware.gpu_spec import Gpu
-from memory_service.domain.learning.baseline_prediction import precision_class
+from memory_service.domain.cost.step_config import precision_class
 from memory_service.domain.learning.observation import Observation
+from memory_service.domain.prediction.device import TargetDevice
 from memory_service.services.conflicts.claims import Checked, check_claims
 from memory_service.services.conflicts.conflicts import conflicts_in
 from memory_service.services.conflicts.statements import estimate_side
@@ -27,7 +27,7 @@ _NOT_COMPUTED = {
 }
 
 
-def about(knowledge: Knowledge, card: Gpu, model: str) -> Knowledge:
+def about(knowledge: Knowledge, card: TargetDevice, model: str) -> Knowledge:
     """The same knowledge with the claims and observations of one model on one card alone; weights of one
     architecture cost the same, so all of them count."""
     kin = _kin(model)

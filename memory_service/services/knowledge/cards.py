@@ -18,8 +18,8 @@ from memory_service.domain.calibration.registered_device import device_card
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.hardware.gpu_names import gpu_index, normal_gpu_name, resolve_gpu
 from memory_service.domain.hardware.gpu_spec import Gpu
-from memory_service.domain.hardware.provenance import Ground
 from memory_service.domain.learning.observation_selection import Lessons
+from memory_service.domain.prediction.device import Provenance, TargetDevice, target_device
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.services.devices.devices import Device, KeptCalibration
 
@@ -35,13 +35,13 @@ class Cards:
     calibrations   all that ended with something measured, the ones set aside too
     """
 
-    sheets: Mapping[str, Gpu]
-    devices: Mapping[str, Gpu] = field(default_factory=dict)
+    sheets: Mapping[str, TargetDevice]
+    devices: Mapping[str, TargetDevice] = field(default_factory=dict)
     silent: tuple[str, ...] = ()
     calibrations: tuple[KeptCalibration, ...] = ()
 
     @cached_property
-    def all(self) -> Mapping[str, Gpu]:
+    def all(self) -> Mapping[str, TargetDevice]:
         """By the key they are asked for: a device hides the model of its name."""
         return {**self.sheets, **self.devices}
 
@@ -55,7 +55,7 @@ class Cards:
         plain = {normal_gpu_name(name): name for name in sorted(self.devices, reverse=True)}
         return {**plain, **{name.strip().lower(): name for name in self.devices}}
 
-    def named(self, name: str) -> Gpu:
+    def named(self, name: str) -> TargetDevice:
         """The device, else the GPU model, that a name means; InvalidInput with the nearest names
         otherwise."""
         for spelling in (name.strip().lower(), normal_gpu_name(name)):
@@ -72,13 +72,13 @@ class Cards:
     def taught(self, lessons: Lessons) -> Cards:
         """The same cards with what observed runs say."""
 
-        def ground(card: Gpu) -> Ground | None:
-            return card.ground and replace(card.ground, observations=lessons.count(card.device))
+        def provenance(card: TargetDevice) -> Provenance | None:
+            return card.provenance and replace(card.provenance, observations=lessons.count(card.device))
 
         return Cards(
             {slug: replace(card, learned=lessons.about("", slug)) for slug, card in self.sheets.items()},
             {
-                name: replace(card, learned=lessons.about(name, card.slug), ground=ground(card))
+                name: replace(card, learned=lessons.about(name, card.slug), provenance=provenance(card))
                 for name, card in self.devices.items()
             },
             self.silent,
@@ -107,7 +107,7 @@ def cards_of(
         own.setdefault(calibration.device, calibration)
     newest = list(own.values())
 
-    def rated(card: Gpu) -> Gpu:
+    def rated(card: Gpu) -> TargetDevice:
         mine = own.get(card.device) if card.device else None
         of_model = [c for c in newest if c is not mine and bare[c.device].slug == card.slug]
         of_kin = [
@@ -118,7 +118,7 @@ def cards_of(
         rates = None
         if mine or of_model or of_kin:
             rates = calibrated_rates(mine, of_model, of_kin, card, reference_profiles)
-        return replace(card, calibrated=rates, ground=_ground(card, rates, mine, known))
+        return target_device(card, rates, _provenance(card, rates, mine, known))
 
     # On one thread: see services.learning. Two devices calibrated twice: 1.1 s of processor time against 12.
     with threadpool_limits(limits=1, user_api="blas"):
@@ -134,9 +134,9 @@ def _kin(one: Gpu, other: Gpu) -> bool:
     return one.kind == other.kind and one.architecture == other.architecture
 
 
-def _ground(
+def _provenance(
     card: Gpu, rates: CalibratedRates | None, own: Calibration | None, known: Sequence[KeptCalibration]
-) -> Ground | None:
+) -> Provenance | None:
     """None for a GPU model that nothing measured stands behind."""
     set_aside = tuple(
         sentence
@@ -146,13 +146,13 @@ def _ground(
     )
     if rates is None and not card.device:
         return None
-    ground = Ground(set_aside=set_aside)
+    provenance = Provenance(set_aside=set_aside)
     if rates is None:
-        return ground
-    ground = replace(ground, basis=rates.basis, n=rates.n)
+        return provenance
+    provenance = replace(provenance, basis=rates.basis, n=rates.n)
     if own is None or rates.origin != "device":
-        return ground
-    return replace(ground, calibration=own.id, measured_at=own.started_at)
+        return provenance
+    return replace(provenance, calibration=own.id, measured_at=own.started_at)
 
 
 def _why_aside(each: KeptCalibration, *, newer: bool) -> list[str]:

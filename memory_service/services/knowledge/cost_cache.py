@@ -13,8 +13,6 @@ from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.domain.cost.fp32_bound import fp32_bound
 from memory_service.domain.cost.interpolation import interpolate_profile
 from memory_service.domain.cost.profile import Profile
-from memory_service.domain.cost.step_time import ColdSteps
-from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.domain.planning.catalogue import CatalogueModel, models_for_task
 from memory_service.domain.planning.cost_table import (
     Columns,
@@ -27,6 +25,8 @@ from memory_service.domain.planning.cost_table import (
     worst_of,
 )
 from memory_service.domain.planning.problem import Case
+from memory_service.domain.prediction.device import TargetDevice
+from memory_service.domain.prediction.step_time import ColdSteps
 from memory_service.services.knowledge.profiling import profile_model
 
 __all__ = ["PricedCatalogue", "Sizes", "architecture_of", "can_take"]
@@ -91,7 +91,7 @@ class PricedCatalogue:
         self._trees: dict[str, list[CatalogueModel]] = {}
         self._no_trees: CostTable | None = None
 
-    def table(self, case: Case, cards: tuple[Gpu, ...], precision: str) -> CostTable:
+    def table(self, case: Case, cards: tuple[TargetDevice, ...], precision: str) -> CostTable:
         """The case's network options priced on the cards (the worst of them, figure by figure)."""
         key = (case.task, case.model, case.question.image_size, case.question.seq_len, case.n_features)
         known = self._options.get(key)
@@ -107,7 +107,7 @@ class PricedCatalogue:
         batch, vram = case.question.batch_size, case.question.vram_gib
         return worst_of([self._priced(known, card, precision, batch, vram) for card in cards])
 
-    def forget_all_but(self, cards: Iterable[Gpu]) -> None:
+    def forget_all_but(self, cards: Iterable[TargetDevice]) -> None:
         """Drop tables of calibrations and observations that no card stands on any more."""
         used = {id(part) for card in cards for part in (card.calibrated, card.learned)}
         with self._lock:
@@ -245,7 +245,7 @@ class PricedCatalogue:
         return interpolate_profile(kept[(name, lower, kind)], kept[(name, upper, kind)], size)
 
     def _priced(
-        self, known: Known, card: Gpu, precision: str, batch: int | None, vram: float | None
+        self, known: Known, card: TargetDevice, precision: str, batch: int | None, vram: float | None
     ) -> CostTable:
         """The options' table on one card; tasks that weigh the same networks share its figures."""
         options, columns, names = known
@@ -266,17 +266,17 @@ class PricedCatalogue:
                 self._kept.popitem(last=False)
         return table
 
-    def _cold_steps(self, card: Gpu, precision: str) -> ColdSteps:
+    def _cold_steps(self, card: TargetDevice, precision: str) -> ColdSteps:
         key = (_figures(replace(card, learned=None)), precision)
         with self._lock:
-            steps = self._steps.pop(key, None) or ColdSteps(card, precision)
+            steps = self._steps.pop(key, None) or ColdSteps(card)
             self._steps[key] = steps
             while len(self._steps) > MOST_STEPS:
                 self._steps.popitem(last=False)
         return steps
 
 
-def _figures(card: Gpu) -> Hashable:
+def _figures(card: TargetDevice) -> Hashable:
     """All of a card that a price depends on; what was measured and observed counts by identity."""
     return (
         card.slug, card.device, card.memory_gib, card.usable_gib, card.bandwidth_gb_s, card.tdp_w,

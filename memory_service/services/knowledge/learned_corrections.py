@@ -9,10 +9,11 @@ from threadpoolctl import threadpool_limits
 
 from memory_service.domain.cost.interpolation import interpolate_profile
 from memory_service.domain.cost.profile import Profile
-from memory_service.domain.learning.baseline_prediction import Cold, Predict, precision_class
+from memory_service.domain.cost.step_config import precision_class
+from memory_service.domain.learning.baseline_prediction import Cold, Predict
 from memory_service.domain.learning.observation import Observation
 from memory_service.domain.learning.observation_selection import Lessons
-from memory_service.domain.learning.observed_baseline import cold_of
+from memory_service.domain.prediction.baseline import cold_of
 from memory_service.services.knowledge.cards import Cards
 from memory_service.services.knowledge.cost_cache import PricedCatalogue
 

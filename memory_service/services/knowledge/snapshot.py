@@ -33,6 +33,7 @@ from memory_service.domain.planning.catalogue import (
 from memory_service.domain.planning.cost_table import CostTable
 from memory_service.domain.planning.policy import Policy, policy_of
 from memory_service.domain.planning.problem import Case
+from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.runs.pattern_effect import Tally
 from memory_service.errors import FieldError, InvalidInput, NotFound
 from memory_service.resources import path
@@ -80,7 +81,7 @@ class Knowledge:
     tallies: Mapping[str, Mapping[str, Tally]] = field(default_factory=dict)
 
     @property
-    def gpus(self) -> Mapping[str, Gpu]:
+    def gpus(self) -> Mapping[str, TargetDevice]:
         """Every card by the key it is asked for: a device hides the GPU model of its name."""
         return self.cards.all
 
@@ -92,7 +93,7 @@ class Knowledge:
     def profiles(self) -> Mapping[tuple[str, int, str], Profile]:
         return self.priced.profiles
 
-    def gpu(self, name: str) -> Gpu:
+    def gpu(self, name: str) -> TargetDevice:
         """The device, else the GPU model, that a name means; InvalidInput with the nearest names
         otherwise."""
         return self.cards.named(name)
@@ -163,7 +164,7 @@ class Knowledge:
             raise NotFound(f"There is no competition {slug[:200]!r}{hint}", refused)
         return row
 
-    def table(self, case: Case, cards: tuple[Gpu, ...], precision: str) -> CostTable:
+    def table(self, case: Case, cards: tuple[TargetDevice, ...], precision: str) -> CostTable:
         return self.priced.table(case, cards, precision)
 
     def trees(self, case: Case) -> CostTable:

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from memory_service.domain.learning.observation import Observation
-from memory_service.domain.learning.observed_baseline import cold_of
 from memory_service.domain.learning.scoring import Pair, pairs_of, score
 from memory_service.domain.planning.request import integer_of
+from memory_service.domain.prediction.baseline import cold_of
 from memory_service.errors import FieldError, InvalidInput, MemoryServiceError, unknown_name
 from memory_service.services.accuracy.scored_runs import ACCURACY_FILTERS, unpredicted
 from memory_service.services.database.transactions import Database

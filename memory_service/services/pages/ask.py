@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from memory_service.domain.common.vocabulary import MODES, OBJECTIVES, PRECISIONS, SIZES, TASKS
-from memory_service.domain.planning.planner import Lanes
+from memory_service.domain.planning.candidates import Lanes
+from memory_service.domain.planning.frontier import best_by_budget, best_of_models
 from memory_service.domain.planning.problem import Case
 from memory_service.domain.planning.request import Question, parse_question
-from memory_service.domain.quality.quality_over_budget import best_by_budget, best_of_models
 from memory_service.errors import FieldError, InvalidInput, NotFound
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge

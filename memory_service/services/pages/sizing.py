@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.domain.planning.catalogue import CatalogueModel
+from memory_service.domain.prediction.device import TargetDevice
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
@@ -74,7 +74,7 @@ def sizing_table(database: Database, asked: Mapping[str, str]) -> Leaving:
 
 
 def cell(
-    knowledge: Knowledge, row: CatalogueModel, card: Gpu, settings: Mapping[str, Any], n_train: int
+    knowledge: Knowledge, row: CatalogueModel, card: TargetDevice, settings: Mapping[str, Any], n_train: int
 ) -> dict[str, Any]:
     """One model on one card at the batch a plan would begin from; boosted trees have a fit and no epochs.
     `page`: whether it has a page of its own; what can be profiled is traced there."""
@@ -205,7 +205,7 @@ def _heat(cells: Sequence[dict[str, Any]], show: str) -> None:
         each["heat"] = int(sixth)
 
 
-def _card(card: Gpu) -> dict[str, Any]:
+def _card(card: TargetDevice) -> dict[str, Any]:
     return {
         "key": card.key,
         "name": card.device or card.name,

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from memory_service.domain.common.optimizers import OPTIMIZERS
 from memory_service.domain.common.vocabulary import PRECISIONS
-from memory_service.domain.cost.memory import OPTIMIZERS
-from memory_service.domain.hardware.gpu_spec import Gpu
+from memory_service.domain.prediction.device import TargetDevice
 from memory_service.errors import InvalidInput, NotFound, unknown_name
 from memory_service.services.conflicts.model_statements import about, claimed, shown
 from memory_service.services.database.transactions import Database
@@ -108,7 +108,7 @@ def _model(knowledge: Knowledge, given: str, answer: Mapping[str, Any]) -> dict[
     }
 
 
-def _card(card: Gpu) -> dict[str, Any]:
+def _card(card: TargetDevice) -> dict[str, Any]:
     return {
         "key": card.key,
         "slug": card.slug,
@@ -160,7 +160,7 @@ def _point(at: Mapping[str, Any], what: list[str]) -> dict[str, Any]:
 
 
 def _elsewhere(
-    knowledge: Knowledge, card: Gpu, model: str, said: Mapping[str, Any], answer: Mapping[str, Any]
+    knowledge: Knowledge, card: TargetDevice, model: str, said: Mapping[str, Any], answer: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
     """The same on other cards, each at its own best precision unless one was said; the slowest first."""
     try:
@@ -188,7 +188,7 @@ def _elsewhere(
     return sorted(found, key=lambda each: (each["times"] is None, each["times"] or 0.0))
 
 
-def _choices(knowledge: Knowledge, card: Gpu) -> dict[str, Any]:
+def _choices(knowledge: Knowledge, card: TargetDevice) -> dict[str, Any]:
     return {
         "precision": [name for name in PRECISIONS if name == "fp32" or name in card.tflops],
         "layout": ["nhwc", "nchw"],

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from memory_service.domain.common.optimizers import OPTIMIZERS
 from memory_service.domain.common.vocabulary import PRECISIONS, TASKS, parse_task
-from memory_service.domain.cost.memory import OPTIMIZERS
-from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.domain.planning.request import integer_of
+from memory_service.domain.prediction.device import TargetDevice
 from memory_service.errors import FieldError, InvalidInput, unknown_name
 from memory_service.services.knowledge.snapshot import Knowledge
 
@@ -59,7 +59,7 @@ class SizingAsked:
     library: str | None
     params_min: float | None
     params_max: float | None
-    cards: tuple[Gpu, ...]
+    cards: tuple[TargetDevice, ...]
     settings: Mapping[str, Any]
     n_train: int
     show: str
@@ -118,7 +118,7 @@ def read_sizing(knowledge: Knowledge, asked: Mapping[str, str]) -> SizingAsked:
     )
 
 
-def usual_cards(knowledge: Knowledge, most: int = len(USUAL_CARDS)) -> list[Gpu]:
+def usual_cards(knowledge: Knowledge, most: int = len(USUAL_CARDS)) -> list[TargetDevice]:
     """Registered devices first, then cards that many people have."""
     usual = [knowledge.cards.sheets[slug] for slug in USUAL_CARDS if slug in knowledge.cards.sheets]
     return [*list(knowledge.cards.devices.values())[: most // 2], *usual][:most]
@@ -138,7 +138,7 @@ def choices(knowledge: Knowledge) -> dict[str, list[str]]:
     }
 
 
-def _cards(knowledge: Knowledge, said: Mapping[str, str]) -> tuple[Gpu, ...]:
+def _cards(knowledge: Knowledge, said: Mapping[str, str]) -> tuple[TargetDevice, ...]:
     names = [name for name in said.get("gpu", "").split(",") if name.strip()]
     cards = [knowledge.gpu(name) for name in names] or usual_cards(knowledge)
     if "add" in said:

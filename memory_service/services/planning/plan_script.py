@@ -17,8 +17,8 @@ from typing import Any
 
 import jinja2
 
-from memory_service.domain.common.metrics import metric_named
 from memory_service.domain.description.metric_resolution import ANSWERS, Measure, measure_of
+from memory_service.domain.description.metrics import metric_named
 from memory_service.errors import MemoryServiceError
 from memory_service.services.planning.script_kinds import HUB_NAMES, KINDS, NETS, SCRIPTED, WIDTHS, Kind
 

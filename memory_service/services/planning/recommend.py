@@ -23,10 +23,12 @@ from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN, modali
 from memory_service.domain.cost.rates import with_cores
 from memory_service.domain.description.inference import InferredFacts
 from memory_service.domain.description.metric_resolution import Judged, judged_by
-from memory_service.domain.hardware.gpu_spec import Gpu
-from memory_service.domain.planning.planner import Lanes, make_plan, search_case
+from memory_service.domain.parallel.parallel import with_parallel_sets
+from memory_service.domain.planning.candidates import Lanes, search_case
+from memory_service.domain.planning.planner import make_plan
 from memory_service.domain.planning.problem import Case
 from memory_service.domain.planning.request import Question, parse_question
+from memory_service.domain.prediction.device import TargetDevice
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.recall.encoder import load_encoder
 from memory_service.services.competitions.neighbours import Hit, read_text, recall
@@ -113,7 +115,7 @@ def weighed(database: Database, question: Question) -> Weighed:
     key = _key(database, knowledge.revision, question)
     answer = _ANSWERS.get(key)
     if answer is None:
-        answer = _ANSWERS.keep(key, make_plan(case, knowledge, lanes).as_dict())
+        answer = _ANSWERS.keep(key, with_parallel_sets(make_plan(case, knowledge, lanes), lanes).as_dict())
     return Weighed(knowledge, memory, case, lanes, answer)
 
 
@@ -322,7 +324,7 @@ def _metric_of_text(said: InferredFacts | None, task: str) -> Judged | None:
     return judged_by(said.metric_words, "the description", task, {"name": said.metric, **known})
 
 
-def _cpu_count(question: Question, cards: tuple[Gpu, ...], inferred: list[str]) -> int:
+def _cpu_count(question: Question, cards: tuple[TargetDevice, ...], inferred: list[str]) -> int:
     if question.cpu_count is not None:
         return question.cpu_count
     known = {cores: card for card in cards if (cores := cores_beside(card)) is not None}
@@ -337,7 +339,7 @@ def _cpu_count(question: Question, cards: tuple[Gpu, ...], inferred: list[str]) 
     return DEFAULT_CPU_COUNT
 
 
-def _check_memory(question: Question, cards: tuple[Gpu, ...], warnings: list[str]) -> None:
+def _check_memory(question: Question, cards: tuple[TargetDevice, ...], warnings: list[str]) -> None:
     most = max(card.memory_gib for card in cards)
     if question.vram_gib is not None and question.vram_gib > 1.1 * most:
         warnings.append(f"vram_gib={question.vram_gib:g} is more than {cards[0].name} has ({most:g} GiB).")

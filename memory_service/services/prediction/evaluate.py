@@ -14,25 +14,19 @@ from typing import Any
 
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.cost.interpolation import interpolate_profile
-from memory_service.domain.cost.memory import (
-    GIB,
-    Confidence,
-    allocated_bytes,
-    inference_memory,
-    largest_batch,
-    peak_memory,
-)
+from memory_service.domain.cost.memory import GIB, allocated_bytes
 from memory_service.domain.cost.profile import Profile
-from memory_service.domain.cost.rates import Stack
-from memory_service.domain.cost.step_time import prepare
+from memory_service.domain.cost.step_config import Stack, StepConfig
 from memory_service.domain.hardware.gpu_names import gpu_from_row, resolve_gpu
-from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.domain.learning.baseline_prediction import Cold, subject_for
 from memory_service.domain.learning.corrections import Learned, learn
 from memory_service.domain.learning.measured_rows import MeasuredRow, parse_row
 from memory_service.domain.learning.observation import Observation
-from memory_service.domain.learning.observed_baseline import cold_of
 from memory_service.domain.planning.catalogue import CatalogueModel
+from memory_service.domain.prediction.baseline import cold_of
+from memory_service.domain.prediction.device import TargetDevice, target_device
+from memory_service.domain.prediction.memory import Confidence, largest_batch, peak_memory
+from memory_service.domain.prediction.step_time import prepare
 from memory_service.errors import FieldError, InvalidInput, MemoryServiceError
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.profiling import read_profiles
@@ -90,13 +84,15 @@ class RowCase:
 
     row: MeasuredRow
     profile: Profile
-    gpu: Gpu
+    gpu: TargetDevice
     precision: str
     optimizer: str
 
     @property
-    def stack(self) -> Stack:
-        return "torch1" if self.row.torch_before_2 else "torch2"
+    def config(self) -> StepConfig:
+        row = self.row
+        stack: Stack = "torch1" if row.torch_before_2 else "torch2"
+        return StepConfig(self.precision, row.layout, self.optimizer, row.mode, row.compiled, stack)
 
 
 def read_rows(path: Path) -> list[dict[str, str | None]]:
@@ -121,7 +117,7 @@ def read_rows(path: Path) -> list[dict[str, str | None]]:
 def evaluate_rows(
     rows: Iterable[Raw],
     shelf: ProfileShelf,
-    gpus: Mapping[str, Gpu],
+    gpus: Mapping[str, TargetDevice],
     on_progress: Callable[[Evaluated], None] | None = None,
 ) -> Iterator[Evaluated]:
     """Each row predicted, in order; missing profiles are traced on the way and kept by the shelf."""
@@ -133,7 +129,9 @@ def evaluate_rows(
     shelf.close()
 
 
-def open_shelf(database: Database, files: Iterable[Path] = ()) -> tuple[ProfileShelf, dict[str, Gpu]]:
+def open_shelf(
+    database: Database, files: Iterable[Path] = ()
+) -> tuple[ProfileShelf, dict[str, TargetDevice]]:
     """A shelf over the database's profiles and models, and its cards; what is traced is kept in the database.
 
     files   further profiles (`.jsonl` or `.jsonl.gz`), read but not kept
@@ -141,7 +139,7 @@ def open_shelf(database: Database, files: Iterable[Path] = ()) -> tuple[ProfileS
     with database.read() as unit:
         known = [Profile.from_dict(row["profile"]) for row in all_rows(unit.session, "profiles")]
         models = [CatalogueModel.from_dict(row) for row in all_rows(unit.session, "models")]
-        gpus = [gpu_from_row(row) for row in all_rows(unit.session, "gpus")]
+        gpus = [target_device(gpu_from_row(row)) for row in all_rows(unit.session, "gpus")]
     known += [profile for file in files for profile in read_profiles(file)]
 
     def keep(fresh: Sequence[Profile]) -> None:
@@ -151,7 +149,7 @@ def open_shelf(database: Database, files: Iterable[Path] = ()) -> tuple[ProfileS
     return ProfileShelf({m.name: m for m in models}, known, keep), {gpu.slug: gpu for gpu in gpus}
 
 
-def case_of(row: MeasuredRow, shelf: ProfileShelf, gpus: Mapping[str, Gpu]) -> RowCase:
+def case_of(row: MeasuredRow, shelf: ProfileShelf, gpus: Mapping[str, TargetDevice]) -> RowCase:
     """The row's profile, card, precision and optimizer; InvalidInput where one of them is not known."""
     gpu = card_of(row, gpus)
     profile = profile_of(shelf, profile_key(row))
@@ -163,8 +161,8 @@ def case_of(row: MeasuredRow, shelf: ProfileShelf, gpus: Mapping[str, Gpu]) -> R
 
 
 def learn_from_rows(
-    rows: Iterable[Raw], shelf: ProfileShelf, gpus: Mapping[str, Gpu]
-) -> tuple[dict[str, Gpu], int]:
+    rows: Iterable[Raw], shelf: ProfileShelf, gpus: Mapping[str, TargetDevice]
+) -> tuple[dict[str, TargetDevice], int]:
     """The cards with what the rows teach, as if each had been a run, and how many rows could be used.
 
     Nothing is kept in a database.
@@ -194,9 +192,7 @@ def observations_of(case: RowCase) -> list[Observation]:
     row = case.row
     if row.batch is None or "do not score" in row.notes.lower():
         return []
-    subject = subject_for(
-        case.profile, case.gpu, case.precision, row.layout, case.optimizer, row.mode, row.compiled, case.stack
-    )
+    subject = subject_for(case.profile, case.gpu, case.config)
     told = "max allocated" in row.notes.lower()
     peak = None if "fill" in row.notes else row.peak_gib
     ran = Observation(
@@ -207,12 +203,12 @@ def observations_of(case: RowCase) -> list[Observation]:
         input_size=subject.input_size,
         precision=case.precision,
         batch_size=row.batch,
-        layout=subject.layout,
+        layout=subject.config.layout,
         mode=row.mode,
         optimizer=case.optimizer,
         compiled=row.compiled,
         checkpointing=case.profile.checkpointing,
-        stack=case.stack,
+        stack=case.config.stack,
         step_seconds=row.batch / row.samples_per_s if row.samples_per_s else None,
         peak_allocated_gib=peak if told else None,
         peak_driver_gib=None if told else peak,
@@ -229,7 +225,7 @@ def observations_of(case: RowCase) -> list[Observation]:
     return ([ran] if told_something else []) + failed
 
 
-def _evaluated(index: int, raw: Raw, shelf: ProfileShelf, gpus: Mapping[str, Gpu]) -> Evaluated:
+def _evaluated(index: int, raw: Raw, shelf: ProfileShelf, gpus: Mapping[str, TargetDevice]) -> Evaluated:
     row: MeasuredRow | None = None
     try:
         row = parse_row(raw)
@@ -238,7 +234,7 @@ def _evaluated(index: int, raw: Raw, shelf: ProfileShelf, gpus: Mapping[str, Gpu
         return Evaluated(index, raw, row, why_not=error.detail)
 
 
-def card_of(row: MeasuredRow, gpus: Mapping[str, Gpu]) -> Gpu:
+def card_of(row: MeasuredRow, gpus: Mapping[str, TargetDevice]) -> TargetDevice:
     """The row's card, with the memory the row states where that differs from the card of that name.
 
     InvalidInput for several cards and for a name that none has.
@@ -287,15 +283,8 @@ def _predicted(known: Evaluated, case: RowCase) -> Evaluated:
     batch = row.batch or max(1, int(predicted["max_batch_size"].low))
     if row.batch is None:
         assumed.append(f"batch {batch}")
-    step = prepare(
-        profile, gpu, case.precision, row.layout, optimizer, row.mode, compile=row.compiled, stack=case.stack
-    )
-    predicted["samples_per_s"] = step.samples_per_second(batch)
-    memory = (
-        inference_memory(profile, batch, gpu)
-        if row.mode == "infer"
-        else peak_memory(profile, batch, gpu, optimizer, case.precision, grads_persistent=row.torch_before_2)
-    )
+    predicted["samples_per_s"] = prepare(profile, gpu, case.config).samples_per_second(batch)
+    memory = peak_memory(profile, batch, gpu, case.config)
     told = "max allocated" in row.notes.lower()
     # PyTorch counts cuDNN's workspace as allocated, as `reserved_gib` does and `allocated_gib` does not.
     predicted["peak_gib"] = memory.reserved_gib if told else memory.driver_gib
@@ -314,18 +303,8 @@ def _largest(case: RowCase) -> Estimate:
     row = case.row
 
     def fits(confidence: Confidence) -> float:
-        return float(
-            largest_batch(
-                case.profile,
-                case.gpu,
-                case.optimizer,
-                precision=case.precision,
-                ladder=row.ladder,
-                confidence=confidence,
-                grads_persistent=row.torch_before_2,
-                inference=row.mode == "infer",
-            )
-        )
+        most = largest_batch(case.profile, case.gpu, case.config, ladder=row.ladder, confidence=confidence)
+        return float(most)
 
     return Estimate(fits("p50"), fits("p90"), fits("p10"), basis="trace against usable memory")
 

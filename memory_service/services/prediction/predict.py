@@ -13,26 +13,22 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from memory_service.domain.common.estimate import Estimate, Grade
 from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.domain.cost.boosted_trees import CPU_MODELS, fit_cost
-from memory_service.domain.cost.memory import (
-    Confidence,
-    inference_memory,
-    largest_batch,
-    peak_memory,
-)
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.rates import with_cores
-from memory_service.domain.cost.step_time import StepModel, prepare
-from memory_service.domain.hardware.gpu_spec import Gpu
+from memory_service.domain.cost.step_config import StepConfig, precision_class
+from memory_service.domain.cost.step_time import StepModel
 from memory_service.domain.learning.batch_bounds import Bounds
 from memory_service.domain.planning.catalogue import CatalogueModel
-from memory_service.domain.planning.cost_table import layout_of, observed_bounds
-from memory_service.domain.planning.rationale import ground_warnings
+from memory_service.domain.planning.cost_table import layout_of
+from memory_service.domain.prediction.device import TargetDevice, provenance_warnings
+from memory_service.domain.prediction.memory import Confidence, largest_batch, observed_bounds, peak_memory
+from memory_service.domain.prediction.step_time import prepare
 from memory_service.errors import FieldError, InvalidInput, TooLarge
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.cards import Cards
@@ -101,7 +97,8 @@ class _Prepared:
     """Everything of an answer that does not depend on the batch asked for."""
 
     profile: Profile
-    gpu: Gpu
+    gpu: TargetDevice
+    config: StepConfig
     step: StepModel
     most: int
     safe: int
@@ -154,34 +151,33 @@ def _answer(knowledge: Knowledge, question: SizingQuestion, budget: TraceBudget)
     )
     prepared = _SHELF.prepared(knowledge.cards, key)
     if prepared is None:
-        kind: Literal["fp32", "amp"] = "amp" if precision in ("fp16", "bf16") else "fp32"
-        profile = asked_profile(knowledge, question, row, name, kind, budget)
+        profile = asked_profile(knowledge, question, row, name, precision_class(precision), budget)
         prepared = _SHELF.keep(knowledge.cards, key, _prepare(profile, gpu, precision, question))
     return _at_batch(prepared, question)
 
 
-def _prepare(profile: Profile, gpu: Gpu, precision: str, question: SizingQuestion) -> _Prepared:
-    infer = question.mode == "infer"
-    optimizer = "none" if infer else question.optimizer
+def _prepare(profile: Profile, gpu: TargetDevice, precision: str, question: SizingQuestion) -> _Prepared:
+    layout = question.layout or layout_of(profile, gpu)
+    optimizer = "none" if question.mode == "infer" else question.optimizer
+    config = StepConfig(precision, layout, optimizer, question.mode)
 
     def most(confidence: Confidence) -> int:
-        return largest_batch(profile, gpu, optimizer, confidence=confidence, inference=infer)
+        return largest_batch(profile, gpu, config, confidence=confidence)
 
-    layout = question.layout or layout_of(profile, gpu)
-    step = prepare(profile, gpu, precision, layout, optimizer, question.mode)
+    step = prepare(profile, gpu, config)
     value, safe, best = most("p50"), most("p90"), most("p10")
     shown = [b for b in BATCH_LADDER if b <= min(value, LARGEST_SHOWN)]
     shown += [b for b in BATCH_LADDER if b > value][:1]
     curve = [
         {
             "batch_size": batch,
-            "peak_memory_gib": _wire(_peak(profile, batch, gpu, optimizer, precision, infer)),
+            "peak_memory_gib": _wire(peak_memory(profile, batch, gpu, config).driver_gib),
             "samples_per_second": _wire(step.samples_per_second(batch)),
             "fits": batch <= value,
         }
         for batch in shown
     ]
-    bounds = observed_bounds(profile, gpu, precision, optimizer, question.mode)
+    bounds = observed_bounds(profile, gpu, config)
     fixed = {
         "model": profile.model,
         profile.input_kind: profile.input_size,
@@ -197,7 +193,7 @@ def _prepare(profile: Profile, gpu: Gpu, precision: str, question: SizingQuestio
         "basis": step.basis,
     }
     return _Prepared(
-        profile, gpu, step, value, safe, step.knee(value) if value else 0, fixed,
+        profile, gpu, config, step, value, safe, step.knee(value) if value else 0, fixed,
         _what_would_fit(value, gpu, bounds), bounds.refused,
     )  # fmt: skip
 
@@ -213,28 +209,25 @@ def _largest(value: int, safe: int, best: int, bounds: Bounds) -> dict[str, Any]
     return Estimate(float(value), float(safe), float(best), grade, n, basis).as_dict()
 
 
-def _where(gpu: Gpu) -> dict[str, Any]:
+def _where(gpu: TargetDevice) -> dict[str, Any]:
     """The card, the device if it is one, and the calibration behind the figures."""
     return {
         "gpu": gpu.slug,
         "device": gpu.device or None,
-        "calibration": gpu.ground.as_dict() if gpu.ground else None,
-        "warnings": ground_warnings([gpu]),
+        "calibration": gpu.provenance.as_dict() if gpu.provenance else None,
+        "warnings": provenance_warnings([gpu]),
     }
 
 
 def _at_batch(prepared: _Prepared, question: SizingQuestion) -> dict[str, Any]:
     """The answer at the batch asked for; without one, at the knee within what fits safely."""
     batch = question.batch_size or max(1, min(prepared.knee, prepared.safe) or 1)
-    optimizer = str(prepared.fixed["optimizer"])
-    infer = question.mode == "infer"
-    peak = _peak(prepared.profile, batch, prepared.gpu, optimizer, str(prepared.fixed["precision"]), infer)
+    profile, gpu, config = prepared.profile, prepared.gpu, prepared.config
+    peak = peak_memory(profile, batch, gpu, config).driver_gib
     step = prepared.step.step_seconds(batch)
     fits = batch <= prepared.most or (
-        batch <= largest_batch(
-            prepared.profile, prepared.gpu, optimizer, ladder=None, confidence="p50", inference=infer
-        )
-    )  # fmt: skip
+        batch <= largest_batch(profile, gpu, config, ladder=None, confidence="p50")
+    )
     answer = {
         **prepared.fixed,
         "batch_size": batch,
@@ -249,7 +242,7 @@ def _at_batch(prepared: _Prepared, question: SizingQuestion) -> dict[str, Any]:
     if not fits:
         answer["would_fit"] = _closest(prepared, batch)
     if prepared.refused is not None and batch >= prepared.refused:
-        seen = f"Batch {prepared.refused} of this case ran out of memory on {prepared.gpu.key}."
+        seen = f"Batch {prepared.refused} of this case ran out of memory on {gpu.key}."
         answer["warnings"] = [*prepared.fixed["warnings"], seen]
     return answer
 
@@ -266,7 +259,7 @@ def _closest(prepared: _Prepared, batch: int) -> dict[str, Any]:
     }
 
 
-def _what_would_fit(most: int, gpu: Gpu, bounds: Bounds) -> str | None:
+def _what_would_fit(most: int, gpu: TargetDevice, bounds: Bounds) -> str | None:
     if most:
         return None
     if bounds.refused is not None:
@@ -276,13 +269,7 @@ def _what_would_fit(most: int, gpu: Gpu, bounds: Bounds) -> str | None:
     return f"not even one sample fits {gpu.usable_gib:g} GiB: a larger card, a smaller input or model"
 
 
-def _peak(profile: Profile, batch: int, gpu: Gpu, optimizer: str, precision: str, infer: bool) -> Estimate:
-    if infer:
-        return inference_memory(profile, batch, gpu).driver_gib
-    return peak_memory(profile, batch, gpu, optimizer, precision).driver_gib
-
-
-def _cpu_answer(row: CatalogueModel, question: SizingQuestion, gpu: Gpu) -> dict[str, Any]:
+def _cpu_answer(row: CatalogueModel, question: SizingQuestion, gpu: TargetDevice) -> dict[str, Any]:
     """Boosted trees and the like: seconds and host memory of one fit, by their own law."""
     kind = row.name if row.name in CPU_MODELS else row.family
     if kind not in CPU_MODELS:

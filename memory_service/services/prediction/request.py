@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Literal
 
+from memory_service.domain.common.optimizers import optimizer_name
 from memory_service.domain.common.vocabulary import parse_precision
-from memory_service.domain.cost.memory import OPTIMIZERS
 from memory_service.domain.planning.request import integer_of
 from memory_service.errors import FieldError, InvalidInput, unknown_name
 
@@ -89,7 +89,7 @@ def parse_prediction(raw: Mapping[str, Any]) -> SizingQuestion:
         fields["precision"] = parse_precision(str(said["precision"])[:80])
     if "layout" in said:
         fields["layout"] = _word("layout", said["layout"], {word: word for word in _LAYOUTS})
-    fields["optimizer"] = _word("optimizer", said.get("optimizer", "adamw"), {o: o for o in OPTIMIZERS})
+    fields["optimizer"] = optimizer_name(str(said.get("optimizer", "adamw")))
     fields["mode"] = _word("mode", said.get("mode", "train"), _MODES)
     return SizingQuestion(**fields)
 

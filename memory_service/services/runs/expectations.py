@@ -14,13 +14,12 @@ from typing import Any
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.domain.cost.data_loader import loader_samples_per_second, loader_settings
-from memory_service.domain.cost.memory import largest_batch
 from memory_service.domain.cost.profile import Profile
-from memory_service.domain.cost.step_time import prepare
 from memory_service.domain.monitoring.event import number_of
 from memory_service.domain.monitoring.state import Expectation, RunFacts
 from memory_service.domain.planning.budget import RESERVE_SHARE
-from memory_service.domain.planning.cost_table import observed_bounds
+from memory_service.domain.prediction.memory import largest_batch, observed_bounds
+from memory_service.domain.prediction.step_time import prepare
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.prediction.predict import LARGEST_SHOWN
 from memory_service.services.runs.run_configuration import RunCase
@@ -136,10 +135,8 @@ def _predicted(prediction: Mapping[str, Any]) -> dict[str, Any]:
 def _sized(knowledge: Knowledge, case: RunCase, profile: Profile) -> dict[str, Any]:
     """The curve over the batch as the loader allows it, its knee, and the limits of the batch."""
     gpu = case.gpu
-    step = prepare(
-        profile, gpu, case.precision, case.layout, case.optimizer, "train", bool(case.said.get("compiled"))
-    )
-    most = largest_batch(profile, gpu, case.optimizer, precision=case.precision)
+    step = prepare(profile, gpu, case.config)
+    most = largest_batch(profile, gpu, case.config)
     loader = _loader(case, profile)
     rungs = [b for b in BATCH_LADDER if b <= min(most, LARGEST_SHOWN)]
     out: dict[str, Any] = {"largest_batch": most or None}
@@ -153,7 +150,7 @@ def _sized(knowledge: Knowledge, case: RunCase, profile: Profile) -> dict[str, A
         device = step.samples_per_second(batch)
         out["samples_per_second"] = asdict(_slower(device, loader))
         out["bound"] = "loader" if loader.value < device.value else "gpu"
-    out["refused_batch"] = observed_bounds(profile, gpu, case.precision, case.optimizer).refused
+    out["refused_batch"] = observed_bounds(profile, gpu, case.config).refused
     out["tried"] = _tried(knowledge, case)
     return out
 

@@ -6,6 +6,7 @@ functions, and the epoch and the whole run that follow from it.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,16 +14,11 @@ import numpy as np
 from memory_service import __version__
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.cost.data_loader import loader_samples_per_second, loader_settings
-from memory_service.domain.cost.memory import (
-    GIB,
-    allocated_bytes,
-    inference_memory,
-    largest_batch,
-    peak_memory,
-)
+from memory_service.domain.cost.memory import GIB, allocated_bytes
 from memory_service.domain.cost.profile import Profile
-from memory_service.domain.cost.step_time import StepModel, prepare
 from memory_service.domain.planning.budget import RunSeconds, Seconds, run_seconds, setup_seconds
+from memory_service.domain.prediction.memory import largest_batch, peak_memory
+from memory_service.domain.prediction.step_time import prepare
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.prediction.predict import predict
@@ -55,22 +51,9 @@ def frozen_prediction(database: Database, knowledge: Knowledge, case: RunCase) -
 
 def _network(case: RunCase, profile: Profile, batch: int) -> dict[str, Any]:
     infer = case.mode == "infer"
-    step_model = _step_model(case, profile, infer=infer)
-    step = step_model.step_seconds(batch)
-    peak = (
-        inference_memory(profile, batch, case.gpu)
-        if infer
-        else peak_memory(profile, batch, case.gpu, case.optimizer, case.precision)
-    )
-    most = largest_batch(
-        profile,
-        case.gpu,
-        case.optimizer,
-        precision=case.precision,
-        ladder=None,
-        confidence="p50",
-        inference=infer,
-    )
+    step = prepare(profile, case.gpu, case.config).step_seconds(batch)
+    peak = peak_memory(profile, batch, case.gpu, case.config)
+    most = largest_batch(profile, case.gpu, case.config, ladder=None, confidence="p50")
     run = None if infer else _run(case, profile, batch, step)
     return {
         "batch_size": batch,
@@ -87,24 +70,13 @@ def _network(case: RunCase, profile: Profile, batch: int) -> dict[str, Any]:
     }
 
 
-def _step_model(case: RunCase, profile: Profile, *, infer: bool) -> StepModel:
-    return prepare(
-        profile,
-        case.gpu,
-        case.precision,
-        case.layout,
-        "none" if infer else case.optimizer,
-        "infer" if infer else "train",
-        bool(case.said.get("compiled")),
-    )
-
-
 def _run(case: RunCase, profile: Profile, batch: int, step: Estimate) -> RunSeconds | None:
     """The stages of the run; None when it did not say its data and its folds."""
     said = case.said
     if not said.get("n_train") or not said.get("folds"):
         return None
-    forward = _step_model(case, profile, infer=True).step_seconds(batch).scaled(1.0 / batch)
+    evaluation = replace(case.config, optimizer="none", mode="infer")
+    forward = prepare(profile, case.gpu, evaluation).step_seconds(batch).scaled(1.0 / batch)
     loader = _loader(case, profile.input_size)
     params_m = profile.params / 1e6
     return run_seconds(
@@ -194,7 +166,7 @@ def _inputs(knowledge: Knowledge, case: RunCase, figures: dict[str, Any]) -> dic
     return {
         "gpu": gpu.slug,
         "device": gpu.device or None,
-        "calibration": gpu.ground.as_dict() if gpu.ground is not None else None,
+        "calibration": gpu.provenance.as_dict() if gpu.provenance is not None else None,
         "profile": None
         if profile is None
         else {

@@ -5,18 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from memory_service.domain.calibration.registered_device import cores_beside
 from memory_service.domain.common.vocabulary import reads_files
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.rates import with_cores
-from memory_service.domain.hardware.gpu_spec import Gpu
-from memory_service.domain.learning.baseline_prediction import precision_class, subject_for
+from memory_service.domain.cost.step_config import StepConfig, StepMode, precision_class
+from memory_service.domain.learning.baseline_prediction import subject_for
 from memory_service.domain.learning.observation import Observation
 from memory_service.domain.monitoring.event import number_of
 from memory_service.domain.planning.catalogue import CatalogueModel
 from memory_service.domain.planning.cost_table import layout_of
+from memory_service.domain.prediction.device import TargetDevice
 from memory_service.errors import FieldError, InvalidInput, MemoryServiceError, NotFound
 from memory_service.services.knowledge.learned_corrections import observed_profile
 from memory_service.services.knowledge.snapshot import Knowledge
@@ -38,8 +39,6 @@ watched, without predictions."""
 OWN_MODEL_WHY = "a network of the script's own: nothing is known of its cost"
 OWN_CARD_WHY = "an unregistered card: nothing is known of its speed or memory; POST /gpus registers it"
 
-PrecisionClass = Literal["fp32", "amp"]
-
 
 @dataclass(frozen=True, slots=True)
 class RunCase:
@@ -53,19 +52,24 @@ class RunCase:
     """
 
     said: Mapping[str, Any]
-    gpu: Gpu
+    gpu: TargetDevice
     model: str
     row: CatalogueModel | None
     family: str
     precision: str
     layout: str
     optimizer: str
-    mode: Literal["train", "infer"]
+    mode: StepMode
     input_kind: str
     input_size: int | None
     profile: Profile | None
     why_not: str | None
     unseen: bool = False
+
+    @property
+    def config(self) -> StepConfig:
+        compiled = bool(self.said.get("compiled"))
+        return StepConfig(self.precision, self.layout, self.optimizer, self.mode, compiled)
 
     @property
     def is_trees(self) -> bool:
@@ -84,15 +88,7 @@ class RunCase:
         """What an observation of this run would be of, without figures; None where it could teach nothing."""
         if self.profile is None or self.unseen:
             return None
-        subject = subject_for(
-            self.profile,
-            self.gpu,
-            self.precision,
-            self.layout,
-            self.optimizer,
-            self.mode,
-            bool(self.said.get("compiled")),
-        )
+        subject = subject_for(self.profile, self.gpu, self.config)
         return Observation(
             gpu=subject.gpu,
             device=subject.device,
@@ -100,11 +96,11 @@ class RunCase:
             family=subject.family,
             input_kind=self.profile.input_kind,
             input_size=subject.input_size,
-            precision=subject.precision,
-            layout=subject.layout,
+            precision=self.precision,
+            layout=subject.config.layout,
             mode=self.mode,
-            optimizer=subject.optimizer,
-            compiled=subject.compiled,
+            optimizer=self.optimizer,
+            compiled=subject.config.compiled,
             checkpointing=subject.checkpointing,
             batch_size=int(self.said.get("batch_size") or 0),
         )
@@ -152,10 +148,12 @@ def _known_model(knowledge: Knowledge, name: str) -> tuple[CatalogueModel | None
         raise InvalidInput(f"{error.detail}; {hint}", error.errors) from error
 
 
-def _own_card(said: Mapping[str, Any]) -> Gpu:
+def _own_card(said: Mapping[str, Any]) -> TargetDevice:
     """A card that is not listed: its memory as its driver says it, 0 where nobody does."""
     told = number_of((said.get("host") or {}).get("gpu_memory_gib"), most=1e6) or 0.0
-    return Gpu(said["gpu"], said["gpu"], "cuda", "unknown", told, told, 0.0, {"fp16": 0.0, "bf16": 0.0})
+    return TargetDevice(
+        said["gpu"], said["gpu"], "cuda", "unknown", told, told, 0.0, {"fp16": 0.0, "bf16": 0.0}
+    )
 
 
 def _own_size(said: Mapping[str, Any]) -> int | None:
@@ -186,8 +184,7 @@ def _profile(
     precision: str,
     checkpointing: bool,
 ) -> Profile:
-    kind: PrecisionClass = "fp32" if precision_class(precision) == "fp32" else "amp"
-    profile = asked_profile(knowledge, question, row, name, kind, TraceBudget(1))
+    profile = asked_profile(knowledge, question, row, name, precision_class(precision), TraceBudget(1))
     if not checkpointing:
         return profile
     case = Observation(

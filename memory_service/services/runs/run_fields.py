@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
+from memory_service.domain.common.optimizers import optimizer_name
 from memory_service.domain.common.vocabulary import parse_precision
-from memory_service.domain.cost.memory import OPTIMIZERS
 from memory_service.domain.planning.request import INTEGER_BOUNDS, NUMBER_BOUNDS
 from memory_service.domain.runs.run_observations import EndStatus
 from memory_service.errors import FieldError, InvalidInput, unknown_name
@@ -62,13 +62,6 @@ def run_key(given: str) -> str:
     return str(uuid.UUID(given))
 
 
-def _optimizer(given: str) -> str:
-    name = given.strip().lower().replace("_", "-")
-    if name not in OPTIMIZERS:
-        raise unknown_name("optimizer", given, tuple(OPTIMIZERS))
-    return name
-
-
 def _bounds(name: str) -> Any:
     low, high = INTEGER_BOUNDS[name]
     return Field(ge=low, le=high)
@@ -79,7 +72,7 @@ _LOW_MINUTES, _MOST_MINUTES = NUMBER_BOUNDS["minutes"]
 Moment = Annotated[str, StringConstraints(min_length=8, max_length=40), AfterValidator(utc_text)]
 RunId = Annotated[str, StringConstraints(pattern=UUID_FORM, max_length=36), AfterValidator(run_key)]
 Precision = Annotated[str, StringConstraints(min_length=1, max_length=80), AfterValidator(parse_precision)]
-Optimizer = Annotated[str, StringConstraints(min_length=1, max_length=80), AfterValidator(_optimizer)]
+Optimizer = Annotated[str, StringConstraints(min_length=1, max_length=80), AfterValidator(optimizer_name)]
 Minutes = Annotated[float, Field(gt=_LOW_MINUTES, le=_MOST_MINUTES, allow_inf_nan=False)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from memory_service.domain.hardware.gpu_spec import Gpu
+from memory_service.domain.prediction.device import TargetDevice
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.runs.run_fields import fitting_start
@@ -75,7 +75,7 @@ def _card(knowledge: Knowledge, said: str | None, plan: Mapping[str, Any]) -> st
     return device if named is not None and not named.device and named.slug == known.slug else said
 
 
-def _known(knowledge: Knowledge, name: str | None) -> Gpu | None:
+def _known(knowledge: Knowledge, name: str | None) -> TargetDevice | None:
     try:
         return knowledge.gpu(name) if name else None
     except InvalidInput:

@@ -19,9 +19,10 @@ from hypothesis import strategies as st
 from memory_service.domain.calibration.calibration import Calibration, Measurement
 from memory_service.domain.calibration.corrected_rates import calibrated_rates, self_check
 from memory_service.domain.cost.profile import Profile
-from memory_service.domain.cost.roofline import StepMode
-from memory_service.domain.cost.step_time import prepare, step_model
-from memory_service.domain.hardware.gpu_spec import Gpu
+from memory_service.domain.cost.step_config import StepConfig, StepMode
+from memory_service.domain.cost.step_time import step_model
+from memory_service.domain.prediction.device import TargetDevice
+from memory_service.domain.prediction.step_time import prepare
 from tests.synthetic import Truth, calibration, catalogue, references, sheets, without
 
 MODELS = ("resnet50", "efficientnet_b0", "convnext_tiny", "vit_base_patch16_224", "mlp", "small-cnn")
@@ -36,11 +37,11 @@ GROUPS = ("matmul", "conv", "bandwidth", "step", "linear", "attention", "launch"
 
 
 def rated(
-    gpu: Gpu,
+    gpu: TargetDevice,
     own: Calibration | None = None,
     model: tuple[Calibration, ...] = (),
-    kin: tuple[tuple[Gpu, Calibration], ...] = (),
-) -> Gpu:
+    kin: tuple[tuple[TargetDevice, Calibration], ...] = (),
+) -> TargetDevice:
     rates = calibrated_rates(own, model, kin, gpu, references())
     assert rates is not None
     return replace(gpu, calibrated=rates)
@@ -57,11 +58,16 @@ def scaled(found: Calibration, factor: float, chosen: Callable[[str], bool]) -> 
     return replace(found, sections={**found.sections, **changed})
 
 
-def off(gpu: Gpu, card: Gpu, truth: Truth, precision: str, layout: str) -> list[float]:
+def off(gpu: TargetDevice, card: TargetDevice, truth: Truth, precision: str, layout: str) -> list[float]:
     """|log(predicted / true)| of steps of real models."""
     rates = truth.rates(gpu, precision, layout)
     return [
-        abs(log(prepare(p, card, precision, layout).seconds(b) / step_model(p, rates, precision).seconds(b)))
+        abs(
+            log(
+                prepare(p, card, StepConfig(precision, layout)).seconds(b)
+                / step_model(p, rates, StepConfig(precision)).seconds(b)
+            )
+        )
         for p in catalogue("amp" if precision in ("fp16", "bf16") else "fp32", *MODELS)
         for b in BATCHES
     ]
@@ -71,8 +77,8 @@ def resnet() -> Profile:
     return catalogue("amp", "resnet50")[0]
 
 
-def width(card: Gpu) -> float:
-    step = prepare(resnet(), card, "bf16").step_seconds(64)
+def width(card: TargetDevice) -> float:
+    step = prepare(resnet(), card, StepConfig("bf16")).step_seconds(64)
     return log(step.high / step.low)
 
 
@@ -104,7 +110,7 @@ def test_a_precision_that_was_not_measured_follows_the_one_that_was() -> None:
 
 
 @cache
-def _far_from_its_sheet(slug: str, seed: int) -> Gpu:
+def _far_from_its_sheet(slug: str, seed: int) -> TargetDevice:
     gpu = sheets()[slug]
     return rated(gpu, calibration(gpu, Truth(seed, spread=0.6), noise=0.3))
 
@@ -124,7 +130,7 @@ def test_throughput_never_falls_with_the_batch_on_a_calibrated_device(
     card = _far_from_its_sheet(slug, seed)
     small, large = sorted((one, other))
     for p in catalogue("amp" if slug == "a100" else "fp32", "resnet50", "mlp"):
-        model = prepare(p, card, card.preferred_precision(), layout, "adamw", mode)
+        model = prepare(p, card, StepConfig(card.preferred_precision(), layout, "adamw", mode))
         assert model.seconds(small) <= model.seconds(large) * (1 + 1e-12)
         assert large / model.seconds(large) >= small / model.seconds(small) * (1 - 1e-12)
 
@@ -136,7 +142,7 @@ def test_one_absurd_section_moves_nothing(absurd: str) -> None:
     clean = calibration(A100, Truth(5))
     wrong = scaled(clean, 100.0, lambda name: name == absurd)
     for p in catalogue("amp", "resnet50", "vit_base_patch16_224"):
-        before, after = (prepare(p, rated(A100, c), "bf16").seconds(64) for c in (clean, wrong))
+        before, after = (prepare(p, rated(A100, c), StepConfig("bf16")).seconds(64) for c in (clean, wrong))
         assert abs(log(after / before)) < 0.08
 
 
@@ -153,7 +159,7 @@ def test_sections_in_another_order_give_the_same_rates() -> None:
     found = calibration(CPU, Truth(2))
     turned = replace(found, sections=dict(reversed(list(found.sections.items()))))
     (p,) = (p for p in catalogue("fp32", "small-cnn") if p.input_size == 64)
-    one, other = (prepare(p, rated(CPU, c), "fp32").seconds(32) for c in (found, turned))
+    one, other = (prepare(p, rated(CPU, c), StepConfig("fp32")).seconds(32) for c in (found, turned))
     assert one == other
 
 
@@ -163,11 +169,11 @@ def test_the_devices_own_calibration_comes_before_its_models_and_before_its_arch
     kin = ((A10, calibration(A10, Truth(3, 0.0, 0.7), device="cousin")),)
     cards = (rated(A100, own, (twin,), kin), rated(A100, None, (twin,), kin), rated(A100, None, (), kin))
     assert [c.calibrated and c.calibrated.origin for c in cards] == ["device", "model", "architecture"]
-    steps = [prepare(resnet(), card, "bf16").step_seconds(128) for card in cards]
+    steps = [prepare(resnet(), card, StepConfig("bf16")).step_seconds(128) for card in cards]
     for step, truth in zip(steps[:2], (Truth(1, 0.0, 0.5), Truth(2, 0.0, 0.8)), strict=True):
-        real = step_model(resnet(), truth.rates(A100, "bf16", "nhwc"), "bf16").seconds(128)
+        real = step_model(resnet(), truth.rates(A100, "bf16", "nhwc"), StepConfig("bf16")).seconds(128)
         assert step.value == pytest.approx(real, rel=0.03)
-    sheet = prepare(resnet(), A100, "bf16").seconds(128)
+    sheet = prepare(resnet(), A100, StepConfig("bf16")).seconds(128)
     assert 1.1 < steps[2].value / sheet < 1 / 0.7
     widths = [log(step.high / step.low) for step in steps]
     assert widths[0] < widths[1] < widths[2]
@@ -183,7 +189,7 @@ def test_devices_of_a_model_are_averaged_on_the_logarithm() -> None:
     card = rated(A100, None, (slow, quick))
     assert card.calibrated is not None
     assert card.calibrated.n == 2
-    both, sheet = (prepare(resnet(), c, "bf16").seconds(512) for c in (card, A100))
+    both, sheet = (prepare(resnet(), c, StepConfig("bf16")).seconds(512) for c in (card, A100))
     assert both == pytest.approx(sheet, rel=0.06)
 
 
@@ -233,7 +239,9 @@ def test_a_processor_of_more_cores_borrows_what_a_smaller_one_measured() -> None
     found = calibration(CPU, Truth(8))
     (p,) = (p for p in catalogue("fp32", "small-cnn") if p.input_size == 64)
     more = rated(sheets()["cpu-16"], None, (found,))
-    assert prepare(p, more, "fp32").seconds(64) < prepare(p, rated(CPU, found), "fp32").seconds(64)
+    assert prepare(p, more, StepConfig("fp32")).seconds(64) < prepare(
+        p, rated(CPU, found), StepConfig("fp32")
+    ).seconds(64)
 
 
 def test_a_card_that_throttles_under_load_is_planned_at_what_it_sustains() -> None:
@@ -242,7 +250,7 @@ def test_a_card_that_throttles_under_load_is_planned_at_what_it_sustains() -> No
     def seconds(ratio: float, p20: float, p80: float) -> float:
         sustained = Measurement(ratio, "ratio", p20, p80, 40)
         own = replace(found, sections={**found.sections, "sustained.ratio": sustained})
-        return prepare(resnet(), rated(A100, own), "bf16").seconds(256)
+        return prepare(resnet(), rated(A100, own), StepConfig("bf16")).seconds(256)
 
     steady = seconds(1.0, 0.99, 1.01)
     assert seconds(0.99, 0.97, 1.01) == steady

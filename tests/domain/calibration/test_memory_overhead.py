@@ -11,21 +11,17 @@ from memory_service.domain.calibration.corrected_rates import calibrated_rates
 from memory_service.domain.calibration.memory_overhead import held_memory
 from memory_service.domain.calibration.probes import probe_of
 from memory_service.domain.calibration.timed_sections import profile_of_step, profiles_by_key
-from memory_service.domain.cost.memory import (
-    GIB,
-    allocated_bytes,
-    largest_batch,
-    peak_memory,
-    workspace_bytes,
-)
-from memory_service.domain.hardware.gpu_spec import Gpu
+from memory_service.domain.cost.memory import GIB, allocated_bytes, workspace_bytes
+from memory_service.domain.cost.step_config import StepConfig
+from memory_service.domain.prediction.device import TargetDevice
+from memory_service.domain.prediction.memory import largest_batch, peak_memory
 from tests.synthetic import catalogue, references, sheets
 
 CPU_STEPS = ("step.cnn.fp32.nchw.b16", "step.cnn.fp32.nchw.b64", "step.vit.fp32.nchw.b64")
 CARD_STEPS = ("step.cnn.bf16.nhwc.b32", "step.mobile.bf16.nhwc.b32", "step.vit.bf16.nhwc.b32")
 
 
-def calibrated(gpu: Gpu, kind: str, sections: dict[str, float]) -> tuple[Gpu, Calibration]:
+def calibrated(gpu: TargetDevice, kind: str, sections: dict[str, float]) -> tuple[TargetDevice, Calibration]:
     fingerprint = Fingerprint(kind, gpu.name, "u", gpu.memory_gib, cores=8 if kind == "cpu" else None)  # type: ignore[arg-type]
     found = {n: Measurement(v, "GiB" if n.endswith("gib") else "ms", v, v, 9) for n, v in sections.items()}
     calibration = Calibration("c", "box", fingerprint, "done", 60.0, found)
@@ -54,15 +50,18 @@ def test_a_processors_peak_is_its_runtime_and_what_its_allocator_holds() -> None
     cpu = sheets()["cpu"]
     card, _ = calibrated(cpu, "cpu", host(1.4))
     (p,) = (p for p in catalogue("fp32", "small-cnn") if p.input_size == 64)
-    peak = peak_memory(p, 64, card).driver_gib
+    peak = peak_memory(p, 64, card, StepConfig(p.precision)).driver_gib
     assert peak.value == pytest.approx(0.7 + 1.4 * allocated_bytes(p, 64) / GIB, rel=0.01)
     assert peak.low < peak.value < peak.high
     assert "measured" in peak.basis
     assert (
         peak.high / peak.low
-        < peak_memory(p, 64, cpu).driver_gib.high / peak_memory(p, 64, cpu).driver_gib.low
+        < peak_memory(p, 64, cpu, StepConfig(p.precision)).driver_gib.high
+        / peak_memory(p, 64, cpu, StepConfig(p.precision)).driver_gib.low
     )
-    assert largest_batch(p, card, ladder=None) < largest_batch(p, cpu, ladder=None)
+    assert largest_batch(p, card, StepConfig(p.precision), ladder=None) < largest_batch(
+        p, cpu, StepConfig(p.precision), ladder=None
+    )
 
 
 def test_a_cards_context_and_workspace_are_those_it_was_seen_with() -> None:
@@ -80,8 +79,13 @@ def test_a_cards_context_and_workspace_are_those_it_was_seen_with() -> None:
     assert held.workspace_share is not None
     assert 0.5 < held.workspace_share < 0.8
     p = catalogue("amp", "resnet50")[0]
-    assert peak_memory(p, 64, card).driver_gib.value < peak_memory(p, 64, a100).driver_gib.value
-    assert largest_batch(p, card, ladder=None) >= largest_batch(p, a100, ladder=None)
+    assert (
+        peak_memory(p, 64, card, StepConfig(p.precision)).driver_gib.value
+        < peak_memory(p, 64, a100, StepConfig(p.precision)).driver_gib.value
+    )
+    assert largest_batch(p, card, StepConfig(p.precision), ladder=None) >= largest_batch(
+        p, a100, StepConfig(p.precision), ladder=None
+    )
 
 
 def test_the_context_alone_is_used_where_no_network_was_measured() -> None:
@@ -100,5 +104,7 @@ def test_without_a_figure_of_the_process_nothing_is_said() -> None:
 def test_memory_never_falls_with_the_batch_on_a_calibrated_processor() -> None:
     card, _ = calibrated(sheets()["cpu"], "cpu", host(2.0))
     (p,) = (p for p in catalogue("fp32", "small-cnn") if p.input_size == 64)
-    peaks = [peak_memory(p, batch, card).driver_gib.value for batch in (1, 2, 8, 64, 512)]
+    peaks = [
+        peak_memory(p, batch, card, StepConfig(p.precision)).driver_gib.value for batch in (1, 2, 8, 64, 512)
+    ]
     assert peaks == sorted(peaks)

@@ -8,26 +8,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory_service.domain.common.optimizers import OPTIMIZERS, optimizer_name
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER
-from memory_service.domain.cost.memory import (
-    GIB,
-    OPTIMIZERS,
-    allocated_bytes,
-    allocated_limit_gib,
-    inference_memory,
-    largest_batch,
-    optimizer_bytes,
-    peak_memory,
-)
+from memory_service.domain.cost.memory import GIB, allocated_bytes, optimizer_bytes
 from memory_service.domain.cost.profile import PeakPoint, Profile
-from memory_service.domain.hardware.gpu_spec import Gpu
+from memory_service.domain.cost.step_config import StepConfig
+from memory_service.domain.cost.step_time import optimizer_bytes_per_param
+from memory_service.domain.prediction.device import TargetDevice
+from memory_service.domain.prediction.memory import allocated_limit_gib, largest_batch, peak_memory
 from memory_service.errors import InvalidInput
 
+AMP = StepConfig("bf16")
 MIB = 2**20
 
 
-def card(memory_gib: float, kind: str = "cuda") -> Gpu:
-    return Gpu("test", "Test", kind, "ampere", memory_gib, memory_gib - 0.1, 1000.0, {"fp32": 20.0})  # type: ignore[arg-type]
+def card(memory_gib: float, kind: str = "cuda") -> TargetDevice:
+    return TargetDevice("test", "Test", kind, "ampere", memory_gib, memory_gib - 0.1, 1000.0, {"fp32": 20.0})  # type: ignore[arg-type]
 
 
 def profile(
@@ -60,16 +56,20 @@ def test_more_memory_never_gives_a_smaller_batch(
     p: Profile, one: float, other: float, optimizer: str
 ) -> None:
     small, large = sorted((one, other))
-    assert largest_batch(p, card(small), optimizer) <= largest_batch(p, card(large), optimizer)
-    assert largest_batch(p, card(200.0), optimizer, limit_gib=small) <= largest_batch(
-        p, card(200.0), optimizer, limit_gib=large
+    assert largest_batch(p, card(small), StepConfig("bf16", optimizer=optimizer)) <= largest_batch(
+        p, card(large), StepConfig("bf16", optimizer=optimizer)
     )
+    assert largest_batch(
+        p, card(200.0), StepConfig("bf16", optimizer=optimizer), limit_gib=small
+    ) <= largest_batch(p, card(200.0), StepConfig("bf16", optimizer=optimizer), limit_gib=large)
 
 
 @given(profiles, st.integers(1, 4096), st.integers(1, 4096), optimizers)
 def test_a_larger_batch_never_needs_less_memory(p: Profile, one: int, other: int, optimizer: str) -> None:
     small, large = sorted((one, other))
-    less, more = (peak_memory(p, batch, card(24.0), optimizer) for batch in (small, large))
+    less, more = (
+        peak_memory(p, batch, card(24.0), StepConfig("bf16", optimizer=optimizer)) for batch in (small, large)
+    )
     for sense in ("allocated_gib", "reserved_gib", "driver_gib"):
         assert getattr(less, sense).value <= getattr(more, sense).value
         assert getattr(less, sense).high <= getattr(more, sense).high
@@ -79,7 +79,10 @@ def test_a_larger_batch_never_needs_less_memory(p: Profile, one: int, other: int
 def test_the_three_senses_are_ordered_and_their_intervals_hold_their_values(
     p: Profile, batch: int, optimizer: str
 ) -> None:
-    for seen in (peak_memory(p, batch, card(24.0), optimizer), inference_memory(p, batch, card(24.0))):
+    for seen in (
+        peak_memory(p, batch, card(24.0), StepConfig("bf16", optimizer=optimizer)),
+        peak_memory(p, batch, card(24.0), StepConfig("bf16", mode="infer")),
+    ):
         assert seen.allocated_gib.value <= seen.reserved_gib.value <= seen.driver_gib.value
         for estimate in (seen.allocated_gib, seen.reserved_gib, seen.driver_gib):
             assert 0 < estimate.low <= estimate.value <= estimate.high
@@ -88,7 +91,7 @@ def test_the_three_senses_are_ordered_and_their_intervals_hold_their_values(
 @given(profiles, memories, optimizers)
 def test_the_largest_batch_fits_and_the_next_one_does_not(p: Profile, memory: float, optimizer: str) -> None:
     room = allocated_limit_gib(card(memory)) * GIB
-    batch = largest_batch(p, card(memory), optimizer, ladder=None)
+    batch = largest_batch(p, card(memory), StepConfig("bf16", optimizer=optimizer), ladder=None)
     if batch:
         assert allocated_bytes(p, batch, optimizer) <= room * (1 + 1e-12)
     if batch < 2**20:
@@ -97,7 +100,9 @@ def test_the_largest_batch_fits_and_the_next_one_does_not(p: Profile, memory: fl
 
 @given(profiles, memories)
 def test_planning_keeps_a_margin_and_stays_on_the_ladder(p: Profile, memory: float) -> None:
-    planned, expected, hoped = (largest_batch(p, card(memory), confidence=c) for c in ("p90", "p50", "p10"))
+    planned, expected, hoped = (
+        largest_batch(p, card(memory), AMP, confidence=c) for c in ("p90", "p50", "p10")
+    )
     assert planned <= expected <= hoped
     assert {planned, expected, hoped} <= {0, *BATCH_LADDER}
 
@@ -126,20 +131,35 @@ def test_gradients_kept_between_steps_cost_memory() -> None:
 
 
 def test_nothing_fits_where_the_weights_alone_are_too_large() -> None:
-    assert largest_batch(profile(params=7_000_000_000), card(24.0)) == 0
+    assert largest_batch(profile(params=7_000_000_000), card(24.0), AMP) == 0
 
 
 def test_inference_takes_larger_batches_than_training() -> None:
-    assert largest_batch(profile(), card(16.0), inference=True) > largest_batch(profile(), card(16.0))
+    assert largest_batch(profile(), card(16.0), StepConfig("bf16", mode="infer")) > largest_batch(
+        profile(), card(16.0), AMP
+    )
 
 
 @pytest.mark.parametrize("batch", [0, -1])
 def test_a_batch_below_one_is_refused(batch: int) -> None:
     with pytest.raises(InvalidInput, match="at least 1"):
-        peak_memory(profile(), batch, card(24.0))
+        peak_memory(profile(), batch, card(24.0), AMP)
 
 
 def test_a_processor_has_no_context() -> None:
     p = profile()
-    on_card, on_host = peak_memory(p, 8, card(24.0)), peak_memory(p, 8, replace(card(24.0), kind="cpu"))
+    on_card, on_host = (
+        peak_memory(p, 8, card(24.0), AMP),
+        peak_memory(p, 8, replace(card(24.0), kind="cpu"), AMP),
+    )
     assert on_host.driver_gib.value < on_card.driver_gib.value
+
+
+def test_every_optimizer_has_one_set_of_figures() -> None:
+    for name, optimizer in OPTIMIZERS.items():
+        assert optimizer_bytes(1, name) == optimizer.state_bytes
+        assert optimizer_bytes_per_param(name, "fp32") == optimizer.step_bytes
+        assert optimizer_name(name.upper().replace("-", "_")) == name
+    assert OPTIMIZERS["rmsprop"].state_bytes == 4.0
+    assert OPTIMIZERS["radam"] == OPTIMIZERS["nadam"] == OPTIMIZERS["adam"]
+    assert optimizer_name("momentum") == "sgd"

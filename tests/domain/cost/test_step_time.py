@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER, floor_to_ladder
 from memory_service.domain.cost.profile import OP_CLASSES, Profile, Work
-from memory_service.domain.cost.rates import rates_of
-from memory_service.domain.cost.step_time import optimizer_bytes_per_param, prepare
+from memory_service.domain.cost.rates import sheet_rates
+from memory_service.domain.cost.step_config import StepConfig
+from memory_service.domain.cost.step_time import optimizer_bytes_per_param
 from memory_service.domain.hardware.gpu_names import gpu_from_row
-from memory_service.domain.hardware.gpu_spec import Gpu
+from memory_service.domain.prediction.device import TargetDevice, target_device
+from memory_service.domain.prediction.step_time import prepare
 from memory_service.resources import path as resource
 
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16")
@@ -29,9 +31,9 @@ def card(
     tdp: float | None = 300.0,
     architecture: str = "ampere",
     capability: float = 8.6,
-) -> Gpu:
+) -> TargetDevice:
     figures = {"fp32": tflops / 2, "tf32": tflops / 2, "fp16": tflops, "bf16": tflops}
-    return Gpu(
+    return TargetDevice(
         "made-up", "Made up", "cuda", architecture, 24.0, 23.5, bandwidth, figures, capability, tdp_w=tdp
     )
 
@@ -77,7 +79,7 @@ def test_a_larger_batch_never_takes_less_time_and_never_loses_throughput(
     p: Profile, one: int, other: int, precision: str, layout: str, mode: Any
 ) -> None:
     small, large = sorted((one, other))
-    model = prepare(p, card(), precision, layout, "adamw", mode)
+    model = prepare(p, card(), StepConfig(precision, layout, "adamw", mode))
     assert model.seconds(small) <= model.seconds(large) * (1 + 1e-12)
     if model.seconds(small) > 0:
         assert large / model.seconds(large) >= small / model.seconds(small) * (1 - 1e-12)
@@ -92,8 +94,10 @@ def test_a_card_better_in_every_figure_never_takes_longer(
 ) -> None:
     lesser = card(*(min(pair) for pair in zip(one, other, strict=True)))
     better = card(*(max(pair) for pair in zip(one, other, strict=True)))
-    slow = prepare(p, lesser, precision, layout, "adamw", mode).seconds(batch)
-    assert prepare(p, better, precision, layout, "adamw", mode).seconds(batch) <= slow * (1 + 1e-12)
+    slow = prepare(p, lesser, StepConfig(precision, layout, "adamw", mode)).seconds(batch)
+    assert prepare(p, better, StepConfig(precision, layout, "adamw", mode)).seconds(batch) <= slow * (
+        1 + 1e-12
+    )
 
 
 @given(profiles, batches, precisions)
@@ -109,7 +113,7 @@ def test_a_newer_architecture_with_the_same_sheet_never_takes_longer(
         ("blackwell", 10.0),
     ]
     times = [
-        prepare(p, card(architecture=name, capability=level), precision).seconds(batch)
+        prepare(p, card(architecture=name, capability=level), StepConfig(precision)).seconds(batch)
         for name, level in order
     ]
     assert all(later <= earlier * (1 + 1e-12) for earlier, later in pairwise(times))
@@ -119,8 +123,8 @@ def test_a_newer_architecture_with_the_same_sheet_never_takes_longer(
 def test_an_estimate_lies_inside_its_interval_and_throughput_is_its_reciprocal(
     p: Profile, batch: int, precision: str, layout: str
 ) -> None:
-    step = prepare(p, card(), precision, layout=layout).step_seconds(batch)
-    rate = prepare(p, card(), precision, layout=layout).samples_per_second(batch)
+    step = prepare(p, card(), StepConfig(precision, layout=layout)).step_seconds(batch)
+    rate = prepare(p, card(), StepConfig(precision, layout=layout)).samples_per_second(batch)
     assert 0 < step.low < step.value < step.high
     assert rate.low < rate.value < rate.high
     assert rate.value * step.value == pytest.approx(batch)
@@ -130,13 +134,13 @@ def test_an_estimate_lies_inside_its_interval_and_throughput_is_its_reciprocal(
 
 @given(profiles, st.lists(batches, min_size=1, max_size=20))
 def test_many_batches_at_once_agree_with_one_by_one(p: Profile, several: list[int]) -> None:
-    model = prepare(p, card(), "fp16")
+    model = prepare(p, card(), StepConfig("fp16"))
     assert np.allclose(model.seconds_many(several), [model.seconds(b) for b in several])
 
 
 @given(profiles, st.integers(1, 70_000))
 def test_the_knee_is_a_rung_that_fits_and_the_next_one_gains_little(p: Profile, most: int) -> None:
-    model = prepare(p, card(), "fp16")
+    model = prepare(p, card(), StepConfig("fp16"))
     knee = model.knee(most)
     assert knee == floor_to_ladder(knee) <= most
     following = [b for b in BATCH_LADDER if knee < b <= most]
@@ -145,35 +149,37 @@ def test_the_knee_is_a_rung_that_fits_and_the_next_one_gains_little(p: Profile, 
 
 
 def test_class_totals_stand_in_for_a_profile_without_rows() -> None:
-    assert 100 < prepare(profile(), card(), "bf16").samples_per_second(64).value < 3000
+    assert 100 < prepare(profile(), card(), StepConfig("bf16")).samples_per_second(64).value < 3000
 
 
 def test_inference_is_cheaper_than_training_and_compiling_never_slower() -> None:
     p, gpu = profile(), card()
-    train = prepare(p, gpu, "fp16").step_seconds(64)
-    assert prepare(p, gpu, "fp16", mode="infer").step_seconds(64).value < train.value / 2
-    compiled = prepare(p, gpu, "fp16", compile=True).step_seconds(64)
+    train = prepare(p, gpu, StepConfig("fp16")).step_seconds(64)
+    assert prepare(p, gpu, StepConfig("fp16", mode="infer")).step_seconds(64).value < train.value / 2
+    compiled = prepare(p, gpu, StepConfig("fp16", compiled=True)).step_seconds(64)
     assert compiled.value < train.value
     assert compiled.high / compiled.low > train.high / train.low
 
 
 def test_a_precision_that_is_not_in_hardware_runs_at_the_fp32_rate() -> None:
-    pascal = Gpu("p", "P", "cuda", "pascal", 16, 15.5, 732, {"fp32": 9.3, "fp16": 9.3}, 6.0, tdp_w=250)
-    assert rates_of(pascal, "bf16").flops_per_second[4] == rates_of(pascal, "fp32").flops_per_second[4]
+    pascal = TargetDevice(
+        "p", "P", "cuda", "pascal", 16, 15.5, 732, {"fp32": 9.3, "fp16": 9.3}, 6.0, tdp_w=250
+    )
+    assert sheet_rates(pascal, "bf16").flops_per_second[4] == sheet_rates(pascal, "fp32").flops_per_second[4]
 
 
 def test_grouped_convolutions_widen_the_interval_most_on_old_software() -> None:
     index = OP_CLASSES.index("grouped_conv")
     grouped = profile([[0, index, 0, 16, 8e9, 40e6, 0, 0, 20], [1, index, 0, 16, 16e9, 80e6, 0, 0, 40]])
-    step = prepare(grouped, card(), "fp16").step_seconds(64)
-    plain = prepare(profile(), card(), "fp16").step_seconds(64)
+    step = prepare(grouped, card(), StepConfig("fp16")).step_seconds(64)
+    plain = prepare(profile(), card(), StepConfig("fp16")).step_seconds(64)
     assert step.high / step.value > plain.high / plain.value
-    assert prepare(grouped, card(), "fp16", stack="torch1").step_seconds(64).value > step.value
+    assert prepare(grouped, card(), StepConfig("fp16", stack="torch1")).step_seconds(64).value > step.value
 
 
 def test_a_power_limited_card_does_not_hold_its_peak() -> None:
-    held = rates_of(card(tflops=121, tdp=350), "fp16").flops_per_second[4]
-    assert rates_of(card(tflops=121, tdp=72), "fp16").flops_per_second[4] < 0.6 * held
+    held = sheet_rates(card(tflops=121, tdp=350), "fp16").flops_per_second[4]
+    assert sheet_rates(card(tflops=121, tdp=72), "fp16").flops_per_second[4] < 0.6 * held
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adamw", "none", "unheard-of"])
@@ -183,30 +189,30 @@ def test_an_update_costs_what_its_state_moves(optimizer: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def shipped_cards() -> dict[str, Gpu]:
+def shipped_cards() -> dict[str, TargetDevice]:
     lines = (resource("seeds") / "gpus.jsonl").read_text(encoding="utf-8").splitlines()
-    return {gpu.slug: gpu for gpu in (gpu_from_row(json.loads(line)) for line in lines)}
+    return {gpu.slug: gpu for gpu in (target_device(gpu_from_row(json.loads(line))) for line in lines)}
 
 
-def test_every_shipped_card_answers_in_every_precision(shipped_cards: dict[str, Gpu]) -> None:
+def test_every_shipped_card_answers_in_every_precision(shipped_cards: dict[str, TargetDevice]) -> None:
     for gpu in shipped_cards.values():
         for precision in PRECISIONS:
-            step = prepare(profile(), gpu, precision).step_seconds(32)
+            step = prepare(profile(), gpu, StepConfig(precision)).step_seconds(32)
             assert 0 < step.low < step.value < step.high < 600, gpu.slug
 
 
-def test_a_shipped_card_that_dominates_another_is_not_slower(shipped_cards: dict[str, Gpu]) -> None:
+def test_a_shipped_card_that_dominates_another_is_not_slower(shipped_cards: dict[str, TargetDevice]) -> None:
     """Every figure counts: memory, bandwidth, arithmetic, board power, and no older architecture."""
     cards = [gpu for gpu in shipped_cards.values() if gpu.kind == "cuda" and gpu.compute_capability]
     for precision in PRECISIONS:
-        time = {gpu.slug: prepare(profile(), gpu, precision).seconds(64) for gpu in cards}
+        time = {gpu.slug: prepare(profile(), gpu, StepConfig(precision)).seconds(64) for gpu in cards}
         for lesser in cards:
             for better in cards:
                 if _dominates(better, lesser):
                     assert time[better.slug] <= time[lesser.slug] * (1 + 1e-9), (better.slug, lesser.slug)
 
 
-def _dominates(better: Gpu, lesser: Gpu) -> bool:
+def _dominates(better: TargetDevice, lesser: TargetDevice) -> bool:
     kinds = {*better.tflops, *lesser.tflops}
     return (
         better.memory_gib >= lesser.memory_gib
@@ -220,6 +226,6 @@ def _dominates(better: Gpu, lesser: Gpu) -> bool:
 def test_a_better_card_of_the_same_kind_is_a_replaced_figure() -> None:
     faster = replace(card(), bandwidth_gb_s=1800.0)
     assert (
-        prepare(profile(), faster, "fp16").step_seconds(64).value
-        < prepare(profile(), card(), "fp16").step_seconds(64).value
+        prepare(profile(), faster, StepConfig("fp16")).step_seconds(64).value
+        < prepare(profile(), card(), StepConfig("fp16")).step_seconds(64).value
     )

@@ -12,17 +12,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory_service.domain.cost.memory import largest_batch, peak_memory
 from memory_service.domain.cost.profile import PeakPoint, Profile, Work
-from memory_service.domain.cost.step_time import StepModel, prepare
-from memory_service.domain.hardware.gpu_spec import Gpu
-from memory_service.domain.learning.baseline_prediction import PARTS, Subject, subject_for
+from memory_service.domain.cost.step_config import StepConfig
+from memory_service.domain.cost.step_time import PARTS, StepModel
+from memory_service.domain.learning.baseline_prediction import Subject, subject_for
 from memory_service.domain.learning.corrections import MOST_OBSERVATIONS, Learned, learn
 from memory_service.domain.learning.observation import Exclusion, Observation
-from memory_service.domain.learning.observed_baseline import cold_of
+from memory_service.domain.prediction.baseline import cold_of
+from memory_service.domain.prediction.device import TargetDevice
+from memory_service.domain.prediction.memory import largest_batch, peak_memory
+from memory_service.domain.prediction.step_time import prepare
 
+AMP = StepConfig("bf16")
 MIB = 2.0**20
-CARD = Gpu(
+CARD = TargetDevice(
     "a40", "A40", "cuda", "ampere", 44.0, 43.5, 700.0, {"fp32": 37.0, "fp16": 150.0, "bf16": 150.0}, 8.6
 )
 BOX = replace(CARD, device="box7")
@@ -53,7 +56,7 @@ def cold_profile(observation: Observation) -> Profile:
     return replace(PROFILES[observation.model], input_size=observation.input_size)
 
 
-def taught(observations: list[Observation], gpu: Gpu = BOX) -> Gpu:
+def taught(observations: list[Observation], gpu: TargetDevice = BOX) -> TargetDevice:
     return replace(gpu, learned=learned(observations))
 
 
@@ -65,7 +68,7 @@ def ran(
     model: str = "resnet50",
     times: float | None = 1.0,
     run: str = "run 1",
-    gpu: Gpu = BOX,
+    gpu: TargetDevice = BOX,
     batch: int = 64,
     **more: Any,
 ) -> Observation:
@@ -79,11 +82,11 @@ def ran(
     )  # fmt: skip
 
 
-def step(model: str, gpu: Gpu) -> StepModel:
-    return prepare(PROFILES[model], gpu, "bf16")
+def step(model: str, gpu: TargetDevice) -> StepModel:
+    return prepare(PROFILES[model], gpu, StepConfig("bf16"))
 
 
-def moved(model: str, gpu: Gpu, batch: int = 64) -> float:
+def moved(model: str, gpu: TargetDevice, batch: int = 64) -> float:
     """Predicted time over the prediction before anything was learned."""
     return step(model, gpu).seconds(batch) / step(model, replace(gpu, learned=None)).seconds(batch)
 
@@ -93,7 +96,7 @@ def moved(model: str, gpu: Gpu, batch: int = 64) -> float:
 @pytest.mark.parametrize("models", [("resnet50",) * 3, ("resnet18", "resnet50", "resnet101")])
 @pytest.mark.parametrize("asked", ["resnet50", "resnet152"])
 def test_three_runs_bring_the_next_prediction_of_the_family_within_5_percent(
-    gpu: Gpu, slower: float, models: tuple[str, ...], asked: str
+    gpu: TargetDevice, slower: float, models: tuple[str, ...], asked: str
 ) -> None:
     runs = [ran(model, slower, f"run {i}", gpu) for i, model in enumerate(models)]
     assert moved(asked, taught(runs, gpu)) == pytest.approx(slower, rel=0.05)
@@ -110,7 +113,7 @@ def test_two_families_that_agree_say_it_is_the_device() -> None:
     unseen = replace(PROFILES["resnet50"], model="mixer", family="mixer")
 
     def factor(runs: list[Observation]) -> float:
-        return prepare(unseen, taught(runs), "bf16").factor
+        return prepare(unseen, taught(runs), StepConfig("bf16")).factor
 
     assert factor(both) > factor(one) > 1.0
 
@@ -147,8 +150,8 @@ def test_contended_throttled_and_loader_bound_runs_say_nothing_of_speed(why: Exc
     runs = [ran(times=1.5, run=f"run {i}", excluded=why, peak_driver_gib=20.0) for i in range(3)]
     gpu = taught(runs)
     assert moved("resnet50", gpu) == 1.0
-    assert peak_memory(PROFILES["resnet50"], 64, gpu).driver_gib.value > (
-        peak_memory(PROFILES["resnet50"], 64, BOX).driver_gib.value
+    assert peak_memory(PROFILES["resnet50"], 64, gpu, AMP).driver_gib.value > (
+        peak_memory(PROFILES["resnet50"], 64, BOX, AMP).driver_gib.value
     )
 
 
@@ -162,7 +165,7 @@ def test_the_first_epoch_is_kept_apart() -> None:
 
 
 def subject() -> Subject:
-    return subject_for(PROFILES["resnet50"], BOX, "bf16")
+    return subject_for(PROFILES["resnet50"], BOX, StepConfig("bf16"))
 
 
 def test_a_time_out_is_a_lower_bound() -> None:
@@ -182,12 +185,16 @@ def test_only_the_very_case_is_graded_measured() -> None:
     assert "residual of 2 runs of resnet50 at 224" in here.basis
     assert (kin.grade, kin.n) == ("estimated", 2)
     assert "2 runs of resnet on box7" in kin.basis
-    assert prepare(replace(PROFILES["resnet50"], input_size=320), gpu, "bf16").grade == "estimated"
+    assert (
+        prepare(replace(PROFILES["resnet50"], input_size=320), gpu, StepConfig("bf16")).grade == "estimated"
+    )
 
 
 def test_what_another_device_showed_is_not_said_of_this_one() -> None:
     known = learned([ran("resnet50", 1.2, f"run {i}") for i in range(2)])
-    there, model = (subject_for(PROFILES["resnet50"], replace(CARD, device=d), "bf16") for d in ("box8", ""))
+    there, model = (
+        subject_for(PROFILES["resnet50"], replace(CARD, device=d), StepConfig("bf16")) for d in ("box8", "")
+    )
     for subject in (there, model):
         found = known.time_of(subject, (0.0,) * len(PARTS), 0.1)
         assert found is not None
@@ -218,20 +225,20 @@ def test_intervals_narrow_with_runs_and_never_below_two_percent() -> None:
 def test_an_out_of_memory_refuses_its_batch_until_a_later_success() -> None:
     failed = ran(times=None, batch=96, out_of_memory=True)
     p = PROFILES["resnet50"]
-    assert largest_batch(p, BOX) > 96
+    assert largest_batch(p, BOX, AMP) > 96
     gpu = taught([failed])
-    assert largest_batch(p, gpu) == 64
-    assert largest_batch(p, gpu, ladder=None, confidence="p10") == 95
+    assert largest_batch(p, gpu, AMP) == 64
+    assert largest_batch(p, gpu, AMP, ladder=None, confidence="p10") == 95
     for batch in (96, 128, 1024):
-        assert peak_memory(p, batch, gpu).driver_gib.value > gpu.usable_gib
-    assert peak_memory(p, 64, gpu).driver_gib.high < gpu.usable_gib
+        assert peak_memory(p, batch, gpu, AMP).driver_gib.value > gpu.usable_gib
+    assert peak_memory(p, 64, gpu, AMP).driver_gib.high < gpu.usable_gib
     earlier = ran(batch=128, run="earlier", at="2026-11-19T10:00:00Z")
     smaller = ran(batch=64, run="smaller", at="2026-11-21T10:00:00Z")
     later = ran(batch=128, run="later", at="2026-11-21T10:00:00Z")
-    assert largest_batch(p, taught([failed, earlier, smaller])) == 64
-    assert largest_batch(p, taught([failed, later])) == largest_batch(p, BOX)
+    assert largest_batch(p, taught([failed, earlier, smaller]), AMP) == 64
+    assert largest_batch(p, taught([failed, later]), AMP) == largest_batch(p, BOX, AMP)
     again = ran(times=None, batch=128, out_of_memory=True, at="2026-11-22T10:00:00Z")
-    assert largest_batch(p, taught([failed, later, again])) == 96
+    assert largest_batch(p, taught([failed, later, again]), AMP) == 96
 
 
 def later(count: int, **more: Any) -> list[Observation]:
@@ -243,57 +250,57 @@ def test_a_success_that_lifted_an_out_of_memory_is_not_forgotten_over_later_smal
     failed = ran(times=None, batch=96, out_of_memory=True)
     lifted = ran(batch=128, run="lifted", at="2026-11-21T10:00:00Z")
     p = PROFILES["resnet50"]
-    assert largest_batch(p, taught([failed, lifted, *later(20, batch=32)])) == largest_batch(p, BOX)
+    assert largest_batch(p, taught([failed, lifted, *later(20, batch=32)]), AMP) == largest_batch(p, BOX, AMP)
 
 
 def test_an_out_of_memory_is_not_forgotten_over_later_larger_ones() -> None:
     failed = ran(times=None, batch=96, out_of_memory=True)
     larger = later(20, times=None, batch=128, out_of_memory=True)
-    assert largest_batch(PROFILES["resnet50"], taught([failed, *larger])) == 64
+    assert largest_batch(PROFILES["resnet50"], taught([failed, *larger]), AMP) == 64
 
 
 def test_an_out_of_memory_holds_for_what_needs_as_much_and_nothing_else() -> None:
     gpu = taught([ran(times=None, batch=96, out_of_memory=True, optimizer="sgd")])
     p = PROFILES["resnet50"]
-    assert largest_batch(replace(p, input_size=256), gpu) == 64
-    assert largest_batch(replace(p, input_size=192), gpu) > 96
-    assert largest_batch(p, gpu, "adamw") == 64
-    assert largest_batch(p, gpu, "sgd-plain") > 96
-    assert largest_batch(PROFILES["resnet101"], gpu) >= 96
-    assert largest_batch(p, gpu, inference=True) > 96
-    assert largest_batch(p, replace(gpu, device="box8", memory_gib=80.0, usable_gib=79.0)) > 96
-    assert largest_batch(p, replace(gpu, device="box9", memory_gib=24.0, usable_gib=23.5)) <= 64
-    assert largest_batch(p, replace(gpu, slug="a6000", device="")) > 96
+    assert largest_batch(replace(p, input_size=256), gpu, AMP) == 64
+    assert largest_batch(replace(p, input_size=192), gpu, AMP) > 96
+    assert largest_batch(p, gpu, AMP) == 64
+    assert largest_batch(p, gpu, StepConfig("bf16", optimizer="sgd-plain")) > 96
+    assert largest_batch(PROFILES["resnet101"], gpu, AMP) >= 96
+    assert largest_batch(p, gpu, StepConfig("bf16", mode="infer")) > 96
+    assert largest_batch(p, replace(gpu, device="box8", memory_gib=80.0, usable_gib=79.0), AMP) > 96
+    assert largest_batch(p, replace(gpu, device="box9", memory_gib=24.0, usable_gib=23.5), AMP) <= 64
+    assert largest_batch(p, replace(gpu, slug="a6000", device=""), AMP) > 96
 
 
 def test_a_batch_that_ran_fits() -> None:
     p = PROFILES["resnet50"]
-    most = largest_batch(p, BOX, ladder=None)
+    most = largest_batch(p, BOX, AMP, ladder=None)
     gpu = taught([ran(batch=most + 200)])
-    assert largest_batch(p, gpu, ladder=None) == most + 200
-    assert peak_memory(p, most + 200, gpu).driver_gib.high <= gpu.usable_gib
-    assert largest_batch(p, replace(gpu, memory_gib=24.0, usable_gib=23.5), ladder=None) < most
+    assert largest_batch(p, gpu, AMP, ladder=None) == most + 200
+    assert peak_memory(p, most + 200, gpu, AMP).driver_gib.high <= gpu.usable_gib
+    assert largest_batch(p, replace(gpu, memory_gib=24.0, usable_gib=23.5), AMP, ladder=None) < most
 
 
 def test_peaks_are_learned_each_in_its_own_sense() -> None:
     p = PROFILES["resnet50"]
-    cold = peak_memory(p, 64, BOX)
-    more = {b: peak_memory(p, b, BOX).driver_gib.value + 1.0 for b in (32, 64, 128)}
+    cold = peak_memory(p, 64, BOX, AMP)
+    more = {b: peak_memory(p, b, BOX, AMP).driver_gib.value + 1.0 for b in (32, 64, 128)}
     runs = [ran(times=None, run=f"at {b}", batch=b, peak_driver_gib=gib) for b, gib in more.items()]
-    warm = peak_memory(PROFILES["resnet50"], 64, taught(runs))
+    warm = peak_memory(PROFILES["resnet50"], 64, taught(runs), AMP)
     assert warm.driver_gib.value == pytest.approx(cold.driver_gib.value + 1.0, abs=0.1)
     assert (warm.driver_gib.grade, warm.driver_gib.n) == ("measured", 3)
     assert warm.allocated_gib == cold.allocated_gib
-    kin = peak_memory(PROFILES["resnet101"], 64, taught(runs)).driver_gib
-    assert kin.value > peak_memory(PROFILES["resnet101"], 64, BOX).driver_gib.value + 0.5
+    kin = peak_memory(PROFILES["resnet101"], 64, taught(runs), AMP).driver_gib
+    assert kin.value > peak_memory(PROFILES["resnet101"], 64, BOX, AMP).driver_gib.value + 0.5
     assert kin.grade == "estimated"
 
 
 def test_more_live_memory_than_traced_lowers_the_largest_batch() -> None:
     p = PROFILES["resnet50"]
-    more = {b: 1.3 * peak_memory(p, b, BOX).allocated_gib.value for b in (32, 64, 128)}
+    more = {b: 1.3 * peak_memory(p, b, BOX, AMP).allocated_gib.value for b in (32, 64, 128)}
     runs = [ran(times=None, run=f"at {b}", batch=b, peak_allocated_gib=gib) for b, gib in more.items()]
-    before, after = (largest_batch(p, gpu, ladder=None) for gpu in (BOX, taught(runs)))
+    before, after = (largest_batch(p, gpu, AMP, ladder=None) for gpu in (BOX, taught(runs)))
     assert after == pytest.approx(before / 1.3, rel=0.06)
 
 
@@ -322,14 +329,14 @@ def test_whatever_was_observed_the_laws_hold(seen: list[Observation], model: str
     assert all(
         x / a <= (y / b) * (1 + 1e-12) for (x, a), (y, b) in pairwise(zip(batches, seconds, strict=True))
     )
-    peaks = [peak_memory(PROFILES[model], batch, gpu) for batch in batches]
+    peaks = [peak_memory(PROFILES[model], batch, gpu, AMP) for batch in batches]
     assert all(a.driver_gib.value <= b.driver_gib.value + 1e-9 for a, b in pairwise(peaks))
     for peak in peaks:
         assert 0 < peak.allocated_gib.value <= peak.reserved_gib.value <= peak.driver_gib.value
         for seen_as in (peak.allocated_gib, peak.reserved_gib, peak.driver_gib, one.step_seconds(8)):
             assert seen_as.low <= seen_as.value <= seen_as.high
     less, more = (replace(gpu, usable_gib=gib) for gib in (20.0, 43.5))
-    assert largest_batch(PROFILES[model], less) <= largest_batch(PROFILES[model], more)
+    assert largest_batch(PROFILES[model], less, AMP) <= largest_batch(PROFILES[model], more, AMP)
 
 
 @settings(max_examples=40, deadline=None)
@@ -339,9 +346,16 @@ def test_the_order_of_observations_means_nothing(
 ) -> None:
     def told(seen: list[Observation]) -> list[float]:
         gpu = taught(seen)
-        peak = peak_memory(PROFILES[model], 96, gpu).driver_gib
+        peak = peak_memory(PROFILES[model], 96, gpu, AMP).driver_gib
         time = step(model, gpu).step_seconds(96)
-        return [time.value, time.low, time.high, peak.value, peak.high, largest_batch(PROFILES[model], gpu)]
+        return [
+            time.value,
+            time.low,
+            time.high,
+            peak.value,
+            peak.high,
+            largest_batch(PROFILES[model], gpu, AMP),
+        ]
 
     one, other = pair
     assert told(one) == pytest.approx(told(other), rel=1e-6)
@@ -350,8 +364,8 @@ def test_the_order_of_observations_means_nothing(
 def test_nothing_is_learned_from_what_cannot_be_predicted() -> None:
     nothing = learn([ran(times=2.0)], lambda _: None)
     assert moved("resnet50", replace(BOX, learned=nothing)) == 1.0
-    assert peak_memory(PROFILES["resnet50"], 64, replace(BOX, learned=nothing)) == (
-        peak_memory(PROFILES["resnet50"], 64, BOX)
+    assert peak_memory(PROFILES["resnet50"], 64, replace(BOX, learned=nothing), AMP) == (
+        peak_memory(PROFILES["resnet50"], 64, BOX, AMP)
     )
 
 
@@ -386,4 +400,4 @@ def test_impossible_figures_teach_nothing(figure: float) -> None:
     gpu = taught([seen, replace(seen, step_seconds=None, at_least_seconds=figure)])
     assert moved("resnet50", gpu) == 1.0
     assert learned([seen]).first_epoch(subject()) is None
-    assert peak_memory(PROFILES["resnet50"], 32, gpu) == peak_memory(PROFILES["resnet50"], 32, BOX)
+    assert peak_memory(PROFILES["resnet50"], 32, gpu, AMP) == peak_memory(PROFILES["resnet50"], 32, BOX, AMP)

@@ -10,7 +10,7 @@ import pytest
 from memory_service.domain.learning.baseline_prediction import Cold
 from memory_service.domain.learning.observation import Observation
 from memory_service.domain.learning.observation_selection import MOST_BATCHES, Lessons
-from memory_service.domain.learning.observed_baseline import cold_of
+from memory_service.domain.prediction.baseline import cold_of
 from tests.domain.learning.test_corrections import BOX, CARD, MIB, PROFILES, cold_profile, moved, ran
 
 __all__ = ["MIB"]

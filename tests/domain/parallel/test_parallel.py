@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_service.domain.parallel.parallel import TOGETHER_FROM_PERCENT, parallel_sets
-from memory_service.domain.planning.planner import Search, search_case
+from memory_service.domain.planning.candidates import Search, search_case
 from memory_service.domain.planning.schedule import learning_rate
 from tests.planning import case, plan, seed_knowledge
 

@@ -7,13 +7,10 @@ from dataclasses import replace
 import pytest
 
 from memory_service.domain.common.vocabulary import SIZES, TASKS
-from memory_service.domain.planning.planner import (
-    expected_of,
-    make_plan,
-    search_case,
-    settings_of,
-    timetable_of,
-)
+from memory_service.domain.planning.candidates import search_case
+from memory_service.domain.planning.expected_figures import expected_of, timetable_of
+from memory_service.domain.planning.plan_settings import settings_of
+from memory_service.domain.planning.planner import make_plan
 from tests.planning import CARDS, MINUTES, case, promises_kept, seed_knowledge
 
 

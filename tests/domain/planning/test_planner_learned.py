@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 from memory_service.domain.calibration.calibration import Calibration
 from memory_service.domain.calibration.memory_overhead import HeldMemory
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER
-from memory_service.domain.cost.memory import peak_memory
-from memory_service.domain.cost.peak_curve import peak_curve
-from memory_service.domain.hardware.gpu_spec import Gpu
+from memory_service.domain.cost.step_config import StepConfig
 from memory_service.domain.learning.observation import Observation
-from memory_service.domain.planning.cost_table import observed_bounds
-from memory_service.domain.planning.planner import make_plan, search_case
+from memory_service.domain.planning.candidates import search_case
+from memory_service.domain.planning.planner import make_plan
 from memory_service.domain.planning.problem import Case
+from memory_service.domain.prediction.device import TargetDevice
+from memory_service.domain.prediction.memory import observed_bounds, peak_memory
+from memory_service.domain.prediction.peak_curve import peak_curve
 from memory_service.services.devices.devices import Device, KeptCalibration
 from memory_service.services.knowledge.cards import Cards, cards_of
 from memory_service.services.knowledge.learned_corrections import lessons_of
@@ -76,16 +77,16 @@ def runs(draw: st.DrawFn) -> list[Observation]:
     return out
 
 
-def card_after(observations: list[Observation]) -> Gpu:
+def card_after(observations: list[Observation]) -> TargetDevice:
     cards = calibrated()
     return cards.taught(lessons_of(cards, observations, seed_knowledge().priced)).named(DEVICE)
 
 
-def asked(card: Gpu, **facts: Any) -> Case:
+def asked(card: TargetDevice, **facts: Any) -> Case:
     return replace(case(task="image", gpu="a100", **facts), cards=(card,))
 
 
-def quality(card: Gpu, **facts: Any) -> float:
+def quality(card: TargetDevice, **facts: Any) -> float:
     on_card = asked(card, **facts)
     choice = search_case(on_card, seed_knowledge()).best(on_card.question.objective, on_card.question.minutes)
     if choice is None:
@@ -197,12 +198,12 @@ def test_peaks_of_a_whole_ladder_are_the_peaks_at_each_batch(seen: list[Observat
         replace(cpu, calibrated=replace(rates, memory=held, cpu=True)),
     ):  # fmt: skip
         for kind, precision in (("amp", "bf16"), ("fp32", "fp32")):
-            profile = seed_knowledge().profiles[model, 224, kind]
-            refused = observed_bounds(profile, card, precision, "adamw").refused or 10**6
+            profile, config = seed_knowledge().profiles[model, 224, kind], StepConfig(precision)
+            refused = observed_bounds(profile, card, config).refused or 10**6
             batches = [b for b in BATCH_LADDER if b < refused]
-            found = peak_curve(profile, batches, card, "adamw", precision)
+            found = peak_curve(profile, batches, card, config)
             for n, batch in enumerate(batches):
-                one = peak_memory(profile, batch, card, "adamw", precision)
+                one = peak_memory(profile, batch, card, config)
                 assert found.allocated[n] == pytest.approx(one.allocated_gib.value, rel=1e-9)
                 assert found.driver[n] == pytest.approx(one.driver_gib.value, rel=1e-9)
                 assert found.driver_high[n] == pytest.approx(one.driver_gib.high, rel=1e-9)

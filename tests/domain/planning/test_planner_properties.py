@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_service.domain.common.vocabulary import TASKS
-from memory_service.domain.hardware.gpu_spec import Gpu
-from memory_service.domain.planning.planner import make_plan, search_case
+from memory_service.domain.planning.candidates import search_case
+from memory_service.domain.planning.planner import make_plan
+from memory_service.domain.prediction.device import TargetDevice
 from tests.planning import CARDS, best, case, plan, promises_kept, seed_knowledge
 
 CARD = st.sampled_from(CARDS)
@@ -68,7 +69,7 @@ def test_a_larger_image_never_needs_less_memory(
     assert peaks == sorted(peaks)
 
 
-def faster(card: Gpu, speed: float, bandwidth: float) -> Gpu:
+def faster(card: TargetDevice, speed: float, bandwidth: float) -> TargetDevice:
     return replace(
         card,
         tflops={name: value * speed for name, value in card.tflops.items()},

@@ -12,8 +12,8 @@ import pytest
 
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.hardware.gpu_names import gpu_from_row
-from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.domain.learning.measured_rows import parse_row
+from memory_service.domain.prediction.device import TargetDevice, target_device
 from memory_service.errors import InvalidInput, MemoryServiceError
 from memory_service.resources import path
 from memory_service.services.accuracy.accuracy import (
@@ -48,9 +48,9 @@ def profiles() -> list[Profile]:
 
 
 @pytest.fixture(scope="module")
-def gpus() -> dict[str, Gpu]:
+def gpus() -> dict[str, TargetDevice]:
     with (path("seeds") / "gpus.jsonl").open(encoding="utf-8") as lines:
-        return {gpu.slug: gpu for gpu in (gpu_from_row(json.loads(line)) for line in lines)}
+        return {gpu.slug: gpu for gpu in (target_device(gpu_from_row(json.loads(line))) for line in lines)}
 
 
 def table(tmp_path: Path, *rows: str) -> Path:
@@ -84,7 +84,7 @@ def test_precisions_of_measurement_files_are_understood(stated: str, meant: str)
 
 
 def test_rows_that_cannot_be_predicted_say_why_and_stop_nothing(
-    tmp_path: Path, profiles: list[Profile], gpus: dict[str, Gpu]
+    tmp_path: Path, profiles: list[Profile], gpus: dict[str, TargetDevice]
 ) -> None:
     file = table(
         tmp_path,
@@ -106,7 +106,7 @@ def test_rows_that_cannot_be_predicted_say_why_and_stop_nothing(
 
 
 def test_an_intervals_low_batch_is_planned_and_high_is_hoped_for(
-    profiles: list[Profile], gpus: dict[str, Gpu], tmp_path: Path
+    profiles: list[Profile], gpus: dict[str, TargetDevice], tmp_path: Path
 ) -> None:
     file = table(tmp_path, f"x,rtx3090,24,resnet50,amp-fp16,nhwc,512,224,train,1218,,{LADDER}")
     (row,) = evaluate_rows(read_rows(file), NoTracing({}, profiles), gpus)
@@ -164,13 +164,13 @@ def row_of(gpu: str, model: str, rate: float, **more: str) -> str:
     )
 
 
-def rates(file: Path, profiles: list[Profile], gpus: dict[str, Gpu]) -> list[float]:
+def rates(file: Path, profiles: list[Profile], gpus: dict[str, TargetDevice]) -> list[float]:
     rows = evaluate_rows(read_rows(file), NoTracing({}, profiles), gpus)
     return [row.predicted["samples_per_s"].value for row in rows]
 
 
 def test_rows_learned_from_first_correct_their_family_on_the_card(
-    tmp_path: Path, profiles: list[Profile], gpus: dict[str, Gpu]
+    tmp_path: Path, profiles: list[Profile], gpus: dict[str, TargetDevice]
 ) -> None:
     models = ("resnet18", "resnet34", "resnet50", "resnet101")
     asked = table(tmp_path, *(row_of(gpu, m, 1000.0) for gpu in ("rtx3090", "t4") for m in models))
@@ -190,7 +190,7 @@ def test_rows_learned_from_first_correct_their_family_on_the_card(
 
 
 def test_what_a_search_for_the_largest_batch_found_is_believed(
-    tmp_path: Path, profiles: list[Profile], gpus: dict[str, Gpu]
+    tmp_path: Path, profiles: list[Profile], gpus: dict[str, TargetDevice]
 ) -> None:
     found = row_of("rtx3090", "resnet50", 1000.0, batch="96", notes=LADDER)
     learned, _ = learn_from_rows(read_rows(table(tmp_path, found)), NoTracing({}, profiles), gpus)
@@ -198,7 +198,9 @@ def test_what_a_search_for_the_largest_batch_found_is_believed(
     assert [row.predicted["max_batch_size"].value, row.predicted["max_batch_size"].high] == [96, 96]
 
 
-def test_one_absurd_row_moves_nothing(tmp_path: Path, profiles: list[Profile], gpus: dict[str, Gpu]) -> None:
+def test_one_absurd_row_moves_nothing(
+    tmp_path: Path, profiles: list[Profile], gpus: dict[str, TargetDevice]
+) -> None:
     asked = table(tmp_path, row_of("rtx3090", "resnet50", 1000.0))
     (cold,) = rates(asked, profiles, gpus)
     (tmp_path / "seen").mkdir()
@@ -220,12 +222,12 @@ def test_a_page_written_anew_keeps_what_other_commands_wrote() -> None:
 needs_oracles = pytest.mark.skipif(not ORACLES.is_dir(), reason="../shared/oracles is not here")
 
 
-def evaluated(name: str, profiles: Sequence[Profile], gpus: dict[str, Gpu]) -> Summary:
+def evaluated(name: str, profiles: Sequence[Profile], gpus: dict[str, TargetDevice]) -> Summary:
     return summarise(list(evaluate_rows(read_rows(ORACLES / name), NoTracing({}, profiles), gpus)))
 
 
 @pytest.fixture(scope="module")
-def speed_and_fit(profiles: list[Profile], gpus: dict[str, Gpu]) -> Summary:
+def speed_and_fit(profiles: list[Profile], gpus: dict[str, TargetDevice]) -> Summary:
     return evaluated("throughput_and_fit.csv", profiles, gpus)
 
 
@@ -258,7 +260,7 @@ def test_the_profiles_behind_these_figures_are_what_a_trace_gives_today(profiles
 
 @needs_oracles
 def test_driver_seen_memory_of_the_a100_rows_beats_the_naive_line(
-    profiles: list[Profile], gpus: dict[str, Gpu]
+    profiles: list[Profile], gpus: dict[str, TargetDevice]
 ) -> None:
     summary = evaluated("peak_memory_a100_40gb.csv", profiles, gpus)
     ours, naive = dict(summary.peak)["train, a100"]
@@ -275,7 +277,7 @@ def test_driver_seen_memory_of_the_a100_rows_beats_the_naive_line(
 @needs_oracles
 @pytest.mark.parametrize(("n", "at_most"), [(8, 0.12), (40, 0.09)])
 def test_observed_rows_of_a_card_serve_its_other_rows(
-    n: int, at_most: float, profiles: list[Profile], gpus: dict[str, Gpu], tmp_path: Path
+    n: int, at_most: float, profiles: list[Profile], gpus: dict[str, TargetDevice], tmp_path: Path
 ) -> None:
     rows = [r for r in read_rows(ORACLES / "throughput_and_fit.csv") if r["gpu"] == "rtx4090"]
     random.Random(n).shuffle(rows)

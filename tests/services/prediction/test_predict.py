@@ -164,3 +164,14 @@ def test_ten_thousand_questions_take_seconds(seeded_sqlite: Database) -> None:
     answers = predict_many(seeded_sqlite, questions)
     assert len(answers) == 10_000
     assert time.process_time() - start < 10
+
+
+def test_optimizers_of_two_moments_need_the_same_and_rmsprop_holds_one(seeded_sqlite: Database) -> None:
+    peaks = {
+        name: predict(seeded_sqlite, {**ASKED, "batch_size": 64, "optimizer": name})["peak_memory_gib"][
+            "value"
+        ]
+        for name in ("adamw", "nadam", "RAdam", "rmsprop", "sgd", "momentum")
+    }
+    assert peaks["adamw"] == peaks["nadam"] == peaks["RAdam"]
+    assert peaks["rmsprop"] == peaks["sgd"] == peaks["momentum"] < peaks["adamw"]

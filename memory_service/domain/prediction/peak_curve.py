@@ -1,5 +1,4 @@
-"""How much memory does a step take at every batch of a ladder? `domain.cost.memory.peak_memory` at many
-batches.
+"""Peak memory at every batch of a ladder: `domain.prediction.memory.peak_memory` over arrays.
 
 The same law over arrays, without words: a table of options asks for thousands of peaks at a time. That both
 agree is tested.
@@ -14,11 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory_service.domain.common.estimate import SD_OF_P90
-from memory_service.domain.cost import memory
+from memory_service.domain.cost.memory import GIB, optimizer_bytes, step_bytes, workspace_bytes
 from memory_service.domain.cost.profile import Profile
-from memory_service.domain.hardware.gpu_spec import Gpu
+from memory_service.domain.cost.step_config import StepConfig
 from memory_service.domain.learning.baseline_prediction import subject_for
 from memory_service.domain.learning.corrections import LearnedPeaks, MemoryCorrection
+from memory_service.domain.prediction import memory
+from memory_service.domain.prediction.device import TargetDevice
 
 __all__ = ["PeakCurve", "peak_curve"]
 
@@ -44,18 +45,18 @@ class _Band:
 
 
 def peak_curve(
-    profile: Profile, batches: Sequence[int], gpu: Gpu, optimizer: str, precision: str
+    profile: Profile, batches: Sequence[int], device: TargetDevice, config: StepConfig
 ) -> PeakCurve:
-    """Peaks of a training step at batches that did not run out of memory on this card (`Bounds.refused`)."""
+    """Peaks of a training step at batches that did not run out of memory on this device
+    (`Bounds.refused`)."""
     batch = np.asarray(batches, dtype=np.float64)
-    allocated = _allocated_gib(profile, batch, optimizer)
-    workspace = batch * (memory.workspace_bytes(profile, 1, precision) / memory.GIB)
-    live, reserved, driver = _as_seen(allocated, workspace, gpu)
-    if gpu.learned is not None:
-        subject = subject_for(profile, gpu, precision, optimizer=optimizer)
-        learned = gpu.learned.peaks_of(subject, gpu.usable_gib)
+    allocated = _allocated_gib(profile, batch, config.optimizer)
+    workspace = batch * (workspace_bytes(profile, 1, config.precision) / GIB)
+    live, reserved, driver = _as_seen(allocated, workspace, device)
+    if device.learned is not None:
+        learned = device.learned.peaks_of(subject_for(profile, device, config), device.usable_gib)
         if not learned.is_empty:
-            live, reserved, driver = _as_learned((live, reserved, driver), learned, batch, gpu)
+            live, reserved, driver = _as_learned((live, reserved, driver), learned, batch, device)
     return PeakCurve(live.value, driver.value, driver.high)
 
 
@@ -63,14 +64,14 @@ def _allocated_gib(profile: Profile, batch: Floats, optimizer: str) -> Floats:
     fixed = np.array([point.fixed_bytes for point in profile.peak], dtype=np.float64)
     slope = np.array([point.per_sample_bytes for point in profile.peak], dtype=np.float64)
     live = (fixed[:, None] + slope[:, None] * batch).max(axis=0, initial=0.0)
-    held = memory.optimizer_bytes(profile.params, optimizer)
-    return np.asarray((np.maximum(live, memory.step_bytes(profile, optimizer)) + held) / memory.GIB)
+    held = optimizer_bytes(profile.params, optimizer)
+    return np.asarray((np.maximum(live, step_bytes(profile, optimizer)) + held) / GIB)
 
 
-def _as_seen(allocated: Floats, workspace: Floats, gpu: Gpu) -> tuple[_Band, _Band, _Band]:
+def _as_seen(allocated: Floats, workspace: Floats, device: TargetDevice) -> tuple[_Band, _Band, _Band]:
     live = _Band(allocated, allocated * 1.02)
-    held = gpu.calibrated.memory if gpu.calibrated is not None else None
-    if gpu.kind != "cuda":
+    held = device.memory_overhead
+    if device.kind != "cuda":
         if held is None:
             total = allocated + memory.HOST_RUNTIME_GIB
             seen = _Band(total, total * 1.2)
@@ -86,7 +87,7 @@ def _as_seen(allocated: Floats, workspace: Floats, gpu: Gpu) -> tuple[_Band, _Ba
 
 
 def _as_learned(
-    cold: tuple[_Band, _Band, _Band], learned: LearnedPeaks, batch: Floats, gpu: Gpu
+    cold: tuple[_Band, _Band, _Band], learned: LearnedPeaks, batch: Floats, device: TargetDevice
 ) -> tuple[_Band, _Band, _Band]:
     predicted = cold[0].value
     live = _shifted(cold[0], learned.allocated, predicted)
@@ -94,8 +95,11 @@ def _as_learned(
     driver = _shifted(cold[2], learned.driver, predicted)
     ran = batch <= learned.bounds.proven
     if ran.any():
-        reserved, driver = _at_most(reserved, gpu.usable_gib, ran), _at_most(driver, gpu.usable_gib, ran)
-        live = _at_most(live, memory.allocated_limit_gib(gpu), ran)
+        reserved, driver = (
+            _at_most(reserved, device.usable_gib, ran),
+            _at_most(driver, device.usable_gib, ran),
+        )
+        live = _at_most(live, memory.allocated_limit_gib(device), ran)
     if reserved.n < driver.n:
         reserved = _at_most(reserved, driver.value)
     if live.n < max(reserved.n, driver.n):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from memory_service.domain.planning.planner import Lanes, Search
+from memory_service.domain.planning.candidates import Lanes, Search
 
 __all__ = ["best_by_budget", "best_of_models"]
 

@@ -1,0 +1,63 @@
+"""Memory and traffic of optimizers: fp32 state and bytes moved per parameter and step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from memory_service.errors import unknown_name
+
+__all__ = ["OPTIMIZERS", "Optimizer", "optimizer_name", "optimizer_or_adam"]
+
+
+@dataclass(frozen=True, slots=True)
+class Optimizer:
+    """state_bytes: fp32 state per parameter; step_bytes: weight, gradient and state read and written per
+    parameter by one update; aliases: other names of it."""
+
+    state_bytes: float
+    step_bytes: float
+    aliases: tuple[str, ...] = ()
+
+
+_NO_STATE, _ONE_MOMENT, _TWO_MOMENTS = Optimizer(0.0, 12.0), Optimizer(4.0, 20.0), Optimizer(8.0, 28.0)
+
+OPTIMIZERS: dict[str, Optimizer] = {
+    "none": Optimizer(0.0, 0.0),
+    "sgd": Optimizer(4.0, 20.0, aliases=("momentum",)),
+    "sgd-plain": _NO_STATE,
+    "sgd-momentum": _ONE_MOMENT,
+    "lion": _ONE_MOMENT,
+    "adagrad": _ONE_MOMENT,
+    "rmsprop": _ONE_MOMENT,
+    "adam": _TWO_MOMENTS,
+    "adamw": _TWO_MOMENTS,
+    "nadam": _TWO_MOMENTS,
+    "nadamw": _TWO_MOMENTS,
+    "radam": _TWO_MOMENTS,
+    "lamb": Optimizer(8.0, 40.0),
+    "adamw-8bit": Optimizer(2.0, 16.0),
+    "adafactor": Optimizer(0.1, 20.0),
+}
+"""`sgd` has momentum, as everybody trains with. RMSprop as in PyTorch: `square_avg` alone; its momentum
+buffer and `grad_avg` exist only where they are asked for."""
+
+_NAMES = {name: name for name in OPTIMIZERS} | {
+    alias: name for name, optimizer in OPTIMIZERS.items() for alias in optimizer.aliases
+}
+
+
+def optimizer_name(given: str) -> str:
+    """The table's name of an optimizer; InvalidInput with the nearest names for one it has not."""
+    name = _NAMES.get(_plain(given))
+    if name is None:
+        raise unknown_name("optimizer", given, tuple(OPTIMIZERS))
+    return name
+
+
+def optimizer_or_adam(given: str) -> Optimizer:
+    """The optimizer's figures; one unknown counts as Adam."""
+    return OPTIMIZERS[_NAMES.get(_plain(given), "adam")]
+
+
+def _plain(given: str) -> str:
+    return given.strip().lower().replace("_", "-")

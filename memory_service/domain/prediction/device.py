@@ -1,0 +1,77 @@
+"""A device to predict for: the data sheet with what calibrations and observed runs add to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import Any
+
+from memory_service.domain.calibration.corrected_rates import CalibratedRates
+from memory_service.domain.calibration.memory_overhead import HeldMemory
+from memory_service.domain.hardware.gpu_spec import Gpu
+from memory_service.domain.learning.corrections import Learned
+
+__all__ = ["Provenance", "TargetDevice", "provenance_warnings", "target_device"]
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """The calibrations behind a device's figures, for people.
+
+    calibration   id of the device's own one that is used; "" where the rates come from elsewhere
+    measured_at   when it began (UTC, ISO 8601)
+    basis         what the rates stand on, in words; n: calibrations behind them, 0 for the data sheet alone
+    observations  observed runs of this very device
+    set_aside     sentences on calibrations that are not used: stale, contended
+    """
+
+    calibration: str = ""
+    measured_at: str = ""
+    basis: str = "data sheet x fitted efficiencies"
+    n: int = 0
+    observations: int = 0
+    set_aside: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """The `calibration` part of an answer's `gpu`."""
+        return {
+            "id": self.calibration or None,
+            "measured_at": self.measured_at or None,
+            "basis": self.basis,
+            "n": self.n,
+            "observations": self.observations,
+            "set_aside": list(self.set_aside),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class TargetDevice(Gpu):
+    """A GPU model or registered device as predictions see it.
+
+    calibrated   corrections of the data sheet's rates by calibrations; None = the data sheet alone
+    learned      corrections of predictions by observed runs; None = no runs
+    provenance   the calibrations behind it; None for a GPU model that nobody calibrated
+    """
+
+    calibrated: CalibratedRates | None = None
+    learned: Learned | None = None
+    provenance: Provenance | None = None
+
+    @property
+    def memory_overhead(self) -> HeldMemory | None:
+        """What a process holds beyond its live tensors, as measured; None = not measured."""
+        return None if self.calibrated is None else self.calibrated.memory
+
+
+def target_device(
+    spec: Gpu, calibrated: CalibratedRates | None = None, provenance: Provenance | None = None
+) -> TargetDevice:
+    """The device of a data sheet, before anything is learned from runs."""
+    figures = {f.name: getattr(spec, f.name) for f in fields(Gpu)}
+    return TargetDevice(**figures, calibrated=calibrated, provenance=provenance)
+
+
+def provenance_warnings(devices: Iterable[TargetDevice]) -> list[str]:
+    """Calibrations that the figures do not stand on though somebody may think so."""
+    notes = [text for device in devices if device.provenance for text in device.provenance.set_aside]
+    return [f"{text[:1].upper()}{text[1:]}." for text in notes]
