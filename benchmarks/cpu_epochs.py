@@ -40,7 +40,7 @@ two."""
 
 
 @dataclass(frozen=True)
-class Case:
+class PlanningProblem:
     """One question to /predict and the training that answers it.
 
     target_time, target_memory   how far off is allowed; None = for information
@@ -61,19 +61,21 @@ class Case:
         return float(self.question["n_train"] * values * 4 / GIB)
 
 
-def images(name: str, model: str, layout: str, n_train: int, batch: int, target: bool = False) -> Case:
+def images(
+    name: str, model: str, layout: str, n_train: int, batch: int, target: bool = False
+) -> PlanningProblem:
     asked = {"image_size": 64, "batch_size": batch, "n_train": n_train, "layout": layout}
     goals = (0.25, 0.2) if target else (None, None)
-    return Case(name, model, f"{model}, 64 px, batch {batch}, {layout}", asked, *goals)
+    return PlanningProblem(name, model, f"{model}, 64 px, batch {batch}, {layout}", asked, *goals)
 
 
-CASES: tuple[Case, ...] = (
+CASES: tuple[PlanningProblem, ...] = (
     images("small-cnn", "small-cnn", "nchw", 3200, 32, target=True),
-    Case(
+    PlanningProblem(
         "mlp", "mlp", "MLP 3 x 512, 200 000 x 50, batch 1024",
         {"n_features": 50, "batch_size": 1024, "n_train": 200_000}, 0.25, 0.2,
     ),
-    Case(
+    PlanningProblem(
         "lightgbm", "lightgbm", "LightGBM, 200 000 x 50, 300 trees",
         {"n_features": 50, "n_train": 200_000, "rounds": 300}, 0.25,
     ),
@@ -90,7 +92,7 @@ CASES: tuple[Case, ...] = (
 class Row:
     """Seconds of an epoch (LightGBM: of the whole fit) and GiB of the training process at its peak."""
 
-    case: Case
+    case: PlanningProblem
     predicted_seconds: float
     low_seconds: float
     high_seconds: float
@@ -175,7 +177,7 @@ def calibrate(address: str, budget_seconds: float) -> tuple[Mapping[str, Any], f
     raise TimeoutError(f"calibration {key} did not end within {PATIENCE_SECONDS:.0f} s")
 
 
-def _predicted(address: str, case: Case) -> Mapping[str, Any]:
+def _predicted(address: str, case: PlanningProblem) -> Mapping[str, Any]:
     query = urllib.parse.urlencode({"model": case.model, "gpu": "cpu", **case.question})
     return _ask(f"{address}/predict?{query}")
 
@@ -188,7 +190,7 @@ def _ask(url: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
     return answer
 
 
-def _trained(case: Case) -> Mapping[str, float]:
+def _trained(case: PlanningProblem) -> Mapping[str, float]:
     """What a fresh process said that trained the case for one epoch."""
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.cpu_epochs", "--train", case.name],
@@ -198,13 +200,13 @@ def _trained(case: Case) -> Mapping[str, float]:
     return told
 
 
-def train(case: Case) -> dict[str, float]:
+def train(case: PlanningProblem) -> dict[str, float]:
     """Seconds of one epoch as a plain script trains it, and the peak of this process."""
     seconds = _boost(case) if case.model == "lightgbm" else _epoch(case)
     return {"seconds": seconds, "peak_gib": peak_gib()}
 
 
-def _boost(case: Case) -> float:
+def _boost(case: PlanningProblem) -> float:
     """LightGBM as `make_classification` tables train it, binning included."""
     import lightgbm
     from sklearn.datasets import make_classification
@@ -216,7 +218,7 @@ def _boost(case: Case) -> float:
     return time.perf_counter() - began
 
 
-def _epoch(case: Case) -> float:
+def _epoch(case: PlanningProblem) -> float:
     """The steps of one epoch, after WARM_STEPS that load libraries and choose kernels."""
     import torch
     from torch.nn import functional
@@ -246,7 +248,7 @@ def _epoch(case: Case) -> float:
     return time.perf_counter() - began
 
 
-def _data_and_module(case: Case) -> tuple[Any, Any]:
+def _data_and_module(case: PlanningProblem) -> tuple[Any, Any]:
     import torch
 
     if "n_features" in case.question:

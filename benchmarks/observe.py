@@ -25,12 +25,12 @@ from memory_service.domain.cost.efficiencies import COEFFICIENTS
 from memory_service.domain.cost.rates import sheet_rates
 from memory_service.domain.cost.step_time import StepModel, card_log_sd, step_model
 from memory_service.domain.hardware.gpu_names import gpu_from_row
-from memory_service.domain.learning.baseline_prediction import Cold, subject_for
-from memory_service.domain.learning.corrections import Learned, learn
+from memory_service.domain.learning.baseline_prediction import BaselinePrediction, prediction_key
+from memory_service.domain.learning.corrections import LearnedCorrections, learn
 from memory_service.domain.learning.measured_rows import parse_row
 from memory_service.domain.learning.observation import Observation
 from memory_service.domain.planning.catalogue import CatalogueModel
-from memory_service.domain.prediction.baseline import cold_of
+from memory_service.domain.prediction.baseline import baseline_prediction
 from memory_service.domain.prediction.device import target_device
 from memory_service.domain.prediction.memory import peak_memory
 from memory_service.domain.prediction.step_time import learned_step
@@ -65,10 +65,10 @@ class Subject:
 
     case: RowCase
     seen: Observation
-    cold: Cold
+    cold: BaselinePrediction
     measured: float
     before: float
-    after: Callable[[Learned], tuple[float, float, float]]
+    after: Callable[[LearnedCorrections], tuple[float, float, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,7 @@ def drawn(subjects: Sequence[Subject], n: int, draws: int) -> Draws:
     return Draws(cold, learned, inside)
 
 
-def _learned(subjects: Sequence[Subject]) -> Learned:
+def _learned(subjects: Sequence[Subject]) -> LearnedCorrections:
     cold = {s.seen: s.cold for s in subjects}
     return learn([s.seen for s in subjects], cold.get)
 
@@ -195,13 +195,13 @@ def _timed(case: RowCase, coefficients: dict[str, float]) -> Subject:
     step: StepModel = step_model(case.profile, rates, case.config)
     batch = row.batch or 1
     (seen,) = [o for o in observations_of(case) if not o.out_of_memory]
-    cold = Cold(
+    cold = BaselinePrediction(
         step.seconds(batch), step.shares(batch), card_log_sd(rates), 1.0, 1.0, 1.0, case.gpu.usable_gib
     )
     seen = replace(seen, peak_allocated_gib=None, peak_driver_gib=None)
 
-    def after(taught: Learned) -> tuple[float, float, float]:
-        model = learned_step(step, taught, rates, subject_for(case.profile, case.gpu, case.config))
+    def after(taught: LearnedCorrections) -> tuple[float, float, float]:
+        model = learned_step(step, taught, rates, prediction_key(case.profile, case.gpu, case.config))
         warm = model.samples_per_second(batch)
         return warm.value, warm.low, warm.high
 
@@ -213,9 +213,9 @@ def _peak(case: RowCase) -> list[Subject]:
     if "max allocated" in row.notes.lower() or row.mode == "infer":
         return []
     (seen,) = [o for o in observations_of(case) if not o.out_of_memory]
-    cold = cold_of(seen, case.profile, case.gpu)
+    cold = baseline_prediction(seen, case.profile, case.gpu)
 
-    def after(taught: Learned) -> tuple[float, float, float]:
+    def after(taught: LearnedCorrections) -> tuple[float, float, float]:
         gpu = replace(case.gpu, learned=taught)
         peak = peak_memory(case.profile, batch, gpu, case.config).driver_gib
         return peak.value, peak.low, peak.high

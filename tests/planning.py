@@ -8,9 +8,9 @@ from typing import Any
 
 from memory_service import resources
 from memory_service.domain.parallel.parallel import with_parallel_sets
-from memory_service.domain.planning.candidates import search_case
+from memory_service.domain.planning.candidates import price_candidates
 from memory_service.domain.planning.planner import make_plan
-from memory_service.domain.planning.problem import Case
+from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.request import parse_question
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_from_seeds
 from memory_service.services.planning.recommend import case_of
@@ -29,24 +29,24 @@ def seed_knowledge() -> Knowledge:
     return knowledge_from_seeds(Path(str(resources.path("seeds"))))
 
 
-def case(**asked: Any) -> Case:
+def case(**asked: Any) -> PlanningProblem:
     return case_of(seed_knowledge(), parse_question(asked))
 
 
 def plan(**asked: Any) -> dict[str, Any]:
     """The answer of /recommend without similar competitions."""
     problem, knowledge = case(**asked), seed_knowledge()
-    lanes = search_case(problem, knowledge)
+    lanes = price_candidates(problem, knowledge)
     return with_parallel_sets(make_plan(problem, knowledge, lanes), lanes).as_dict()
 
 
 def best(**asked: Any) -> tuple[Any, Any] | None:
     """(search, pick) of the chosen plan without writing it out; None when nothing fits."""
     asked_case = case(**asked)
-    choice = search_case(asked_case, seed_knowledge()).best(
+    choice = price_candidates(asked_case, seed_knowledge()).best(
         asked_case.question.objective, asked_case.question.minutes
     )
-    return None if choice is None else (choice.search, choice.pick)
+    return None if choice is None else (choice.candidates, choice.pick)
 
 
 def promises_kept(answer: dict[str, Any]) -> list[str]:

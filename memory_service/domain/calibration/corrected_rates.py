@@ -15,7 +15,7 @@ from statistics import fmean, median
 from typing import Any, Literal, TypeVar
 
 from memory_service.domain.calibration.calibration import Calibration
-from memory_service.domain.calibration.memory_overhead import HeldMemory, held_memory
+from memory_service.domain.calibration.memory_overhead import MemoryOverhead, memory_overhead_of
 from memory_service.domain.calibration.probe_shapes import TREE_LEAVES
 from memory_service.domain.calibration.probes import probe_of
 from memory_service.domain.calibration.rate_fit import RateEffects, RatesAt, fit_effects, spread_of
@@ -73,7 +73,7 @@ class CalibratedRates:
     log_spread: float
     layers: tuple[RateEffects, ...] = ()
     cpu: bool = False
-    memory: HeldMemory | None = None
+    memory: MemoryOverhead | None = None
     loader: Mapping[int, float] = field(default_factory=dict)
     trees: TreeSpeed | None = None
     sustained: float | None = None
@@ -135,7 +135,7 @@ def calibrated_rates(
         log_spread=_log_spread(origin, errors, gpu.kind == "cpu"),
         layers=tuple(layers),
         cpu=gpu.kind == "cpu",
-        memory=_first_of([*mine, *alike], lambda _, c: held_memory(c, profiles)),
+        memory=_first_of([*mine, *alike], lambda _, c: memory_overhead_of(c, profiles)),
         loader=_first_of(mine, lambda _, c: _loader(c)) or {},
         trees=_first_of(mine, lambda _, c: _trees(c)),
         sustained=_first_of(mine, lambda _, c: _sustained(c)),

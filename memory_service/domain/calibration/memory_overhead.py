@@ -17,7 +17,7 @@ from memory_service.domain.calibration.timed_sections import profile_of_step, pr
 from memory_service.domain.cost.memory import GIB, allocated_bytes, workspace_bytes
 from memory_service.domain.cost.profile import Profile
 
-__all__ = ["HeldMemory", "held_memory"]
+__all__ = ["MemoryOverhead", "memory_overhead_of"]
 
 LEAST_RATIO, MOST_RATIO = 0.9, 2.5
 MOST_WORKSPACE_SHARE = 3.0
@@ -26,7 +26,7 @@ PRIOR_NETWORKS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class HeldMemory:
+class MemoryOverhead:
     """base_gib   before the model: of a card its context and libraries, of a processor Python and torch
     ratio         held / live bytes, workspace apart; None = not measured
     workspace_share   of the general law of cuDNN's workspace (cards); None = not measured
@@ -37,7 +37,9 @@ class HeldMemory:
     workspace_share: float | None = None
 
 
-def held_memory(calibration: Calibration, reference_profiles: Iterable[Profile]) -> HeldMemory | None:
+def memory_overhead_of(
+    calibration: Calibration, reference_profiles: Iterable[Profile]
+) -> MemoryOverhead | None:
     """What a calibration's sections say of it; None where they do not say what the process starts with."""
     by_key = profiles_by_key(reference_profiles)
     kind = calibration.fingerprint.kind
@@ -55,7 +57,7 @@ def held_memory(calibration: Calibration, reference_profiles: Iterable[Profile])
     return _of_card(calibration, live) if kind == "cuda" else _of_host(calibration, live)
 
 
-def _of_host(calibration: Calibration, live: list[tuple[Probe, float, float]]) -> HeldMemory | None:
+def _of_host(calibration: Calibration, live: list[tuple[Probe, float, float]]) -> MemoryOverhead | None:
     base = _value(calibration, "memory.process_gib")
     if base is None:
         return None
@@ -64,10 +66,10 @@ def _of_host(calibration: Calibration, live: list[tuple[Probe, float, float]]) -
         for probe, gib, _ in live
         if gib > 0 and (peak := _value(calibration, f"{probe.name}.first_peak_gib"))
     ]
-    return HeldMemory(base, _within(median(ratios), LEAST_RATIO, MOST_RATIO) if ratios else None)
+    return MemoryOverhead(base, _within(median(ratios), LEAST_RATIO, MOST_RATIO) if ratios else None)
 
 
-def _of_card(calibration: Calibration, live: list[tuple[Probe, float, float]]) -> HeldMemory | None:
+def _of_card(calibration: Calibration, live: list[tuple[Probe, float, float]]) -> MemoryOverhead | None:
     """The driver's count less the reserve is the context; the reserve less the live bytes the workspace."""
     contexts: list[float] = []
     shares: list[float] = []
@@ -83,9 +85,9 @@ def _of_card(calibration: Calibration, live: list[tuple[Probe, float, float]]) -
         return None
     base = median(contexts) if contexts else sum(parts)
     if not shares:
-        return HeldMemory(base)
+        return MemoryOverhead(base)
     n = len(shares)
-    return HeldMemory(base, None, (n * median(shares) + PRIOR_NETWORKS) / (n + PRIOR_NETWORKS))
+    return MemoryOverhead(base, None, (n * median(shares) + PRIOR_NETWORKS) / (n + PRIOR_NETWORKS))
 
 
 def _within(value: float, low: float, high: float) -> float:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from memory_service.domain.description.metrics import METRIC_PHRASES, METRICS, Metric, metric_named, spell_out
 from memory_service.domain.description.phrases import words_of
 
-__all__ = ["ANSWERS", "MEASURES", "Answer", "Form", "Judged", "Measure", "judged_by", "measure_of"]
+__all__ = ["ANSWERS", "MEASURES", "Answer", "Form", "Measure", "ResolvedMetric", "judged_by", "measure_of"]
 
 Answer = Literal["labels", "values", "masks"]
 Form = Literal["chances", "classes", "cut", "grades", "ranked", "values", "logs", "masks"]
@@ -180,7 +180,7 @@ def _at_k(measure: Measure, said: str) -> Measure | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class ResolvedMetric:
     """The metric of a plan.
 
     family, direction   "max" | "min"; None for a metric that is not known
@@ -207,7 +207,7 @@ class Judged:
         }
 
 
-def judged_by(said: str, source: str, task: str, stored: Mapping[str, Any] | None = None) -> Judged:
+def judged_by(said: str, source: str, task: str, stored: Mapping[str, Any] | None = None) -> ResolvedMetric:
     """The metric that these words name, for a plan of this task.
 
     stored   what else is known of it: name, metric_family and metric_direction
@@ -221,8 +221,8 @@ def judged_by(said: str, source: str, task: str, stored: Mapping[str, Any] | Non
     family = row.get("metric_family") or (metric.family if metric else None)
     direction = row.get("metric_direction") or (metric.direction if metric else None)
     if measure is not None:
-        return Judged(measure.name, family, direction, source, True)
-    return Judged(name, family, direction, source, False, _why_not(said, metric is not None, task))
+        return ResolvedMetric(measure.name, family, direction, source, True)
+    return ResolvedMetric(name, family, direction, source, False, _why_not(said, metric is not None, task))
 
 
 def _phrase_of(metric: Metric, said: str) -> str:

@@ -10,11 +10,11 @@ from memory_service.domain.cost.step_config import StepConfig
 from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.domain.learning.observation import Observation
 
-__all__ = ["Cold", "Predict", "Subject", "subject_for", "subject_of"]
+__all__ = ["BaselinePrediction", "Predict", "PredictionKey", "observation_key", "prediction_key"]
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class PredictionKey:
     """What is predicted: fields as in `Observation`. It belongs to one key of every level."""
 
     gpu: str
@@ -27,7 +27,7 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Cold:
+class BaselinePrediction:
     """What an observation would have been predicted as without any learning.
 
     shares        of the step's time, by `cost.step_time.PARTS`; they sum to one
@@ -44,19 +44,19 @@ class Cold:
     usable_gib: float
 
 
-Predict = Callable[[Observation], Cold | None]
+Predict = Callable[[Observation], BaselinePrediction | None]
 """None: that observation cannot be predicted (no profile, unknown card), so nothing is learned from it."""
 
 
-def subject_of(observation: Observation) -> Subject:
+def observation_key(observation: Observation) -> PredictionKey:
     """What the observation was made of."""
     o = observation
-    return Subject(o.gpu, o.device, o.model, o.family, o.input_size, o.checkpointing, o.config)
+    return PredictionKey(o.gpu, o.device, o.model, o.family, o.input_size, o.checkpointing, o.config)
 
 
-def subject_for(profile: Profile, gpu: Gpu, config: StepConfig) -> Subject:
+def prediction_key(profile: Profile, gpu: Gpu, config: StepConfig) -> PredictionKey:
     """What a prediction is of, in the names that observations use."""
-    return Subject(
+    return PredictionKey(
         gpu.slug,
         gpu.device,
         profile.model.split(".", 1)[0] if profile.library == "timm" else profile.model,

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from memory_service.domain.common.optimizers import optimizer_or_adam
 from memory_service.domain.cost.step_config import precision_class
-from memory_service.domain.learning.baseline_prediction import Subject, subject_of
+from memory_service.domain.learning.baseline_prediction import PredictionKey, observation_key
 from memory_service.domain.learning.observation import Observation
 
-__all__ = ["Bounds", "Fits", "bounding"]
+__all__ = ["BatchBounds", "Bounds", "bounding"]
 
 SAME_MEMORY = 1.01
 
@@ -29,7 +29,7 @@ class Bounds:
     out_of_memories: int = 0
 
 
-class Fits:
+class BatchBounds:
     """Outcomes of runs as bounds on the batch.
 
     outcomes   observations, each with the GiB that a process could get on its device
@@ -41,9 +41,9 @@ class Fits:
         for observation, usable in outcomes:
             known = self._failed if observation.out_of_memory else self._ran
             if observation.out_of_memory or _ran(observation):
-                known.setdefault(_case(subject_of(observation)), []).append((observation, usable))
+                known.setdefault(_case(observation_key(observation)), []).append((observation, usable))
 
-    def bounds(self, subject: Subject, usable_gib: float) -> Bounds:
+    def bounds(self, subject: PredictionKey, usable_gib: float) -> Bounds:
         """Bounds on the batch of a case with `usable_gib` to spend on the subject's card.
 
         A success at a smaller input, a heavier optimizer or less memory is no proof against; a later success
@@ -75,9 +75,9 @@ def bounding(newest_first: Iterable[Observation]) -> Iterator[Observation]:
     """Those that bound a batch: an out-of-memory at each batch, and each success larger than all later ones
     of its case (a smaller, earlier one proves and lifts nothing more)."""
     failed: Counter[Hashable] = Counter()
-    largest: dict[Subject, int] = {}
+    largest: dict[PredictionKey, int] = {}
     for o in newest_first:
-        subject = subject_of(o)
+        subject = observation_key(o)
         if o.out_of_memory:
             failed[subject, o.batch_size] += 1
             if failed[subject, o.batch_size] <= MOST_OF_A_BATCH:
@@ -102,7 +102,7 @@ def _lifts(later: Observation, failed: Observation) -> bool:
     )
 
 
-def _case(s: Subject) -> object:
+def _case(s: PredictionKey) -> object:
     return (s.gpu, s.model, precision_class(s.config.precision), s.config.mode, s.checkpointing)
 
 

@@ -20,9 +20,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from memory_service.domain.learning.baseline_prediction import Cold, Predict, Subject, subject_of
-from memory_service.domain.learning.batch_bounds import Bounds, Fits, bounding
-from memory_service.domain.learning.hierarchy import Seen
+from memory_service.domain.learning.baseline_prediction import (
+    BaselinePrediction,
+    Predict,
+    PredictionKey,
+    observation_key,
+)
+from memory_service.domain.learning.batch_bounds import BatchBounds, Bounds, bounding
+from memory_service.domain.learning.hierarchy import MatchedObservation
 from memory_service.domain.learning.memory_residuals import (
     READINGS,
     MemoryCorrection,
@@ -39,8 +44,15 @@ from memory_service.domain.learning.time_residuals import (
 )
 
 __all__ = [
-    "MOST_OF_A_CASE", "Choice", "Learned", "LearnedPeaks", "MemoryCorrection", "RatioLearned",
-    "TimeCorrection", "learn", "newest_last",
+    "MOST_OF_A_CASE",
+    "LearnedCorrections",
+    "LearnedPeaks",
+    "MemoryCorrection",
+    "RatioLearned",
+    "TimeCorrection",
+    "TrainingSet",
+    "learn",
+    "newest_last",
 ]  # fmt: skip
 
 MOST_OBSERVATIONS = 384
@@ -50,7 +62,7 @@ MOST_OF_A_CASE = 6
 """Of one case on one device, newest first: further ones say the same of time and peaks again, and software
 moves on. Bounds on the batch are kept however old (`domain.learning.batch_bounds.bounding`)."""
 
-Choice = tuple[Sequence[Seen], Fits]
+TrainingSet = tuple[Sequence[MatchedObservation], BatchBounds]
 """What is learned from: observations beside their predictions, and bounds on the batch."""
 
 
@@ -70,7 +82,7 @@ class LearnedPeaks:
         )
 
 
-def learn(observations: Iterable[Observation], predict: Predict) -> Learned:
+def learn(observations: Iterable[Observation], predict: Predict) -> LearnedCorrections:
     """All that the observations say, in whatever order they come. `domain.learning.observation_selection`
     chooses what bears on one
     card, and so can hold any number of them.
@@ -84,26 +96,26 @@ def learn(observations: Iterable[Observation], predict: Predict) -> Learned:
     of_device: Counter[Hashable] = Counter()
     ranked: list[tuple[int, Observation]] = []
     for observation in newest:
-        case = subject_of(observation)
+        case = observation_key(observation)
         taken[case] += not observation.out_of_memory
         if taken[case] <= MOST_OF_A_CASE and not observation.out_of_memory:
             here = observation.device or observation.gpu
             of_device[here] += 1
             ranked.append((of_device[here], observation))
-    seen: list[Seen] = []
-    known: dict[int, Cold | None] = {}
+    seen: list[MatchedObservation] = []
+    known: dict[int, BaselinePrediction | None] = {}
     for _, observation in sorted(ranked, key=lambda one: one[0]):
         if len(seen) >= MOST_OBSERVATIONS:
             break
         cold = known[id(observation)] = predict(observation)
         if cold is not None:
-            seen.append(Seen(observation, subject_of(observation), cold))
+            seen.append(MatchedObservation(observation, observation_key(observation), cold))
     fits: list[tuple[Observation, float]] = []
     for observation in bounding(newest):
         cold = known[id(observation)] if id(observation) in known else predict(observation)
         if cold is not None:
             fits.append((observation, cold.usable_gib))
-    return Learned(lambda: (seen, Fits(fits)))
+    return LearnedCorrections(lambda: (seen, BatchBounds(fits)))
 
 
 def newest_last(o: Observation) -> tuple[Any, ...]:
@@ -112,7 +124,7 @@ def newest_last(o: Observation) -> tuple[Any, ...]:
             o.batch_size, o.step_seconds or 0.0, o.peak_driver_gib or 0.0)  # fmt: skip
 
 
-class Learned:
+class LearnedCorrections:
     """What observed runs say; attached to cards as `Gpu.learned`. Nothing is solved before it is asked.
 
     choose   what it is learned from; alone: entered while it is solved (threads of a linear algebra library)
@@ -120,7 +132,7 @@ class Learned:
 
     def __init__(
         self,
-        choose: Callable[[], Choice],
+        choose: Callable[[], TrainingSet],
         alone: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> None:
         self._choose = choose
@@ -131,7 +143,7 @@ class Learned:
         self._known_peaks: dict[Hashable, LearnedPeaks] = {}
 
     @cached_property
-    def _chosen(self) -> Choice:
+    def _chosen(self) -> TrainingSet:
         return self._choose()
 
     @cached_property
@@ -149,25 +161,27 @@ class Learned:
         with self._alone():
             return FirstEpoch(self._chosen[0])
 
-    def time_of(self, subject: Subject, shares: Sequence[float], card_log_sd: float) -> TimeCorrection | None:
+    def time_of(
+        self, subject: PredictionKey, shares: Sequence[float], card_log_sd: float
+    ) -> TimeCorrection | None:
         """What to do to a predicted step; None where nothing observed bears on it.
 
         shares        of the step's time at a usual batch, by PARTS: they weigh what remains unsure
-        card_log_sd   as in `Cold`
+        card_log_sd   as in `BaselinePrediction`
         """
         key = (subject, card_log_sd)
         if key not in self._known_time:
             self._known_time[key] = self._time.correction(subject, shares, card_log_sd)
         return self._known_time[key]
 
-    def memory_of(self, subject: Subject, reading: Reading) -> MemoryCorrection | None:
+    def memory_of(self, subject: PredictionKey, reading: Reading) -> MemoryCorrection | None:
         """What to add to a predicted peak; None where nothing observed bears on it."""
         key = (subject, reading)
         if key not in self._known_memory:
             self._known_memory[key] = self._memory[reading].correction(for_memory(subject))
         return self._known_memory[key]
 
-    def peaks_of(self, subject: Subject, usable_gib: float) -> LearnedPeaks:
+    def peaks_of(self, subject: PredictionKey, usable_gib: float) -> LearnedPeaks:
         """All of the above that bears on a peak, looked up at once."""
         key = (subject, usable_gib)
         if key not in self._known_peaks:
@@ -179,23 +193,23 @@ class Learned:
             )
         return self._known_peaks[key]
 
-    def batch_bounds(self, subject: Subject, usable_gib: float) -> Bounds:
+    def batch_bounds(self, subject: PredictionKey, usable_gib: float) -> Bounds:
         """The largest batch that ran and the smallest that ran out of memory, for this case and memory."""
         key = (subject, usable_gib)
         if key not in self._known_bounds:
             self._known_bounds[key] = self._chosen[1].bounds(subject, usable_gib)
         return self._known_bounds[key]
 
-    def refused_batch(self, subject: Subject, usable_gib: float) -> int | None:
+    def refused_batch(self, subject: PredictionKey, usable_gib: float) -> int | None:
         """No plan may offer this batch or more: it ran out of memory, and nothing later says otherwise."""
         return self.batch_bounds(subject, usable_gib).refused
 
-    def first_epoch(self, subject: Subject) -> RatioLearned | None:
+    def first_epoch(self, subject: PredictionKey) -> RatioLearned | None:
         """How much longer the first epoch takes than later ones (page cache, autotuning); None: not
         observed."""
         return self._first.ratio(subject)
 
     @property
     def set_aside(self) -> tuple[Observation, ...]:
-        """Observations of time too far from what is known to be believed yet."""
+        """Observations of time too far from what is known to count yet."""
         return self._time.aside

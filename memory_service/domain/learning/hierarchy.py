@@ -6,10 +6,10 @@ from collections.abc import Container, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from memory_service.domain.learning.baseline_prediction import Cold, Subject
+from memory_service.domain.learning.baseline_prediction import BaselinePrediction, PredictionKey
 from memory_service.domain.learning.observation import Observation
 
-__all__ = ["OWN_LEVELS", "Levels", "Seen", "is_own", "level_keys", "where"]
+__all__ = ["OWN_LEVELS", "Hierarchy", "MatchedObservation", "is_own", "level_keys", "where"]
 
 OWN_LEVELS = ("case", "model", "here", "card family")
 """All that one network alone says anything of: whether the device or the network is odd, a second one must
@@ -17,12 +17,12 @@ tell. Without this rule a single row of a well-predicted card does its other row
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class MatchedObservation:
     """An observation that can be used, beside what was predicted for it."""
 
     what: Observation
-    subject: Subject
-    cold: Cold
+    subject: PredictionKey
+    cold: BaselinePrediction
 
 
 def is_own(o: Observation) -> bool:
@@ -30,11 +30,11 @@ def is_own(o: Observation) -> bool:
     return o.run_id != "" or o.device != ""
 
 
-def where(one: Seen) -> str:
+def where(one: MatchedObservation) -> str:
     return one.subject.device or one.subject.gpu
 
 
-def level_keys(s: Subject, own: bool) -> dict[str, tuple[Any, ...]]:
+def level_keys(s: PredictionKey, own: bool) -> dict[str, tuple[Any, ...]]:
     """Level -> key, most specific first; `own`: observed by a run here, not read in a table."""
     here = s.device or s.gpu
     c = s.config
@@ -55,10 +55,10 @@ def level_keys(s: Subject, own: bool) -> dict[str, tuple[Any, ...]]:
     return keys
 
 
-class Levels:
+class Hierarchy:
     """How many observations stand behind each level, and how to say so."""
 
-    def __init__(self, seen: Iterable[Seen], lone: Container[str] = ()) -> None:
+    def __init__(self, seen: Iterable[MatchedObservation], lone: Container[str] = ()) -> None:
         self._runs: dict[Hashable, set[Hashable]] = {}
         self._devices: dict[Hashable, set[str]] = {}
         for index, one in enumerate(seen):
@@ -68,7 +68,7 @@ class Levels:
                     self._runs.setdefault(key, set()).add(run)
                     self._devices.setdefault(key, set()).add(one.subject.device)
 
-    def closest(self, subject: Subject) -> tuple[int, str, bool]:
+    def closest(self, subject: PredictionKey) -> tuple[int, str, bool]:
         """(n, basis, exact) of the most specific level that has observations."""
         for level, key in level_keys(subject, True).items():
             n = len(self._runs.get(key, ()))

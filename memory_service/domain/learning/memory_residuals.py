@@ -9,10 +9,10 @@ from math import inf, sqrt
 from typing import Literal
 
 from memory_service.domain.cost.step_config import StepConfig, precision_class
-from memory_service.domain.learning.baseline_prediction import Subject
-from memory_service.domain.learning.hierarchy import Levels, Seen, is_own, level_keys, where
+from memory_service.domain.learning.baseline_prediction import PredictionKey
+from memory_service.domain.learning.hierarchy import Hierarchy, MatchedObservation, is_own, level_keys, where
 from memory_service.domain.learning.observation import Observation
-from memory_service.domain.learning.outlier_filter import believed
+from memory_service.domain.learning.outlier_filter import without_outliers
 from memory_service.domain.learning.shrinkage import Loadings
 
 __all__ = ["READINGS", "MemoryCorrection", "MemoryPosterior", "Reading", "for_memory"]
@@ -55,7 +55,7 @@ class MemoryCorrection:
 class MemoryPosterior:
     """Everything observed of one reading of the peak, solved once."""
 
-    def __init__(self, seen: Sequence[Seen], reading: Reading) -> None:
+    def __init__(self, seen: Sequence[MatchedObservation], reading: Reading) -> None:
         told = [replace(s, subject=for_memory(s.subject)) for s in seen if _peak(s.what, reading) is not None]
         known: dict[Hashable, Loadings] = {}
         rows = [_row(s, known) for s in told]
@@ -64,10 +64,10 @@ class MemoryPosterior:
         noise = [MEMORY_NOISE_GIB + MEMORY_NOISE_SHARE * p for p in predicted]
         far = [max(FAR_GIB, FAR_SHARE * p) for p in predicted]
         runs = [s.what.run_id or i for i, s in enumerate(told)]
-        self._posterior, aside = believed(rows, values, noise, far, [where(s) for s in told], runs)
-        self._levels = Levels(s for i, s in enumerate(told) if i not in set(aside))
+        self._posterior, aside = without_outliers(rows, values, noise, far, [where(s) for s in told], runs)
+        self._levels = Hierarchy(s for i, s in enumerate(told) if i not in set(aside))
 
-    def correction(self, subject: Subject) -> MemoryCorrection | None:
+    def correction(self, subject: PredictionKey) -> MemoryCorrection | None:
         n, basis, exact = self._levels.closest(subject)
         if self._posterior is None or not n:
             return None
@@ -77,12 +77,12 @@ class MemoryPosterior:
         return MemoryCorrection(self._posterior.mean(fixed), slope, covariance, n, basis, exact)
 
 
-def for_memory(s: Subject) -> Subject:
+def for_memory(s: PredictionKey) -> PredictionKey:
     """Memory follows the class of precision and whether gradients are kept, not layout or speed."""
     return replace(s, config=StepConfig(precision_class(s.config.precision), mode=s.config.mode))
 
 
-def _cold_peak(one: Seen, reading: Reading) -> float:
+def _cold_peak(one: MatchedObservation, reading: Reading) -> float:
     """PyTorch counts cuDNN's workspace as allocated while it lives, so anything from live tensors alone to
     all that is reserved agrees with the prediction."""
     if reading == "allocated":
@@ -91,7 +91,7 @@ def _cold_peak(one: Seen, reading: Reading) -> float:
     return one.cold.reserved_gib if reading == "reserved" else one.cold.driver_gib
 
 
-def _row(one: Seen, known: dict[Hashable, Loadings]) -> Loadings:
+def _row(one: MatchedObservation, known: dict[Hashable, Loadings]) -> Loadings:
     """The same one for all observations of a case at one batch."""
     key = (one.subject, one.cold.allocated_gib, is_own(one.what))
     if key not in known:
@@ -100,12 +100,12 @@ def _row(one: Seen, known: dict[Hashable, Loadings]) -> Loadings:
     return known[key]
 
 
-def _fixed_row(subject: Subject, own: bool) -> dict[Hashable, float]:
+def _fixed_row(subject: PredictionKey, own: bool) -> dict[Hashable, float]:
     keys = level_keys(subject, own)
     return {("gib", keys[level]): sd for level, sd in MEMORY_SD_GIB.items() if level in keys}
 
 
-def _share_row(subject: Subject, own: bool, allocated_gib: float) -> dict[Hashable, float]:
+def _share_row(subject: PredictionKey, own: bool, allocated_gib: float) -> dict[Hashable, float]:
     keys = level_keys(subject, own)
     return {
         ("share", keys[level]): sd * allocated_gib

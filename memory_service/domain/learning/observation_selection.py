@@ -14,13 +14,23 @@ from functools import cached_property
 from heapq import merge
 from itertools import chain, islice, zip_longest
 
-from memory_service.domain.learning.baseline_prediction import Cold, Predict, Subject, subject_of
-from memory_service.domain.learning.batch_bounds import Fits, bounding
-from memory_service.domain.learning.corrections import MOST_OF_A_CASE, Choice, Learned, newest_last
-from memory_service.domain.learning.hierarchy import Seen
+from memory_service.domain.learning.baseline_prediction import (
+    BaselinePrediction,
+    Predict,
+    PredictionKey,
+    observation_key,
+)
+from memory_service.domain.learning.batch_bounds import BatchBounds, bounding
+from memory_service.domain.learning.corrections import (
+    MOST_OF_A_CASE,
+    LearnedCorrections,
+    TrainingSet,
+    newest_last,
+)
+from memory_service.domain.learning.hierarchy import MatchedObservation
 from memory_service.domain.learning.observation import Observation
 
-__all__ = ["Lessons"]
+__all__ = ["ObservationSelection"]
 
 MOST_BATCHES = 64
 OWN_BATCHES, BATCHES_OF_MODEL = 40, 16
@@ -45,19 +55,19 @@ class Place:
     @cached_property
     def batches(self) -> tuple[Batch, ...]:
         """All that ran, of each case the latest few."""
-        taken: Counter[Subject] = Counter()
+        taken: Counter[PredictionKey] = Counter()
         found: dict[Hashable, list[Observation]] = {}
         for o in self.observations:
             if o.out_of_memory:
                 continue
-            case = subject_of(o)
+            case = observation_key(o)
             taken[case] += 1
             if taken[case] <= MOST_OF_A_CASE:
                 found.setdefault((case, o.batch_size), []).append(o)
         return tuple(tuple(some) for some in found.values())
 
 
-class Lessons:
+class ObservationSelection:
     """All observations, by where they were made (safe to share between threads).
 
     predict   as in `domain.learning.corrections.learn`; one answer stands for all observations of a case at
@@ -72,32 +82,32 @@ class Lessons:
         alone: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> None:
         self._predict, self._alone = predict, alone
-        self._cold: dict[tuple[Subject, int], Cold | None] = {}
+        self._cold: dict[tuple[PredictionKey, int], BaselinePrediction | None] = {}
         of_place: dict[str, list[Observation]] = {}
         for o in sorted(observations, key=newest_last, reverse=True):
             of_place.setdefault(o.device or o.gpu, []).append(o)
         self._places = {where: Place(tuple(found)) for where, found in of_place.items()}
 
-    def renewed(self, observations: Iterable[Observation]) -> Lessons:
+    def renewed(self, observations: Iterable[Observation]) -> ObservationSelection:
         """The same of other observations; what was predicted for some of them is not predicted again."""
-        renewed = Lessons(observations, self._predict, self._alone)
+        renewed = ObservationSelection(observations, self._predict, self._alone)
         renewed._cold = self._cold
         return renewed
 
-    def about(self, device: str, gpu: str) -> Learned:
+    def about(self, device: str, gpu: str) -> LearnedCorrections:
         """What they say of a device ("" = of the GPU model as such)."""
-        return Learned(lambda: self._chosen(device or gpu, gpu), self._alone)
+        return LearnedCorrections(lambda: self._chosen(device or gpu, gpu), self._alone)
 
     def count(self, device: str) -> int:
         """Observations of a device."""
         return len(self._places.get(device, Place(())).observations)
 
-    def _chosen(self, where: str, gpu: str) -> Choice:
+    def _chosen(self, where: str, gpu: str) -> TrainingSet:
         own = self._places.get(where, Place(()))
         model = [p for name, p in self._places.items() if p.gpu == gpu and name != where]
         others = [p for p in self._places.values() if p.gpu != gpu and p is not own]
         seen = [
-            Seen(o, subject_of(o), cold)
+            MatchedObservation(o, observation_key(o), cold)
             for batch in self._in_order(own, model, others) for cold in [self._cold_of(batch[0])]
             if cold is not None
             for o in batch
@@ -105,7 +115,7 @@ class Lessons:
         of_model = [own, *model] if not own.observations or own.gpu == gpu else model
         newest = merge(*(p.observations for p in of_model), key=newest_last, reverse=True)
         bounds = ((o, self._cold_of(o)) for o in bounding(newest))
-        return seen, Fits((o, cold.usable_gib) for o, cold in bounds if cold is not None)
+        return seen, BatchBounds((o, cold.usable_gib) for o, cold in bounds if cold is not None)
 
     def _in_order(self, own: Place, model: Sequence[Place], others: Sequence[Place]) -> Iterator[Batch]:
         mine, of_model, elsewhere = (
@@ -115,8 +125,8 @@ class Lessons:
         first = [*islice(mine, OWN_BATCHES), *islice(of_model, BATCHES_OF_MODEL)]
         return islice(chain(first, elsewhere, mine, of_model), MOST_BATCHES)
 
-    def _cold_of(self, o: Observation) -> Cold | None:
-        key = (subject_of(o), o.batch_size)
+    def _cold_of(self, o: Observation) -> BaselinePrediction | None:
+        key = (observation_key(o), o.batch_size)
         if key not in self._cold:
             self._cold[key] = self._predict(o)
         return self._cold[key]

@@ -1,5 +1,4 @@
-"""Which observations can be believed? Those near what the rest says, and far ones that agree with each
-other."""
+"""Filter of outliers: observations near what the rest says stay, and far ones that agree with each other."""
 
 from __future__ import annotations
 
@@ -8,17 +7,17 @@ from math import log
 
 from memory_service.domain.learning.shrinkage import Loadings, Posterior
 
-__all__ = ["FREEDOM", "believed", "posterior_of"]
+__all__ = ["FREEDOM", "posterior_of", "without_outliers"]
 
 FREEDOM = 2.0
 """Tails of Student's t."""
 
 AGREE = log(1.35)
 ENOUGH_RUNS = 3
-"""Three runs within a third of each other (peaks: 0.3 GiB) are believed, however far they are."""
+"""Three runs within a third of each other (peaks: 0.3 GiB) count, however far they are."""
 
 
-def believed(
+def without_outliers(
     rows: Sequence[Loadings],
     values: Sequence[float],
     noise: Sequence[float],
@@ -26,9 +25,9 @@ def believed(
     groups: Sequence[Hashable],
     runs: Sequence[Hashable],
 ) -> tuple[Posterior | None, list[int]]:
-    """The posterior of what can be believed, and which observations cannot (yet).
+    """The posterior without outliers, and which observations are left out (for now).
 
-    An observation further than `far` from zero is believed when two others from other runs of its group agree
+    An observation further than `far` from zero counts when two others from other runs of its group agree
     with it, or when the rest already brings it near; one that the rest leaves far is not.
     """
     near = {i for i, value in enumerate(values) if abs(value) <= far[i]}

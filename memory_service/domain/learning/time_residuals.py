@@ -9,10 +9,17 @@ from math import exp, inf, log, sqrt
 from typing import Any
 
 from memory_service.domain.cost.step_time import PARTS
-from memory_service.domain.learning.baseline_prediction import Subject
-from memory_service.domain.learning.hierarchy import OWN_LEVELS, Levels, Seen, is_own, level_keys, where
+from memory_service.domain.learning.baseline_prediction import PredictionKey
+from memory_service.domain.learning.hierarchy import (
+    OWN_LEVELS,
+    Hierarchy,
+    MatchedObservation,
+    is_own,
+    level_keys,
+    where,
+)
 from memory_service.domain.learning.observation import Observation
-from memory_service.domain.learning.outlier_filter import FREEDOM, believed
+from memory_service.domain.learning.outlier_filter import FREEDOM, without_outliers
 from memory_service.domain.learning.shrinkage import Loadings, Posterior
 
 __all__ = ["FirstEpoch", "RatioLearned", "TimeCorrection", "TimePosterior"]
@@ -87,7 +94,7 @@ class RatioLearned:
 class TimePosterior:
     """Everything observed of steps, solved once."""
 
-    def __init__(self, seen: Sequence[Seen]) -> None:
+    def __init__(self, seen: Sequence[MatchedObservation]) -> None:
         told = [s for s in seen if s.what.excluded is None]
         timed = [s for s in told if _is_time(s.what.step_seconds)]
         self._lone = lone = _lone(told)
@@ -100,7 +107,7 @@ class TimePosterior:
             for s, row in zip(timed, rows, strict=True)
         ]
         runs = [s.what.run_id or i for i, s in enumerate(timed)]
-        self._posterior, aside = believed(rows, values, noise, far, [where(s) for s in timed], runs)
+        self._posterior, aside = without_outliers(rows, values, noise, far, [where(s) for s in timed], runs)
         used = [s for i, s in enumerate(timed) if i not in set(aside)]
         self.aside = tuple(timed[i].what for i in aside)
         late = [
@@ -119,18 +126,18 @@ class TimePosterior:
                 [noise[i] for i in kept] + [_time_noise(s.what) for s, _ in late],
                 FREEDOM,
             )
-        self._levels = Levels(used, lone)
+        self._levels = Hierarchy(used, lone)
         self._parts: dict[Hashable, tuple[tuple[Loadings, ...], tuple[float, ...]]] = {}
 
     @staticmethod
-    def _least(one: Seen) -> float:
+    def _least(one: MatchedObservation) -> float:
         return log((one.what.at_least_seconds or 0.0) / one.cold.step_seconds)
 
     def _mean(self, row: Loadings) -> float:
         return 0.0 if self._posterior is None else self._posterior.mean(row)
 
     def correction(
-        self, subject: Subject, shares: Sequence[float], card_log_sd: float
+        self, subject: PredictionKey, shares: Sequence[float], card_log_sd: float
     ) -> TimeCorrection | None:
         n, basis, exact = self._levels.closest(subject)
         if self._posterior is None or not n:
@@ -149,7 +156,7 @@ class TimePosterior:
             exact,
         )
 
-    def _of_setting(self, s: Subject) -> tuple[tuple[Loadings, ...], tuple[float, ...]]:
+    def _of_setting(self, s: PredictionKey) -> tuple[tuple[Loadings, ...], tuple[float, ...]]:
         """(effects of each part of a step's work, what is expected of them): one for all networks."""
         key = (s.gpu, s.config)
         if key not in self._parts:
@@ -166,7 +173,7 @@ def _time_noise(o: Observation) -> float:
     return sqrt(NOISE_SD**2 + STEP_NOISE_SD**2 / max(o.n, 1)) if is_own(o) else TABLE_NOISE_SD
 
 
-def _time_levels(subject: Subject, card_log_sd: float, own: bool) -> dict[Hashable, float]:
+def _time_levels(subject: PredictionKey, card_log_sd: float, own: bool) -> dict[Hashable, float]:
     sd = {**TIME_SD, "card": card_log_sd}
     return {key: sd[level] for level, key in level_keys(subject, own).items()}
 
@@ -175,7 +182,7 @@ def _own_levels(levels: Mapping[Any, float]) -> dict[Hashable, float]:
     return {key: sd for key, sd in levels.items() if key[0] in OWN_LEVELS}
 
 
-def _part_effects(s: Subject, part: str) -> dict[Hashable, float]:
+def _part_effects(s: PredictionKey, part: str) -> dict[Hashable, float]:
     c = s.config
     return {("part", part, s.gpu, c.precision, c.layout, c.mode, c.stack): PART_SD}
 
@@ -188,7 +195,7 @@ def _weighted(parts: Sequence[Loadings], shares: Sequence[float]) -> dict[Hashab
     }  # fmt: skip
 
 
-def _lone(seen: Iterable[Seen]) -> set[str]:
+def _lone(seen: Iterable[MatchedObservation]) -> set[str]:
     """Devices on which only one network was observed."""
     models: dict[str, set[str]] = {}
     for one in seen:
@@ -196,7 +203,7 @@ def _lone(seen: Iterable[Seen]) -> set[str]:
     return {where for where, names in models.items() if len(names) < 2}
 
 
-def _time_row(one: Seen, lone: Container[str]) -> dict[Hashable, float]:
+def _time_row(one: MatchedObservation, lone: Container[str]) -> dict[Hashable, float]:
     levels = _time_levels(one.subject, one.cold.card_log_sd, is_own(one.what))
     if where(one) in lone:
         return _own_levels(levels)
@@ -204,7 +211,7 @@ def _time_row(one: Seen, lone: Container[str]) -> dict[Hashable, float]:
     return {**levels, **_weighted(parts, one.cold.shares)}
 
 
-def _known_row(one: Seen, lone: Container[str], known: dict[Hashable, Loadings]) -> Loadings:
+def _known_row(one: MatchedObservation, lone: Container[str], known: dict[Hashable, Loadings]) -> Loadings:
     """The same one for all observations of a case at one batch."""
     key = (one.subject, one.cold.step_seconds, is_own(one.what))
     if key not in known:
@@ -215,21 +222,21 @@ def _known_row(one: Seen, lone: Container[str], known: dict[Hashable, Loadings])
 class FirstEpoch:
     """The same for first epochs."""
 
-    def __init__(self, seen: Sequence[Seen]) -> None:
+    def __init__(self, seen: Sequence[MatchedObservation]) -> None:
         told = [s for s in seen if _is_time(s.what.first_epoch_ratio)]
         rows = [self._row(s.subject) for s in told]
         values = [log(s.what.first_epoch_ratio or 1.0) for s in told]
         self._posterior = (
             Posterior(rows, values, [FIRST_EPOCH_NOISE_SD] * len(rows), FREEDOM) if rows else None
         )
-        self._levels = Levels(told)
+        self._levels = Hierarchy(told)
 
     @staticmethod
-    def _row(subject: Subject) -> dict[Hashable, float]:
+    def _row(subject: PredictionKey) -> dict[Hashable, float]:
         keys = level_keys(subject, True)
         return {keys[level]: sd for level, sd in FIRST_EPOCH_SD.items()}
 
-    def ratio(self, subject: Subject) -> RatioLearned | None:
+    def ratio(self, subject: PredictionKey) -> RatioLearned | None:
         n, basis, _ = self._levels.closest(subject)
         if self._posterior is None or not n:
             return None

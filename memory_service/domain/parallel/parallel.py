@@ -33,11 +33,11 @@ from memory_service.domain.planning.budget import (
     work_seconds,
     write_seconds,
 )
-from memory_service.domain.planning.candidates import Lanes, Search
+from memory_service.domain.planning.candidates import CandidateSet, CandidateSets
 from memory_service.domain.planning.plan import Plan, Refusal
-from memory_service.domain.planning.plan_search import Pick, loader_rate
+from memory_service.domain.planning.plan_search import GridIndex, loader_rate
 from memory_service.domain.planning.plan_settings import settings_of
-from memory_service.domain.planning.problem import Case
+from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.schedule import learning_rate
 from memory_service.domain.quality.quality_index import quality_estimate
 
@@ -61,21 +61,25 @@ class Beside:
     why_none: tuple[str, ...] = ()
 
 
-def with_parallel_sets(plan: Plan | Refusal, lanes: Lanes) -> Plan | Refusal:
+def with_parallel_sets(plan: Plan | Refusal, all_sets: CandidateSets) -> Plan | Refusal:
     """The plan with the sets of models that could share its card, or why there are none."""
     if isinstance(plan, Refusal):
         return plan
-    beside = parallel_sets(lanes)
+    beside = parallel_sets(all_sets)
     return replace(plan, parallel=beside.sets, rationale=(*plan.rationale, *beside.why_none))
 
 
-def parallel_sets(lanes: Lanes) -> Beside:
-    """Sets of models that could share the case's card, each `{"kind", "models", "expected", "cores",
-    "better", "why"}`; the same case gives the same sets."""
-    case, networks = lanes.case, lanes.searches[0]
-    trees = lanes.searches[1] if len(lanes.searches) > 1 else None
-    if any(card.kind != "cuda" for card in case.cards) or case.model is not None or case.cpu_count < 4:
-        return Beside((), why_none(case))
+def parallel_sets(all_sets: CandidateSets) -> Beside:
+    """Sets of models that could share the problem's card, each `{"kind", "models", "expected", "cores",
+    "better", "why"}`; the same problem gives the same sets."""
+    problem, networks = all_sets.problem, all_sets.sets[0]
+    trees = all_sets.sets[1] if len(all_sets.sets) > 1 else None
+    if (
+        any(card.kind != "cuda" for card in problem.cards)
+        or problem.model is not None
+        or problem.cpu_count < 4
+    ):
+        return Beside((), why_none(problem))
     peaks = peaks_of(networks)
     best: dict[str, tuple[_Priced, Shared]] = {}
     missing = KINDS if trees is not None else KINDS[:-1]
@@ -83,23 +87,23 @@ def parallel_sets(lanes: Lanes) -> Beside:
     for share in SHARES:
         groups = [g for kind in missing for g in groups_of(networks, trees, peaks, kind, share)]
         tried = tried or bool(groups)
-        best |= _best(case, _priced(networks, trees, peaks, groups) if groups else [])
+        best |= _best(problem, _priced(networks, trees, peaks, groups) if groups else [])
         missing = tuple(dict.fromkeys(g.kind for g in groups if g.kind not in best))
         if not missing:
             break
     if {"explore", "two_large"} <= best.keys() and _rows(best["explore"]) == _rows(best["two_large"]):
         del best["two_large"]
     sets = tuple(_as_dict(networks, trees, *best[kind]) for kind in KINDS if kind in best)
-    return Beside(sets, () if sets else why_none(case, tried))
+    return Beside(sets, () if sets else why_none(problem, tried))
 
 
-def _best(case: Case, priced: Sequence[_Priced]) -> dict[str, tuple[_Priced, Shared]]:
+def _best(problem: PlanningProblem, priced: Sequence[_Priced]) -> dict[str, tuple[_Priced, Shared]]:
     """Of each kind the first that keeps its promises, those that are better together before the others."""
     best: dict[str, tuple[_Priced, Shared]] = {}
     for each in sorted(priced, key=lambda each: each.better != "together"):
         if each.of.kind not in best:
             shared = side_by_side(each.beside)
-            if _keeps_promises(case, each, shared):
+            if _keeps_promises(problem, each, shared):
                 best[each.of.kind] = each, shared
     return best
 
@@ -122,7 +126,9 @@ class _Priced:
     better: str
 
 
-def _priced(networks: Search, trees: Search | None, peaks: Peaks, found: Sequence[Group]) -> list[_Priced]:
+def _priced(
+    networks: CandidateSet, trees: CandidateSet | None, peaks: Peaks, found: Sequence[Group]
+) -> list[_Priced]:
     """All sets at once: one pass over every member as it is alone and as it is beside the others."""
     fitted = [_columns(networks, peaks, each) for each in found]
     loader = cache(lambda size, workers, processes: _loader(networks, size, workers, processes))
@@ -140,7 +146,7 @@ def _priced(networks: Search, trees: Search | None, peaks: Peaks, found: Sequenc
         start = of_set.stop
         alone, together, tails = demands[of_set][::2], demands[of_set][1::2], inference[of_set][1::2]
         if each.trees is not None and trees is not None:
-            alone.append(_trees_demand(trees, each.trees, trees.case.cpu_count))
+            alone.append(_trees_demand(trees, each.trees, trees.problem.cpu_count))
             together.append(_trees_demand(trees, each.trees, each.tree_cores))
             tails.append(Seconds(0.0, 0.0, 0.0))
         after = one_after_another(alone)
@@ -165,7 +171,7 @@ def _percent(together: float, after: float) -> float:
     return 100.0 * (1.0 - together / after)
 
 
-def _columns(networks: Search, peaks: Peaks, each: Group) -> tuple[int, ...]:
+def _columns(networks: CandidateSet, peaks: Peaks, each: Group) -> tuple[int, ...]:
     """Every member's own batch where all of them fit the card so; else what fits its share."""
     own = sum(float(peaks[1][member.pick.row, member.alone]) for member in each.members)
     fits = own <= networks.table.usable_gib
@@ -178,50 +184,52 @@ def _memory(peaks: Peaks, row: int, column: int) -> Estimate:
     return Estimate(value, max(0.0, 2 * value - high), high, basis="as the plan's, CUDA context included")
 
 
-def _loader(networks: Search, size: int, workers: int, processes: int) -> Seconds:
+def _loader(networks: CandidateSet, size: int, workers: int, processes: int) -> Seconds:
     """Seconds per sample of a member's input pipeline: alone with the plan's workers (`workers` 0), or its
     part of what all workers of the set deliver on the cores there are."""
     own = int(networks.loader["num_workers"])
-    rate = loader_rate(networks.case, size, workers * processes if workers else own)
+    rate = loader_rate(networks.problem, size, workers * processes if workers else own)
     of = processes if workers else 1
     return Seconds(of / rate.high, of / rate.value, of / rate.low)
 
 
 def _demands(
-    networks: Search, picks: Sequence[Pick], rungs: Sequence[int], loaders: Sequence[Seconds]
+    networks: CandidateSet, picks: Sequence[GridIndex], rungs: Sequence[int], loaders: Sequence[Seconds]
 ) -> tuple[list[Demand], list[Seconds]]:
     """What each process wants with the batch of its rung, and how much of it is inference."""
-    case, table, field = networks.case, networks.table, networks.field
-    grid, rows, columns = table.plain, np.array([pick.row for pick in picks]), np.array(rungs)
+    problem, table, grid = networks.problem, networks.table, networks.grid
+    costs, rows, columns = table.plain, np.array([pick.row for pick in picks]), np.array(rungs)
     batch = table.rungs[columns]
-    raw = Seconds(*(getattr(grid, name)[rows, columns] for name in ("step_s_low", "step_s", "step_s_high")))
-    seen = Seconds(*(getattr(grid, name)[rows, columns] for name in ("eval_s_low", "eval_s", "eval_s_high")))
+    raw = Seconds(*(getattr(costs, name)[rows, columns] for name in ("step_s_low", "step_s", "step_s_high")))
+    seen = Seconds(*(getattr(costs, name)[rows, columns] for name in ("eval_s_low", "eval_s", "eval_s_high")))
     loader = Seconds(*(np.array([getattr(each, p) for each in loaders]) for p in ("low", "value", "high")))
-    epochs = np.array([field.epochs[pick.epoch] for pick in picks], dtype=np.float64)
-    folds = np.array([field.folds[pick.fold] for pick in picks], dtype=np.float64)
+    epochs = np.array([grid.epochs[pick.epoch] for pick in picks], dtype=np.float64)
+    folds = np.array([grid.folds[pick.fold] for pick in picks], dtype=np.float64)
     setup = setup_seconds(
         table.columns.params_m[rows],
-        case.n_train,
+        problem.n_train,
         gpu=True,
         pretrained=table.columns.pretrained[rows],
-        files=case.reads_files,
+        files=problem.reads_files,
     )
     _, first_fold, fold, inference = work_seconds(
         raw.at_least(loader.times(batch)),
         batch,
         seen.at_least(loader),
-        n_train=case.n_train,
-        n_test=case.n_test,
+        n_train=problem.n_train,
+        n_test=problem.n_test,
         folds=folds,
         epochs=epochs,
     )
-    fit, valid = split_of(case.n_train, folds)
+    fit, valid = split_of(problem.n_train, folds)
     steps = np.ceil(fit / batch) * epochs * folds
-    kernels = grid.busy_s[rows, columns] / raw.value
-    busy = raw.times(kernels * steps) + seen.times(valid * epochs * folds + case.n_test * folds)
+    kernels = costs.busy_s[rows, columns] / raw.value
+    busy = raw.times(kernels * steps) + seen.times(valid * epochs * folds + problem.n_test * folds)
     gaps = raw.times(np.maximum(1.0 - kernels, 0.0) * steps)
     work = fold.times(folds - 1) + first_fold + inference
-    parts = [_columns_of(part, len(rows)) for part in (setup, work, write_seconds(case.n_test), busy, gaps)]
+    parts = [
+        _columns_of(part, len(rows)) for part in (setup, work, write_seconds(problem.n_test), busy, gaps)
+    ]
     return [Demand(*each) for each in zip(*parts, strict=True)], _columns_of(inference, len(rows))
 
 
@@ -232,32 +240,34 @@ def _columns_of(seconds: Seconds, n: int) -> list[Seconds]:
     return [Seconds(*each) for each in triples.tolist()]
 
 
-def _trees_demand(trees: Search, pick: Pick, cores: int) -> Demand:
+def _trees_demand(trees: CandidateSet, pick: GridIndex, cores: int) -> Demand:
     """Boosted trees on so many cores; the device has nothing to do with them."""
-    case, field = replace(trees.case, cpu_count=cores), trees.field
-    folds = field.folds[pick.fold]
-    run = run_of_trees(case, trees.table.options[pick.row], field.epochs[pick.epoch], folds)
+    problem, grid = replace(trees.problem, cpu_count=cores), trees.grid
+    folds = grid.folds[pick.fold]
+    run = run_of_trees(problem, trees.table.options[pick.row], grid.epochs[pick.epoch], folds)
     work, nothing = run.fold.times(folds) + run.inference, Seconds(0.0, 0.0, 0.0)
     setup, work, write = (_columns_of(part, 1)[0] for part in (run.setup, work, run.write))
     return Demand(setup, work, write, nothing, nothing)
 
 
-def _keeps_promises(case: Case, each: _Priced, shared: Shared) -> bool:
+def _keeps_promises(problem: PlanningProblem, each: _Priced, shared: Shared) -> bool:
     """What every plan promises of the minutes (docs/planning.md), of all of the set at once."""
-    budget, policy, total = 60.0 * case.question.minutes, case.policy, shared.total
+    budget, policy, total = 60.0 * problem.question.minutes, problem.policy, shared.total
     tail = min(last.value + of.write.value for last, of in zip(each.inference, each.beside, strict=True))
     ends = total.high <= budget and total.high - tail <= (1.0 - policy.reserve_share) * budget
     return bool(ends and total.value <= policy.median_share * budget)
 
 
-def _as_dict(networks: Search, trees: Search | None, each: _Priced, shared: Shared) -> dict[str, Any]:
-    case = networks.case
+def _as_dict(
+    networks: CandidateSet, trees: CandidateSet | None, each: _Priced, shared: Shared
+) -> dict[str, Any]:
+    problem = networks.problem
     together, after = (_minutes(seconds) for seconds in (shared.total, each.after))
     gains = [_percent(*pair) for pair in ((together.low, after.low), (together.high, after.high))]
     value = _percent(together.value, after.value)
     gain = Estimate(value, min(*gains, value), max(*gains, value), basis="together against one after another")
     memory = _sum(each.memory)
-    total = case.question.vram_gib or min(case.cards, key=lambda card: card.usable_gib).memory_gib
+    total = problem.question.vram_gib or min(problem.cards, key=lambda card: card.usable_gib).memory_gib
     models = [
         _network(networks, member, column, each, shared, i)
         for i, (member, column) in enumerate(zip(each.of.members, each.columns, strict=True))
@@ -278,15 +288,15 @@ def _as_dict(networks: Search, trees: Search | None, each: _Priced, shared: Shar
             "loader_workers": each.of.workers * len(each.of.members),
             "main_processes": len(each.of.members),
             "trees": each.of.tree_cores,
-            "of": case.cpu_count,
+            "of": problem.cpu_count,
         },
         "better": each.better,
-        "why": why_better(each.better, each.alone, each.beside, shared, each.after, case.cpu_count),
+        "why": why_better(each.better, each.alone, each.beside, shared, each.after, problem.cpu_count),
     }
 
 
 def _network(
-    networks: Search, member: Member, column: int, each: _Priced, shared: Shared, index: int
+    networks: CandidateSet, member: Member, column: int, each: _Priced, shared: Shared, index: int
 ) -> dict[str, Any]:
     settings = settings_of(networks, member.pick)
     option = networks.table.options[member.pick.row]
@@ -306,11 +316,11 @@ def _network(
     }
 
 
-def _trees(trees: Search, pick: Pick, each: _Priced, shared: Shared) -> dict[str, Any]:
-    option, rounds = trees.table.options[pick.row], trees.field.epochs[pick.epoch]
+def _trees(trees: CandidateSet, pick: GridIndex, each: _Priced, shared: Shared) -> dict[str, Any]:
+    option, rounds = trees.table.options[pick.row], trees.grid.epochs[pick.epoch]
     settings = settings_of(trees, pick)
     settings["data_loader"] = settings["data_loader"] | {"num_workers": 0}
-    memory = cost_of(trees.case, option, trees.case.n_train, rounds).memory_gib
+    memory = cost_of(trees.problem, option, trees.problem.n_train, rounds).memory_gib
     return {
         "runs_on": "cpu",
         **settings,
@@ -322,8 +332,10 @@ def _trees(trees: Search, pick: Pick, each: _Priced, shared: Shared) -> dict[str
     }
 
 
-def _figures(search: Search, pick: Pick, each: _Priced, shared: Shared, index: int) -> dict[str, Any]:
-    quality = quality_estimate(float(search.field.quality[pick.row, pick.epoch, pick.fold]))
+def _figures(
+    candidates: CandidateSet, pick: GridIndex, each: _Priced, shared: Shared, index: int
+) -> dict[str, Any]:
+    quality = quality_estimate(float(candidates.grid.quality[pick.row, pick.epoch, pick.fold]))
     return {
         "alone_minutes": _minutes(each.alone[index].alone).as_dict(),
         "ends_minute": _minutes(shared.ends[index]).as_dict(),

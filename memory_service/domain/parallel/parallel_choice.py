@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from memory_service.domain.cost.data_loader import MOST_WORKERS
 from memory_service.domain.parallel.gpu_sharing import MOST_PROCESSES
-from memory_service.domain.planning.candidates import Search
+from memory_service.domain.planning.candidates import CandidateSet
 from memory_service.domain.planning.contingency import model_class_of
-from memory_service.domain.planning.plan_search import LAMBDA, Pick, head_gib
+from memory_service.domain.planning.plan_search import LAMBDA, GridIndex, head_gib
 
 __all__ = ["Group", "Member", "Peaks", "groups_of", "peaks_of"]
 
@@ -35,7 +35,7 @@ TREES_SHARE = 0.5
 class Member:
     """A pick and the batch it has in the set: the column of the table's rungs, alone and beside others."""
 
-    pick: Pick
+    pick: GridIndex
     alone: int
     beside: int
 
@@ -47,36 +47,36 @@ class Group:
     kind: str
     members: tuple[Member, ...]
     workers: int
-    trees: Pick | None = None
+    trees: GridIndex | None = None
     tree_cores: int = 0
 
 
-def peaks_of(networks: Search) -> Peaks:
+def peaks_of(networks: CandidateSet) -> Peaks:
     """Memory (median, p90) in GiB of each option at each rung, the head for very many classes included."""
-    grid, case = networks.table.plain, networks.case
-    if case.n_classes <= 1000:
+    grid, problem = networks.table.plain, networks.problem
+    if problem.n_classes <= 1000:
         return grid.peak_gib, grid.peak_high_gib
-    head = head_gib(case, networks.table)
+    head = head_gib(problem, networks.table)
     return grid.peak_gib + head, grid.peak_high_gib + head
 
 
 def groups_of(
-    networks: Search, trees: Search | None, peaks: Peaks, kind: str, share: float
+    networks: CandidateSet, trees: CandidateSet | None, peaks: Peaks, kind: str, share: float
 ) -> tuple[Group, ...]:
     """Groups of a kind, each member alone within `share` of its part of the minutes: to explore, as many
     models as R33 says and a pair; two large ones; a network and boosted trees."""
-    case = networks.case
-    objective = case.question.objective
+    problem = networks.problem
+    objective = problem.question.objective
     if kind == "network_and_trees":
         beside = _with_trees(networks, trees, peaks, share) if trees is not None else None
         return () if beside is None else (beside,)
     if kind == "two_large":
         pairs = [_members(networks, peaks, 2, share, "quality", large=True)]
     else:
-        most = min(MOST_PROCESSES, case.cpu_count // 2)
+        most = min(MOST_PROCESSES, problem.cpu_count // 2)
         many = (_members(networks, peaks, count, share, objective) for count in range(most, 2, -1))
         pairs = [next((group for group in many if group), ()), _members(networks, peaks, 2, share, objective)]
-    return tuple(Group(kind, group, _workers(case.cpu_count, len(group))) for group in pairs if group)
+    return tuple(Group(kind, group, _workers(problem.cpu_count, len(group))) for group in pairs if group)
 
 
 def _workers(cores: int, processes: int) -> int:
@@ -84,13 +84,13 @@ def _workers(cores: int, processes: int) -> int:
     return max(1, min(MOST_WORKERS, (cores - processes) // processes))
 
 
-def _with_trees(networks: Search, trees: Search, peaks: Peaks, share: float) -> Group | None:
+def _with_trees(networks: CandidateSet, trees: CandidateSet, peaks: Peaks, share: float) -> Group | None:
     """The best network and, on the cores it leaves, the best boosted trees."""
-    case = networks.case
-    network = next(iter(_ranked(networks, 1, case.question.objective, share)), None)
-    chosen = next(iter(_ranked(trees, 1, case.question.objective, share * TREES_SHARE)), None)
-    workers = _workers(case.cpu_count // 2, 1)
-    cores = case.cpu_count - 1 - workers
+    problem = networks.problem
+    network = next(iter(_ranked(networks, 1, problem.question.objective, share)), None)
+    chosen = next(iter(_ranked(trees, 1, problem.question.objective, share * TREES_SHARE)), None)
+    workers = _workers(problem.cpu_count // 2, 1)
+    cores = problem.cpu_count - 1 - workers
     if network is None or chosen is None or cores < 1:
         return None
     member = _member(networks, peaks, network, 1)
@@ -100,7 +100,7 @@ def _with_trees(networks: Search, trees: Search, peaks: Peaks, share: float) -> 
 
 
 def _members(
-    networks: Search, peaks: Peaks, count: int, share: float, objective: str, large: bool = False
+    networks: CandidateSet, peaks: Peaks, count: int, share: float, objective: str, large: bool = False
 ) -> tuple[Member, ...]:
     """The best `count` models of different families, each in its share of minutes and memory; none when
     there are fewer."""
@@ -117,30 +117,30 @@ def _members(
     return ()
 
 
-def _ranked(search: Search, count: int, objective: str, share: float) -> Iterator[Pick]:
+def _ranked(candidates: CandidateSet, count: int, objective: str, share: float) -> Iterator[GridIndex]:
     """Each option's best plan in its share of the minutes, best first: one split (R17), or as many as were
     asked for."""
-    field = search.field
-    fits = field.minutes[:, :, 0] <= share * search.case.question.minutes / count
+    grid = candidates.grid
+    fits = grid.minutes[:, :, 0] <= share * candidates.problem.question.minutes / count
     rows = np.flatnonzero(fits.any(axis=1))
-    price = LAMBDA[objective] * field.doublings[rows, :, 0]
-    utility = np.where(fits[rows], field.quality[rows, :, 0] - price, -np.inf)
+    price = LAMBDA[objective] * grid.doublings[rows, :, 0]
+    utility = np.where(fits[rows], grid.quality[rows, :, 0] - price, -np.inf)
     epochs = utility.argmax(axis=1)
     best = utility[np.arange(len(rows)), epochs]
     order = np.argsort(-best, kind="stable")
     for row, epoch, value in zip(
         rows[order].tolist(), epochs[order].tolist(), best[order].tolist(), strict=True
     ):
-        yield Pick(row, epoch, 0, value)
+        yield GridIndex(row, epoch, 0, value)
 
 
-def _member(networks: Search, peaks: Peaks, pick: Pick, count: int) -> Member | None:
+def _member(networks: CandidateSet, peaks: Peaks, pick: GridIndex, count: int) -> Member | None:
     """The largest batch up to its own whose p90 memory fits its share of the card; None when that is too
     small."""
-    field, table, row = networks.field, networks.table, pick.row
-    if field.batches.checkpointing[row]:
+    grid, table, row = networks.grid, networks.table, pick.row
+    if grid.batches.checkpointing[row]:
         return None
-    alone = int(np.searchsorted(table.rungs, field.batches.batch_size[row]))
+    alone = int(np.searchsorted(table.rungs, grid.batches.batch_size[row]))
     share = table.usable_gib / count
     beside = alone
     while beside >= 0 and peaks[1][row, beside] > share:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from memory_service.domain.parallel.gpu_sharing import Demand, Shared
 from memory_service.domain.planning.budget import Seconds
-from memory_service.domain.planning.problem import Case
+from memory_service.domain.planning.problem import PlanningProblem
 
 __all__ = ["why_better", "why_none"]
 
@@ -53,16 +53,16 @@ def why_better(
     )
 
 
-def why_none(case: Case, tried: bool = False) -> tuple[str, ...]:
+def why_none(problem: PlanningProblem, tried: bool = False) -> tuple[str, ...]:
     """Why nothing is offered; tried: sets were found but broke a promise."""
-    if any(card.kind == "cpu" for card in case.cards):
+    if any(card.kind == "cpu" for card in problem.cards):
         why = "without a card all of them work on the same cores: one after another is as fast"
-    elif any(card.kind != "cuda" for card in case.cards):
+    elif any(card.kind != "cuda" for card in problem.cards):
         why = "how processes share such a device was never measured"
-    elif case.model is not None:
-        why = f"{case.model} is what was asked for"
-    elif case.cpu_count < 4:
-        why = f"{case.cpu_count} processor cores hold one training and its data loader, not two"
+    elif problem.model is not None:
+        why = f"{problem.model} is what was asked for"
+    elif problem.cpu_count < 4:
+        why = f"{problem.cpu_count} processor cores hold one training and its data loader, not two"
     elif tried:
         why = "taking turns, none would end in the minutes nine times in ten"
     else:

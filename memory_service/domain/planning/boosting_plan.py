@@ -25,8 +25,8 @@ from memory_service.domain.planning.budget import (
     write_seconds,
 )
 from memory_service.domain.planning.cost_table import CostTable, Option
-from memory_service.domain.planning.plan_search import BOUNDS, Batches, Field, Pick, quality_of
-from memory_service.domain.planning.problem import Case
+from memory_service.domain.planning.plan_search import BOUNDS, Batches, GridIndex, PlanGrid, quality_of
+from memory_service.domain.planning.problem import PlanningProblem
 
 __all__ = ["ROUND_CHOICES", "cost_of", "outputs_of", "price_trees", "run_of_trees"]
 
@@ -35,51 +35,51 @@ ROUND_CHOICES = (100, 200, 300, 500, 800, 1200, 2000)
 LEAVES = 31
 
 
-def outputs_of(case: Case) -> int:
+def outputs_of(problem: PlanningProblem) -> int:
     """Trees a round: one for a regression or two classes, else one per class."""
-    return 1 if case.task.endswith("-regression") else case.n_classes
+    return 1 if problem.task.endswith("-regression") else problem.n_classes
 
 
-def cost_of(case: Case, option: Option, rows: int, rounds: int) -> CpuFit:
-    """Cost of one fit of `rounds` on `rows` rows with the case's columns, classes and cores, on the host
+def cost_of(problem: PlanningProblem, option: Option, rows: int, rounds: int) -> CpuFit:
+    """Cost of one fit of `rounds` on `rows` rows with the problem's columns, classes and cores, on the host
     where it is slowest."""
     costs = [
         fit_cost(
             option.model.library,
             rows,
-            case.n_features,
-            outputs_of(case),
+            problem.n_features,
+            outputs_of(problem),
             rounds=rounds,
             leaves=LEAVES,
-            cpu_count=case.cpu_count,
+            cpu_count=problem.cpu_count,
             speed=card.calibrated.trees if card.calibrated else None,
         )
-        for card in case.cards
+        for card in problem.cards
     ]
     return max(costs, key=lambda cost: cost.fit_seconds.value)
 
 
-def price_trees(case: Case, table: CostTable) -> Field:
+def price_trees(problem: PlanningProblem, table: CostTable) -> PlanGrid:
     """Minutes and quality [option, rounds, folds] of the tree models of a table without rungs."""
-    question = case.question
+    question = problem.question
     rounds = (question.epochs,) if question.epochs else ROUND_CHOICES
-    folds = (question.folds,) if question.folds else case.policy.fold_choices
+    folds = (question.folds,) if question.folds else problem.policy.fold_choices
     options = table.options
     shape = (len(options), len(rounds), len(folds))
     fit, predict = (Seconds(*(np.zeros(shape) for _ in range(3))) for _ in range(2))
     for index in np.ndindex(shape):
-        rows, _ = split_of(case.n_train, folds[index[2]])
-        cost = cost_of(case, options[index[0]], int(rows), rounds[index[1]])
+        rows, _ = split_of(problem.n_train, folds[index[2]])
+        cost = cost_of(problem, options[index[0]], int(rows), rounds[index[1]])
         _put(fit, index, cost.fit_seconds)
         _put(predict, index, cost.predict_seconds_per_row)
     e = np.array(rounds, dtype=np.float64)[None, :, None]
     k = np.array(folds, dtype=np.float64)[None, None, :]
-    run = _run(case, fit, predict, e, k)
+    run = _run(problem, fit, predict, e, k)
     first = Seconds(*(getattr(fit, part)[:, 0, 0] / rounds[0] for part in ("low", "value", "high")))
     forward = Seconds(*(getattr(predict, part)[:, 0, 0] for part in ("low", "value", "high")))
     n = len(options)
     batches = Batches(
-        batch_size=np.full(n, question.batch_size or case.n_train, dtype=np.int64),
+        batch_size=np.full(n, question.batch_size or problem.n_train, dtype=np.int64),
         accumulation=np.ones(n, dtype=np.int64),
         checkpointing=np.zeros(n, dtype=bool),
         bound=np.full(n, BOUNDS.index("pinned"), dtype=np.int64),
@@ -88,36 +88,36 @@ def price_trees(case: Case, table: CostTable) -> Field:
         step=first,
         forward=forward,
     )
-    quality = quality_of(case, table, e, k)
+    quality = quality_of(problem, table, e, k)
     needed = np.asarray(
-        minutes_needed(run, case.policy.reserve_share, case.policy.median_share), dtype=np.float64
+        minutes_needed(run, problem.policy.reserve_share, problem.policy.median_share), dtype=np.float64
     )
 
-    def run_of(pick: Pick) -> RunSeconds:
+    def run_of(pick: GridIndex) -> RunSeconds:
         at = (pick.row, pick.epoch, pick.fold)
         whole = Seconds(*(getattr(fit, part)[at] for part in ("low", "value", "high")))
         row = Seconds(*(getattr(predict, part)[at] for part in ("low", "value", "high")))
-        return _run(case, whole, row, float(rounds[pick.epoch]), folds[pick.fold])
+        return _run(problem, whole, row, float(rounds[pick.epoch]), folds[pick.fold])
 
-    return Field(rounds, folds, batches, first, forward, np.zeros(n, dtype=bool), run_of, needed, quality)
+    return PlanGrid(rounds, folds, batches, first, forward, np.zeros(n, dtype=bool), run_of, needed, quality)
 
 
-def run_of_trees(case: Case, option: Option, rounds: int, folds: int) -> RunSeconds:
-    """The stages of one plan, on the cores of the case."""
-    rows, _ = split_of(case.n_train, folds)
-    cost = cost_of(case, option, int(rows), rounds)
+def run_of_trees(problem: PlanningProblem, option: Option, rounds: int, folds: int) -> RunSeconds:
+    """The stages of one plan, on the cores of the problem."""
+    rows, _ = split_of(problem.n_train, folds)
+    cost = cost_of(problem, option, int(rows), rounds)
     fit, predict = (
         Seconds(each.low, each.value, each.high) for each in (cost.fit_seconds, cost.predict_seconds_per_row)
     )
-    return _run(case, fit, predict, float(rounds), folds)
+    return _run(problem, fit, predict, float(rounds), folds)
 
 
-def _run(case: Case, fit: Seconds, predict: Seconds, rounds: Any, folds: Any) -> RunSeconds:
-    _, valid = split_of(case.n_train, folds)
+def _run(problem: PlanningProblem, fit: Seconds, predict: Seconds, rounds: Any, folds: Any) -> RunSeconds:
+    _, valid = split_of(problem.n_train, folds)
     fold = fit + predict.times(valid) + spread(FOLD_OVERHEAD_S).times(0.25)
-    setup = setup_seconds(0.0, case.n_train, gpu=False, pretrained=0.0, files=False)
-    inference = predict.times(float(case.n_test)).times(folds)
-    write = write_seconds(case.n_test)
+    setup = setup_seconds(0.0, problem.n_train, gpu=False, pretrained=0.0, files=False)
+    inference = predict.times(float(problem.n_test)).times(folds)
+    write = write_seconds(problem.n_test)
     training = fold.times(folds)
     return RunSeconds(
         setup=setup,

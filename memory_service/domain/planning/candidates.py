@@ -11,10 +11,10 @@ from memory_service.domain.cost.data_loader import loader_settings
 from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.domain.planning.boosting_plan import price_trees
 from memory_service.domain.planning.cost_table import CostTable
-from memory_service.domain.planning.plan_search import Field, Flags, Pick, price_field
-from memory_service.domain.planning.problem import Case, Shelf
+from memory_service.domain.planning.plan_search import Flags, GridIndex, PlanGrid, price_grid
+from memory_service.domain.planning.problem import CostProvider, PlanningProblem
 
-__all__ = ["Choice", "Lanes", "Search", "precision_for", "search_case"]
+__all__ = ["Candidate", "CandidateSet", "CandidateSets", "precision_for", "price_candidates"]
 
 _PRECISION_ORDER = ("fp32", "fp16", "bf16")
 
@@ -24,53 +24,53 @@ name."""
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
-    """One lane of a case, everything priced: networks on the cards, or boosted trees on the processor.
+class CandidateSet:
+    """One lane of a problem, everything priced: networks on the cards, or boosted trees on the processor.
 
     loader   data loader settings of the contract
     """
 
-    case: Case
+    problem: PlanningProblem
     precision: str
     loader: Mapping[str, Any]
     table: CostTable
-    field: Field
+    grid: PlanGrid
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Candidate:
     """The plan that won in its lane."""
 
-    search: Search
-    pick: Pick
+    candidates: CandidateSet
+    pick: GridIndex
 
     @property
     def batch_size(self) -> int:
-        return int(self.search.field.batches.batch_size[self.pick.row])
+        return int(self.candidates.grid.batches.batch_size[self.pick.row])
 
 
 @dataclass(frozen=True, slots=True)
-class Lanes:
-    """Every lane of a case: what both the plan and the refusal are read from."""
+class CandidateSets:
+    """Every lane of a problem: what both the plan and the refusal are read from."""
 
-    case: Case
-    searches: tuple[Search, ...]
+    problem: PlanningProblem
+    sets: tuple[CandidateSet, ...]
 
     def best(
         self, objective: str, minutes: float, keep: Callable[[CostTable], Flags] | None = None
-    ) -> Choice | None:
-        """The plan of highest utility over all lanes that `minutes` allow; None when none does."""
-        winner: Choice | None = None
-        for search in self.searches:
-            flags = None if keep is None else keep(search.table)
-            pick = search.field.best(objective, minutes, flags)
+    ) -> Candidate | None:
+        """The plan of highest utility over all all_sets that `minutes` allow; None when none does."""
+        winner: Candidate | None = None
+        for candidates in self.sets:
+            flags = None if keep is None else keep(candidates.table)
+            pick = candidates.grid.best(objective, minutes, flags)
             if pick is not None and (winner is None or pick.utility > winner.pick.utility):
-                winner = Choice(search, pick)
+                winner = Candidate(candidates, pick)
         return winner
 
     def least_minutes(self) -> float:
         """The smallest budget that any plan holds; infinite when memory allows none."""
-        return min((float(s.field.minutes.min()) for s in self.searches if s.table.options), default=inf)
+        return min((float(s.grid.minutes.min()) for s in self.sets if s.table.options), default=inf)
 
 
 def precision_for(cards: Sequence[Gpu]) -> str:
@@ -79,13 +79,17 @@ def precision_for(cards: Sequence[Gpu]) -> str:
     return common if all(card.supports(common) for card in cards) else "fp32"
 
 
-def search_case(case: Case, shelf: Shelf) -> Lanes:
-    """Price every option of the case; raises nothing: what cannot run is never the best."""
-    precision = case.question.precision or precision_for(case.cards)
-    loader = loader_settings(case.cpu_count, case.task)
-    table = shelf.table(case, case.cards, precision)
-    searches = [Search(case, precision, loader, table, price_field(case, table, int(loader["num_workers"])))]
-    trees = shelf.trees(case)
-    if trees.options and (case.model is not None or not TREES_LEAVE_OUT & set(case.question.pinned)):
-        searches.append(Search(case, "fp32", loader, trees, price_trees(case, trees)))
-    return Lanes(case, tuple(searches))
+def price_candidates(problem: PlanningProblem, costs: CostProvider) -> CandidateSets:
+    """Price every option of the problem; raises nothing: what cannot run is never the best."""
+    precision = problem.question.precision or precision_for(problem.cards)
+    loader = loader_settings(problem.cpu_count, problem.task)
+    table = costs.table(problem, problem.cards, precision)
+    sets = [
+        CandidateSet(
+            problem, precision, loader, table, price_grid(problem, table, int(loader["num_workers"]))
+        )
+    ]
+    trees = costs.trees(problem)
+    if trees.options and (problem.model is not None or not TREES_LEAVE_OUT & set(problem.question.pinned)):
+        sets.append(CandidateSet(problem, "fp32", loader, trees, price_trees(problem, trees)))
+    return CandidateSets(problem, tuple(sets))

@@ -23,7 +23,7 @@ from memory_service.domain.planning.schedule import Recipe, recipe_of
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.memory import allocated_limit_gib, observed_bounds
 from memory_service.domain.prediction.peak_curve import peak_curve
-from memory_service.domain.prediction.step_time import ColdSteps
+from memory_service.domain.prediction.step_time import BaselineSteps
 from memory_service.domain.quality.quality_index import Learning, learning_of
 
 __all__ = [
@@ -245,14 +245,14 @@ def build_table(
     gpu: TargetDevice,
     precision: str,
     rungs: Sequence[int] = BATCH_LADDER,
-    steps: ColdSteps | None = None,
+    steps: BaselineSteps | None = None,
 ) -> CostTable:
     """Price every option on a card: memory and step time at each rung until memory runs out.
 
     steps   of this card and precision, kept from an earlier table
     Boosted trees have no rungs: their rows stay NaN and are priced by `domain.cost.boosted_trees`.
     """
-    steps = steps or ColdSteps(gpu)
+    steps = steps or BaselineSteps(gpu)
     plain, saving = (Grid.empty(len(options), len(rungs)) for _ in range(2))
     kind = precision_class(precision)
     knee = np.zeros(len(options), dtype=np.int64)
@@ -322,7 +322,7 @@ def _price(
     gpu: TargetDevice,
     precision: str,
     rungs: Sequence[int],
-    steps: ColdSteps,
+    steps: BaselineSteps,
 ) -> tuple[int, int]:
     """Fill one row; (index of the largest fitting rung or -1, index of the knee)."""
     config = StepConfig(precision, layout_of(profile, gpu), option.recipe.optimizer)

@@ -9,10 +9,10 @@ from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.cost.step_config import StepConfig, precision_class
 from memory_service.domain.planning.boosting_plan import cost_of
 from memory_service.domain.planning.budget import Seconds
-from memory_service.domain.planning.candidates import Search
+from memory_service.domain.planning.candidates import CandidateSet
 from memory_service.domain.planning.cost_table import layout_of
 from memory_service.domain.planning.plan import Expected, Stage
-from memory_service.domain.planning.plan_search import Pick, loader_rate
+from memory_service.domain.planning.plan_search import GridIndex, loader_rate
 from memory_service.domain.planning.plan_settings import settings_of
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.memory import peak_memory
@@ -22,13 +22,13 @@ from memory_service.domain.quality.quality_index import quality_estimate
 __all__ = ["expected_of", "summary", "timetable_of"]
 
 
-def summary(search: Search, pick: Pick) -> dict[str, Any]:
+def summary(candidates: CandidateSet, pick: GridIndex) -> dict[str, Any]:
     """A plan in one line, for alternatives and for the changes that would fit."""
-    settings = settings_of(search, pick)
-    expected = expected_of(search, pick)
+    settings = settings_of(candidates, pick)
+    expected = expected_of(candidates, pick)
     return {
         "model": settings["model"]["name"],
-        search.table.options[pick.row].model.input_kind: search.table.options[pick.row].input_size,
+        candidates.table.options[pick.row].model.input_kind: candidates.table.options[pick.row].input_size,
         **{name: settings[name] for name in ("batch_size", "precision", "folds", "epochs")},
         "expected": {
             name: getattr(expected, name).as_dict()
@@ -37,17 +37,17 @@ def summary(search: Search, pick: Pick) -> dict[str, Any]:
     }
 
 
-def expected_of(search: Search, pick: Pick) -> Expected:
+def expected_of(candidates: CandidateSet, pick: GridIndex) -> Expected:
     """The figures of a pick with their intervals, in the units of the contract."""
-    case, field, row = search.case, search.field, pick.row
-    batches, run = field.batches, field.run_of(pick)
+    problem, grid, row = candidates.problem, candidates.grid, pick.row
+    batches, run = grid.batches, grid.run_of(pick)
     batch = float(batches.batch_size[row])
-    memory, time = _grounds(search, pick)
+    memory, time = _grounds(candidates, pick)
     value, high = float(batches.peak_gib[row]), float(batches.peak_high_gib[row])
     peak = replace(memory, value=value, low=max(0.0, 2 * value - high), high=high)
-    tightest = min(case.cards, key=lambda card: card.usable_gib)
-    total = case.question.vram_gib or tightest.memory_gib
-    step = Seconds(*(getattr(field.step, name)[row] for name in ("low", "value", "high")))
+    tightest = min(problem.cards, key=lambda card: card.usable_gib)
+    total = problem.question.vram_gib or tightest.memory_gib
+    step = Seconds(*(getattr(grid.step, name)[row] for name in ("low", "value", "high")))
     composed = replace(time, grade="estimated")
     return Expected(
         peak_memory_gib=peak,
@@ -56,52 +56,57 @@ def expected_of(search: Search, pick: Pick) -> Expected:
         epoch_seconds=_estimate(run.epoch, 1.0, composed),
         total_minutes=_estimate(run.total_end, 1 / 60, composed, ", hidden minutes included"),
         inference_minutes=_estimate(run.inference, 1 / 60, composed),
-        host_memory_gib=_host_memory(search, pick),
-        quality_index=quality_estimate(float(field.quality[row, pick.epoch, pick.fold])),
-        bound=_bound(search, row),
+        host_memory_gib=_host_memory(candidates, pick),
+        quality_index=quality_estimate(float(grid.quality[row, pick.epoch, pick.fold])),
+        bound=_bound(candidates, row),
     )
 
 
-def _host_memory(search: Search, pick: Pick) -> Estimate | None:
-    option = search.table.options[pick.row]
+def _host_memory(candidates: CandidateSet, pick: GridIndex) -> Estimate | None:
+    option = candidates.table.options[pick.row]
     if not option.is_trees:
         return None
-    return cost_of(search.case, option, search.case.n_train, search.field.epochs[pick.epoch]).memory_gib
+    return cost_of(
+        candidates.problem, option, candidates.problem.n_train, candidates.grid.epochs[pick.epoch]
+    ).memory_gib
 
 
-def _grounds(search: Search, pick: Pick) -> tuple[Estimate, Estimate]:
+def _grounds(candidates: CandidateSet, pick: GridIndex) -> tuple[Estimate, Estimate]:
     """What memory and time of a pick stand on, as estimates of one step: grade, n and basis are theirs.
 
     Memory is the fullest card's, time the slowest one's; where the input pipeline is slower still, its.
     """
-    case, option = search.case, search.table.options[pick.row]
-    kind, saving = precision_class(search.precision), bool(search.field.batches.checkpointing[pick.row])
+    problem, option = candidates.problem, candidates.table.options[pick.row]
+    kind, saving = (
+        precision_class(candidates.precision),
+        bool(candidates.grid.batches.checkpointing[pick.row]),
+    )
     profile = (option.checkpointed if saving else option.profile).get(kind)
     if profile is None:
-        cost = cost_of(case, option, case.n_train, search.field.epochs[pick.epoch])
+        cost = cost_of(problem, option, problem.n_train, candidates.grid.epochs[pick.epoch])
         return Estimate(0.0, 0.0, 0.0, basis="boosted trees use no device memory"), cost.fit_seconds
-    batch = int(search.field.batches.batch_size[pick.row])
+    batch = int(candidates.grid.batches.batch_size[pick.row])
 
     def config(card: TargetDevice) -> StepConfig:
-        return StepConfig(search.precision, layout_of(profile, card), option.recipe.optimizer)
+        return StepConfig(candidates.precision, layout_of(profile, card), option.recipe.optimizer)
 
-    fullest = min(case.cards, key=lambda card: card.usable_gib)
+    fullest = min(problem.cards, key=lambda card: card.usable_gib)
     memory = peak_memory(profile, batch, fullest, config(fullest)).driver_gib
-    steps = [prepare(profile, card, config(card)).step_seconds(batch) for card in case.cards]
+    steps = [prepare(profile, card, config(card)).step_seconds(batch) for card in problem.cards]
     time = max(steps, key=lambda step: step.value)
-    if search.field.loader_bound[pick.row]:
-        workers = int(search.loader["num_workers"])
-        loader = loader_rate(case, option.input_size, workers)
+    if candidates.grid.loader_bound[pick.row]:
+        workers = int(candidates.loader["num_workers"])
+        loader = loader_rate(problem, option.input_size, workers)
         time = replace(
             time, grade=loader.grade, n=loader.n, basis=f"{time.basis}; input pipeline: {loader.basis}"
         )
     return memory, time
 
 
-def _bound(search: Search, row: int) -> str:
-    if search.field.loader_bound[row]:
+def _bound(candidates: CandidateSet, row: int) -> str:
+    if candidates.grid.loader_bound[row]:
         return "loader"
-    return "host" if search.table.options[row].is_trees or not search.case.on_gpu else "gpu"
+    return "host" if candidates.table.options[row].is_trees or not candidates.problem.on_gpu else "gpu"
 
 
 def _estimate(seconds: Seconds, factor: float, ground: Estimate, how: str = "") -> Estimate:
@@ -115,10 +120,10 @@ def _estimate(seconds: Seconds, factor: float, ground: Estimate, how: str = "") 
     )
 
 
-def timetable_of(search: Search, pick: Pick) -> tuple[Stage, ...]:
+def timetable_of(candidates: CandidateSet, pick: GridIndex) -> tuple[Stage, ...]:
     """Setup, each fold, inference and writing: contiguous, each over by its p90 deadline."""
-    run = search.field.run_of(pick)
-    folds = int(search.field.folds[pick.fold])
+    run = candidates.grid.run_of(pick)
+    folds = int(candidates.grid.folds[pick.fold])
     setup, first, other, inference, write = run.setup, run.first_fold, run.fold, run.inference, run.write
     ends = [("setup", setup.high)]
     work = first

@@ -1,4 +1,4 @@
-"""How much quality does a minute more buy? Of every plan of a case: the best for each budget, and each
+"""How much quality does a minute more buy? Of every plan of a problem: the best for each budget, and each
 model's best."""
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from memory_service.domain.planning.candidates import Lanes, Search
+from memory_service.domain.planning.candidates import CandidateSet, CandidateSets
 
 __all__ = ["best_by_budget", "best_of_models"]
 
@@ -15,7 +15,7 @@ MOST_POINTS = 80
 MOST_MODELS = 60
 
 
-def best_by_budget(lanes: Lanes) -> list[dict[str, Any]]:
+def best_by_budget(all_sets: CandidateSets) -> list[dict[str, Any]]:
     """The plans that no cheaper plan equals in expected quality, by rising minutes.
 
     Each `{"model", input size, "batch_size", "folds", "epochs", "minutes", "quality_index"}`; `minutes` is
@@ -23,8 +23,8 @@ def best_by_budget(lanes: Lanes) -> list[dict[str, Any]]:
     quality they reach; empty when no plan fits the memory of the cards.
     """
     found: list[tuple[float, float, int, int]] = []
-    for lane, search in enumerate(lanes.searches):
-        minutes, quality = search.field.minutes.ravel(), search.field.quality.ravel()
+    for lane, candidates in enumerate(all_sets.sets):
+        minutes, quality = candidates.grid.minutes.ravel(), candidates.grid.quality.ravel()
         flat = np.flatnonzero(np.isfinite(minutes))
         order = flat[np.lexsort((-quality[flat], minutes[flat]))]
         best = np.maximum.accumulate(quality[order]) if len(order) else quality[order]
@@ -38,23 +38,23 @@ def best_by_budget(lanes: Lanes) -> list[dict[str, Any]]:
     if len(front) > MOST_POINTS:
         kept = np.unique(np.linspace(0, len(front) - 1, MOST_POINTS).round().astype(int))
         front = [front[i] for i in kept]
-    return [_point(lanes.searches[lane], flat) for _, _, lane, flat in front]
+    return [_point(all_sets.sets[lane], flat) for _, _, lane, flat in front]
 
 
-def best_of_models(lanes: Lanes, minutes: float) -> list[dict[str, Any]]:
+def best_of_models(all_sets: CandidateSets, minutes: float) -> list[dict[str, Any]]:
     """Of each model that `minutes` allow the plan of best expected quality (the cheaper on ties), best first;
     points as of `best_by_budget`."""
     best: dict[str, tuple[float, float, int, int]] = {}
-    for lane, search in enumerate(lanes.searches):
-        field = search.field
-        fits = np.where(field.minutes <= minutes, field.quality, -np.inf).reshape(
-            len(search.table.options), -1
+    for lane, candidates in enumerate(all_sets.sets):
+        grid = candidates.grid
+        fits = np.where(grid.minutes <= minutes, grid.quality, -np.inf).reshape(
+            len(candidates.table.options), -1
         )
-        needed = field.minutes.reshape(fits.shape)
+        needed = grid.minutes.reshape(fits.shape)
         for row in np.flatnonzero(np.isfinite(fits.max(axis=1, initial=-np.inf))):
             ties = np.flatnonzero(fits[row] >= fits[row].max() - 1e-9)
             column = int(ties[np.argmin(needed[row][ties])])
-            name = search.table.options[row].model.name
+            name = candidates.table.options[row].model.name
             point = (
                 float(fits[row][column]),
                 -float(needed[row][column]),
@@ -64,19 +64,19 @@ def best_of_models(lanes: Lanes, minutes: float) -> list[dict[str, Any]]:
             if name not in best or point > best[name]:
                 best[name] = point
     ranked = sorted(best.values(), reverse=True)[:MOST_MODELS]
-    return [_point(lanes.searches[lane], flat) for _, _, lane, flat in ranked]
+    return [_point(all_sets.sets[lane], flat) for _, _, lane, flat in ranked]
 
 
-def _point(search: Search, flat: int) -> dict[str, Any]:
-    field = search.field
-    row, epoch, fold = (int(i) for i in np.unravel_index(flat, field.minutes.shape))
-    option = search.table.options[row]
+def _point(candidates: CandidateSet, flat: int) -> dict[str, Any]:
+    grid = candidates.grid
+    row, epoch, fold = (int(i) for i in np.unravel_index(flat, grid.minutes.shape))
+    option = candidates.table.options[row]
     return {
         "model": option.model.name,
         option.model.input_kind: option.input_size,
-        "batch_size": int(field.batches.batch_size[row]),
-        "folds": int(field.folds[fold]),
-        "epochs": int(field.epochs[epoch]),
-        "minutes": round(float(field.minutes[row, epoch, fold]), 3),
-        "quality_index": round(float(field.quality[row, epoch, fold]), 3),
+        "batch_size": int(grid.batches.batch_size[row]),
+        "folds": int(grid.folds[fold]),
+        "epochs": int(grid.epochs[epoch]),
+        "minutes": round(float(grid.minutes[row, epoch, fold]), 3),
+        "quality_index": round(float(grid.quality[row, epoch, fold]), 3),
     }

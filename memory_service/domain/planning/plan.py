@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from memory_service.domain.common.estimate import Estimate
-from memory_service.domain.description.metric_resolution import Judged
+from memory_service.domain.description.metric_resolution import ResolvedMetric
 from memory_service.domain.prediction.device import TargetDevice
 
 __all__ = ["Closest", "Expected", "Plan", "Refusal", "Stage", "plan_id_of"]
@@ -70,7 +70,7 @@ class Plan:
     size: str
     gpu: Mapping[str, Any]
     minutes: float
-    metric: Judged | None
+    metric: ResolvedMetric | None
     settings: Mapping[str, Any]
     expected: Expected
     timetable: tuple[Stage, ...]
@@ -131,7 +131,7 @@ class Refusal:
     size: str
     gpu: Mapping[str, Any]
     minutes: float
-    metric: Judged | None
+    metric: ResolvedMetric | None
     why: str
     closest: tuple[Closest, ...]
     similar: tuple[Mapping[str, Any], ...]

@@ -25,7 +25,7 @@ from memory_service.domain.planning.budget import (
     setup_seconds,
 )
 from memory_service.domain.planning.cost_table import CHECKPOINT_BELOW, CostTable
-from memory_service.domain.planning.problem import Case
+from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.schedule import accumulation_steps, is_dense, most_by_updates, rule_batch
 from memory_service.domain.quality.quality_index import quality_index
 
@@ -33,10 +33,10 @@ __all__ = [
     "EPOCH_CHOICES",
     "LAMBDA",
     "Batches",
-    "Field",
+    "PlanGrid",
     "choose_batches",
     "loader_rate",
-    "price_field",
+    "price_grid",
     "quality_of",
 ]
 
@@ -90,35 +90,35 @@ LOGIT_BYTES = 12
 gradient."""
 
 
-def head_gib(case: Case, table: CostTable) -> Array:
+def head_gib(problem: PlanningProblem, table: CostTable) -> Array:
     """Extra memory [option, rung] of a head for more classes than the profiles were traced with."""
-    more = np.maximum(0.0, case.n_classes - table.columns.n_outputs)[:, None]
+    more = np.maximum(0.0, problem.n_classes - table.columns.n_outputs)[:, None]
     per_class = HEAD_WIDTH * HEAD_BYTES_PER_WEIGHT + LOGIT_BYTES * table.rungs[None, :]
     return np.asarray(more * per_class / 2**30, dtype=np.float64)
 
 
-def choose_batches(case: Case, table: CostTable) -> Batches:
+def choose_batches(problem: PlanningProblem, table: CostTable) -> Batches:
     """One batch per option: the largest that memory holds at p90, up to the knee (or the rule's default where
     the knee comes earlier), never past ~50 updates an epoch; a pinned batch as it is.
 
     Depends on card, data and model, not on minutes; never falls when memory grows.
     """
     rungs, rows = table.rungs, len(table.options)
-    extra: Array | float = head_gib(case, table) if case.n_classes > 1000 else 0.0
+    extra: Array | float = head_gib(problem, table) if problem.n_classes > 1000 else 0.0
     largest, largest_saving = table.largest(extra), table.largest_checkpointed(extra)
-    if case.question.batch_size is not None:
+    if problem.question.batch_size is not None:
         plain = largest >= 0
         only = np.zeros(rows, dtype=np.int64)
         return _gather(
             table, only, plain, ~plain & (largest_saving >= 0), np.full(rows, 3), np.ones(rows), extra
         )
     columns = table.columns
-    policy = case.policy
+    policy = problem.policy
     rule = _each(
         columns.input_size,
-        lambda n: rule_batch(case.task, n, table.usable_gib, gpu=case.on_gpu, policy=policy),
+        lambda n: rule_batch(problem.task, n, table.usable_gib, gpu=problem.on_gpu, policy=policy),
     )
-    most = _each(columns.least_batch, lambda n: most_by_updates(case.n_train, n, policy.updates_per_epoch))
+    most = _each(columns.least_batch, lambda n: most_by_updates(problem.n_train, n, policy.updates_per_epoch))
     default = np.maximum(rule, columns.wanted_batch)
     by_knee = np.maximum(table.knee, np.searchsorted(BATCH_LADDER, default, side="right") - 1)
     by_updates = np.searchsorted(BATCH_LADDER, most, side="right") - 1
@@ -171,7 +171,7 @@ def _gather(
 
 
 @dataclass(frozen=True, slots=True)
-class Pick:
+class GridIndex:
     """Indices into a field: option, epochs, folds; and the utility that won."""
 
     row: int
@@ -181,7 +181,7 @@ class Pick:
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class PlanGrid:
     """Every plan considered: arrays [option, epochs, folds] of minutes needed and expected quality.
 
     step, forward   with the loader's bound applied; loader_bound: where the loader is the slower one
@@ -195,7 +195,7 @@ class Field:
     step: Seconds
     forward: Seconds
     loader_bound: Flags
-    run_of: Callable[[Pick], RunSeconds]
+    run_of: Callable[[GridIndex], RunSeconds]
     minutes: Array
     quality: Array
     doublings: Array = field(init=False)
@@ -204,7 +204,7 @@ class Field:
         finite = np.where(np.isfinite(self.minutes), self.minutes, 0.0)
         object.__setattr__(self, "doublings", np.log(1.0 + finite) / log(2.0))
 
-    def best(self, objective: str, minutes: float, keep: Flags | None = None) -> Pick | None:
+    def best(self, objective: str, minutes: float, keep: Flags | None = None) -> GridIndex | None:
         """The plan of highest utility that `minutes` allow, cheaper first on ties; None when none fits.
 
         keep   restricts the options [option]
@@ -218,28 +218,28 @@ class Field:
         ties = np.flatnonzero(utility >= utility.max() - 1e-9)
         flat = ties[np.argmin(self.minutes.ravel()[ties])]
         row, e, k = (int(i) for i in np.unravel_index(flat, self.minutes.shape))
-        return Pick(row, e, k, float(utility.ravel()[flat]))
+        return GridIndex(row, e, k, float(utility.ravel()[flat]))
 
 
-def loader_rate(case: Case, input_size: int, workers: int) -> Estimate:
+def loader_rate(problem: PlanningProblem, input_size: int, workers: int) -> Estimate:
     """Samples a second that the input pipeline delivers, on the host of the card where it is slowest."""
     rates = [
         loader_samples_per_second(
-            case.task,
+            problem.task,
             input_size,
             workers,
-            case.cpu_count,
+            problem.cpu_count,
             measured=card.calibrated.loader if card.calibrated else None,
         )
-        for card in case.cards
+        for card in problem.cards
     ]
     return min(rates, key=lambda rate: rate.value)
 
 
-def loader_seconds(case: Case, sizes: Integers, workers: int) -> Seconds:
+def loader_seconds(problem: PlanningProblem, sizes: Integers, workers: int) -> Seconds:
     """Seconds per sample that the input pipeline needs, for each input size."""
     unique, inverse = np.unique(sizes, return_inverse=True)
-    rates = [loader_rate(case, int(size), workers) for size in unique]
+    rates = [loader_rate(problem, int(size), workers) for size in unique]
     low, value, high = (
         np.array([1.0 / getattr(rate, name) for rate in rates], dtype=np.float64)[inverse]
         for name in ("high", "value", "low")
@@ -247,7 +247,7 @@ def loader_seconds(case: Case, sizes: Integers, workers: int) -> Seconds:
     return Seconds(low, value, high)
 
 
-def quality_of(case: Case, table: CostTable, epochs: Array, folds: Array) -> Array:
+def quality_of(problem: PlanningProblem, table: CostTable, epochs: Array, folds: Array) -> Array:
     """Expected quality [option, epochs, folds]; what similar competitions suggest is part of the
     expectation."""
 
@@ -267,33 +267,33 @@ def quality_of(case: Case, table: CostTable, epochs: Array, folds: Array) -> Arr
         gain=column(c.fold_gain),
         octave_up=column(c.octave_up),
         octave_down=column(c.octave_down),
-        n_train=float(case.n_train),
-        n_classes=case.n_classes,
+        n_train=float(problem.n_train),
+        n_classes=problem.n_classes,
     )
-    if not case.suggestions:
+    if not problem.suggestions:
         return np.asarray(index, dtype=np.float64)
     bonus = np.zeros(len(c.names))
-    for name, suggestion in case.suggestions.items():
+    for name, suggestion in problem.suggestions.items():
         bonus[c.names == name] = suggestion.bonus
     return np.asarray(index + column(bonus), dtype=np.float64)
 
 
-def _cramped(case: Case, table: CostTable, batches: Batches) -> Flags:
+def _cramped(problem: PlanningProblem, table: CostTable, batches: Batches) -> Flags:
     """Picture models that memory, not the data, keeps under 48 samples."""
     short_of_memory = batches.bound == BOUNDS.index("memory")
-    pictures = table.columns.pictures & (not is_dense(case.task))
+    pictures = table.columns.pictures & (not is_dense(problem.task))
     cramped: Flags = pictures & short_of_memory & (batches.batch_size < LEAST_IMAGE_BATCH)
     return cramped
 
 
-def price_field(case: Case, table: CostTable, workers: int) -> Field:
+def price_grid(problem: PlanningProblem, table: CostTable, workers: int) -> PlanGrid:
     """Minutes and quality of every option x epochs x folds; pinned epochs and folds are the only ones
     then."""
-    question = case.question
+    question = problem.question
     epochs = (question.epochs,) if question.epochs else EPOCH_CHOICES
-    folds = (question.folds,) if question.folds else case.policy.fold_choices
-    batches = choose_batches(case, table)
-    loader = loader_seconds(case, table.columns.input_size, workers)
+    folds = (question.folds,) if question.folds else problem.policy.fold_choices
+    batches = choose_batches(problem, table)
+    loader = loader_seconds(problem, table.columns.input_size, workers)
     batch = np.maximum(batches.batch_size, 1).astype(np.float64)
     step = batches.step.at_least(loader.times(batch))
     forward = batches.forward.at_least(loader)
@@ -309,40 +309,40 @@ def price_field(case: Case, table: CostTable, workers: int) -> Field:
     k = np.array(folds, dtype=np.float64)[None, None, :]
     setup = setup_seconds(
         table.columns.params_m,
-        case.n_train,
-        gpu=case.on_gpu,
+        problem.n_train,
+        gpu=problem.on_gpu,
         pretrained=table.columns.pretrained,
-        files=case.reads_files,
+        files=problem.reads_files,
     )
     needed = minutes_of_all(
         columns(setup),
         columns(step),
         column(batch),
         columns(forward),
-        n_train=case.n_train,
-        n_test=case.n_test,
+        n_train=problem.n_train,
+        n_test=problem.n_test,
         folds=k,
         epochs=e,
-        reserve_share=case.policy.reserve_share,
-        median_share=case.policy.median_share,
+        reserve_share=problem.policy.reserve_share,
+        median_share=problem.policy.median_share,
     )
 
-    def run_of(pick: Pick) -> RunSeconds:
+    def run_of(pick: GridIndex) -> RunSeconds:
         return run_seconds(
             setup.at(pick.row),
             step.at(pick.row),
             float(batch[pick.row]),
             forward.at(pick.row),
-            n_train=case.n_train,
-            n_test=case.n_test,
+            n_train=problem.n_train,
+            n_test=problem.n_test,
             folds=folds[pick.fold],
             epochs=epochs[pick.epoch],
         )
 
-    quality = quality_of(case, table, e, k)
+    quality = quality_of(problem, table, e, k)
     runs = batches.batch_size > 0
     if question.model is None and question.batch_size is None and table.usable_gib >= ROOMY_GIB:
-        cramped = _cramped(case, table, batches)
+        cramped = _cramped(problem, table, batches)
         runs = runs & ~cramped if (runs & ~cramped).any() else runs
     minutes = np.where(runs[:, None, None], needed, np.inf)
-    return Field(epochs, folds, batches, step, forward, loader_bound, run_of, minutes, quality)
+    return PlanGrid(epochs, folds, batches, step, forward, loader_bound, run_of, minutes, quality)

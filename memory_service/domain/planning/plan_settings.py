@@ -5,21 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from memory_service.domain.cost.step_config import precision_class
-from memory_service.domain.planning.candidates import Search
+from memory_service.domain.planning.candidates import CandidateSet
 from memory_service.domain.planning.cost_table import Option, layout_of
-from memory_service.domain.planning.plan_search import Pick
+from memory_service.domain.planning.plan_search import GridIndex
 from memory_service.domain.planning.policy import Policy
 from memory_service.domain.planning.schedule import learning_rate, warmup_epochs
 
 __all__ = ["settings_of"]
 
 
-def settings_of(search: Search, pick: Pick) -> dict[str, Any]:
+def settings_of(candidates: CandidateSet, pick: GridIndex) -> dict[str, Any]:
     """The part of a plan that a training script copies; plain integers, floats, words."""
-    field, option = search.field, search.table.options[pick.row]
-    batch = int(field.batches.batch_size[pick.row])
-    steps = int(field.batches.accumulation[pick.row])
-    epochs, folds = int(field.epochs[pick.epoch]), int(field.folds[pick.fold])
+    grid, option = candidates.grid, candidates.table.options[pick.row]
+    batch = int(grid.batches.batch_size[pick.row])
+    steps = int(grid.batches.accumulation[pick.row])
+    epochs, folds = int(grid.epochs[pick.epoch]), int(grid.folds[pick.fold])
     model: dict[str, Any] = {
         "name": option.model.name,
         "library": option.model.library,
@@ -32,17 +32,17 @@ def settings_of(search: Search, pick: Pick) -> dict[str, Any]:
         "batch_size": batch,
         "grad_accumulation": steps,
         "effective_batch_size": batch * steps,
-        "precision": search.precision,
-        "channels_last": channels_last(search, option),
+        "precision": candidates.precision,
+        "channels_last": channels_last(candidates, option),
         "compile": False,
-        "gradient_checkpointing": bool(field.batches.checkpointing[pick.row]),
+        "gradient_checkpointing": bool(grid.batches.checkpointing[pick.row]),
         "folds": folds,
         "epochs": epochs,
-        "early_stopping_patience": patience_of(option, search.case.policy),
+        "early_stopping_patience": patience_of(option, candidates.problem.policy),
         "optimizer": option.recipe.optimizer,
         "learning_rate": learning_rate(option.recipe, batch * steps),
         "warmup_epochs": warmup_epochs(epochs),
-        "data_loader": dict(search.loader),
+        "data_loader": dict(candidates.loader),
     }
 
 
@@ -53,6 +53,8 @@ def patience_of(option: Option, policy: Policy) -> int:
     return own if option.is_trees else min(max(own, least), most)
 
 
-def channels_last(search: Search, option: Option) -> bool:
-    profile = option.profile.get(precision_class(search.precision))
-    return profile is not None and all(layout_of(profile, card) == "nhwc" for card in search.case.cards)
+def channels_last(candidates: CandidateSet, option: Option) -> bool:
+    profile = option.profile.get(precision_class(candidates.precision))
+    return profile is not None and all(
+        layout_of(profile, card) == "nhwc" for card in candidates.problem.cards
+    )

@@ -1,5 +1,4 @@
-"""What is known about the case when planning starts: what was asked, what was inferred, and the cards to plan
-for."""
+"""What is known when planning starts: what was asked, what was inferred, and the cards to plan for."""
 
 from __future__ import annotations
 
@@ -8,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from memory_service.domain.common.vocabulary import reads_files
-from memory_service.domain.description.metric_resolution import Judged
+from memory_service.domain.description.metric_resolution import ResolvedMetric
 from memory_service.domain.planning.cost_table import CostTable
 from memory_service.domain.planning.policy import Policy
 from memory_service.domain.planning.request import Question
 from memory_service.domain.planning.schedule import DEFAULT_POLICY
 from memory_service.domain.prediction.device import TargetDevice
 
-__all__ = ["Case", "Shelf", "Suggestion"]
+__all__ = ["CostProvider", "PlanningProblem", "Suggestion"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +30,7 @@ class Suggestion:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class PlanningProblem:
     """The facts a plan rests on; every count is a plain integer by now.
 
     cards     to plan for: the plan fits all of them; visible: the cards of the question when others are
@@ -62,7 +61,7 @@ class Case:
     evidence: tuple[Mapping[str, Any], ...] = ()
     policy: Policy = DEFAULT_POLICY
     size_assumed: bool = False
-    metric: Judged | None = None
+    metric: ResolvedMetric | None = None
 
     @property
     def on_gpu(self) -> bool:
@@ -85,20 +84,22 @@ class Case:
         return reads_files(self.task)
 
 
-class Shelf(Protocol):
+class CostProvider(Protocol):
     """Where the planner finds priced options; the knowledge snapshot of the services is one."""
 
     @property
     def gpus(self) -> Mapping[str, TargetDevice]: ...
 
-    def table(self, case: Case, cards: tuple[TargetDevice, ...], precision: str) -> CostTable:
-        """All options of the case's task priced on one card, or on the slowest of several."""
+    def table(self, problem: PlanningProblem, cards: tuple[TargetDevice, ...], precision: str) -> CostTable:
+        """All options of the problem's task priced on one card, or on the slowest of several."""
         ...
 
-    def trees(self, case: Case) -> CostTable:
-        """The boosted trees that serve the case's task; a table without rungs, empty for other tasks."""
+    def trees(self, problem: PlanningProblem) -> CostTable:
+        """The boosted trees that serve the problem's task; a table without rungs, empty for other tasks."""
         ...
 
-    def evidence(self, case: Case, model: str, input_size: int) -> tuple[Mapping[str, Any], ...]:
+    def evidence(
+        self, problem: PlanningProblem, model: str, input_size: int
+    ) -> tuple[Mapping[str, Any], ...]:
         """The rows of claims and strategy tables that bear on the plan, as {id, grade, text, source}."""
         ...

@@ -8,12 +8,12 @@ from math import inf
 from typing import Any
 
 from memory_service.domain.cost.step_config import StepConfig, precision_class
-from memory_service.domain.planning.candidates import Lanes, Search
+from memory_service.domain.planning.candidates import CandidateSet, CandidateSets
 from memory_service.domain.planning.cost_table import Option, with_memory
 from memory_service.domain.planning.plan import Expected
-from memory_service.domain.planning.plan_search import BOUNDS, LAMBDA, Pick
+from memory_service.domain.planning.plan_search import BOUNDS, LAMBDA, GridIndex
 from memory_service.domain.planning.policy import Policy
-from memory_service.domain.planning.problem import Shelf
+from memory_service.domain.planning.problem import CostProvider
 from memory_service.domain.prediction.device import provenance_warnings
 from memory_service.domain.prediction.memory import observed_bounds
 
@@ -24,13 +24,17 @@ LARGE_HOST_GIB = 16.0
 
 
 def rationale(
-    search: Search, pick: Pick, settings: Mapping[str, Any], expected: Expected, spare_folds: int | None
+    candidates: CandidateSet,
+    pick: GridIndex,
+    settings: Mapping[str, Any],
+    expected: Expected,
+    spare_folds: int | None,
 ) -> tuple[str, ...]:
     """One sentence per decision, in the order the decisions were made."""
-    case, option = search.case, search.table.options[pick.row]
+    problem, option = candidates.problem, candidates.table.options[pick.row]
     total, peak = expected.total_minutes, expected.peak_memory_gib
-    out = [_model_reason(search, pick, expected)]
-    suggestion = case.suggestions.get(option.model.name)
+    out = [_model_reason(candidates, pick, expected)]
+    suggestion = problem.suggestions.get(option.model.name)
     if suggestion is not None and suggestion.bonus > 0:
         out.append(
             f"Similar past competitions favour it ({suggestion.pattern_id}): counted as "
@@ -42,21 +46,21 @@ def rationale(
             f"boosting round ({settings['epochs']} of them, with early stopping)."
         )
     else:
-        out.append(_batch_reason(search, pick, settings))
-        out.append(_precision_reason(search, settings))
+        out.append(_batch_reason(candidates, pick, settings))
+        out.append(_precision_reason(candidates, settings))
     out.append(
         f"{_plural(settings['folds'], 'fold')} x {_plural(settings['epochs'], 'epoch')} take "
-        f"{total.value:.1f} min at the median and {total.high:.1f} at p90 of {case.question.minutes:g}, "
+        f"{total.value:.1f} min at the median and {total.high:.1f} at p90 of {problem.question.minutes:g}, "
         "setup, inference by every fold's model and writing included (R11, R14, R19)."
     )
     out.append(_fold_reason(settings, spare_folds))
     if not option.is_trees:
         out.append(_rate_reason(option.recipe, settings))
-        if case.on_gpu:
-            out.append(_fill_reason(expected, case.policy))
+        if problem.on_gpu:
+            out.append(_fill_reason(expected, problem.policy))
         out.append(
-            f"p90 memory is {peak.high:.1f} GiB of {search.table.usable_gib:.1f} usable."
-            if case.on_gpu
+            f"p90 memory is {peak.high:.1f} GiB of {candidates.table.usable_gib:.1f} usable."
+            if problem.on_gpu
             else "It runs on the processor: host memory is not a limit that is priced here."
         )
         out.append(
@@ -67,21 +71,21 @@ def rationale(
             "The input pipeline is slower than the card: resize the samples once beforehand or cache them "
             "decoded; a larger batch would gain nothing (R26)."
         )
-    if case.question.objective != "quality":
+    if problem.question.objective != "quality":
         out.append(
-            f"Objective {case.question.objective}: a doubling of the time must buy at least "
-            f"{LAMBDA[case.question.objective]:g} index points (R32)."
+            f"Objective {problem.question.objective}: a doubling of the time must buy at least "
+            f"{LAMBDA[problem.question.objective]:g} index points (R32)."
         )
-    if case.question.mode == "blind":
+    if problem.question.mode == "blind":
         out.append("Mode blind: rules and physics only, nothing from past competitions.")
     return tuple(out)
 
 
-def _model_reason(search: Search, pick: Pick, expected: Expected) -> str:
-    option = search.table.options[pick.row]
-    model, n_options = option.model, len(search.table.options)
+def _model_reason(candidates: CandidateSet, pick: GridIndex, expected: Expected) -> str:
+    option = candidates.table.options[pick.row]
+    model, n_options = option.model, len(candidates.table.options)
     size = f" at {option.input_size}" if not option.is_trees else ""
-    if search.case.model is not None:
+    if candidates.problem.model is not None:
         return f"{model.name}{size} is what was asked for; the rest of the plan is built around it."
     weights = "pretrained" if model.pretrained else "trained from scratch"
     return (
@@ -90,13 +94,13 @@ def _model_reason(search: Search, pick: Pick, expected: Expected) -> str:
     )
 
 
-def _batch_reason(search: Search, pick: Pick, settings: Mapping[str, Any]) -> str:
+def _batch_reason(candidates: CandidateSet, pick: GridIndex, settings: Mapping[str, Any]) -> str:
     batch, folds = settings["batch_size"], settings["folds"]
-    bound = BOUNDS[int(search.field.batches.bound[pick.row])]
-    refused = ran_out(search, search.table.options[pick.row])
+    bound = BOUNDS[int(candidates.grid.batches.bound[pick.row])]
+    refused = ran_out(candidates, candidates.table.options[pick.row])
     share = 0.8 if folds == 1 else 1 - 1 / folds
-    updates = int(search.case.n_train * share // max(batch, 1))
-    least = search.case.policy.updates_per_epoch
+    updates = int(candidates.problem.n_train * share // max(batch, 1))
+    least = candidates.problem.policy.updates_per_epoch
     why = {
         "memory": "is the largest whose p90 memory fits the card (R02)",
         "updates": f"is the largest that leaves about {least} updates an epoch",
@@ -114,9 +118,9 @@ def _batch_reason(search: Search, pick: Pick, settings: Mapping[str, Any]) -> st
     return text + "."
 
 
-def _precision_reason(search: Search, settings: Mapping[str, Any]) -> str:
+def _precision_reason(candidates: CandidateSet, settings: Mapping[str, Any]) -> str:
     precision = settings["precision"]
-    if search.case.question.precision:
+    if candidates.problem.question.precision:
         return f"Precision {precision} is what was asked for."
     why = {
         "bf16": "the card computes bf16 in hardware: no loss scaling is needed",
@@ -162,35 +166,41 @@ def _plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def warnings(search: Search, pick: Pick, settings: Mapping[str, Any], expected: Expected) -> tuple[str, ...]:
+def warnings(
+    candidates: CandidateSet, pick: GridIndex, settings: Mapping[str, Any], expected: Expected
+) -> tuple[str, ...]:
     """What the asker should know and did not ask."""
-    case, option = search.case, search.table.options[pick.row]
-    out = _tree_warnings(search, expected) if option.is_trees else _network_warnings(search, pick, settings)
-    out.extend(provenance_warnings(case.cards))
+    problem, option = candidates.problem, candidates.table.options[pick.row]
+    out = (
+        _tree_warnings(candidates, expected)
+        if option.is_trees
+        else _network_warnings(candidates, pick, settings)
+    )
+    out.extend(provenance_warnings(problem.cards))
     if settings["folds"] > 3:
         out.append(f"{settings['folds']} folds: R17 advises 3 at most before a first submission.")
     if option.model.licence_note:
         out.append(f"Licence of {option.model.name}: {option.model.licence_note}")
     out.extend(
         f"The visible card {card.key} ({card.memory_gib:g} GiB) is too small for this plan."
-        for card in case.visible
+        for card in problem.visible
         if expected.peak_memory_gib.high > card.usable_gib
     )
     idle = {"image_size", "seq_len"} - {option.model.input_kind}
     out.extend(
         f"{name} has no meaning for {option.model.name} and was not used."
         for name in sorted(idle)
-        if getattr(case.question, name) is not None
+        if getattr(problem.question, name) is not None
     )
     return tuple(out)
 
 
-def _network_warnings(search: Search, pick: Pick, settings: Mapping[str, Any]) -> list[str]:
-    recipe = search.table.options[pick.row].recipe
+def _network_warnings(candidates: CandidateSet, pick: GridIndex, settings: Mapping[str, Any]) -> list[str]:
+    recipe = candidates.table.options[pick.row].recipe
     batch, epochs = settings["batch_size"], settings["epochs"]
-    updates = search.case.n_train * 0.8 / max(settings["effective_batch_size"], 1)
+    updates = candidates.problem.n_train * 0.8 / max(settings["effective_batch_size"], 1)
     out = []
-    if updates < search.case.policy.updates_per_epoch * 0.9:
+    if updates < candidates.problem.policy.updates_per_epoch * 0.9:
         out.append(
             f"Only about {updates:.0f} updates an epoch: the data is small for batch {batch}; early "
             "stopping may come late, watch the validation loss."
@@ -199,7 +209,7 @@ def _network_warnings(search: Search, pick: Pick, settings: Mapping[str, Any]) -
         out.append(
             f"Only about {updates * epochs:.0f} updates in all: the learning rate matters more than usual."
         )
-    profile = search.table.options[pick.row].profile.get(precision_class(search.precision))
+    profile = candidates.table.options[pick.row].profile.get(precision_class(candidates.precision))
     if profile is not None and "bounded_from" in profile.extra:
         out.append("Memory and time in fp32 are upper bounds made from the mixed-precision profile.")
     if batch < 16 <= recipe.least_batch:
@@ -209,30 +219,30 @@ def _network_warnings(search: Search, pick: Pick, settings: Mapping[str, Any]) -
     return out
 
 
-def _tree_warnings(search: Search, expected: Expected) -> list[str]:
-    case, out = search.case, []
+def _tree_warnings(candidates: CandidateSet, expected: Expected) -> list[str]:
+    problem, out = candidates.problem, []
     memory = expected.host_memory_gib
     if memory is not None and memory.high > LARGE_HOST_GIB:
         out.append(f"The fit needs about {memory.value:.0f} GiB of host memory (p90 {memory.high:.0f}).")
     out.extend(
         f"{name} has no meaning for boosted trees and is passed through."
         for name in ("batch_size", "precision")
-        if getattr(case.question, name) is not None
+        if getattr(problem.question, name) is not None
     )
-    if case.on_gpu:
+    if problem.on_gpu:
         out.append("This plan leaves the card idle: the fit runs on the processor's cores.")
     return out
 
 
-def ran_out(search: Search, option: Option) -> str:
+def ran_out(candidates: CandidateSet, option: Option) -> str:
     """Which batches of an option are known to run out of memory on the cards, in words; "" for none."""
-    profile = option.profile.get(precision_class(search.precision))
+    profile = option.profile.get(precision_class(candidates.precision))
     if profile is None:
         return ""
     seen = []
-    config = StepConfig(search.precision, optimizer=option.recipe.optimizer)
-    vram = search.case.question.vram_gib
-    for card in search.case.cards:
+    config = StepConfig(candidates.precision, optimizer=option.recipe.optimizer)
+    vram = candidates.problem.question.vram_gib
+    for card in candidates.problem.cards:
         planned = card if vram is None else with_memory(card, vram)
         bounds = observed_bounds(profile, planned, config)
         if bounds.refused is not None:
@@ -241,42 +251,44 @@ def ran_out(search: Search, option: Option) -> str:
     return ", ".join(seen)
 
 
-def why_not(lanes: Lanes, unsupported: list[str]) -> str:
+def why_not(all_sets: CandidateSets, unsupported: list[str]) -> str:
     """One sentence: what stands in the way."""
-    case = lanes.case
+    problem = all_sets.problem
     if unsupported:
-        return f"{', '.join(unsupported)} cannot compute {case.question.precision} in hardware."
-    if not any(search.table.options for search in lanes.searches):
-        what = f"model {case.model}" if case.model else f"any model for {case.task}"
-        pinned = case.question.image_size or case.question.seq_len
+        return f"{', '.join(unsupported)} cannot compute {problem.question.precision} in hardware."
+    if not any(candidates.table.options for candidates in all_sets.sets):
+        what = f"model {problem.model}" if problem.model else f"any model for {problem.task}"
+        pinned = problem.question.image_size or problem.question.seq_len
         at = f" at size {pinned}" if pinned else ""
         return f"The catalogue holds no profile of {what}{at}."
-    needed = lanes.least_minutes()
+    needed = all_sets.least_minutes()
     if needed == inf:
-        batch = case.question.batch_size
+        batch = problem.question.batch_size
         what = f"batch {batch}" if batch else "even one sample"
-        seen = {text for s in lanes.searches for o in s.table.options if (text := ran_out(s, o))}
-        if case.model is not None and batch is not None and seen:
+        seen = {text for s in all_sets.sets for o in s.table.options if (text := ran_out(s, o))}
+        if problem.model is not None and batch is not None and seen:
             return (
-                f"Memory: {what} is not offered, for {case.model} was observed to run out of memory at batch "
-                f"{'; '.join(sorted(seen))}. A run that finishes at that batch lifts this."
+                f"Memory: {what} is not offered, for {problem.model} was observed to run out of memory at "
+                f"batch {'; '.join(sorted(seen))}. A run that finishes at that batch lifts this."
             )
         return (
-            f"Memory: {what} needs more at p90 than the {lanes.searches[0].table.usable_gib:.1f} GiB a "
+            f"Memory: {what} needs more at p90 than the {all_sets.sets[0].table.usable_gib:.1f} GiB a "
             "process can use, "
             "for every option that the question leaves open."
         )
     return (
         f"Time: the shortest plan needs {needed:.1f} minutes so that p90 keeps 15 % for inference and "
         "writing; the "
-        f"budget is {case.question.minutes:g}."
+        f"budget is {problem.question.minutes:g}."
     )
 
 
-def evidence(search: Search, pick: Pick, expected: Expected, shelf: Shelf) -> tuple[Mapping[str, Any], ...]:
+def evidence(
+    candidates: CandidateSet, pick: GridIndex, expected: Expected, costs: CostProvider
+) -> tuple[Mapping[str, Any], ...]:
     """The rows the plan rests on: the model's own figures, estimates, and the rules as the tables hold
     them."""
-    option = search.table.options[pick.row]
+    option = candidates.table.options[pick.row]
     model = option.model
     figures = ", ".join(f"{name} {value:g}" for name, value in list(model.quality.items())[:3])
     text = f"quality score {model.quality_score:.1f}" + (f" ({figures})" if figures else "")
@@ -297,7 +309,7 @@ def evidence(search: Search, pick: Pick, expected: Expected, shelf: Shelf) -> tu
             "text": f"{card.name}: {card.memory_gib:g} GiB",
             "source": card.source,
         }
-        for card in search.case.cards
+        for card in candidates.problem.cards
     )
     out.extend(
         {
@@ -308,8 +320,8 @@ def evidence(search: Search, pick: Pick, expected: Expected, shelf: Shelf) -> tu
             if card.provenance.measured_at
             else "calibrations",
         }
-        for card in search.case.cards
+        for card in candidates.problem.cards
         if card.provenance is not None and card.provenance.n
     )
-    out.extend(shelf.evidence(search.case, model.name, option.input_size))
+    out.extend(costs.evidence(candidates.problem, model.name, option.input_size))
     return tuple(out)

@@ -9,10 +9,15 @@ from itertools import chain
 from typing import Any
 
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER
-from memory_service.domain.planning.candidates import Choice, Lanes, precision_for, search_case
+from memory_service.domain.planning.candidates import (
+    Candidate,
+    CandidateSets,
+    precision_for,
+    price_candidates,
+)
 from memory_service.domain.planning.expected_figures import summary
 from memory_service.domain.planning.plan import Closest
-from memory_service.domain.planning.problem import Case, Shelf
+from memory_service.domain.planning.problem import CostProvider, PlanningProblem
 from memory_service.domain.planning.request import NUMBER_BOUNDS
 
 __all__ = ["closest_changes"]
@@ -30,58 +35,60 @@ SMALL_STEP = 1.5
 Change = tuple[dict[str, Any], str]
 
 
-def closest_changes(lanes: Lanes, shelf: Shelf) -> tuple[Closest, ...]:
+def closest_changes(all_sets: CandidateSets, costs: CostProvider) -> tuple[Closest, ...]:
     """Up to three changes that make a plan feasible, the smallest first."""
     out: list[Closest] = []
     offered: set[frozenset[str]] = set()
 
-    def answer(changes: Mapping[str, Any]) -> Choice | None:
-        case = _changed(lanes.case, changes, shelf)
-        if not all(card.supports(case.question.precision or "fp32") for card in case.cards):
+    def answer(changes: Mapping[str, Any]) -> Candidate | None:
+        problem = _changed(all_sets.problem, changes, costs)
+        if not all(card.supports(problem.question.precision or "fp32") for card in problem.cards):
             return None
-        return search_case(case, shelf).best(case.question.objective, case.question.minutes)
+        return price_candidates(problem, costs).best(problem.question.objective, problem.question.minutes)
 
     def planned_batch(changes: Mapping[str, Any]) -> int | None:
         fitting = answer(changes)
         return None if fitting is None else fitting.batch_size
 
     def least(changes: Mapping[str, Any]) -> float:
-        return search_case(_changed(lanes.case, changes, shelf), shelf).least_minutes()
+        return price_candidates(_changed(all_sets.problem, changes, costs), costs).least_minutes()
 
-    singles = _changes(lanes, shelf, planned_batch)
-    for changes, why in chain(singles, _with_minutes(lanes.case, shelf, least, out)):
+    singles = _changes(all_sets, costs, planned_batch)
+    for changes, why in chain(singles, _with_minutes(all_sets.problem, costs, least, out)):
         kind = frozenset(changes)
         if kind in offered:
             continue
         fitting = answer(changes)
         if fitting is not None:
             offered.add(kind)
-            out.append(Closest(changes, why, summary(fitting.search, fitting.pick)))
+            out.append(Closest(changes, why, summary(fitting.candidates, fitting.pick)))
         if len(out) == MOST_ANSWERS:
             break
     return tuple(out)
 
 
-def _changed(case: Case, changes: Mapping[str, Any], shelf: Shelf) -> Case:
+def _changed(problem: PlanningProblem, changes: Mapping[str, Any], costs: CostProvider) -> PlanningProblem:
     changes = dict(changes)
     card = changes.pop("plan_for", changes.pop("gpu", None))
     if card is not None:
-        case = replace(case, cards=(shelf.gpus[card],))
+        problem = replace(problem, cards=(costs.gpus[card],))
     n_train = changes.get("n_train")
     if n_train is not None:
-        case = replace(case, n_train=n_train)
+        problem = replace(problem, n_train=n_train)
     if "model" in changes:
-        case = replace(case, model=changes["model"])
-    return replace(case, question=replace(case.question, **changes))
+        problem = replace(problem, model=changes["model"])
+    return replace(problem, question=replace(problem.question, **changes))
 
 
-def _changes(lanes: Lanes, shelf: Shelf, planned: Callable[[dict[str, Any]], int | None]) -> Iterator[Change]:
-    case, question = lanes.case, lanes.case.question
-    precision = precision_for(case.cards)
-    unsupported = question.precision and not all(card.supports(question.precision) for card in case.cards)
+def _changes(
+    all_sets: CandidateSets, costs: CostProvider, planned: Callable[[dict[str, Any]], int | None]
+) -> Iterator[Change]:
+    problem, question = all_sets.problem, all_sets.problem.question
+    precision = precision_for(problem.cards)
+    unsupported = question.precision and not all(card.supports(question.precision) for card in problem.cards)
     if unsupported:
         yield {"precision": precision}, "the best precision that the hardware computes"
-    needed = lanes.least_minutes()
+    needed = all_sets.least_minutes()
     fits_memory = math.isfinite(needed)
     longer = (
         {"minutes": _round_up(needed)}
@@ -93,17 +100,17 @@ def _changes(lanes: Lanes, shelf: Shelf, planned: Callable[[dict[str, Any]], int
         yield longer, why_longer
         longer = None
     if fits_memory:
-        yield from _shorter(case, question.minutes / needed)
+        yield from _shorter(problem, question.minutes / needed)
     else:
-        yield from _smaller(case, planned)
+        yield from _smaller(problem, planned)
     if longer:
         yield ({**longer, "precision": precision} if unsupported else longer), why_longer
-    if case.on_gpu or not fits_memory:
-        yield from _other_cards(case, shelf, FASTER_CARDS if fits_memory else STEP_UP_CARDS)
+    if problem.on_gpu or not fits_memory:
+        yield from _other_cards(problem, costs, FASTER_CARDS if fits_memory else STEP_UP_CARDS)
     if question.model is not None:
         yield {"model": None}, "another model of the catalogue"
     if fits_memory:
-        yield from _less_data(case, question.minutes / needed)
+        yield from _less_data(problem, question.minutes / needed)
     free = {name: None for name in question.pinned if name != "model"}
     if free:
         yield free, "nothing pinned but the model"
@@ -114,8 +121,8 @@ def _round_up(minutes: float) -> float:
     return float(math.ceil(minutes)) if minutes > 3 else math.ceil(minutes * 10) / 10
 
 
-def _shorter(case: Case, share: float) -> Iterator[Change]:
-    question = case.question
+def _shorter(problem: PlanningProblem, share: float) -> Iterator[Change]:
+    question = problem.question
     if question.epochs and question.epochs > 1:
         for factor in (1.0, 0.8, 0.5):
             fewer = max(1, int(question.epochs * share * factor))
@@ -125,8 +132,8 @@ def _shorter(case: Case, share: float) -> Iterator[Change]:
             yield {"folds": fewer}, "fewer folds (R12, R17)"
 
 
-def _smaller(case: Case, planned: Callable[[dict[str, Any]], int | None]) -> Iterator[Change]:
-    question = case.question
+def _smaller(problem: PlanningProblem, planned: Callable[[dict[str, Any]], int | None]) -> Iterator[Change]:
+    question = problem.question
     if question.vram_gib:
         yield {"vram_gib": None}, "all the memory that the card has"
     if question.batch_size:
@@ -148,36 +155,41 @@ def _smaller(case: Case, planned: Callable[[dict[str, Any]], int | None]) -> Ite
             yield from (({name: size}, "a smaller input") for size in sizes if size < given)
 
 
-def _other_cards(case: Case, shelf: Shelf, cards: Sequence[str] = STEP_UP_CARDS) -> Iterator[Change]:
-    tightest = min(case.question.vram_gib or card.usable_gib for card in case.cards)
-    slowest = min(max(card.tflops.values(), default=0.0) for card in case.cards)
+def _other_cards(
+    problem: PlanningProblem, costs: CostProvider, cards: Sequence[str] = STEP_UP_CARDS
+) -> Iterator[Change]:
+    tightest = min(problem.question.vram_gib or card.usable_gib for card in problem.cards)
+    slowest = min(max(card.tflops.values(), default=0.0) for card in problem.cards)
     for slug in cards:
-        card = shelf.gpus.get(slug)
-        if card is None or card in case.cards:
+        card = costs.gpus.get(slug)
+        if card is None or card in problem.cards:
             continue
         if card.usable_gib >= tightest and max(card.tflops.values()) > slowest:
-            changes: dict[str, Any] = {"plan_for" if case.question.plan_for else "gpu": slug}
-            if case.question.vram_gib is not None:
+            changes: dict[str, Any] = {"plan_for" if problem.question.plan_for else "gpu": slug}
+            if problem.question.vram_gib is not None:
                 changes["vram_gib"] = None
             yield changes, f"{card.name} ({card.memory_gib:g} GiB)"
 
 
 def _with_minutes(
-    case: Case, shelf: Shelf, least: Callable[[Mapping[str, Any]], float], found: list[Closest]
+    problem: PlanningProblem,
+    costs: CostProvider,
+    least: Callable[[Mapping[str, Any]], float],
+    found: list[Closest],
 ) -> Iterator[Change]:
     """Two changes at once, when no single one fits: another card or nothing pinned, and the minutes it
     takes."""
-    free = dict.fromkeys(case.question.pinned)
-    for changes, why in (*_other_cards(case, shelf), (free, "nothing pinned")):
+    free = dict.fromkeys(problem.question.pinned)
+    for changes, why in (*_other_cards(problem, costs), (free, "nothing pinned")):
         if found:
             return
         needed = least(changes) if changes else math.inf
         if needed <= NUMBER_BOUNDS["minutes"][1] * 0.95:
-            yield {**changes, "minutes": max(case.question.minutes, _round_up(needed))}, why
+            yield {**changes, "minutes": max(problem.question.minutes, _round_up(needed))}, why
 
 
-def _less_data(case: Case, share: float) -> Iterator[Change]:
+def _less_data(problem: PlanningProblem, share: float) -> Iterator[Change]:
     for factor in (0.8, 0.5, 0.25, 0.1):
-        fewer = int(case.n_train * min(1.0, share) * factor)
+        fewer = int(problem.n_train * min(1.0, share) * factor)
         if fewer >= 100:
             yield {"n_train": fewer}, "a random sample of the training data"

@@ -6,17 +6,19 @@ from dataclasses import replace
 
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.step_time import card_log_sd
-from memory_service.domain.learning.baseline_prediction import Cold
+from memory_service.domain.learning.baseline_prediction import BaselinePrediction
 from memory_service.domain.learning.observation import Observation
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.memory import peak_memory
 from memory_service.domain.prediction.rates import rates_of
 from memory_service.domain.prediction.step_time import prepare
 
-__all__ = ["cold_of"]
+__all__ = ["baseline_prediction"]
 
 
-def cold_of(observation: Observation, profile: Profile, device: TargetDevice) -> Cold:
+def baseline_prediction(
+    observation: Observation, profile: Profile, device: TargetDevice
+) -> BaselinePrediction:
     """The baseline prediction for an observation.
 
     profile   of the observed model at the observed input size and precision class
@@ -24,7 +26,7 @@ def cold_of(observation: Observation, profile: Profile, device: TargetDevice) ->
     """
     device, config, batch = replace(device, learned=None), observation.config, observation.batch_size
     step, peak = prepare(profile, device, config), peak_memory(profile, batch, device, config)
-    return Cold(
+    return BaselinePrediction(
         step.seconds(batch),
         step.shares(batch),
         card_log_sd(rates_of(device, config)),

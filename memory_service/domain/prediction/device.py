@@ -7,9 +7,9 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from memory_service.domain.calibration.corrected_rates import CalibratedRates
-from memory_service.domain.calibration.memory_overhead import HeldMemory
+from memory_service.domain.calibration.memory_overhead import MemoryOverhead
 from memory_service.domain.hardware.gpu_spec import Gpu
-from memory_service.domain.learning.corrections import Learned
+from memory_service.domain.learning.corrections import LearnedCorrections
 
 __all__ = ["Provenance", "TargetDevice", "provenance_warnings", "target_device"]
 
@@ -54,11 +54,11 @@ class TargetDevice(Gpu):
     """
 
     calibrated: CalibratedRates | None = None
-    learned: Learned | None = None
+    learned: LearnedCorrections | None = None
     provenance: Provenance | None = None
 
     @property
-    def memory_overhead(self) -> HeldMemory | None:
+    def memory_overhead(self) -> MemoryOverhead | None:
         """What a process holds beyond its live tensors, as measured; None = not measured."""
         return None if self.calibrated is None else self.calibrated.memory
 

@@ -31,7 +31,7 @@ from memory_service.domain.cost.memory import (
 )
 from memory_service.domain.cost.profile import PeakPoint, Profile
 from memory_service.domain.cost.step_config import StepConfig
-from memory_service.domain.learning.baseline_prediction import Subject, subject_for
+from memory_service.domain.learning.baseline_prediction import PredictionKey, prediction_key
 from memory_service.domain.learning.batch_bounds import Bounds
 from memory_service.domain.learning.corrections import MemoryCorrection
 from memory_service.domain.prediction.device import TargetDevice
@@ -107,7 +107,7 @@ def peak_memory(profile: Profile, batch_size: int, device: TargetDevice, config:
     baseline = _as_seen(allocated / GIB, workspace / GIB, device, basis)
     if device.learned is None:
         return baseline
-    return _as_learned(baseline, device, subject_for(profile, device, config), batch_size)
+    return _as_learned(baseline, device, prediction_key(profile, device, config), batch_size)
 
 
 def allocated_limit_gib(
@@ -141,7 +141,7 @@ def largest_batch(
     More memory never gives a smaller batch. A batch that ran on this device counts as fitting; one that ran
     out of memory, and any larger, as not.
     """
-    subject = subject_for(profile, device, config)
+    subject = prediction_key(profile, device, config)
     room = _learned_limit(device, subject, allocated_limit_gib(device, limit_gib, confidence)) * GIB
     points: Sequence[PeakPoint] = profile.inference_peak or profile.peak
     least = 0.0
@@ -167,7 +167,7 @@ def observed_bounds(profile: Profile, device: TargetDevice, config: StepConfig) 
     """
     if device.learned is None:
         return Bounds()
-    subject = subject_for(profile, device, config)
+    subject = prediction_key(profile, device, config)
     bounds = device.learned.batch_bounds(subject, device.usable_gib)
     if not profile.checkpointing:
         return bounds
@@ -176,7 +176,7 @@ def observed_bounds(profile: Profile, device: TargetDevice, config: StepConfig) 
     return min(known, key=lambda each: each.refused or 0, default=replace(bounds, refused=None))
 
 
-def _learned_limit(device: TargetDevice, subject: Subject, limit_gib: float) -> float:
+def _learned_limit(device: TargetDevice, subject: PredictionKey, limit_gib: float) -> float:
     """Predicted live GiB whose corrected figure just reaches the limit."""
     if device.learned is None:
         return limit_gib
@@ -188,7 +188,9 @@ def _learned_limit(device: TargetDevice, subject: Subject, limit_gib: float) -> 
     return max(0.0, limit_gib - learned.fixed_gib) / (1.0 + learned.share)
 
 
-def _as_learned(cold: PeakMemory, device: TargetDevice, subject: Subject, batch_size: int) -> PeakMemory:
+def _as_learned(
+    cold: PeakMemory, device: TargetDevice, subject: PredictionKey, batch_size: int
+) -> PeakMemory:
     """The same peaks as observed runs would have them; allocated <= reserved <= driver still holds."""
     if device.learned is None:
         return cold

@@ -16,7 +16,7 @@ from memory_service.domain.common.estimate import SD_OF_P90
 from memory_service.domain.cost.memory import GIB, optimizer_bytes, step_bytes, workspace_bytes
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.step_config import StepConfig
-from memory_service.domain.learning.baseline_prediction import subject_for
+from memory_service.domain.learning.baseline_prediction import prediction_key
 from memory_service.domain.learning.corrections import LearnedPeaks, MemoryCorrection
 from memory_service.domain.prediction import memory
 from memory_service.domain.prediction.device import TargetDevice
@@ -54,7 +54,7 @@ def peak_curve(
     workspace = batch * (workspace_bytes(profile, 1, config.precision) / GIB)
     live, reserved, driver = _as_seen(allocated, workspace, device)
     if device.learned is not None:
-        learned = device.learned.peaks_of(subject_for(profile, device, config), device.usable_gib)
+        learned = device.learned.peaks_of(prediction_key(profile, device, config), device.usable_gib)
         if not learned.is_empty:
             live, reserved, driver = _as_learned((live, reserved, driver), learned, batch, device)
     return PeakCurve(live.value, driver.value, driver.high)

@@ -12,12 +12,12 @@ from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.rates import Rates
 from memory_service.domain.cost.step_config import StepConfig
 from memory_service.domain.cost.step_time import PARTS, StepModel, card_log_sd, step_model
-from memory_service.domain.learning.baseline_prediction import Subject, subject_for
-from memory_service.domain.learning.corrections import Learned, TimeCorrection
+from memory_service.domain.learning.baseline_prediction import PredictionKey, prediction_key
+from memory_service.domain.learning.corrections import LearnedCorrections, TimeCorrection
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.rates import rates_of
 
-__all__ = ["ColdSteps", "learned_step", "prepare"]
+__all__ = ["BaselineSteps", "learned_step", "prepare"]
 
 USUAL_BATCH = 32.0
 """Where the shares of a step are read that weigh what remains unsure."""
@@ -28,14 +28,14 @@ def prepare(profile: Profile, device: TargetDevice, config: StepConfig) -> StepM
     it to ask about many batches."""
     rates = rates_of(device, config)
     baseline = step_model(profile, rates, config)
-    return learned_step(baseline, device.learned, rates, subject_for(profile, device, config))
+    return learned_step(baseline, device.learned, rates, prediction_key(profile, device, config))
 
 
-_Known = tuple[Profile, StepModel, Subject, tuple[float, ...]]
+_Known = tuple[Profile, StepModel, PredictionKey, tuple[float, ...]]
 """With the shares of the step's parts at a usual batch."""
 
 
-class ColdSteps:
+class BaselineSteps:
     """Step models of one device before anything is learned, cached for as long as nothing but what runs
     taught changes. Profiles count by identity."""
 
@@ -44,7 +44,7 @@ class ColdSteps:
         self._rates: dict[tuple[str, str], Rates] = {}
         self._known: dict[tuple[int, StepConfig], _Known] = {}
 
-    def prepare(self, learned: Learned | None, profile: Profile, config: StepConfig) -> StepModel:
+    def prepare(self, learned: LearnedCorrections | None, profile: Profile, config: StepConfig) -> StepModel:
         """As `prepare` of the device with what was learned."""
         setting = (config.precision, config.layout)
         if setting not in self._rates:
@@ -53,7 +53,7 @@ class ColdSteps:
         key = (id(profile), config)
         if key not in self._known:
             baseline = step_model(profile, rates, config)
-            subject = subject_for(profile, self._device, config)
+            subject = prediction_key(profile, self._device, config)
             self._known[key] = profile, baseline, subject, baseline.shares(USUAL_BATCH)
         _, baseline, subject, shares = self._known[key]
         if learned is None:
@@ -61,7 +61,9 @@ class ColdSteps:
         return _corrected(baseline, learned.time_of(subject, shares, card_log_sd(rates)))
 
 
-def learned_step(baseline: StepModel, learned: Learned | None, rates: Rates, subject: Subject) -> StepModel:
+def learned_step(
+    baseline: StepModel, learned: LearnedCorrections | None, rates: Rates, subject: PredictionKey
+) -> StepModel:
     """The step model with what observed runs say of this profile on this device."""
     if learned is None:
         return baseline

@@ -11,7 +11,7 @@ import numpy as np
 
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.cost.profile import Profile
-from memory_service.domain.learning.baseline_prediction import subject_for
+from memory_service.domain.learning.baseline_prediction import prediction_key
 from memory_service.domain.learning.observation import Observation
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.memory import largest_batch, peak_memory
@@ -186,7 +186,7 @@ def _largest(
 ) -> Iterator[Shown]:
     """The largest batch: at least what ran, under what ran out of memory and stands."""
     o = runs[0]
-    subject = subject_for(profile, card, o.config)
+    subject = prediction_key(profile, card, o.config)
     failed = [one for one in runs if one.out_of_memory]
     if card.learned is None or (not failed and not any(one.step_seconds for one in runs)):
         return

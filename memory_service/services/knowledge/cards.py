@@ -18,7 +18,7 @@ from memory_service.domain.calibration.registered_device import device_card
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.hardware.gpu_names import gpu_index, normal_gpu_name, resolve_gpu
 from memory_service.domain.hardware.gpu_spec import Gpu
-from memory_service.domain.learning.observation_selection import Lessons
+from memory_service.domain.learning.observation_selection import ObservationSelection
 from memory_service.domain.prediction.device import Provenance, TargetDevice, target_device
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.services.devices.devices import Device, KeptCalibration
@@ -69,16 +69,16 @@ class Cards:
             raise InvalidInput(f"gpu {name!r} {message}", [FieldError("gpu", message, name)])
         return resolve_gpu(name, self.all)
 
-    def taught(self, lessons: Lessons) -> Cards:
+    def taught(self, selection: ObservationSelection) -> Cards:
         """The same cards with what observed runs say."""
 
         def provenance(card: TargetDevice) -> Provenance | None:
-            return card.provenance and replace(card.provenance, observations=lessons.count(card.device))
+            return card.provenance and replace(card.provenance, observations=selection.count(card.device))
 
         return Cards(
-            {slug: replace(card, learned=lessons.about("", slug)) for slug, card in self.sheets.items()},
+            {slug: replace(card, learned=selection.about("", slug)) for slug, card in self.sheets.items()},
             {
-                name: replace(card, learned=lessons.about(name, card.slug), provenance=provenance(card))
+                name: replace(card, learned=selection.about(name, card.slug), provenance=provenance(card))
                 for name, card in self.devices.items()
             },
             self.silent,

@@ -24,9 +24,9 @@ from memory_service.domain.planning.cost_table import (
     with_memory,
     worst_of,
 )
-from memory_service.domain.planning.problem import Case
+from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.prediction.device import TargetDevice
-from memory_service.domain.prediction.step_time import ColdSteps
+from memory_service.domain.prediction.step_time import BaselineSteps
 from memory_service.services.knowledge.profiling import profile_model
 
 __all__ = ["PricedCatalogue", "Sizes", "architecture_of", "can_take"]
@@ -86,12 +86,12 @@ class PricedCatalogue:
         self._kept: OrderedDict[Hashable, CostTable] = OrderedDict()
         self._lock = threading.Lock()
         self._options: OrderedDict[Hashable, Known] = OrderedDict()
-        self._steps: OrderedDict[Hashable, ColdSteps] = OrderedDict()
+        self._steps: OrderedDict[Hashable, BaselineSteps] = OrderedDict()
         self._bounds: dict[tuple[str, int], tuple[Profile, Profile]] = {}
         self._trees: dict[str, list[CatalogueModel]] = {}
         self._no_trees: CostTable | None = None
 
-    def table(self, case: Case, cards: tuple[TargetDevice, ...], precision: str) -> CostTable:
+    def table(self, case: PlanningProblem, cards: tuple[TargetDevice, ...], precision: str) -> CostTable:
         """The case's network options priced on the cards (the worst of them, figure by figure)."""
         key = (case.task, case.model, case.question.image_size, case.question.seq_len, case.n_features)
         known = self._options.get(key)
@@ -154,7 +154,7 @@ class PricedCatalogue:
                 )
             )
 
-    def trees(self, case: Case) -> CostTable:
+    def trees(self, case: PlanningProblem) -> CostTable:
         """Boosted trees that serve the task, as rows without rungs; none where the input or model says
         otherwise."""
         if case.task not in self._trees:
@@ -266,10 +266,10 @@ class PricedCatalogue:
                 self._kept.popitem(last=False)
         return table
 
-    def _cold_steps(self, card: TargetDevice, precision: str) -> ColdSteps:
+    def _cold_steps(self, card: TargetDevice, precision: str) -> BaselineSteps:
         key = (_figures(replace(card, learned=None)), precision)
         with self._lock:
-            steps = self._steps.pop(key, None) or ColdSteps(card)
+            steps = self._steps.pop(key, None) or BaselineSteps(card)
             self._steps[key] = steps
             while len(self._steps) > MOST_STEPS:
                 self._steps.popitem(last=False)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from memory_service.domain.common.vocabulary import modality_of, size_of
-from memory_service.domain.planning.problem import Case
+from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.schedule import default_batch
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ _INPUT_KINDS = {"image-segmentation": "segmentation_tile", "tabular": "table", "
 
 
 def evidence_rows(
-    knowledge: Knowledge, case: Case, model: str, input_size: int
+    knowledge: Knowledge, case: PlanningProblem, model: str, input_size: int
 ) -> tuple[Mapping[str, Any], ...]:
     """The rules that decided, then at most four claims, as {id, grade, text, source}; rows not followed say
     why. Rows that say another number than the default, and steered the plan by it, are always there."""
@@ -66,7 +66,7 @@ def evidence_rows(
     return tuple(out)
 
 
-def _steering(case: Case, input_size: int) -> list[str]:
+def _steering(case: PlanningProblem, input_size: int) -> list[str]:
     """The row that gave the default batch, and rows that say another number than the default."""
     tightest = min(card.usable_gib for card in case.cards)
     row = default_batch(case.task, input_size, tightest, gpu=case.on_gpu, policy=case.policy)[1]
@@ -78,7 +78,7 @@ def _rank(quantity: str) -> int:
     return CLAIMS_FIRST.index(quantity) if quantity in CLAIMS_FIRST else len(CLAIMS_FIRST)
 
 
-def _specific(key: Mapping[str, Any], case: Case, model: str) -> int | None:
+def _specific(key: Mapping[str, Any], case: PlanningProblem, model: str) -> int | None:
     """How many conditions of a row's key the case meets; None when it breaks one or says nothing of the
     case."""
     minutes, size = case.question.minutes, size_of(case.n_train)

@@ -10,24 +10,26 @@ from threadpoolctl import threadpool_limits
 from memory_service.domain.cost.interpolation import interpolate_profile
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.step_config import precision_class
-from memory_service.domain.learning.baseline_prediction import Cold, Predict
+from memory_service.domain.learning.baseline_prediction import BaselinePrediction, Predict
 from memory_service.domain.learning.observation import Observation
-from memory_service.domain.learning.observation_selection import Lessons
-from memory_service.domain.prediction.baseline import cold_of
+from memory_service.domain.learning.observation_selection import ObservationSelection
+from memory_service.domain.prediction.baseline import baseline_prediction
 from memory_service.services.knowledge.cards import Cards
 from memory_service.services.knowledge.cost_cache import PricedCatalogue
 
-__all__ = ["lessons_of", "observed_profile"]
+__all__ = ["observation_selection", "observed_profile"]
 
 
-def lessons_of(cards: Cards, observations: Iterable[Observation], priced: PricedCatalogue) -> Lessons:
+def observation_selection(
+    cards: Cards, observations: Iterable[Observation], priced: PricedCatalogue
+) -> ObservationSelection:
     """All that the observations say of predictions on the cards.
 
     Each card's are solved on one thread: the matrices are small, and beside a training that keeps the
     processor busy the threads of a linear algebra library wait for one another (1.4 s against 11 s for 384
     different observations, measured).
     """
-    return Lessons(
+    return ObservationSelection(
         observations, _predictor(cards, priced), partial(threadpool_limits, limits=1, user_api="blas")
     )
 
@@ -48,9 +50,9 @@ def observed_profile(priced: PricedCatalogue, observation: Observation) -> Profi
 
 
 def _predictor(cards: Cards, priced: PricedCatalogue) -> Predict:
-    def predict(observation: Observation) -> Cold | None:
+    def predict(observation: Observation) -> BaselinePrediction | None:
         card = cards.devices.get(observation.device) or cards.sheets.get(observation.gpu)
         profile = observed_profile(priced, observation)
-        return None if card is None or profile is None else cold_of(observation, profile, card)
+        return None if card is None or profile is None else baseline_prediction(observation, profile, card)
 
     return predict

@@ -23,7 +23,7 @@ from memory_service.domain.cost.profile import Profile
 from memory_service.domain.hardware.gpu_names import gpu_from_row, normal_gpu_name
 from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.domain.learning.observation import Observation
-from memory_service.domain.learning.observation_selection import Lessons
+from memory_service.domain.learning.observation_selection import ObservationSelection
 from memory_service.domain.planning.catalogue import (
     CatalogueModel,
     model_index,
@@ -32,7 +32,7 @@ from memory_service.domain.planning.catalogue import (
 )
 from memory_service.domain.planning.cost_table import CostTable
 from memory_service.domain.planning.policy import Policy, policy_of
-from memory_service.domain.planning.problem import Case
+from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.runs.pattern_effect import Tally
 from memory_service.errors import FieldError, InvalidInput, NotFound
@@ -42,7 +42,7 @@ from memory_service.services.devices.devices import calibrations_of, registered
 from memory_service.services.knowledge.cards import Cards, cards_of
 from memory_service.services.knowledge.cost_cache import PricedCatalogue
 from memory_service.services.knowledge.evidence import evidence_rows
-from memory_service.services.knowledge.learned_corrections import lessons_of
+from memory_service.services.knowledge.learned_corrections import observation_selection
 from memory_service.services.knowledge.observed_cases import Observed, observed
 from memory_service.store.queries import calibrations as device_store
 from memory_service.store.queries import outcomes
@@ -164,13 +164,13 @@ class Knowledge:
             raise NotFound(f"There is no competition {slug[:200]!r}{hint}", refused)
         return row
 
-    def table(self, case: Case, cards: tuple[TargetDevice, ...], precision: str) -> CostTable:
+    def table(self, case: PlanningProblem, cards: tuple[TargetDevice, ...], precision: str) -> CostTable:
         return self.priced.table(case, cards, precision)
 
-    def trees(self, case: Case) -> CostTable:
+    def trees(self, case: PlanningProblem) -> CostTable:
         return self.priced.trees(case)
 
-    def evidence(self, case: Case, model: str, input_size: int) -> tuple[Row, ...]:
+    def evidence(self, case: PlanningProblem, model: str, input_size: int) -> tuple[Row, ...]:
         """Strategy rows that decided something for the task, and the claims about the model on these
         cards."""
         return evidence_rows(self, case, model, input_size)
@@ -194,7 +194,7 @@ class _Read:
     rows: Mapping[str, Sequence[Row]]
     calibrated: Cards
     seen: Observed
-    lessons: Lessons
+    selection: ObservationSelection
     knowledge: Knowledge
 
 
@@ -223,15 +223,15 @@ def _renewed(unit: ReadUnit, revision: int, held: _Read | None) -> _Read:
     seen = observed(unit, held.seen if held is not None else None)
     same_ground = held is not None and priced is held.knowledge.priced and calibrated is held.calibrated
     if held is None or not same_ground:
-        lessons = lessons_of(calibrated, seen.all, priced)
+        selection = observation_selection(calibrated, seen.all, priced)
     elif seen is held.seen:
-        lessons = held.lessons
+        selection = held.selection
     else:
-        lessons = held.lessons.renewed(seen.all)
-    if held is not None and lessons is held.lessons:
+        selection = held.selection.renewed(seen.all)
+    if held is not None and selection is held.selection:
         cards = held.knowledge.cards
     else:
-        cards = calibrated.taught(lessons) if seen.cases else calibrated
+        cards = calibrated.taught(selection) if seen.cases else calibrated
         priced.forget_all_but(cards.all.values())
     if held is not None and "tallies" in same:
         tallies = held.knowledge.tallies
@@ -242,7 +242,7 @@ def _renewed(unit: ReadUnit, revision: int, held: _Read | None) -> _Read:
     else:
         names = model_index(priced.models)
     knowledge = _assemble(revision, priced, names, cards, rows, seen.all, tallies)
-    return _Read(prints, rows, calibrated, seen, lessons, knowledge)
+    return _Read(prints, rows, calibrated, seen, selection, knowledge)
 
 
 class _Cache:

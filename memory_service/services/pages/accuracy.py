@@ -14,7 +14,7 @@ import numpy as np
 from memory_service.domain.learning.observation import Observation
 from memory_service.domain.learning.scoring import Pair, pairs_of, score
 from memory_service.domain.planning.request import integer_of
-from memory_service.domain.prediction.baseline import cold_of
+from memory_service.domain.prediction.baseline import baseline_prediction
 from memory_service.errors import FieldError, InvalidInput, MemoryServiceError, unknown_name
 from memory_service.services.accuracy.scored_runs import ACCURACY_FILTERS, unpredicted
 from memory_service.services.database.transactions import Database
@@ -267,7 +267,7 @@ def _of_sheet(knowledge: Knowledge, quantity: str, o: Observation) -> float | No
     if sheet is None or profile is None or not o.batch_size:
         return None
     try:
-        cold = cold_of(o, profile, replace(sheet, calibrated=None))
+        cold = baseline_prediction(o, profile, replace(sheet, calibrated=None))
     except MemoryServiceError:
         return None
     value = float(getattr(cold, _SHEET_OF[quantity]))

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from memory_service.domain.common.vocabulary import MODES, OBJECTIVES, PRECISIONS, SIZES, TASKS
-from memory_service.domain.planning.candidates import Lanes
+from memory_service.domain.planning.candidates import CandidateSets
 from memory_service.domain.planning.frontier import best_by_budget, best_of_models
-from memory_service.domain.planning.problem import Case
+from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.request import Question, parse_question
 from memory_service.errors import FieldError, InvalidInput, NotFound
 from memory_service.services.database.transactions import Database
@@ -106,7 +106,7 @@ def _known(knowledge: Knowledge) -> dict[str, int]:
     }
 
 
-def _facts(case: Case, memory: Remembered) -> list[dict[str, Any]]:
+def _facts(case: PlanningProblem, memory: Remembered) -> list[dict[str, Any]]:
     """Each fact with where it came from, so that a wrong one can be put right."""
     kind = case.task.rpartition("-")[2]
     values: dict[str, Any] = {
@@ -129,7 +129,7 @@ def _facts(case: Case, memory: Remembered) -> list[dict[str, Any]]:
     return facts
 
 
-def _from(name: str, value: Any, case: Case, memory: Remembered) -> str:
+def _from(name: str, value: Any, case: PlanningProblem, memory: Remembered) -> str:
     """Whether a fact was asked, found (the sentence in which the planner says where), or is usual."""
     if name == "gpu" or getattr(case.question, name) is not None:
         return "as asked"
@@ -143,17 +143,17 @@ def _from(name: str, value: Any, case: Case, memory: Remembered) -> str:
 _TOLD_BY = {"task": "Task ", "n_train": "training samples", "cpu_count": "processor cores"}
 
 
-def _points(lanes: Lanes, plan: Mapping[str, Any]) -> dict[str, Any]:
-    case, minutes = lanes.case, lanes.case.question.minutes
+def _points(lanes: CandidateSets, plan: Mapping[str, Any]) -> dict[str, Any]:
+    case, minutes = lanes.problem, lanes.problem.question.minutes
     picks = {}
     for objective in OBJECTIVES if plan["feasible"] else ():
         choice = lanes.best(objective, minutes)
         if choice is not None:
             at = (choice.pick.row, choice.pick.epoch, choice.pick.fold)
             picks[objective] = {
-                "model": choice.search.table.options[choice.pick.row].model.name,
-                "minutes": round(float(choice.search.field.minutes[at]), 3),
-                "quality_index": round(float(choice.search.field.quality[at]), 3),
+                "model": choice.candidates.table.options[choice.pick.row].model.name,
+                "minutes": round(float(choice.candidates.grid.minutes[at]), 3),
+                "quality_index": round(float(choice.candidates.grid.quality[at]), 3),
             }
     return {
         "front": best_by_budget(lanes),

@@ -22,11 +22,11 @@ from memory_service.domain.calibration.registered_device import cores_beside
 from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN, modality_of, size_of
 from memory_service.domain.cost.rates import with_cores
 from memory_service.domain.description.inference import InferredFacts
-from memory_service.domain.description.metric_resolution import Judged, judged_by
+from memory_service.domain.description.metric_resolution import ResolvedMetric, judged_by
 from memory_service.domain.parallel.parallel import with_parallel_sets
-from memory_service.domain.planning.candidates import Lanes, search_case
+from memory_service.domain.planning.candidates import CandidateSets, price_candidates
 from memory_service.domain.planning.planner import make_plan
-from memory_service.domain.planning.problem import Case
+from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.request import Question, parse_question
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.errors import FieldError, InvalidInput
@@ -111,7 +111,7 @@ def weighed(database: Database, question: Question) -> Weighed:
     knowledge = knowledge_of(database)
     memory = remembered(database, question)
     case = case_of(knowledge, question, memory)
-    lanes = search_case(case, knowledge)
+    lanes = price_candidates(case, knowledge)
     key = _key(database, knowledge.revision, question)
     answer = _ANSWERS.get(key)
     if answer is None:
@@ -168,12 +168,14 @@ class Weighed:
 
     knowledge: Knowledge
     memory: Remembered
-    case: Case
-    lanes: Lanes
+    case: PlanningProblem
+    lanes: CandidateSets
     answer: dict[str, Any]
 
 
-def case_of(knowledge: Knowledge, question: Question, remembered: Remembered = Remembered()) -> Case:
+def case_of(
+    knowledge: Knowledge, question: Question, remembered: Remembered = Remembered()
+) -> PlanningProblem:
     """The question with every fact filled in: what was asked > the text > the competition's record > a usual
     value."""
     inferred: list[str] = []
@@ -199,7 +201,7 @@ def case_of(knowledge: Knowledge, question: Question, remembered: Remembered = R
         warnings.append(metric.note)
     hits = remembered.neighbours(question, task, n_train)
     suggested = suggestions_of(knowledge, question, task, n_train, hits, remembered.described)
-    return Case(
+    return PlanningProblem(
         question=replace(
             question,
             gpus=visible,
@@ -298,7 +300,7 @@ def _n_classes(question: Question, read: InferredFacts | None, record: Mapping[s
 
 def _metric(
     knowledge: Knowledge, question: Question, remembered: Remembered, record: Mapping[str, Any], task: str
-) -> Judged | None:
+) -> ResolvedMetric | None:
     """As asked > as the text says it is judged > the record of the very competition > what the text names,
     where it can judge such a task ("with more accuracy" says nothing of prices). Never a neighbour's."""
     if question.metric is not None:
@@ -317,7 +319,7 @@ def _metric(
     return from_text if from_text is not None and from_text.in_script else None
 
 
-def _metric_of_text(said: InferredFacts | None, task: str) -> Judged | None:
+def _metric_of_text(said: InferredFacts | None, task: str) -> ResolvedMetric | None:
     if said is None or said.metric is None or said.metric_words is None:
         return None
     known = {"metric_family": said.metric_family, "metric_direction": said.metric_direction}

@@ -18,12 +18,12 @@ from memory_service.domain.cost.memory import GIB, allocated_bytes
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.step_config import Stack, StepConfig
 from memory_service.domain.hardware.gpu_names import gpu_from_row, resolve_gpu
-from memory_service.domain.learning.baseline_prediction import Cold, subject_for
-from memory_service.domain.learning.corrections import Learned, learn
+from memory_service.domain.learning.baseline_prediction import BaselinePrediction, prediction_key
+from memory_service.domain.learning.corrections import LearnedCorrections, learn
 from memory_service.domain.learning.measured_rows import MeasuredRow, parse_row
 from memory_service.domain.learning.observation import Observation
 from memory_service.domain.planning.catalogue import CatalogueModel
-from memory_service.domain.prediction.baseline import cold_of
+from memory_service.domain.prediction.baseline import baseline_prediction
 from memory_service.domain.prediction.device import TargetDevice, target_device
 from memory_service.domain.prediction.memory import Confidence, largest_batch, peak_memory
 from memory_service.domain.prediction.step_time import prepare
@@ -179,11 +179,11 @@ def learn_from_rows(
         cases.update(dict.fromkeys(found, case))
     shelf.close()
 
-    def predict(observation: Observation) -> Cold:
+    def predict(observation: Observation) -> BaselinePrediction:
         case = cases[observation]
-        return cold_of(observation, case.profile, case.gpu)
+        return baseline_prediction(observation, case.profile, case.gpu)
 
-    learned: Learned = learn(cases, predict)
+    learned: LearnedCorrections = learn(cases, predict)
     return {slug: replace(gpu, learned=learned) for slug, gpu in gpus.items()}, used
 
 
@@ -192,7 +192,7 @@ def observations_of(case: RowCase) -> list[Observation]:
     row = case.row
     if row.batch is None or "do not score" in row.notes.lower():
         return []
-    subject = subject_for(case.profile, case.gpu, case.config)
+    subject = prediction_key(case.profile, case.gpu, case.config)
     told = "max allocated" in row.notes.lower()
     peak = None if "fill" in row.notes else row.peak_gib
     ran = Observation(

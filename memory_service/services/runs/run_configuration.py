@@ -12,7 +12,7 @@ from memory_service.domain.common.vocabulary import reads_files
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.rates import with_cores
 from memory_service.domain.cost.step_config import StepConfig, StepMode, precision_class
-from memory_service.domain.learning.baseline_prediction import subject_for
+from memory_service.domain.learning.baseline_prediction import prediction_key
 from memory_service.domain.learning.observation import Observation
 from memory_service.domain.monitoring.event import number_of
 from memory_service.domain.planning.catalogue import CatalogueModel
@@ -88,7 +88,7 @@ class RunCase:
         """What an observation of this run would be of, without figures; None where it could teach nothing."""
         if self.profile is None or self.unseen:
             return None
-        subject = subject_for(self.profile, self.gpu, self.config)
+        subject = prediction_key(self.profile, self.gpu, self.config)
         return Observation(
             gpu=subject.gpu,
             device=subject.device,

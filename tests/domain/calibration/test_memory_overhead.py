@@ -8,7 +8,7 @@ import pytest
 
 from memory_service.domain.calibration.calibration import Calibration, Fingerprint, Measurement
 from memory_service.domain.calibration.corrected_rates import calibrated_rates
-from memory_service.domain.calibration.memory_overhead import held_memory
+from memory_service.domain.calibration.memory_overhead import memory_overhead_of
 from memory_service.domain.calibration.probes import probe_of
 from memory_service.domain.calibration.timed_sections import profile_of_step, profiles_by_key
 from memory_service.domain.cost.memory import GIB, allocated_bytes, workspace_bytes
@@ -73,7 +73,7 @@ def test_a_cards_context_and_workspace_are_those_it_was_seen_with() -> None:
         sections[f"{name}.reserved_gib"] = live + 0.5 * workspace
         sections[f"{name}.driver_gib"] = live + 0.5 * workspace + 0.6
     card, calibration = calibrated(a100, "cuda", sections)
-    held = held_memory(calibration, references())
+    held = memory_overhead_of(calibration, references())
     assert held is not None
     assert held.base_gib == pytest.approx(0.6)
     assert held.workspace_share is not None
@@ -90,7 +90,7 @@ def test_a_cards_context_and_workspace_are_those_it_was_seen_with() -> None:
 
 def test_the_context_alone_is_used_where_no_network_was_measured() -> None:
     _, calibration = calibrated(sheets()["a100"], "cuda", {"memory.context_gib": 0.4, "memory.conv_gib": 0.2})
-    held = held_memory(calibration, references())
+    held = memory_overhead_of(calibration, references())
     assert held is not None
     assert held.base_gib == pytest.approx(0.6)
     assert held.workspace_share is None
@@ -98,7 +98,7 @@ def test_the_context_alone_is_used_where_no_network_was_measured() -> None:
 
 def test_without_a_figure_of_the_process_nothing_is_said() -> None:
     _, calibration = calibrated(sheets()["cpu"], "cpu", {"step.cnn.fp32.nchw.b16": 40.0})
-    assert held_memory(calibration, references()) is None
+    assert memory_overhead_of(calibration, references()) is None
 
 
 def test_memory_never_falls_with_the_batch_on_a_calibrated_processor() -> None:

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from memory_service.domain.cost.profile import PeakPoint, Profile, Work
 from memory_service.domain.cost.step_config import StepConfig
 from memory_service.domain.cost.step_time import PARTS, StepModel
-from memory_service.domain.learning.baseline_prediction import Subject, subject_for
-from memory_service.domain.learning.corrections import MOST_OBSERVATIONS, Learned, learn
+from memory_service.domain.learning.baseline_prediction import PredictionKey, prediction_key
+from memory_service.domain.learning.corrections import MOST_OBSERVATIONS, LearnedCorrections, learn
 from memory_service.domain.learning.observation import Exclusion, Observation
-from memory_service.domain.prediction.baseline import cold_of
+from memory_service.domain.prediction.baseline import baseline_prediction
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.memory import largest_batch, peak_memory
 from memory_service.domain.prediction.step_time import prepare
@@ -60,8 +60,8 @@ def taught(observations: list[Observation], gpu: TargetDevice = BOX) -> TargetDe
     return replace(gpu, learned=learned(observations))
 
 
-def learned(observations: list[Observation]) -> Learned:
-    return learn(observations, lambda o: cold_of(o, cold_profile(o), BOX if o.device else CARD))
+def learned(observations: list[Observation]) -> LearnedCorrections:
+    return learn(observations, lambda o: baseline_prediction(o, cold_profile(o), BOX if o.device else CARD))
 
 
 def ran(
@@ -164,8 +164,8 @@ def test_the_first_epoch_is_kept_apart() -> None:
     assert learned([ran()]).first_epoch(subject()) is None
 
 
-def subject() -> Subject:
-    return subject_for(PROFILES["resnet50"], BOX, StepConfig("bf16"))
+def subject() -> PredictionKey:
+    return prediction_key(PROFILES["resnet50"], BOX, StepConfig("bf16"))
 
 
 def test_a_time_out_is_a_lower_bound() -> None:
@@ -193,7 +193,8 @@ def test_only_the_very_case_is_graded_measured() -> None:
 def test_what_another_device_showed_is_not_said_of_this_one() -> None:
     known = learned([ran("resnet50", 1.2, f"run {i}") for i in range(2)])
     there, model = (
-        subject_for(PROFILES["resnet50"], replace(CARD, device=d), StepConfig("bf16")) for d in ("box8", "")
+        prediction_key(PROFILES["resnet50"], replace(CARD, device=d), StepConfig("bf16"))
+        for d in ("box8", "")
     )
     for subject in (there, model):
         found = known.time_of(subject, (0.0,) * len(PARTS), 0.1)

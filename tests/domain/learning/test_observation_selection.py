@@ -7,10 +7,10 @@ from itertools import count
 
 import pytest
 
-from memory_service.domain.learning.baseline_prediction import Cold
+from memory_service.domain.learning.baseline_prediction import BaselinePrediction
 from memory_service.domain.learning.observation import Observation
-from memory_service.domain.learning.observation_selection import MOST_BATCHES, Lessons
-from memory_service.domain.prediction.baseline import cold_of
+from memory_service.domain.learning.observation_selection import MOST_BATCHES, ObservationSelection
+from memory_service.domain.prediction.baseline import baseline_prediction
 from tests.domain.learning.test_corrections import BOX, CARD, MIB, PROFILES, cold_profile, moved, ran
 
 __all__ = ["MIB"]
@@ -18,8 +18,8 @@ __all__ = ["MIB"]
 FAR = replace(CARD, slug="t4", device="far")
 
 
-def predict(o: Observation) -> Cold:
-    return cold_of(o, cold_profile(o), {"box7": BOX, "far": FAR}.get(o.device, CARD))
+def predict(o: Observation) -> BaselinePrediction:
+    return baseline_prediction(o, cold_profile(o), {"box7": BOX, "far": FAR}.get(o.device, CARD))
 
 
 def sizes(device: str, times: float, number: int, day: int = 20) -> list[Observation]:
@@ -33,14 +33,16 @@ def sizes(device: str, times: float, number: int, day: int = 20) -> list[Observa
 
 
 def test_its_own_runs_count_however_many_others_ran_later() -> None:
-    lessons = Lessons([*sizes("box7", 1.3, 6, day=1), *sizes("far", 1.0, 5 * MOST_BATCHES)], predict)
-    taught = replace(BOX, learned=lessons.about("box7", BOX.slug))
+    selection = ObservationSelection(
+        [*sizes("box7", 1.3, 6, day=1), *sizes("far", 1.0, 5 * MOST_BATCHES)], predict
+    )
+    taught = replace(BOX, learned=selection.about("box7", BOX.slug))
     assert moved("resnet50", taught) == pytest.approx(1.3, rel=0.05)
 
 
 def test_a_card_nobody_ran_on_learns_from_the_device_of_its_model() -> None:
-    lessons = Lessons(sizes("box7", 1.3, 24), predict)
-    known, unknown = lessons.about("", CARD.slug), lessons.about("elsewhere", "l4")
+    selection = ObservationSelection(sizes("box7", 1.3, 24), predict)
+    known, unknown = selection.about("", CARD.slug), selection.about("elsewhere", "l4")
     of_model = moved("resnet50", replace(CARD, learned=known))
     assert of_model > moved("resnet50", replace(CARD, slug="l4", learned=unknown)) > 1.0
 
@@ -48,19 +50,19 @@ def test_a_card_nobody_ran_on_learns_from_the_device_of_its_model() -> None:
 def test_no_more_cases_are_predicted_than_are_learned_from() -> None:
     asked = count()
 
-    def counted(o: Observation) -> Cold:
+    def counted(o: Observation) -> BaselinePrediction:
         next(asked)
         return predict(o)
 
-    lessons = Lessons(sizes("far", 1.2, 5 * MOST_BATCHES), counted)
-    moved("resnet50", replace(BOX, learned=lessons.about("box7", BOX.slug)))
+    selection = ObservationSelection(sizes("far", 1.2, 5 * MOST_BATCHES), counted)
+    moved("resnet50", replace(BOX, learned=selection.about("box7", BOX.slug)))
     assert next(asked) == MOST_BATCHES
-    more = lessons.renewed([*sizes("far", 1.2, 5 * MOST_BATCHES), ran("resnet18", 1.2, "new", BOX)])
+    more = selection.renewed([*sizes("far", 1.2, 5 * MOST_BATCHES), ran("resnet18", 1.2, "new", BOX)])
     moved("resnet50", replace(BOX, learned=more.about("box7", BOX.slug)))
     assert next(asked) == MOST_BATCHES + 2
 
 
 def test_the_order_in_which_observations_come_changes_nothing() -> None:
     seen = [*sizes("box7", 1.3, 50), *sizes("far", 0.8, 50)]
-    one, other = (Lessons(some, predict).about("box7", BOX.slug) for some in (seen, seen[::-1]))
+    one, other = (ObservationSelection(some, predict).about("box7", BOX.slug) for some in (seen, seen[::-1]))
     assert moved("resnet50", replace(BOX, learned=one)) == moved("resnet50", replace(BOX, learned=other))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_service.domain.parallel.parallel import TOGETHER_FROM_PERCENT, parallel_sets
-from memory_service.domain.planning.candidates import Search, search_case
+from memory_service.domain.planning.candidates import CandidateSet, price_candidates
 from memory_service.domain.planning.schedule import learning_rate
 from tests.planning import case, plan, seed_knowledge
 
@@ -30,7 +30,7 @@ questions = st.fixed_dictionaries(
 
 
 def offered(**asked: Any) -> list[dict[str, Any]]:
-    return [dict(each) for each in parallel_sets(search_case(case(**asked), seed_knowledge())).sets]
+    return [dict(each) for each in parallel_sets(price_candidates(case(**asked), seed_knowledge())).sets]
 
 
 def by_kind(sets: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -79,11 +79,11 @@ def broken(asked: dict[str, Any], one: dict[str, Any], usable_gib: float) -> lis
 @settings(max_examples=30, deadline=None)
 @given(questions)
 def test_every_set_keeps_its_promises_for_any_question(asked: dict[str, Any]):
-    lanes = search_case(case(**asked), seed_knowledge())
+    lanes = price_candidates(case(**asked), seed_knowledge())
     beside = parallel_sets(lanes)
     assert bool(beside.sets) != bool(beside.why_none)
     for one in beside.sets:
-        assert broken(asked, dict(one), lanes.searches[0].table.usable_gib) == []
+        assert broken(asked, dict(one), lanes.sets[0].table.usable_gib) == []
     assert parallel_sets(lanes) == beside
 
 
@@ -133,7 +133,7 @@ def test_what_to_copy_is_said_for_each_model():
         "folds", "epochs", "early_stopping_patience", "optimizer", "learning_rate", "warmup_epochs",
         "data_loader",
     }  # fmt: skip
-    search = search_case(case(**PICTURES), seed_knowledge()).searches[0]
+    search = price_candidates(case(**PICTURES), seed_knowledge()).sets[0]
     recipes = {option.model.name: option.recipe for option in search.table.options}
     assert plain["parallel"]
     for one in plain["parallel"]:
@@ -231,22 +231,20 @@ def test_very_many_classes_cost_every_process_its_head():
         for n in (1000, 20_000)
     )
     assert many["value"] != few["value"]
-    lanes = search_case(case(**PICTURES, cpu_count=32, n_classes=20_000), seed_knowledge())
+    lanes = price_candidates(case(**PICTURES, cpu_count=32, n_classes=20_000), seed_knowledge())
     for one in parallel_sets(lanes).sets:
         for member in one["models"]:
-            assert (
-                member["expected"]["peak_memory_gib"]["value"] >= _of_field(lanes.searches[0], member) - 0.01
-            )
+            assert member["expected"]["peak_memory_gib"]["value"] >= _of_field(lanes.sets[0], member) - 0.01
 
 
-def _of_field(search: Search, member: dict[str, Any]) -> float:
+def _of_field(search: CandidateSet, member: dict[str, Any]) -> float:
     """The planner's own figure of the model at no larger a batch."""
     row = next(
         i
         for i, option in enumerate(search.table.options)
         if option.model.name == member["model"]["name"] and option.input_size == member["model"]["image_size"]
     )
-    batches = search.field.batches
+    batches = search.grid.batches
     if batches.batch_size[row] != member["batch_size"]:
         return 0.0
     return float(batches.peak_gib[row])
@@ -258,4 +256,4 @@ def test_the_plan_itself_does_not_change_by_what_could_run_beside_it():
     fewer = replace(asked, cpu_count=2)
     ids = {plan(**PICTURES)["plan_id"] for _ in range(2)}
     assert len(ids) == 1
-    assert parallel_sets(search_case(fewer, seed_knowledge())).sets == ()
+    assert parallel_sets(price_candidates(fewer, seed_knowledge())).sets == ()

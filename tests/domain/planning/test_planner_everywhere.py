@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from memory_service.domain.common.vocabulary import SIZES, TASKS
-from memory_service.domain.planning.candidates import search_case
+from memory_service.domain.planning.candidates import price_candidates
 from memory_service.domain.planning.expected_figures import expected_of, timetable_of
 from memory_service.domain.planning.plan_settings import settings_of
 from memory_service.domain.planning.planner import make_plan
@@ -21,14 +21,14 @@ def test_every_combination_keeps_its_promises_or_says_what_fits(task: str) -> No
     for gpu in CARDS:
         for size in SIZES:
             asked = case(task=task, size=size, gpu=gpu, minutes=MINUTES[0])
-            lanes = search_case(asked, knowledge)
+            lanes = price_candidates(asked, knowledge)
             last = -1.0
             for minutes in MINUTES:
                 choice = lanes.best("balanced", minutes)
                 if choice is None:
                     refused[gpu] = replace(asked, question=replace(asked.question, minutes=float(minutes)))
                     continue
-                search, pick = choice.search, choice.pick
+                search, pick = choice.candidates, choice.pick
                 stages, expected = timetable_of(search, pick), expected_of(search, pick)
                 answer = {
                     **settings_of(search, pick),

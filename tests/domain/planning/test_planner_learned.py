@@ -12,19 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_service.domain.calibration.calibration import Calibration
-from memory_service.domain.calibration.memory_overhead import HeldMemory
+from memory_service.domain.calibration.memory_overhead import MemoryOverhead
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.domain.cost.step_config import StepConfig
 from memory_service.domain.learning.observation import Observation
-from memory_service.domain.planning.candidates import search_case
+from memory_service.domain.planning.candidates import price_candidates
 from memory_service.domain.planning.planner import make_plan
-from memory_service.domain.planning.problem import Case
+from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.memory import observed_bounds, peak_memory
 from memory_service.domain.prediction.peak_curve import peak_curve
 from memory_service.services.devices.devices import Device, KeptCalibration
 from memory_service.services.knowledge.cards import Cards, cards_of
-from memory_service.services.knowledge.learned_corrections import lessons_of
+from memory_service.services.knowledge.learned_corrections import observation_selection
 from memory_service.services.knowledge.snapshot import reference_profiles
 from tests.planning import case, promises_kept, seed_knowledge
 from tests.registered import A100, measurement
@@ -79,20 +79,22 @@ def runs(draw: st.DrawFn) -> list[Observation]:
 
 def card_after(observations: list[Observation]) -> TargetDevice:
     cards = calibrated()
-    return cards.taught(lessons_of(cards, observations, seed_knowledge().priced)).named(DEVICE)
+    return cards.taught(observation_selection(cards, observations, seed_knowledge().priced)).named(DEVICE)
 
 
-def asked(card: TargetDevice, **facts: Any) -> Case:
+def asked(card: TargetDevice, **facts: Any) -> PlanningProblem:
     return replace(case(task="image", gpu="a100", **facts), cards=(card,))
 
 
 def quality(card: TargetDevice, **facts: Any) -> float:
     on_card = asked(card, **facts)
-    choice = search_case(on_card, seed_knowledge()).best(on_card.question.objective, on_card.question.minutes)
+    choice = price_candidates(on_card, seed_knowledge()).best(
+        on_card.question.objective, on_card.question.minutes
+    )
     if choice is None:
         return -1.0
     pick = choice.pick
-    return float(choice.search.field.quality[pick.row, pick.epoch, pick.fold])
+    return float(choice.candidates.grid.quality[pick.row, pick.epoch, pick.fold])
 
 
 MODEL = st.sampled_from(sorted(MODELS))
@@ -116,10 +118,10 @@ def test_more_memory_never_lowers_the_batch_of_a_pinned_model(
 ) -> None:
     card, batches = card_after(seen), []
     for vram in sorted((first, second)):
-        search = search_case(
+        search = price_candidates(
             asked(card, model=model, vram_gib=vram, n_train=n_train), seed_knowledge()
-        ).searches[0]
-        batches.append(int(search.field.batches.batch_size[0]))
+        ).sets[0]
+        batches.append(int(search.grid.batches.batch_size[0]))
     assert batches[0] <= batches[1]
 
 
@@ -131,8 +133,8 @@ def test_a_larger_image_never_needs_less_memory(
     card, peaks = card_after(seen), list[float]()
     for size in sorted((first * 16, second * 16)):
         on_card = asked(card, n_train=5000, model=model, batch_size=batch, image_size=size, vram_gib=4000)
-        search = search_case(on_card, seed_knowledge()).searches[0]
-        peaks.extend(search.field.batches.peak_gib[:1] if search.table.options else [])
+        search = price_candidates(on_card, seed_knowledge()).sets[0]
+        peaks.extend(search.grid.batches.peak_gib[:1] if search.table.options else [])
     assert peaks == sorted(peaks)
 
 
@@ -143,9 +145,9 @@ def test_a_larger_image_never_gets_a_larger_batch_from_memory(
 ) -> None:
     card, largest = card_after(seen), []
     for size in sorted((first * 16, second * 16), reverse=True):
-        search = search_case(
+        search = price_candidates(
             asked(card, n_train=5000, model=model, image_size=size), seed_knowledge()
-        ).searches[0]
+        ).sets[0]
         if search.table.options:
             index = int(search.table.largest()[0])
             largest.append(search.table.rungs[index] if index >= 0 else 0)
@@ -190,7 +192,7 @@ def _lifted(failed: Observation, seen: list[Observation]) -> bool:
 @settings(max_examples=10, deadline=None)
 def test_peaks_of_a_whole_ladder_are_the_peaks_at_each_batch(seen: list[Observation], model: str) -> None:
     cpu = next(card for card in calibrated().sheets.values() if card.kind == "cpu")
-    held = HeldMemory(0.4, 1.2)
+    held = MemoryOverhead(0.4, 1.2)
     rates = card_after(seen).calibrated
     assert rates is not None
     for card in (

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_service.domain.common.vocabulary import TASKS
-from memory_service.domain.planning.candidates import search_case
+from memory_service.domain.planning.candidates import price_candidates
 from memory_service.domain.planning.planner import make_plan
 from memory_service.domain.prediction.device import TargetDevice
 from tests.planning import CARDS, best, case, plan, promises_kept, seed_knowledge
@@ -30,7 +30,7 @@ def quality_of(**asked: object) -> float:
     if found is None:
         return -1.0
     search, pick = found
-    return float(search.field.quality[pick.row, pick.epoch, pick.fold])
+    return float(search.grid.quality[pick.row, pick.epoch, pick.fold])
 
 
 @settings(max_examples=60, deadline=None)
@@ -50,7 +50,7 @@ def test_more_memory_never_lowers_the_batch_of_a_pinned_model(
     batches = []
     for vram in sorted((first, second)):
         found = best(task="image", gpu=gpu, n_train=n_train, model=model, vram_gib=vram, minutes=10_000)
-        batches.append(0 if found is None else int(found[0].field.batches.batch_size[found[1].row]))
+        batches.append(0 if found is None else int(found[0].grid.batches.batch_size[found[1].row]))
     assert batches[0] <= batches[1]
 
 
@@ -64,8 +64,8 @@ def test_a_larger_image_never_needs_less_memory(
         asked = case(
             task="image", gpu=gpu, n_train=5000, model=model, batch_size=batch, image_size=size, vram_gib=4000
         )
-        search = search_case(asked, seed_knowledge()).searches[0]
-        peaks.extend(search.field.batches.peak_high_gib[:1] if search.table.options else [])
+        search = price_candidates(asked, seed_knowledge()).sets[0]
+        peaks.extend(search.grid.batches.peak_high_gib[:1] if search.table.options else [])
     assert peaks == sorted(peaks)
 
 
@@ -86,7 +86,7 @@ def test_a_faster_card_never_takes_longer(
         task="image", gpu=gpu, n_train=n_train, model=model, batch_size=16, folds=1, epochs=3, minutes=10_000
     )
     better = replace(asked, cards=(faster(asked.cards[0], speed, bandwidth),))
-    minutes = [search_case(each, seed_knowledge()).least_minutes() for each in (asked, better)]
+    minutes = [price_candidates(each, seed_knowledge()).least_minutes() for each in (asked, better)]
     assert minutes[1] <= minutes[0] * (1 + 1e-9)
 
 
