@@ -1,4 +1,4 @@
-"""What was measured on one device, in which environment, and does it still hold?"""
+"""A calibration of one device: what was measured, in which environment, and whether it still holds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do calibrations say of a device beyond its data sheet, and how far may it be trusted?
+"""Corrections of a data sheet's rates by calibrations, and how far they may be trusted.
 
 Order of trust: the device's own calibration, then those of the same GPU model, then those of the same
 architecture scaled by data sheet. Each level corrects the one below it, so that a calibration that lacks
@@ -112,7 +112,7 @@ def calibrated_rates(
     found: tuple[tuple[Origin, list[tuple[Gpu, Calibration]], float], ...] = (
         ("architecture", kin, KEPT_OF_ARCHITECTURE), ("model", alike, 1.0), ("device", mine, 1.0),
     )  # fmt: skip
-    for name, several, kept in found:
+    for name, several, share in found:
         fits = []
         for sheet, calibration in several:
             base = () if name == "architecture" else tuple(layers)
@@ -120,7 +120,7 @@ def calibrated_rates(
             if fit is not None:
                 fits.append(fit)
         if fits:
-            layers.append(_average(fits, kept))
+            layers.append(_average(fits, share))
             origin, level = name, several
             errors = [e for sheet, c in several for e in _held_out(_Case(sheet, c, (), profiles))]
     usable = [*mine, *alike, *kin]
@@ -182,10 +182,12 @@ def _rates_at(gpu: Gpu, calibration: Calibration, layers: Sequence[RateEffects] 
     return at
 
 
-def _average(fits: Sequence[RateEffects], kept: float) -> RateEffects:
+def _average(fits: Sequence[RateEffects], share: float) -> RateEffects:
     """The mean of every effect over the calibrations that have it: the log-average of their rates."""
     names = sorted({name for fit in fits for name in fit.effects})
-    effects = {name: kept * fmean(fit.effects[name] for fit in fits if name in fit.effects) for name in names}
+    effects = {
+        name: share * fmean(fit.effects[name] for fit in fits if name in fit.effects) for name in names
+    }
     return RateEffects(effects, {})
 
 

@@ -1,4 +1,4 @@
-"""What changed on a device between two calibrations, and which few figures tell how fast it is?"""
+"""Change between two calibrations of a device, and the few figures that tell how fast it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much more does a process hold than its live tensors, as one device's calibration saw it?
+"""Memory that a process holds beyond its live tensors, from one device's calibration.
 
 The reference networks' peaks are compared with what their profiles say is alive: on a card the allocator's
 reserve with cuDNN's workspace, and the driver's count on top; on a processor the growth of the process, whose

@@ -1,4 +1,4 @@
-"""On which shapes does a calibration measure: products, convolutions, arrays, networks, tables of trees?
+"""Shapes that a calibration measures: products, convolutions, arrays, networks, tables of trees.
 
 Chosen per kind of device, so that each takes long enough to be timed and short enough for the budget.
 """

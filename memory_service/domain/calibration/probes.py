@@ -1,4 +1,4 @@
-"""Which figures does a calibration measure, and how much work is behind each?
+"""The figures that a calibration measures, and the work behind each.
 
 A probe's name is stable, so that a stored measurement can be read again: its work (operations, bytes,
 launches) is counted here as the tracer counts it, and a rate follows from the measured time without any
@@ -331,9 +331,9 @@ def _sustained(kind: str) -> Iterator[Probe]:
     facts = {"net": REFERENCE_NETS[kind][0].name}
     yield Probe("sustained.ratio", "sustained", "ratio", facts=facts)
     if kind == "cuda":
-        told = {**facts, "of": "sustained.ratio"}
-        yield Probe("sustained.clock_mhz", "sustained", "MHz", facts=told)
-        yield Probe("sustained.temperature_c", "sustained", "C", facts=told)
+        sampled = {**facts, "of": "sustained.ratio"}
+        yield Probe("sustained.clock_mhz", "sustained", "MHz", facts=sampled)
+        yield Probe("sustained.temperature_c", "sustained", "C", facts=sampled)
 
 
 def _loader(workers: int) -> Probe:

@@ -1,4 +1,4 @@
-"""Which rates explain the times that a calibration measured?
+"""Fits the rates that explain the times measured by a calibration.
 
 Every timed section is a small step: groups of kernels as a profile has them, launches, an update. Its time
 by the data sheet's rates is corrected by the sum of effects (logarithms of slowness) of each group: of the

@@ -1,5 +1,4 @@
-"""What does a registered device look like to whoever plans for it? Its model's data sheet, with its own
-figures."""
+"""Data sheet of a registered device: its GPU model's, with the device's own figures."""
 
 from __future__ import annotations
 

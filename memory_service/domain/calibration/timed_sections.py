@@ -1,4 +1,4 @@
-"""Which timed work does a calibration hold, and how close is each section to what a network sees?"""
+"""Timed sections of a calibration as known work, each with how close it is to what a network sees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which batch sizes are worth considering? One ladder for sizing, speed and plans alike."""
+"""The batch sizes worth considering: one ladder for sizing, speed and plans alike."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do boosted trees and other processor-bound models cost? Seconds to fit and predict, and host memory.
+"""Cost of boosted trees and other processor-bound models: seconds to fit and predict, and host memory.
 
 A histogram tree of L leaves reads every row once a level, but of two children only the smaller one is
 counted, so about log2(L)/2 passes over rows x features remain; finding splits costs features x leaves (255

@@ -1,5 +1,5 @@
-"""How many samples a second can the input pipeline deliver? Decode, resize and augment per core, times the
-cores that really work on it.
+"""Throughput of the input pipeline: decode, resize and augment per core, times the cores that really work on
+it.
 
 One core: decoding a JPEG with Pillow takes about 8 ns a stored pixel (the published single-thread figures for
 ImageNet validation images are 360-864 images/s by decoder and CPU, research of the arXiv 2605.08731 authors;

@@ -1,4 +1,4 @@
-"""Which family does an architecture belong to? Models of one family share kernels, so they share residuals.
+"""Family of an architecture. Models of one family share kernels, so they share residuals.
 
 The name alone decides (the longest known prefix), so that a model nobody listed still finds its kin.
 """

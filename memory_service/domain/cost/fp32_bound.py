@@ -1,4 +1,4 @@
-"""What may a model cost in fp32 when only its mixed-precision step was traced? At most this."""
+"""Upper bound of a model's cost in fp32 from its mixed-precision profile."""
 
 from __future__ import annotations
 

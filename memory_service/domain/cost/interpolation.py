@@ -1,4 +1,4 @@
-"""What does a model cost at a size nobody profiled? Between two profiled sizes, and a little beyond.
+"""Profile of a model at a size nobody traced, between two profiled sizes or a little beyond.
 
 Activations of a network grow with its positions: pixels (the side squared), tokens or columns. Linear
 interpolation in positions is therefore exact for convolutions and token-wise layers, and slightly too much

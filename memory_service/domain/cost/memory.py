@@ -68,8 +68,8 @@ def step_bytes(profile: Profile, optimizer: str) -> float:
 
 def training_points(profile: Profile, grads_persistent: bool) -> Sequence[PeakPoint]:
     """The moments of a training step that are the peak for some batch."""
-    kept = profile.extra.get("peak_gradients_kept") if grads_persistent else None
-    return tuple(PeakPoint(fixed, slope) for fixed, slope in kept) if kept else profile.peak
+    points = profile.extra.get("peak_gradients_kept") if grads_persistent else None
+    return tuple(PeakPoint(fixed, slope) for fixed, slope in points) if points else profile.peak
 
 
 def highest_bytes(points: Sequence[PeakPoint], batch_size: int) -> float:

@@ -1,4 +1,4 @@
-"""What does one sample cost? A model's profile, traced once without a GPU, from which any batch follows."""
+"""Profile of a model: the cost of one sample, traced once without a GPU, from which any batch follows."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Which work does a step do, row by row? A profile's kernels grouped so that a roofline can be laid over each
-group.
+"""Kernels of a profile in groups over which a roofline can be laid.
 
 Rows come from `Profile.extra["roofline"]` (measure/roofline.py); a profile without them is read by class
 totals.

@@ -1,4 +1,4 @@
-"""Which card does somebody mean by "NVIDIA A100-SXM4-40GB", "a100", "Tesla T4" or "RTX 3090"?"""
+"""Resolves the names of GPUs that people and drivers use ("NVIDIA A100-SXM4-40GB", "a100", "Tesla T4")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was predicted before anything was learned, and of what? Both sides of a residual."""
+"""Both sides of a residual: what is predicted, and what was predicted before anything was learned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which batches have run, and which ran out of memory? What happened bounds what may be planned."""
+"""Bounds on the batch from runs that finished and runs that ran out of memory."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What do observed runs say of the next prediction? Residuals of time and memory, shrunk through nested
-levels.
+"""Corrections of predictions by observed runs: residuals of time and memory, shrunk through nested levels.
 
 Time: ln(observed / predicted) of a step is a sum of effects, one for each level the run belongs to
 (everything, the card, the card at this precision and layout, the device, the family anywhere, on the card and
@@ -107,14 +106,14 @@ def learn(observations: Iterable[Observation], predict: Predict) -> LearnedCorre
     for _, observation in sorted(ranked, key=lambda one: one[0]):
         if len(seen) >= MOST_OBSERVATIONS:
             break
-        cold = known[id(observation)] = predict(observation)
-        if cold is not None:
-            seen.append(MatchedObservation(observation, observation_key(observation), cold))
+        baseline = known[id(observation)] = predict(observation)
+        if baseline is not None:
+            seen.append(MatchedObservation(observation, observation_key(observation), baseline))
     fits: list[tuple[Observation, float]] = []
     for observation in bounding(newest):
-        cold = known[id(observation)] if id(observation) in known else predict(observation)
-        if cold is not None:
-            fits.append((observation, cold.usable_gib))
+        baseline = known[id(observation)] if id(observation) in known else predict(observation)
+        if baseline is not None:
+            fits.append((observation, baseline.usable_gib))
     return LearnedCorrections(lambda: (seen, BatchBounds(fits)))
 
 

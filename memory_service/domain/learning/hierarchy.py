@@ -1,4 +1,4 @@
-"""Which levels does an observation belong to, and which of them has been observed?"""
+"""Levels that an observation belongs to, and how many observations stand behind each."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ tell. Without this rule a single row of a well-predicted card does its other row
 class MatchedObservation:
     """An observation that can be used, beside what was predicted for it."""
 
-    what: Observation
-    subject: PredictionKey
-    cold: BaselinePrediction
+    observation: Observation
+    key: PredictionKey
+    baseline: BaselinePrediction
 
 
 def is_own(o: Observation) -> bool:
@@ -31,7 +31,7 @@ def is_own(o: Observation) -> bool:
 
 
 def where(one: MatchedObservation) -> str:
-    return one.subject.device or one.subject.gpu
+    return one.key.device or one.key.gpu
 
 
 def level_keys(s: PredictionKey, own: bool) -> dict[str, tuple[Any, ...]]:
@@ -62,11 +62,11 @@ class Hierarchy:
         self._runs: dict[Hashable, set[Hashable]] = {}
         self._devices: dict[Hashable, set[str]] = {}
         for index, one in enumerate(seen):
-            run = one.what.run_id or index
-            for level, key in level_keys(one.subject, is_own(one.what)).items():
+            run = one.observation.run_id or index
+            for level, key in level_keys(one.key, is_own(one.observation)).items():
                 if level in OWN_LEVELS or where(one) not in lone:
                     self._runs.setdefault(key, set()).add(run)
-                    self._devices.setdefault(key, set()).add(one.subject.device)
+                    self._devices.setdefault(key, set()).add(one.key.device)
 
     def closest(self, subject: PredictionKey) -> tuple[int, str, bool]:
         """(n, basis, exact) of the most specific level that has observations."""

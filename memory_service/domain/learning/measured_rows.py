@@ -1,4 +1,4 @@
-"""What does one row of a public table of measurements ask, and what did it measure?
+"""Rows of public tables of measurements: what was asked, and what was measured.
 
 Two formats: throughput and fit (`source,gpu,vram_gib,model,precision,layout,batch,image_size_or_seq_len,mode,
 samples_per_s,peak_gib,notes`) and driver-seen memory (`model,batch,peak_mib_driver,fake_tensor_mib`: fp32 on

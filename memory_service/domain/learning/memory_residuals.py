@@ -1,5 +1,4 @@
-"""How much more or less memory than predicted? Residuals of peaks in GiB at every level, each reading
-apart."""
+"""Residuals of peak memory in GiB at every level, each reading apart."""
 
 from __future__ import annotations
 
@@ -56,16 +55,22 @@ class MemoryPosterior:
     """Everything observed of one reading of the peak, solved once."""
 
     def __init__(self, seen: Sequence[MatchedObservation], reading: Reading) -> None:
-        told = [replace(s, subject=for_memory(s.subject)) for s in seen if _peak(s.what, reading) is not None]
+        observed = [
+            replace(s, key=for_memory(s.key)) for s in seen if _peak(s.observation, reading) is not None
+        ]
         known: dict[Hashable, Loadings] = {}
-        rows = [_row(s, known) for s in told]
-        predicted = [_cold_peak(s, reading) for s in told]
-        values = [float(_peak(s.what, reading) or 0.0) - p for s, p in zip(told, predicted, strict=True)]
+        rows = [_row(s, known) for s in observed]
+        predicted = [_baseline_peak(s, reading) for s in observed]
+        values = [
+            float(_peak(s.observation, reading) or 0.0) - p for s, p in zip(observed, predicted, strict=True)
+        ]
         noise = [MEMORY_NOISE_GIB + MEMORY_NOISE_SHARE * p for p in predicted]
         far = [max(FAR_GIB, FAR_SHARE * p) for p in predicted]
-        runs = [s.what.run_id or i for i, s in enumerate(told)]
-        self._posterior, aside = without_outliers(rows, values, noise, far, [where(s) for s in told], runs)
-        self._levels = Hierarchy(s for i, s in enumerate(told) if i not in set(aside))
+        runs = [s.observation.run_id or i for i, s in enumerate(observed)]
+        self._posterior, aside = without_outliers(
+            rows, values, noise, far, [where(s) for s in observed], runs
+        )
+        self._levels = Hierarchy(s for i, s in enumerate(observed) if i not in set(aside))
 
     def correction(self, subject: PredictionKey) -> MemoryCorrection | None:
         n, basis, exact = self._levels.closest(subject)
@@ -78,25 +83,27 @@ class MemoryPosterior:
 
 
 def for_memory(s: PredictionKey) -> PredictionKey:
-    """Memory follows the class of precision and whether gradients are kept, not layout or speed."""
+    """Memory follows the class of precision and whether gradients are included, not layout or speed."""
     return replace(s, config=StepConfig(precision_class(s.config.precision), mode=s.config.mode))
 
 
-def _cold_peak(one: MatchedObservation, reading: Reading) -> float:
+def _baseline_peak(one: MatchedObservation, reading: Reading) -> float:
     """PyTorch counts cuDNN's workspace as allocated while it lives, so anything from live tensors alone to
     all that is reserved agrees with the prediction."""
     if reading == "allocated":
-        seen = one.what.peak_allocated_gib or 0.0
-        return min(max(seen, one.cold.allocated_gib), max(one.cold.reserved_gib, one.cold.allocated_gib))
-    return one.cold.reserved_gib if reading == "reserved" else one.cold.driver_gib
+        seen = one.observation.peak_allocated_gib or 0.0
+        return min(
+            max(seen, one.baseline.allocated_gib), max(one.baseline.reserved_gib, one.baseline.allocated_gib)
+        )
+    return one.baseline.reserved_gib if reading == "reserved" else one.baseline.driver_gib
 
 
 def _row(one: MatchedObservation, known: dict[Hashable, Loadings]) -> Loadings:
     """The same one for all observations of a case at one batch."""
-    key = (one.subject, one.cold.allocated_gib, is_own(one.what))
+    key = (one.key, one.baseline.allocated_gib, is_own(one.observation))
     if key not in known:
-        fixed = _fixed_row(one.subject, key[2])
-        known[key] = {**fixed, **_share_row(one.subject, key[2], one.cold.allocated_gib)}
+        fixed = _fixed_row(one.key, key[2])
+        known[key] = {**fixed, **_share_row(one.key, key[2], one.baseline.allocated_gib)}
     return known[key]
 
 

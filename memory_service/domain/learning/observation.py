@@ -1,4 +1,4 @@
-"""What did one run really take? One observation per (run, batch, phase), with the case it belongs to."""
+"""What one run really took: one observation per (run, batch, phase), with the case it belongs to."""
 
 from __future__ import annotations
 

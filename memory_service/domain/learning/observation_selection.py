@@ -1,4 +1,4 @@
-"""Which of all observed runs bear on one card? Chosen and solved when the card is asked about, not before.
+"""Selects, of all observed runs, those that bear on one card, when the card is asked about.
 
 However many runs there are, a card is judged by a bounded number of different ones: what ran on it, what ran
 on other devices of its model, and, for what families of networks have in common, what ran elsewhere.
@@ -82,7 +82,7 @@ class ObservationSelection:
         alone: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> None:
         self._predict, self._alone = predict, alone
-        self._cold: dict[tuple[PredictionKey, int], BaselinePrediction | None] = {}
+        self._baselines: dict[tuple[PredictionKey, int], BaselinePrediction | None] = {}
         of_place: dict[str, list[Observation]] = {}
         for o in sorted(observations, key=newest_last, reverse=True):
             of_place.setdefault(o.device or o.gpu, []).append(o)
@@ -91,7 +91,7 @@ class ObservationSelection:
     def renewed(self, observations: Iterable[Observation]) -> ObservationSelection:
         """The same of other observations; what was predicted for some of them is not predicted again."""
         renewed = ObservationSelection(observations, self._predict, self._alone)
-        renewed._cold = self._cold
+        renewed._baselines = self._baselines
         return renewed
 
     def about(self, device: str, gpu: str) -> LearnedCorrections:
@@ -107,29 +107,29 @@ class ObservationSelection:
         model = [p for name, p in self._places.items() if p.gpu == gpu and name != where]
         others = [p for p in self._places.values() if p.gpu != gpu and p is not own]
         seen = [
-            MatchedObservation(o, observation_key(o), cold)
-            for batch in self._in_order(own, model, others) for cold in [self._cold_of(batch[0])]
-            if cold is not None
+            MatchedObservation(o, observation_key(o), baseline)
+            for batch in self._in_order(own, model, others) for baseline in [self._baseline_of(batch[0])]
+            if baseline is not None
             for o in batch
         ]  # fmt: skip
         of_model = [own, *model] if not own.observations or own.gpu == gpu else model
         newest = merge(*(p.observations for p in of_model), key=newest_last, reverse=True)
-        bounds = ((o, self._cold_of(o)) for o in bounding(newest))
-        return seen, BatchBounds((o, cold.usable_gib) for o, cold in bounds if cold is not None)
+        bounds = ((o, self._baseline_of(o)) for o in bounding(newest))
+        return seen, BatchBounds((o, baseline.usable_gib) for o, baseline in bounds if baseline is not None)
 
     def _in_order(self, own: Place, model: Sequence[Place], others: Sequence[Place]) -> Iterator[Batch]:
         mine, of_model, elsewhere = (
-            filter(lambda batch: self._cold_of(batch[0]) is not None, batches)
+            filter(lambda batch: self._baseline_of(batch[0]) is not None, batches)
             for batches in (own.batches, _in_turn(model), _in_turn(others))
         )
         first = [*islice(mine, OWN_BATCHES), *islice(of_model, BATCHES_OF_MODEL)]
         return islice(chain(first, elsewhere, mine, of_model), MOST_BATCHES)
 
-    def _cold_of(self, o: Observation) -> BaselinePrediction | None:
+    def _baseline_of(self, o: Observation) -> BaselinePrediction | None:
         key = (observation_key(o), o.batch_size)
-        if key not in self._cold:
-            self._cold[key] = self._predict(o)
-        return self._cold[key]
+        if key not in self._baselines:
+            self._baselines[key] = self._predict(o)
+        return self._baselines[key]
 
 
 def _in_turn(places: Sequence[Place]) -> Iterator[Batch]:

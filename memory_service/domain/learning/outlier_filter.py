@@ -31,22 +31,22 @@ def without_outliers(
     with it, or when the rest already brings it near; one that the rest leaves far is not.
     """
     near = {i for i, value in enumerate(values) if abs(value) <= far[i]}
-    kept = near | {i for i in range(len(values)) if i not in near and _agreed(i, values, groups, runs)}
-    agreed = kept - near
+    included = near | {i for i in range(len(values)) if i not in near and _agreed(i, values, groups, runs)}
+    agreed = included - near
     for _ in range(2):
-        posterior = posterior_of(rows, values, noise, sorted(kept))
+        posterior = posterior_of(rows, values, noise, sorted(included))
         means = {} if posterior is None else {id(row): posterior.mean(row) for row in _each(rows)}
         expected = [means.get(id(row), 0.0) for row in rows]
         if posterior is not None:
-            for i, others in zip(sorted(kept), posterior.from_others.tolist(), strict=True):
+            for i, others in zip(sorted(included), posterior.from_others.tolist(), strict=True):
                 expected[i] = others
         near = agreed | {i for i, v in enumerate(values) if abs(v - expected[i]) <= far[i]}
-        if near == kept:
+        if near == included:
             break
-        kept = near
+        included = near
     else:
-        posterior = posterior_of(rows, values, noise, sorted(kept))
-    return posterior, [i for i in range(len(values)) if i not in kept]
+        posterior = posterior_of(rows, values, noise, sorted(included))
+    return posterior, [i for i in range(len(values)) if i not in included]
 
 
 def _each(rows: Sequence[Loadings]) -> Iterable[Loadings]:
@@ -63,8 +63,10 @@ def _agreed(i: int, values: Sequence[float], groups: Sequence[Hashable], runs: S
 
 
 def posterior_of(
-    rows: Sequence[Loadings], values: Sequence[float], noise: Sequence[float], kept: Sequence[int]
+    rows: Sequence[Loadings], values: Sequence[float], noise: Sequence[float], included: Sequence[int]
 ) -> Posterior | None:
-    if not kept:
+    if not included:
         return None
-    return Posterior([rows[i] for i in kept], [values[i] for i in kept], [noise[i] for i in kept], FREEDOM)
+    return Posterior(
+        [rows[i] for i in included], [values[i] for i in included], [noise[i] for i in included], FREEDOM
+    )

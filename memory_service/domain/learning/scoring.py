@@ -1,4 +1,4 @@
-"""How far was what was predicted from what happened, and how far would a naive guess have been?"""
+"""Errors of predictions against what happened, beside those of naive guesses."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What do a few observations say of the next one? One Gaussian posterior over effects that observations
-share.
+"""One Gaussian posterior over effects that observations share.
 
 An observation is a sum of effects (of the card, of the family on it, of this very model, ...) and noise. Each
 effect is drawn around zero with a stated standard deviation, its loading, so the posterior mean of what was
@@ -70,8 +69,8 @@ class Posterior:
         for i, row in one_of_each.items():
             for effect, loading in row.items():
                 z[i, self._index[effect]] = loading
-        told = np.asarray(values, dtype=np.float64), np.asarray(noise_sd, dtype=np.float64)
-        self._solve(z, kind, *told, freedom)
+        measured = np.asarray(values, dtype=np.float64), np.asarray(noise_sd, dtype=np.float64)
+        self._solve(z, kind, *measured, freedom)
 
     def _solve(
         self, z: Floats, kind: NDArray[np.int64], values: Floats, noise_sd: Floats, freedom: float

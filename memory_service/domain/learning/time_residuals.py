@@ -1,5 +1,4 @@
-"""How much slower or faster than predicted? Residuals of a step's time at every level, and of the first
-epoch."""
+"""Residuals of a step's time at every level, and of the first epoch."""
 
 from __future__ import annotations
 
@@ -95,35 +94,38 @@ class TimePosterior:
     """Everything observed of steps, solved once."""
 
     def __init__(self, seen: Sequence[MatchedObservation]) -> None:
-        told = [s for s in seen if s.what.excluded is None]
-        timed = [s for s in told if _is_time(s.what.step_seconds)]
-        self._lone = lone = _lone(told)
+        observed = [s for s in seen if s.observation.excluded is None]
+        timed = [s for s in observed if _is_time(s.observation.step_seconds)]
+        self._lone = lone = _lone(observed)
         known: dict[Hashable, Loadings] = {}
         rows = [_known_row(s, lone, known) for s in timed]
-        values = [log((s.what.step_seconds or 0.0) / s.cold.step_seconds) for s in timed]
-        noise = [_time_noise(s.what) for s in timed]
+        values = [log((s.observation.step_seconds or 0.0) / s.baseline.step_seconds) for s in timed]
+        noise = [_time_noise(s.observation) for s in timed]
         far = [
-            max(FAR if is_own(s.what) else FAR_IN_TABLES, FAR_SDS * sqrt(sum(x * x for x in row.values())))
+            max(
+                FAR if is_own(s.observation) else FAR_IN_TABLES,
+                FAR_SDS * sqrt(sum(x * x for x in row.values())),
+            )
             for s, row in zip(timed, rows, strict=True)
         ]
-        runs = [s.what.run_id or i for i, s in enumerate(timed)]
+        runs = [s.observation.run_id or i for i, s in enumerate(timed)]
         self._posterior, aside = without_outliers(rows, values, noise, far, [where(s) for s in timed], runs)
         used = [s for i, s in enumerate(timed) if i not in set(aside)]
-        self.aside = tuple(timed[i].what for i in aside)
+        self.aside = tuple(timed[i].observation for i in aside)
         late = [
             (s, _time_row(s, lone))
-            for s in told
-            if s.what.step_seconds is None and _is_time(s.what.at_least_seconds)
+            for s in observed
+            if s.observation.step_seconds is None and _is_time(s.observation.at_least_seconds)
         ]
         late = [(s, row) for s, row in late if self._least(s) > self._mean(row)]
         late = [(s, row) for s, row in late if self._least(s) - self._mean(row) <= FAR]
         if late:
-            kept = [i for i in range(len(timed)) if i not in set(aside)]
+            included = [i for i in range(len(timed)) if i not in set(aside)]
             used += [s for s, _ in late]
             self._posterior = Posterior(
-                [rows[i] for i in kept] + [row for _, row in late],
-                [values[i] for i in kept] + [self._least(s) for s, _ in late],
-                [noise[i] for i in kept] + [_time_noise(s.what) for s, _ in late],
+                [rows[i] for i in included] + [row for _, row in late],
+                [values[i] for i in included] + [self._least(s) for s, _ in late],
+                [noise[i] for i in included] + [_time_noise(s.observation) for s, _ in late],
                 FREEDOM,
             )
         self._levels = Hierarchy(used, lone)
@@ -131,7 +133,7 @@ class TimePosterior:
 
     @staticmethod
     def _least(one: MatchedObservation) -> float:
-        return log((one.what.at_least_seconds or 0.0) / one.cold.step_seconds)
+        return log((one.observation.at_least_seconds or 0.0) / one.baseline.step_seconds)
 
     def _mean(self, row: Loadings) -> float:
         return 0.0 if self._posterior is None else self._posterior.mean(row)
@@ -199,21 +201,21 @@ def _lone(seen: Iterable[MatchedObservation]) -> set[str]:
     """Devices on which only one network was observed."""
     models: dict[str, set[str]] = {}
     for one in seen:
-        models.setdefault(where(one), set()).add(one.subject.model)
+        models.setdefault(where(one), set()).add(one.key.model)
     return {where for where, names in models.items() if len(names) < 2}
 
 
 def _time_row(one: MatchedObservation, lone: Container[str]) -> dict[Hashable, float]:
-    levels = _time_levels(one.subject, one.cold.card_log_sd, is_own(one.what))
+    levels = _time_levels(one.key, one.baseline.card_log_sd, is_own(one.observation))
     if where(one) in lone:
         return _own_levels(levels)
-    parts = [_part_effects(one.subject, part) for part in PARTS]
-    return {**levels, **_weighted(parts, one.cold.shares)}
+    parts = [_part_effects(one.key, part) for part in PARTS]
+    return {**levels, **_weighted(parts, one.baseline.shares)}
 
 
 def _known_row(one: MatchedObservation, lone: Container[str], known: dict[Hashable, Loadings]) -> Loadings:
     """The same one for all observations of a case at one batch."""
-    key = (one.subject, one.cold.step_seconds, is_own(one.what))
+    key = (one.key, one.baseline.step_seconds, is_own(one.observation))
     if key not in known:
         known[key] = _time_row(one, lone)
     return known[key]
@@ -223,13 +225,13 @@ class FirstEpoch:
     """The same for first epochs."""
 
     def __init__(self, seen: Sequence[MatchedObservation]) -> None:
-        told = [s for s in seen if _is_time(s.what.first_epoch_ratio)]
-        rows = [self._row(s.subject) for s in told]
-        values = [log(s.what.first_epoch_ratio or 1.0) for s in told]
+        observed = [s for s in seen if _is_time(s.observation.first_epoch_ratio)]
+        rows = [self._row(s.key) for s in observed]
+        values = [log(s.observation.first_epoch_ratio or 1.0) for s in observed]
         self._posterior = (
             Posterior(rows, values, [FIRST_EPOCH_NOISE_SD] * len(rows), FREEDOM) if rows else None
         )
-        self._levels = Hierarchy(told)
+        self._levels = Hierarchy(observed)
 
     @staticmethod
     def _row(subject: PredictionKey) -> dict[Hashable, float]:

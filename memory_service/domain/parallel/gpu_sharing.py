@@ -1,4 +1,4 @@
-"""How long do several processes take on one card together? Turns on the device, gaps that others can use.
+"""Time of several processes on one card: turns on the device, and gaps that others can use.
 
 Without MPS the kernels of two processes never run at the same time: the device gives each a slice in turn
 (NVIDIA's guide to MPS, "Reduced GPU Context Switching"), so busy seconds add up. What may overlap is what

@@ -1,4 +1,4 @@
-"""Which models could run side by side (R33), with which settings, and is that better than one after another?
+"""Sets of models trained side by side on one card (R33), against one after another.
 
 A set is offered when all of it fits: memory at p90 (each process brings its own peak and its own context),
 the cores (a main process and at least one loader worker each), the minutes by the promises of any plan. Its

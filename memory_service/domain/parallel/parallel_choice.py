@@ -1,4 +1,4 @@
-"""Which models could a set have? The best of different families, each in its share of minutes and memory."""
+"""Members of a set: the best models of different families, each in its share of minutes and memory."""
 
 from __future__ import annotations
 

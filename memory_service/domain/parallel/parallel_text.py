@@ -1,4 +1,4 @@
-"""Why together, why one after another, why not at all? The verdict on models side by side, in sentences."""
+"""The verdict on models side by side, in sentences."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What do boosted trees promise? The same field of plans as for networks: rounds are epochs, all rows are the
-batch.
+"""Plans of boosted trees in the same grid as networks: rounds are epochs, all rows are the batch.
 
 One boosting round reads every row once, so it is the epoch of a tree model, and a plan's `epochs` are its
 rounds at learning rate 0.05. They run on the processor beside the card: no device memory, the cost law of

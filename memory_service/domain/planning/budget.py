@@ -1,5 +1,4 @@
-"""When will each part of a run be over? Timetable arithmetic from seconds per step to p90 minutes, hidden
-ones included.
+"""Timetable arithmetic: from seconds per step to p90 minutes of every stage, hidden ones included.
 
 A run is: setup (imports, first kernels, weights, reading the data's index) - k folds of training with
 validation - inference over the test set by each fold's model (R19) - writing the submission. Speed errors are

@@ -1,4 +1,4 @@
-"""Which models are known, what is each good for, and which one does a name mean?"""
+"""Models of the catalogue: what each is good for, and which one a name means."""
 
 from __future__ import annotations
 

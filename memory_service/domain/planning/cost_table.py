@@ -1,5 +1,4 @@
-"""What could be trained, and what does it cost on one card? Models x input sizes as arrays over the batch
-ladder.
+"""Costs of models x input sizes on one card, as arrays over the batch ladder.
 
 A table is built once per (task's options, card, precision) and answers every question about them without
 touching a profile again: the largest batch is a comparison, step time and memory are look-ups.

@@ -1,5 +1,4 @@
-"""How much quality does a minute more buy? Of every plan of a problem: the best for each budget, and each
-model's best."""
+"""Quality against budget: the best plan for each budget, and each model's best."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What does the asker get? One explicit plan, every count a single integer and every figure with its
-interval; or why nothing fits, and the smallest change that would."""
+"""The answer: one explicit plan, every count a single integer and every figure with its interval; or a
+refusal with the smallest change that would fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which plan is best? Every model x input size x epochs x folds at once, as arrays; one batch size for each.
+"""Search of the best plan: every model x input size x epochs x folds as arrays; one batch size for each.
 
 Utility = expected quality - lambda(objective) * log2(1 + minutes needed). Minutes needed do not depend on the
 budget; the budget only decides what is feasible. So a larger budget only adds plans that need more minutes,

@@ -1,4 +1,4 @@
-"""Which part of a plan does a training script copy? Model, batch, precision, folds, epochs, rate, loader."""
+"""Settings that a training script copies: model, batch, precision, folds, epochs, rate, loader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a plan read as text that an agent pastes into its notes? Markdown of at most 500 tokens."""
+"""A plan as Markdown of at most 500 tokens, for an agent's notes."""
 
 from __future__ import annotations
 

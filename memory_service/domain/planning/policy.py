@@ -1,5 +1,4 @@
-"""Which numbers of a plan stand in rows that people may correct? Read from the strategy tables, or the
-defaults.
+"""Numbers of a plan that people may correct in rows of the strategy tables, with their defaults.
 
 A row steers plans when it is followed and holds a number that can be meant: then what it says holds from the
 next question on, and the plan names it. What a row cannot say (deleted, not followed, out of any sense) the

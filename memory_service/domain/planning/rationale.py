@@ -1,5 +1,4 @@
-"""Why this plan and not another? Each choice as a sentence with its figure, the warnings, and the rows behind
-them."""
+"""Reasons of a plan: each choice as a sentence with its figure, the warnings, and the rows behind them."""
 
 from __future__ import annotations
 

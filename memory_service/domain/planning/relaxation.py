@@ -1,4 +1,4 @@
-"""Nothing fits: which smallest change of the question would? Every answer is planned before it is given."""
+"""The smallest changes of a question that make a plan feasible, each planned before it is offered."""
 
 from __future__ import annotations
 

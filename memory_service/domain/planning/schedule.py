@@ -1,4 +1,4 @@
-"""Which batch, optimizer, learning rate and warmup follow from model, data and card? The rules of thumb, with
+"""Batch, optimizer, learning rate and warmup from model, data and card, by rules of thumb with their
 reasons."""
 
 from __future__ import annotations

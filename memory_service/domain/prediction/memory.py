@@ -100,8 +100,8 @@ def peak_memory(profile: Profile, batch_size: int, device: TargetDevice, config:
         )
         config = replace(config, optimizer="none")
     else:
-        kept = config.stack == "torch1"
-        allocated = allocated_bytes(profile, batch_size, config.optimizer, grads_persistent=kept)
+        persistent = config.stack == "torch1"
+        allocated = allocated_bytes(profile, batch_size, config.optimizer, grads_persistent=persistent)
         basis = "trace + optimizer state"
     workspace = workspace_bytes(profile, batch_size, config.precision)
     baseline = _as_seen(allocated / GIB, workspace / GIB, device, basis)
@@ -115,11 +115,11 @@ def allocated_limit_gib(
 ) -> float:
     """Live tensor GiB that fit into `limit_gib` of device memory (default: all that a process can get)."""
     room = device.usable_gib if limit_gib is None else min(limit_gib, device.usable_gib)
-    held = device.memory_overhead
+    overhead = device.memory_overhead
     if device.kind != "cuda":
-        base, ratio = (held.base_gib, held.ratio or 1.0) if held else (HOST_RUNTIME_GIB, 1.0)
+        base, ratio = (overhead.base_gib, overhead.ratio or 1.0) if overhead else (HOST_RUNTIME_GIB, 1.0)
         return max(0.0, room - base) / ratio * LIMIT_MARGIN[confidence]
-    context = held.base_gib if held else CONTEXT_GIB
+    context = overhead.base_gib if overhead else CONTEXT_GIB
     return max(0.0, room - context) / TIGHT_FRAGMENTS * LIMIT_MARGIN[confidence]
 
 
@@ -189,18 +189,18 @@ def _learned_limit(device: TargetDevice, subject: PredictionKey, limit_gib: floa
 
 
 def _as_learned(
-    cold: PeakMemory, device: TargetDevice, subject: PredictionKey, batch_size: int
+    baseline: PeakMemory, device: TargetDevice, subject: PredictionKey, batch_size: int
 ) -> PeakMemory:
     """The same peaks as observed runs would have them; allocated <= reserved <= driver still holds."""
     if device.learned is None:
-        return cold
+        return baseline
     learned = device.learned.peaks_of(subject, device.usable_gib)
     if learned.is_empty:
-        return cold
-    predicted = cold.allocated_gib.value
-    allocated = _shifted(cold.allocated_gib, learned.allocated, predicted)
-    reserved = _shifted(cold.reserved_gib, learned.reserved, predicted)
-    driver = _shifted(cold.driver_gib, learned.driver, predicted)
+        return baseline
+    predicted = baseline.allocated_gib.value
+    allocated = _shifted(baseline.allocated_gib, learned.allocated, predicted)
+    reserved = _shifted(baseline.reserved_gib, learned.reserved, predicted)
+    driver = _shifted(baseline.driver_gib, learned.driver, predicted)
     bounds = learned.bounds
     if bounds.refused is not None and batch_size >= bounds.refused:
         driver = _at_least(
@@ -212,18 +212,18 @@ def _as_learned(
     return _in_order(allocated, reserved, driver)
 
 
-def _shifted(cold: Estimate, learned: MemoryCorrection | None, allocated_gib: float) -> Estimate:
+def _shifted(baseline: Estimate, learned: MemoryCorrection | None, allocated_gib: float) -> Estimate:
     if learned is None:
-        return cold
-    value = max(cold.value + learned.shift_gib(allocated_gib), 0.1 * cold.value)
+        return baseline
+    value = max(baseline.value + learned.shift_gib(allocated_gib), 0.1 * baseline.value)
     half = max(SD_OF_P90 * learned.sd_gib(allocated_gib), FLOOR_SHARE * value)
     return Estimate(
         value,
-        value - min(half, max(cold.value - cold.low, FLOOR_SHARE * value)),
-        value + min(half, max(cold.high - cold.value, FLOOR_SHARE * value)),
+        value - min(half, max(baseline.value - baseline.low, FLOOR_SHARE * value)),
+        value + min(half, max(baseline.high - baseline.value, FLOOR_SHARE * value)),
         "measured" if learned.exact else "estimated",
         learned.n,
-        f"{cold.basis} + {learned.basis}",
+        f"{baseline.basis} + {learned.basis}",
     )
 
 
@@ -257,24 +257,24 @@ def _raised(outer: Estimate, inner: Estimate) -> Estimate:
 
 def _as_seen(allocated: float, workspace: float, device: TargetDevice, basis: str) -> PeakMemory:
     live = Estimate(allocated, allocated * 0.985, allocated * 1.02, basis=basis)
-    held = device.memory_overhead
+    overhead = device.memory_overhead
     if device.kind != "cuda":
-        if held is None:
+        if overhead is None:
             total = allocated + HOST_RUNTIME_GIB
             seen = Estimate(total, total * 0.9, total * 1.2, basis=f"{basis} + runtime")
             return PeakMemory(live, seen, seen)
-        grown = allocated * (held.ratio or 1.0)
-        total = held.base_gib + grown
+        grown = allocated * (overhead.ratio or 1.0)
+        total = overhead.base_gib + grown
         how = f"{basis} + measured runtime and allocator"
-        low = max(allocated, total - 0.05 * held.base_gib - 0.25 * grown)
-        seen = Estimate(total, min(low, total), total + 0.05 * held.base_gib + 0.3 * grown, basis=how)
+        low = max(allocated, total - 0.05 * overhead.base_gib - 0.25 * grown)
+        seen = Estimate(total, min(low, total), total + 0.05 * overhead.base_gib + 0.3 * grown, basis=how)
         return PeakMemory(live, seen, seen)
-    measured = held is not None and held.workspace_share is not None
-    share = held.workspace_share if held and held.workspace_share is not None else 1.0
+    measured = overhead is not None and overhead.workspace_share is not None
+    share = overhead.workspace_share if overhead and overhead.workspace_share is not None else 1.0
     reserved = allocated * DRIVER_FRAGMENTS + workspace * share
     how = f"{basis} + allocator + cuDNN workspace{' as measured' if measured else ''}"
-    held_by = Estimate(reserved, max(allocated, reserved * 0.94), reserved * 1.08, basis=how)
-    driver = reserved + (held.base_gib if held else DRIVER_CONTEXT_GIB)
-    how = f"{how} + {'measured ' if held else ''}context"
+    held = Estimate(reserved, max(allocated, reserved * 0.94), reserved * 1.08, basis=how)
+    driver = reserved + (overhead.base_gib if overhead else DRIVER_CONTEXT_GIB)
+    how = f"{how} + {'measured ' if overhead else ''}context"
     shown = Estimate(driver, max(allocated, driver * 0.942), driver * 1.074, basis=how)
-    return PeakMemory(live, held_by, shown)
+    return PeakMemory(live, held, shown)

@@ -64,35 +64,35 @@ def _allocated_gib(profile: Profile, batch: Floats, optimizer: str) -> Floats:
     fixed = np.array([point.fixed_bytes for point in profile.peak], dtype=np.float64)
     slope = np.array([point.per_sample_bytes for point in profile.peak], dtype=np.float64)
     live = (fixed[:, None] + slope[:, None] * batch).max(axis=0, initial=0.0)
-    held = optimizer_bytes(profile.params, optimizer)
-    return np.asarray((np.maximum(live, step_bytes(profile, optimizer)) + held) / GIB)
+    state = optimizer_bytes(profile.params, optimizer)
+    return np.asarray((np.maximum(live, step_bytes(profile, optimizer)) + state) / GIB)
 
 
 def _as_seen(allocated: Floats, workspace: Floats, device: TargetDevice) -> tuple[_Band, _Band, _Band]:
     live = _Band(allocated, allocated * 1.02)
-    held = device.memory_overhead
+    overhead = device.memory_overhead
     if device.kind != "cuda":
-        if held is None:
+        if overhead is None:
             total = allocated + memory.HOST_RUNTIME_GIB
             seen = _Band(total, total * 1.2)
         else:
-            grown = allocated * (held.ratio or 1.0)
-            total = held.base_gib + grown
-            seen = _Band(total, total + 0.05 * held.base_gib + 0.3 * grown)
+            grown = allocated * (overhead.ratio or 1.0)
+            total = overhead.base_gib + grown
+            seen = _Band(total, total + 0.05 * overhead.base_gib + 0.3 * grown)
         return live, seen, seen
-    share = held.workspace_share if held and held.workspace_share is not None else 1.0
+    share = overhead.workspace_share if overhead and overhead.workspace_share is not None else 1.0
     reserved = allocated * memory.DRIVER_FRAGMENTS + workspace * share
-    driver = reserved + (held.base_gib if held else memory.DRIVER_CONTEXT_GIB)
+    driver = reserved + (overhead.base_gib if overhead else memory.DRIVER_CONTEXT_GIB)
     return live, _Band(reserved, reserved * 1.08), _Band(driver, driver * 1.074)
 
 
 def _as_learned(
-    cold: tuple[_Band, _Band, _Band], learned: LearnedPeaks, batch: Floats, device: TargetDevice
+    baseline: tuple[_Band, _Band, _Band], learned: LearnedPeaks, batch: Floats, device: TargetDevice
 ) -> tuple[_Band, _Band, _Band]:
-    predicted = cold[0].value
-    live = _shifted(cold[0], learned.allocated, predicted)
-    reserved = _shifted(cold[1], learned.reserved, predicted)
-    driver = _shifted(cold[2], learned.driver, predicted)
+    predicted = baseline[0].value
+    live = _shifted(baseline[0], learned.allocated, predicted)
+    reserved = _shifted(baseline[1], learned.reserved, predicted)
+    driver = _shifted(baseline[2], learned.driver, predicted)
     ran = batch <= learned.bounds.proven
     if ran.any():
         reserved, driver = (
@@ -108,15 +108,17 @@ def _as_learned(
     return live, reserved, _raised(driver, reserved)
 
 
-def _shifted(cold: _Band, learned: MemoryCorrection | None, allocated: Floats) -> _Band:
+def _shifted(baseline: _Band, learned: MemoryCorrection | None, allocated: Floats) -> _Band:
     if learned is None:
-        return cold
+        return baseline
     fixed, both, share = learned.covariance
     sd = np.sqrt(np.maximum(fixed + 2.0 * both * allocated + share * allocated**2, 0.0))
-    value = np.maximum(cold.value + learned.fixed_gib + learned.share * allocated, 0.1 * cold.value)
+    value = np.maximum(baseline.value + learned.fixed_gib + learned.share * allocated, 0.1 * baseline.value)
     floor = memory.FLOOR_SHARE * value
     half = np.maximum(SD_OF_P90 * sd, floor)
-    return _Band(value, value + np.minimum(half, np.maximum(cold.high - cold.value, floor)), learned.n)
+    return _Band(
+        value, value + np.minimum(half, np.maximum(baseline.high - baseline.value, floor)), learned.n
+    )
 
 
 def _at_most(band: _Band, gib: Floats | float, where: NDArray[np.bool_] | bool = True) -> _Band:

@@ -1,4 +1,4 @@
-"""How good will it get? A stated 0..100 index within a task, from model, input size, epochs, folds and data.
+"""A quality index of 0 to 100 within a task, from model, input size, epochs, folds and data.
 
 The index is not a metric's value: it ranks plans of one task. It starts at the model's published score, adds
 what input size and folds buy, and takes off what too few epochs and too little data cost. It never falls when
