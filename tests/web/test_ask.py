@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from memory_service.domain.planning import planner
+from memory_service.domain.planning import candidates
 from memory_service.domain.planning.plan_search import price_grid
 from memory_service.services.planning import recommend as recommending
 from tests.web.conftest import Site, Visitor, follow
@@ -154,7 +154,7 @@ def test_a_question_is_read_and_priced_once_for_its_page(seeded: Site, monkeypat
 
         return call
 
-    monkeypatch.setattr(planner, "price_grid", counted("priced", price_grid))
+    monkeypatch.setattr(candidates, "price_grid", counted("priced", price_grid))
     monkeypatch.setattr(recommending, "remembered", counted("read", recommending.remembered))
     asked = "?gpu=t4&minutes=29&description=" + urllib.parse.quote("Tell 37 kinds of birds from photos.")
     page = answered(seeded, "/index.json" + asked)

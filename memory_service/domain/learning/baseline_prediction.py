@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.step_config import StepConfig
 from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.domain.learning.observation import Observation
 
-__all__ = ["BaselinePrediction", "Predict", "PredictionKey", "observation_key", "prediction_key"]
+__all__ = [
+    "BaselinePrediction",
+    "Predict",
+    "PredictionKey",
+    "observation_key",
+    "observation_of",
+    "prediction_key",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +60,16 @@ def observation_key(observation: Observation) -> PredictionKey:
     """What the observation was made of."""
     o = observation
     return PredictionKey(o.gpu, o.device, o.model, o.family, o.input_size, o.checkpointing, o.config)
+
+
+def observation_of(key: PredictionKey, batch_size: int, **figures: Any) -> Observation:
+    """An observation of the key at a batch, with other fields of `Observation`."""
+    return Observation(
+        **{name: getattr(key, name) for name in PredictionKey.__slots__ if name != "config"},
+        **asdict(key.config),
+        batch_size=batch_size,
+        **figures,
+    )
 
 
 def prediction_key(profile: Profile, gpu: Gpu, config: StepConfig) -> PredictionKey:

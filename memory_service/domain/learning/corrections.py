@@ -36,8 +36,6 @@ from memory_service.domain.learning.memory_residuals import (
 )
 from memory_service.domain.learning.observation import Observation
 from memory_service.domain.learning.time_residuals import (
-    FirstEpoch,
-    RatioLearned,
     TimeCorrection,
     TimePosterior,
 )
@@ -47,8 +45,7 @@ __all__ = [
     "LearnedCorrections",
     "LearnedPeaks",
     "MemoryCorrection",
-    "RatioLearned",
-    "TimeCorrection",
+        "TimeCorrection",
     "TrainingSet",
     "learn",
     "newest_last",
@@ -155,11 +152,6 @@ class LearnedCorrections:
         with self._alone():
             return {reading: MemoryPosterior(self._chosen[0], reading) for reading in READINGS}
 
-    @cached_property
-    def _first(self) -> FirstEpoch:
-        with self._alone():
-            return FirstEpoch(self._chosen[0])
-
     def time_of(
         self, subject: PredictionKey, shares: Sequence[float], card_log_sd: float
     ) -> TimeCorrection | None:
@@ -198,15 +190,6 @@ class LearnedCorrections:
         if key not in self._known_bounds:
             self._known_bounds[key] = self._chosen[1].bounds(subject, usable_gib)
         return self._known_bounds[key]
-
-    def refused_batch(self, subject: PredictionKey, usable_gib: float) -> int | None:
-        """No plan may offer this batch or more: it ran out of memory, and nothing later says otherwise."""
-        return self.batch_bounds(subject, usable_gib).refused
-
-    def first_epoch(self, subject: PredictionKey) -> RatioLearned | None:
-        """How much longer the first epoch takes than later ones (page cache, autotuning); None: not
-        observed."""
-        return self._first.ratio(subject)
 
     @property
     def set_aside(self) -> tuple[Observation, ...]:

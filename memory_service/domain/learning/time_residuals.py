@@ -1,10 +1,10 @@
-"""Residuals of a step's time at every level, and of the first epoch."""
+"""Residuals of a step's time at every level."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import exp, inf, log, sqrt
+from math import inf, log, sqrt
 from typing import Any
 
 from memory_service.domain.cost.step_time import PARTS
@@ -21,7 +21,7 @@ from memory_service.domain.learning.observation import Observation
 from memory_service.domain.learning.outlier_filter import FREEDOM, without_outliers
 from memory_service.domain.learning.shrinkage import Loadings, Posterior
 
-__all__ = ["FirstEpoch", "RatioLearned", "TimeCorrection", "TimePosterior"]
+__all__ = ["TimeCorrection", "TimePosterior"]
 
 TIME_SD = {
     "all": 0.01,  # one law for every card: what is common to all is in its coefficients already
@@ -58,9 +58,6 @@ FAR_SDS = 2.5
 """An observation is far beyond a factor of three (or 2.5 standard deviations of what was expected, where that
 is more), a published one, which may have been read wrongly, beyond two."""
 
-FIRST_EPOCH_SD = {"all": 0.2, "device": 0.3, "here": 0.1, "case": 0.1}
-FIRST_EPOCH_NOISE_SD = 0.1
-
 
 @dataclass(frozen=True, slots=True)
 class TimeCorrection:
@@ -78,16 +75,6 @@ class TimeCorrection:
     n: int
     basis: str
     exact: bool
-
-
-@dataclass(frozen=True, slots=True)
-class RatioLearned:
-    """First epoch / later ones, with the standard deviation of its logarithm."""
-
-    ratio: float
-    log_sd: float
-    n: int
-    basis: str
 
 
 class TimePosterior:
@@ -219,29 +206,3 @@ def _known_row(one: MatchedObservation, lone: Container[str], known: dict[Hashab
     if key not in known:
         known[key] = _time_row(one, lone)
     return known[key]
-
-
-class FirstEpoch:
-    """The same for first epochs."""
-
-    def __init__(self, seen: Sequence[MatchedObservation]) -> None:
-        observed = [s for s in seen if _is_time(s.observation.first_epoch_ratio)]
-        rows = [self._row(s.key) for s in observed]
-        values = [log(s.observation.first_epoch_ratio or 1.0) for s in observed]
-        self._posterior = (
-            Posterior(rows, values, [FIRST_EPOCH_NOISE_SD] * len(rows), FREEDOM) if rows else None
-        )
-        self._levels = Hierarchy(observed)
-
-    @staticmethod
-    def _row(subject: PredictionKey) -> dict[Hashable, float]:
-        keys = level_keys(subject, True)
-        return {keys[level]: sd for level, sd in FIRST_EPOCH_SD.items()}
-
-    def ratio(self, subject: PredictionKey) -> RatioLearned | None:
-        n, basis, _ = self._levels.closest(subject)
-        if self._posterior is None or not n:
-            return None
-        row = self._row(subject)
-        spread = sqrt(self._posterior.sd(row) ** 2 + FIRST_EPOCH_NOISE_SD**2)
-        return RatioLearned(exp(self._posterior.mean(row)), spread, n, basis)

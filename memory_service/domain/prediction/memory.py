@@ -110,17 +110,14 @@ def peak_memory(profile: Profile, batch_size: int, device: TargetDevice, config:
     return _as_learned(baseline, device, prediction_key(profile, device, config), batch_size)
 
 
-def allocated_limit_gib(
-    device: TargetDevice, limit_gib: float | None = None, confidence: Confidence = "p90"
-) -> float:
-    """Live tensor GiB that fit into `limit_gib` of device memory (default: all that a process can get)."""
-    room = device.usable_gib if limit_gib is None else min(limit_gib, device.usable_gib)
+def allocated_limit_gib(device: TargetDevice, confidence: Confidence = "p90") -> float:
+    """Live tensor GiB that fit into what a process can get of the device's memory."""
     overhead = device.memory_overhead
     if device.kind != "cuda":
         base, ratio = (overhead.base_gib, overhead.ratio or 1.0) if overhead else (HOST_RUNTIME_GIB, 1.0)
-        return max(0.0, room - base) / ratio * LIMIT_MARGIN[confidence]
+        return max(0.0, device.usable_gib - base) / ratio * LIMIT_MARGIN[confidence]
     context = overhead.base_gib if overhead else CONTEXT_GIB
-    return max(0.0, room - context) / TIGHT_FRAGMENTS * LIMIT_MARGIN[confidence]
+    return max(0.0, device.usable_gib - context) / TIGHT_FRAGMENTS * LIMIT_MARGIN[confidence]
 
 
 def largest_batch(
@@ -128,13 +125,11 @@ def largest_batch(
     device: TargetDevice,
     config: StepConfig,
     *,
-    limit_gib: float | None = None,
     ladder: Sequence[int] | None = BATCH_LADDER,
     confidence: Confidence = "p90",
 ) -> int:
     """The largest batch of `ladder` whose step fits; 0 when even the smallest does not.
 
-    limit_gib    memory the driver may show for the process; default all of the card
     ladder       the batches to choose from; None = any whole number
     confidence   "p50": as likely too large as too small by one sample; "p90": the one to plan with;
                  "p10": what fits if everything goes well
@@ -142,7 +137,7 @@ def largest_batch(
     out of memory, and any larger, as not.
     """
     subject = prediction_key(profile, device, config)
-    room = _learned_limit(device, subject, allocated_limit_gib(device, limit_gib, confidence)) * GIB
+    room = _learned_limit(device, subject, allocated_limit_gib(device, confidence)) * GIB
     points: Sequence[PeakPoint] = profile.inference_peak or profile.peak
     least = 0.0
     if config.mode == "train":
@@ -151,7 +146,7 @@ def largest_batch(
         least = step_bytes(profile, config.optimizer)
     most = min((most_samples(point, room) for point in points), default=0) if least <= room else 0
     if device.learned is not None:
-        bounds = device.learned.batch_bounds(subject, min(device.usable_gib, limit_gib or device.usable_gib))
+        bounds = device.learned.batch_bounds(subject, device.usable_gib)
         most = max(most, bounds.proven)
         most = most if bounds.refused is None else min(most, bounds.refused - 1)
     if ladder is None:

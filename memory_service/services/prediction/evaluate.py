@@ -18,7 +18,11 @@ from memory_service.domain.cost.memory import GIB, allocated_bytes
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.step_config import Stack, StepConfig
 from memory_service.domain.hardware.gpu_names import gpu_from_row, resolve_gpu
-from memory_service.domain.learning.baseline_prediction import BaselinePrediction, prediction_key
+from memory_service.domain.learning.baseline_prediction import (
+    BaselinePrediction,
+    observation_of,
+    prediction_key,
+)
 from memory_service.domain.learning.corrections import LearnedCorrections, learn
 from memory_service.domain.learning.measured_rows import MeasuredRow, parse_row
 from memory_service.domain.learning.observation import Observation
@@ -192,23 +196,12 @@ def observations_of(case: RowCase) -> list[Observation]:
     row = case.row
     if row.batch is None or "do not score" in row.notes.lower():
         return []
-    subject = prediction_key(case.profile, case.gpu, case.config)
     told = "max allocated" in row.notes.lower()
     peak = None if "fill" in row.notes else row.peak_gib
-    ran = Observation(
-        gpu=case.gpu.slug,
-        model=subject.model,
-        family=subject.family,
+    ran = observation_of(
+        prediction_key(case.profile, case.gpu, case.config),
+        row.batch,
         input_kind=case.profile.input_kind,
-        input_size=subject.input_size,
-        precision=case.precision,
-        batch_size=row.batch,
-        layout=subject.config.layout,
-        mode=row.mode,
-        optimizer=case.optimizer,
-        compiled=row.compiled,
-        checkpointing=case.profile.checkpointing,
-        stack=case.config.stack,
         step_seconds=row.batch / row.samples_per_s if row.samples_per_s else None,
         peak_allocated_gib=peak if told else None,
         peak_driver_gib=None if told else peak,

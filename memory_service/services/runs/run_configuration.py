@@ -12,7 +12,7 @@ from memory_service.domain.common.vocabulary import reads_files
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.rates import with_cores
 from memory_service.domain.cost.step_config import StepConfig, StepMode, precision_class
-from memory_service.domain.learning.baseline_prediction import prediction_key
+from memory_service.domain.learning.baseline_prediction import observation_of, prediction_key
 from memory_service.domain.learning.observation import Observation
 from memory_service.domain.monitoring.event import number_of
 from memory_service.domain.planning.catalogue import CatalogueModel
@@ -88,22 +88,8 @@ class RunCase:
         """What an observation of this run would be of, without figures; None where it could teach nothing."""
         if self.profile is None or self.unseen:
             return None
-        subject = prediction_key(self.profile, self.gpu, self.config)
-        return Observation(
-            gpu=subject.gpu,
-            device=subject.device,
-            model=subject.model,
-            family=subject.family,
-            input_kind=self.profile.input_kind,
-            input_size=subject.input_size,
-            precision=self.precision,
-            layout=subject.config.layout,
-            mode=self.mode,
-            optimizer=self.optimizer,
-            compiled=subject.config.compiled,
-            checkpointing=subject.checkpointing,
-            batch_size=int(self.said.get("batch_size") or 0),
-        )
+        key = prediction_key(self.profile, self.gpu, self.config)
+        return observation_of(key, int(self.said.get("batch_size") or 0), input_kind=self.profile.input_kind)
 
 
 def run_case(knowledge: Knowledge, said: Mapping[str, Any]) -> RunCase:

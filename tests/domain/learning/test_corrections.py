@@ -158,10 +158,6 @@ def test_contended_throttled_and_loader_bound_runs_say_nothing_of_speed(why: Exc
 def test_the_first_epoch_is_kept_apart() -> None:
     one = learned([ran(times=None, run=f"run {i}", first_epoch_ratio=1.5) for i in range(3)])
     assert moved("resnet50", replace(BOX, learned=one)) == 1.0
-    first = one.first_epoch(subject())
-    assert first is not None
-    assert 1.3 < first.ratio <= 1.5
-    assert learned([ran()]).first_epoch(subject()) is None
 
 
 def subject() -> PredictionKey:
@@ -400,5 +396,4 @@ def test_impossible_figures_teach_nothing(figure: float) -> None:
     seen = replace(ran(), step_seconds=figure, first_epoch_ratio=figure, peak_driver_gib=figure)
     gpu = taught([seen, replace(seen, step_seconds=None, at_least_seconds=figure)])
     assert moved("resnet50", gpu) == 1.0
-    assert learned([seen]).first_epoch(subject()) is None
     assert peak_memory(PROFILES["resnet50"], 32, gpu, AMP) == peak_memory(PROFILES["resnet50"], 32, BOX, AMP)
