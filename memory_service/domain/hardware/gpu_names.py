@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any
 
-from memory_service.domain.hardware.gpu_spec import Gpu
+from memory_service.domain.hardware.gpu_spec import AnyGpu, Gpu
 from memory_service.errors import unknown_name
 
 __all__ = ["gpu_from_row", "gpu_index", "normal_gpu_name", "resolve_gpu"]
-
-AnyGpu = TypeVar("AnyGpu", bound=Gpu)
 
 _MAKERS = ("nvidia", "geforce", "tesla", "graphics", "amd", "instinct", "corporation")
 

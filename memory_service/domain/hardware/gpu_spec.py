@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeVar
 
-__all__ = ["Gpu", "Precision"]
+__all__ = ["AnyGpu", "Gpu", "Precision"]
 
 Precision = Literal["fp32", "tf32", "fp16", "bf16"]
 """fp16 and bf16 mean automatic mixed precision with fp32 weights."""
@@ -68,3 +68,7 @@ class Gpu:
     def supports(self, precision: str) -> bool:
         """Whether the precision runs in hardware on this device (fp32 always does)."""
         return precision == "fp32" or precision in self.tflops
+
+
+AnyGpu = TypeVar("AnyGpu", bound=Gpu)
+"""A data sheet, or a device above it: what comes in goes out."""

@@ -42,7 +42,7 @@ def expected_of(candidates: CandidateSet, pick: GridIndex) -> Expected:
     problem, grid, row = candidates.problem, candidates.grid, pick.row
     batches, run = grid.batches, grid.run_of(pick)
     batch = float(batches.batch_size[row])
-    memory, time = _grounds(candidates, pick)
+    memory, time = _bases(candidates, pick)
     value, high = float(batches.peak_gib[row]), float(batches.peak_high_gib[row])
     peak = replace(memory, value=value, low=max(0.0, 2 * value - high), high=high)
     tightest = min(problem.cards, key=lambda card: card.usable_gib)
@@ -71,7 +71,7 @@ def _host_memory(candidates: CandidateSet, pick: GridIndex) -> Estimate | None:
     ).memory_gib
 
 
-def _grounds(candidates: CandidateSet, pick: GridIndex) -> tuple[Estimate, Estimate]:
+def _bases(candidates: CandidateSet, pick: GridIndex) -> tuple[Estimate, Estimate]:
     """What memory and time of a pick stand on, as estimates of one step: grade, n and basis are theirs.
 
     Memory is the fullest card's, time the slowest one's; where the input pipeline is slower still, its.
@@ -109,14 +109,14 @@ def _bound(candidates: CandidateSet, row: int) -> str:
     return "host" if candidates.table.options[row].is_trees or not candidates.problem.on_gpu else "gpu"
 
 
-def _estimate(seconds: Seconds, factor: float, ground: Estimate, how: str = "") -> Estimate:
+def _estimate(seconds: Seconds, factor: float, basis_of: Estimate, how: str = "") -> Estimate:
     return Estimate(
         seconds.value * factor,
         seconds.low * factor,
         seconds.high * factor,
-        ground.grade,
-        ground.n,
-        ground.basis + how,
+        basis_of.grade,
+        basis_of.n,
+        basis_of.basis + how,
     )
 
 

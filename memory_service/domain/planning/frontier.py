@@ -35,8 +35,8 @@ def best_by_budget(all_sets: CandidateSets) -> list[dict[str, Any]]:
         if not front or point[1] > front[-1][1] + 1e-9:
             front.append(point)
     if len(front) > MOST_POINTS:
-        kept = np.unique(np.linspace(0, len(front) - 1, MOST_POINTS).round().astype(int))
-        front = [front[i] for i in kept]
+        shown = np.unique(np.linspace(0, len(front) - 1, MOST_POINTS).round().astype(int))
+        front = [front[i] for i in shown]
     return [_point(all_sets.sets[lane], flat) for _, _, lane, flat in front]
 
 

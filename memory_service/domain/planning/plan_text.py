@@ -67,7 +67,7 @@ def _plan_lines(answer: Mapping[str, Any]) -> list[str]:
         f"- check after {first} s, then every {every} s" + (f"; alarm under {kill} % memory" if kill else ""),
     ]
     for entry in answer["on_trouble"]:
-        if entry["when"] in _TOLD:
+        if entry["when"] in _SHOWN_TROUBLE:
             changes = ", ".join(f"{name}={value}" for name, value in entry["set"].items())
             out.append(f"- if {entry['when'].replace('_', ' ')}: {changes}")
     return out
@@ -82,7 +82,7 @@ def judged_words(metric: Mapping[str, Any]) -> str:
 
 _LONGEST_NAME = 80
 
-_TOLD = (
+_SHOWN_TROUBLE = (
     "out_of_memory",
     "first_fold_over_20_percent_of_budget",
     "over_70_percent_of_budget_used_and_training_not_done",

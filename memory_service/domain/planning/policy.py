@@ -113,7 +113,7 @@ def policy_of(rows: Iterable[Row]) -> Policy:
     for row in rows:
         if not row.get("followed", True):
             continue
-        said = _said(row)
+        stated = _stated(row)
         place = _place(row)
         if place is not None:
             batch = _number(row["value"].get("batch_size"), 1, LARGEST_BATCH)
@@ -122,11 +122,11 @@ def policy_of(rows: Iterable[Row]) -> Policy:
                 steering.add(row["id"])
                 if int(batch) != _BATCHES.get(place):
                     changed.add(row["id"])
-        elif said is not None:
+        elif stated is not None:
             steering.add(row["id"])
-            if any(value != getattr(default, name) for name, value in said.items()):
+            if any(value != getattr(default, name) for name, value in stated.items()):
                 changed.add(row["id"])
-            for name, value in said.items():
+            for name, value in stated.items():
                 values[name] = min(value, values.get(name, value)) if name == "median_share" else value
     whole = {name: value for name, value in values.items() if name in {f.name for f in fields(Policy)}}
     return Policy(
@@ -148,7 +148,7 @@ def _place(row: Row) -> Place | None:
     return str(key["gpu"]), str(kind), int(size)
 
 
-def _said(row: Row) -> dict[str, Any] | None:
+def _stated(row: Row) -> dict[str, Any] | None:
     """Fields of the policy that a row says; None where it steers none."""
     key, value = row["key"], row["value"]
     rule = row["id"]
@@ -170,8 +170,8 @@ def _said(row: Row) -> dict[str, Any] | None:
     if rule == "R20-under-50":
         return _one("kill_percent", _number(key.get("fill_percent_below"), 1, 95))
     if rule == "R21-every":
-        said = _range("every", value.get("every_seconds_min"), value.get("every_seconds_max"), 5, 36_000)
-        return None if said is None else {"every_seconds": sum(said["every"]) // 2}
+        stated = _range("every", value.get("every_seconds_min"), value.get("every_seconds_max"), 5, 36_000)
+        return None if stated is None else {"every_seconds": sum(stated["every"]) // 2}
     return None
 
 
@@ -195,5 +195,5 @@ def _pair(names: tuple[str, str], a: Any, b: Any, least: float, most: float) -> 
 
 
 def _range(name: str, a: Any, b: Any, least: float, most: float) -> dict[str, Any] | None:
-    said = _pair(("low", "high"), a, b, least, most)
-    return None if said is None else {name: (said["low"], said["high"])}
+    stated = _pair(("low", "high"), a, b, least, most)
+    return None if stated is None else {name: (stated["low"], stated["high"])}

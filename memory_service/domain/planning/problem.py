@@ -70,12 +70,12 @@ class PlanningProblem:
     @property
     def facts(self) -> dict[str, int]:
         """What is known of the data and the host, not assumed: a run of the plan may take it over."""
-        asked = self.question
+        question = self.question
         known = {
             "n_train": None if self.size_assumed else self.n_train,
-            "n_test": asked.n_test,
-            "n_classes": asked.n_classes,
-            "cpu_count": asked.cpu_count,
+            "n_test": question.n_test,
+            "n_classes": question.n_classes,
+            "cpu_count": question.cpu_count,
         }
         return {name: count for name, count in known.items() if count is not None}
 

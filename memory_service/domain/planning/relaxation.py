@@ -150,9 +150,9 @@ def _smaller(problem: PlanningProblem, planned: Callable[[dict[str, Any]], int |
         ("image_size", (512, 384, 320, 256, 224, 128)),
         ("seq_len", (2048, 1024, 512, 256, 128)),
     ):
-        given = getattr(question, name)
-        if given:
-            yield from (({name: size}, "a smaller input") for size in sizes if size < given)
+        pinned = getattr(question, name)
+        if pinned:
+            yield from (({name: size}, "a smaller input") for size in sizes if size < pinned)
 
 
 def _other_cards(
