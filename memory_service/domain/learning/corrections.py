@@ -84,7 +84,7 @@ def learn(observations: Iterable[Observation], predict: Predict) -> LearnedCorre
     card, and so can hold any number of them.
 
     predict   the prediction for an observation without learning
-    (`domain.learning.observed_baseline.cold_of`); None where there
+    (`domain.prediction.baseline.baseline_prediction`); None where there
               is no profile or no such card: then nothing is learned from it
     """
     newest = sorted(observations, key=newest_last, reverse=True)
