@@ -17,11 +17,11 @@ import hashlib
 import hmac
 import logging
 import threading
-from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from time import monotonic, time
 
+from cachetools import TTLCache
 from sqlalchemy.exc import ProgrammingError
 
 from memory_service.domain.common.api_keys import Key, digest
@@ -73,7 +73,11 @@ class Keyring:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._lock = threading.Lock()
-        self._believed: OrderedDict[str, tuple[float, Holder]] = OrderedDict()
+        self._believed: TTLCache[str, Holder] = TTLCache(
+            _MOST_BELIEVED,
+            BELIEVED_SECONDS,
+            timer=lambda: monotonic(),  # noqa: PLW0108 - looked up each time: tests move the clock
+        )
         self._forgotten = 0
         self._used: dict[str, dt.datetime] = {}
         self._refused: dict[str, tuple[int, str]] = {}
@@ -92,11 +96,11 @@ class Keyring:
 
     def _just_now(self, proof: str) -> Holder | None:
         with self._lock:
-            found = self._believed.get(proof)
-        if found is None or found[0] < monotonic() or found[1].ends <= time():
+            holder = self._believed.get(proof)
+        if holder is None or holder.ends <= time():
             return None
-        self._used[found[1].key_id] = dt.datetime.now(dt.UTC)
-        return found[1]
+        self._used[holder.key_id] = dt.datetime.now(dt.UTC)
+        return holder
 
     def of_key(self, key: Key) -> Holder | None:
         """The holder of a key, by the database; None where it is not valid, for whatever reason."""
@@ -179,11 +183,8 @@ class Keyring:
     def _believe(self, proof: str, holder: Holder, forgotten: int) -> Holder:
         """`forgotten`: what it was before the database was asked; what was forgotten meanwhile stays so."""
         with self._lock:
-            ends = monotonic() + BELIEVED_SECONDS if forgotten == self._forgotten else 0.0
-            self._believed[proof] = (ends, holder)
-            self._believed.move_to_end(proof)
-            if len(self._believed) > _MOST_BELIEVED:
-                self._believed.popitem(last=False)
+            if forgotten == self._forgotten:
+                self._believed[proof] = holder
         self._used[holder.key_id] = dt.datetime.now(dt.UTC)
         return holder
 

@@ -169,28 +169,33 @@ def recall(
     return Found(hits, told, str(snapshot.competitions[described]["slug"]) if described is not None else None)
 
 
-_snapshots: dict[str, RecallSnapshot] = {}
-_building = threading.Lock()
+class _Latest:
+    """The latest snapshot of a database's competitions."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._snapshot: RecallSnapshot | None = None
+
+    def get(self, session: ReadSession) -> RecallSnapshot:
+        revision = session.execute(select(Knowledge.revision)).scalar_one()
+        known = self._snapshot
+        if known is not None and known.revision == revision:
+            return known
+        with self._lock:
+            known = self._snapshot
+            if known is None or known.revision != revision:
+                state = (fingerprint(session, "competitions"), passages.encoders(session))
+                if known is not None and known.state == state:
+                    known = replace(known, revision=revision)
+                else:
+                    known = _built(session, revision, state)
+                self._snapshot = known
+        return known
 
 
 def recall_snapshot(unit: ReadUnit) -> RecallSnapshot:
     """The snapshot of this unit's knowledge revision: built once, then one cheap read per question."""
-    session = unit.session
-    revision = session.execute(select(Knowledge.revision)).scalar_one()
-    key = str(session.get_bind().engine.url)
-    held = _snapshots.get(key)
-    if held is not None and held.revision == revision:
-        return held
-    with _building:
-        held = _snapshots.get(key)
-        if held is not None and held.revision == revision:
-            return held
-        state = (fingerprint(session, "competitions"), passages.encoders(session))
-        if held is not None and held.state == state:
-            _snapshots[key] = replace(held, revision=revision)
-        else:
-            _snapshots[key] = _built(session, revision, state)
-        return _snapshots[key]
+    return unit.caches.of(_Latest).get(unit.session)
 
 
 def _built(session: ReadSession, revision: int, state: object) -> RecallSnapshot:

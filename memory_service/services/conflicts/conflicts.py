@@ -8,7 +8,6 @@ stays visible, and what was set aside is shown as such.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -32,23 +31,25 @@ __all__ = ["conflicts", "conflicts_in"]
 Row = Mapping[str, Any]
 Item = dict[str, Any]
 
-_LOCK = threading.Lock()
-_HELD: dict[str, tuple[int, list[Item]]] = {}
-
 
 def conflicts(database: Database) -> list[Item]:
     """Every disagreement, the widest first; kept per knowledge revision. The list is shared: do not change
     it."""
-    knowledge = knowledge_of(database)
-    key = f"{id(database)}:{database.url}"
-    with _LOCK:
-        held = _HELD.get(key)
-        if held is not None and held[0] == knowledge.revision:
-            return held[1]
-    found = conflicts_in(knowledge)
-    with _LOCK:
-        _HELD[key] = (knowledge.revision, found)
-    return found
+    return database.caches.of(_Latest).of(knowledge_of(database))
+
+
+class _Latest:
+    """The conflicts of the latest revision that was asked for."""
+
+    def __init__(self) -> None:
+        self._found: tuple[int, list[Item]] = (-1, [])
+
+    def of(self, knowledge: Knowledge) -> list[Item]:
+        revision, found = self._found
+        if revision != knowledge.revision:
+            found = conflicts_in(knowledge)
+            self._found = (knowledge.revision, found)
+        return found
 
 
 def conflicts_in(knowledge: Knowledge) -> list[Item]:

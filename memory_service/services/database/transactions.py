@@ -26,6 +26,7 @@ from sqlalchemy.exc import DatabaseError, DBAPIError, IntegrityError, InterfaceE
 from sqlalchemy.orm.exc import StaleDataError
 
 from memory_service.errors import Conflict, OutOfSpace, Unavailable
+from memory_service.services.database.caches import Caches
 from memory_service.store import dialects
 from memory_service.store.engine import make_engine
 from memory_service.store.session import ReadSession, WriteSession, bump_revision
@@ -43,9 +44,11 @@ _MOST_KEPT = 4
 
 @dataclass(frozen=True, slots=True)
 class ReadUnit:
-    """One snapshot of the database; `session` is what the query modules of `store` take."""
+    """One snapshot of the database; `session` is what the query modules of `store` take, `caches` are the
+    database's."""
 
     session: ReadSession
+    caches: Caches
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +65,13 @@ class AppendUnit:
     """One transaction for plain statements; `now` as in a `WriteUnit`."""
 
     statements: Statements
+    caches: Caches
     now: dt.datetime
 
 
 class Database:
-    """A database by its URL. Threads may share it; after a fork, make a new one.
+    """A database by its URL. Threads may share it; after a fork, make a new one. What services remember of
+    it stands in its `caches`.
 
     Unavailable is raised when the database cannot be reached, or is still busy after the time writers wait;
     OutOfSpace when its disk is full; Conflict when a row moved between reading and writing, or breaks a
@@ -76,6 +81,7 @@ class Database:
     def __init__(self, url: str) -> None:
         self.engine = make_engine(url)
         self.dialect = dialects.of(self.engine)
+        self.caches = Caches()
         self._reading = self.engine.execution_options(**self.dialect.read_options)
         self._writing = self.engine.execution_options(**self.dialect.write_options)
         self._kept: list[Connection] = []
@@ -98,7 +104,7 @@ class Database:
     @contextlib.contextmanager
     def read(self) -> Iterator[ReadUnit]:
         with _refusals(self), ReadSession(self._reading, autoflush=False, expire_on_commit=False) as session:
-            yield ReadUnit(session)
+            yield ReadUnit(session, self.caches)
 
     @contextlib.contextmanager
     def write(self) -> Iterator[WriteUnit]:
@@ -112,7 +118,7 @@ class Database:
     def tell(self) -> Iterator[WriteUnit]:
         with _refusals(self), WriteSession(self._writing, expire_on_commit=False) as session:
             session.connection()
-            yield WriteUnit(session, dt.datetime.now(dt.UTC))
+            yield WriteUnit(session, self.caches, dt.datetime.now(dt.UTC))
             session.flush()
             session.commit()
 
@@ -122,7 +128,7 @@ class Database:
         with self._append_turn, _refusals(self):
             statements = self._begun_append()
             try:
-                yield AppendUnit(statements, dt.datetime.now(dt.UTC))
+                yield AppendUnit(statements, self.caches, dt.datetime.now(dt.UTC))
                 statements.run("COMMIT")
             except BaseException:
                 try:

@@ -11,9 +11,8 @@ import csv
 import gzip
 import json
 import threading
-from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -230,7 +229,7 @@ def _renewed(unit: ReadUnit, revision: int, held: _Read | None) -> _Read:
     if held is not None and lessons is held.lessons:
         cards = held.knowledge.cards
     else:
-        cards = calibrated.taught(lessons) if seen.cases else calibrated
+        cards = calibrated.taught(lessons) if seen.cases else replace(calibrated)
         priced.forget_all_but(cards.all.values())
     if held is not None and "tallies" in same:
         tallies = held.knowledge.tallies
@@ -244,37 +243,34 @@ def _renewed(unit: ReadUnit, revision: int, held: _Read | None) -> _Read:
     return _Read(prints, rows, calibrated, seen, lessons, knowledge)
 
 
-class _Cache:
-    """The latest snapshot of each database in this process."""
+class _Latest:
+    """The latest snapshot of a database."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._held: OrderedDict[str, _Read] = OrderedDict()
+        self._read: _Read | None = None
+
+    def at(self, revision: int) -> Knowledge | None:
+        read = self._read
+        return read.knowledge if read is not None and read.knowledge.revision == revision else None
 
     def get(self, database: Database) -> Knowledge:
         revision = database.knowledge_revision()
-        key = f"{id(database)}:{database.url}"
-        held = self._held.get(key)
-        if held is not None and held.knowledge.revision == revision:
-            return held.knowledge
+        known = self.at(revision)
+        if known is not None:
+            return known
         with self._lock:
-            held = self._held.get(key)
-            if held is not None and held.knowledge.revision == revision:
-                return held.knowledge
-            with database.read() as unit:
-                read = _renewed(unit, revision, held)
-            self._held[key] = read
-            while len(self._held) > 4:
-                self._held.popitem(last=False)
-            return read.knowledge
-
-
-_CACHE = _Cache()
+            known = self.at(revision)
+            if known is None:
+                with database.read() as unit:
+                    self._read = _renewed(unit, revision, self._read)
+                known = self._read.knowledge
+        return known
 
 
 def knowledge_of(database: Database) -> Knowledge:
     """The snapshot at the database's current revision: one cheap read when nothing changed."""
-    return _CACHE.get(database)
+    return database.caches.of(_Latest).get(database)
 
 
 def _assemble(

@@ -145,14 +145,11 @@ def _curve(unit: ReadUnit, run: Mapping[str, Any], direction: str | None) -> dic
     return {"run_id": run["id"], "model": run["model"], "gpu": run["device"] or run["gpu"], "points": points}
 
 
-_maps: dict[str, tuple[object, dict[str, tuple[float, float]]]] = {}
-_drawing = threading.Lock()
-
-
 def competition_map(database: Database, knowledge: Knowledge, asked: Mapping[str, str]) -> dict[str, Any]:
     """`{"points": [{"slug", "title", "task", "x", "y"}], "left_out", "choices"}`: at most `MOST_ON_MAP`,
     evenly from all that match the filters; left_out: how many match and are not drawn."""
-    places = _places(database)
+    with database.read() as unit:
+        places = unit.caches.of(_Places).get(unit)
     filters = {name: asked[name] for name in FACETS if name in asked}
     rows = [
         row
@@ -169,22 +166,28 @@ def competition_map(database: Database, knowledge: Knowledge, asked: Mapping[str
     return {"points": points, "left_out": len(rows) - len(points), "choices": choices}
 
 
-def _places(database: Database) -> dict[str, tuple[float, float]]:
-    """Slug -> place; made anew when competitions or their vectors changed."""
-    with _drawing, database.read() as unit:
-        snapshot, key = recall_snapshot(unit), database.url
-        held = _maps.get(key)
-        if held is not None and held[0] == snapshot.state:
-            return held[1]
-        table = passages.all_vectors(unit.session)
-        tasks = {row["slug"]: row["task"] for row in snapshot.competitions}
-        slugs, means = _means(table.competitions, table.vectors)
-        flat = flat_map(means, [tasks.get(slug) for slug in slugs])
-        made = {
-            slug: (round(float(x), 4), round(float(y), 4)) for slug, (x, y) in zip(slugs, flat, strict=True)
-        }
-        _maps[key] = (snapshot.state, made)
-        return made
+class _Places:
+    """Slug -> place on the map; made anew when competitions or their vectors changed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._state: object = None
+        self._places: dict[str, tuple[float, float]] = {}
+
+    def get(self, unit: ReadUnit) -> dict[str, tuple[float, float]]:
+        snapshot = recall_snapshot(unit)
+        with self._lock:
+            if self._state != snapshot.state:
+                table = passages.all_vectors(unit.session)
+                tasks = {row["slug"]: row["task"] for row in snapshot.competitions}
+                slugs, means = _means(table.competitions, table.vectors)
+                flat = flat_map(means, [tasks.get(slug) for slug in slugs])
+                self._places = {
+                    slug: (round(float(x), 4), round(float(y), 4))
+                    for slug, (x, y) in zip(slugs, flat, strict=True)
+                }
+                self._state = snapshot.state
+            return self._places
 
 
 def _means(owners: Sequence[str], vectors: NDArray[np.float32]) -> tuple[list[str], NDArray[np.float32]]:

@@ -9,9 +9,6 @@ Asking writes nothing. Answers are kept per knowledge revision: the same questio
 from __future__ import annotations
 
 import json
-import threading
-import zlib
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -33,9 +30,10 @@ from memory_service.services.competitions.neighbours import Hit, read_text, reca
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.outcomes import happened_there
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
+from memory_service.services.planning.plan_cache import PlanCache
 from memory_service.services.planning.suggestions import suggestions_of
 
-__all__ = ["Weighed", "case_of", "plan_given", "recommend", "remembered", "weighed"]
+__all__ = ["Weighed", "case_of", "plan_given", "recommend", "recommend_json", "remembered", "weighed"]
 
 DEFAULT_CPU_COUNT = 8
 DEFAULT_N_FEATURES = 50
@@ -49,49 +47,7 @@ LEAST_CONFIDENCE, LEAST_CONFIDENCE_UNSAID = 0.15, 0.6
 """Below it a description does not tell the task; without a telling phrase meaning alone must be surer
 ("hello" leans somewhere at 0.2, "train a model" at 0.25)."""
 
-MOST_ANSWERS = 2048
 SHOWN = 5
-
-
-class _Answers:
-    """Answers by (database, revision, question), each as (plan_id, packed JSON): 5 KiB where the dict takes
-    43. The oldest use goes first."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._held: OrderedDict[tuple[str, int, str], tuple[str | None, bytes]] = OrderedDict()
-
-    def get(self, key: tuple[str, int, str]) -> dict[str, Any] | None:
-        with self._lock:
-            held = self._held.get(key)
-            if held is None:
-                return None
-            self._held.move_to_end(key)
-        return _unpacked(held[1])
-
-    def with_plan(self, database: str, plan_id: str) -> dict[str, Any] | None:
-        with self._lock:
-            # The latest first: evidence may have changed while settings, and with them the id, stayed.
-            held = ((key[0], *answer) for key, answer in reversed(self._held.items()))
-            packed = next((p for of, plan, p in held if of == database and plan == plan_id), None)
-        return None if packed is None else _unpacked(packed)
-
-    def keep(self, key: tuple[str, int, str], answer: dict[str, Any]) -> dict[str, Any]:
-        """The answer as it will be found: of JSON's types alone."""
-        packed = zlib.compress(orjson.dumps(answer, option=orjson.OPT_SERIALIZE_NUMPY), 1)
-        with self._lock:
-            self._held[key] = (answer.get("plan_id"), packed)
-            while len(self._held) > MOST_ANSWERS:
-                self._held.popitem(last=False)
-        return _unpacked(packed)
-
-
-def _unpacked(packed: bytes) -> dict[str, Any]:
-    answer: dict[str, Any] = orjson.loads(zlib.decompress(packed))
-    return answer
-
-
-_ANSWERS = _Answers()
 
 
 def recommend(database: Database, question: Question | Mapping[str, Any]) -> dict[str, Any]:
@@ -99,32 +55,56 @@ def recommend(database: Database, question: Question | Mapping[str, Any]) -> dic
 
     Raises InvalidInput for unknown cards, models and values; NotFound for an unknown competition.
     """
-    asked = question if isinstance(question, Question) else parse_question(question)
-    held = _ANSWERS.get(_key(database, knowledge_of(database).revision, asked))
-    return held if held is not None else weighed(database, asked).answer
+    return _loaded(recommend_json(database, question))
+
+
+def recommend_json(
+    database: Database, question: Question | Mapping[str, Any], query: bytes | None = None
+) -> bytes:
+    """The same as JSON. query: the query string that asks it, which `PlanCache` will know from now on."""
+    requested = question if isinstance(question, Question) else parse_question(question)
+    cache, key = database.caches.of(PlanCache), _key(requested)
+    cached = cache.get(knowledge_of(database).revision, key)
+    if cached is None:
+        cached = _evaluated(database, requested)[1]
+    if query is not None:
+        cache.store_query(query, key)
+    return cached
 
 
 def weighed(database: Database, question: Question) -> Weighed:
     """The answer of `recommend` with all that was weighed for it, read and priced once. Raises as it does."""
+    return _evaluated(database, question)[0]
+
+
+def _evaluated(database: Database, question: Question) -> tuple[Weighed, bytes]:
     knowledge = knowledge_of(database)
     memory = remembered(database, question)
     case = case_of(knowledge, question, memory)
     lanes = search_case(case, knowledge)
-    key = _key(database, knowledge.revision, question)
-    answer = _ANSWERS.get(key)
-    if answer is None:
-        answer = _ANSWERS.keep(key, make_plan(case, knowledge, lanes).as_dict())
-    return Weighed(knowledge, memory, case, lanes, answer)
+    cache = database.caches.of(PlanCache)
+    body = cache.get(knowledge.revision, _key(question))
+    if body is None:
+        answer = make_plan(case, knowledge, lanes).as_dict()
+        body = orjson.dumps(answer, option=orjson.OPT_SERIALIZE_NUMPY)
+        cache.store(knowledge.revision, _key(question), body, answer.get("plan_id"))
+    return Weighed(knowledge, memory, case, lanes, _loaded(body)), body
 
 
-def _key(database: Database, revision: int, question: Question) -> tuple[str, int, str]:
-    return (f"{id(database)}:{database.url}", revision, json.dumps(question.canonical()))
+def _key(question: Question) -> str:
+    return json.dumps(question.canonical())
+
+
+def _loaded(body: bytes) -> dict[str, Any]:
+    answer: dict[str, Any] = orjson.loads(body)
+    return answer
 
 
 def plan_given(database: Database, plan_id: str) -> dict[str, Any] | None:
-    """The answer of that id, where this process gave it not long ago; do not change it. Plans are not kept:
-    they can be asked for again."""
-    return _ANSWERS.with_plan(f"{id(database)}:{database.url}", plan_id)
+    """The answer of that id, where this process gave it not long ago. Plans are not stored: they can be asked
+    for again."""
+    body = database.caches.of(PlanCache).with_plan(plan_id)
+    return None if body is None else _loaded(body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +142,7 @@ class Remembered:
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """An answer (shared between callers: do not change it) and what it was made of."""
+    """An answer and what it was made of."""
 
     knowledge: Knowledge
     memory: Remembered

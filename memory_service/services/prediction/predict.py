@@ -9,11 +9,11 @@ A model that nobody profiled is traced once and kept in the process; asking writ
 from __future__ import annotations
 
 import threading
-import weakref
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
+
+from cachetools import LRUCache
 
 from memory_service.domain.common.estimate import Estimate, Grade
 from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN
@@ -35,7 +35,6 @@ from memory_service.domain.planning.cost_table import layout_of, observed_bounds
 from memory_service.domain.planning.rationale import ground_warnings
 from memory_service.errors import FieldError, InvalidInput, TooLarge
 from memory_service.services.database.transactions import Database
-from memory_service.services.knowledge.cards import Cards
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.prediction.request import PREDICT_FIELDS, SizingQuestion, parse_prediction
 from memory_service.services.prediction.requested_profile import (
@@ -57,7 +56,7 @@ __all__ = [
 ]
 
 MOST_QUESTIONS = 10_000
-MOST_KEPT = 20_000
+MOST_CACHED = 20_000
 LARGEST_SHOWN = 4096
 """The curve stops here for models that would fit more: no plan uses such a batch."""
 
@@ -111,30 +110,20 @@ class _Prepared:
     refused: int | None
 
 
-class _Shelf:
-    """Prepared answers per state of the cards; the oldest go first."""
+class PredictionCache:
+    """Prepared answers of one state of the cards."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._prepared: weakref.WeakKeyDictionary[Cards, OrderedDict[Key, _Prepared]] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._prepared: LRUCache[Key, _Prepared] = LRUCache(MOST_CACHED)
 
-    def prepared(self, cards: Cards, key: Key) -> _Prepared | None:
+    def get(self, key: Key) -> _Prepared | None:
         with self._lock:
-            held = self._prepared.get(cards)
-            return None if held is None else held.get(key)
+            return self._prepared.get(key)
 
-    def keep(self, cards: Cards, key: Key, value: _Prepared) -> _Prepared:
+    def store(self, key: Key, value: _Prepared) -> None:
         with self._lock:
-            held = self._prepared.setdefault(cards, OrderedDict())
-            held[key] = value
-            while len(held) > MOST_KEPT:
-                held.popitem(last=False)
-        return value
-
-
-_SHELF = _Shelf()
+            self._prepared[key] = value
 
 
 def _answer(knowledge: Knowledge, question: SizingQuestion, budget: TraceBudget) -> dict[str, Any]:
@@ -152,11 +141,13 @@ def _answer(knowledge: Knowledge, question: SizingQuestion, budget: TraceBudget)
         question.optimizer,
         question.mode,
     )
-    prepared = _SHELF.prepared(knowledge.cards, key)
+    cache = knowledge.cards.caches.of(PredictionCache)
+    prepared = cache.get(key)
     if prepared is None:
         kind: Literal["fp32", "amp"] = "amp" if precision in ("fp16", "bf16") else "fp32"
         profile = asked_profile(knowledge, question, row, name, kind, budget)
-        prepared = _SHELF.keep(knowledge.cards, key, _prepare(profile, gpu, precision, question))
+        prepared = _prepare(profile, gpu, precision, question)
+        cache.store(key, prepared)
     return _at_batch(prepared, question)
 
 

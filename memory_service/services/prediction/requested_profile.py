@@ -6,8 +6,9 @@ A model that nobody profiled is traced once and kept in the process; nothing is 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from typing import Any, Literal
+
+from cachetools import LRUCache
 
 from memory_service.domain.cost.interpolation import interpolate_profile
 from memory_service.domain.cost.profile import Profile
@@ -45,11 +46,11 @@ class TraceBudget:
 
 
 class _Traced:
-    """Profiles that this process traced; the oldest go first."""
+    """Profiles that this process traced, of the models of one catalogue."""
 
     def __init__(self) -> None:
         self._tracing = threading.Lock()
-        self._kept: OrderedDict[tuple[str, int | None, str], Profile] = OrderedDict()
+        self._profiles: LRUCache[tuple[str, int | None, str], Profile] = LRUCache(MOST_TRACED)
 
     def get(
         self,
@@ -62,21 +63,15 @@ class _Traced:
         """The traced profile; one trace at a time, since each takes a core for seconds."""
         key = (name, size, kind)
         with self._tracing:
-            known = self._kept.get(key)
+            known = self._profiles.get(key)
             if known is not None:
                 return known
             budget.spend(name)
             options: dict[str, Any] = (
                 {"library": row.library, "config": row.config, "family": row.family} if row else {}
             )
-            profile = profile_model(name, input_size=size, precision=kind, **options)
-            self._kept[key] = profile
-            while len(self._kept) > MOST_TRACED:
-                self._kept.popitem(last=False)
+            profile = self._profiles[key] = profile_model(name, input_size=size, precision=kind, **options)
             return profile
-
-
-_TRACED = _Traced()
 
 
 def asked_model(knowledge: Knowledge, given: str) -> tuple[CatalogueModel | None, str]:
@@ -144,4 +139,4 @@ def _found(
         upper = [s for s in sizes if s > size]
         if lower and upper and can_take(row, size, sizes):
             return interpolate_profile(known[(kin, max(lower), kind)], known[(kin, min(upper), kind)], size)
-    return _TRACED.get(name, size, kind, row, budget)
+    return knowledge.priced.caches.of(_Traced).get(name, size, kind, row, budget)

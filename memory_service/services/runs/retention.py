@@ -70,7 +70,7 @@ def _thin_run(database: Database, run_id: str, before: dt.datetime, *, ended: bo
     if run is None or (not ended and any(_at(body) >= before for _, _, body in told)):
         return None
     with database.tell() as writing:
-        write_summary(database, writing, run_id, run.started_at.timestamp())
+        write_summary(writing, run_id, run.started_at.timestamp())
     gone = 0
     for part in _portions(thinned(told)):
         with database.tell() as writing:

@@ -138,7 +138,7 @@ def _kept(
     with database.tell() as unit:
         statements = unit.session.statements
         status = runs.statuses(statements, [key])[key]
-        folding = Folding(database, statements, {key: since.started})
+        folding = Folding(unit.caches, statements, {key: since.started})
         if not _unmoved(unit, key, place):
             return None, place
         written = unit.now.timestamp() if at is None else at

@@ -114,7 +114,7 @@ def run_page(database: Database, run_id: str) -> dict[str, Any]:
         run = _existing(unit, key)
         found = list(runs.observations_of(unit.session, key))
         evidence = evidence_of(unit, key)
-        watch = watched_page(database, unit, run)
+        watch = watched_page(unit, run)
     row = {c.name: getattr(run, c.name) for c in Run.__table__.columns if c.name not in _APART}
     return {
         **on_the_wire(row),

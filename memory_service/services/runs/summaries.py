@@ -14,16 +14,17 @@ import itertools
 import os
 import threading
 import uuid
-import weakref
-from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import orjson
+from cachetools import LRUCache
 
 from memory_service.domain.monitoring.event import Event
 from memory_service.domain.monitoring.reducer import fold_in
 from memory_service.domain.monitoring.summary import Summary
+from memory_service.services.database.caches import Caches
 from memory_service.services.database.transactions import Database, ReadUnit, WriteUnit
 from memory_service.services.runs.run_events import SERVER_SEQ
 from memory_service.store.queries import run_summaries as watched
@@ -95,7 +96,7 @@ class _Live:
 @dataclass(eq=False)
 class _Memory:
     lock: threading.Lock = field(default_factory=threading.Lock)
-    held: OrderedDict[str, _Live] = field(default_factory=OrderedDict)
+    held: LRUCache[str, _Live] = field(default_factory=partial(LRUCache, MOST_REMEMBERED))
     begun: dict[str, Begun] = field(default_factory=dict)
 
     def get(self, run_id: str, mark: str | None, *, take: bool = False) -> _Live | None:
@@ -106,21 +107,12 @@ class _Memory:
     def keep(self, run_id: str, live: _Live) -> None:
         with self.lock:
             self.held[run_id] = live
-            self.held.move_to_end(run_id)
-            if len(self.held) > MOST_REMEMBERED:
-                self.held.popitem(last=False)
 
 
 _PROCESS, _WRITINGS = uuid.uuid4().hex, itertools.count()
 """With the id of the process a mark that nobody else makes."""
 
 _NOTHING = orjson.dumps(Summary().as_dict()).decode()
-
-_memories: weakref.WeakKeyDictionary[Database, _Memory] = weakref.WeakKeyDictionary()
-
-
-def _memory(database: Database) -> _Memory:
-    return _memories.setdefault(database, _Memory())
 
 
 def event_of(seq: int, kind: str, body: str, start: float) -> Event:
@@ -131,7 +123,7 @@ def event_of(seq: int, kind: str, body: str, start: float) -> Event:
 
 def begun(database: Database, run_ids: Collection[str]) -> dict[str, Begun]:
     """Of those of the runs that are there; each is looked up once."""
-    known = _memory(database).begun
+    known = database.caches.of(_Memory).begun
     there = {run_id: known[run_id] for run_id in run_ids if run_id in known}
     unknown = [run_id for run_id in run_ids if run_id not in there]
     if unknown:
@@ -156,8 +148,8 @@ class Folding:
     starts   run -> its start, seconds since 1970
     """
 
-    def __init__(self, database: Database, at: Statements, starts: Mapping[str, float]) -> None:
-        self._memory, self._at = _memory(database), at
+    def __init__(self, caches: Caches, at: Statements, starts: Mapping[str, float]) -> None:
+        self._memory, self._at = caches.of(_Memory), at
         rows = watched.lock(at, starts)
         missing = starts.keys() - rows.keys()
         if missing:  # begun before there were summaries
@@ -202,22 +194,22 @@ class Folding:
                 self._memory.keep(run_id, live)
 
 
-def write_summary(database: Database, unit: WriteUnit, run_id: str, start: float) -> None:
+def write_summary(unit: WriteUnit, run_id: str, start: float) -> None:
     """Let the summary hold all that the run has told: before some of it goes, and when the run has ended."""
-    Folding(database, unit.session.statements, {run_id: start}).write(all_of_it=True)
+    Folding(unit.caches, unit.session.statements, {run_id: start}).write(all_of_it=True)
 
 
-def read_summary(database: Database, unit: ReadUnit, run_id: str, start: float) -> Summary:
+def read_summary(unit: ReadUnit, run_id: str, start: float) -> Summary:
     """All that the run has told, summed up."""
     at = unit.session.statements
     row = watched.summary_of(at, run_id)
-    live = None if row is None else _memory(database).get(run_id, row[1])
+    live = None if row is None else unit.caches.of(_Memory).get(run_id, row[1])
     return (live or _read(at, run_id, start)).now()
 
 
 def remembered(database: Database, run_id: str) -> Summary | None:
     """The summary as this process knows it."""
-    memory = _memory(database)
+    memory = database.caches.of(_Memory)
     with memory.lock:
         live = memory.held.get(run_id)
     return None if live is None else live.now()

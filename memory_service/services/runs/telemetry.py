@@ -51,7 +51,7 @@ def take_events(database: Database, run_id: str, body: Mapping[str, Any]) -> dic
     """
     batch = _batch(run_id, body)
     written = threading.Event()
-    _writer(database).write(batch, written.set)
+    database.caches.of(_Writer, database).write(batch, written.set)
     written.wait()
     return _answer(database, batch)
 
@@ -70,7 +70,7 @@ async def take_events_soon(database: Database, run_id: str, body: Mapping[str, A
         with contextlib.suppress(RuntimeError):  # nobody waits any more: the loop has ended
             loop.call_soon_threadsafe(_finish, written)
 
-    _writer(database).write(batch, tell)
+    database.caches.of(_Writer, database).write(batch, tell)
     await written
     if batch.status == RUNNING and batch.error is None and batch.accepted:
         standing = standing_verdict(database, batch.run_id, batch.told, batch.kinds, max(batch.moments))
@@ -223,7 +223,7 @@ def _all_new(database: Database, group: Sequence[_Known]) -> bool:
     """The usual case: one insertion for all. False, and nothing written, where something was there."""
     try:
         with database.append() as unit:
-            folding = _folding(database, unit, group)
+            folding = _folding(unit, group)
             rows = [row for batch, _ in group for row in batch.rows()]
             if runs.add_events(unit.statements, rows) != len(rows):
                 raise _RepeatedError  # noqa: TRY301 - rolls the transaction back
@@ -242,7 +242,7 @@ def _all_new(database: Database, group: Sequence[_Known]) -> bool:
 def _one_by_one(database: Database, group: Sequence[_Known]) -> None:
     counted = []
     with database.append() as unit:
-        folding = _folding(database, unit, group)
+        folding = _folding(unit, group)
         for batch, _ in group:
             counted.append((batch, insert(unit.statements, folding, batch)))
         folding.write()
@@ -283,22 +283,10 @@ def _known(database: Database, group: Iterable[Batch]) -> list[_Known]:
     return [(batch, since[batch.run_id]) for batch in group if batch.run_id in since]
 
 
-def _folding(database: Database, unit: AppendUnit, group: Sequence[_Known]) -> Folding:
+def _folding(unit: AppendUnit, group: Sequence[_Known]) -> Folding:
     """Locks the runs of all batches and their summaries."""
     starts = {batch.run_id: since.started for batch, since in group}
     statuses = runs.statuses(unit.statements, starts)
     for batch, since in group:
         batch.of_run(statuses[batch.run_id], since, unit.now)
-    return Folding(database, unit.statements, starts)
-
-
-_writers: weakref.WeakKeyDictionary[Database, _Writer] = weakref.WeakKeyDictionary()
-_making = threading.Lock()
-
-
-def _writer(database: Database) -> _Writer:
-    with _making:
-        writer = _writers.get(database)
-        if writer is None:
-            writer = _writers[database] = _Writer(database)
-        return writer
+    return Folding(unit.caches, unit.statements, starts)

@@ -6,11 +6,12 @@ import contextlib
 import datetime as dt
 import threading
 import time
-import weakref
-from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
+
+from cachetools import LRUCache
 
 from memory_service.domain.monitoring.clock import asked_seconds
 from memory_service.domain.monitoring.decision import verdict
@@ -62,10 +63,7 @@ class _Watched:
 @dataclass(eq=False)
 class _Memory:
     lock: threading.Lock = field(default_factory=threading.Lock)
-    held: OrderedDict[str, _Watched] = field(default_factory=OrderedDict)
-
-
-_memories: weakref.WeakKeyDictionary[Database, _Memory] = weakref.WeakKeyDictionary()
+    held: LRUCache[str, _Watched] = field(default_factory=partial(LRUCache, MOST_REMEMBERED))
 
 
 def run_verdict(database: Database, run_id: str) -> dict[str, Any]:
@@ -75,7 +73,7 @@ def run_verdict(database: Database, run_id: str) -> dict[str, Any]:
         run = runs.find(unit.session, run_id)
         if run is None:
             raise NotFound(f"There is no run {run_id}")
-        return verdict(state_of(database, unit, run)).as_dict()
+        return verdict(state_of(unit, run)).as_dict()
 
 
 def standing_verdict(
@@ -84,12 +82,11 @@ def standing_verdict(
     """The verdict that a running run was told last, where these new events, of these kinds and the latest of
     that moment (seconds since 1970), cannot call for another: `told_verdict` would give the same. Reads and
     writes nothing."""
-    memory = _memories.setdefault(database, _Memory())
+    memory = database.caches.of(_Memory)
     with memory.lock:
         known = memory.held.get(run_id)
-        if known is None or not known.wire or known.signs[0] != "running":
-            return None
-        memory.held.move_to_end(run_id)
+    if known is None or not known.wire or known.signs[0] != "running":
+        return None
     if (latest - known.start) * 1e6 - known.at_us >= ANEW_SECONDS * 1e6:
         return None
     names: set[str] = set().union(*[fields for _, _, fields in told])
@@ -118,7 +115,7 @@ def told_verdict(
     summary = remembered(database, run_id) if new else None
     if summary is None:
         with database.read() as unit:
-            summary = read_summary(database, unit, run_id, known.start)
+            summary = read_summary(unit, run_id, known.start)
     signs = (status, summary.bad_loss_us, summary.out_of_memory_us, summary.error_us, _stated(summary))
     stale = summary.last_us - known.at_us >= ANEW_SECONDS * 1e6 or signs != known.signs
     if not known.wire or stale or not MORE_OF_THE_SAME.issuperset(kinds):
@@ -130,9 +127,9 @@ def told_verdict(
     return known.wire
 
 
-def watched_page(database: Database, unit: ReadUnit, run: Run) -> dict[str, Any]:
+def watched_page(unit: ReadUnit, run: Run) -> dict[str, Any]:
     """`{"outcome", "verdict", "watch", "verdicts", "log"}` of a run's page."""
-    state = state_of(database, unit, run)
+    state = state_of(unit, run)
     log = watched.log_of(unit.session, run.id)
     given = watched.advice_of(unit.session, run.id, MOST_ADVICE)
     after = runs.begun_after(unit.session, run, 20) if any(each.verdict["set"] for each in given) else []
@@ -156,14 +153,14 @@ _SHOWN = ("at_seconds", "action", "set", "rule", "severity", "why")
 _LOG = ("offset", "lines", "understood", "clipped")
 
 
-def state_of(database: Database, unit: ReadUnit, run: Run) -> State:
+def state_of(unit: ReadUnit, run: Run) -> State:
     """All that a verdict is made of."""
     facts, expected = expected_of(run)
     started, begun = run.started_at.timestamp(), run.created_at.timestamp()
-    summary = read_summary(database, unit, run.id, started)
+    summary = read_summary(unit, run.id, started)
     asked = None
     if run.status == "running":
-        memory, now = _memories.setdefault(database, _Memory()), time.time()
+        memory, now = unit.caches.of(_Memory), time.time()
         with memory.lock:
             known = memory.held.get(run.id)
         heard_at = begun if not summary.events else None if known is None else known.heard_at
@@ -173,22 +170,18 @@ def state_of(database: Database, unit: ReadUnit, run: Run) -> State:
 
 
 def _watched(database: Database, run_id: str) -> _Watched:
-    memory = _memories.setdefault(database, _Memory())
+    memory = database.caches.of(_Memory)
     with memory.lock:
         known = memory.held.get(run_id)
-        if known is not None:
-            memory.held.move_to_end(run_id)
-            return known
+    if known is not None:
+        return known
     with database.read() as unit:
         run = runs.find(unit.session, run_id)
         if run is None:
             raise NotFound(f"There is no run {run_id}")
         known = _Watched(*expected_of(run), run.started_at.timestamp())
     with memory.lock:
-        known = memory.held.setdefault(run_id, known)
-        if len(memory.held) > MOST_REMEMBERED:
-            memory.held.popitem(last=False)
-        return known
+        return memory.held.setdefault(run_id, known)
 
 
 def _stated(summary: Summary) -> tuple[Any, ...]:
