@@ -131,7 +131,7 @@ def copy_runs(
                     tables.setdefault(table, (pattern.columns, []))[1].append(pattern.copied(copy))
         with database.tell() as telling:
             for table, (columns, made) in tables.items():
-                database.dialect.insert_new(telling.session.statements, table, columns, made)
+                telling.session.statements.insert_new(table, columns, made)
     with database.tell() as telling:
         for index in Base.metadata.tables[Run.__tablename__].indexes:
             index.create(telling.session.connection())

@@ -18,8 +18,8 @@ from memory_service.services.database.transactions import Database
 from memory_service.services.devices.calibrations import accept
 from memory_service.services.runs.run_log import take_log
 from memory_service.services.runs.runs import begin_run, finish_run
-from memory_service.services.runs.telemetry import take_events
 from memory_service.store.queries import runs
+from tests.telling import take_events
 
 __all__ = ["COURSES", "Course", "pretend_devices", "pretend_runs"]
 

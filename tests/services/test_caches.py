@@ -16,7 +16,6 @@ class _Anything:
 def test_an_owner_has_one_cache_of_a_kind_and_shares_it_with_nobody():
     one, other = Caches(), Caches()
     assert one.of(_Anything) is one.of(_Anything) is not other.of(_Anything)
-    assert one.of(dict) is not one.of(list)
 
 
 def test_caches_go_with_their_database(database: Database):

@@ -30,7 +30,7 @@ from memory_service.services.devices.devices import (
     registered,
     stale_because,
 )
-from memory_service.services.prediction.self_check import checked_by_networks
+from memory_service.services.devices.self_check import checked_by_networks
 from memory_service.services.tables.audit import SERVICE, note
 from memory_service.services.tables.catalogue import on_the_wire
 from memory_service.services.tables.row_models import clean_text

@@ -7,15 +7,11 @@ profiles and everything but the cards as they are.
 
 from __future__ import annotations
 
-import csv
-import gzip
-import json
 import threading
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from functools import cached_property, lru_cache
-from pathlib import Path
+from functools import cached_property
 from typing import Any
 
 from memory_service.domain.cost.profile import Profile
@@ -34,9 +30,9 @@ from memory_service.domain.planning.policy import Policy, policy_of
 from memory_service.domain.planning.problem import Case
 from memory_service.domain.runs.pattern_effect import Tally
 from memory_service.errors import FieldError, InvalidInput, NotFound
-from memory_service.resources import path
 from memory_service.services.database.transactions import Database, ReadUnit
 from memory_service.services.devices.devices import calibrations_of, registered
+from memory_service.services.devices.self_check import reference_profiles
 from memory_service.services.knowledge.cards import Cards, cards_of
 from memory_service.services.knowledge.cost_cache import PricedCatalogue
 from memory_service.services.knowledge.evidence import evidence_rows
@@ -47,7 +43,7 @@ from memory_service.store.queries import outcomes
 from memory_service.store.queries.fingerprints import devices_fingerprint, fingerprint
 from memory_service.store.queries.rows import all_rows
 
-__all__ = ["Knowledge", "knowledge_from_seeds", "knowledge_of"]
+__all__ = ["Knowledge", "assemble", "knowledge_of", "priced_catalogue", "sheets_of"]
 
 Row = Mapping[str, Any]
 
@@ -59,7 +55,7 @@ LIGHT_TABLES = ("strategies", "patterns", "claims", "competitions")
 class Knowledge:
     """One revision of what is known.
 
-    revision   of the database; 0 when read from seed files
+    revision   of the database
     priced     models and profiles: options and cost tables, filled as questions come
     cards      GPU models and registered devices, with what was measured and observed
     observations   what runs showed, oldest first
@@ -171,17 +167,7 @@ class Knowledge:
     def evidence(self, case: Case, model: str, input_size: int) -> tuple[Row, ...]:
         """Strategy rows that decided something for the task, and the claims about the model on these
         cards."""
-        return evidence_rows(self, case, model, input_size)
-
-
-def knowledge_from_seeds(seeds_dir: Path) -> Knowledge:
-    """The snapshot of the seed files alone; absent files count as empty."""
-    names = ("gpus", "models", *LIGHT_TABLES)
-    rows: dict[str, Sequence[Row]] = {name: tuple(_jsonl(seeds_dir / f"{name}.jsonl")) for name in names}
-    rows["profiles"] = tuple(_jsonl(seeds_dir / "profiles.jsonl.gz"))
-    rows["claims"] = tuple(_csv(seeds_dir / "claims.csv"))
-    priced = _priced(rows)
-    return _assemble(0, priced, model_index(priced.models), cards_of(_sheets(rows["gpus"])), rows)
+        return evidence_rows(self.strategy, self.rules, self.located_claims, case, model, input_size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,11 +197,11 @@ def _renewed(unit: ReadUnit, revision: int, held: _Read | None) -> _Read:
     if held is not None and same.issuperset(CATALOGUE):
         priced = held.knowledge.priced
     else:
-        priced = _priced({name: all_rows(unit.session, name) for name in CATALOGUE})
+        priced = priced_catalogue({name: all_rows(unit.session, name) for name in CATALOGUE})
     if held is not None and same.issuperset(("gpus", "devices")):
         calibrated = held.calibrated
     else:
-        sheets = _sheets(all_rows(unit.session, "gpus"))
+        sheets = sheets_of(all_rows(unit.session, "gpus"))
         silent = [row.name for row in device_store.devices(unit.session) if row.fingerprint is None]
         calibrated = cards_of(sheets, registered(unit), calibrations_of(unit), reference_profiles(), silent)
     seen = observed(unit, held.seen if held is not None else None)
@@ -239,7 +225,7 @@ def _renewed(unit: ReadUnit, revision: int, held: _Read | None) -> _Read:
         names = held.knowledge.model_names
     else:
         names = model_index(priced.models)
-    knowledge = _assemble(revision, priced, names, cards, rows, seen.all, tallies)
+    knowledge = assemble(revision, priced, names, cards, rows, seen.all, tallies)
     return _Read(prints, rows, calibrated, seen, lessons, knowledge)
 
 
@@ -273,7 +259,7 @@ def knowledge_of(database: Database) -> Knowledge:
     return database.caches.of(_Latest).get(database)
 
 
-def _assemble(
+def assemble(
     revision: int,
     priced: PricedCatalogue,
     model_names: Mapping[str, str],
@@ -282,6 +268,7 @@ def _assemble(
     observations: tuple[Observation, ...] = (),
     tallies: Mapping[str, Mapping[str, Tally]] | None = None,
 ) -> Knowledge:
+    """A snapshot of what was read."""
     competitions = {
         row["slug"]: {key: value for key, value in row.items() if key != "description"}
         for row in rows["competitions"]
@@ -300,44 +287,17 @@ def _assemble(
     )
 
 
-def _sheets(rows: Iterable[Row]) -> dict[str, Gpu]:
+def sheets_of(rows: Iterable[Row]) -> dict[str, Gpu]:
+    """Slug -> GPU model."""
     return {row["slug"]: gpu_from_row(row) for row in rows}
 
 
-def _priced(rows: Mapping[str, Sequence[Row]]) -> PricedCatalogue:
+def priced_catalogue(rows: Mapping[str, Sequence[Row]]) -> PricedCatalogue:
+    """The catalogue of the rows of `models` and `profiles`."""
     models = {row["name"]: CatalogueModel.from_dict(row) for row in rows["models"]}
     return PricedCatalogue(models, [_profile(row) for row in rows["profiles"]])
 
 
-@lru_cache(maxsize=1)
-def reference_profiles() -> tuple[Profile, ...]:
-    """Profiles of the networks that every calibration trains."""
-    return tuple(_profile(row) for row in _jsonl(path("seeds", "reference_profiles.jsonl.gz")))
-
-
 def _profile(row: Row) -> Profile:
-    raw = row["profile"] if isinstance(row.get("profile"), Mapping) else row
+    raw = row["profile"]
     return Profile.from_dict({key: raw[key] for key in Profile.__slots__ if key in raw})
-
-
-def _jsonl(path: Path) -> Iterator[Row]:
-    if not path.exists():
-        return
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", encoding="utf-8") as lines:
-        for line in lines:
-            if line.strip():
-                yield json.loads(line)
-
-
-def _csv(path: Path) -> Iterator[Row]:
-    if not path.exists():
-        return
-    numbers = ("vram_gib", "value_min", "value_max")
-    integers = ("image_size", "batch_min", "batch_max", "folds")
-    with path.open(encoding="utf-8", newline="") as lines:
-        for row in csv.DictReader(lines):
-            out: dict[str, Any] = {name: value or None for name, value in row.items()}
-            out.update({name: float(row[name]) for name in numbers if row.get(name)})
-            out.update({name: int(row[name]) for name in integers if row.get(name)})
-            yield out

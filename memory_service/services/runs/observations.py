@@ -109,7 +109,7 @@ def _events(told: Iterable[tuple[int, str, str]], started_at: dt.datetime) -> It
     for seq, kind, body in told:
         fields = orjson.loads(body)
         at = dt.datetime.fromisoformat(fields["at"]).timestamp()
-        yield Event(kind, seq, at - start, fields)
+        yield Event(seq, kind, at - start, fields)
 
 
 def _observations(run: Run, outcome: Outcome) -> list[Observation]:

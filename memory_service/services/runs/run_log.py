@@ -16,7 +16,7 @@ from memory_service.domain.logs.parser import Context, Reading, read_log
 from memory_service.errors import Conflict, FieldError, InvalidInput, NotFound, Unavailable
 from memory_service.services.database.transactions import Database, WriteUnit
 from memory_service.services.runs.observations import conclude
-from memory_service.services.runs.run_events import SERVER_SEQ, Told, fitting
+from memory_service.services.runs.run_events import SERVER_SEQ, ReportedEvent, fitting
 from memory_service.services.runs.run_fields import utc_text
 from memory_service.services.runs.summaries import Folding, begun
 from memory_service.services.runs.telemetry import RUNNING, Batch, insert, known_run_key
@@ -174,7 +174,7 @@ def _unmoved(unit: WriteUnit, key: str, place: _Place) -> bool:
     return not place.is_new and (now.offset, now.next_seq) == (place.offset, place.next_seq)
 
 
-def _told(reading: Reading | None, place: _Place, written: float) -> tuple[float | None, list[Told]]:
+def _told(reading: Reading | None, place: _Place, written: float) -> tuple[float | None, list[ReportedEvent]]:
     """(shift from the lines' clocks to ours, the events with their seqs and times).
 
     Clocks have no zone: the latest line counts as written when the piece was, and none before it later."""
@@ -185,7 +185,7 @@ def _told(reading: Reading | None, place: _Place, written: float) -> tuple[float
     if clocks:
         shift = min(x for x in (shift, written - max(clocks)) if x is not None)
     clock = min(clocks, default=None)
-    found: list[Told] = []
+    found: list[ReportedEvent] = []
     for told in reading.events:
         clock = clock if told.clock is None else told.clock
         moment = written if clock is None or shift is None else min(clock + shift, written)

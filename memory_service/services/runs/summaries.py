@@ -82,7 +82,7 @@ class _Live:
         with self.lock:
             self.pending.extend(events)
         self.behind += len(events)
-        self.top = max(self.top, max([seq for _, seq, _, _ in events if seq < SERVER_SEQ], default=-1))
+        self.top = max(self.top, max([event.seq for event in events if event.seq < SERVER_SEQ], default=-1))
         if len(self.pending) >= MOST_PENDING:
             self.now()
 
@@ -118,7 +118,7 @@ _NOTHING = orjson.dumps(Summary().as_dict()).decode()
 def event_of(seq: int, kind: str, body: str, start: float) -> Event:
     """A kept event in the run's own time. start: of the run, seconds since 1970."""
     fields = orjson.loads(body)
-    return Event(kind, seq, dt.datetime.fromisoformat(fields["at"]).timestamp() - start, fields)
+    return Event(seq, kind, dt.datetime.fromisoformat(fields["at"]).timestamp() - start, fields)
 
 
 def begun(database: Database, run_ids: Collection[str]) -> dict[str, Begun]:
@@ -169,7 +169,7 @@ class Folding:
         if not events:
             return
         live = self._lives[run_id]
-        seqs = [seq for _, seq, _, _ in events]
+        seqs = [event.seq for event in events]
         if min(seqs) <= live.upto or max(seqs) >= SERVER_SEQ:
             self._due.add(run_id)
         live.add(events)

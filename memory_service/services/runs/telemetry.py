@@ -24,14 +24,14 @@ from memory_service.domain.monitoring.event import Event
 from memory_service.errors import NotFound
 from memory_service.services.database.transactions import AppendUnit, Database
 from memory_service.services.runs.observations import conclude
-from memory_service.services.runs.run_events import NewEvent, Told, as_kept, parse_events
+from memory_service.services.runs.run_events import ReportedEvent, StoredEvent, as_stored, parse_events
 from memory_service.services.runs.run_fields import run_key, utc_text
 from memory_service.services.runs.summaries import Begun, Folding, begun
 from memory_service.services.runs.verdicts import standing_verdict, told_verdict
 from memory_service.store.queries import runs
 from memory_service.store.statements import Statements
 
-__all__ = ["RUNNING", "Batch", "insert", "known_run_key", "take_events", "take_events_soon"]
+__all__ = ["RUNNING", "Batch", "insert", "known_run_key", "take_events"]
 
 MOST_SHOWN = 100
 RUNNING = "running"
@@ -43,21 +43,13 @@ WRITTEN_AT_ONCE = 4_000
 """Events of a transaction: some 20 ms."""
 
 
-def take_events(database: Database, run_id: str, body: Mapping[str, Any]) -> dict[str, Any]:
+async def take_events(database: Database, run_id: str, body: Mapping[str, Any]) -> dict[str, Any]:
     """`{"accepted", "duplicates", "differing", "verdict"}`; differing: seqs that were there with another
-    body, which stays. NotFound for a run nobody began; InvalidInput (nothing is kept) for what is no event.
+    body, which stays. NotFound for a run nobody began; InvalidInput (nothing is stored) for what is no event.
 
-    Events of a run that has ended count too: what is concluded from it is concluded anew.
+    Events of a run that has ended count too: what is concluded from it is concluded anew. Meanwhile no thread
+    waits.
     """
-    batch = _batch(run_id, body)
-    written = threading.Event()
-    database.caches.of(_Writer, database).write(batch, written.set)
-    written.wait()
-    return _answer(database, batch)
-
-
-async def take_events_soon(database: Database, run_id: str, body: Mapping[str, Any]) -> dict[str, Any]:
-    """The same for whoever serves many at once: no thread waits."""
     events = body.get("events")
     if isinstance(events, list) and len(events) > READ_AT_ONCE:
         batch = await anyio.to_thread.run_sync(_batch, run_id, body)
@@ -119,8 +111,8 @@ class Batch:
     """
 
     run_id: str
-    told: list[Told]
-    events: list[NewEvent]
+    told: list[ReportedEvent]
+    events: list[StoredEvent]
     moments: list[float]
     duplicates: int
     differing: set[int]
@@ -131,9 +123,9 @@ class Batch:
     error: BaseException | None = None
 
     @classmethod
-    def of(cls, run_id: str, told: Sequence[Told]) -> Batch:
+    def of(cls, run_id: str, told: Sequence[ReportedEvent]) -> Batch:
         """Of two events with one seq in one request the first counts, as it would over two requests."""
-        kept = [as_kept(one) for one in told]
+        kept = [as_stored(one) for one in told]
         differing: set[int] = set()
         duplicates = len(kept) - len({seq for seq, _, _ in kept})
         if duplicates:
@@ -165,7 +157,7 @@ class Batch:
                 seq, kind, fields = self.told[n]
                 fields = {**fields, "at": utc_text(now.isoformat()), "at_told": fields["at"]}
                 self.told[n], self.moments[n] = (seq, kind, fields), now.timestamp()
-                self.events[n] = as_kept(self.told[n])
+                self.events[n] = as_stored(self.told[n])
 
     def rows(self, but: Mapping[int, Any] | None = None) -> list[tuple[str, int, str, str]]:
         return [(self.run_id, *event) for event in self.events if not but or event[0] not in but]
@@ -173,7 +165,7 @@ class Batch:
     def in_own_time(self, but: Mapping[int, Any] | None = None) -> list[Event]:
         """What was told, in the run's own time."""
         return [
-            Event(kind, seq, moment - self.start, fields)
+            Event(seq, kind, moment - self.start, fields)
             for (seq, kind, fields), moment in zip(self.told, self.moments, strict=True)
             if not but or seq not in but
         ]

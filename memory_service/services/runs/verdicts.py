@@ -23,7 +23,7 @@ from memory_service.errors import Conflict, NotFound, OutOfSpace, Unavailable
 from memory_service.services.database.transactions import Database, ReadUnit
 from memory_service.services.runs.expectations import expected_of
 from memory_service.services.runs.progress import outcome_so_far
-from memory_service.services.runs.run_events import Told
+from memory_service.services.runs.run_events import ReportedEvent
 from memory_service.services.runs.run_fields import utc_text
 from memory_service.services.runs.summaries import read_summary, remembered
 from memory_service.store.queries import run_summaries as watched
@@ -77,7 +77,7 @@ def run_verdict(database: Database, run_id: str) -> dict[str, Any]:
 
 
 def standing_verdict(
-    database: Database, run_id: str, told: Sequence[Told], kinds: Collection[str], latest: float
+    database: Database, run_id: str, told: Sequence[ReportedEvent], kinds: Collection[str], latest: float
 ) -> dict[str, Any] | None:
     """The verdict that a running run was told last, where these new events, of these kinds and the latest of
     that moment (seconds since 1970), cannot call for another: `told_verdict` would give the same. Reads and

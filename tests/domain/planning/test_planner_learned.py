@@ -22,9 +22,9 @@ from memory_service.domain.planning.cost_table import observed_bounds
 from memory_service.domain.planning.planner import make_plan, search_case
 from memory_service.domain.planning.problem import Case
 from memory_service.services.devices.devices import Device, KeptCalibration
+from memory_service.services.devices.self_check import reference_profiles
 from memory_service.services.knowledge.cards import Cards, cards_of
 from memory_service.services.knowledge.learned_corrections import lessons_of
-from memory_service.services.knowledge.snapshot import reference_profiles
 from tests.planning import case, promises_kept, seed_knowledge
 from tests.registered import A100, measurement
 

@@ -16,11 +16,10 @@ from memory_service.services.runs import summaries
 from memory_service.services.runs.run_log import take_log
 from memory_service.services.runs.runs import begin_run
 from memory_service.services.runs.summaries import begun, event_of, read_summary, write_summary
-from memory_service.services.runs.telemetry import take_events
 from memory_service.store.queries import run_summaries as watched
 from memory_service.store.queries import runs
 from tests.conftest import Servers
-from tests.telling import at, case
+from tests.telling import at, case, take_events
 
 Opener = Callable[[str], Database]
 
