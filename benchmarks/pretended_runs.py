@@ -305,7 +305,7 @@ def _as_if_then(database: Database, run_id: str, started: dt.datetime, seconds: 
 
     from memory_service.store.tables.runs import RunAdvice
 
-    with database.tell() as unit:
+    with database.write_untracked() as unit:
         end = started + dt.timedelta(seconds=seconds)
         runs.change(unit.session, run_id, {"created_at": started, "updated_at": end})
         for number, at in unit.session.execute(

@@ -186,8 +186,8 @@ def _peak(rows: Sequence[Evaluated]) -> tuple[Errors, ...]:
 def with_sections(report: str, before: str) -> str:
     """The report, followed by the sections of the page it replaces that other commands wrote: those between
     `<!-- name -->` and `<!-- /name -->`."""
-    kept = [found[0] for found in SECTION.finditer(before)]
-    return "\n\n".join([report.rstrip(), *kept]) + "\n"
+    stored = [found[0] for found in SECTION.finditer(before)]
+    return "\n\n".join([report.rstrip(), *stored]) + "\n"
 
 
 def markdown(named: Iterable[tuple[str, Summary]], observed: int = 0) -> str:

@@ -69,7 +69,7 @@ class Checked:
     subject: Subject
     estimate: Estimate
     disagrees: bool
-    apart: float
+    divergence: float
 
 
 def check_claims(knowledge: Knowledge) -> list[Checked]:
@@ -85,12 +85,12 @@ def check_claims(knowledge: Knowledge) -> list[Checked]:
             continue
         low, high = float(row["value_min"]), float(row.get("value_max") or inf)
         if estimate.high < low:
-            apart = low / max(estimate.high, 1e-9)
+            divergence = low / max(estimate.high, 1e-9)
         elif estimate.low > high:
-            apart = estimate.low / max(high, 1e-9)
+            divergence = estimate.low / max(high, 1e-9)
         else:
-            apart = 1.0
-        out.append(Checked(row, subject, estimate, apart > 1.0, apart))
+            divergence = 1.0
+        out.append(Checked(row, subject, estimate, divergence > 1.0, divergence))
     return out
 
 

@@ -21,7 +21,12 @@ from memory_service.services.conflicts.measurements import (
     calibrated_figures,
     shown_by_runs,
 )
-from memory_service.services.conflicts.statements import Side, apart, claim_side, estimate_side
+from memory_service.services.conflicts.statements import (
+    Statement,
+    claim_statement,
+    divergence,
+    estimate_statement,
+)
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.cost_cache import architecture_of
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
@@ -56,12 +61,12 @@ def conflicts_in(knowledge: Knowledge) -> list[Item]:
     """The same of a snapshot."""
     shown = list(shown_by_runs(knowledge))
     checked = check_claims(knowledge)
-    kept = knowledge.cards.calibrations
+    stored = knowledge.cards.calibrations
     found = [
         *_of_claims(knowledge, checked, shown),
         *_among_claims(knowledge, {each.claim["id"] for each in checked}),
         *_of_runs(shown),
-        *_of_sheets(calibrated_figures(knowledge.cards.devices, kept)),
+        *_of_sheets(calibrated_figures(knowledge.cards.devices, stored)),
     ]
     found.sort(key=lambda item: (-item["apart"], item["id"]))
     return found
@@ -74,11 +79,11 @@ def _of_claims(knowledge: Knowledge, checked: Sequence[Checked], shown: Sequence
         runs = [one for one in shown if _same_thing(row, subject, one)]
         seen = [_in_units_of(row, subject, side) for one in runs if (side := one.measured) is not None]
         aside = [_in_units_of(row, subject, side) for one in runs for side in one.aside]
-        claim, estimate = claim_side(row), estimate_side(each.estimate, row.get("unit"))
-        width = apart([claim, estimate, *seen])
+        claim, estimate = claim_statement(row), estimate_statement(each.estimate, row.get("unit"))
+        width = divergence([claim, estimate, *seen])
         if width <= 1.0:
             continue
-        others = [claim_side(other) for other in _others(knowledge.claims, row)]
+        others = [claim_statement(other) for other in _others(knowledge.claims, row)]
         now = (estimate_of(knowledge, each) if seen else None) or each.estimate
         yield _item(
             row["id"],
@@ -116,12 +121,12 @@ def _same_thing(row: Row, subject: Subject, one: Shown) -> bool:
     )
 
 
-def _in_units_of(row: Row, subject: Subject, side: Side) -> Side:
+def _in_units_of(row: Row, subject: Subject, side: Statement) -> Statement:
     if row["quantity"] != "gpu_memory_percent":
         return side
     share = 100.0 / subject.gpu.memory_gib
     high, value = (None if x is None else x * share for x in (side.high, side.value))
-    return Side(
+    return Statement(
         side.id, side.grade, side.low * share, high, "percent", side.source, value, side.n, side.statement,
         side.set_aside,
     )  # fmt: skip
@@ -168,15 +173,15 @@ def _among_claims(knowledge: Knowledge, computed: set[Any]) -> Iterator[Item]:
             about = (card or row.get("gpu"), model or row.get("model"), *(row.get(n) for n in _ABOUT))
             groups.setdefault(about, []).append((row, card, model))
     for rows in groups.values():
-        sides = [claim_side(row) for row, _, _ in rows]
-        width = apart(sides)
+        statements = [claim_statement(row) for row, _, _ in rows]
+        width = divergence(statements)
         if width <= 1.0:
             continue
         row, card, model = rows[0]
         yield _item(
             row["id"],
             str(row["quantity"]),
-            sides,
+            statements,
             width,
             None,
             "Plans use none of them: nothing is computed or measured for it, and no claim outranks another.",
@@ -193,9 +198,9 @@ def _among_claims(knowledge: Knowledge, computed: set[Any]) -> Iterator[Item]:
 def _of_runs(shown: Sequence[Shown]) -> Iterator[Item]:
     """What runs showed against what was computed without them."""
     for one in shown:
-        cold = estimate_side(one.cold, one.unit)
+        cold = estimate_statement(one.cold, one.unit)
         believed = [] if one.measured is None else [one.measured]
-        width = apart([cold, *believed, *one.aside])
+        width = divergence([cold, *believed, *one.aside])
         if width <= 1.0:
             continue
         o = one.what
@@ -233,22 +238,22 @@ def _of_sheets(figures: Sequence[CalibratedFigure]) -> Iterator[Item]:
     """Data sheets that calibrations contradict."""
     low, high = SHEET_SHARE
     for each in figures:
-        sheet = Side(
+        sheet = Statement(
             f"data sheet:{each.card.slug}", "claimed", low * each.claimed, high * each.claimed, each.unit,
             each.card.source, each.claimed,
             statement=f"peak {each.claimed:g} {each.unit}, of which 60 to 100 % are usually reached",
         )  # fmt: skip
-        width = apart([sheet, *each.sides])
+        width = divergence([sheet, *each.statements])
         if width <= 1.0:
             continue
-        current = [side for side in each.sides if side.set_aside is None]
+        current = [side for side in each.statements if side.set_aside is None]
         why = "Plans use the data sheet: its calibrations are set aside."
         if current:
             why = f"Plans use what {current[0].source} measured: a measurement outranks a data sheet."
         yield _item(
             f"{each.card.key}/{each.quantity}",
             each.quantity,
-            [*each.sides, sheet],
+            [*each.statements, sheet],
             width,
             None,
             why,
@@ -262,7 +267,7 @@ def _of_sheets(figures: Sequence[CalibratedFigure]) -> Iterator[Item]:
 def _item(
     key: str,
     quantity: str,
-    sides: Sequence[Side],
+    statements: Sequence[Statement],
     width: float,
     now: Estimate | None,
     why: str,
@@ -286,7 +291,7 @@ def _item(
         "precision": facts.get("precision"),
         "assumed": facts.get("assumed", []),
         "statement": facts.get("statement"),
-        "sides": [side.as_dict() for side in sides],
+        "sides": [side.as_dict() for side in statements],
         "apart": round(width, 3),
         "used": used or (now.grade if now is not None else "claimed"),
         "uses": None if now is None else now.as_dict(),

@@ -100,7 +100,7 @@ def benchmark(
             return
         reader = threading.Thread(target=_read, args=(process.stdout, lines), daemon=True)
         reader.start()
-        told = began
+        reported = began
         try:
             while report.status == "running":
                 news = _listen(lines, report, kind)
@@ -111,8 +111,8 @@ def benchmark(
                     report.status, report.why = "failed", stop.why
                 elif report.seconds >= LATEST * budget_seconds:
                     report.status, report.why = "timed_out", _out_of_time(report, budget_seconds)
-                if report.status == "running" and (news or now_after(told) >= PULSE_SECONDS):
-                    told = time.monotonic()
+                if report.status == "running" and (news or now_after(reported) >= PULSE_SECONDS):
+                    reported = time.monotonic()
                     yield report
         finally:
             _end(process, 0.0 if report.status == "timed_out" else _GRACE_SECONDS)

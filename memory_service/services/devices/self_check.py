@@ -14,7 +14,7 @@ from memory_service.domain.calibration.registered_device import device_card
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.hardware.gpu_names import gpu_from_row
 from memory_service.resources import path
-from memory_service.services.database.transactions import ReadUnit
+from memory_service.services.database.transactions import ReadTransaction
 from memory_service.services.editorial.seed_files import read_lines
 from memory_service.store.queries.rows import all_rows
 
@@ -32,12 +32,14 @@ def reference_profiles() -> tuple[Profile, ...]:
     )
 
 
-def checked_by_networks(unit: ReadUnit, calibration: Calibration, gpu: str) -> dict[str, Any] | None:
+def checked_by_networks(
+    transaction: ReadTransaction, calibration: Calibration, gpu: str
+) -> dict[str, Any] | None:
     """`domain.calibration.corrected_rates.self_check` of a calibration of a device of this GPU model; None
     where nothing was measured, or figures so far apart that nothing can be predicted from them."""
     if not calibration.sections:
         return None
-    sheets = {row["slug"]: gpu_from_row(row) for row in all_rows(unit.session, "gpus")}
+    sheets = {row["slug"]: gpu_from_row(row) for row in all_rows(transaction.session, "gpus")}
     card = device_card(calibration.device, calibration.fingerprint, sheets, gpu)
     try:
         # Many small solutions: threads of the linear algebra cost ten times what they bring.

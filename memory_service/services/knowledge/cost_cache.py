@@ -121,10 +121,10 @@ class PricedCatalogue:
                     del self._tables[key]
 
     def _add(self, profile: Profile) -> None:
-        kept = self.checkpointed if profile.checkpointing else self.profiles
+        stored = self.checkpointed if profile.checkpointing else self.profiles
         key = (architecture_of(profile.model, profile.library), profile.input_size, profile.precision)
-        if key not in kept or (profile.channels_last and profile.fused_attention):
-            kept[key] = replace(profile, model=key[0])
+        if key not in stored or (profile.channels_last and profile.fused_attention):
+            stored[key] = replace(profile, model=key[0])
         sizes = self.sizes.setdefault(key[0], [])
         if not profile.checkpointing and profile.input_size not in sizes:
             sizes.append(profile.input_size)

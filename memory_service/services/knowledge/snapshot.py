@@ -30,7 +30,7 @@ from memory_service.domain.planning.policy import Policy, policy_of
 from memory_service.domain.planning.problem import Case
 from memory_service.domain.runs.pattern_effect import Tally
 from memory_service.errors import FieldError, InvalidInput, NotFound
-from memory_service.services.database.transactions import Database, ReadUnit
+from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.devices.devices import calibrations_of, registered
 from memory_service.services.devices.self_check import reference_profiles
 from memory_service.services.knowledge.cards import Cards, cards_of
@@ -182,47 +182,51 @@ class _Read:
     knowledge: Knowledge
 
 
-def _renewed(unit: ReadUnit, revision: int, held: _Read | None) -> _Read:
+def _renewed(transaction: ReadTransaction, revision: int, cached: _Read | None) -> _Read:
     """The snapshot at a revision; what `held` has and nobody changed is taken over as it is."""
     prints: dict[str, Hashable] = {
-        name: fingerprint(unit.session, name) for name in (*LIGHT_TABLES, *CATALOGUE, "gpus")
+        name: fingerprint(transaction.session, name) for name in (*LIGHT_TABLES, *CATALOGUE, "gpus")
     }
-    prints["devices"] = devices_fingerprint(unit.session)
-    prints["tallies"] = outcomes.fingerprint(unit.session)
-    same = {name for name, value in prints.items() if held is not None and held.prints[name] == value}
+    prints["devices"] = devices_fingerprint(transaction.session)
+    prints["tallies"] = outcomes.fingerprint(transaction.session)
+    same = {name for name, value in prints.items() if cached is not None and cached.prints[name] == value}
     rows = {
-        name: held.rows[name] if held is not None and name in same else tuple(all_rows(unit.session, name))
+        name: cached.rows[name]
+        if cached is not None and name in same
+        else tuple(all_rows(transaction.session, name))
         for name in LIGHT_TABLES
     }
-    if held is not None and same.issuperset(CATALOGUE):
-        priced = held.knowledge.priced
+    if cached is not None and same.issuperset(CATALOGUE):
+        priced = cached.knowledge.priced
     else:
-        priced = priced_catalogue({name: all_rows(unit.session, name) for name in CATALOGUE})
-    if held is not None and same.issuperset(("gpus", "devices")):
-        calibrated = held.calibrated
+        priced = priced_catalogue({name: all_rows(transaction.session, name) for name in CATALOGUE})
+    if cached is not None and same.issuperset(("gpus", "devices")):
+        calibrated = cached.calibrated
     else:
-        sheets = sheets_of(all_rows(unit.session, "gpus"))
-        silent = [row.name for row in device_store.devices(unit.session) if row.fingerprint is None]
-        calibrated = cards_of(sheets, registered(unit), calibrations_of(unit), reference_profiles(), silent)
-    seen = observed(unit, held.seen if held is not None else None)
-    same_ground = held is not None and priced is held.knowledge.priced and calibrated is held.calibrated
-    if held is None or not same_ground:
+        sheets = sheets_of(all_rows(transaction.session, "gpus"))
+        silent = [row.name for row in device_store.devices(transaction.session) if row.fingerprint is None]
+        calibrated = cards_of(
+            sheets, registered(transaction), calibrations_of(transaction), reference_profiles(), silent
+        )
+    seen = observed(transaction, cached.seen if cached is not None else None)
+    same_ground = cached is not None and priced is cached.knowledge.priced and calibrated is cached.calibrated
+    if cached is None or not same_ground:
         lessons = lessons_of(calibrated, seen.all, priced)
-    elif seen is held.seen:
-        lessons = held.lessons
+    elif seen is cached.seen:
+        lessons = cached.lessons
     else:
-        lessons = held.lessons.renewed(seen.all)
-    if held is not None and lessons is held.lessons:
-        cards = held.knowledge.cards
+        lessons = cached.lessons.renewed(seen.all)
+    if cached is not None and lessons is cached.lessons:
+        cards = cached.knowledge.cards
     else:
         cards = calibrated.taught(lessons) if seen.cases else replace(calibrated)
         priced.forget_all_but(cards.all.values())
-    if held is not None and "tallies" in same:
-        tallies = held.knowledge.tallies
+    if cached is not None and "tallies" in same:
+        tallies = cached.knowledge.tallies
     else:
-        tallies = outcomes.tallies(unit.session)
-    if held is not None and priced is held.knowledge.priced:
-        names = held.knowledge.model_names
+        tallies = outcomes.tallies(transaction.session)
+    if cached is not None and priced is cached.knowledge.priced:
+        names = cached.knowledge.model_names
     else:
         names = model_index(priced.models)
     knowledge = assemble(revision, priced, names, cards, rows, seen.all, tallies)
@@ -248,8 +252,8 @@ class _Latest:
         with self._lock:
             known = self.at(revision)
             if known is None:
-                with database.read() as unit:
-                    self._read = _renewed(unit, revision, self._read)
+                with database.read() as transaction:
+                    self._read = _renewed(transaction, revision, self._read)
                 known = self._read.knowledge
         return known
 

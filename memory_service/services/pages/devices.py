@@ -25,16 +25,27 @@ _SHEET = {
 """Key figure of a calibration -> where the data sheet says it."""
 
 
-def devices_page(database: Database, asked: Mapping[str, str]) -> dict[str, Any]:
+def devices_page(database: Database, requested: Mapping[str, str]) -> dict[str, Any]:
     """`{"registered", "items", "next", "here"}`: devices with their newest calibration; GPU models page by
     page; `here`: what the devices of this host are called."""
     settle_if_possible(database)
-    filters = {name: value for name, value in asked.items() if name not in ("sort", "limit", "cursor")}
-    with database.read() as unit:
-        page = list_rows(unit, "gpus", filters, asked.get("sort"), asked.get("limit"), asked.get("cursor"))
+    filters = {name: value for name, value in requested.items() if name not in ("sort", "limit", "cursor")}
+    with database.read() as transaction:
+        page = list_rows(
+            transaction,
+            "gpus",
+            filters,
+            requested.get("sort"),
+            requested.get("limit"),
+            requested.get("cursor"),
+        )
         return {
-            "registered": [_brief(device_shown(unit, row)) for row in store.devices(unit.session)],
-            "items": [{**row, "year": str(row["year"] or "")} for row in with_devices(unit, page.items)],
+            "registered": [
+                _brief(device_shown(transaction, row)) for row in store.devices(transaction.session)
+            ],
+            "items": [
+                {**row, "year": str(row["year"] or "")} for row in with_devices(transaction, page.items)
+            ],
             "next": page.next,
             "here": words_of_this_host(),
         }
@@ -54,8 +65,8 @@ def device_page(database: Database, key: str) -> dict[str, Any]:
     newest usable calibration) and `history` (key figures of all usable ones, oldest first), and with the data
     sheet's own `history`. NotFound."""
     page = gpu_page(database, key)
-    with database.read() as unit:
-        history = history_of(unit, "gpus", page["slug"]) if page["slug"] else []
+    with database.read() as transaction:
+        history = history_of(transaction, "gpus", page["slug"]) if page["slug"] else []
     devices = [
         {**device, "compared": _compared(device, page), "history": _history(device["calibrations"])}
         for device in page["registered"]
@@ -96,11 +107,11 @@ def _history(newest_first: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         if made["status"] not in ENDED:
             continue
         for name, figure in made["key_figures"].items():
-            kept = series.setdefault(name, {"figure": name, "unit": figure["unit"], "points": []})
-            if kept["unit"] == figure["unit"]:
-                first = kept["points"][0][1] if kept["points"] else figure["value"]
+            stored = series.setdefault(name, {"figure": name, "unit": figure["unit"], "points": []})
+            if stored["unit"] == figure["unit"]:
+                first = stored["points"][0][1] if stored["points"] else figure["value"]
                 share = 100 * figure["value"] / first if first else None
-                kept["points"].append([made["started_at"], figure["value"], share])
+                stored["points"].append([made["started_at"], figure["value"], share])
     return [each for each in series.values() if len(each["points"]) > 1]
 
 

@@ -18,11 +18,18 @@ _MOST_PROFILES = 200
 _USUAL = ("t4", "p100", "v100", "l4", "a10g", "rtx3090", "rtx4090", "a100", "a100-80gb", "h100")
 
 
-def models_page(database: Database, knowledge: Knowledge, asked: Mapping[str, str]) -> dict[str, Any]:
+def models_page(database: Database, knowledge: Knowledge, requested: Mapping[str, str]) -> dict[str, Any]:
     """`{"items", "next", "choices"}`; `choices`: filter -> values in use, the most frequent first."""
-    filters = {name: value for name, value in asked.items() if name not in ("sort", "limit", "cursor")}
-    with database.read() as unit:
-        page = list_rows(unit, "models", filters, asked.get("sort"), asked.get("limit"), asked.get("cursor"))
+    filters = {name: value for name, value in requested.items() if name not in ("sort", "limit", "cursor")}
+    with database.read() as transaction:
+        page = list_rows(
+            transaction,
+            "models",
+            filters,
+            requested.get("sort"),
+            requested.get("limit"),
+            requested.get("cursor"),
+        )
     models = knowledge.models.values()
     choices: dict[str, Counter[str]] = {
         "task": Counter(task for model in models for task in model.tasks),
@@ -48,10 +55,10 @@ def model_page(database: Database, knowledge: Knowledge, name: str) -> dict[str,
         hint = f"; nearest: {', '.join(near)}" if near else ""
         refused = [FieldError("model", "unknown model", name[:200], near)]
         raise NotFound(f"There is no model {name[:200]!r}{hint}", refused)
-    with database.read() as unit:
-        row = get_row(unit, "models", name)
-        profiles = list_rows(unit, "sizing", {"model": name}, "input_size", _MOST_PROFILES).items
-        history = history_of(unit, "models", name)
+    with database.read() as transaction:
+        row = get_row(transaction, "models", name)
+        profiles = list_rows(transaction, "sizing", {"model": name}, "input_size", _MOST_PROFILES).items
+        history = history_of(transaction, "models", name)
     return {
         "model": row,
         "profiles": profiles,

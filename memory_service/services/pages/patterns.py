@@ -19,14 +19,19 @@ __all__ = ["pattern_page", "patterns_page"]
 _FILTERED = ("task", "kind", "scope", "size")
 
 
-def patterns_page(database: Database, knowledge: Knowledge, asked: Mapping[str, str]) -> dict[str, Any]:
+def patterns_page(database: Database, knowledge: Knowledge, requested: Mapping[str, str]) -> dict[str, Any]:
     """`{"items", "next", "choices"}`: each row with `outcomes`, its tally."""
-    filters = {name: value for name, value in asked.items() if name not in ("sort", "limit", "cursor")}
-    with database.read() as unit:
+    filters = {name: value for name, value in requested.items() if name not in ("sort", "limit", "cursor")}
+    with database.read() as transaction:
         page = list_rows(
-            unit, "patterns", filters, asked.get("sort"), asked.get("limit"), asked.get("cursor")
+            transaction,
+            "patterns",
+            filters,
+            requested.get("sort"),
+            requested.get("limit"),
+            requested.get("cursor"),
         )
-        items = with_tallies(unit, page.items)
+        items = with_tallies(transaction, page.items)
     counts = {name: Counter(row[name] for row in knowledge.patterns if row[name]) for name in _FILTERED}
     choices = {name: [[value, n] for value, n in count.most_common()] for name, count in counts.items()}
     return {"items": items, "next": page.next, "choices": choices}
@@ -45,14 +50,14 @@ def pattern_page(database: Database, knowledge: Knowledge, key: str) -> dict[str
         hint = f"; nearest: {', '.join(near)}" if near else ""
         refused = [FieldError("pattern", "unknown pattern", key[:200], near)]
         raise NotFound(f"There is no pattern {key[:200]!r}{hint}", refused)
-    with database.read() as unit:
-        row = get_row(unit, "patterns", key)
-        (told,) = with_tallies(unit, [row])
-        history = history_of(unit, "patterns", key)
+    with database.read() as transaction:
+        row = get_row(transaction, "patterns", key)
+        (reported,) = with_tallies(transaction, [row])
+        history = history_of(transaction, "patterns", key)
     places = knowledge.tallies.get(f"pattern:{key}", {})
     return {
         "pattern": row,
-        "outcomes": told["outcomes"],
+        "outcomes": reported["outcomes"],
         "places": [_place(name, tally) for name, tally in sorted(places.items(), key=_most_followed)],
         "beside": [
             {"id": other["id"], "kind": other["kind"], "statement": other["statement"]}

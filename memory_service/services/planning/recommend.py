@@ -33,7 +33,15 @@ from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.planning.plan_cache import PlanCache
 from memory_service.services.planning.suggestions import suggestions_of
 
-__all__ = ["Weighed", "case_of", "plan_given", "recommend", "recommend_json", "remembered", "weighed"]
+__all__ = [
+    "EvaluatedRequest",
+    "cached_plan",
+    "case_of",
+    "evaluate_request",
+    "read_request_text",
+    "recommend",
+    "recommend_json",
+]
 
 DEFAULT_CPU_COUNT = 8
 DEFAULT_N_FEATURES = 50
@@ -72,14 +80,14 @@ def recommend_json(
     return cached
 
 
-def weighed(database: Database, question: Question) -> Weighed:
+def evaluate_request(database: Database, question: Question) -> EvaluatedRequest:
     """The answer of `recommend` with all that was weighed for it, read and priced once. Raises as it does."""
     return _evaluated(database, question)[0]
 
 
-def _evaluated(database: Database, question: Question) -> tuple[Weighed, bytes]:
+def _evaluated(database: Database, question: Question) -> tuple[EvaluatedRequest, bytes]:
     knowledge = knowledge_of(database)
-    memory = remembered(database, question)
+    memory = read_request_text(database, question)
     case = case_of(knowledge, question, memory)
     lanes = search_case(case, knowledge)
     cache = database.caches.of(PlanCache)
@@ -88,7 +96,7 @@ def _evaluated(database: Database, question: Question) -> tuple[Weighed, bytes]:
         answer = make_plan(case, knowledge, lanes).as_dict()
         body = orjson.dumps(answer, option=orjson.OPT_SERIALIZE_NUMPY)
         cache.store(knowledge.revision, _key(question), body, answer.get("plan_id"))
-    return Weighed(knowledge, memory, case, lanes, _loaded(body)), body
+    return EvaluatedRequest(knowledge, memory, case, lanes, _loaded(body)), body
 
 
 def _key(question: Question) -> str:
@@ -100,7 +108,7 @@ def _loaded(body: bytes) -> dict[str, Any]:
     return answer
 
 
-def plan_given(database: Database, plan_id: str) -> dict[str, Any] | None:
+def cached_plan(database: Database, plan_id: str) -> dict[str, Any] | None:
     """The answer of that id, where this process gave it not long ago. Plans are not stored: they can be asked
     for again."""
     body = database.caches.of(PlanCache).with_plan(plan_id)
@@ -108,7 +116,7 @@ def plan_given(database: Database, plan_id: str) -> dict[str, Any] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class RequestText:
     """What the description says and which competitions are like it.
 
     facts      read from the text; completed from `described`, the stored competition that the text describes
@@ -128,30 +136,30 @@ class Remembered:
         if self.hits is not None or self.database is None:
             return self.hits or ()
         facts = {"task": task, "n_train": n_train, "n_classes": question.n_classes}
-        with self.database.read() as unit:
-            return recall(unit, task=question.task, facts=facts, limit=SHOWN, mode=question.mode).hits
+        with self.database.read() as transaction:
+            return recall(transaction, task=question.task, facts=facts, limit=SHOWN, mode=question.mode).hits
 
     def happened(self, question: Question) -> tuple[Mapping[str, Any], ...]:
         """What came of runs of the very competition; mode open only."""
         slug = question.competition or self.described
         if slug is None or self.database is None or question.mode != "open":
             return ()
-        with self.database.read() as unit:
-            return happened_there(unit, slug)
+        with self.database.read() as transaction:
+            return happened_there(transaction, slug)
 
 
 @dataclass(frozen=True, slots=True)
-class Weighed:
+class EvaluatedRequest:
     """An answer and what it was made of."""
 
     knowledge: Knowledge
-    memory: Remembered
+    memory: RequestText
     case: Case
     lanes: Lanes
     answer: dict[str, Any]
 
 
-def case_of(knowledge: Knowledge, question: Question, remembered: Remembered = Remembered()) -> Case:
+def case_of(knowledge: Knowledge, question: Question, text: RequestText = RequestText()) -> Case:
     """The question with every fact filled in: what was asked > the text > the competition's record > a usual
     value."""
     inferred: list[str] = []
@@ -159,10 +167,10 @@ def case_of(knowledge: Knowledge, question: Question, remembered: Remembered = R
     visible = tuple(dict.fromkeys(knowledge.gpu(name).key for name in question.gpus))
     planned = tuple(dict.fromkeys(knowledge.gpu(name).key for name in question.plan_for)) or visible
     cards = tuple(with_cores(knowledge.gpus[key], question.cpu_count) for key in planned)
-    read = remembered.facts
+    read = text.facts
     record = _record(knowledge, question, inferred)
     task = _task(question, read, record, inferred)
-    n_train, size_assumed = _n_train(question, remembered, record, inferred, warnings)
+    n_train, size_assumed = _n_train(question, text, record, inferred, warnings)
     model = knowledge.model(question.model) if question.model else None
     if model is not None:
         if task not in model.tasks and modality_of(task) not in {modality_of(t) for t in model.tasks}:
@@ -172,11 +180,11 @@ def case_of(knowledge: Knowledge, question: Question, remembered: Remembered = R
             )
         knowledge.priced.ensure_profile(model.name, question.seq_len or question.image_size)
     _check_memory(question, cards, warnings)
-    metric = _metric(knowledge, question, remembered, record, task)
+    metric = _metric(knowledge, question, text, record, task)
     if metric is not None and metric.note:
         warnings.append(metric.note)
-    hits = remembered.neighbours(question, task, n_train)
-    suggested = suggestions_of(knowledge, question, task, n_train, hits, remembered.described)
+    hits = text.neighbours(question, task, n_train)
+    suggested = suggestions_of(knowledge, question, task, n_train, hits, text.described)
     return Case(
         question=replace(
             question,
@@ -197,7 +205,7 @@ def case_of(knowledge: Knowledge, question: Question, remembered: Remembered = R
         warnings=(*warnings, *suggested.warnings),
         similar=tuple({"slug": hit.slug, "score": hit.score, "why": hit.why} for hit in hits),
         suggestions=suggested.models,
-        evidence=(*suggested.evidence, *remembered.happened(question)),
+        evidence=(*suggested.evidence, *text.happened(question)),
         policy=knowledge.policy,
         size_assumed=size_assumed,
         metric=metric,
@@ -237,7 +245,7 @@ def _task(
 
 def _n_train(
     question: Question,
-    remembered: Remembered,
+    text: RequestText,
     record: Mapping[str, Any],
     inferred: list[str],
     warnings: list[str],
@@ -250,12 +258,12 @@ def _n_train(
                 f"{size_of(question.n_train)}: n_train counts."
             )
         return question.n_train, False
-    read, said = remembered.facts, remembered.said
+    read, said = text.facts, text.said
     known = record.get("n_train") or (read.n_train if read else None)
     if known and (question.size is None or size_of(int(known)) == question.size):
         where = f"the record of {question.competition}" if record.get("n_train") else "the description"
-        if not record.get("n_train") and remembered.described and not (said and said.n_train):
-            where = f"the record of {remembered.described}, which the description is of"
+        if not record.get("n_train") and text.described and not (said and said.n_train):
+            where = f"the record of {text.described}, which the description is of"
         inferred.append(f"{int(known)} training samples: from {where}.")
         return int(known), False
     size = question.size or "medium"
@@ -275,19 +283,23 @@ def _n_classes(question: Question, read: InferredFacts | None, record: Mapping[s
 
 
 def _metric(
-    knowledge: Knowledge, question: Question, remembered: Remembered, record: Mapping[str, Any], task: str
+    knowledge: Knowledge,
+    question: Question,
+    text: RequestText,
+    record: Mapping[str, Any],
+    task: str,
 ) -> Judged | None:
     """As asked > as the text says it is judged > the record of the very competition > what the text names,
     where it can judge such a task ("with more accuracy" says nothing of prices). Never a neighbour's."""
     if question.metric is not None:
         return judged_by(question.metric, "as asked", task)
-    said = remembered.said
+    said = text.said
     from_text = _metric_of_text(said, task)
     if from_text is not None and said is not None and said.metric_sure:
         return from_text
     slug, where = question.competition, f"the record of {question.competition}"
-    if not record.get("metric") and remembered.described and question.mode == "open":
-        slug = remembered.described
+    if not record.get("metric") and text.described and question.mode == "open":
+        slug = text.described
         record = knowledge.competitions.get(slug, {})
         where = f"the record of {slug}, which the description is of"
     if record.get("metric"):
@@ -323,16 +335,16 @@ def _check_memory(question: Question, cards: tuple[Gpu, ...], warnings: list[str
         warnings.append(f"vram_gib={question.vram_gib:g} is more than {cards[0].name} has ({most:g} GiB).")
 
 
-def remembered(database: Database, question: Question) -> Remembered:
+def read_request_text(database: Database, question: Question) -> RequestText:
     """The description read and the neighbours of text or competition found, before any fact is assumed."""
     text = question.description
     if text is None and question.competition is None:
-        return Remembered(database=database)
+        return RequestText(database=database)
     read = read_text(text, load_encoder().encoder) if text is not None else None
     given = {"n_train": question.n_train, "n_classes": question.n_classes}
-    with database.read() as unit:
+    with database.read() as transaction:
         found = recall(
-            unit,
+            transaction,
             read=read,
             competition=question.competition,
             task=question.task,
@@ -340,4 +352,4 @@ def remembered(database: Database, question: Question) -> Remembered:
             limit=SHOWN,
             mode=question.mode,
         )
-    return Remembered(found.facts, read.facts if read else None, found.described, found.hits, database)
+    return RequestText(found.facts, read.facts if read else None, found.described, found.hits, database)

@@ -36,7 +36,7 @@ from memory_service.domain.planning.catalogue import CatalogueModel
 from memory_service.errors import FieldError, InvalidInput, MemoryServiceError
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.profiling import read_profiles
-from memory_service.services.prediction.profile_store import ProfileKey, ProfileShelf
+from memory_service.services.prediction.profile_store import ProfileKey, ProfileStore
 from memory_service.services.tables.catalogue import keep_profiles
 from memory_service.store.queries.rows import all_rows
 
@@ -120,7 +120,7 @@ def read_rows(path: Path) -> list[dict[str, str | None]]:
 
 def evaluate_rows(
     rows: Iterable[Raw],
-    shelf: ProfileShelf,
+    shelf: ProfileStore,
     gpus: Mapping[str, Gpu],
     on_progress: Callable[[Evaluated], None] | None = None,
 ) -> Iterator[Evaluated]:
@@ -133,25 +133,25 @@ def evaluate_rows(
     shelf.close()
 
 
-def open_shelf(database: Database, files: Iterable[Path] = ()) -> tuple[ProfileShelf, dict[str, Gpu]]:
+def open_shelf(database: Database, files: Iterable[Path] = ()) -> tuple[ProfileStore, dict[str, Gpu]]:
     """A shelf over the database's profiles and models, and its cards; what is traced is kept in the database.
 
     files   further profiles (`.jsonl` or `.jsonl.gz`), read but not kept
     """
-    with database.read() as unit:
-        known = [Profile.from_dict(row["profile"]) for row in all_rows(unit.session, "profiles")]
-        models = [CatalogueModel.from_dict(row) for row in all_rows(unit.session, "models")]
-        gpus = [gpu_from_row(row) for row in all_rows(unit.session, "gpus")]
+    with database.read() as transaction:
+        known = [Profile.from_dict(row["profile"]) for row in all_rows(transaction.session, "profiles")]
+        models = [CatalogueModel.from_dict(row) for row in all_rows(transaction.session, "models")]
+        gpus = [gpu_from_row(row) for row in all_rows(transaction.session, "gpus")]
     known += [profile for file in files for profile in read_profiles(file)]
 
     def keep(fresh: Sequence[Profile]) -> None:
-        with database.write() as unit:
-            keep_profiles(unit, fresh, source="traced for an evaluation")
+        with database.write() as transaction:
+            keep_profiles(transaction, fresh, source="traced for an evaluation")
 
-    return ProfileShelf({m.name: m for m in models}, known, keep), {gpu.slug: gpu for gpu in gpus}
+    return ProfileStore({m.name: m for m in models}, known, keep), {gpu.slug: gpu for gpu in gpus}
 
 
-def case_of(row: MeasuredRow, shelf: ProfileShelf, gpus: Mapping[str, Gpu]) -> RowCase:
+def case_of(row: MeasuredRow, shelf: ProfileStore, gpus: Mapping[str, Gpu]) -> RowCase:
     """The row's profile, card, precision and optimizer; InvalidInput where one of them is not known."""
     gpu = card_of(row, gpus)
     profile = profile_of(shelf, profile_key(row))
@@ -163,7 +163,7 @@ def case_of(row: MeasuredRow, shelf: ProfileShelf, gpus: Mapping[str, Gpu]) -> R
 
 
 def learn_from_rows(
-    rows: Iterable[Raw], shelf: ProfileShelf, gpus: Mapping[str, Gpu]
+    rows: Iterable[Raw], shelf: ProfileStore, gpus: Mapping[str, Gpu]
 ) -> tuple[dict[str, Gpu], int]:
     """The cards with what the rows teach, as if each had been a run, and how many rows could be used.
 
@@ -197,7 +197,7 @@ def observations_of(case: RowCase) -> list[Observation]:
     subject = subject_for(
         case.profile, case.gpu, case.precision, row.layout, case.optimizer, row.mode, row.compiled, case.stack
     )
-    told = "max allocated" in row.notes.lower()
+    reported = "max allocated" in row.notes.lower()
     peak = None if "fill" in row.notes else row.peak_gib
     ran = Observation(
         gpu=case.gpu.slug,
@@ -214,8 +214,8 @@ def observations_of(case: RowCase) -> list[Observation]:
         checkpointing=case.profile.checkpointing,
         stack=case.stack,
         step_seconds=row.batch / row.samples_per_s if row.samples_per_s else None,
-        peak_allocated_gib=peak if told else None,
-        peak_driver_gib=None if told else peak,
+        peak_allocated_gib=peak if reported else None,
+        peak_driver_gib=None if reported else peak,
         source=row.source,
     )
     larger = [batch for batch in row.ladder or () if batch > row.batch]
@@ -229,7 +229,7 @@ def observations_of(case: RowCase) -> list[Observation]:
     return ([ran] if told_something else []) + failed
 
 
-def _evaluated(index: int, raw: Raw, shelf: ProfileShelf, gpus: Mapping[str, Gpu]) -> Evaluated:
+def _evaluated(index: int, raw: Raw, shelf: ProfileStore, gpus: Mapping[str, Gpu]) -> Evaluated:
     row: MeasuredRow | None = None
     try:
         row = parse_row(raw)
@@ -266,7 +266,7 @@ def profile_key(row: MeasuredRow) -> ProfileKey:
     )
 
 
-def profile_of(shelf: ProfileShelf, key: ProfileKey) -> Profile:
+def profile_of(shelf: ProfileStore, key: ProfileKey) -> Profile:
     """The profile of a key; one between two sizes where the network wants multiples of its stride."""
     try:
         return shelf.get(key)
@@ -296,9 +296,9 @@ def _predicted(known: Evaluated, case: RowCase) -> Evaluated:
         if row.mode == "infer"
         else peak_memory(profile, batch, gpu, optimizer, case.precision, grads_persistent=row.torch_before_2)
     )
-    told = "max allocated" in row.notes.lower()
+    reported = "max allocated" in row.notes.lower()
     # PyTorch counts cuDNN's workspace as allocated, as `reserved_gib` does and `allocated_gib` does not.
-    predicted["peak_gib"] = memory.reserved_gib if told else memory.driver_gib
+    predicted["peak_gib"] = memory.reserved_gib if reported else memory.driver_gib
     return replace(
         known,
         predicted=predicted,

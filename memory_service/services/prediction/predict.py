@@ -40,9 +40,9 @@ from memory_service.services.prediction.request import PREDICT_FIELDS, SizingQue
 from memory_service.services.prediction.requested_profile import (
     MOST_TRACES,
     TraceBudget,
-    asked_model,
-    asked_profile,
-    asked_size,
+    requested_model,
+    requested_profile,
+    requested_size,
 )
 
 __all__ = [
@@ -128,13 +128,13 @@ class PredictionCache:
 
 def _answer(knowledge: Knowledge, question: SizingQuestion, budget: TraceBudget) -> dict[str, Any]:
     gpu = with_cores(knowledge.gpu(question.gpu), question.cpu_count)
-    row, name = asked_model(knowledge, question.model)
+    row, name = requested_model(knowledge, question.model)
     if row is not None and not row.can_be_profiled:
         return _cpu_answer(row, question, gpu)
     precision = question.precision or gpu.preferred_precision()
     key = (
         name,
-        asked_size(question, row),
+        requested_size(question, row),
         f"{gpu.key}:{gpu.extra.get('cores')}",
         precision,
         question.layout,
@@ -145,7 +145,7 @@ def _answer(knowledge: Knowledge, question: SizingQuestion, budget: TraceBudget)
     prepared = cache.get(key)
     if prepared is None:
         kind: Literal["fp32", "amp"] = "amp" if precision in ("fp16", "bf16") else "fp32"
-        profile = asked_profile(knowledge, question, row, name, kind, budget)
+        profile = requested_profile(knowledge, question, row, name, kind, budget)
         prepared = _prepare(profile, gpu, precision, question)
         cache.store(key, prepared)
     return _at_batch(prepared, question)

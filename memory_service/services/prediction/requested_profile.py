@@ -19,7 +19,7 @@ from memory_service.services.knowledge.profiling import profile_model
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.prediction.request import SIZE_FIELDS, SizingQuestion
 
-__all__ = ["MOST_TRACES", "TraceBudget", "asked_model", "asked_profile", "asked_size"]
+__all__ = ["MOST_TRACES", "TraceBudget", "requested_model", "requested_profile", "requested_size"]
 
 MOST_TRACES = 16
 """Models traced for one request; a question past them is refused with the command that profiles a model."""
@@ -74,7 +74,7 @@ class _Traced:
             return profile
 
 
-def asked_model(knowledge: Knowledge, given: str) -> tuple[CatalogueModel | None, str]:
+def requested_model(knowledge: Knowledge, given: str) -> tuple[CatalogueModel | None, str]:
     """The catalogue row of a name, or a name that timm can build; InvalidInput with the nearest names."""
     try:
         row = knowledge.listed_model(given)
@@ -87,7 +87,7 @@ def asked_model(knowledge: Knowledge, given: str) -> tuple[CatalogueModel | None
     return row, row.name
 
 
-def asked_size(question: SizingQuestion, row: CatalogueModel | None) -> int | None:
+def requested_size(question: SizingQuestion, row: CatalogueModel | None) -> int | None:
     """The input size asked for, in the model's own kind; None leaves it to the builder."""
     kind = row.input_kind if row else "image_size"
     asked = {name: getattr(question, name) for name in SIZE_FIELDS if getattr(question, name) is not None}
@@ -101,7 +101,7 @@ def asked_size(question: SizingQuestion, row: CatalogueModel | None) -> int | No
     return size if size is not None else (row.default_input_size if row else None)
 
 
-def asked_profile(
+def requested_profile(
     knowledge: Knowledge,
     question: SizingQuestion,
     row: CatalogueModel | None,
@@ -111,7 +111,7 @@ def asked_profile(
 ) -> Profile:
     """Known exactly, else between two known sizes, else traced now; InvalidInput where the model takes
     another kind of input than was given."""
-    profile = _found(knowledge, name, row, asked_size(question, row), kind, budget)
+    profile = _found(knowledge, name, row, requested_size(question, row), kind, budget)
     for field in SIZE_FIELDS:
         if getattr(question, field) is not None and field != profile.input_kind:
             raise InvalidInput(

@@ -63,11 +63,11 @@ def frozen_watch(
 def expected_of(run: Run) -> Watch:
     """What a verdict about this run needs beside its events; a run that began before these were kept has what
     it said and what was predicted."""
-    kept = run.watch or {"facts": _facts_of_row(run), "expected": _predicted(run.prediction or {})}
+    stored = run.watch or {"facts": _facts_of_row(run), "expected": _predicted(run.prediction or {})}
     facts = {f.name for f in fields(RunFacts)}
-    known = {name: value for name, value in kept["facts"].items() if name in facts}
+    known = {name: value for name, value in stored["facts"].items() if name in facts}
     said = {f.name for f in fields(Expectation)}
-    expected = {name: value for name, value in kept["expected"].items() if name in said}
+    expected = {name: value for name, value in stored["expected"].items() if name in said}
     for name in _ESTIMATES:
         if expected.get(name) is not None:
             expected[name] = Estimate(**expected[name])
@@ -194,18 +194,18 @@ def _tried(knowledge: Knowledge, case: RunCase) -> list[list[float]]:
 def _promised(case: RunCase, plan: Mapping[str, Any]) -> dict[str, Any]:
     """What the plan said. It may have come with the run: what has not the form of a plan's is left out."""
     try:
-        told = asdict(Expectation.from_plan(plan))
+        reported = asdict(Expectation.from_plan(plan))
     except (AttributeError, KeyError, TypeError, ValueError):
         return {}
-    expected = {name: told[name] for name in _NUMBERS if number_of(told[name], most=1e9)}
+    expected = {name: reported[name] for name in _NUMBERS if number_of(reported[name], most=1e9)}
     for name in _ESTIMATES:
-        known = told[name]
+        known = reported[name]
         if known is not None and all(number_of(known[part]) is not None for part in ("value", "low", "high")):
             plain = {part: float(known[part]) for part in ("value", "low", "high")}
             expected[name] = {**plain, "grade": "estimated", "n": 0, "basis": "the plan"}
-    if told["model_class"] in ("small", "large"):
-        expected["model_class"] = told["model_class"]
-    if isinstance(told["smaller"], Mapping):
-        expected["smaller"] = dict(told["smaller"])
+    if reported["model_class"] in ("small", "large"):
+        expected["model_class"] = reported["model_class"]
+    if isinstance(reported["smaller"], Mapping):
+        expected["smaller"] = dict(reported["smaller"])
     expected["planned"] = _follows(case, plan)
     return expected

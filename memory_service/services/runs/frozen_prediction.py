@@ -149,7 +149,7 @@ def _trees(database: Database, case: RunCase) -> tuple[dict[str, Any], str | Non
     if not said.get("n_train"):
         return {}, "no n_train was said"
     rows = said["n_train"]
-    asked = {
+    requested = {
         "model": case.model,
         "gpu": "cpu" if case.why_not else said["gpu"],
         "n_train": min(rows, MOST_UNBOUNDED),
@@ -158,7 +158,7 @@ def _trees(database: Database, case: RunCase) -> tuple[dict[str, Any], str | Non
         "cpu_count": case.cpu_count,
         "rounds": said.get("epochs") or None,
     }
-    answer = predict(database, {name: value for name, value in asked.items() if value is not None})
+    answer = predict(database, {name: value for name, value in requested.items() if value is not None})
     fit = answer["fit_seconds"]
     setup = setup_seconds(0.0, rows, gpu=False, pretrained=0.0, files=False)
     folds = said.get("folds")

@@ -24,9 +24,9 @@ from memory_service.services.planning.recommend import DEFAULT_CPU_COUNT
 from memory_service.services.prediction.request import SIZE_FIELDS, SizingQuestion
 from memory_service.services.prediction.requested_profile import (
     TraceBudget,
-    asked_model,
-    asked_profile,
-    asked_size,
+    requested_model,
+    requested_profile,
+    requested_size,
 )
 
 __all__ = ["RunCase", "run_case"]
@@ -121,7 +121,7 @@ def run_case(knowledge: Knowledge, said: Mapping[str, Any]) -> RunCase:
     question = SizingQuestion(
         name, said["gpu"], **{field: said[field] for field in SIZE_FIELDS if field in said}
     )
-    size = _own_size(said) if own else asked_size(question, row)
+    size = _own_size(said) if own else requested_size(question, row)
     precision = said.get("precision") or gpu.preferred_precision()
     mode = said.get("mode", "train")
     optimizer = "none" if mode == "infer" else said.get("optimizer", "adamw")
@@ -146,7 +146,7 @@ def run_case(knowledge: Knowledge, said: Mapping[str, Any]) -> RunCase:
 
 def _known_model(knowledge: Knowledge, name: str) -> tuple[CatalogueModel | None, str]:
     try:
-        return asked_model(knowledge, name)
+        return requested_model(knowledge, name)
     except InvalidInput as error:
         hint = "a network of one's own is custom/NAME"
         raise InvalidInput(f"{error.detail}; {hint}", error.errors) from error
@@ -154,8 +154,10 @@ def _known_model(knowledge: Knowledge, name: str) -> tuple[CatalogueModel | None
 
 def _own_card(said: Mapping[str, Any]) -> Gpu:
     """A card that is not listed: its memory as its driver says it, 0 where nobody does."""
-    told = number_of((said.get("host") or {}).get("gpu_memory_gib"), most=1e6) or 0.0
-    return Gpu(said["gpu"], said["gpu"], "cuda", "unknown", told, told, 0.0, {"fp16": 0.0, "bf16": 0.0})
+    reported = number_of((said.get("host") or {}).get("gpu_memory_gib"), most=1e6) or 0.0
+    return Gpu(
+        said["gpu"], said["gpu"], "cuda", "unknown", reported, reported, 0.0, {"fp16": 0.0, "bf16": 0.0}
+    )
 
 
 def _own_size(said: Mapping[str, Any]) -> int | None:
@@ -187,7 +189,7 @@ def _profile(
     checkpointing: bool,
 ) -> Profile:
     kind: PrecisionClass = "fp32" if precision_class(precision) == "fp32" else "amp"
-    profile = asked_profile(knowledge, question, row, name, kind, TraceBudget(1))
+    profile = requested_profile(knowledge, question, row, name, kind, TraceBudget(1))
     if not checkpointing:
         return profile
     case = Observation(

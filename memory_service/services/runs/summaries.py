@@ -25,7 +25,7 @@ from memory_service.domain.monitoring.event import Event
 from memory_service.domain.monitoring.reducer import fold_in
 from memory_service.domain.monitoring.summary import Summary
 from memory_service.services.database.caches import Caches
-from memory_service.services.database.transactions import Database, ReadUnit, WriteUnit
+from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
 from memory_service.services.runs.run_events import SERVER_SEQ
 from memory_service.store.queries import run_summaries as watched
 from memory_service.store.queries import runs
@@ -127,8 +127,8 @@ def begun(database: Database, run_ids: Collection[str]) -> dict[str, Begun]:
     there = {run_id: known[run_id] for run_id in run_ids if run_id in known}
     unknown = [run_id for run_id in run_ids if run_id not in there]
     if unknown:
-        with database.read() as unit:
-            found = runs.begun(unit.session, unknown)
+        with database.read() as transaction:
+            found = runs.begun(transaction.session, unknown)
         there |= {run_id: Begun(*(each.timestamp() for each in found[run_id])) for run_id in found}
         if len(known) >= MOST_BEGUN:
             known.clear()
@@ -136,9 +136,9 @@ def begun(database: Database, run_ids: Collection[str]) -> dict[str, Begun]:
     return there
 
 
-def begin_summary(unit: WriteUnit, run_id: str) -> None:
+def begin_summary(transaction: WriteTransaction, run_id: str) -> None:
     """A new run has told nothing."""
-    watched.begin_summary(unit.session.statements, [run_id], _NOTHING)
+    watched.begin_summary(transaction.session.statements, [run_id], _NOTHING)
 
 
 class Folding:
@@ -194,16 +194,16 @@ class Folding:
                 self._memory.keep(run_id, live)
 
 
-def write_summary(unit: WriteUnit, run_id: str, start: float) -> None:
+def write_summary(transaction: WriteTransaction, run_id: str, start: float) -> None:
     """Let the summary hold all that the run has told: before some of it goes, and when the run has ended."""
-    Folding(unit.caches, unit.session.statements, {run_id: start}).write(all_of_it=True)
+    Folding(transaction.caches, transaction.session.statements, {run_id: start}).write(all_of_it=True)
 
 
-def read_summary(unit: ReadUnit, run_id: str, start: float) -> Summary:
+def read_summary(transaction: ReadTransaction, run_id: str, start: float) -> Summary:
     """All that the run has told, summed up."""
-    at = unit.session.statements
+    at = transaction.session.statements
     row = watched.summary_of(at, run_id)
-    live = None if row is None else unit.caches.of(_Memory).get(run_id, row[1])
+    live = None if row is None else transaction.caches.of(_Memory).get(run_id, row[1])
     return (live or _read(at, run_id, start)).now()
 
 
@@ -220,11 +220,11 @@ def _read(at: Statements, run_id: str, start: float) -> _Live:
     upto, mark, text = watched.summary_of(at, run_id) or (None, None, None)
     summary = Summary() if text is None else Summary.from_dict(orjson.loads(text))
     if text is None:
-        told = runs.told_between(at, run_id, -1, 2**63 - 1)
+        reported = runs.told_between(at, run_id, -1, 2**63 - 1)
     else:
         upto = runs.last_seq(at, run_id, SERVER_SEQ) if upto is None else upto
-        told = runs.told_between(at, run_id, upto, SERVER_SEQ)
+        reported = runs.told_between(at, run_id, upto, SERVER_SEQ)
     live = _Live(mark or "", -1 if upto is None else upto, -1 if upto is None else upto, summary)
-    if told:
-        live.add([event_of(*one, start) for one in told])
+    if reported:
+        live.add([event_of(*one, start) for one in reported])
     return live

@@ -22,7 +22,7 @@ import orjson
 from memory_service.domain.monitoring.clock import earliest_moment, latest_moment
 from memory_service.domain.monitoring.event import Event
 from memory_service.errors import NotFound
-from memory_service.services.database.transactions import AppendUnit, Database
+from memory_service.services.database.transactions import BulkTransaction, Database
 from memory_service.services.runs.observations import conclude
 from memory_service.services.runs.run_events import ReportedEvent, StoredEvent, as_stored, parse_events
 from memory_service.services.runs.run_fields import run_key, utc_text
@@ -123,18 +123,18 @@ class Batch:
     error: BaseException | None = None
 
     @classmethod
-    def of(cls, run_id: str, told: Sequence[ReportedEvent]) -> Batch:
+    def of(cls, run_id: str, reported: Sequence[ReportedEvent]) -> Batch:
         """Of two events with one seq in one request the first counts, as it would over two requests."""
-        kept = [as_stored(one) for one in told]
+        stored = [as_stored(one) for one in reported]
         differing: set[int] = set()
-        duplicates = len(kept) - len({seq for seq, _, _ in kept})
+        duplicates = len(stored) - len({seq for seq, _, _ in stored})
         if duplicates:
             first: dict[int, int] = {}
-            differing = {e[0] for n, e in enumerate(kept) if kept[first.setdefault(e[0], n)] != e}
-            told, kept = [told[n] for n in first.values()], [kept[n] for n in first.values()]
-        moments = [dt.datetime.fromisoformat(fields["at"]).timestamp() for _, _, fields in told]
-        kinds = frozenset([kind for _, kind, _ in told])
-        return cls(run_id, list(told), kept, moments, duplicates, differing, kinds)
+            differing = {e[0] for n, e in enumerate(stored) if stored[first.setdefault(e[0], n)] != e}
+            reported, stored = [reported[n] for n in first.values()], [stored[n] for n in first.values()]
+        moments = [dt.datetime.fromisoformat(fields["at"]).timestamp() for _, _, fields in reported]
+        kinds = frozenset([kind for _, kind, _ in reported])
+        return cls(run_id, list(reported), stored, moments, duplicates, differing, kinds)
 
     def answer(self, verdict: Mapping[str, Any]) -> dict[str, Any]:
         return {
@@ -214,10 +214,10 @@ class _RepeatedError(Exception):
 def _all_new(database: Database, group: Sequence[_Known]) -> bool:
     """The usual case: one insertion for all. False, and nothing written, where something was there."""
     try:
-        with database.append() as unit:
-            folding = _folding(unit, group)
+        with database.bulk_write() as transaction:
+            folding = _folding(transaction, group)
             rows = [row for batch, _ in group for row in batch.rows()]
-            if runs.add_events(unit.statements, rows) != len(rows):
+            if runs.add_events(transaction.statements, rows) != len(rows):
                 raise _RepeatedError  # noqa: TRY301 - rolls the transaction back
             for batch, _ in group:
                 folding.add(batch.run_id, batch.in_own_time())
@@ -233,10 +233,10 @@ def _all_new(database: Database, group: Sequence[_Known]) -> bool:
 
 def _one_by_one(database: Database, group: Sequence[_Known]) -> None:
     counted = []
-    with database.append() as unit:
-        folding = _folding(unit, group)
+    with database.bulk_write() as transaction:
+        folding = _folding(transaction, group)
         for batch, _ in group:
-            counted.append((batch, insert(unit.statements, folding, batch)))
+            counted.append((batch, insert(transaction.statements, folding, batch)))
         folding.write()
     folding.done()
     for batch, there in counted:
@@ -275,10 +275,10 @@ def _known(database: Database, group: Iterable[Batch]) -> list[_Known]:
     return [(batch, since[batch.run_id]) for batch in group if batch.run_id in since]
 
 
-def _folding(unit: AppendUnit, group: Sequence[_Known]) -> Folding:
+def _folding(transaction: BulkTransaction, group: Sequence[_Known]) -> Folding:
     """Locks the runs of all batches and their summaries."""
     starts = {batch.run_id: since.started for batch, since in group}
-    statuses = runs.statuses(unit.statements, starts)
+    statuses = runs.statuses(transaction.statements, starts)
     for batch, since in group:
-        batch.of_run(statuses[batch.run_id], since, unit.now)
-    return Folding(unit.caches, unit.statements, starts)
+        batch.of_run(statuses[batch.run_id], since, transaction.now)
+    return Folding(transaction.caches, transaction.statements, starts)

@@ -67,7 +67,7 @@ def test_whoever_takes_events_in_the_summary_is_of_all_of_them(
         elif do < 0.8:
             take_log(one, run_id, f"Epoch {turn}/99 loss=0.5\n".encode())
         elif do < 0.9:
-            with one.tell() as unit:
+            with one.write_untracked() as unit:
                 write_summary(unit, run_id, begun(one, [run_id])[run_id].started)
         else:  # killed, and started again
             processes = [opened(url) if each is one else each for each in processes]
