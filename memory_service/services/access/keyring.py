@@ -1,8 +1,8 @@
-"""Whose key is this? Asked by every request, and answered from memory for a few seconds.
+"""The holder of a key or session: asked for by every request, answered from memory for a few seconds.
 
-A key that was found good is believed for `CACHED_SECONDS` without asking the database: revoked by another
+A key that was found good counts for `CACHED_SECONDS` without asking the database: revoked by another
 process, it works for so long at most; revoked by this one, it ends at once. A key that is not good is never
-kept. Whether it is unknown, wrong, expired or revoked, the same is done (a hash, a query, a comparison that
+cached. Whether it is unknown, wrong, expired or revoked, the same is done (a hash, a query, a comparison that
 takes as long whatever differs) and the same is said.
 
 When a key was used last is noted here and written by a thread, for each key at most once a minute: no request

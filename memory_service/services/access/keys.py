@@ -1,5 +1,4 @@
-"""How are keys made, listed, exchanged and taken back? The key itself is in the answer that makes it, and
-nowhere else."""
+"""API keys made, listed, exchanged and revoked. The key itself is only in the answer that makes it."""
 
 from __future__ import annotations
 

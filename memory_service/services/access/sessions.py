@@ -1,4 +1,4 @@
-"""How does a person sign in on the pages with a key, and out again?
+"""Signing in on the pages with a key, and out again.
 
 The browser holds a random id; the database its SHA-256. A session ends after twelve hours, when its key is
 revoked or expires, or when its person signs out; a restart of the server does not end it.

@@ -1,5 +1,4 @@
-"""How good are the predictions, in a table a person can judge? Errors by mode and card, baselines beside
-them."""
+"""The table of prediction errors by mode and card, with baselines beside them."""
 
 from __future__ import annotations
 

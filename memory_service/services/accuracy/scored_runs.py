@@ -1,4 +1,4 @@
-"""How good were the predictions, on what really ran since? Each was frozen when its run began."""
+"""Predictions, frozen when a run began, against what the run showed."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Which stored competitions lie nearest to a competition, a text or bare facts? What `/similar` and the
-planner ask.
+"""The stored competitions nearest to a competition, a text or bare facts, for `/similar` and the planner.
 
 Three opinions are fused (`recall.fusion`): meaning (vectors), words (the database's full-text search) and
 structure (task, metric family, size, classes, split). Bare facts need no encoder: structure alone answers
@@ -11,7 +10,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from itertools import islice
 from typing import Any
 
@@ -21,7 +19,7 @@ from sqlalchemy import select
 
 from memory_service.domain.common.vocabulary import TASKS, Mode
 from memory_service.domain.description.inference import InferredFacts, facts_and_tasks
-from memory_service.errors import FieldError, NotFound
+from memory_service.errors import nothing_named
 from memory_service.recall.encoder import Encodes
 from memory_service.recall.fusion import WORD_RATIO_FIRST, WORD_RATIO_LEFT_OUT, WORD_RATIO_SAME, fuse, told_of
 from memory_service.recall.passages import query_passages
@@ -213,12 +211,7 @@ def _built(session: ReadSession, revision: int, state: object) -> RecallSnapshot
 def _place(snapshot: RecallSnapshot, slug: str) -> int:
     found = snapshot.position.get(slug)
     if found is None:
-        near = tuple(get_close_matches(slug[:200], list(snapshot.position), n=5, cutoff=0.4))
-        hint = f"; nearest: {', '.join(near)}" if near else ""
-        raise NotFound(
-            f"There is no competition {slug[:200]!r}{hint}",
-            [FieldError("competition", "unknown competition", slug[:200], near)],
-        )
+        raise nothing_named("competition", slug, snapshot.position)
     return found
 
 

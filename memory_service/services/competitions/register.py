@@ -1,4 +1,4 @@
-"""How does a competition enter the memory, with the passages it is found by?
+"""Registering a competition with the passages it is found by.
 
 Text is cut and encoded before the write transaction opens. Without an encoder the passages are stored without
 vectors: words find them, and `seeding.fill_embeddings` completes them later.

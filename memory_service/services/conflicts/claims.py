@@ -1,9 +1,8 @@
-"""What does a claim say about a model on a card, and what is computed for the same thing?
+"""Quantitative claims about a model on a card, each beside what is computed for the same thing.
 
 Each quantitative claim about a known model on a known card is computed from the model's profile and the
 card's rates, runs left out: what runs showed stands beside it (`services.conflicts.measurements`). A claim
-is in conflict
-with its estimate when its range and the estimate's 80 % interval do not meet.
+is in conflict with its estimate when its range and the estimate's 80 % interval do not meet.
 """
 
 from __future__ import annotations

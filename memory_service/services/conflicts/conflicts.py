@@ -1,9 +1,8 @@
-"""Where do claims, estimates and measurements disagree, what does each side say, and which one does a plan
-use?
+"""Conflicts between claims, estimates and measurements, and which of them a plan uses.
 
-Sides speak of the same thing: model, card, input size, batch, precision, quantity. They are in conflict when
-two of them leave no number that both allow. Nothing is averaged: the higher grade decides, the lower one
-stays visible, and what was set aside is shown as such.
+Statements speak of the same thing: model, card, input size, batch, precision, quantity. They are in conflict
+when two of them leave no number that both allow. Nothing is averaged: the higher grade decides, the lower
+one stays visible, and what was set aside is shown as such.
 """
 
 from __future__ import annotations

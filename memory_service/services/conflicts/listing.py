@@ -1,4 +1,4 @@
-"""How are disagreements listed? Narrowed, sorted, in pages."""
+"""The list of conflicts: narrowed, sorted, in pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What did runs and calibrations show, next to what was computed for the same thing without them?"""
+"""What runs and calibrations showed, beside what was computed for the same thing without them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What did sources claim, and what did runs show, of one model on one card? Each beside what is computed."""
+"""What sources claimed and runs showed of one model on one card, each beside what is computed."""
 
 from __future__ import annotations
 

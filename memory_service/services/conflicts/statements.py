@@ -1,4 +1,4 @@
-"""What does each side of a disagreement say, and how far apart are they?"""
+"""The statements of a conflict, and how far apart they are."""
 
 from __future__ import annotations
 

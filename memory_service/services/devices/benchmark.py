@@ -1,4 +1,4 @@
-"""How is the timed benchmark run on this host? In a process of its own that cannot outlive its caller.
+"""The timed benchmark, run on this host in a process of its own that cannot outlive its caller.
 
 Its lines of JSON come in by a thread; whoever iterates gets a report whenever something was said, and every
 few seconds besides, so that a heartbeat can be kept.

@@ -1,4 +1,4 @@
-"""What became of each calibration? Read, list, follow, and take in those that were made elsewhere.
+"""Calibrations: read, listed, followed, and taken in when they were made elsewhere.
 
 One that nobody has been heard of for `SILENT_SECONDS`, or whose process is gone, has failed: whoever reads
 first writes that down. What it had measured is kept.

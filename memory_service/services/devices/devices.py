@@ -1,4 +1,4 @@
-"""Which hardware is registered, which GPU model is it, and do its calibrations still hold?
+"""Registered devices, the GPU model of each, and whether its calibrations still hold.
 
 A device is known by more than its name: a name belongs to one `Fingerprint.uuid`. What may change about it
 (driver, torch, power limit, cores) is kept as it was seen last; a calibration made under anything else is

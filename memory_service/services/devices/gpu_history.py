@@ -1,5 +1,4 @@
-"""What is known of one GPU model or one device? Data sheet, devices with fingerprints, calibrations over time
-and the drift between them."""
+"""All that is known of one GPU model or device: data sheet, fingerprints, calibrations and their drift."""
 
 from __future__ import annotations
 

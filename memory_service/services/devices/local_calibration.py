@@ -1,4 +1,4 @@
-"""How is a device of this host measured, and its calibration kept while it runs?
+"""Calibrating a device of this host, with what is measured stored as it comes.
 
 One calibration at a time on a host: another device's waits its turn as `queued`. Progress and sections are
 told as they come; only the end raises the knowledge revision.

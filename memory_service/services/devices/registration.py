@@ -1,5 +1,4 @@
-"""How does a device come to be known? It is looked at when it is on this host; where it is not, the command
-to run beside it is told."""
+"""Registering a device: looked at on this host, else the command to run beside it is given."""
 
 from __future__ import annotations
 

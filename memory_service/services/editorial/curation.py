@@ -1,4 +1,4 @@
-"""How does a person or an agent add, correct, delete or undo one row? One transaction each, with who and why.
+"""Adding, correcting, deleting or undoing one row: one transaction each, with who and why.
 
 Competitions carry passages that must be encoded before the transaction opens; the other tables do not.
 Whoever changes a row says which version was read: a row that moved meanwhile is refused (`Moved`) with what

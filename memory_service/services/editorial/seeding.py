@@ -1,5 +1,4 @@
-"""How does the knowledge that ships get into a database, again and again, without undoing what people
-corrected?
+"""The knowledge that ships, brought into a database without undoing what people corrected.
 
 A row that a seed brought and nobody touched follows its file: it is added, changed and removed with it. A row
 that a person added or corrected stays; one that a person deleted does not come back. Texts are encoded first,

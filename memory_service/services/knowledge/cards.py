@@ -1,4 +1,4 @@
-"""Which cards can be asked about? GPU models and registered devices, with what was measured and observed.
+"""The cards that can be asked about: GPU models and registered devices, with what was measured and observed.
 
 A device goes by its own name and shadows a GPU model of the same name. What its calibrations say passes on to
 other devices of its model, and, scaled by data sheet, to those of its architecture.

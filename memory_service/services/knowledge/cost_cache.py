@@ -1,5 +1,4 @@
-"""Which options does a case have, and at what price? The catalogue with its profiles, priced per card as
-asked for."""
+"""The catalogue with its profiles, priced per card as asked for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do the observed runs say of the cards? Each is compared with what would have been predicted for it."""
+"""What observed runs say of the cards: each is compared with its prediction."""
 
 from __future__ import annotations
 

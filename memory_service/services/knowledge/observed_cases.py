@@ -1,4 +1,4 @@
-"""What did all runs that ended show? The latest few of each case; after a run only what it adds is read."""
+"""The latest few observations of each case; after a run only what it adds is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What came of the runs that were told of? In short, for a competition, for a plan, and for each memory."""
+"""What came of the runs, in short: for a competition, a plan, and each pattern."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does a model cost per sample? Traced on demand, or for the whole catalogue with resume and a report.
+"""The cost of a model per sample, traced on demand or for the whole catalogue.
 
 profile_model("efficientnet_b4", input_size=380, precision="amp")          one Profile, about a second
 profile_catalogue(rows, path, on_progress)                                 fills seeds/profiles.jsonl.gz

@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
 
@@ -29,7 +28,7 @@ from memory_service.domain.planning.cost_table import CostTable
 from memory_service.domain.planning.policy import Policy, policy_of
 from memory_service.domain.planning.problem import Case
 from memory_service.domain.runs.pattern_effect import Tally
-from memory_service.errors import FieldError, InvalidInput, NotFound
+from memory_service.errors import InvalidInput, nothing_named
 from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.devices.devices import calibrations_of, registered
 from memory_service.services.devices.self_check import reference_profiles
@@ -152,10 +151,7 @@ class Knowledge:
         """The facts of a known competition; NotFound with the nearest slugs otherwise."""
         row = self.competitions.get(slug)
         if row is None:
-            near = tuple(get_close_matches(slug[:200], list(self.competitions), n=5, cutoff=0.4))
-            hint = f"; nearest: {', '.join(near)}" if near else ""
-            refused = [FieldError("competition", "unknown competition", slug[:200], near)]
-            raise NotFound(f"There is no competition {slug[:200]!r}{hint}", refused)
+            raise nothing_named("competition", slug, self.competitions)
         return row
 
     def table(self, case: Case, cards: tuple[Gpu, ...], precision: str) -> CostTable:

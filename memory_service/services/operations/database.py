@@ -1,4 +1,4 @@
-"""Is the database fit to be served from, and how is it brought there, checked, saved and brought back?
+"""The database brought to head, checked, saved and restored.
 
 The embedded database is made, upgraded (after a backup beside it) and seeded by itself. A server's database
 belongs to whoever runs it: at the wrong revision it is refused with the command to run.

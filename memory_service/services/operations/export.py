@@ -1,5 +1,4 @@
-"""Which tables leave whole, and what does each row carry? All that is listed, and what runs and predictions
-add up to.
+"""Whole tables as files: all that is listed, and what runs and predictions add up to.
 
 Each piece is a page read in a transaction of its own: a reader that is slow, or never comes back, pins
 neither a connection nor a snapshot.
@@ -10,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
-from functools import cache, partial
+from functools import partial
 from types import UnionType
 from typing import Any, get_args, get_type_hints
 
@@ -18,6 +17,7 @@ import orjson
 from sqlalchemy import select
 
 from memory_service.domain.learning.observation import Observation as Observed
+from memory_service.domain.monitoring.event_fields import KIND_FIELDS, SETTING_FIELDS
 from memory_service.domain.runs.pattern_effect import Tally
 from memory_service.errors import FieldError, InvalidInput, NotFound, unknown_name
 from memory_service.services.accuracy.scored_runs import compared
@@ -26,7 +26,6 @@ from memory_service.services.database.transactions import Database, ReadTransact
 from memory_service.services.devices.calibrations import with_staleness
 from memory_service.services.devices.gpu_history import with_devices
 from memory_service.services.knowledge.outcomes import with_tallies
-from memory_service.services.runs.run_events import event_schema
 from memory_service.services.runs.telemetry import known_run_key
 from memory_service.services.tables.catalogue import TABLES, listed_columns, one_page, table_named
 from memory_service.services.tables.formats import FORMATS, MEDIA_TYPES, TableExport, defused, in_format
@@ -215,25 +214,14 @@ def _run_events(database: Database, requested: Filters, sort: str | None) -> Tab
 _EVENTS_AT_ONCE = 2_000
 
 
-@cache
 def _event_columns() -> Mapping[str, type[Any]]:
     """Every field that some kind of event has. A loss may be the text "nan": as a number it is one."""
     columns: dict[str, type[Any]] = {"run_id": str, "seq": int, "kind": str, "at": dt.datetime}
-    for shape in event_schema()["items"]["oneOf"]:
-        for name, form in shape["properties"].items():
-            kinds = _json_types(form)
-            numeric, flag = kinds & {"number", "integer"}, "boolean" in kinds
-            columns.setdefault(name, float if numeric else bool if flag else str)
+    types = {"number": float, "whole": float, "score": float, "flag": bool}
+    for forms in KIND_FIELDS.values():
+        for name, form in {**SETTING_FIELDS, **forms}.items():
+            columns.setdefault(name, types.get(form.sort, str))
     return columns | {"at_told": dt.datetime}
-
-
-def _json_types(form: Any) -> set[str]:
-    if isinstance(form, list):
-        return set().union(*map(_json_types, form))
-    if not isinstance(form, dict):
-        return set()
-    own = {form["type"]} if isinstance(form.get("type"), str) else set()
-    return own | _json_types(form.get("anyOf", [])) | _json_types(form.get("oneOf", []))
 
 
 _SPECIAL: Mapping[str, Callable[[Database, Filters, str | None], TableExport]] = {

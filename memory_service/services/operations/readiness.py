@@ -1,4 +1,4 @@
-"""What must be loaded before the service can be asked, in which order, and how far is it?
+"""What is loaded before the service can be asked, in which order, and how far it is.
 
 `/healthz` answers at once; all of this happens in one thread behind it.
 """

@@ -1,5 +1,4 @@
-"""How far were predictions from what happened? Each pair as a point, errors beside baselines, the worst
-misses by name."""
+"""Page of prediction errors: each pair as a point, errors beside baselines, the worst misses by name."""
 
 from __future__ import annotations
 

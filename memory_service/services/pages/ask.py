@@ -1,5 +1,4 @@
-"""What does the page that asks show? The question with its facts, the plan, what else would fit, and where
-each part of the answer can be looked at."""
+"""Page that asks: the question with its facts, the plan, what else would fit, and links to each part."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What do the pages of competitions show? A search by meaning and words, filters with counts, a map, and one
-competition with what is like it, what worked, and what came of it."""
+"""Pages of competitions: search, filters with counts, a map, and one competition."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from memory_service.services.competitions.neighbours import ReadText, read_text,
 from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.knowledge.outcomes import with_outcomes, with_tallies
 from memory_service.services.knowledge.snapshot import Knowledge
-from memory_service.services.tables.catalogue import get_row, history_of, list_rows
+from memory_service.services.tables.catalogue import get_row, history_of, list_requested, list_rows
 from memory_service.store.queries import passages
 from memory_service.store.queries import runs as run_store
 
@@ -50,14 +49,8 @@ def competitions_page(
         raise InvalidInput(f"q {message}", [FieldError("q", message)])
     read = read_text(q, load_encoder().encoder) if q else None  # encoded before the transaction opens
     with database.read() as transaction:
-        page = list_rows(
-            transaction,
-            "competitions",
-            filters,
-            requested.get("sort"),
-            1 if q else requested.get("limit"),
-            requested.get("cursor"),
-        )
+        listed = {name: value for name, value in requested.items() if name != "q"}
+        page = list_requested(transaction, "competitions", {**listed, "limit": 1} if q else listed)
         items = _found(transaction, knowledge, read, filters) if read is not None else page.items
     narrowing = {name: value for name, value in filters.items() if name in FACETS}
     return {

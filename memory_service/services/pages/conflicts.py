@@ -1,4 +1,4 @@
-"""What do the pages of contradictions show? The list by kind, and one with all its sides."""
+"""Pages of conflicts: the list by kind, and one with all its statements."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What do the pages of devices show? Cards and registered devices, a data sheet beside what was measured,
-figures over time, and one calibration with its sections."""
+"""Pages of cards and devices: a data sheet beside what was measured, and one calibration."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ from memory_service.services.database.transactions import Database
 from memory_service.services.devices.calibrations import ENDED, get_calibration, settle_if_possible
 from memory_service.services.devices.gpu_history import device_shown, gpu_page, with_devices
 from memory_service.services.devices.registration import words_of_this_host
-from memory_service.services.tables.catalogue import history_of, list_rows
+from memory_service.services.tables.catalogue import history_of, list_requested
 from memory_service.store.queries import calibrations as store
 
 __all__ = ["calibration_page", "device_page", "devices_page"]
@@ -29,16 +28,8 @@ def devices_page(database: Database, requested: Mapping[str, str]) -> dict[str, 
     """`{"registered", "items", "next", "here"}`: devices with their newest calibration; GPU models page by
     page; `here`: what the devices of this host are called."""
     settle_if_possible(database)
-    filters = {name: value for name, value in requested.items() if name not in ("sort", "limit", "cursor")}
     with database.read() as transaction:
-        page = list_rows(
-            transaction,
-            "gpus",
-            filters,
-            requested.get("sort"),
-            requested.get("limit"),
-            requested.get("cursor"),
-        )
+        page = list_requested(transaction, "gpus", requested)
         return {
             "registered": [
                 _brief(device_shown(transaction, row)) for row in store.devices(transaction.session)

@@ -1,5 +1,4 @@
-"""What does the page that corrects a row show, and what does its form mean? Every table that people may
-correct, one field a column, the difference before it is kept."""
+"""Page that corrects a row: one field a column, the difference before it is stored."""
 
 from __future__ import annotations
 

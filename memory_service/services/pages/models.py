@@ -1,5 +1,4 @@
-"""What does the models page show? The catalogue in pages; one model with its costs by input size, what is
-claimed of it, and what was done to its row."""
+"""Pages of models: the catalogue, and one model with its costs by input size and its claims."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ from typing import Any
 from memory_service.errors import FieldError, NotFound, unknown_name
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge
-from memory_service.services.tables.catalogue import get_row, history_of, list_rows
+from memory_service.services.tables.catalogue import get_row, history_of, list_requested, list_rows
 
 __all__ = ["model_page", "models_page"]
 
@@ -20,16 +19,8 @@ _USUAL = ("t4", "p100", "v100", "l4", "a10g", "rtx3090", "rtx4090", "a100", "a10
 
 def models_page(database: Database, knowledge: Knowledge, requested: Mapping[str, str]) -> dict[str, Any]:
     """`{"items", "next", "choices"}`; `choices`: filter -> values in use, the most frequent first."""
-    filters = {name: value for name, value in requested.items() if name not in ("sort", "limit", "cursor")}
     with database.read() as transaction:
-        page = list_rows(
-            transaction,
-            "models",
-            filters,
-            requested.get("sort"),
-            requested.get("limit"),
-            requested.get("cursor"),
-        )
+        page = list_requested(transaction, "models", requested)
     models = knowledge.models.values()
     choices: dict[str, Counter[str]] = {
         "task": Counter(task for model in models for task in model.tasks),

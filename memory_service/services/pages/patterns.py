@@ -1,18 +1,17 @@
-"""What do the pages of patterns show? What worked, where it was followed, and what came of it."""
+"""Pages of patterns: what worked, where it was followed, and what came of it."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any
 
 from memory_service.domain.runs.pattern_effect import Tally
-from memory_service.errors import FieldError, NotFound
+from memory_service.errors import nothing_named
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.outcomes import with_tallies
 from memory_service.services.knowledge.snapshot import Knowledge
-from memory_service.services.tables.catalogue import get_row, history_of, list_rows
+from memory_service.services.tables.catalogue import get_row, history_of, list_requested
 
 __all__ = ["pattern_page", "patterns_page"]
 
@@ -21,16 +20,8 @@ _FILTERED = ("task", "kind", "scope", "size")
 
 def patterns_page(database: Database, knowledge: Knowledge, requested: Mapping[str, str]) -> dict[str, Any]:
     """`{"items", "next", "choices"}`: each row with `outcomes`, its tally."""
-    filters = {name: value for name, value in requested.items() if name not in ("sort", "limit", "cursor")}
     with database.read() as transaction:
-        page = list_rows(
-            transaction,
-            "patterns",
-            filters,
-            requested.get("sort"),
-            requested.get("limit"),
-            requested.get("cursor"),
-        )
+        page = list_requested(transaction, "patterns", requested)
         items = with_tallies(transaction, page.items)
     counts = {name: Counter(row[name] for row in knowledge.patterns if row[name]) for name in _FILTERED}
     choices = {name: [[value, n] for value, n in count.most_common()] for name, count in counts.items()}
@@ -46,10 +37,7 @@ def pattern_page(database: Database, knowledge: Knowledge, key: str) -> dict[str
     """
     ids = [row["id"] for row in knowledge.patterns]
     if key not in ids:
-        near = tuple(get_close_matches(key[:200], ids, n=5, cutoff=0.4))
-        hint = f"; nearest: {', '.join(near)}" if near else ""
-        refused = [FieldError("pattern", "unknown pattern", key[:200], near)]
-        raise NotFound(f"There is no pattern {key[:200]!r}{hint}", refused)
+        raise nothing_named("pattern", key, ids)
     with database.read() as transaction:
         row = get_row(transaction, "patterns", key)
         (reported,) = with_tallies(transaction, [row])

@@ -1,5 +1,4 @@
-"""What do the pages of runs show? A list that goes on by itself, where last week's minutes went, and one run:
-its curves, what it was told, and how it compares with what was predicted."""
+"""Pages of runs: the list, last week's minutes, and one run with its curves, verdicts and comparison."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.runs import run_fields
 from memory_service.services.runs.runs import run_page
-from memory_service.services.tables.catalogue import list_rows, on_the_wire
+from memory_service.services.tables.catalogue import list_requested, on_the_wire
 from memory_service.services.tables.formats import TableExport
 from memory_service.store.queries import run_summaries as watched
 from memory_service.store.queries import runs
@@ -34,8 +33,6 @@ MOST_RAW = 2_000
 MOST_POINTS = 400
 MOST_MARKS = 300
 
-_PAGING = ("sort", "limit", "cursor")
-
 
 def runs_page(database: Database, requested: Mapping[str, str], now: dt.datetime) -> dict[str, Any]:
     """`{"items", "next", "week", "live"}`: rows with `verdict` (the last one, None before the first) and
@@ -45,17 +42,9 @@ def runs_page(database: Database, requested: Mapping[str, str], now: dt.datetime
            `by` a list of `{"part", "runs", "minutes"}`, the greatest first
     live   whether one of the rows still runs
     """
-    filters = {name: value for name, value in requested.items() if name not in _PAGING}
     since = (now - dt.timedelta(days=WEEK_DAYS)).replace(hour=0, minute=0, second=0, microsecond=0)
     with database.read() as transaction:
-        page = list_rows(
-            transaction,
-            "runs",
-            filters,
-            requested.get("sort", "-started_at"),
-            requested.get("limit"),
-            requested.get("cursor"),
-        )
+        page = list_requested(transaction, "runs", {"sort": "-started_at", **requested})
         reported = watched.last_advices(transaction.session, [row["id"] for row in page.items])
         week = runs.wasted_since(transaction.session, since, MOST_OF_WEEK)
     items = [

@@ -1,4 +1,4 @@
-"""What fits, how fast, and how long is an epoch? A page of models beside chosen cards."""
+"""Page of models beside chosen cards: what fits, how fast, how long an epoch takes."""
 
 from __future__ import annotations
 

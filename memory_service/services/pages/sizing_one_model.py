@@ -1,5 +1,4 @@
-"""Which batch fits this model on this card, how fast is it, and how do we know? One answer with everything
-that bears on it."""
+"""Page of one model on one card: batch, speed, and what they stand on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which script trains this plan? One Python file to read, edit and run, put together from `scripts/`.
+"""The training script of a plan: one Python file, put together from `scripts/`.
 
 The parts are Python with a few lines for Jinja (`#% if labels`); each begins with its own imports. They are
 joined by task and library, their imports gathered at the top less those that nothing uses.

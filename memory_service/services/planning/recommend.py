@@ -1,9 +1,8 @@
-"""What should be trained, on this card, in these minutes? Facts are filled in, and said so; then the planner
-answers.
+"""The answer of /recommend: facts filled in, each said so, then planned.
 
     recommend(database, parse_question({...})) -> the answer of /recommend as a dict
 
-Asking writes nothing. Answers are kept per knowledge revision: the same question again costs one cheap read.
+Asking writes nothing. Answers are cached per knowledge revision (`plan_cache`).
 """
 
 from __future__ import annotations

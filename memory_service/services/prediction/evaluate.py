@@ -1,4 +1,4 @@
-"""How far are the predictions from what others measured? Every row of a public table, predicted and compared.
+"""Predictions against public tables: every row predicted and compared.
 
 A row that cannot be predicted says why and stops nothing. Naive baselines stand beside the errors, fitted in
 their own favour on the very rows they are scored on.

@@ -1,9 +1,9 @@
-"""What would this model need and do on this card? Largest batch, peak memory, speed, knee and the curve.
+"""Largest batch, peak memory, speed, knee and the curve of a model on a card.
 
     predict(database, {"model": "resnet50", "gpu": "a100", "batch_size": 128})          one answer as a dict
     predict_many(database, [question, ...])                                             up to 10 000 of them
 
-A model that nobody profiled is traced once and kept in the process; asking writes nothing to the database.
+A model that nobody profiled is traced once and cached; asking writes nothing to the database.
 """
 
 from __future__ import annotations

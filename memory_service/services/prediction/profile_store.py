@@ -1,6 +1,6 @@
-"""Where do profiles come from? From what was kept; what is missing is traced once and kept.
+"""Profiles as they were stored; what is missing is traced once and stored.
 
-A shelf reads the database (or files), traces what nobody traced yet, and hands the new ones to `keep` in
+A store reads the database (or files), traces what nobody traced yet, and hands the new ones to `keep` in
 batches, so that an interrupted evaluation loses little.
 """
 

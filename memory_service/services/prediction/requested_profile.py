@@ -1,6 +1,6 @@
-"""Which profile does a sizing question mean? A known one, one between two known sizes, or one traced now.
+"""The profile that a sizing question means: a known one, one between two sizes, or one traced now.
 
-A model that nobody profiled is traced once and kept in the process; nothing is written to the database.
+A model that nobody profiled is traced once and cached; nothing is written to the database.
 """
 
 from __future__ import annotations

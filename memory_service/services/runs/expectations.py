@@ -1,4 +1,4 @@
-"""What is a run measured by while it is watched? Facts and expectations, frozen when it begins.
+"""What a run is measured by while it is watched: facts and expectations, frozen when it begins.
 
 They come from what the run said, the prediction made for it, the catalogue, its competition and, where this
 process made it, the plan it follows. Frozen, so that a replay is judged as the live run was, whatever has

@@ -1,4 +1,4 @@
-"""What was predicted for a run when it began? Figures with all they were made from, to be scored later.
+"""The prediction for a run when it began, with all it was made from, to be scored later.
 
 What is frozen is what /predict would have answered at that moment for exactly this case, by the same domain
 functions, and the epoch and the whole run that follow from it.

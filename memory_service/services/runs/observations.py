@@ -1,4 +1,4 @@
-"""What was observed of runs that ended, and how does a run become observations?
+"""Observations of runs that ended.
 
 A run's conclusion is a function of what it said: the same body, events and finish give the same one in
 whatever order and however often they came. It is drawn at the finish and again when late events arrive.

@@ -1,4 +1,4 @@
-"""How does a run that ended become evidence, and what do all runs say of the memories that plans told of?
+"""Runs that ended as evidence: tallies of the patterns and competitions that plans named.
 
 Arithmetic only. The outcome of a run is a function of what it said, and the tallies of a place are a function
 of the outcomes there: told twice, late or in another order, they are the same.

@@ -1,4 +1,4 @@
-"""What has a run that goes on done so far? The work is bounded, however much it has told."""
+"""What a run that goes on has done so far, at bounded work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long are raw samples kept? MEMORY_KEEP_RAW_DAYS; then one of the device and one of steps an epoch stay.
+"""Thinning of raw samples after MEMORY_KEEP_RAW_DAYS: one of the device and one of steps an epoch stay.
 
 Epochs, folds, notes and the summary of a run stay for ever. A run is thinned when it ended that long ago, or
 began and has told nothing for as long. Small transactions: telling runs waits for none of it.

@@ -1,4 +1,4 @@
-"""What exactly does a run run? The names it gave, resolved: device, model, profile; refused when unknown."""
+"""The names a run gave, resolved to device, model and profile; refused when unknown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does the raw log of a run become events? Piece by piece, each byte once, in the order of the log.
+"""The raw log of a run as events: piece by piece, each byte once, in the order of the log.
 
 A piece says where in the log it begins (`offset`): what was taken before is passed over, so that a piece can
 be sent again, or the whole log as it grows. What no form understands is kept as a remark.

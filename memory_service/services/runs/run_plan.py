@@ -1,4 +1,4 @@
-"""What does a run run that says only which plan it follows? What the plan says; its own words go first."""
+"""The configuration of a run that names only its plan; its own words go first."""
 
 from __future__ import annotations
 

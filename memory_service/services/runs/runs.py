@@ -1,4 +1,4 @@
-"""What does a run tell when it begins and when it ends, and what is shown of it?"""
+"""Runs: their begin, their end, and the page of one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does what a run has told stay summed up, at the same cost however much that was?
+"""The summary of a run's events, up to date at the same cost however many there were.
 
 Whoever adds events to a run holds the lock on its summary's row. The process that wrote the summary last
 remembers it, and the events told since: it writes anew only every few hundred events. Each writing leaves

@@ -1,4 +1,4 @@
-"""How does what a run tells get onto the disk, once, however often it is sent?
+"""Events of runs, written once each however often they are sent.
 
 An event is acknowledged when its transaction is on disk. One thread writes: all requests that wait share one
 transaction, so that waiting for the disk is paid once, and the connection stays warm.

@@ -1,4 +1,4 @@
-"""What is a run told to do now, and what was it told before? Verdicts are made, given and kept here."""
+"""Verdicts on a run: made, answered and stored."""
 
 from __future__ import annotations
 

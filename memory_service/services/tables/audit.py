@@ -1,4 +1,4 @@
-"""Who changed what, and when? One entry in the history for each change, in the change's own transaction.
+"""The history: one entry for each change, in the change's own transaction.
 
 Rows of knowledge write theirs with their versions (`services.tables.catalogue`); what has no versions (runs,
 devices, calibrations, keys, sessions) writes it here.

@@ -1,5 +1,4 @@
-"""What is known, row by row? List, read, add, correct and delete rows of the tables of knowledge, with
-history.
+"""Rows of the tables of knowledge: listed, read, added, corrected and deleted, with history.
 
 Tables are named as their pages are: competitions, patterns, models, gpus, strategies, claims, and sizing
 (profiles, listed without the profile itself). Rows are mappings with the keys of the seeds and the store's
@@ -35,6 +34,7 @@ __all__ = [
     "get_row",
     "history_of",
     "keep_profiles",
+    "list_requested",
     "list_rows",
     "on_the_wire",
     "one_page",
@@ -55,6 +55,8 @@ TABLES: Mapping[str, str] = {
 
 CORRECTABLE = ("competitions", "patterns", "models", "gpus", "strategies", "claims")
 """People add and correct rows of these. Profiles are computed, and computed again when they are wrong."""
+
+PAGING_FIELDS = ("sort", "limit", "cursor")
 
 BOOKKEEPING_SHOWN = ("version", "origin", "corrected", "created_at", "updated_at")
 """What a row says about itself beside its values."""
@@ -95,6 +97,12 @@ def list_rows(
 ) -> Page:
     """One page of a table. `filters` and `sort` as `paging.filter_names` and `sort_names` list them."""
     return one_page(transaction, parse_query(table_named(table), filters, sort, limit, cursor))
+
+
+def list_requested(transaction: ReadTransaction, table: str, requested: Mapping[str, Any]) -> Page:
+    """The same for the fields of a URL: filters, `sort`, `limit` and `cursor`."""
+    filters = {name: value for name, value in requested.items() if name not in PAGING_FIELDS}
+    return list_rows(transaction, table, filters, *(requested.get(name) for name in PAGING_FIELDS))
 
 
 def one_page(transaction: ReadTransaction, query: Query) -> Page:

@@ -1,4 +1,4 @@
-"""In which form does a table leave? As CSV, JSON lines or Parquet, in pieces, never all in memory."""
+"""Tables as CSV, JSON lines or Parquet, in pieces, never all in memory."""
 
 from __future__ import annotations
 

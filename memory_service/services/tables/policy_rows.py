@@ -1,4 +1,4 @@
-"""Which rows of the strategy tables steer plans, and which only inform?"""
+"""Which rows of the strategy tables decide in plans, and which only inform."""
 
 from __future__ import annotations
 
