@@ -150,7 +150,7 @@ def advised(knowledge: Knowledge, case: RunCase, plan: Mapping[str, Any] | None)
         return None
     patterns = {row["id"]: row for row in knowledge.patterns}
     runs_it = {"model": case.model, "precision": case.precision, case.input_kind: case.input_size}
-    runs_it |= {name: case.said.get(name) for name in ("batch_size", "folds", "epochs")}
+    runs_it |= {name: case.reported.get(name) for name in ("batch_size", "folds", "epochs")}
     return advice_of(brief_of(plan, patterns), patterns, runs_it)
 
 
@@ -158,6 +158,6 @@ def begin_outcome(
     transaction: WriteTransaction, run_id: str, case: RunCase, advice: Mapping[str, Any] | None
 ) -> None:
     """Keep with a new run what it was advised."""
-    said = case.said
+    said = case.reported
     place = place_of(said.get("competition"), said["task"], said.get("n_train"))
     outcomes.begin(transaction.session, run_id, place, advice, transaction.now)

@@ -54,10 +54,10 @@ def frozen_watch(
         expected["reserve_share"] = knowledge.policy.reserve_share
     if case.profile is not None and case.mode == "train":
         expected |= _sized(knowledge, case, case.profile)
-    said = {
+    reported = {
         k: v for k, v in expected.items() if v is not None and not (isinstance(v, list | tuple) and not v)
     }
-    return {"facts": facts, "expected": said}
+    return {"facts": facts, "expected": reported}
 
 
 def expected_of(run: Run) -> Watch:
@@ -66,8 +66,8 @@ def expected_of(run: Run) -> Watch:
     stored = run.watch or {"facts": _facts_of_row(run), "expected": _predicted(run.prediction or {})}
     facts = {f.name for f in fields(RunFacts)}
     known = {name: value for name, value in stored["facts"].items() if name in facts}
-    said = {f.name for f in fields(Expectation)}
-    expected = {name: value for name, value in stored["expected"].items() if name in said}
+    reported = {f.name for f in fields(Expectation)}
+    expected = {name: value for name, value in stored["expected"].items() if name in reported}
     for name in _ESTIMATES:
         if expected.get(name) is not None:
             expected[name] = Estimate(**expected[name])
@@ -79,15 +79,15 @@ def expected_of(run: Run) -> Watch:
 
 
 def _facts(knowledge: Knowledge, case: RunCase, plan: Mapping[str, Any] | None) -> dict[str, Any]:
-    said, row, gpu = case.said, case.row, case.gpu
-    competition = knowledge.competitions.get(said.get("competition") or "")
+    reported, row, gpu = case.reported, case.row, case.gpu
+    competition = knowledge.competitions.get(reported.get("competition") or "")
     planned = (plan or {}).get("gpu")
     planned_gib = number_of(planned.get("memory_gib"), most=1e6) if isinstance(planned, Mapping) else None
     params_m = row.params_m if row is not None and row.params_m else 0.0
     if case.profile is not None:
         params_m = case.profile.params / 1e6
     return {
-        **{name: said[name] for name in _SAID if name in said},
+        **{name: reported[name] for name in _SAID if name in reported},
         "model": case.model,
         "params_m": params_m,
         "device_kind": gpu.kind,
@@ -109,15 +109,15 @@ def _direction(plan: Mapping[str, Any] | None) -> str | None:
 
 def _facts_of_row(run: Run) -> dict[str, Any]:
     given: Mapping[str, Any] = run.given or {}
-    said = {name: given[name] for name in _SAID if name in given}
-    return {**said, "model": run.model, "precision": run.precision, "optimizer": run.optimizer}
+    reported = {name: given[name] for name in _SAID if name in given}
+    return {**reported, "model": run.model, "precision": run.precision, "optimizer": run.optimizer}
 
 
 def _follows(case: RunCase, plan: Mapping[str, Any]) -> bool:
     """Whether the run uses the plan's batch (then its fill is as intended) with the plan's model."""
     model = plan.get("model")
     name = model.get("name") if isinstance(model, Mapping) else None
-    return bool(case.said.get("batch_size") == plan.get("batch_size") and case.model == name)
+    return bool(case.reported.get("batch_size") == plan.get("batch_size") and case.model == name)
 
 
 def _predicted(prediction: Mapping[str, Any]) -> dict[str, Any]:
@@ -137,7 +137,13 @@ def _sized(knowledge: Knowledge, case: RunCase, profile: Profile) -> dict[str, A
     """The curve over the batch as the loader allows it, its knee, and the limits of the batch."""
     gpu = case.gpu
     step = prepare(
-        profile, gpu, case.precision, case.layout, case.optimizer, "train", bool(case.said.get("compiled"))
+        profile,
+        gpu,
+        case.precision,
+        case.layout,
+        case.optimizer,
+        "train",
+        bool(case.reported.get("compiled")),
     )
     most = largest_batch(profile, gpu, case.optimizer, precision=case.precision)
     loader = _loader(case, profile)
@@ -148,7 +154,7 @@ def _sized(knowledge: Knowledge, case: RunCase, profile: Profile) -> dict[str, A
         curve = zip(rungs, rates, strict=True)
         out["curve"] = [[b, float(f"{min(rate, loader.value):.4g}")] for b, rate in curve]
         out["knee_batch_size"] = step.knee(most)
-    batch = case.said.get("batch_size")
+    batch = case.reported.get("batch_size")
     if batch:
         device = step.samples_per_second(batch)
         out["samples_per_second"] = asdict(_slower(device, loader))
@@ -159,12 +165,12 @@ def _sized(knowledge: Knowledge, case: RunCase, profile: Profile) -> dict[str, A
 
 
 def _loader(case: RunCase, profile: Profile) -> Estimate:
-    workers = case.said.get("num_workers")
+    workers = case.reported.get("num_workers")
     if workers is None:
-        workers = int(loader_settings(case.cpu_count, case.said["task"])["num_workers"])
+        workers = int(loader_settings(case.cpu_count, case.reported["task"])["num_workers"])
     measured = case.gpu.calibrated.loader if case.gpu.calibrated is not None else None
     return loader_samples_per_second(
-        case.said["task"], profile.input_size, workers, case.cpu_count, measured=measured
+        case.reported["task"], profile.input_size, workers, case.cpu_count, measured=measured
     )
 
 

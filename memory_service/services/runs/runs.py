@@ -44,21 +44,21 @@ def begin_run(
 
     The same id with the same body again changes nothing; with another body it is a Conflict.
     """
-    said = parse_start(body)
-    key = said.pop("run_id", None)
-    digest = hashlib.blake2b(orjson.dumps(said, option=orjson.OPT_SORT_KEYS), digest_size=16).hexdigest()
+    reported = parse_start(body)
+    key = reported.pop("run_id", None)
+    digest = hashlib.blake2b(orjson.dumps(reported, option=orjson.OPT_SORT_KEYS), digest_size=16).hexdigest()
     if key is not None:
         with database.read() as transaction:
             known = runs.find(transaction.session, key)
         if known is not None:
             return _same(known, digest), False
     key = key or str(uuid.uuid4())
-    brought = plan_brought(said)
+    brought = plan_brought(reported)
     knowledge = knowledge_of(database)
     plan = brought
-    if plan is None and "plan_id" in said:
-        plan = cached_plan(database, said["plan_id"])
-    case = run_case(knowledge, with_plan(knowledge, said, plan))
+    if plan is None and "plan_id" in reported:
+        plan = cached_plan(database, reported["plan_id"])
+    case = run_case(knowledge, with_plan(knowledge, reported, plan))
     _keep_profile(database, knowledge, case)
     prediction = frozen_prediction(database, knowledge, case)
     watch = frozen_watch(knowledge, case, prediction, plan)
@@ -92,11 +92,11 @@ def finish_run(
 ) -> dict[str, Any]:
     """The run's page after it ended. Told again, or with more than before, it is the same end; what
     contradicts the end that is known is a Conflict."""
-    said, key = parse_finish(body), known_run_key(run_id)
+    reported, key = parse_finish(body), known_run_key(run_id)
     end_log(database, key)
     with database.write_untracked() as transaction:
         run = _existing(transaction, key, to_change=True)
-        finish = _merged(run, said)
+        finish = _merged(run, reported)
         if run.finish != finish:
             ended = (
                 dt.datetime.fromisoformat(finish["at"])
@@ -169,24 +169,26 @@ def _notes(run: Run) -> list[str]:
     return [lacking]
 
 
-def _merged(run: Run, said: Mapping[str, Any]) -> dict[str, Any]:
+def _merged(run: Run, reported: Mapping[str, Any]) -> dict[str, Any]:
     """The end as it is known with what is said now."""
     known: dict[str, Any] = run.finish or {}
-    wrong = [name for name, value in said.items() if name in known and known[name] != value]
+    wrong = [name for name, value in reported.items() if name in known and known[name] != value]
     if wrong:
-        reported = ", ".join(f"{name} is {known[name]!r}" for name in wrong)
+        before = ", ".join(f"{name} is {known[name]!r}" for name in wrong)
         raise Conflict(
-            f"Run {run.id} has ended already, and its {reported}",
-            [FieldError(name, "contradicts the end that is known", said[name]) for name in wrong],
+            f"Run {run.id} has ended already, and its {before}",
+            [FieldError(name, "contradicts the end that is known", reported[name]) for name in wrong],
         )
-    return known | dict(said)
+    return known | dict(reported)
 
 
 def _values(
     transaction: WriteTransaction, key: str, digest: str, case: RunCase, prediction: Mapping[str, Any]
 ) -> dict[str, Any]:
-    said = case.said
-    started = dt.datetime.fromisoformat(said["started_at"]) if "started_at" in said else transaction.now
+    reported = case.reported
+    started = (
+        dt.datetime.fromisoformat(reported["started_at"]) if "started_at" in reported else transaction.now
+    )
 
     def predicted(name: str) -> float | None:
         figure = prediction.get(name)
@@ -195,7 +197,7 @@ def _values(
     plain = ("task", "competition", "plan_id", "batch_size", "folds", "epochs", "n_train", "minutes")
     return {
         "id": key,
-        **{name: said.get(name) for name in plain},
+        **{name: reported.get(name) for name in plain},
         "gpu": case.gpu.slug,
         "device": case.gpu.device,
         "model": case.model,
@@ -215,6 +217,6 @@ def _values(
         "predicted_epoch_seconds": predicted("epoch_seconds"),
         "predicted_minutes": predicted("total_minutes"),
         "digest": digest,
-        "given": dict(said),
+        "given": dict(reported),
         "prediction": dict(prediction),
     }

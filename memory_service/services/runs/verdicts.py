@@ -192,18 +192,18 @@ def _stated(summary: Summary) -> tuple[Any, ...]:
 
 def _keep_advice(database: Database, run_id: str, known: _Watched) -> None:
     """One row each time the action or its numbers change; "continue" only where it takes advice back."""
-    said = known.wire
-    advice = (said["action"], said["set"])
+    current = known.wire
+    advice = (current["action"], current["set"])
     if advice == known.advised:
         return
     if known.advised is None:
         with database.read() as transaction:
             last = watched.last_advice(transaction.session, run_id)
         before = ("continue", {}) if last is None else (last.action, last.verdict["set"])
-        if said["action"] == before[0] == "continue" or advice == before:
+        if current["action"] == before[0] == "continue" or advice == before:
             known.advised = advice
             return
-    elif said["action"] == known.advised[0] == "continue":
+    elif current["action"] == known.advised[0] == "continue":
         known.advised = advice
         return
     with database.write_untracked() as transaction:
@@ -212,8 +212,8 @@ def _keep_advice(database: Database, run_id: str, known: _Watched) -> None:
             run_id,
             {
                 "given_at": dt.datetime.now(dt.UTC),
-                **{name: said[name] for name in ("at_seconds", "action", "rule", "severity")},
-                "verdict": said,
+                **{name: current[name] for name in ("at_seconds", "action", "rule", "severity")},
+                "verdict": current,
             },
         )
     known.advised = advice
