@@ -15,8 +15,8 @@ from typing import Any
 from memory_service.services.database.transactions import Database
 from memory_service.services.planning.recommend import recommend
 from memory_service.services.runs.runs import begin_run, finish_run
-from memory_service.services.runs.telemetry import take_events
 from memory_service.store.queries.rows import all_rows
+from tests.telling import take_events
 
 __all__ = ["EVENTS", "tell_alike"]
 

@@ -17,7 +17,7 @@ import orjson
 from sqlalchemy import select
 
 from memory_service.domain.runs.advice_outcome import place_of
-from memory_service.services.database.transactions import Database, ReadUnit
+from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.store.tables.knowledge import Base, Competition
 from memory_service.store.tables.outcomes import Outcome, Serving
 from memory_service.store.tables.runs import Observation, Run, RunAdvice, RunEvent, RunSummary
@@ -118,7 +118,9 @@ def copy_runs(
     later = {"observations": observations} | {
         entity.__tablename__: events for entity in (RunEvent, RunSummary, RunAdvice)
     }
-    with database.tell() as telling:  # thousands of rows into twenty trees cost more than making them anew
+    with (
+        database.write_untracked() as telling
+    ):  # thousands of rows into twenty trees cost more than making them anew
         for index in Base.metadata.tables[Run.__tablename__].indexes:
             index.drop(telling.session.connection())
     for start in range(0, count, _CHUNK):
@@ -129,10 +131,10 @@ def copy_runs(
                     continue
                 for pattern in patterns:
                     tables.setdefault(table, (pattern.columns, []))[1].append(pattern.copied(copy))
-        with database.tell() as telling:
+        with database.write_untracked() as telling:
             for table, (columns, made) in tables.items():
-                database.dialect.insert_new(telling.session.statements, table, columns, made)
-    with database.tell() as telling:
+                telling.session.statements.insert_new(table, columns, made)
+    with database.write_untracked() as telling:
         for index in Base.metadata.tables[Run.__tablename__].indexes:
             index.create(telling.session.connection())
 
@@ -154,7 +156,9 @@ def _copies(
         yield original, _Copy(run_id, slug, days, str(day), str(day + dt.timedelta(days=1)))
 
 
-def _original(database: Database, unit: ReadUnit, run_id: str, epochs: int | None) -> tuple[Run, Original]:
+def _original(
+    database: Database, unit: ReadTransaction, run_id: str, epochs: int | None
+) -> tuple[Run, Original]:
     run = unit.session.get_one(Run, run_id)
     summary = dict(run.summary)
     left_out = 0 if epochs is None else max(0, len(summary["epochs"]) - epochs)

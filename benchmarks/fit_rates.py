@@ -40,7 +40,7 @@ from memory_service.services.prediction.evaluate import (
     profile_of,
     read_rows,
 )
-from memory_service.services.prediction.profile_store import ProfileShelf
+from memory_service.services.prediction.profile_store import ProfileStore
 
 Floats = NDArray[np.float64]
 
@@ -206,7 +206,7 @@ def load(
                 out.writelines(json.dumps(profile.as_dict()) + "\n" for profile in fresh)
 
     known: Iterable[Profile] = read_profiles(profiles) if profiles is not None and profiles.exists() else ()
-    shelf = ProfileShelf(models, known, keep)
+    shelf = ProfileStore(models, known, keep)
     usable = []
     for raw in (raw for file in tables for raw in read_rows(file)):
         row = parse_row(raw)

@@ -39,7 +39,7 @@ from memory_service.resources import path as resource
 from memory_service.services.accuracy.accuracy import table as table_of
 from memory_service.services.knowledge.profiling import read_profiles
 from memory_service.services.prediction.evaluate import RowCase, case_of, observations_of, read_rows
-from memory_service.services.prediction.profile_store import ProfileShelf
+from memory_service.services.prediction.profile_store import ProfileStore
 
 Floats = NDArray[np.float64]
 
@@ -111,7 +111,7 @@ def load(tables: Sequence[Path]) -> list[RowCase]:
         gpu.slug: gpu for gpu in (target_device(gpu_from_row(row)) for row in _jsonl(seeds / "gpus.jsonl"))
     }
     models = {m.name: m for m in (CatalogueModel.from_dict(row) for row in _jsonl(seeds / "models.jsonl"))}
-    shelf = ProfileShelf(models, read_profiles(Path(__file__).with_name("data") / "oracle_profiles.jsonl.gz"))
+    shelf = ProfileStore(models, read_profiles(Path(__file__).with_name("data") / "oracle_profiles.jsonl.gz"))
     cases = []
     for raw in (raw for file in tables for raw in read_rows(file)):
         if any(word in (raw.get("notes") or "") for word in SUSPECT):

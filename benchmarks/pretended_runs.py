@@ -18,8 +18,8 @@ from memory_service.services.database.transactions import Database
 from memory_service.services.devices.calibrations import accept
 from memory_service.services.runs.run_log import take_log
 from memory_service.services.runs.runs import begin_run, finish_run
-from memory_service.services.runs.telemetry import take_events
 from memory_service.store.queries import runs
+from tests.telling import take_events
 
 __all__ = ["COURSES", "Course", "pretend_devices", "pretend_runs"]
 
@@ -305,7 +305,7 @@ def _as_if_then(database: Database, run_id: str, started: dt.datetime, seconds: 
 
     from memory_service.store.tables.runs import RunAdvice
 
-    with database.tell() as unit:
+    with database.write_untracked() as unit:
         end = started + dt.timedelta(seconds=seconds)
         runs.change(unit.session, run_id, {"created_at": started, "updated_at": end})
         for number, at in unit.session.execute(

@@ -31,7 +31,7 @@ from memory_service.services.competitions.neighbours import (
     recall_snapshot,
     text_signals,
 )
-from memory_service.services.database.transactions import Database, ReadUnit
+from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.editorial import seeding
 from memory_service.services.operations import database as databases
 
@@ -78,7 +78,7 @@ def questions() -> list[Question]:
     return out
 
 
-def measure(unit: ReadUnit, asked: Sequence[Asked]) -> str:
+def measure(unit: ReadTransaction, asked: Sequence[Asked]) -> str:
     snapshot = recall_snapshot(unit)
     parts = [_tasks(asked), _signals(snapshot, asked), _service(unit, asked)]
     return "\n\n".join([HEAD.format(n=len(snapshot.competitions)), *parts]) + "\n"
@@ -167,7 +167,7 @@ class _Right:
         return _neighbour(self.snapshot, asked, self.rank) == asked.question.task
 
 
-def _service(unit: ReadUnit, asked: Sequence[Asked]) -> str:
+def _service(unit: ReadTransaction, asked: Sequence[Asked]) -> str:
     own = [a for a in asked if a.question.slug]
     lines = [
         "## The service's answers",

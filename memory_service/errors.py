@@ -18,7 +18,7 @@ HTTP, the command line and the client show the same `code`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, ClassVar
@@ -140,6 +140,15 @@ class OutOfSpace(Unavailable):
     code = "out-of-space"
     title = "There is no room to keep this"
     status = 507
+
+
+def nothing_named(field: str, given: str, known: Iterable[str]) -> NotFound:
+    """The refusal for a key that nothing has, with the nearest ones (closest first)."""
+    shown = given[:200]
+    nearest = tuple(get_close_matches(shown, list(known), n=5, cutoff=0.4))
+    hint = f"; nearest: {', '.join(nearest)}" if nearest else ""
+    refused = [FieldError(field, f"unknown {field}", shown, nearest)]
+    return NotFound(f"There is no {field} {shown!r}{hint}", refused)
 
 
 def unknown_name(field: str, given: str, known: Sequence[str]) -> InvalidInput:

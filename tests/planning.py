@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from memory_service import resources
 from memory_service.domain.parallel.parallel import with_parallel_sets
 from memory_service.domain.planning.candidates import price_candidates
+from memory_service.domain.planning.catalogue import model_index
 from memory_service.domain.planning.planner import make_plan
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.request import parse_question
-from memory_service.services.knowledge.snapshot import Knowledge, knowledge_from_seeds
+from memory_service.services.editorial.seed_files import read_seeds
+from memory_service.services.knowledge.cards import cards_of
+from memory_service.services.knowledge.snapshot import Knowledge, assemble, priced_catalogue, sheets_of
 from memory_service.services.planning.recommend import case_of
 
 CARDS = (
@@ -26,7 +28,13 @@ MINUTES = (3, 11, 20, 37, 60, 240)
 
 @lru_cache(maxsize=1)
 def seed_knowledge() -> Knowledge:
-    return knowledge_from_seeds(Path(str(resources.path("seeds"))))
+    """The snapshot of the seed files alone."""
+    rows = {
+        table: [seed.values for seed in seeds.values()]
+        for table, seeds in read_seeds(resources.path("seeds")).items()
+    }
+    priced = priced_catalogue(rows)
+    return assemble(0, priced, model_index(priced.models), cards_of(sheets_of(rows["gpus"])), rows)
 
 
 def case(**asked: Any) -> PlanningProblem:

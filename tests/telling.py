@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from typing import Any
 
 from memory_service.services.database.transactions import Database
+from memory_service.services.runs import telemetry
 from memory_service.services.runs.runs import begin_run, finish_run
-from memory_service.services.runs.telemetry import take_events
 
 START = "2026-03-01T12:00:00Z"
 CASE: dict[str, Any] = {
@@ -45,6 +46,11 @@ def epochs(step_seconds: float, count: int = 4, **fields: Any) -> list[dict[str,
         {"seq": n, "kind": "epoch", "at": at(60 * n), "fold": 0, "epoch": n, "seconds": s, **fields}
         for n, s in enumerate(took)
     ]
+
+
+def take_events(database: Database, run_id: str, body: dict[str, Any]) -> dict[str, Any]:
+    """`telemetry.take_events`, waited for."""
+    return asyncio.run(telemetry.take_events(database, run_id, body))
 
 
 def told(

@@ -17,8 +17,6 @@ DRIVERS = re.compile(r"^(sqlite3|psycopg|pgvector|sqlalchemy\.dialects)\b")
 MOST_ROUTE_LINES = 15
 OPEN_CIRCLES = {
     "memory_service.review.values",
-    "memory_service.store.backend",
-    "memory_service.services.knowledge.snapshot",
 }
 
 

@@ -18,7 +18,7 @@ Said = tuple[str, float, Mapping[str, Any]]
 
 
 def events(said: Iterable[Said]) -> list[Event]:
-    return [Event(kind, seq, at, fields) for seq, (kind, at, fields) in enumerate(said)]
+    return [Event(seq, kind, at, fields) for seq, (kind, at, fields) in enumerate(said)]
 
 
 def judged(facts: RunFacts, said: Iterable[Said], expected: Expectation | None = None) -> Verdict:

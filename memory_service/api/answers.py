@@ -34,11 +34,13 @@ def json_answer(data: Any, status: int = 200, headers: dict[str, str] | None = N
     return Response(as_bytes(data), status, headers, media_type="application/json")
 
 
-def plan_answer(plan: Mapping[str, Any], form: str) -> bytes:
-    """A plan in the form that was asked for; NoScript where that is a script and there is none for it."""
-    if form == _SCRIPT:
-        return plan_script(plan).encode()
-    return plan_markdown(plan).encode() if form == _MARKDOWN else as_bytes(plan)
+def plan_answer(body: bytes, form: str) -> bytes:
+    """The JSON of a plan in the form that was asked for; NoScript where that is a script and there is none
+    for it."""
+    if form == _JSON:
+        return body
+    plan = orjson.loads(body)
+    return (plan_script(plan) if form == _SCRIPT else plan_markdown(plan)).encode()
 
 
 def accepted_form(request: Request, offered: Mapping[str, str] = _OFFERED) -> str:

@@ -1,10 +1,8 @@
-"""What do all routes share? The settings, the database behind its preparation, the counts, the answers
-kept."""
+"""What all routes share: the settings, the database behind its preparation, the keys, the counts."""
 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 
 from fastapi import Request
 
@@ -16,48 +14,7 @@ from memory_service.services.operations.readiness import Preparation
 from memory_service.services.runs.retention import Retention
 from memory_service.settings import Settings
 
-__all__ = ["MOST_KEPT_BYTES", "KeptAnswers", "Service", "database_of", "service_of"]
-
-MOST_KEPT = 4096
-MOST_KEPT_BYTES = 32 * 2**20
-LARGEST_QUESTION_BYTES = 16_384
-
-
-class KeptAnswers:
-    """Answers as bytes by the question as sent, up to 32 MiB; the oldest use goes first. All are of one
-    knowledge revision: nobody asks again what an earlier one would have answered."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._revision = -1
-        self._held: OrderedDict[bytes, bytes] = OrderedDict()
-        self._size = 0
-
-    def __len__(self) -> int:
-        return len(self._held)
-
-    def get(self, revision: int, question: bytes) -> bytes | None:
-        """The bytes answered before, None when this was not asked of this revision."""
-        with self._lock:
-            held = self._held.get(question) if revision == self._revision else None
-            if held is not None:
-                self._held.move_to_end(question)
-            return held
-
-    def keep(self, revision: int, question: bytes, answer: bytes) -> None:
-        """Remember an answer, and forget those of another revision; very long questions are not worth the
-        memory."""
-        if len(question) > LARGEST_QUESTION_BYTES:
-            return
-        with self._lock:
-            if revision != self._revision:
-                self._held.clear()
-                self._revision, self._size = revision, 0
-            before = self._held.pop(question, b"")
-            self._held[question] = answer
-            self._size += len(answer) - len(before)
-            while self._size > MOST_KEPT_BYTES or len(self._held) > MOST_KEPT:
-                self._size -= len(self._held.popitem(last=False)[1])
+__all__ = ["Service", "database_of", "service_of"]
 
 
 class Service:
@@ -71,7 +28,6 @@ class Service:
         self.retention = Retention(self.database, settings.keep_raw_days)
         self.keyring = Keyring(self.database)
         self.metrics = Metrics()
-        self.answers = KeptAnswers()
         self.stopping = threading.Event()
         """Set when the server was told to stop: an answer that goes on ends here, and is asked for again."""
 

@@ -19,7 +19,7 @@ from memory_service.services.database.transactions import Database
 from memory_service.services.runs.run_events import EVENT_FIELDS, event_schema
 from memory_service.services.runs.run_fields import RunFinish, RunStart
 from memory_service.services.runs.runs import begin_run, finish_run
-from memory_service.services.runs.telemetry import take_events_soon
+from memory_service.services.runs.telemetry import take_events
 
 __all__ = ["TOOLS"]
 
@@ -78,7 +78,7 @@ async def report_progress(service: Service, given: dict[str, Any], _: Caller) ->
 
 async def _told(database: Database, run_id: str, event: Mapping[str, Any]) -> dict[str, Any]:
     try:
-        return await take_events_soon(database, run_id, {"events": [event]})
+        return await take_events(database, run_id, {"events": [event]})
     except InvalidInput as error:  # of the one event whose fields are the arguments themselves
         errors = [replace(each, field=each.field.removeprefix(_FIRST)) for each in error.errors]
         raise InvalidInput(error.detail.replace(_FIRST, ""), errors) from None

@@ -1,1 +1,1 @@
-"""What can be asked of the service? One use case per function; each opens the one transaction it needs."""
+"""Use cases of the service, one per function; each opens the one transaction it needs."""

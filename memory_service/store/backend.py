@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from sqlalchemy import Connection, Engine, Table
 from sqlalchemy.orm import Session
-
-if TYPE_CHECKING:
-    from memory_service.store.statements import Statements
 
 __all__ = ["BUSY_SECONDS", "EMBEDDING_DIMENSIONS", "Dialect", "Vector32", "checked_vector"]
 
@@ -48,6 +45,8 @@ class Dialect(ABC):
     """What the driver raises."""
     mark: ClassVar[str]
     """Where a value goes in a statement that the driver gets as it is."""
+    rows_at_once: ClassVar[int] = 1
+    """Rows of one plain INSERT."""
     begin_writing: ClassVar[str]
     lock_row: ClassVar[str] = ""
     keep_row: ClassVar[str] = ""
@@ -127,23 +126,3 @@ class Dialect(ABC):
     def upsert_with(self, insert: Any, session: Session, rows: Sequence[Mapping[str, Any]], key: str) -> None:
         taken = {name: insert.excluded[name] for name in rows[0] if name not in (key, *_KEPT)}
         session.execute(insert.on_conflict_do_update(index_elements=[key], set_=taken), list(rows))
-
-    def locked(
-        self, at: Statements, table: str, columns: Sequence[str], keys: Iterable[str], lock: str
-    ) -> list[tuple[Any, ...]]:
-        """Plain values of the rows whose first column is one of `keys`, in their order; `lock`: `lock_row` or
-        `keep_row`."""
-        wanted = tuple(sorted(set(keys)))
-        if not wanted:
-            return []
-        marks = ", ".join([self.mark] * len(wanted))
-        query = f"SELECT {', '.join(columns)} FROM {table} WHERE {columns[0]} IN ({marks})"  # noqa: S608
-        return at.rows(f"{query} ORDER BY {columns[0]}{lock}", wanted)
-
-    def insert_new(
-        self, at: Statements, table: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]
-    ) -> int:
-        """Insert rows of plain values, passing over those whose key is taken; how many were new."""
-        values = ", ".join([self.mark] * len(columns))
-        into = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({values})"  # noqa: S608 - our own names
-        return at.many(f"{into} ON CONFLICT DO NOTHING", rows)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from sqlalchemy import Connection, Engine, LargeBinary, Table, event, text
@@ -19,13 +18,7 @@ from sqlalchemy.types import TypeDecorator
 from memory_service.errors import InvalidInput, Unavailable
 from memory_service.store.backend import BUSY_SECONDS, Dialect, Vector32, checked_vector
 
-if TYPE_CHECKING:
-    from memory_service.store.statements import Statements
-
 __all__ = ["Sqlite", "VectorBytes"]
-
-_ROWS_AT_ONCE = 50
-"""Of up to 19 columns: older libraries take 999 values."""
 
 
 class VectorBytes(TypeDecorator[Vector32]):
@@ -46,6 +39,9 @@ class Sqlite(Dialect):
     embedded = True
     errors = sqlite3.Error
     mark = "?"
+    # Each statement is a call into the library, and a chance for another thread to be called in: fifty rows
+    # at once take a sixth less. Of up to 19 columns: older libraries take 999 values.
+    rows_at_once = 50
     # A deferred transaction that reads, then writes, fails at once when another wrote between: no waiting
     # helps it. IMMEDIATE takes the writer's place first, where busy_timeout does wait.
     begin_writing = "BEGIN IMMEDIATE"
@@ -141,20 +137,6 @@ class Sqlite(Dialect):
 
     def many_passages(self, session: Session) -> contextlib.AbstractContextManager[None]:  # noqa: ARG002
         return contextlib.nullcontext()
-
-    def insert_new(
-        self, at: Statements, table: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]
-    ) -> int:
-        # Each statement is a call into the library, and a chance for another thread to be called in: fifty
-        # rows at once take a sixth less.
-        whole = len(rows) - len(rows) % _ROWS_AT_ONCE
-        marks = ", ".join([f"({', '.join('?' * len(columns))})"] * _ROWS_AT_ONCE)
-        into = f"INSERT INTO {table} ({', '.join(columns)}) VALUES {marks} ON CONFLICT DO NOTHING"  # noqa: S608
-        new = sum(
-            at.change(into, list(chain.from_iterable(rows[start : start + _ROWS_AT_ONCE])))
-            for start in range(0, whole, _ROWS_AT_ONCE)
-        )
-        return new + (super().insert_new(at, table, columns, rows[whole:]) if whole < len(rows) else 0)
 
     def seed_alone(self, session: Session) -> None:
         """A write transaction is alone already."""

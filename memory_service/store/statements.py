@@ -1,4 +1,4 @@
-"""How are the statements made that come thousands of times a second? Given to the driver as they are.
+"""Plain statements, given to the driver as they are, for what comes thousands of times a second.
 
 A session and a compiled query cost ten times what the insertion of an event does. A failure is SQLAlchemy's
 exception, as everywhere else.
@@ -6,7 +6,8 @@ exception, as everywhere else.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 from sqlalchemy.exc import DBAPIError
@@ -52,6 +53,30 @@ class Statements:
         except self.dialect.errors as error:
             raise self._refusal(error) from error
         return int(cursor.rowcount)
+
+    def locked(
+        self, table: str, columns: Sequence[str], keys: Iterable[str], lock: str
+    ) -> list[tuple[Any, ...]]:
+        """Values of the rows whose first column is one of `keys`, in their order; `lock`: the dialect's
+        `lock_row` or `keep_row`."""
+        wanted = tuple(sorted(set(keys)))
+        if not wanted:
+            return []
+        marks = ", ".join([self.dialect.mark] * len(wanted))
+        query = f"SELECT {', '.join(columns)} FROM {table} WHERE {columns[0]} IN ({marks})"  # noqa: S608
+        return self.rows(f"{query} ORDER BY {columns[0]}{lock}", wanted)
+
+    def insert_new(self, table: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> int:
+        """Insert rows, passing over those whose key is taken; how many were new."""
+        at_once = self.dialect.rows_at_once
+        whole = len(rows) - len(rows) % at_once if at_once > 1 else 0
+        marks = f"({', '.join([self.dialect.mark] * len(columns))})"
+        into = f"INSERT INTO {table} ({', '.join(columns)}) VALUES "  # noqa: S608 - our own names
+        pieces = [list(chain.from_iterable(rows[n : n + at_once])) for n in range(0, whole, at_once)]
+        many = f"{into}{', '.join([marks] * at_once)} ON CONFLICT DO NOTHING"
+        new = sum(self.change(many, piece) for piece in pieces)
+        rest = rows[whole:]
+        return new + (self.many(f"{into}{marks} ON CONFLICT DO NOTHING", rest) if rest else 0)
 
     def _refusal(self, error: Exception) -> BaseException:
         return DBAPIError.instance(None, None, error, self.dialect.errors)

@@ -17,7 +17,7 @@ from memory_service.api.service import database_of
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.services.database.transactions import Database
 from memory_service.services.operations.export import stream_rows
-from memory_service.services.tables.formats import FORMATS, MEDIA_TYPES, Leaving, in_format
+from memory_service.services.tables.formats import FORMATS, MEDIA_TYPES, TableExport, in_format
 from memory_service.web.assets import compressed
 from memory_service.web.environment import rendered
 from memory_service.web.reader import reader_of
@@ -108,7 +108,9 @@ class Pages(APIRouter):
 
         self._in_every_form(path, rows)
 
-    def computed_files(self, path: str, rows_of: Callable[[Database, Mapping[str, str]], Leaving]) -> None:
+    def computed_files(
+        self, path: str, rows_of: Callable[[Database, Mapping[str, str]], TableExport]
+    ) -> None:
         """The same of rows that are computed rather than stored."""
 
         def rows(request: Request) -> Response:

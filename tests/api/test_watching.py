@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 
 from memory_service.services.runs.run_events import SERVER_SEQ
 from tests.domain.monitoring.test_examples import DOG_BREED, EPOCH_SECONDS, slow_run
-from tests.telling import at, case
+from tests.telling import at, case, take_events
 from tests.watching import Said, from_log
 
 B4 = {
@@ -430,7 +430,6 @@ class TestWrongInput:
 def test_a_restart_and_a_second_process_lose_nothing(client: TestClient) -> None:
     """What another process tells in between counts; nothing that is remembered is trusted without a look."""
     from memory_service.services.database.transactions import Database
-    from memory_service.services.runs.telemetry import take_events
     from memory_service.services.runs.verdicts import run_verdict
 
     run_id = begin(client, **B4)

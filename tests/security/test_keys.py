@@ -134,7 +134,7 @@ def test_a_key_that_is_revoked_or_expires_ends_here_at_once_and_elsewhere_within
         assert house.ask(*end, admin).status == 200
         assert house.ask("GET", "/models", key).status == 401
         with monkeypatch.context() as patch:
-            later = monotonic() + keyring.BELIEVED_SECONDS + 0.1
+            later = monotonic() + keyring.CACHED_SECONDS + 0.1
             patch.setattr(keyring, "monotonic", partial(float, later))
             assert other_house.ask("GET", "/models", key).status == 401
     key = house.key("short", "read", days=1.0)
@@ -163,7 +163,7 @@ def test_a_key_that_is_revoked_while_it_is_looked_up_is_not_believed(
         house.ask("GET", "/keys", house.keys["admin"])  # believed: it is not looked up meanwhile
         patch.setattr(keyring, "is_valid", revoked_meanwhile)
         ring.of_key(parsed)
-    assert ring.believed(parsed) is None
+    assert ring.cached_key(parsed) is None
     assert house.ask("GET", "/models", key).status == 401
 
 

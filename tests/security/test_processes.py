@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from memory_service.api.security.auth_middleware import SESSION_COOKIE
 from memory_service.cli import app as command_line
-from memory_service.services.access.keyring import BELIEVED_SECONDS
+from memory_service.services.access.keyring import CACHED_SECONDS
 from tests.conftest import Servers, free_port
 
 
@@ -70,7 +70,7 @@ def test_two_servers_agree_and_a_restart_ends_no_session(servers: Servers):
             keys("revoke", "agent")
             revoked, answers = time.monotonic(), {200}
             while 200 in answers:
-                assert time.monotonic() < revoked + BELIEVED_SECONDS + 30.0
+                assert time.monotonic() < revoked + CACHED_SECONDS + 30.0
                 answers = {c.get("/models?limit=1", headers=shown).status_code for c in (one, other)}
                 time.sleep(0.2)
             assert answers == {401}

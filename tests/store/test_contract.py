@@ -63,12 +63,12 @@ class TestUnits:
         assert database.knowledge_revision() == 1, "values that are already so are no change"
 
     def test_what_is_told_is_kept_and_the_revision_stays(self, database: Database) -> None:
-        with database.tell() as unit:
+        with database.write_untracked() as unit:
             unit.session.execute(text("UPDATE knowledge SET seeds_digest = 'told'"))
         with database.read() as unit:
             assert unit.session.scalar(text("SELECT seeds_digest FROM knowledge")) == "told"
         assert database.knowledge_revision() == 0
-        with pytest.raises(ZeroDivisionError), database.tell() as unit:  # noqa: PT012 - the block is the test
+        with pytest.raises(ZeroDivisionError), database.write_untracked() as unit:  # noqa: PT012 - the block is the test
             unit.session.execute(text("UPDATE knowledge SET seeds_digest = 'half'"))
             raise ZeroDivisionError
         with database.read() as unit:

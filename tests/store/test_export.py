@@ -16,7 +16,7 @@ import pytest
 
 from memory_service.errors import InvalidInput, NotFound
 from memory_service.services.database.transactions import Database
-from memory_service.services.operations.export import EXPORTS, Leaving, defused, in_format, stream_rows
+from memory_service.services.operations.export import EXPORTS, TableExport, defused, in_format, stream_rows
 from memory_service.services.tables import catalogue
 from tests.registered import calibrate, register
 from tests.store.fakes import competition, model
@@ -167,7 +167,7 @@ def test_memory_stays_flat_however_many_rows_leave(form: str) -> None:
             ]
 
     def peak(count: int) -> int:
-        table = Leaving({"id": str, "figure": float, "nested": object}, lambda: pages(count))
+        table = TableExport({"id": str, "figure": float, "nested": object}, lambda: pages(count))
         tracemalloc.start()
         for _ in in_format(table, form):
             pass

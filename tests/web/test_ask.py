@@ -155,7 +155,7 @@ def test_a_question_is_read_and_priced_once_for_its_page(seeded: Site, monkeypat
         return call
 
     monkeypatch.setattr(candidates, "price_grid", counted("priced", price_grid))
-    monkeypatch.setattr(recommending, "remembered", counted("read", recommending.remembered))
+    monkeypatch.setattr(recommending, "read_request_text", counted("read", recommending.read_request_text))
     asked = "?gpu=t4&minutes=29&description=" + urllib.parse.quote("Tell 37 kinds of birds from photos.")
     page = answered(seeded, "/index.json" + asked)
     assert page["plan"]["feasible"]

@@ -12,12 +12,13 @@ from memory_service.api.answers import accepted_form, json_answer, plan_answer
 from memory_service.api.fields import checked_body, checked_query
 from memory_service.api.questions import CONFLICTS, PREDICT, RECOMMEND, SIMILAR
 from memory_service.api.reading import json_body, json_object, no_query, query_of
-from memory_service.api.service import database_of, service_of
+from memory_service.api.service import database_of
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.services.competitions.similar import parse_similar_question, similar
 from memory_service.services.conflicts.listing import conflicts_page
 from memory_service.services.operations.export import MEDIA_TYPES, stream_rows
-from memory_service.services.planning.recommend import recommend
+from memory_service.services.planning.plan_cache import PlanCache
+from memory_service.services.planning.recommend import recommend_json
 from memory_service.services.prediction.predict import predict, predict_many
 
 __all__ = ["router"]
@@ -31,14 +32,12 @@ AnyBody = Annotated[Any, Depends(json_body)]
 @router.get("/recommend", **describe.asks(RECOMMEND, plan_shapes.Recommendation, accept=True))
 def recommend_by_query(request: Request) -> Response:
     """One explicit training plan for this task, this data, this card, these minutes."""
-    form = accepted_form(request)
-    database, answers = database_of(request), service_of(request).answers
-    revision, asked = database.knowledge_revision(), form.encode() + b" " + request.scope["query_string"]
-    answer = answers.get(revision, asked)
+    form, database = accepted_form(request), database_of(request)
+    query: bytes = request.scope["query_string"]
+    answer = database.caches.of(PlanCache).get_by_query(database.knowledge_revision(), query)
     if answer is None:
-        answer = plan_answer(recommend(database, checked_query(RECOMMEND, query_of(request))), form)
-        answers.keep(revision, asked, answer)
-    return Response(answer, media_type=form)
+        answer = recommend_json(database, checked_query(RECOMMEND, query_of(request)), query)
+    return Response(plan_answer(answer, form), media_type=form)
 
 
 @router.post("/recommend", **describe.takes(RECOMMEND, plan_shapes.Recommendation, accept=True))
@@ -46,8 +45,8 @@ def recommend_by_body(request: Request, body: Body) -> Response:
     """The same question as JSON, for a long `description`."""
     form = accepted_form(request)
     no_query(request)
-    plan = recommend(database_of(request), checked_body(RECOMMEND, body))
-    return Response(plan_answer(plan, form), media_type=form)
+    answer = recommend_json(database_of(request), checked_body(RECOMMEND, body))
+    return Response(plan_answer(answer, form), media_type=form)
 
 
 @router.get("/similar", **describe.asks(SIMILAR, plan_shapes.Similar))

@@ -15,7 +15,7 @@ from memory_service.api.reading import query_of
 from memory_service.api.security.auth_middleware import signed
 from memory_service.api.service import database_of, service_of
 from memory_service.errors import FieldError, InvalidInput
-from memory_service.services.database.transactions import ReadUnit
+from memory_service.services.database.transactions import ReadTransaction
 from memory_service.services.editorial.curation import add_row
 from memory_service.services.operations.export import FORMATS, MEDIA_TYPES, stream_rows
 from memory_service.services.tables.catalogue import count_rows, list_rows, table_named
@@ -90,7 +90,7 @@ def list_fields(table: str) -> dict[str, Field]:
     return {field.name: field for field in fields}
 
 
-Beside = Callable[[ReadUnit, Sequence[Mapping[str, Any]]], list[dict[str, Any]]]
+Beside = Callable[[ReadTransaction, Sequence[Mapping[str, Any]]], list[dict[str, Any]]]
 
 
 def list_answer(

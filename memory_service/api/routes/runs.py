@@ -23,7 +23,7 @@ from memory_service.services.runs.run_events import EVENT_FIELDS, event_schema
 from memory_service.services.runs.run_fields import STATUSES, RunFinish, RunStart
 from memory_service.services.runs.run_log import take_log
 from memory_service.services.runs.runs import begin_run, finish_run, run_page
-from memory_service.services.runs.telemetry import RUNNING, known_run_key, take_events_soon
+from memory_service.services.runs.telemetry import RUNNING, known_run_key, take_events
 from memory_service.services.runs.verdicts import run_verdict
 
 __all__ = ["router", "telling"]
@@ -126,7 +126,7 @@ async def post_events(request: Request, run_id: str) -> Response:
     """Tell what happens. Each seq counts once however often it is sent; what is acknowledged is on disk."""
     no_query(request)
     body = await event_object(request)
-    return json_answer(await take_events_soon(database_of(request), run_id, body))
+    return json_answer(await take_events(database_of(request), run_id, body))
 
 
 @router.post("/runs/{run_id}/log", **describe.takes_raw(_PIECE, run_shapes.RunLogTaken))

@@ -128,7 +128,7 @@ class Gate:
         if cookie is None:
             return None
         scope["state"]["still"] = partial(self.keyring.session_now, cookie)
-        return self.keyring.believed_session(cookie) or await anyio.to_thread.run_sync(
+        return self.keyring.cached_session(cookie) or await anyio.to_thread.run_sync(
             self.keyring.of_session, cookie
         )
 
@@ -139,7 +139,7 @@ class Gate:
                 f"This is no key: one begins with {PREFIX}, and a character of it is wrong or it was cut off"
             )
         scope["state"]["still"] = partial(self.keyring.key_now, key)
-        holder = self.keyring.believed(key)
+        holder = self.keyring.cached_key(key)
         if holder is None:
             holder = await anyio.to_thread.run_sync(self.keyring.of_key, key)
         if holder is None:

@@ -62,8 +62,8 @@ class Event(NamedTuple):
         note     text; out_of_memory: true; error: true; submission: true (one was written just now)
     """
 
-    kind: str
     seq: int
+    kind: str
     at_seconds: float
     fields: Mapping[str, Any] = MappingProxyType({})
 

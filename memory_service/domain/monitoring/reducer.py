@@ -136,7 +136,7 @@ class _Tally:
         return Summary(**{name: getattr(self, name) for name in _FIELDS})
 
     def add(self, event: Event) -> None:
-        kind, seq, at, body = event
+        seq, kind, at, body = event
         if at.__class__ is float and 0.0 <= at <= 1e9:
             us = round(at * US)
         else:

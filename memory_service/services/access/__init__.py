@@ -1,1 +1,1 @@
-"""Who may call? API keys, their cache, and sessions of the pages."""
+"""API keys, their cache, and sessions of the pages: who may call."""

@@ -1,8 +1,8 @@
-"""Whose key is this? Asked by every request, and answered from memory for a few seconds.
+"""The holder of a key or session: asked for by every request, answered from memory for a few seconds.
 
-A key that was found good is believed for `BELIEVED_SECONDS` without asking the database: revoked by another
+A key that was found good counts for `CACHED_SECONDS` without asking the database: revoked by another
 process, it works for so long at most; revoked by this one, it ends at once. A key that is not good is never
-kept. Whether it is unknown, wrong, expired or revoked, the same is done (a hash, a query, a comparison that
+cached. Whether it is unknown, wrong, expired or revoked, the same is done (a hash, a query, a comparison that
 takes as long whatever differs) and the same is said.
 
 When a key was used last is noted here and written by a thread, for each key at most once a minute: no request
@@ -17,11 +17,11 @@ import hashlib
 import hmac
 import logging
 import threading
-from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from time import monotonic, time
 
+from cachetools import TTLCache
 from sqlalchemy.exc import ProgrammingError
 
 from memory_service.domain.common.api_keys import Key, digest
@@ -32,12 +32,12 @@ from memory_service.services.tables.audit import note
 from memory_service.store.queries import keys as store
 from memory_service.store.tables.keys import ApiKey
 
-__all__ = ["BELIEVED_SECONDS", "Holder", "Keyring"]
+__all__ = ["CACHED_SECONDS", "Holder", "Keyring"]
 
-BELIEVED_SECONDS = 5.0
+CACHED_SECONDS = 5.0
 WRITTEN_EVERY_SECONDS = 60.0
 
-_MOST_BELIEVED = 4_096
+_MOST_CACHED = 4_096
 _MOST_REFUSED = 100
 """Addresses a minute whose refused keys are told one by one in the audit."""
 
@@ -73,7 +73,11 @@ class Keyring:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._lock = threading.Lock()
-        self._believed: OrderedDict[str, tuple[float, Holder]] = OrderedDict()
+        self._cached: TTLCache[str, Holder] = TTLCache(
+            _MOST_CACHED,
+            CACHED_SECONDS,
+            timer=lambda: monotonic(),  # noqa: PLW0108 - looked up each time: tests move the clock
+        )
         self._forgotten = 0
         self._used: dict[str, dt.datetime] = {}
         self._refused: dict[str, tuple[int, str]] = {}
@@ -82,57 +86,57 @@ class Keyring:
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def believed(self, key: Key) -> Holder | None:
+    def cached_key(self, key: Key) -> Holder | None:
         """The holder of a key that was found good just now."""
         return self._just_now(digest(key.text))
 
-    def believed_session(self, session_id: str) -> Holder | None:
+    def cached_session(self, session_id: str) -> Holder | None:
         """Whose session it is, when that was found just now."""
         return self._just_now(_SESSION + digest(session_id))
 
     def _just_now(self, proof: str) -> Holder | None:
         with self._lock:
-            found = self._believed.get(proof)
-        if found is None or found[0] < monotonic() or found[1].ends <= time():
+            holder = self._cached.get(proof)
+        if holder is None or holder.ends <= time():
             return None
-        self._used[found[1].key_id] = dt.datetime.now(dt.UTC)
-        return found[1]
+        self._used[holder.key_id] = dt.datetime.now(dt.UTC)
+        return holder
 
     def of_key(self, key: Key) -> Holder | None:
         """The holder of a key, by the database; None where it is not valid, for whatever reason."""
         shown = digest(key.text)
         now, forgotten = dt.datetime.now(dt.UTC), self._forgotten
-        with _tables(), self._database.read() as unit:
-            row = store.find_or_another(unit.session, key.id)
+        with _tables(), self._database.read() as transaction:
+            row = store.find_or_another(transaction.session, key.id)
         own = row is not None and row.id == key.id
         same = hmac.compare_digest(row.digest if row is not None and own else _NOBODY, shown)
         if row is None or not own or not same or not is_valid(row, now):
             return None
-        return self._believe(shown, _holder(row, row.expires_at), forgotten)
+        return self._cache(shown, _holder(row, row.expires_at), forgotten)
 
     def of_session(self, session_id: str) -> Holder | None:
         """Whose session it is; None where there is none, or it ended."""
         proof = digest(session_id)
         now, forgotten = dt.datetime.now(dt.UTC), self._forgotten
-        with _tables(), self._database.read() as unit:
-            found = store.session_of(unit.session, proof)
+        with _tables(), self._database.read() as transaction:
+            found = store.session_of(transaction.session, proof)
         if found is None or now >= found[0].expires_at or not is_valid(found[1], now):
             return None
         holder = _holder(found[1], found[0].expires_at, csrf_token(session_id))
-        return self._believe(_SESSION + proof, holder, forgotten)
+        return self._cache(_SESSION + proof, holder, forgotten)
 
     def key_now(self, key: Key) -> Holder | None:
-        """Whose key it is, believed or by the database."""
-        return self.believed(key) or self.of_key(key)
+        """Whose key it is, from memory or by the database."""
+        return self.cached_key(key) or self.of_key(key)
 
     def session_now(self, session_id: str) -> Holder | None:
         """The same of a session."""
-        return self.believed_session(session_id) or self.of_session(session_id)
+        return self.cached_session(session_id) or self.of_session(session_id)
 
     def forget(self) -> None:
         """Ask the database again for every key: one of them was revoked, or a session ended."""
         with self._lock:
-            self._believed.clear()
+            self._cached.clear()
             self._forgotten += 1
 
     def refused(self, address: str, key_id: str) -> None:
@@ -169,21 +173,18 @@ class Keyring:
             self._told = now
         if not used and not refused:
             return
-        with self._database.tell() as unit:
-            store.used(unit.session, used)
+        with self._database.write_untracked() as transaction:
+            store.used(transaction.session, used)
             for address, (count, key_id) in refused.items():
                 why = f"{count} requests with a key that is not valid, the last time this one"
-                note(unit, "refusals", key_id, "create", why, who=address)
+                note(transaction, "refusals", key_id, "create", why, who=address)
         self._written |= used
 
-    def _believe(self, proof: str, holder: Holder, forgotten: int) -> Holder:
+    def _cache(self, proof: str, holder: Holder, forgotten: int) -> Holder:
         """`forgotten`: what it was before the database was asked; what was forgotten meanwhile stays so."""
         with self._lock:
-            ends = monotonic() + BELIEVED_SECONDS if forgotten == self._forgotten else 0.0
-            self._believed[proof] = (ends, holder)
-            self._believed.move_to_end(proof)
-            if len(self._believed) > _MOST_BELIEVED:
-                self._believed.popitem(last=False)
+            if forgotten == self._forgotten:
+                self._cached[proof] = holder
         self._used[holder.key_id] = dt.datetime.now(dt.UTC)
         return holder
 

@@ -1,5 +1,4 @@
-"""How are keys made, listed, exchanged and taken back? The key itself is in the answer that makes it, and
-nowhere else."""
+"""API keys made, listed, exchanged and revoked. The key itself is only in the answer that makes it."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ from memory_service.domain.common.api_keys import (
     digest,
 )
 from memory_service.errors import Conflict, FieldError, InvalidInput, NotFound, Unavailable, unknown_name
-from memory_service.services.database.transactions import Database, ReadUnit, WriteUnit
+from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
 from memory_service.services.tables.audit import ANONYMOUS, SERVICE, note
 from memory_service.services.tables.catalogue import on_the_wire
 from memory_service.store.queries import keys as store
@@ -63,44 +62,44 @@ def create_key(
     InvalidInput names a wrong name, scope or number of days; Conflict when a key in use has the name.
     """
     name, chosen, life = _checked_name(name), checked_scopes(scopes), _life(expires_days)
-    with database.tell() as unit:
-        taken = store.in_use(unit.session, name)
+    with database.write_untracked() as transaction:
+        taken = store.in_use(transaction.session, name)
         if taken is not None:
             message = f"is that of key {taken.id}; revoke that one, rotate it, or choose another name"
             raise Conflict(f"The name {name!r} {message}", [FieldError("name", message, name)])
-        return _added(unit, name, chosen, life, who, "added with " + ", ".join(chosen))
+        return _added(transaction, name, chosen, life, who, "added with " + ", ".join(chosen))
 
 
 def list_keys(database: Database) -> list[dict[str, Any]]:
     """All keys, the latest first, the revoked ones too; never what they were made of."""
-    with database.read() as unit:
+    with database.read() as transaction:
         now = dt.datetime.now(dt.UTC)
-        return [_shown(row, now) for row in store.every(unit.session)]
+        return [_shown(row, now) for row in store.every(transaction.session)]
 
 
 def revoke_key(database: Database, name: str, *, who: str | None = None) -> dict[str, Any]:
     """Take back the key of this name or id, and end its sessions. NotFound, with the nearest names."""
-    with database.tell() as unit:
-        row = _in_use(unit, name)
-        _revoke(unit, row, who, "revoked")
-        unit.session.refresh(row)
-        return _shown(row, unit.now)
+    with database.write_untracked() as transaction:
+        row = _in_use(transaction, name)
+        _revoke(transaction, row, who, "revoked")
+        transaction.session.refresh(row)
+        return _shown(row, transaction.now)
 
 
 def rotate_key(database: Database, name: str, *, who: str | None = None) -> dict[str, Any]:
     """Another key of the same name, scopes and length of life; the one before ends now. As `create_key`."""
-    with database.tell() as unit:
-        row = _in_use(unit, name)
+    with database.write_untracked() as transaction:
+        row = _in_use(transaction, name)
         life = None if row.expires_at is None else row.expires_at - row.created_at
-        _revoke(unit, row, who, "rotated: another key follows")
-        return _added(unit, row.name, tuple(row.scopes), life, who, f"rotated: follows key {row.id}")
+        _revoke(transaction, row, who, "rotated: another key follows")
+        return _added(transaction, row.name, tuple(row.scopes), life, who, f"rotated: follows key {row.id}")
 
 
 def has_admin(database: Database) -> bool:
     """Whether there is a valid key by which others can be made."""
-    with database.read() as unit:
+    with database.read() as transaction:
         now = dt.datetime.now(dt.UTC)
-        return any(is_valid(row, now) and "admin" in row.scopes for row in store.every(unit.session))
+        return any(is_valid(row, now) and "admin" in row.scopes for row in store.every(transaction.session))
 
 
 def require_admin_key(database: Database, host: str) -> None:
@@ -118,7 +117,12 @@ def is_valid(row: ApiKey, now: dt.datetime) -> bool:
 
 
 def _added(
-    unit: WriteUnit, name: str, scopes: tuple[str, ...], life: dt.timedelta | None, who: str | None, why: str
+    transaction: WriteTransaction,
+    name: str,
+    scopes: tuple[str, ...],
+    life: dt.timedelta | None,
+    who: str | None,
+    why: str,
 ) -> dict[str, Any]:
     key = compose(_random(ID_CHARACTERS), _random(SECRET_CHARACTERS))
     values: dict[str, Any] = {
@@ -126,28 +130,28 @@ def _added(
         "name": name,
         "scopes": list(scopes),
         "digest": digest(key.text),
-        "created_at": unit.now,
+        "created_at": transaction.now,
         "created_by": who or "",
-        "expires_at": None if life is None else unit.now + life,
+        "expires_at": None if life is None else transaction.now + life,
     }
-    store.add(unit.session, values)
-    note(unit, "keys", key.id, "create", f"{name}: {why}", who=who)
-    row = store.find(unit.session, key.id)
+    store.add(transaction.session, values)
+    note(transaction, "keys", key.id, "create", f"{name}: {why}", who=who)
+    row = store.find(transaction.session, key.id)
     assert row is not None  # noqa: S101 - just inserted
-    return {**_shown(row, unit.now), "key": key.text}
+    return {**_shown(row, transaction.now), "key": key.text}
 
 
-def _revoke(unit: WriteUnit, row: ApiKey, who: str | None, why: str) -> None:
-    store.change(unit.session, row.id, {"revoked_at": unit.now})
-    store.remove_sessions(unit.session, of_key=row.id)
-    note(unit, "keys", row.id, "delete", f"{row.name}: {why}", who=who)
+def _revoke(transaction: WriteTransaction, row: ApiKey, who: str | None, why: str) -> None:
+    store.change(transaction.session, row.id, {"revoked_at": transaction.now})
+    store.remove_sessions(transaction.session, of_key=row.id)
+    note(transaction, "keys", row.id, "delete", f"{row.name}: {why}", who=who)
 
 
-def _in_use(unit: ReadUnit, name: str) -> ApiKey:
-    row = store.in_use(unit.session, name) or store.find(unit.session, name)
+def _in_use(transaction: ReadTransaction, name: str) -> ApiKey:
+    row = store.in_use(transaction.session, name) or store.find(transaction.session, name)
     if row is not None and row.revoked_at is None:
         return row
-    known = sorted(each.name for each in store.every(unit.session) if each.revoked_at is None)
+    known = sorted(each.name for each in store.every(transaction.session) if each.revoked_at is None)
     nearest = unknown_name("key", name, known).errors[0].nearest
     hint = f"; nearest: {', '.join(nearest)}" if nearest else ""
     raise NotFound(

@@ -1,1 +1,1 @@
-"""How close were predictions to what was measured?"""
+"""How close predictions were to what was measured."""

@@ -1,5 +1,4 @@
-"""How good are the predictions, in a table a person can judge? Errors by mode and card, baselines beside
-them."""
+"""The table of prediction errors by mode and card, with baselines beside them."""
 
 from __future__ import annotations
 
@@ -186,8 +185,8 @@ def _peak(rows: Sequence[Evaluated]) -> tuple[Errors, ...]:
 def with_sections(report: str, before: str) -> str:
     """The report, followed by the sections of the page it replaces that other commands wrote: those between
     `<!-- name -->` and `<!-- /name -->`."""
-    kept = [found[0] for found in SECTION.finditer(before)]
-    return "\n\n".join([report.rstrip(), *kept]) + "\n"
+    stored = [found[0] for found in SECTION.finditer(before)]
+    return "\n\n".join([report.rstrip(), *stored]) + "\n"
 
 
 def markdown(named: Iterable[tuple[str, Summary]], observed: int = 0) -> str:

@@ -1,4 +1,4 @@
-"""How good were the predictions, on what really ran since? Each was frozen when its run began."""
+"""Predictions, frozen when a run began, against what the run showed."""
 
 from __future__ import annotations
 
@@ -38,20 +38,22 @@ def compared(
     return [pair.as_dict() for pair in pairs_of(run, prediction or {}, found)]
 
 
-def accuracy(database: Database, asked: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def accuracy(database: Database, requested: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Errors of what was predicted, by device, family and age of the prediction, beside the naive baselines.
 
     asked   ACCURACY_FILTERS by name, and `days`: runs that ended in the last so many
     Nothing to score is an answer, not an error: `runs` counts why.
     """
-    asked = asked or {}
+    requested = requested or {}
     now = dt.datetime.now(dt.UTC)
-    filters: dict[str, Any] = {name: asked[name] for name in ACCURACY_FILTERS if asked.get(name) is not None}
-    if asked.get("days") is not None:
-        filters["since"] = now - dt.timedelta(days=float(asked["days"]))
-    with database.read() as unit:
-        ended = runs.ended(unit.session, filters, MOST_RUNS)
-        found = runs.observations_by_run(unit.session, [run.id for run in ended])
+    filters: dict[str, Any] = {
+        name: requested[name] for name in ACCURACY_FILTERS if requested.get(name) is not None
+    }
+    if requested.get("days") is not None:
+        filters["since"] = now - dt.timedelta(days=float(requested["days"]))
+    with database.read() as transaction:
+        ended = runs.ended(transaction.session, filters, MOST_RUNS)
+        found = runs.observations_by_run(transaction.session, [run.id for run in ended])
     scored = [_scored(run, found.get(run.id, ())) for run in ended]
     used = [each for each in scored if any(pair.excluded is None for pair in each.pairs)]
     return {

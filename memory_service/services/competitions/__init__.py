@@ -1,1 +1,1 @@
-"""Which past competitions are similar? Registering, encoding and finding them."""
+"""Which past competitions are similar: registering, encoding and finding them."""

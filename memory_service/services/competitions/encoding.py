@@ -1,4 +1,4 @@
-"""Which texts of a competition are encoded, and by what? Always before a write transaction opens."""
+"""Texts of a competition as vectors, made before a write transaction opens."""
 
 from __future__ import annotations
 

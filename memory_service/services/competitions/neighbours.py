@@ -1,5 +1,4 @@
-"""Which stored competitions lie nearest to a competition, a text or bare facts? What `/similar` and the
-planner ask.
+"""The stored competitions nearest to a competition, a text or bare facts, for `/similar` and the planner.
 
 Three opinions are fused (`recall.fusion`): meaning (vectors), words (the database's full-text search) and
 structure (task, metric family, size, classes, split). Bare facts need no encoder: structure alone answers
@@ -11,7 +10,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from itertools import islice
 from typing import Any
 
@@ -21,7 +19,7 @@ from sqlalchemy import select
 
 from memory_service.domain.common.vocabulary import TASKS, Mode
 from memory_service.domain.description.inference import InferredFacts, facts_and_tasks
-from memory_service.errors import FieldError, NotFound
+from memory_service.errors import nothing_named
 from memory_service.recall.encoder import Encodes
 from memory_service.recall.fusion import WORD_RATIO_FIRST, WORD_RATIO_LEFT_OUT, WORD_RATIO_SAME, fuse, told_of
 from memory_service.recall.passages import query_passages
@@ -29,7 +27,7 @@ from memory_service.recall.prototypes import leanings_of
 from memory_service.recall.snapshot import RecallSnapshot, searched_text
 from memory_service.recall.structure import Kind, kind_of, shared_facts
 from memory_service.recall.words import shared_terms
-from memory_service.services.database.transactions import ReadUnit
+from memory_service.services.database.transactions import ReadTransaction
 from memory_service.store import dialects
 from memory_service.store.queries import passages, rows
 from memory_service.store.queries.fingerprints import fingerprint
@@ -122,12 +120,12 @@ def read_text(text: str, encoder: Encodes | None) -> ReadText:
     """Read a text of any length: one batch of at most three passages is encoded. Opens no transaction."""
     vectors = encoder.encode([p.text for p in query_passages(text)]) if encoder is not None else None
     leanings = leanings_of(encoder, vectors) if encoder is not None and vectors is not None else None
-    told, tasks = facts_and_tasks(text, leanings)
-    return ReadText(text, told, tasks, vectors)
+    reported, tasks = facts_and_tasks(text, leanings)
+    return ReadText(text, reported, tasks, vectors)
 
 
 def recall(
-    source: ReadUnit | RecallSnapshot,
+    source: ReadTransaction | RecallSnapshot,
     *,
     read: ReadText | None = None,
     competition: str | None = None,
@@ -142,19 +140,19 @@ def recall(
     Over a bare `RecallSnapshot` there is no full text. mode "family" leaves out the competition asked about
     or described, and its near-duplicates; "blind" everything. NotFound for an unknown competition.
     """
-    unit = source if isinstance(source, ReadUnit) else None
-    snapshot = recall_snapshot(source) if isinstance(source, ReadUnit) else source
+    transaction = source if isinstance(source, ReadTransaction) else None
+    snapshot = recall_snapshot(source) if isinstance(source, ReadTransaction) else source
     place = _place(snapshot, competition) if competition is not None else None
-    told = read.facts if read is not None else None
+    reported = read.facts if read is not None else None
     if mode == "blind" or not snapshot.competitions:
-        return Found((), told)
-    signals, terms = text_signals(unit, snapshot, place, read)
+        return Found((), reported)
+    signals, terms = text_signals(transaction, snapshot, place, read)
     meaning, words = signals.get("embedding"), signals.get("words")
     outstanding = WORD_RATIO_LEFT_OUT if mode == "family" else WORD_RATIO_FIRST
     first = place if place is not None else told_of(meaning, words, outstanding)
     described = told_of(meaning, words, WORD_RATIO_SAME) if place is None else None
-    if described is not None and mode == "open" and told is not None:
-        told = _completed(told, snapshot.competitions[described])
+    if described is not None and mode == "open" and reported is not None:
+        reported = _completed(reported, snapshot.competitions[described])
         kind, probability = _asked(snapshot, described, None, task, facts)
     else:
         kind, probability = _asked(snapshot, place, read, task, facts)
@@ -162,35 +160,42 @@ def recall(
     fused = fuse(signals, snapshot.structure.task_probability(probability) if probability else None)
     left_out: NDArray[np.bool_] | None = None
     if mode == "family" and first is not None:
-        closeness = meaning if place is not None else _closeness(unit, snapshot, first)
+        closeness = meaning if place is not None else _closeness(transaction, snapshot, first)
         left_out = snapshot.family_of(first, closeness)
     explain = _Explained(snapshot, signals, kind, terms, described)
     hits = tuple(explain.hit(int(i), float(fused[i])) for i in _best(fused, limit, first, left_out))
-    return Found(hits, told, str(snapshot.competitions[described]["slug"]) if described is not None else None)
+    return Found(
+        hits, reported, str(snapshot.competitions[described]["slug"]) if described is not None else None
+    )
 
 
-_snapshots: dict[str, RecallSnapshot] = {}
-_building = threading.Lock()
+class _Latest:
+    """The latest snapshot of a database's competitions."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._snapshot: RecallSnapshot | None = None
+
+    def get(self, session: ReadSession) -> RecallSnapshot:
+        revision = session.execute(select(Knowledge.revision)).scalar_one()
+        known = self._snapshot
+        if known is not None and known.revision == revision:
+            return known
+        with self._lock:
+            known = self._snapshot
+            if known is None or known.revision != revision:
+                state = (fingerprint(session, "competitions"), passages.encoders(session))
+                if known is not None and known.state == state:
+                    known = replace(known, revision=revision)
+                else:
+                    known = _built(session, revision, state)
+                self._snapshot = known
+        return known
 
 
-def recall_snapshot(unit: ReadUnit) -> RecallSnapshot:
+def recall_snapshot(transaction: ReadTransaction) -> RecallSnapshot:
     """The snapshot of this unit's knowledge revision: built once, then one cheap read per question."""
-    session = unit.session
-    revision = session.execute(select(Knowledge.revision)).scalar_one()
-    key = str(session.get_bind().engine.url)
-    held = _snapshots.get(key)
-    if held is not None and held.revision == revision:
-        return held
-    with _building:
-        held = _snapshots.get(key)
-        if held is not None and held.revision == revision:
-            return held
-        state = (fingerprint(session, "competitions"), passages.encoders(session))
-        if held is not None and held.state == state:
-            _snapshots[key] = replace(held, revision=revision)
-        else:
-            _snapshots[key] = _built(session, revision, state)
-        return _snapshots[key]
+    return transaction.caches.of(_Latest).get(transaction.session)
 
 
 def _built(session: ReadSession, revision: int, state: object) -> RecallSnapshot:
@@ -206,12 +211,7 @@ def _built(session: ReadSession, revision: int, state: object) -> RecallSnapshot
 def _place(snapshot: RecallSnapshot, slug: str) -> int:
     found = snapshot.position.get(slug)
     if found is None:
-        near = tuple(get_close_matches(slug[:200], list(snapshot.position), n=5, cutoff=0.4))
-        hint = f"; nearest: {', '.join(near)}" if near else ""
-        raise NotFound(
-            f"There is no competition {slug[:200]!r}{hint}",
-            [FieldError("competition", "unknown competition", slug[:200], near)],
-        )
+        raise nothing_named("competition", slug, snapshot.position)
     return found
 
 
@@ -224,58 +224,62 @@ def _asked(
 ) -> tuple[Kind, Mapping[str, float]]:
     """The kind asked for and the probability of each task; what the caller says overrules what a text
     says."""
-    told = {name: value for name, value in (facts or {}).items() if value is not None and name in _FACTS}
+    reported = {name: value for name, value in (facts or {}).items() if value is not None and name in _FACTS}
     if task is not None:
-        told["task"] = task
+        reported["task"] = task
     known: Mapping[str, Any] = {}
     if place is not None:
         known = snapshot.competitions[place]
     elif read is not None:
         known = read.facts.as_dict()
-        if "task" not in told:
-            return kind_of({**known, **told}), read.task_probability
-    merged = {**{name: known[name] for name in _FACTS if known.get(name) is not None}, **told}
+        if "task" not in reported:
+            return kind_of({**known, **reported}), read.task_probability
+    merged = {**{name: known[name] for name in _FACTS if known.get(name) is not None}, **reported}
     certain = merged.get("task")
     return kind_of(merged), {str(certain): 1.0} if certain in TASKS else {}
 
 
 def text_signals(
-    unit: ReadUnit | None, snapshot: RecallSnapshot, place: int | None, read: ReadText | None
+    transaction: ReadTransaction | None, snapshot: RecallSnapshot, place: int | None, read: ReadText | None
 ) -> tuple[dict[str, Scores], list[str]]:
     """What meaning and words say of every competition, as far as they can be had, and the words searched
     for."""
     signals: dict[str, Scores] = {}
     row = snapshot.competitions[place] if place is not None else None
     vectors = read.vectors if read is not None else None
-    if row is not None and unit is not None:
-        vectors = passages.vectors_of(unit.session, str(row["slug"]))
-    meaning = _by_meaning(unit, snapshot, vectors) if vectors is not None and len(vectors) else None
+    if row is not None and transaction is not None:
+        vectors = passages.vectors_of(transaction.session, str(row["slug"]))
+    meaning = _by_meaning(transaction, snapshot, vectors) if vectors is not None and len(vectors) else None
     if meaning is not None:
         signals["embedding"] = meaning
     prose = searched_text(row) if row is not None else read.text if read is not None else ""
     terms = snapshot.rarity.terms(prose) if prose else []
-    if terms and unit is not None:
-        signals["words"] = _by_words(unit, snapshot, terms)
+    if terms and transaction is not None:
+        signals["words"] = _by_words(transaction, snapshot, terms)
     return signals, terms
 
 
-def _completed(told: InferredFacts, row: Mapping[str, Any]) -> InferredFacts:
+def _completed(reported: InferredFacts, row: Mapping[str, Any]) -> InferredFacts:
     """What a text says, with the task and the missing facts of the stored competition it describes."""
     names = ("metric", "metric_family", "metric_direction", "n_train", "n_classes", "image_size", "split")
-    known = {name: row[name] for name in names if getattr(told, name) is None and row.get(name) is not None}
-    evidence = (f"the text describes {row['slug']}", *told.evidence)
-    return replace(told, task=row.get("task") or told.task, evidence=evidence, **known)
+    known = {
+        name: row[name] for name in names if getattr(reported, name) is None and row.get(name) is not None
+    }
+    evidence = (f"the text describes {row['slug']}", *reported.evidence)
+    return replace(reported, task=row.get("task") or reported.task, evidence=evidence, **known)
 
 
-def _by_meaning(unit: ReadUnit | None, snapshot: RecallSnapshot, vectors: Scores) -> Scores | None:
+def _by_meaning(
+    transaction: ReadTransaction | None, snapshot: RecallSnapshot, vectors: Scores
+) -> Scores | None:
     """Cosine per competition (C,): exact in memory, or from the database's own vector index."""
     if snapshot.vectors is not None:
         return snapshot.vectors.scores(vectors)
-    if unit is None:
+    if transaction is None:
         return None
     total = np.zeros(len(snapshot.competitions), dtype=np.float32)
     for vector in vectors:
-        hits = passages.nearest(unit.session, vector, _SEARCH_DEPTH)
+        hits = passages.nearest(transaction.session, vector, _SEARCH_DEPTH)
         # What the index did not return is at most as near as the last it did.
         best = np.full(len(total), hits[-1].score if hits else 0.0, dtype=np.float32)
         for hit in hits:
@@ -286,11 +290,11 @@ def _by_meaning(unit: ReadUnit | None, snapshot: RecallSnapshot, vectors: Scores
     return total / np.float32(len(vectors))
 
 
-def _by_words(unit: ReadUnit, snapshot: RecallSnapshot, terms: list[str]) -> Scores:
+def _by_words(transaction: ReadTransaction, snapshot: RecallSnapshot, terms: list[str]) -> Scores:
     """bm25 of the competitions that the full-text search finds (C,), 0 for the others."""
     out = np.zeros(len(snapshot.competitions), dtype=np.float32)
     searched = snapshot.rarity.affordable(terms, len(out))
-    hits = passages.search_words(unit.session, " ".join(searched), _WORDS_DEPTH)
+    hits = passages.search_words(transaction.session, " ".join(searched), _WORDS_DEPTH)
     for slug in islice(dict.fromkeys(hit.competition for hit in hits), _SCORED):
         found = snapshot.position.get(slug)
         if found is not None:
@@ -298,11 +302,11 @@ def _by_words(unit: ReadUnit, snapshot: RecallSnapshot, terms: list[str]) -> Sco
     return out
 
 
-def _closeness(unit: ReadUnit | None, snapshot: RecallSnapshot, place: int) -> Scores | None:
-    if unit is None:
+def _closeness(transaction: ReadTransaction | None, snapshot: RecallSnapshot, place: int) -> Scores | None:
+    if transaction is None:
         return None
-    own = passages.vectors_of(unit.session, str(snapshot.competitions[place]["slug"]))
-    return _by_meaning(unit, snapshot, own) if len(own) else None
+    own = passages.vectors_of(transaction.session, str(snapshot.competitions[place]["slug"]))
+    return _by_meaning(transaction, snapshot, own) if len(own) else None
 
 
 def _best(

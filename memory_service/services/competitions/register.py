@@ -1,4 +1,4 @@
-"""How does a competition enter the memory, with the passages it is found by?
+"""Registering a competition with the passages it is found by.
 
 Text is cut and encoded before the write transaction opens. Without an encoder the passages are stored without
 vectors: words find them, and `seeding.fill_embeddings` completes them later.
@@ -59,11 +59,11 @@ def add_competition(
         inferred.append("modality")
     judged = _METRIC if facts.metric_sure and all(given[name] is None for name in _METRIC) else ()
     for name in (*judged, *_FIGURES):
-        if given[name] is None and (told := getattr(facts, name)) is not None:
-            given[name] = told
+        if given[name] is None and (reported := getattr(facts, name)) is not None:
+            given[name] = reported
             inferred.append(name)
-    with database.read() as unit:
-        taken = catalogue.list_rows(unit, "competitions", {"slug": given["slug"]}).items
+    with database.read() as transaction:
+        taken = catalogue.list_rows(transaction, "competitions", {"slug": given["slug"]}).items
     new = encode(texts_of(given), encoder if not taken else None)
     with database.write() as writing:
         row = catalogue.create_row(writing, "competitions", given, who=who, why=why, new_passages=new)
@@ -81,8 +81,8 @@ def correct_competition(
     expected_version: int | None = None,
 ) -> dict[str, Any]:
     """Correct a competition and the passages it is found by; see `catalogue.update_row`."""
-    with database.read() as unit:
-        row = catalogue.get_row(unit, "competitions", slug)
+    with database.read() as transaction:
+        row = catalogue.get_row(transaction, "competitions", slug)
     facts = {name: row[name] for name in row if name not in ("size", *catalogue.BOOKKEEPING_SHOWN)}
     wanted = validate("competitions", facts | dict(changes))
     new = encode(texts_of(wanted), encoder) if texts_of(wanted) != texts_of(row) else None

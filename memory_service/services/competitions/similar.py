@@ -100,9 +100,9 @@ def similar(
     competition."""
     loaded = encoder or load_encoder()
     read = read_text(question.text, loaded.encoder) if question.text is not None else None
-    with database.read() as unit:
+    with database.read() as transaction:
         found = recall(
-            unit,
+            transaction,
             read=read,
             competition=question.competition,
             task=question.task,

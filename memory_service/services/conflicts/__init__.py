@@ -1,1 +1,1 @@
-"""Where do claims, estimates and measurements disagree?"""
+"""Where claims, estimates and measurements disagree."""

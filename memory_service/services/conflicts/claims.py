@@ -1,9 +1,8 @@
-"""What does a claim say about a model on a card, and what is computed for the same thing?
+"""Quantitative claims about a model on a card, each beside what is computed for the same thing.
 
 Each quantitative claim about a known model on a known card is computed from the model's profile and the
 card's rates, runs left out: what runs showed stands beside it (`services.conflicts.measurements`). A claim
-is in conflict
-with its estimate when its range and the estimate's 80 % interval do not meet.
+is in conflict with its estimate when its range and the estimate's 80 % interval do not meet.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ class Checked:
     subject: Subject
     estimate: Estimate
     disagrees: bool
-    apart: float
+    divergence: float
 
 
 def check_claims(knowledge: Knowledge) -> list[Checked]:
@@ -87,12 +86,12 @@ def check_claims(knowledge: Knowledge) -> list[Checked]:
             continue
         low, high = float(row["value_min"]), float(row.get("value_max") or inf)
         if estimate.high < low:
-            apart = low / max(estimate.high, 1e-9)
+            divergence = low / max(estimate.high, 1e-9)
         elif estimate.low > high:
-            apart = estimate.low / max(high, 1e-9)
+            divergence = estimate.low / max(high, 1e-9)
         else:
-            apart = 1.0
-        out.append(Checked(row, subject, estimate, apart > 1.0, apart))
+            divergence = 1.0
+        out.append(Checked(row, subject, estimate, divergence > 1.0, divergence))
     return out
 
 

@@ -1,14 +1,12 @@
-"""Where do claims, estimates and measurements disagree, what does each side say, and which one does a plan
-use?
+"""Conflicts between claims, estimates and measurements, and which of them a plan uses.
 
-Sides speak of the same thing: model, card, input size, batch, precision, quantity. They are in conflict when
-two of them leave no number that both allow. Nothing is averaged: the higher grade decides, the lower one
-stays visible, and what was set aside is shown as such.
+Statements speak of the same thing: model, card, input size, batch, precision, quantity. They are in conflict
+when two of them leave no number that both allow. Nothing is averaged: the higher grade decides, the lower
+one stays visible, and what was set aside is shown as such.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -22,7 +20,12 @@ from memory_service.services.conflicts.measurements import (
     calibrated_figures,
     shown_by_runs,
 )
-from memory_service.services.conflicts.statements import Side, apart, claim_side, estimate_side
+from memory_service.services.conflicts.statements import (
+    Statement,
+    claim_statement,
+    divergence,
+    estimate_statement,
+)
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.cost_cache import architecture_of
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
@@ -32,35 +35,37 @@ __all__ = ["conflicts", "conflicts_in"]
 Row = Mapping[str, Any]
 Item = dict[str, Any]
 
-_LOCK = threading.Lock()
-_HELD: dict[str, tuple[int, list[Item]]] = {}
-
 
 def conflicts(database: Database) -> list[Item]:
     """Every disagreement, the widest first; kept per knowledge revision. The list is shared: do not change
     it."""
-    knowledge = knowledge_of(database)
-    key = f"{id(database)}:{database.url}"
-    with _LOCK:
-        held = _HELD.get(key)
-        if held is not None and held[0] == knowledge.revision:
-            return held[1]
-    found = conflicts_in(knowledge)
-    with _LOCK:
-        _HELD[key] = (knowledge.revision, found)
-    return found
+    return database.caches.of(_Latest).of(knowledge_of(database))
+
+
+class _Latest:
+    """The conflicts of the latest revision that was asked for."""
+
+    def __init__(self) -> None:
+        self._found: tuple[int, list[Item]] = (-1, [])
+
+    def of(self, knowledge: Knowledge) -> list[Item]:
+        revision, found = self._found
+        if revision != knowledge.revision:
+            found = conflicts_in(knowledge)
+            self._found = (knowledge.revision, found)
+        return found
 
 
 def conflicts_in(knowledge: Knowledge) -> list[Item]:
     """The same of a snapshot."""
     shown = list(shown_by_runs(knowledge))
     checked = check_claims(knowledge)
-    kept = knowledge.cards.calibrations
+    stored = knowledge.cards.calibrations
     found = [
         *_of_claims(knowledge, checked, shown),
         *_among_claims(knowledge, {each.claim["id"] for each in checked}),
         *_of_runs(shown),
-        *_of_sheets(calibrated_figures(knowledge.cards.devices, kept)),
+        *_of_sheets(calibrated_figures(knowledge.cards.devices, stored)),
     ]
     found.sort(key=lambda item: (-item["apart"], item["id"]))
     return found
@@ -73,11 +78,11 @@ def _of_claims(knowledge: Knowledge, checked: Sequence[Checked], shown: Sequence
         runs = [one for one in shown if _same_thing(row, subject, one)]
         seen = [_in_units_of(row, subject, side) for one in runs if (side := one.measured) is not None]
         aside = [_in_units_of(row, subject, side) for one in runs for side in one.aside]
-        claim, estimate = claim_side(row), estimate_side(each.estimate, row.get("unit"))
-        width = apart([claim, estimate, *seen])
+        claim, estimate = claim_statement(row), estimate_statement(each.estimate, row.get("unit"))
+        width = divergence([claim, estimate, *seen])
         if width <= 1.0:
             continue
-        others = [claim_side(other) for other in _others(knowledge.claims, row)]
+        others = [claim_statement(other) for other in _others(knowledge.claims, row)]
         now = (estimate_of(knowledge, each) if seen else None) or each.estimate
         yield _item(
             row["id"],
@@ -115,12 +120,12 @@ def _same_thing(row: Row, subject: Subject, one: Shown) -> bool:
     )
 
 
-def _in_units_of(row: Row, subject: Subject, side: Side) -> Side:
+def _in_units_of(row: Row, subject: Subject, side: Statement) -> Statement:
     if row["quantity"] != "gpu_memory_percent":
         return side
     share = 100.0 / subject.gpu.memory_gib
     high, value = (None if x is None else x * share for x in (side.high, side.value))
-    return Side(
+    return Statement(
         side.id, side.grade, side.low * share, high, "percent", side.source, value, side.n, side.statement,
         side.set_aside,
     )  # fmt: skip
@@ -167,15 +172,15 @@ def _among_claims(knowledge: Knowledge, computed: set[Any]) -> Iterator[Item]:
             about = (card or row.get("gpu"), model or row.get("model"), *(row.get(n) for n in _ABOUT))
             groups.setdefault(about, []).append((row, card, model))
     for rows in groups.values():
-        sides = [claim_side(row) for row, _, _ in rows]
-        width = apart(sides)
+        statements = [claim_statement(row) for row, _, _ in rows]
+        width = divergence(statements)
         if width <= 1.0:
             continue
         row, card, model = rows[0]
         yield _item(
             row["id"],
             str(row["quantity"]),
-            sides,
+            statements,
             width,
             None,
             "Plans use none of them: nothing is computed or measured for it, and no claim outranks another.",
@@ -192,9 +197,9 @@ def _among_claims(knowledge: Knowledge, computed: set[Any]) -> Iterator[Item]:
 def _of_runs(shown: Sequence[Shown]) -> Iterator[Item]:
     """What runs showed against what was computed without them."""
     for one in shown:
-        cold = estimate_side(one.cold, one.unit)
+        cold = estimate_statement(one.cold, one.unit)
         believed = [] if one.measured is None else [one.measured]
-        width = apart([cold, *believed, *one.aside])
+        width = divergence([cold, *believed, *one.aside])
         if width <= 1.0:
             continue
         o = one.what
@@ -232,22 +237,22 @@ def _of_sheets(figures: Sequence[CalibratedFigure]) -> Iterator[Item]:
     """Data sheets that calibrations contradict."""
     low, high = SHEET_SHARE
     for each in figures:
-        sheet = Side(
+        sheet = Statement(
             f"data sheet:{each.card.slug}", "claimed", low * each.claimed, high * each.claimed, each.unit,
             each.card.source, each.claimed,
             statement=f"peak {each.claimed:g} {each.unit}, of which 60 to 100 % are usually reached",
         )  # fmt: skip
-        width = apart([sheet, *each.sides])
+        width = divergence([sheet, *each.statements])
         if width <= 1.0:
             continue
-        current = [side for side in each.sides if side.set_aside is None]
+        current = [side for side in each.statements if side.set_aside is None]
         why = "Plans use the data sheet: its calibrations are set aside."
         if current:
             why = f"Plans use what {current[0].source} measured: a measurement outranks a data sheet."
         yield _item(
             f"{each.card.key}/{each.quantity}",
             each.quantity,
-            [*each.sides, sheet],
+            [*each.statements, sheet],
             width,
             None,
             why,
@@ -261,7 +266,7 @@ def _of_sheets(figures: Sequence[CalibratedFigure]) -> Iterator[Item]:
 def _item(
     key: str,
     quantity: str,
-    sides: Sequence[Side],
+    statements: Sequence[Statement],
     width: float,
     now: Estimate | None,
     why: str,
@@ -285,7 +290,7 @@ def _item(
         "precision": facts.get("precision"),
         "assumed": facts.get("assumed", []),
         "statement": facts.get("statement"),
-        "sides": [side.as_dict() for side in sides],
+        "sides": [side.as_dict() for side in statements],
         "apart": round(width, 3),
         "used": used or (now.grade if now is not None else "claimed"),
         "uses": None if now is None else now.as_dict(),

@@ -1,4 +1,4 @@
-"""How are disagreements listed? Narrowed, sorted, in pages."""
+"""The list of conflicts: narrowed, sorted, in pages."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _FILTERS = ("gpu", "device", "model", "quantity")
 _SORTS = ("apart", "id")
 
 
-def conflicts_page(database: Database, asked: Mapping[str, Any]) -> dict[str, Any]:
+def conflicts_page(database: Database, requested: Mapping[str, Any]) -> dict[str, Any]:
     """`{"items", "next"}`; `next` names the last row shown. InvalidInput for a cursor that names none of
     the list."""
-    filters = {name: value for name, value in asked.items() if name not in ("sort", "limit", "cursor")}
-    found = narrowed_conflicts(database, filters, asked.get("sort"))
-    begin = _begin(found, asked["cursor"]) if asked.get("cursor") else 0
-    limit = int(asked.get("limit", DEFAULT_LIMIT))
+    filters = {name: value for name, value in requested.items() if name not in ("sort", "limit", "cursor")}
+    found = narrowed_conflicts(database, filters, requested.get("sort"))
+    begin = _begin(found, requested["cursor"]) if requested.get("cursor") else 0
+    limit = int(requested.get("limit", DEFAULT_LIMIT))
     page = found[begin : begin + limit]
     return {"items": page, "next": page[-1]["id"] if begin + limit < len(found) else None}
 

@@ -1,4 +1,4 @@
-"""What did runs and calibrations show, next to what was computed for the same thing without them?"""
+"""What runs and calibrations showed, beside what was computed for the same thing without them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from memory_service.domain.learning.observation import Observation
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.memory import largest_batch, peak_memory
 from memory_service.domain.prediction.step_time import prepare
-from memory_service.services.conflicts.statements import Side
+from memory_service.services.conflicts.statements import Statement
 from memory_service.services.devices.devices import KeptCalibration
 from memory_service.services.knowledge.learned_corrections import observed_profile
 from memory_service.services.knowledge.snapshot import Knowledge
@@ -60,8 +60,8 @@ class Shown:
     quantity: str
     unit: str
     what: Observation
-    measured: Side | None
-    aside: tuple[Side, ...]
+    measured: Statement | None
+    aside: tuple[Statement, ...]
     cold: Estimate
     now: Estimate
 
@@ -78,7 +78,7 @@ class CalibratedFigure:
     unit: str
     card: TargetDevice
     claimed: float
-    sides: tuple[Side, ...]
+    statements: tuple[Statement, ...]
 
 
 def shown_by_runs(knowledge: Knowledge) -> Iterator[Shown]:
@@ -115,10 +115,10 @@ def _of_case(runs: Sequence[Observation], profile: Profile, card: TargetDevice) 
         if timed:
             rates = [_step(profile, gpu, timed[0]).reciprocal(batch) for gpu in (bare, card)]
             believed = [one for one in timed if one.excluded is None and id(one) not in far]
-            sides = [_rate(batch, one) for one in believed]
+            statements = [_rate(batch, one) for one in believed]
             aside = [_rate(batch, o, _why(o)) for o in timed if o.excluded is not None or id(o) in far]
             yield Shown(
-                "samples_per_second", "samples/s", timed[0], _together(sides, believed),
+                "samples_per_second", "samples/s", timed[0], _together(statements, believed),
                 tuple(aside[-MOST_ASIDE:]), *rates,
             )  # fmt: skip
         for field, quantity, part in _READINGS:
@@ -127,8 +127,8 @@ def _of_case(runs: Sequence[Observation], profile: Profile, card: TargetDevice) 
                 peaks = [
                     getattr(peak_memory(profile, batch, gpu, read[0].config), part) for gpu in (bare, card)
                 ]
-                sides = [_memory(one, float(getattr(one, field))) for one in read]
-                yield Shown(quantity, "GiB", read[0], _together(sides, read), (), *peaks)
+                statements = [_memory(one, float(getattr(one, field))) for one in read]
+                yield Shown(quantity, "GiB", read[0], _together(statements, read), (), *peaks)
     yield from _largest(runs, profile, card, bare)
 
 
@@ -140,34 +140,34 @@ def _step(profile: Profile, gpu: TargetDevice, o: Observation) -> Estimate:
     return prepare(profile, gpu, o.config).step_seconds(o.batch_size)
 
 
-def _rate(batch: int, o: Observation, set_aside: str | None = None) -> Side:
+def _rate(batch: int, o: Observation, set_aside: str | None = None) -> Statement:
     value = batch / (o.step_seconds or 1.0)
     noise = P90 * sqrt(NOISE**2 + STEP_NOISE**2 / max(o.n, 1))
-    return _side(o, value, noise, "samples/s", set_aside)
+    return _statement(o, value, noise, "samples/s", set_aside)
 
 
-def _memory(o: Observation, value: float) -> Side:
-    return _side(o, value, MEMORY_NOISE, "GiB", None)
+def _memory(o: Observation, value: float) -> Statement:
+    return _statement(o, value, MEMORY_NOISE, "GiB", None)
 
 
-def _side(o: Observation, value: float, noise: float, unit: str, set_aside: str | None) -> Side:
-    return Side(
+def _statement(o: Observation, value: float, noise: float, unit: str, set_aside: str | None) -> Statement:
+    return Statement(
         _name(o), "measured", value * (1 - noise), value * (1 + noise), unit, _source([o]), value, o.n,
         set_aside=set_aside,
     )  # fmt: skip
 
 
-def _together(sides: Sequence[Side], runs: Sequence[Observation]) -> Side | None:
+def _together(statements: Sequence[Statement], runs: Sequence[Observation]) -> Statement | None:
     """Several runs as one side: their median, and where the central 80 % of them lie."""
-    if not sides:
+    if not statements:
         return None
-    if len(sides) == 1:
-        return sides[0]
+    if len(statements) == 1:
+        return statements[0]
     low, value, high = (
-        float(np.quantile([getattr(side, name) for side in sides], share))
+        float(np.quantile([getattr(side, name) for side in statements], share))
         for name, share in (("low", 0.1), ("value", 0.5), ("high", 0.9))
     )
-    return Side("runs", "measured", low, high, sides[0].unit, _source(runs), value, len(sides))
+    return Statement("runs", "measured", low, high, statements[0].unit, _source(runs), value, len(statements))
 
 
 def _name(o: Observation) -> str:
@@ -191,13 +191,13 @@ def _largest(
     if card.learned is None or (not failed and not any(one.step_seconds for one in runs)):
         return
     bounds = card.learned.batch_bounds(subject, card.usable_gib)
-    here = Side(
+    here = Statement(
         "runs", "measured", float(bounds.proven),
         None if bounds.refused is None else float(bounds.refused - 1), "samples",
         _source(failed or runs), n=len(runs),
     )  # fmt: skip
     lifted = tuple(
-        Side(
+        Statement(
             _name(one), "measured", 0.0, float(one.batch_size - 1), "samples", _source([one]), n=1,
             statement=f"batch {one.batch_size} ran out of memory",
             set_aside="a later run at this batch or above finished",
@@ -227,14 +227,14 @@ def calibrated_figures(
         claimed = {"bandwidth_gb_s": card.bandwidth_gb_s}
         claimed.update({f"tflops_{precision}": peak for precision, peak in card.tflops.items()})
         for quantity, peak in claimed.items():
-            sides = tuple(side for each in mine if (side := _reached(each, quantity)) is not None)
-            if sides:
+            statements = tuple(side for each in mine if (side := _reached(each, quantity)) is not None)
+            if statements:
                 unit = "GB/s" if quantity == "bandwidth_gb_s" else "TFLOP/s"
-                out.append(CalibratedFigure(quantity, unit, card, peak, sides))
+                out.append(CalibratedFigure(quantity, unit, card, peak, statements))
     return out
 
 
-def _reached(each: KeptCalibration, quantity: str) -> Side | None:
+def _reached(each: KeptCalibration, quantity: str) -> Statement | None:
     """The best of a calibration's figures of the kind; small arrays that stay in the cache do not count."""
     start = "bandwidth." if quantity == "bandwidth_gb_s" else f"matmul.{quantity.removeprefix('tflops_')}."
     calibration = each.calibration
@@ -247,7 +247,7 @@ def _reached(each: KeptCalibration, quantity: str) -> Side | None:
         return None
     value, m = max(found, key=lambda item: item[0])
     why = "; ".join(each.stale) if each.stale else "another process used the device meanwhile"
-    return Side(
+    return Statement(
         f"calibration:{calibration.id}", "measured", min(m.p20, value), max(m.p80, value), m.unit,
         f"calibration {calibration.id} of {calibration.device}, {calibration.started_at[:10]}", value, m.n,
         set_aside=None if each.current else why,

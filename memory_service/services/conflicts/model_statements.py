@@ -1,4 +1,4 @@
-"""What did sources claim, and what did runs show, of one model on one card? Each beside what is computed."""
+"""What sources claimed and runs showed of one model on one card, each beside what is computed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from memory_service.domain.learning.observation import Observation
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.services.conflicts.claims import Checked, check_claims
 from memory_service.services.conflicts.conflicts import conflicts_in
-from memory_service.services.conflicts.statements import estimate_side
+from memory_service.services.conflicts.statements import estimate_statement
 from memory_service.services.knowledge.snapshot import Knowledge
 
 __all__ = ["about", "claimed", "shown"]
@@ -48,15 +48,15 @@ def claimed(here: Knowledge) -> list[Item]:
     here   as `about` narrows it
     """
     checked = {str(each.claim["id"]): each for each in check_claims(here)}
-    disputes = {str(item["id"]): item for item in conflicts_in(here) if item["model"]}
-    sided = {side["id"]: item for item in disputes.values() for side in item["sides"]}
+    conflicts = {str(item["id"]): item for item in conflicts_in(here) if item["model"]}
+    sided = {side["id"]: item for item in conflicts.values() for side in item["sides"]}
     return [
-        _claim(row, card, checked.get(str(row["id"])), disputes.get(str(row["id"])) or sided.get(row["id"]))
+        _claim(row, card, checked.get(str(row["id"])), conflicts.get(str(row["id"])) or sided.get(row["id"]))
         for row, card, _ in here.located_claims
     ]
 
 
-def _claim(row: Mapping[str, Any], card: str | None, checked: Checked | None, dispute: Item | None) -> Item:
+def _claim(row: Mapping[str, Any], card: str | None, checked: Checked | None, conflict: Item | None) -> Item:
     out: Item = {
         "id": row["id"],
         "quantity": row["quantity"],
@@ -76,20 +76,20 @@ def _claim(row: Mapping[str, Any], card: str | None, checked: Checked | None, di
         "agrees": None,
         "apart": None,
         "times": None,
-        "fits": dispute["fits"] if dispute and dispute["id"] == row["id"] else None,
-        "conflict": dispute and dispute["id"],
+        "fits": conflict["fits"] if conflict and conflict["id"] == row["id"] else None,
+        "conflict": conflict and conflict["id"],
     }
-    if checked is None and dispute and dispute["id"] != row["id"]:
+    if checked is None and conflict and conflict["id"] != row["id"]:
         return out | {
-            "why": f"It leaves out what a computation needs; it says the same thing as {dispute['id']}."
+            "why": f"It leaves out what a computation needs; it says the same thing as {conflict['id']}."
         }
     if checked is None:
-        return out | {"why": dispute["why"] if dispute else _why_nothing(row)}
+        return out | {"why": conflict["why"] if conflict else _why_nothing(row)}
     subject = checked.subject
     out |= {
-        "estimate": estimate_side(checked.estimate, row.get("unit")).as_dict(),
+        "estimate": estimate_statement(checked.estimate, row.get("unit")).as_dict(),
         "agrees": not checked.disagrees,
-        "apart": round(checked.apart, 2) if checked.disagrees else None,
+        "apart": round(checked.divergence, 2) if checked.disagrees else None,
         "image_size": subject.option.input_size,
         "assumed": list(subject.assumed),
     }
@@ -97,7 +97,7 @@ def _claim(row: Mapping[str, Any], card: str | None, checked: Checked | None, di
         return out | {"why": "Plans use the computed value, which says how sure it is."}
     middle = (row["value_min"] + (row.get("value_max") or row["value_min"])) / 2.0
     times = float(f"{middle / max(checked.estimate.value, 1e-9):.2g}")
-    return out | {"times": times, "why": dispute["why"] if dispute else ""}
+    return out | {"times": times, "why": conflict["why"] if conflict else ""}
 
 
 def _why_nothing(row: Mapping[str, Any]) -> str:
@@ -130,7 +130,7 @@ def _seen(o: Observation) -> Item:
         ("reserved", o.peak_reserved_gib),
         ("allocated", o.peak_allocated_gib),
     )
-    told = next(((name, value) for name, value in peaks if value is not None), (None, None))
+    reported = next(((name, value) for name, value in peaks if value is not None), (None, None))
     return {
         "run_id": o.run_id or None,
         "source": o.source or None,
@@ -143,8 +143,8 @@ def _seen(o: Observation) -> Item:
         "optimizer": o.optimizer,
         "mode": o.mode,
         "samples_per_second": o.batch_size / o.step_seconds if o.step_seconds else None,
-        "peak_gib": told[1],
-        "peak_of": told[0],
+        "peak_gib": reported[1],
+        "peak_of": reported[0],
         "out_of_memory": o.out_of_memory,
         "excluded": o.excluded,
         "n": o.n,

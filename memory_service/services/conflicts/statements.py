@@ -1,4 +1,4 @@
-"""What does each side of a disagreement say, and how far apart are they?"""
+"""The statements of a conflict, and how far apart they are."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 from memory_service.domain.common.estimate import Estimate, Grade
 
-__all__ = ["Side", "apart", "claim_side", "estimate_side"]
+__all__ = ["Statement", "claim_statement", "divergence", "estimate_statement"]
 
 LEAST = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class Statement:
     """One statement about a quantity.
 
     high       None: no upper end was named
@@ -46,9 +46,9 @@ class Side:
         return out
 
 
-def claim_side(row: Mapping[str, Any]) -> Side:
+def claim_statement(row: Mapping[str, Any]) -> Statement:
     """What somebody wrote, its source beside it."""
-    return Side(
+    return Statement(
         str(row["id"]),
         row.get("grade", "claimed"),
         float(row["value_min"]),
@@ -59,19 +59,19 @@ def claim_side(row: Mapping[str, Any]) -> Side:
     )
 
 
-def estimate_side(estimate: Estimate, unit: str | None) -> Side:
+def estimate_statement(estimate: Estimate, unit: str | None) -> Statement:
     """What is computed, with its 80 % interval."""
-    return Side(
+    return Statement(
         "estimate", estimate.grade, estimate.low, estimate.high, unit, estimate.basis, estimate.value,
         estimate.n,
     )  # fmt: skip
 
 
-def apart(sides: Sequence[Side]) -> float:
+def divergence(statements: Sequence[Statement]) -> float:
     """The widest gap between two sides, as a ratio; 1 where all of them meet."""
     widest = 1.0
-    for one in sides:
-        for other in sides:
+    for one in statements:
+        for other in statements:
             upper = inf if other.high is None else other.high
             if one.low > upper:
                 widest = max(widest, one.low / max(upper, LEAST))

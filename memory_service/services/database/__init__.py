@@ -1,1 +1,1 @@
-"""Where does a transaction begin and end? Read, write and bulk transactions over one database."""
+"""Read, write and bulk transactions over one database, and the caches that belong to it."""

@@ -1,4 +1,4 @@
-"""How is somebody slow (a disk, a server far away) told of a state that moves on without holding it up?
+"""Hands the newest state to somebody slow (a disk, a server far away) without waiting.
 
 The newest state is handed over by a thread; what came between is left out.
 """

@@ -1,14 +1,15 @@
-"""Where does a transaction begin and end? `Database.read()`, `.write()` and `.tell()`, and nowhere else.
+"""Where a transaction begins and ends: in these four methods of `Database`, and nowhere else.
 
-    with database.read() as unit:     one snapshot; the database itself refuses writes
-    with database.write() as unit:    all or nothing; raises the knowledge revision if anything was written
-    with database.tell() as unit:     the same for what no plan rests on (telemetry, progress): the revision
-                                      stays, and every answer that was kept stays good
-    with database.append() as unit:   the same for thousands of times a second: plain statements only
+    with database.read() as transaction:             one snapshot; the database itself refuses writes
+    with database.write() as transaction:            all or nothing; raises the knowledge revision if anything
+                                                     was written
+    with database.write_untracked() as transaction:  the same for what no plan rests on (telemetry, progress):
+                                                     the revision stays, and every cached answer stays good
+    with database.bulk_write() as transaction:       the same for thousands of times a second: plain
+                                                     statements only
 
-Whatever was written is on disk when its block is left.
-
-Nobody calls commit(): leaving the block does, an exception rolls back. Encode text before the block opens.
+Whatever was written is on disk when its block is left. Nobody calls commit(): leaving the block does, an
+exception rolls back. Encode text before the block opens.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ from sqlalchemy.exc import DatabaseError, DBAPIError, IntegrityError, InterfaceE
 from sqlalchemy.orm.exc import StaleDataError
 
 from memory_service.errors import Conflict, OutOfSpace, Unavailable
+from memory_service.services.database.caches import Caches
 from memory_service.store import dialects
 from memory_service.store.engine import make_engine
 from memory_service.store.session import ReadSession, WriteSession, bump_revision
 from memory_service.store.statements import Statements
 from memory_service.store.tables.knowledge import Knowledge
 
-__all__ = ["AppendUnit", "Database", "ReadUnit", "WriteUnit"]
+__all__ = ["BulkTransaction", "Database", "ReadTransaction", "WriteTransaction"]
 
 
 _REVISION = select(Knowledge.revision)
@@ -42,15 +44,17 @@ _MOST_KEPT = 4
 
 
 @dataclass(frozen=True, slots=True)
-class ReadUnit:
-    """One snapshot of the database; `session` is what the query modules of `store` take."""
+class ReadTransaction:
+    """One snapshot of the database; `session` is what the query modules of `store` take, `caches` are the
+    database's."""
 
     session: ReadSession
+    caches: Caches
 
 
 @dataclass(frozen=True, slots=True)
-class WriteUnit(ReadUnit):
-    """One transaction. It can do all that a `ReadUnit` can, and `now` is the one time its rows carry
+class WriteTransaction(ReadTransaction):
+    """One transaction. It can do all that a `ReadTransaction` can, and `now` is the one time its rows carry
     (UTC)."""
 
     session: WriteSession
@@ -58,15 +62,17 @@ class WriteUnit(ReadUnit):
 
 
 @dataclass(frozen=True, slots=True)
-class AppendUnit:
-    """One transaction for plain statements; `now` as in a `WriteUnit`."""
+class BulkTransaction:
+    """One transaction for plain statements; `now` as in a `WriteTransaction`."""
 
     statements: Statements
+    caches: Caches
     now: dt.datetime
 
 
 class Database:
-    """A database by its URL. Threads may share it; after a fork, make a new one.
+    """A database by its URL. Threads may share it; after a fork, make a new one. What services remember of
+    it stands in its `caches`.
 
     Unavailable is raised when the database cannot be reached, or is still busy after the time writers wait;
     OutOfSpace when its disk is full; Conflict when a row moved between reading and writing, or breaks a
@@ -76,6 +82,7 @@ class Database:
     def __init__(self, url: str) -> None:
         self.engine = make_engine(url)
         self.dialect = dialects.of(self.engine)
+        self.caches = Caches()
         self._reading = self.engine.execution_options(**self.dialect.read_options)
         self._writing = self.engine.execution_options(**self.dialect.write_options)
         self._kept: list[Connection] = []
@@ -96,33 +103,33 @@ class Database:
         return Path(self.engine.url.database or "") if self.dialect.embedded else None
 
     @contextlib.contextmanager
-    def read(self) -> Iterator[ReadUnit]:
+    def read(self) -> Iterator[ReadTransaction]:
         with _refusals(self), ReadSession(self._reading, autoflush=False, expire_on_commit=False) as session:
-            yield ReadUnit(session)
+            yield ReadTransaction(session, self.caches)
 
     @contextlib.contextmanager
-    def write(self) -> Iterator[WriteUnit]:
-        with self.tell() as unit:
-            yield unit
-            unit.session.flush()
-            if unit.session.wrote:
-                bump_revision(unit.session, unit.now)
+    def write(self) -> Iterator[WriteTransaction]:
+        with self.write_untracked() as transaction:
+            yield transaction
+            transaction.session.flush()
+            if transaction.session.wrote:
+                bump_revision(transaction.session, transaction.now)
 
     @contextlib.contextmanager
-    def tell(self) -> Iterator[WriteUnit]:
+    def write_untracked(self) -> Iterator[WriteTransaction]:
         with _refusals(self), WriteSession(self._writing, expire_on_commit=False) as session:
             session.connection()
-            yield WriteUnit(session, dt.datetime.now(dt.UTC))
+            yield WriteTransaction(session, self.caches, dt.datetime.now(dt.UTC))
             session.flush()
             session.commit()
 
     @contextlib.contextmanager
-    def append(self) -> Iterator[AppendUnit]:
+    def bulk_write(self) -> Iterator[BulkTransaction]:
         """On a connection that stays open; one at a time in this process."""
         with self._append_turn, _refusals(self):
             statements = self._begun_append()
             try:
-                yield AppendUnit(statements, dt.datetime.now(dt.UTC))
+                yield BulkTransaction(statements, self.caches, dt.datetime.now(dt.UTC))
                 statements.run("COMMIT")
             except BaseException:
                 try:
@@ -157,14 +164,14 @@ class Database:
     def knowledge_revision(self) -> int:
         """Rises with every write: what was computed from the knowledge under another revision is stale."""
         with contextlib.suppress(IndexError):
-            kept = self._kept.pop()
+            stored = self._kept.pop()
             try:
-                found = kept.connection.driver_connection.execute(_REVISION_SQL).fetchall()  # type: ignore[union-attr]
+                found = stored.connection.driver_connection.execute(_REVISION_SQL).fetchall()  # type: ignore[union-attr]
             except self.engine.dialect.loaded_dbapi.Error:
-                kept.invalidate()  # it died while it was kept; a new one decides
-                kept.close()
+                stored.invalidate()  # it died while it was kept; a new one decides
+                stored.close()
             else:
-                self._kept.append(kept)
+                self._kept.append(stored)
                 return int(found[0][0]) if found else 0
         with _refusals(self):
             return self._first_glance()

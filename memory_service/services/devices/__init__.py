@@ -1,1 +1,1 @@
-"""Which hardware is registered, and what did its calibrations measure?"""
+"""Registered hardware, and what its calibrations measured."""

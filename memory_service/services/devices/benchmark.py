@@ -1,4 +1,4 @@
-"""How is the timed benchmark run on this host? In a process of its own that cannot outlive its caller.
+"""The timed benchmark, run on this host in a process of its own that cannot outlive its caller.
 
 Its lines of JSON come in by a thread; whoever iterates gets a report whenever something was said, and every
 few seconds besides, so that a heartbeat can be kept.
@@ -100,7 +100,7 @@ def benchmark(
             return
         reader = threading.Thread(target=_read, args=(process.stdout, lines), daemon=True)
         reader.start()
-        told = began
+        reported = began
         try:
             while report.status == "running":
                 news = _listen(lines, report, kind)
@@ -111,8 +111,8 @@ def benchmark(
                     report.status, report.why = "failed", stop.why
                 elif report.seconds >= LATEST * budget_seconds:
                     report.status, report.why = "timed_out", _out_of_time(report, budget_seconds)
-                if report.status == "running" and (news or now_after(told) >= PULSE_SECONDS):
-                    told = time.monotonic()
+                if report.status == "running" and (news or now_after(reported) >= PULSE_SECONDS):
+                    reported = time.monotonic()
                     yield report
         finally:
             _end(process, 0.0 if report.status == "timed_out" else _GRACE_SECONDS)
@@ -151,29 +151,31 @@ def _listen(lines: queue.Queue[bytes | None], report: Report, kind: str) -> bool
 
 def _take(line: bytes, report: Report, kind: str) -> None:
     try:
-        said = json.loads(line)
-        _apply(said["event"], said, report, kind)
+        message = json.loads(line)
+        _apply(message["event"], message, report, kind)
     except (ValueError, TypeError, KeyError, AttributeError):
         _log.warning("the benchmark said what is no event: %r", line[:200])
 
 
-def _apply(event: str, said: Mapping[str, Any], report: Report, kind: str) -> None:
+def _apply(event: str, message: Mapping[str, Any], report: Report, kind: str) -> None:
     if event == "section":
         try:
-            report.sections[said["name"]] = section_measurement(kind, said["name"], said["measurement"])
+            report.sections[message["name"]] = section_measurement(
+                kind, message["name"], message["measurement"]
+            )
         except InvalidInput as refusal:
-            report.missing[said["name"]] = f"what was measured cannot be: {refusal.errors[0].message}"
+            report.missing[message["name"]] = f"what was measured cannot be: {refusal.errors[0].message}"
     elif event == "missing":
-        report.missing[said["name"]] = str(said["why"])[:_MOST_TOLD]
+        report.missing[message["name"]] = str(message["why"])[:_MOST_TOLD]
     elif event == "progress":
-        report.progress = min(1.0, max(0.0, said["done"] / max(said["of"], 1)))
-        report.doing = str(said["doing"])[:_MOST_TOLD]
+        report.progress = min(1.0, max(0.0, message["done"] / max(message["of"], 1)))
+        report.doing = str(message["doing"])[:_MOST_TOLD]
     elif event == "contended":
         report.contended = True
     elif event == "end":
-        ended: CalibrationStatus = _ENDS.get(said["status"], "failed")
-        report.status, report.why = ended, said.get("why")
-        report.self_check = said.get("self_check")
+        ended: CalibrationStatus = _ENDS.get(message["status"], "failed")
+        report.status, report.why = ended, message.get("why")
+        report.self_check = message.get("self_check")
         report.progress = 1.0 if ended == "done" else report.progress
 
 
@@ -184,10 +186,10 @@ def _out_of_time(report: Report, budget_seconds: float) -> str:
 
 def _died(process: subprocess.Popen[bytes], complaints: IO[bytes]) -> str:
     complaints.seek(0)
-    said = complaints.read()[-4_000:].decode("utf-8", "replace").strip().splitlines()
+    message = complaints.read()[-4_000:].decode("utf-8", "replace").strip().splitlines()
     code = process.returncode
     how = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with status {code}"
-    return f"the benchmark's process {how}" + (f": {said[-1][:_MOST_TOLD]}" if said else "")
+    return f"the benchmark's process {how}" + (f": {message[-1][:_MOST_TOLD]}" if message else "")
 
 
 def _end(process: subprocess.Popen[bytes], grace_seconds: float) -> None:

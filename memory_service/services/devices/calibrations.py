@@ -1,4 +1,4 @@
-"""What became of each calibration? Read, list, follow, and take in those that were made elsewhere.
+"""Calibrations: read, listed, followed, and taken in when they were made elsewhere.
 
 One that nobody has been heard of for `SILENT_SECONDS`, or whose process is gone, has failed: whoever reads
 first writes that down. What it had measured is kept.
@@ -18,7 +18,7 @@ from sqlalchemy import select
 
 from memory_service.domain.calibration.calibration import Calibration
 from memory_service.errors import Conflict, FieldError, NotFound, Unavailable
-from memory_service.services.database.transactions import Database, ReadUnit, WriteUnit
+from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
 from memory_service.services.devices.calibration_values import Posted, posted_calibration
 from memory_service.services.devices.devices import (
     Device,
@@ -30,7 +30,7 @@ from memory_service.services.devices.devices import (
     registered,
     stale_because,
 )
-from memory_service.services.prediction.self_check import checked_by_networks
+from memory_service.services.devices.self_check import checked_by_networks
 from memory_service.services.tables.audit import SERVICE, note
 from memory_service.services.tables.catalogue import on_the_wire
 from memory_service.services.tables.row_models import clean_text
@@ -83,8 +83,8 @@ def runner_here() -> str:
 
 def settle(database: Database) -> int:
     """Write down which active calibrations have in fact failed; how many. Cheap when there are none."""
-    with database.read() as unit:
-        dead = [row.id for row in store.active(unit.session) if _death(row, dt.datetime.now(dt.UTC))]
+    with database.read() as transaction:
+        dead = [row.id for row in store.active(transaction.session) if _death(row, dt.datetime.now(dt.UTC))]
     if not dead:
         return 0
     count = 0
@@ -98,18 +98,18 @@ def settle(database: Database) -> int:
     return count
 
 
-def with_staleness(unit: ReadUnit, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def with_staleness(transaction: ReadTransaction, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Rows of calibrations, each with `stale`: the reasons why it no longer holds."""
-    reasons = _reasons(unit, [row["id"] for row in rows])
+    reasons = _reasons(transaction, [row["id"] for row in rows])
     return [{**row, "stale": list(reasons.get(row["id"], ()))} for row in rows]
 
 
 def get_calibration(database: Database, key: str) -> dict[str, Any]:
     """One calibration, whole; NotFound when there is none."""
     settle_if_possible(database)
-    with database.read() as unit:
-        row = _existing(unit, key)
-        device = next((d for d in registered(unit) if d.name == row.device), None)
+    with database.read() as transaction:
+        row = _existing(transaction, key)
+        device = next((d for d in registered(transaction) if d.name == row.device), None)
         return shown(row, device)
 
 
@@ -127,8 +127,8 @@ def shown(row: tables.Calibration, device: Device | None) -> dict[str, Any]:
 def events_after(database: Database, key: str, sections: int, missing: int) -> tuple[list[Event], bool]:
     """What happened behind the first so many sections and missing ones, and whether that is all there will
     be. NotFound."""
-    with database.read() as unit:
-        row = _existing(unit, key)
+    with database.read() as transaction:
+        row = _existing(transaction, key)
     ended = row.status in ENDED
     events: list[Event] = []
     for place, (name, found) in enumerate([*row.sections.items()][sections:], sections + 1):
@@ -140,14 +140,14 @@ def events_after(database: Database, key: str, sections: int, missing: int) -> t
     last = f"{len(row.sections)}.{len(row.missing)}"
     events.append(Event("progress", state, last))
     if ended:
-        told: dict[str, Any] = {
+        reported: dict[str, Any] = {
             "id": row.id,
             "status": row.status,
             "why": row.why,
             "contended": row.contended,
         }
-        told |= {"seconds": row.seconds, "measured": row.measured, "self_check": row.self_check}
-        events.append(Event("end", told, last))
+        reported |= {"seconds": row.seconds, "measured": row.measured, "self_check": row.self_check}
+        events.append(Event("end", reported, last))
     return events, ended
 
 
@@ -162,11 +162,11 @@ def accept(
     now = dt.datetime.now(dt.UTC)
     posted, sent = posted_calibration(body, now)
     settle(database)
-    with database.read() as unit:
-        row = store.calibration(unit.session, sent.id)
+    with database.read() as transaction:
+        row = store.calibration(transaction.session, sent.id)
         goes_on = row is not None and row.status in store.ACTIVE and sent.status == "running"
     # What a plan may rest on changes when a device comes or a calibration ends, not with every section.
-    with database.tell() if goes_on else database.write() as writing:
+    with database.write_untracked() if goes_on else database.write() as writing:
         row = store.calibration(writing.session, sent.id, to_change=True)
         new = row is None
         if row is None:
@@ -188,22 +188,24 @@ def _ended(row: tables.Calibration, posted: Posted, now: dt.datetime) -> dt.date
     return row.started_at + dt.timedelta(seconds=posted.seconds)
 
 
-def refuse_second(unit: ReadUnit, name: str, uuid: str) -> None:
+def refuse_second(transaction: ReadTransaction, name: str, uuid: str) -> None:
     """Conflict when a calibration of this device (by name or by what it is) has not ended."""
-    for row in store.active(unit.session):
+    for row in store.active(transaction.session):
         if row.device == name or row.fingerprint.get("uuid") == uuid:
             message = f"calibration {row.id} of {row.device!r} is {row.status}; wait until it ends"
             raise Conflict(message, [FieldError("device", message, name, (row.id,))])
 
 
-def _begun(unit: WriteUnit, posted: Posted, sent: Calibration, who: str | None) -> tables.Calibration:
-    name = sent.device or _name_for(unit, posted, sent)
-    began = min(dt.datetime.fromisoformat(sent.started_at), unit.now)
+def _begun(
+    transaction: WriteTransaction, posted: Posted, sent: Calibration, who: str | None
+) -> tables.Calibration:
+    name = sent.device or _name_for(transaction, posted, sent)
+    began = min(dt.datetime.fromisoformat(sent.started_at), transaction.now)
     device, _ = keep_device(
-        unit, name, sent.fingerprint, word=posted.word, host=posted.host, seen_at=began, who=who
+        transaction, name, sent.fingerprint, word=posted.word, host=posted.host, seen_at=began, who=who
     )
     if sent.status == "running":
-        refuse_second(unit, name, sent.fingerprint.uuid)
+        refuse_second(transaction, name, sent.fingerprint.uuid)
     row = tables.Calibration(
         id=sent.id,
         device=name,
@@ -216,20 +218,20 @@ def _begun(unit: WriteUnit, posted: Posted, sent: Calibration, who: str | None) 
         origin="posted",
         version=sent.version,
         started_at=dt.datetime.fromisoformat(sent.started_at),
-        heartbeat_at=unit.now,
+        heartbeat_at=transaction.now,
         fingerprint=sent.fingerprint.as_dict(),
         environment=environment_of(sent.fingerprint),
         sections={},
         missing={},
     )
-    store.add(unit.session, row)
-    note(unit, "calibrations", sent.id, "create", f"of {name}, made elsewhere", who=who)
+    store.add(transaction.session, row)
+    note(transaction, "calibrations", sent.id, "create", f"of {name}, made elsewhere", who=who)
     return row
 
 
-def _name_for(unit: ReadUnit, posted: Posted, sent: Calibration) -> str:
+def _name_for(transaction: ReadTransaction, posted: Posted, sent: Calibration) -> str:
     """The name under which its host registered it, else one of host and word."""
-    for device in registered(unit):
+    for device in registered(transaction):
         if device.fingerprint.uuid == sent.fingerprint.uuid and device.host in (posted.host, None):
             return device.name
     return name_by_host(posted.host or "", posted.word or sent.fingerprint.kind)
@@ -263,7 +265,7 @@ def _extend(row: tables.Calibration, posted: Posted, sent: Calibration, now: dt.
 
 
 def finish(
-    unit: WriteUnit,
+    transaction: WriteTransaction,
     row: tables.Calibration,
     status: str,
     why: str | None,
@@ -277,10 +279,10 @@ def finish(
     row.seconds = round(max(0.0, (at - row.started_at).total_seconds()), 3)
     if status == "done":
         row.progress = 1.0
-    row.self_check = checked_by_networks(unit, measured_calibration(row), row.gpu)
+    row.self_check = checked_by_networks(transaction, measured_calibration(row), row.gpu)
     row.error_percent = (row.self_check or {}).get("median_error_percent")
-    unit.session.flush()
-    note(unit, "calibrations", row.id, "update", f"of {row.device}, ended: {status}", who=who)
+    transaction.session.flush()
+    note(transaction, "calibrations", row.id, "update", f"of {row.device}, ended: {status}", who=who)
 
 
 def may_go_on(row: tables.Calibration) -> bool:
@@ -326,9 +328,9 @@ def seconds_of(row: tables.Calibration) -> float:
     return round(max(0.0, (dt.datetime.now(dt.UTC) - row.started_at).total_seconds()), 3)
 
 
-def _existing(unit: ReadUnit, key: str) -> tables.Calibration:
+def _existing(transaction: ReadTransaction, key: str) -> tables.Calibration:
     try:
-        row = store.calibration(unit.session, clean_text(key))
+        row = store.calibration(transaction.session, clean_text(key))
     except ValueError:
         row = None
     if row is None:
@@ -337,12 +339,12 @@ def _existing(unit: ReadUnit, key: str) -> tables.Calibration:
     return row
 
 
-def _reasons(unit: ReadUnit, keys: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    now = {device.name: device for device in registered(unit)}
+def _reasons(transaction: ReadTransaction, keys: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    now = {device.name: device for device in registered(transaction)}
     query = select(tables.Calibration).where(tables.Calibration.id.in_(keys))
     return {
         row.id: stale_because(row, now[row.device])
-        for row in unit.session.scalars(query)
+        for row in transaction.session.scalars(query)
         if row.device in now
     }
 

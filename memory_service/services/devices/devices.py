@@ -1,4 +1,4 @@
-"""Which hardware is registered, which GPU model is it, and do its calibrations still hold?
+"""Registered devices, the GPU model of each, and whether its calibrations still hold.
 
 A device is known by more than its name: a name belongs to one `Fingerprint.uuid`. What may change about it
 (driver, torch, power limit, cores) is kept as it was seen last; a calibration made under anything else is
@@ -25,7 +25,7 @@ from memory_service.domain.calibration.calibration import (
 from memory_service.domain.hardware.gpu_names import gpu_from_row, gpu_index, normal_gpu_name, resolve_gpu
 from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.errors import Conflict, FieldError, InvalidInput, MemoryServiceError
-from memory_service.services.database.transactions import Database, ReadUnit, WriteUnit
+from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
 from memory_service.services.tables.audit import SERVICE, note
 from memory_service.store.queries import calibrations as store
 from memory_service.store.queries.rows import all_rows
@@ -91,23 +91,23 @@ class KeptCalibration:
         return self.calibration.usable and not self.stale
 
 
-def registered(unit: ReadUnit) -> list[Device]:
+def registered(transaction: ReadTransaction) -> list[Device]:
     """Every device whose fingerprint is known, by name."""
-    return [device_of(row) for row in store.devices(unit.session) if row.fingerprint is not None]
+    return [device_of(row) for row in store.devices(transaction.session) if row.fingerprint is not None]
 
 
-def calibrations_of(unit: ReadUnit) -> list[KeptCalibration]:
+def calibrations_of(transaction: ReadTransaction) -> list[KeptCalibration]:
     """Every calibration of every device that ended with something measured, best first: those that were done
     before those that were cut short, the newest first (of those cut short, the one that got furthest)."""
-    now = {device.name: device for device in registered(unit)}
-    rows = store.ended(unit.session)
+    now = {device.name: device for device in registered(transaction)}
+    rows = store.ended(transaction.session)
     done, cut = [r for r in rows if r.status == "done"], [r for r in rows if r.status != "done"]
-    kept = []
+    stored = []
     for row in [*done, *sorted(cut, key=lambda r: -r.measured)]:
         device = now.get(row.device)
         if device is not None:
-            kept.append(KeptCalibration(measured_calibration(row), device.gpu, stale_because(row, device)))
-    return kept
+            stored.append(KeptCalibration(measured_calibration(row), device.gpu, stale_because(row, device)))
+    return stored
 
 
 def stale_because(row: tables.Calibration, device: Device) -> tuple[str, ...]:
@@ -139,12 +139,12 @@ def environment_of(fingerprint: Fingerprint) -> dict[str, Any]:
     return {name: getattr(fingerprint, name) for name in ENVIRONMENT_FIELDS}
 
 
-def gpu_model_of(unit: ReadUnit, fingerprint: Fingerprint) -> Gpu:
+def gpu_model_of(transaction: ReadTransaction, fingerprint: Fingerprint) -> Gpu:
     """The data sheet of a device, by the name that its driver reports; of a processor the row `cpu`.
 
     InvalidInput names the nearest models and how to add a row.
     """
-    sheets = {row["slug"]: gpu_from_row(row) for row in all_rows(unit.session, "gpus")}
+    sheets = {row["slug"]: gpu_from_row(row) for row in all_rows(transaction.session, "gpus")}
     wanted = "cpu" if fingerprint.kind == "cpu" else _SLICE.sub("", fingerprint.name)
     slug = gpu_index(sheets).get(normal_gpu_name(wanted))
     if slug is None and fingerprint.kind == "mps":
@@ -156,7 +156,7 @@ def gpu_model_of(unit: ReadUnit, fingerprint: Fingerprint) -> Gpu:
 
 
 def keep_device(
-    unit: WriteUnit,
+    transaction: WriteTransaction,
     name: str,
     fingerprint: Fingerprint | None,
     *,
@@ -172,27 +172,27 @@ def keep_device(
     the name belongs to another piece of hardware; InvalidInput when it means another GPU model, or the model
     is not known.
     """
-    row = store.device(unit.session, name, to_change=True)
+    row = store.device(transaction.session, name, to_change=True)
     new = row is None
     before = None if row is None else row.fingerprint
     if row is None:
-        row = tables.Device(name=name, registered_at=unit.now, word=word, host=host)
+        row = tables.Device(name=name, registered_at=transaction.now, word=word, host=host)
     if fingerprint is not None:
         if row.uuid is not None and row.uuid != fingerprint.uuid:
             raise _another_device(name, row, fingerprint)
-        sheet = gpu_model_of(unit, fingerprint)
-        _check_name(unit, name, sheet)
+        sheet = gpu_model_of(transaction, fingerprint)
+        _check_name(transaction, name, sheet)
         row.gpu, row.kind, row.uuid = sheet.slug, fingerprint.kind, fingerprint.uuid
-        seen_at = seen_at or unit.now
+        seen_at = seen_at or transaction.now
         if row.seen_at is None or seen_at > row.seen_at - CLOCKS_APART:
             row.fingerprint, row.environment = fingerprint.as_dict(), environment_of(fingerprint)
             row.seen_at = max(seen_at, row.seen_at or seen_at)
     row.word, row.host = word or row.word, host or row.host
     if new:
-        store.add(unit.session, row)
-        note(unit, "devices", name, "create", "registered", who=who)
+        store.add(transaction.session, row)
+        note(transaction, "devices", name, "create", "registered", who=who)
     elif row.fingerprint != before:
-        note(unit, "devices", name, "update", "seen anew", who=who)
+        note(transaction, "devices", name, "update", "seen anew", who=who)
     return row, new
 
 
@@ -209,8 +209,8 @@ def look_again(database: Database, identify: Callable[[str], Fingerprint], words
             _log.warning("device %s cannot be looked at: %s", word, error.detail)
         else:
             here[fingerprint.uuid] = (word, fingerprint)
-    with database.read() as unit:
-        known = [d for d in registered(unit) if d.host == host_name() and d.fingerprint.uuid in here]
+    with database.read() as transaction:
+        known = [d for d in registered(transaction) if d.host == host_name() and d.fingerprint.uuid in here]
     changed = [d.name for d in known if d.fingerprint != here[d.fingerprint.uuid][1]]
     if changed:
         with database.write() as writing:
@@ -256,9 +256,9 @@ def _another_device(name: str, row: tables.Device, given: Fingerprint) -> Confli
     )
 
 
-def _check_name(unit: ReadUnit, name: str, sheet: Gpu) -> None:
+def _check_name(transaction: ReadTransaction, name: str, sheet: Gpu) -> None:
     """A device must not take a name by which people mean another GPU model."""
-    sheets = {row["slug"]: gpu_from_row(row) for row in all_rows(unit.session, "gpus")}
+    sheets = {row["slug"]: gpu_from_row(row) for row in all_rows(transaction.session, "gpus")}
     meant = gpu_index(sheets).get(normal_gpu_name(name), sheet.slug)
     if meant != sheet.slug:
         message = f"means the GPU model {meant!r}, and this device is a {sheet.slug!r}; choose another name"

@@ -1,5 +1,4 @@
-"""What is known of one GPU model or one device? Data sheet, devices with fingerprints, calibrations over time
-and the drift between them."""
+"""All that is known of one GPU model or device: data sheet, fingerprints, calibrations and their drift."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from memory_service.domain.calibration.drift import drift_percent, key_figures
 from memory_service.domain.calibration.registered_device import device_card
 from memory_service.domain.hardware.gpu_names import gpu_from_row
 from memory_service.errors import NotFound
-from memory_service.services.database.transactions import Database, ReadUnit
+from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.devices.calibrations import ENDED, seconds_of, settle_if_possible
 from memory_service.services.devices.devices import Device, device_of, measured_calibration, stale_because
 from memory_service.services.tables.catalogue import get_row, on_the_wire
@@ -26,9 +25,9 @@ __all__ = ["card_of", "device_shown", "gpu_page", "with_devices"]
 _MOST_CALIBRATIONS = 50
 
 
-def with_devices(unit: ReadUnit, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def with_devices(transaction: ReadTransaction, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Rows of GPU models, each with `devices`: the names of its registered devices."""
-    names = store.names_by_gpu(unit.session, [row["slug"] for row in rows])
+    names = store.names_by_gpu(transaction.session, [row["slug"] for row in rows])
     return [{**row, "devices": names[row["slug"]]} for row in rows]
 
 
@@ -39,43 +38,43 @@ def gpu_page(database: Database, key: str) -> dict[str, Any]:
     A device elsewhere that has not said yet what it is has no data sheet: `slug` is null. NotFound.
     """
     settle_if_possible(database)
-    with database.read() as unit:
-        device = _device_row(unit, key)
+    with database.read() as transaction:
+        device = _device_row(transaction, key)
         try:
-            sheet = get_row(unit, "gpus", key)
+            sheet = get_row(transaction, "gpus", key)
         except NotFound:
             if device is None:
                 raise
             sheet = {}
-        rows = store.devices(unit.session, key) if sheet else [device] if device else []
+        rows = store.devices(transaction.session, key) if sheet else [device] if device else []
         if device is not None and device not in rows:
             rows = [device, *rows]
         if not sheet and device is not None:
-            sheet = _sheet_of(unit, device)
+            sheet = _sheet_of(transaction, device)
         slug = sheet["slug"]
-        names = store.names_by_gpu(unit.session, [slug])[slug] if slug else [row.name for row in rows]
+        names = store.names_by_gpu(transaction.session, [slug])[slug] if slug else [row.name for row in rows]
         about = {"device": device.name if device else None, "devices": names}
-        return {**sheet, **about, "registered": [device_shown(unit, row) for row in rows]}
+        return {**sheet, **about, "registered": [device_shown(transaction, row) for row in rows]}
 
 
-def device_shown(unit: ReadUnit, row: tables.Device) -> dict[str, Any]:
+def device_shown(transaction: ReadTransaction, row: tables.Device) -> dict[str, Any]:
     """One device as JSON has it, with its calibrations, newest first, and the drift between those usable."""
     columns = ("name", "gpu", "kind", "uuid", "word", "host", "fingerprint", "environment")
     values = {name: getattr(row, name) for name in (*columns, "registered_at", "seen_at")}
     values["device"] = values.pop("word")
-    values["card"] = card_of(unit, row)
+    values["card"] = card_of(transaction, row)
     device = device_of(row) if row.fingerprint is not None else None
-    made = store.of_device(unit.session, [row.name])[:_MOST_CALIBRATIONS]
+    made = store.of_device(transaction.session, [row.name])[:_MOST_CALIBRATIONS]
     values["calibrations"] = [_brief(each, device) for each in made]
     values["drift"] = _drift(made)
     return on_the_wire(values)
 
 
-def card_of(unit: ReadUnit, row: tables.Device) -> dict[str, Any] | None:
+def card_of(transaction: ReadTransaction, row: tables.Device) -> dict[str, Any] | None:
     """The data sheet's figures with the device's own memory, cores and slice; None while it is not known."""
     if row.fingerprint is None:
         return None
-    sheets = {sheet["slug"]: gpu_from_row(sheet) for sheet in all_rows(unit.session, "gpus")}
+    sheets = {sheet["slug"]: gpu_from_row(sheet) for sheet in all_rows(transaction.session, "gpus")}
     if not sheets:
         return None
     card = device_card(row.name, Fingerprint.from_dict(row.fingerprint), sheets, row.gpu)
@@ -113,15 +112,15 @@ def _drift(newest_first: Sequence[tables.Calibration]) -> list[dict[str, Any]]:
     ]
 
 
-def _sheet_of(unit: ReadUnit, device: tables.Device) -> dict[str, Any]:
+def _sheet_of(transaction: ReadTransaction, device: tables.Device) -> dict[str, Any]:
     try:
-        return get_row(unit, "gpus", device.gpu or "")
+        return get_row(transaction, "gpus", device.gpu or "")
     except NotFound:
         return {"slug": None, "name": device.name, "kind": device.kind}
 
 
-def _device_row(unit: ReadUnit, key: str) -> tables.Device | None:
+def _device_row(transaction: ReadTransaction, key: str) -> tables.Device | None:
     try:
-        return store.device(unit.session, clean_text(key))
+        return store.device(transaction.session, clean_text(key))
     except ValueError:
         return None

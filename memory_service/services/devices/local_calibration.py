@@ -1,4 +1,4 @@
-"""How is a device of this host measured, and its calibration kept while it runs?
+"""Calibrating a device of this host, with what is measured stored as it comes.
 
 One calibration at a time on a host: another device's waits its turn as `queued`. Progress and sections are
 told as they come; only the end raises the knowledge revision.
@@ -17,7 +17,7 @@ from memory_service import __version__
 from memory_service.domain.calibration.calibration import CalibrationStatus, Fingerprint
 from memory_service.errors import Conflict, MemoryServiceError, Unavailable
 from memory_service.services.database.latest_state import Latest
-from memory_service.services.database.transactions import Database, WriteUnit
+from memory_service.services.database.transactions import Database, WriteTransaction
 from memory_service.services.devices import calibrations
 from memory_service.services.devices.benchmark import Report, Stop, benchmark
 from memory_service.services.devices.devices import environment_of, host_name, keep_device
@@ -67,8 +67,8 @@ def begin(
     calibrations.settle(database)
     key = uuid.uuid4().hex
     try:
-        with database.write() as unit:
-            status, new = _add_row(unit, key, name, fingerprint, word, budget_seconds, who)
+        with database.write() as transaction:
+            status, new = _add_row(transaction, key, name, fingerprint, word, budget_seconds, who)
     except Conflict as refusal:
         if not refusal.errors:  # of two who began at once, the database refused the second: tell of the first
             with database.read() as reading:
@@ -78,7 +78,7 @@ def begin(
 
 
 def _add_row(
-    unit: WriteUnit,
+    transaction: WriteTransaction,
     key: str,
     name: str,
     fingerprint: Fingerprint,
@@ -86,10 +86,10 @@ def _add_row(
     budget_seconds: float,
     who: str | None,
 ) -> tuple[CalibrationStatus, bool]:
-    device, new = keep_device(unit, name, fingerprint, word=word, host=host_name(), who=who)
-    calibrations.refuse_second(unit, name, fingerprint.uuid)
+    device, new = keep_device(transaction, name, fingerprint, word=word, host=host_name(), who=who)
+    calibrations.refuse_second(transaction, name, fingerprint.uuid)
     status: CalibrationStatus = "running"
-    if any(map(_runs_here, store.active(unit.session))):
+    if any(map(_runs_here, store.active(transaction.session))):
         status = "queued"
     row = tables.Calibration(
         id=key,
@@ -103,15 +103,15 @@ def _add_row(
         origin="local",
         runner=calibrations.runner_here(),
         version=__version__,
-        started_at=unit.now,
-        heartbeat_at=unit.now,
+        started_at=transaction.now,
+        heartbeat_at=transaction.now,
         fingerprint=fingerprint.as_dict(),
         environment=environment_of(fingerprint),
         sections={},
         missing={},
     )
-    store.add(unit.session, row)
-    note(unit, "calibrations", key, "create", f"of {name}, begun", who=who)
+    store.add(transaction.session, row)
+    note(transaction, "calibrations", key, "create", f"of {name}, begun", who=who)
     return status, new
 
 
@@ -198,8 +198,8 @@ def _reports(database: Database, begun: Begun, stop: Stop) -> Iterator[Report]:
 
 def _is_behind(database: Database, key: str) -> bool:
     calibrations.settle(database)
-    with database.read() as unit:
-        for row in store.active(unit.session):
+    with database.read() as transaction:
+        for row in store.active(transaction.session):
             if row.id == key:
                 return False
             if _runs_here(row):
@@ -214,14 +214,14 @@ def _runs_here(row: tables.Calibration) -> bool:
 def _keep(database: Database, key: str, report: Report) -> bool:
     """What was measured so far and a sign of life. A database that is busy is told with the next report."""
     try:
-        with database.tell() as unit:
-            row = store.calibration(unit.session, key, to_change=True)
+        with database.write_untracked() as transaction:
+            row = store.calibration(transaction.session, key, to_change=True)
             if row is not None and calibrations.may_go_on(row):
                 _take_in(row, report)
                 if row.status == "queued" != report.status:  # waiting is not measuring
-                    row.started_at = unit.now
+                    row.started_at = transaction.now
                 row.status, row.why, row.ended_at = report.status, None, None
-                row.seconds, row.heartbeat_at = None, unit.now
+                row.seconds, row.heartbeat_at = None, transaction.now
     except MemoryServiceError as error:
         _log.warning("progress of calibration %s was not kept: %s", key, error.detail)
     return True
@@ -232,11 +232,13 @@ def _keep_end(database: Database, key: str, report: Report) -> None:
     until = time.monotonic() + _END_WITHIN_SECONDS
     while True:
         try:
-            with database.write() as unit:
-                row = store.calibration(unit.session, key, to_change=True)
+            with database.write() as transaction:
+                row = store.calibration(transaction.session, key, to_change=True)
                 if row is not None and calibrations.may_go_on(row):
                     _take_in(row, report)
-                    calibrations.finish(unit, row, report.status, report.why, unit.now, who=SERVICE)
+                    calibrations.finish(
+                        transaction, row, report.status, report.why, transaction.now, who=SERVICE
+                    )
         except Unavailable as error:
             if time.monotonic() > until:
                 _log.error("the end of calibration %s was not kept: %s", key, error.detail)

@@ -1,5 +1,4 @@
-"""How does a device come to be known? It is looked at when it is on this host; where it is not, the command
-to run beside it is told."""
+"""Registering a device: looked at on this host, else the command to run beside it is given."""
 
 from __future__ import annotations
 
@@ -45,7 +44,7 @@ _LOOPBACK = ("localhost", "127.", "[::1]", "::1")
 
 def register_device(
     database: Database,
-    asked: Mapping[str, Any],
+    requested: Mapping[str, Any],
     *,
     calibrating: Calibrating | None,
     server: str,
@@ -59,18 +58,18 @@ def register_device(
     device word, an index past the cards, an unknown GPU model; Conflict when one of it runs, or the name is
     another device's.
     """
-    name, word = _checked_name(asked["name"]), asked.get("device")
-    budget = float(asked.get("budget_seconds", DEFAULT_BUDGET_SECONDS))
-    force, wanted = bool(asked.get("force", False)), bool(asked.get("calibrate", True))
+    name, word = _checked_name(requested["name"]), requested.get("device")
+    budget = float(requested.get("budget_seconds", DEFAULT_BUDGET_SECONDS))
+    force, wanted = bool(requested.get("force", False)), bool(requested.get("calibrate", True))
     fingerprint, why = device_on_this_host(word)
     begun = None
     if fingerprint is not None and word is not None and wanted and calibrating is not None:
         begun = calibrating.start(name, fingerprint, word=word, budget_seconds=budget, force=force, who=who)
         new = begun.new
     else:
-        with database.write() as unit:
+        with database.write() as transaction:
             host = host_name() if fingerprint is not None else None
-            _, new = keep_device(unit, name, fingerprint, word=word, host=host, who=who)
+            _, new = keep_device(transaction, name, fingerprint, word=word, host=host, who=who)
         if fingerprint is not None:
             why = "no calibration was asked for" if not wanted else _FORBIDDEN
     answer: dict[str, Any] = {"calibration": None, "command": None, "why": None}
@@ -80,9 +79,9 @@ def register_device(
         reachable, hint = _reachable(server)
         answer["command"] = _command(name, word, budget, force, reachable)
         answer["why"] = f"{why}; {hint}" if hint else why
-    with database.read() as unit:
-        row = store.device(unit.session, name)
-        shown = device_shown(unit, row) if row is not None else {}
+    with database.read() as transaction:
+        row = store.device(transaction.session, name)
+        shown = device_shown(transaction, row) if row is not None else {}
     return {**shown, **answer}, new
 
 
@@ -120,12 +119,12 @@ def words_of_this_host() -> list[str]:
 def usual_name(database: Database, fingerprint: Fingerprint, word: str) -> str:
     """What a device of this host is called when nobody says: as it was registered, else as its GPU model
     while no other device is, else by host and word."""
-    with database.read() as unit:
-        known = registered(unit)
+    with database.read() as transaction:
+        known = registered(transaction)
         for device in known:
             if device.fingerprint.uuid == fingerprint.uuid and device.host == host_name():
                 return device.name
-        model = gpu_model_of(unit, fingerprint).slug
+        model = gpu_model_of(transaction, fingerprint).slug
     return model if model not in {device.name for device in known} else name_by_host(host_name(), word)
 
 
@@ -137,13 +136,13 @@ def remove_device(database: Database, name: str, *, who: str | None = None) -> b
         clean_text(name)
     except ValueError:
         return False
-    with database.write() as unit:
-        row = store.device(unit.session, name, to_change=True)
+    with database.write() as transaction:
+        row = store.device(transaction.session, name, to_change=True)
         if row is None:
             return False
-        calibrations.refuse_second(unit, name, row.uuid or "")
-        store.remove_device(unit.session, row)
-        note(unit, "devices", name, "delete", "forgotten, with its calibrations", who=who)
+        calibrations.refuse_second(transaction, name, row.uuid or "")
+        store.remove_device(transaction.session, row)
+        note(transaction, "devices", name, "delete", "forgotten, with its calibrations", who=who)
     return True
 
 

@@ -1,1 +1,1 @@
-"""How do rows enter and change? Seed files, seeding, and edits by people and agents."""
+"""How rows enter and change: seed files, seeding, and edits by people and agents."""

@@ -1,4 +1,4 @@
-"""How does a person or an agent add, correct, delete or undo one row? One transaction each, with who and why.
+"""Adding, correcting, deleting or undoing one row: one transaction each, with who and why.
 
 Competitions carry passages that must be encoded before the transaction opens; the other tables do not.
 Whoever changes a row says which version was read: a row that moved meanwhile is refused (`Moved`) with what
@@ -16,7 +16,7 @@ from memory_service.domain.common.row_difference import changed_fields, differen
 from memory_service.errors import FieldError, InvalidInput, Moved, NotFound
 from memory_service.services.competitions import register as competitions
 from memory_service.services.competitions.encoding import TextEncoder
-from memory_service.services.database.transactions import Database, ReadUnit
+from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.tables import catalogue
 from memory_service.services.tables.audit import ANONYMOUS
 from memory_service.services.tables.row_models import clean_text, fields_of
@@ -48,8 +48,8 @@ def add_row(
     if table == "competitions":
         added = competitions.add_competition(database, values, encoder=encoder(), who=person, why=reason)
         return added.row | {"inferred": list(added.inferred)}
-    with database.write() as unit:
-        return catalogue.create_row(unit, table, values, who=person, why=reason)
+    with database.write() as transaction:
+        return catalogue.create_row(transaction, table, values, who=person, why=reason)
 
 
 def correct_row(
@@ -70,9 +70,9 @@ def correct_row(
         return competitions.correct_competition(
             database, key, changes, encoder=encoder(), who=person, why=reason, expected_version=version
         )
-    with database.write() as unit:
+    with database.write() as transaction:
         return catalogue.update_row(
-            unit, table, key, changes, who=person, why=reason, expected_version=version
+            transaction, table, key, changes, who=person, why=reason, expected_version=version
         )
 
 
@@ -86,9 +86,9 @@ def remove_row(
     version: int | None = None,
 ) -> None:
     """Delete a row; its history stays. NotFound; Conflict when it moved or other rows need it."""
-    with database.write() as unit:
+    with database.write() as transaction:
         catalogue.delete_row(
-            unit, table, key, who=who or ANONYMOUS, why=why or "deleted", expected_version=version
+            transaction, table, key, who=who or ANONYMOUS, why=why or "deleted", expected_version=version
         )
 
 
@@ -116,9 +116,9 @@ def undo(
     NotFound for an entry that the row has not; Moved, with the difference, where later changes touched the
     same fields; Conflict where a deleted row is there again. `why` defaults to which change is undone.
     """
-    with database.read() as unit:
-        entry = _entry(unit, table, key, entry_id)
-        now = None if entry.action == "delete" else catalogue.get_row(unit, table, key)
+    with database.read() as transaction:
+        entry = _entry(transaction, table, key, entry_id)
+        now = None if entry.action == "delete" else catalogue.get_row(transaction, table, key)
     reason = why or f"undoes change {entry_id}: {entry.why}"
     own = fields_of(catalogue.table_named(table))
     before, after = ({name: row.get(name) for name in own} for row in (entry.before or {}, entry.after or {}))
@@ -149,11 +149,13 @@ def undo(
     )
 
 
-def _entry(unit: ReadUnit, table: str, key: str, entry_id: int) -> History:
+def _entry(transaction: ReadTransaction, table: str, key: str, entry_id: int) -> History:
     found = None
     if 0 < entry_id <= LARGEST_ENTRY:
         with suppress(ValueError):
-            found = history.entry(unit.session, catalogue.table_named(table), clean_text(key), entry_id)
+            found = history.entry(
+                transaction.session, catalogue.table_named(table), clean_text(key), entry_id
+            )
     if found is None:
         shown = key[:80].encode("utf-8", "replace").decode()
         raise NotFound(f"The history of {table} {shown!r} has no entry {entry_id}")

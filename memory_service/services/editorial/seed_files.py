@@ -1,4 +1,4 @@
-"""What do the seed files say? Read strictly: a wrong row is named by file and line."""
+"""The seed files, read strictly: a wrong row is named by file and line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from memory_service.errors import InvalidInput
 from memory_service.services.tables import row_models as values_of_rows
 from memory_service.store.queries import rows
 
-__all__ = ["FILES", "Seed", "files_digest", "read_seeds"]
+__all__ = ["FILES", "Seed", "files_digest", "read_lines", "read_seeds"]
 
 FILES: Mapping[str, str] = {
     "competitions": "competitions.jsonl",
@@ -73,7 +73,7 @@ def read_seeds(folder: Path) -> dict[str, dict[str, Seed]]:
 def _read(table: str, path: Path) -> dict[str, Seed]:
     out: dict[str, Seed] = {}
     key_name = rows.key_of(rows.ENTITIES[table])
-    for line, raw in _lines(path):
+    for line, raw in read_lines(path):
         try:
             values = _checked(table, raw)
         except (InvalidInput, TypeError, KeyError) as error:
@@ -95,7 +95,9 @@ def _checked(table: str, raw: Any) -> dict[str, Any]:
     return _profile(raw) if table == "profiles" else values_of_rows.validate(table, raw)
 
 
-def _lines(path: Path) -> Iterator[tuple[int, Any]]:
+def read_lines(path: Path) -> Iterator[tuple[int, Any]]:
+    """(number of the line, row) of a `.jsonl`, `.jsonl.gz` or `.csv` file; InvalidInput where it cannot be
+    read."""
     try:
         raw = path.read_bytes()
         text = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8")

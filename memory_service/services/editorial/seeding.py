@@ -1,5 +1,4 @@
-"""How does the knowledge that ships get into a database, again and again, without undoing what people
-corrected?
+"""The knowledge that ships, brought into a database without undoing what people corrected.
 
 A row that a seed brought and nobody touched follows its file: it is added, changed and removed with it. A row
 that a person added or corrected stays; one that a person deleted does not come back. Texts are encoded first,
@@ -20,7 +19,7 @@ from sqlalchemy import select, update
 
 from memory_service import resources
 from memory_service.services.competitions.encoding import TextEncoder, texts_of, vectors_of
-from memory_service.services.database.transactions import Database, ReadUnit, WriteUnit
+from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
 from memory_service.services.editorial.seed_files import FILES, Seed, files_digest, read_seeds
 from memory_service.store.queries import history, passages, rows
 from memory_service.store.queries.passages import NewPassage, StoredPassage
@@ -73,8 +72,8 @@ class _Plan:
 
 def is_seeded(database: Database, folder: Path | None = None) -> bool:
     """Whether exactly these seed files were loaded last."""
-    with database.read() as unit:
-        digest = unit.session.scalars(select(Knowledge.seeds_digest)).one_or_none()
+    with database.read() as transaction:
+        digest = transaction.session.scalars(select(Knowledge.seeds_digest)).one_or_none()
     return digest == files_digest(folder or resources.path("seeds"))
 
 
@@ -85,9 +84,9 @@ def seed(database: Database, folder: Path | None = None, encoder: TextEncoder | 
     folder = folder or resources.path("seeds")
     digest = files_digest(folder)
     seeds = read_seeds(folder)
-    with database.read() as unit:
-        plan = _plan(unit, "competitions", seeds["competitions"])
-        texts = _texts_to_encode(unit, plan, encoder)
+    with database.read() as transaction:
+        plan = _plan(transaction, "competitions", seeds["competitions"])
+        texts = _texts_to_encode(transaction, plan, encoder)
     vectors = _encode(texts, encoder)
     with database.write() as writing:
         # The plan below is made from what whoever seeded before has left.
@@ -111,8 +110,8 @@ def fill_embeddings(database: Database, encoder: TextEncoder) -> int:
     """Give every passage without this encoder's vector one, in batches; how many. Cheap when none is
     missing."""
     done = 0
-    with database.read() as unit:
-        missing = passages.unencoded(unit.session, encoder.name)
+    with database.read() as transaction:
+        missing = passages.unencoded(transaction.session, encoder.name)
     for start in range(0, len(missing), _CHUNK):
         batch = missing[start : start + _CHUNK]
         vectors = vectors_of([text for _, text in batch], encoder)
@@ -122,28 +121,30 @@ def fill_embeddings(database: Database, encoder: TextEncoder) -> int:
     return done
 
 
-def _plan(unit: ReadUnit, table: str, seeds: Mapping[str, Seed]) -> _Plan:
+def _plan(transaction: ReadTransaction, table: str, seeds: Mapping[str, Seed]) -> _Plan:
     entity = rows.ENTITIES[table]
     key = rows.column(entity, rows.key_of(entity))
     there = {
         row[0]: row[1:]
-        for row in unit.session.execute(select(key, entity.seed_digest, entity.corrected, entity.origin))
+        for row in transaction.session.execute(
+            select(key, entity.seed_digest, entity.corrected, entity.origin)
+        )
     }
-    deleted = history.deleted_by_people(unit.session, table)
+    deleted = history.deleted_by_people(transaction.session, table)
     add = [seed for name, seed in seeds.items() if name not in there and name not in deleted]
-    kept = {name for name, (_, corrected, origin) in there.items() if _is_kept(table, corrected, origin)}
-    change = [s for n, s in seeds.items() if n in there and n not in kept and there[n][0] != s.digest]
+    stored = {name for name, (_, corrected, origin) in there.items() if _is_kept(table, corrected, origin)}
+    change = [s for n, s in seeds.items() if n in there and n not in stored and there[n][0] != s.digest]
     remove = [
         name
         for name, (_, _, origin) in there.items()
-        if name not in seeds and name not in kept and origin == "seed"
+        if name not in seeds and name not in stored and origin == "seed"
     ]
     report = TableReport(
         added=len(add),
         changed=len(change),
         removed=len(remove),
-        unchanged=sum(n in seeds and n not in kept for n in there) - len(change),
-        kept=len(kept),
+        unchanged=sum(n in seeds and n not in stored for n in there) - len(change),
+        kept=len(stored),
         skipped=len((deleted & seeds.keys()) - there.keys()),
     )
     return _Plan(add, change, remove, report)
@@ -154,16 +155,16 @@ def _is_kept(table: str, corrected: bool, origin: str) -> bool:
     return table != "profiles" and (corrected or origin == "user")
 
 
-def _skip_orphans(unit: WriteUnit, plans: dict[str, _Plan]) -> None:
+def _skip_orphans(transaction: WriteTransaction, plans: dict[str, _Plan]) -> None:
     """Patterns of a competition that a person deleted have nothing to stand on; those that people wrote keep
     it."""
     entity = rows.ENTITIES["patterns"]
-    there = set(unit.session.scalars(select(Competition.slug)))
+    there = set(transaction.session.scalars(select(Competition.slug)))
     there |= {seed.key for seed in plans["competitions"].add}
     plan = plans["patterns"]
     homeless = [s for s in plan.add if s.values["competition"] not in (None, *there)]
     going = set(plans["patterns"].remove)
-    named = unit.session.execute(
+    named = transaction.session.execute(
         select(rows.column(entity, "id"), rows.column(entity, "competition")).where(
             rows.column(entity, "competition").in_(plans["competitions"].remove)
         )
@@ -188,32 +189,32 @@ def _forget(plans: dict[str, _Plan], table: str, added: set[str], removed: set[s
     )
 
 
-def _remove(unit: WriteUnit, table: str, names: Sequence[str]) -> None:
+def _remove(transaction: WriteTransaction, table: str, names: Sequence[str]) -> None:
     for name in names:
-        row = rows.find(unit.session, table, name, to_change=True)
+        row = rows.find(transaction.session, table, name, to_change=True)
         if row is None or _is_kept(table, row.corrected, row.origin):
             continue
         before = rows.own_values(row)
-        rows.remove(unit.session, row)
-        _record(unit, table, name, row.version, "delete", before, None)
+        rows.remove(transaction.session, row)
+        _record(transaction, table, name, row.version, "delete", before, None)
 
 
-def _write(unit: WriteUnit, table: str, plan: _Plan) -> None:
-    new = [{**s.values, **rows.bookkeeping("seed", unit.now, s.digest)} for s in plan.add]
-    rows.insert_all(unit.session, table, new)
+def _write(transaction: WriteTransaction, table: str, plan: _Plan) -> None:
+    new = [{**s.values, **rows.bookkeeping("seed", transaction.now, s.digest)} for s in plan.add]
+    rows.insert_all(transaction.session, table, new)
     for changed in plan.change:
-        row = rows.find(unit.session, table, changed.key, to_change=True)
+        row = rows.find(transaction.session, table, changed.key, to_change=True)
         if row is None or _is_kept(table, row.corrected, row.origin):
             continue
         before = rows.own_values(row)
-        mark = {"seed_digest": changed.digest, "updated_at": unit.now, "origin": "seed"}
-        rows.change(unit.session, row, {**changed.values, **mark})
+        mark = {"seed_digest": changed.digest, "updated_at": transaction.now, "origin": "seed"}
+        rows.change(transaction.session, row, {**changed.values, **mark})
         if table != "profiles":
-            _record(unit, table, changed.key, row.version, "update", before, dict(changed.values))
+            _record(transaction, table, changed.key, row.version, "update", before, dict(changed.values))
 
 
 def _record(
-    unit: WriteUnit,
+    transaction: WriteTransaction,
     table: str,
     key: str,
     version: int,
@@ -222,13 +223,13 @@ def _record(
     after: Mapping[str, Any] | None,
 ) -> None:
     history.record(
-        unit.session,
+        transaction.session,
         table=table,
         row=key,
         version=version,
         action=action,
         origin="seed",
-        at=unit.now,
+        at=transaction.now,
         who=WHO,
         why="the seed file changed",
         before=before,
@@ -236,16 +237,16 @@ def _record(
     )
 
 
-def _texts_to_encode(unit: ReadUnit, plan: _Plan, encoder: TextEncoder | None) -> list[str]:
+def _texts_to_encode(transaction: ReadTransaction, plan: _Plan, encoder: TextEncoder | None) -> list[str]:
     """Texts of all competitions, as they will stand, that have no vector of this encoder yet."""
     if encoder is None:
         return []
-    stored = {row["slug"]: row for row in rows.all_rows(unit.session, "competitions")}
+    stored = {row["slug"]: row for row in rows.all_rows(transaction.session, "competitions")}
     stored |= {s.key: dict(s.values) for s in (*plan.add, *plan.change)}
     wanted = {text for row in stored.values() for _, text in texts_of(row)}
     encoded = {
         passage.digest
-        for group in passages.of_competitions(unit.session).values()
+        for group in passages.of_competitions(transaction.session).values()
         for passage in group
         if passage.encoder == encoder.name
     }
@@ -263,13 +264,13 @@ def _encode(texts: Sequence[str], encoder: TextEncoder | None) -> dict[str, npt.
 
 
 def _keep_passages(
-    unit: WriteUnit, vectors: Mapping[str, npt.NDArray[np.float32]], encoder: TextEncoder | None
+    transaction: WriteTransaction, vectors: Mapping[str, npt.NDArray[np.float32]], encoder: TextEncoder | None
 ) -> tuple[int, int]:
     """Bring the passages of every competition to its text as it stands; (given a vector, left without)."""
     encoded = missing = 0
     name = encoder.name if encoder is not None else None
-    there = passages.of_competitions(unit.session)
-    for row in rows.all_rows(unit.session, "competitions"):
+    there = passages.of_competitions(transaction.session)
+    for row in rows.all_rows(transaction.session, "competitions"):
         texts = texts_of(row)
         old = there.get(row["slug"], [])
         digests = [passages.digest(text) for _, text in texts]
@@ -281,10 +282,10 @@ def _keep_passages(
             NewPassage(kind, text, vectors.get(digest), name if digest in vectors else None)
             for (kind, text), digest in zip(texts, digests, strict=True)
         ]
-        passages.replace(unit.session, row["slug"], new)
+        passages.replace(transaction.session, row["slug"], new)
         encoded += lacking
-        kept = {passage.digest for passage in old if passage.encoder is not None}
-        missing += sum(digest not in vectors and digest not in kept for digest in digests)
+        stored = {passage.digest for passage in old if passage.encoder is not None}
+        missing += sum(digest not in vectors and digest not in stored for digest in digests)
     return encoded, missing
 
 

@@ -1,4 +1,4 @@
-"""Which cards can be asked about? GPU models and registered devices, with what was measured and observed.
+"""The cards that can be asked about: GPU models and registered devices, with what was measured and observed.
 
 A device goes by its own name and shadows a GPU model of the same name. What its calibrations say passes on to
 other devices of its model, and, scaled by data sheet, to those of its architecture.
@@ -21,6 +21,7 @@ from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.domain.learning.observation_selection import ObservationSelection
 from memory_service.domain.prediction.device import Provenance, TargetDevice, target_device
 from memory_service.errors import FieldError, InvalidInput
+from memory_service.services.database.caches import Caches
 from memory_service.services.devices.devices import Device, KeptCalibration
 
 __all__ = ["Cards", "cards_of"]
@@ -33,12 +34,14 @@ class Cards:
     sheets    GPU models by slug; devices: registered hardware by name
     silent    names of devices that have not said yet what they are
     calibrations   all that ended with something measured, the ones set aside too
+    caches    of what follows from exactly these cards
     """
 
     sheets: Mapping[str, TargetDevice]
     devices: Mapping[str, TargetDevice] = field(default_factory=dict)
     silent: tuple[str, ...] = ()
     calibrations: tuple[KeptCalibration, ...] = ()
+    caches: Caches = field(default_factory=Caches, init=False)
 
     @cached_property
     def all(self) -> Mapping[str, TargetDevice]:

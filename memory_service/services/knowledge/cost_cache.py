@@ -1,13 +1,15 @@
-"""Which options does a case have, and at what price? The catalogue with its profiles, priced per card as
-asked for."""
+"""The catalogue with its profiles, priced per card as asked for."""
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
-from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
+
+from cachetools import LRUCache
 
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.domain.cost.fp32_bound import fp32_bound
@@ -27,6 +29,7 @@ from memory_service.domain.planning.cost_table import (
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.step_time import BaselineSteps
+from memory_service.services.database.caches import Caches
 from memory_service.services.knowledge.profiling import profile_model
 
 __all__ = ["PricedCatalogue", "Sizes", "architecture_of", "can_take"]
@@ -73,6 +76,7 @@ class PricedCatalogue:
                     one architecture cost the same, so they share it
     checkpointed    the same with gradient checkpointing, where it was traced
     unlisted        models that callers pinned and no catalogue row names: never offered to anybody else
+    caches          of what follows from exactly these models and profiles
     """
 
     def __init__(self, models: Mapping[str, CatalogueModel], profiles: Iterable[Profile]) -> None:
@@ -83,10 +87,11 @@ class PricedCatalogue:
         self.sizes: dict[str, list[int]] = {}
         for profile in profiles:
             self._add(profile)
-        self._kept: OrderedDict[Hashable, CostTable] = OrderedDict()
+        self.caches = Caches()
         self._lock = threading.Lock()
-        self._options: OrderedDict[Hashable, Known] = OrderedDict()
-        self._steps: OrderedDict[Hashable, BaselineSteps] = OrderedDict()
+        self._tables: LRUCache[Hashable, CostTable] = LRUCache(MOST_BYTES, attrgetter("nbytes"))
+        self._options: LRUCache[Hashable, Known] = LRUCache(MOST_OPTION_LISTS)
+        self._steps: LRUCache[Hashable, BaselineSteps] = LRUCache(MOST_STEPS)
         self._bounds: dict[tuple[str, int], tuple[Profile, Profile]] = {}
         self._trees: dict[str, list[CatalogueModel]] = {}
         self._no_trees: CostTable | None = None
@@ -94,7 +99,8 @@ class PricedCatalogue:
     def table(self, case: PlanningProblem, cards: tuple[TargetDevice, ...], precision: str) -> CostTable:
         """The case's network options priced on the cards (the worst of them, figure by figure)."""
         key = (case.task, case.model, case.question.image_size, case.question.seq_len, case.n_features)
-        known = self._options.get(key)
+        with self._lock:
+            known = self._options.get(key)
         if known is None:
             sizes = Sizes(case.question.image_size, case.question.seq_len, case.n_features)
             options = tuple(self.options(case.task, sizes, case.model))
@@ -102,8 +108,6 @@ class PricedCatalogue:
             known = (options, columns_of(options), names)
             with self._lock:
                 self._options[key] = known
-                while len(self._options) > MOST_OPTION_LISTS:
-                    self._options.popitem(last=False)
         batch, vram = case.question.batch_size, case.question.vram_gib
         return worst_of([self._priced(known, card, precision, batch, vram) for card in cards])
 
@@ -111,15 +115,15 @@ class PricedCatalogue:
         """Drop tables of calibrations and observations that no card stands on any more."""
         used = {id(part) for card in cards for part in (card.calibrated, card.learned)}
         with self._lock:
-            for key, kept in list(self._kept.items()):
-                if not all({id(gpu.calibrated), id(gpu.learned)} <= used for gpu in kept.gpus):
-                    del self._kept[key]
+            for key, table in list(self._tables.items()):
+                if not all({id(gpu.calibrated), id(gpu.learned)} <= used for gpu in table.gpus):
+                    del self._tables[key]
 
     def _add(self, profile: Profile) -> None:
-        kept = self.checkpointed if profile.checkpointing else self.profiles
+        stored = self.checkpointed if profile.checkpointing else self.profiles
         key = (architecture_of(profile.model, profile.library), profile.input_size, profile.precision)
-        if key not in kept or (profile.channels_last and profile.fused_attention):
-            kept[key] = replace(profile, model=key[0])
+        if key not in stored or (profile.channels_last and profile.fused_attention):
+            stored[key] = replace(profile, model=key[0])
         sizes = self.sizes.setdefault(key[0], [])
         if not profile.checkpointing and profile.input_size not in sizes:
             sizes.append(profile.input_size)
@@ -252,28 +256,21 @@ class PricedCatalogue:
         figures = _figures(card)
         key = (names, figures, precision, batch, vram)
         with self._lock:
-            table = self._kept.get(key)
-            if table is not None:
-                self._kept.move_to_end(key)
-                return replace(table, options=tuple(options), columns=columns)
+            table = self._tables.get(key)
+        if table is not None:
+            return replace(table, options=tuple(options), columns=columns)
         steps = self._cold_steps(card, precision)
         if vram is not None:
             card = with_memory(card, vram)
         table = build_table(options, card, precision, BATCH_LADDER if batch is None else (batch,), steps)
-        with self._lock:
-            self._kept[key] = table
-            while len(self._kept) > 1 and sum(kept.nbytes for kept in self._kept.values()) > MOST_BYTES:
-                self._kept.popitem(last=False)
+        with self._lock, contextlib.suppress(ValueError):  # a table larger than the whole cache
+            self._tables[key] = table
         return table
 
     def _cold_steps(self, card: TargetDevice, precision: str) -> BaselineSteps:
         key = (_figures(replace(card, learned=None)), precision)
         with self._lock:
-            steps = self._steps.pop(key, None) or BaselineSteps(card)
-            self._steps[key] = steps
-            while len(self._steps) > MOST_STEPS:
-                self._steps.popitem(last=False)
-        return steps
+            return self._steps.setdefault(key, BaselineSteps(card))
 
 
 def _figures(card: TargetDevice) -> Hashable:

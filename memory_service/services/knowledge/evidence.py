@@ -1,19 +1,18 @@
-"""Which rows of the strategy tables and which claims bear on a plan? The most specific row of each deciding
-rule."""
+"""The rows of the strategy tables and the claims that bear on a plan: of each deciding rule the most specific
+row."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from memory_service.domain.common.vocabulary import modality_of, size_of
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.schedule import default_batch
 
-if TYPE_CHECKING:
-    from memory_service.services.knowledge.snapshot import Knowledge
-
 __all__ = ["evidence_rows"]
+
+Row = Mapping[str, Any]
 
 ALWAYS = (
     "R01-one-integer",
@@ -40,25 +39,33 @@ _INPUT_KINDS = {"image-segmentation": "segmentation_tile", "tabular": "table", "
 
 
 def evidence_rows(
-    knowledge: Knowledge, case: PlanningProblem, model: str, input_size: int
-) -> tuple[Mapping[str, Any], ...]:
+    strategy: Mapping[str, Row],
+    rules: Mapping[str, Iterable[Row]],
+    located_claims: Iterable[tuple[Row, str | None, str | None]],
+    case: PlanningProblem,
+    model: str,
+    input_size: int,
+) -> tuple[Row, ...]:
     """The rules that decided, then at most four claims, as {id, grade, text, source}; rows not followed say
-    why. Rows that say another number than the default, and steered the plan by it, are always there."""
-    named = [*ALWAYS, *_steering(case, input_size)]
-    out = [_strategy(knowledge.strategy[row]) for row in dict.fromkeys(named) if row in knowledge.strategy]
+    why. Rows that say another number than the default, and steered the plan by it, are always there.
+
+    The first three as in `snapshot.Knowledge`.
+    """
+    named = [*ALWAYS, *_policy_rows(case, input_size)]
+    out = [_strategy(strategy[row]) for row in dict.fromkeys(named) if row in strategy]
     for rule in MATCHED:
-        rows = [(_specific(row["key"], case, model), row) for row in knowledge.rules.get(rule, ())]
+        rows = [(_specific(row["key"], case, model), row) for row in rules.get(rule, ())]
         fitting = [(score, row["followed"], row["id"], row) for score, row in rows if score is not None]
         if fitting:
             row = _strategy(max(fitting, key=lambda item: item[:3])[3])
             out += [] if row in out else [row]
-    if case.visible and "R06-a100-a10" in knowledge.strategy:
-        out.append(_strategy(knowledge.strategy["R06-a100-a10"]))
+    if case.visible and "R06-a100-a10" in strategy:
+        out.append(_strategy(strategy["R06-a100-a10"]))
     slugs = {card.slug for card in case.cards}
     base = model.split(".", maxsplit=1)[0]
     claims = [
         row
-        for row, card, resolved in knowledge.located_claims
+        for row, card, resolved in located_claims
         if card in slugs and resolved is not None and resolved.split(".")[0] == base
     ]
     claims.sort(key=lambda row: (_rank(str(row["quantity"])), -(row.get("value_min") or 0.0), row["id"]))
@@ -66,7 +73,7 @@ def evidence_rows(
     return tuple(out)
 
 
-def _steering(case: PlanningProblem, input_size: int) -> list[str]:
+def _policy_rows(case: PlanningProblem, input_size: int) -> list[str]:
     """The row that gave the default batch, and rows that say another number than the default."""
     tightest = min(card.usable_gib for card in case.cards)
     row = default_batch(case.task, input_size, tightest, gpu=case.on_gpu, policy=case.policy)[1]

@@ -1,4 +1,4 @@
-"""What do the observed runs say of the cards? Each is compared with what would have been predicted for it."""
+"""What observed runs say of the cards: each is compared with its prediction."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ def observed_profile(priced: PricedCatalogue, observation: Observation) -> Profi
     """The profile of what ran: known, or between two known sizes; None where there is neither."""
     name, size = observation.model, observation.input_size
     kind = precision_class(observation.precision)
-    kept = priced.checkpointed if observation.checkpointing else priced.profiles
-    exact = kept.get((name, size, kind))
+    stored = priced.checkpointed if observation.checkpointing else priced.profiles
+    exact = stored.get((name, size, kind))
     if exact is not None:
         return exact
-    sizes = [s for s in priced.sizes.get(name, ()) if (name, s, kind) in kept]
+    sizes = [s for s in priced.sizes.get(name, ()) if (name, s, kind) in stored]
     lower, upper = [s for s in sizes if s < size], [s for s in sizes if s > size]
     if not lower or not upper:
         return None
-    return interpolate_profile(kept[name, max(lower), kind], kept[name, min(upper), kind], size)
+    return interpolate_profile(stored[name, max(lower), kind], stored[name, min(upper), kind], size)
 
 
 def _predictor(cards: Cards, priced: PricedCatalogue) -> Predict:

@@ -1,4 +1,4 @@
-"""What did all runs that ended show? The latest few of each case; after a run only what it adds is read."""
+"""The latest few observations of each case; after a run only what it adds is read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from memory_service.domain.learning.observation import Observation
-from memory_service.services.database.transactions import ReadUnit
+from memory_service.services.database.transactions import ReadTransaction
 from memory_service.store.queries import observations as seen
 
 __all__ = ["Observed", "observed"]
@@ -38,25 +38,25 @@ class Observed:
         return tuple(observation for _, _, observation in rows)
 
 
-def observed(unit: ReadUnit, held: Observed | None = None) -> Observed:
+def observed(transaction: ReadTransaction, cached: Observed | None = None) -> Observed:
     """What is there now; of `held`, read earlier, what nobody changed is taken over as it is."""
-    now = seen.state(unit.session)
-    if held is not None and held.state == now:
-        return held
-    if held is not None and held.state[1] is not None:
-        known = {row[1] for rows in held.cases.values() for row in rows if row[0] == held.state[1]}
-        new = [row for row in seen.since(unit.session, held.state[1]) if row.id not in known]
+    now = seen.state(transaction.session)
+    if cached is not None and cached.state == now:
+        return cached
+    if cached is not None and cached.state[1] is not None:
+        known = {row[1] for rows in cached.cases.values() for row in rows if row[0] == cached.state[1]}
+        new = [row for row in seen.since(transaction.session, cached.state[1]) if row.id not in known]
         # Only where nothing was replaced or deleted, and nobody wrote at an earlier time than what was read.
-        if len(new) == now[0] - held.state[0]:
-            return Observed(now, _with(held.cases, new))
-    return Observed(now, _with({}, seen.latest(unit.session, MOST_OF_A_CASE)))
+        if len(new) == now[0] - cached.state[0]:
+            return Observed(now, _with(cached.cases, new))
+    return Observed(now, _with({}, seen.latest(transaction.session, MOST_OF_A_CASE)))
 
 
 def _with(cases: Mapping[str, tuple[Kept, ...]], rows: Iterable[seen.SeenRow]) -> dict[str, tuple[Kept, ...]]:
     added: dict[str, list[Kept]] = {}
     for row in rows:
-        kept = (row.updated_at, row.id, Observation.from_dict(row.observation))
-        added.setdefault(row.subject, []).append(kept)
+        stored = (row.updated_at, row.id, Observation.from_dict(row.observation))
+        added.setdefault(row.subject, []).append(stored)
     found = dict(cases)
     for subject, new in added.items():
         every = sorted((*found.get(subject, ()), *new), key=lambda row: row[:2], reverse=True)

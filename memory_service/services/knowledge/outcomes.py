@@ -1,4 +1,4 @@
-"""What came of the runs that were told of? In short, for a competition, for a plan, and for each memory."""
+"""What came of the runs, in short: for a competition, a plan, and each pattern."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 from memory_service.domain.runs.pattern_effect import Tally
-from memory_service.services.database.transactions import ReadUnit
+from memory_service.services.database.transactions import ReadTransaction
 from memory_service.services.tables.catalogue import on_the_wire
 from memory_service.services.tables.policy_rows import with_steering
 from memory_service.store.queries import outcomes
@@ -26,41 +26,41 @@ _TOLD = (
 
 
 def with_tallies(
-    unit: ReadUnit, rows: Sequence[Mapping[str, Any]], kind: str = "pattern"
+    transaction: ReadTransaction, rows: Sequence[Mapping[str, Any]], kind: str = "pattern"
 ) -> list[dict[str, Any]]:
     """Rows of patterns (or competitions), each with `outcomes`: how often plans of runs told of it, how often
     it was followed, and what came of that."""
     key = {"pattern": "id", "competition": "slug"}[kind]
-    found = outcomes.tallies_of(unit.session, (f"{kind}:{row[key]}" for row in rows))
+    found = outcomes.tallies_of(transaction.session, (f"{kind}:{row[key]}" for row in rows))
     return [{**row, "outcomes": found.get(f"{kind}:{row[key]}", Tally()).as_dict()} for row in rows]
 
 
-def with_outcomes(unit: ReadUnit, table: str, row: Mapping[str, Any]) -> dict[str, Any]:
+def with_outcomes(transaction: ReadTransaction, table: str, row: Mapping[str, Any]) -> dict[str, Any]:
     """One row as its page shows it: a pattern with its tally, a competition with that of all its patterns
     (`outcomes`) and with what came of its own runs (`runs`), a strategy with whether it steers plans; others
     as they are."""
     if table == "patterns":
-        return with_tallies(unit, [row])[0]
+        return with_tallies(transaction, [row])[0]
     if table == "competitions":
-        (told,) = with_tallies(unit, [row], "competition")
-        return {**told, "runs": competition_outcomes(unit, row["slug"])}
+        (reported,) = with_tallies(transaction, [row], "competition")
+        return {**reported, "runs": competition_outcomes(transaction, row["slug"])}
     if table == "strategies":
-        return with_steering(unit, [row])[0]
+        return with_steering(transaction, [row])[0]
     return dict(row)
 
 
-def competition_outcomes(unit: ReadUnit, slug: str) -> dict[str, Any]:
+def competition_outcomes(transaction: ReadTransaction, slug: str) -> dict[str, Any]:
     """The latest runs of a competition in short: counts by status, the best, usual figures, a few runs."""
-    found = outcomes.latest(unit.session, f"competition:{slug}", _CONSIDERED)
-    told = [row.outcome for row in found]
-    best = _best(told)
-    place = told.index(best) if best is not None else None
+    found = outcomes.latest(transaction.session, f"competition:{slug}", _CONSIDERED)
+    reported = [row.outcome for row in found]
+    best = _best(reported)
+    place = reported.index(best) if best is not None else None
     return {
-        "runs": len(told),
-        "by_status": dict(sorted(Counter(one["status"] for one in told).items())),
-        "with_submission": sum(one["submission"] is True for one in told),
+        "runs": len(reported),
+        "by_status": dict(sorted(Counter(one["status"] for one in reported).items())),
+        "with_submission": sum(one["submission"] is True for one in reported),
         "best": None if place is None else _brief(found[place]),
-        **{f"median_{name}": _median(told, name) for name in _USUAL},
+        **{f"median_{name}": _median(reported, name) for name in _USUAL},
         "latest": [_brief(row) for row in found[:_SHOWN]],
     }
 
@@ -68,9 +68,9 @@ def competition_outcomes(unit: ReadUnit, slug: str) -> dict[str, Any]:
 _USUAL = ("minutes", "minutes_to_submission", "epochs_to_best", "budget_percent")
 
 
-def happened_there(unit: ReadUnit, slug: str) -> tuple[dict[str, Any], ...]:
+def happened_there(transaction: ReadTransaction, slug: str) -> tuple[dict[str, Any], ...]:
     """One row of a plan's `evidence`; none where no run of the competition has ended."""
-    short = competition_outcomes(unit, slug)
+    short = competition_outcomes(transaction, slug)
     if not short["runs"]:
         return ()
     counted = ", ".join(f"{count} {status}" for status, count in short["by_status"].items())
@@ -89,9 +89,9 @@ def happened_there(unit: ReadUnit, slug: str) -> tuple[dict[str, Any], ...]:
     return ({"id": f"runs:{slug}", "grade": "measured", "text": text, "source": "runs told to this service"},)
 
 
-def _best(told: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+def _best(reported: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
     """Of the runs that left something to score: by test metric where any has one, else by validation."""
-    usable = [one for one in told if one["succeeded"] is not False and one["direction"] in ("max", "min")]
+    usable = [one for one in reported if one["succeeded"] is not False and one["direction"] in ("max", "min")]
     for name in ("test_metric", "metric"):
         scored = [one for one in usable if one[name] is not None]
         if scored:
@@ -100,10 +100,10 @@ def _best(told: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
 
 
 def _brief(row: Any) -> dict[str, Any]:
-    told = {name: row.outcome[name] for name in _TOLD}
-    return on_the_wire({"run_id": row.run_id, "ended_at": row.ended_at, **told})
+    reported = {name: row.outcome[name] for name in _TOLD}
+    return on_the_wire({"run_id": row.run_id, "ended_at": row.ended_at, **reported})
 
 
-def _median(told: Sequence[Mapping[str, Any]], name: str) -> float | None:
-    known = [one[name] for one in told if one[name] is not None]
+def _median(reported: Sequence[Mapping[str, Any]], name: str) -> float | None:
+    known = [one[name] for one in reported if one[name] is not None]
     return round(float(median(known)), 3) if known else None

@@ -1,4 +1,4 @@
-"""What does a model cost per sample? Traced on demand, or for the whole catalogue with resume and a report.
+"""The cost of a model per sample, traced on demand or for the whole catalogue.
 
 profile_model("efficientnet_b4", input_size=380, precision="amp")          one Profile, about a second
 profile_catalogue(rows, path, on_progress)                                 fills seeds/profiles.jsonl.gz
@@ -128,12 +128,12 @@ def profile_catalogue(
     part = path.with_name(path.name + ".part")
     have = {_key(raw): raw for source in (path, part) if source.exists() for raw in _read_raw(source)}
     report = on_progress or (lambda _job, _why: None)
-    made = kept = 0
+    made = stored = 0
     failed: dict[str, str] = {}
     with part.open("a", encoding="utf-8") as out:
         for job in wanted:
             if (job.model, job.input_size, job.precision, True, False, True) in have:
-                kept += 1
+                stored += 1
                 report(job, None)
                 continue
             try:
@@ -158,7 +158,7 @@ def profile_catalogue(
             report(job, None)
     write_profiles(have.values(), path)
     part.unlink()
-    return CatalogueReport(made, kept, failed)
+    return CatalogueReport(made, stored, failed)
 
 
 def read_profiles(path: Path) -> Iterator[Profile]:

@@ -7,16 +7,10 @@ profiles and everything but the cards as they are.
 
 from __future__ import annotations
 
-import csv
-import gzip
-import json
 import threading
-from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from difflib import get_close_matches
-from functools import cached_property, lru_cache
-from pathlib import Path
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from memory_service.domain.cost.profile import Profile
@@ -35,10 +29,10 @@ from memory_service.domain.planning.policy import Policy, policy_of
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.runs.pattern_effect import Tally
-from memory_service.errors import FieldError, InvalidInput, NotFound
-from memory_service.resources import path
-from memory_service.services.database.transactions import Database, ReadUnit
+from memory_service.errors import InvalidInput, nothing_named
+from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.devices.devices import calibrations_of, registered
+from memory_service.services.devices.self_check import reference_profiles
 from memory_service.services.knowledge.cards import Cards, cards_of
 from memory_service.services.knowledge.cost_cache import PricedCatalogue
 from memory_service.services.knowledge.evidence import evidence_rows
@@ -49,7 +43,7 @@ from memory_service.store.queries import outcomes
 from memory_service.store.queries.fingerprints import devices_fingerprint, fingerprint
 from memory_service.store.queries.rows import all_rows
 
-__all__ = ["Knowledge", "knowledge_from_seeds", "knowledge_of"]
+__all__ = ["Knowledge", "assemble", "knowledge_of", "priced_catalogue", "sheets_of"]
 
 Row = Mapping[str, Any]
 
@@ -61,7 +55,7 @@ LIGHT_TABLES = ("strategies", "patterns", "claims", "competitions")
 class Knowledge:
     """One revision of what is known.
 
-    revision   of the database; 0 when read from seed files
+    revision   of the database
     priced     models and profiles: options and cost tables, filled as questions come
     cards      GPU models and registered devices, with what was measured and observed
     observations   what runs showed, oldest first
@@ -158,10 +152,7 @@ class Knowledge:
         """The facts of a known competition; NotFound with the nearest slugs otherwise."""
         row = self.competitions.get(slug)
         if row is None:
-            near = tuple(get_close_matches(slug[:200], list(self.competitions), n=5, cutoff=0.4))
-            hint = f"; nearest: {', '.join(near)}" if near else ""
-            refused = [FieldError("competition", "unknown competition", slug[:200], near)]
-            raise NotFound(f"There is no competition {slug[:200]!r}{hint}", refused)
+            raise nothing_named("competition", slug, self.competitions)
         return row
 
     def table(self, case: PlanningProblem, cards: tuple[TargetDevice, ...], precision: str) -> CostTable:
@@ -173,17 +164,7 @@ class Knowledge:
     def evidence(self, case: PlanningProblem, model: str, input_size: int) -> tuple[Row, ...]:
         """Strategy rows that decided something for the task, and the claims about the model on these
         cards."""
-        return evidence_rows(self, case, model, input_size)
-
-
-def knowledge_from_seeds(seeds_dir: Path) -> Knowledge:
-    """The snapshot of the seed files alone; absent files count as empty."""
-    names = ("gpus", "models", *LIGHT_TABLES)
-    rows: dict[str, Sequence[Row]] = {name: tuple(_jsonl(seeds_dir / f"{name}.jsonl")) for name in names}
-    rows["profiles"] = tuple(_jsonl(seeds_dir / "profiles.jsonl.gz"))
-    rows["claims"] = tuple(_csv(seeds_dir / "claims.csv"))
-    priced = _priced(rows)
-    return _assemble(0, priced, model_index(priced.models), cards_of(_sheets(rows["gpus"])), rows)
+        return evidence_rows(self.strategy, self.rules, self.located_claims, case, model, input_size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,87 +179,88 @@ class _Read:
     knowledge: Knowledge
 
 
-def _renewed(unit: ReadUnit, revision: int, held: _Read | None) -> _Read:
+def _renewed(transaction: ReadTransaction, revision: int, cached: _Read | None) -> _Read:
     """The snapshot at a revision; what `held` has and nobody changed is taken over as it is."""
     prints: dict[str, Hashable] = {
-        name: fingerprint(unit.session, name) for name in (*LIGHT_TABLES, *CATALOGUE, "gpus")
+        name: fingerprint(transaction.session, name) for name in (*LIGHT_TABLES, *CATALOGUE, "gpus")
     }
-    prints["devices"] = devices_fingerprint(unit.session)
-    prints["tallies"] = outcomes.fingerprint(unit.session)
-    same = {name for name, value in prints.items() if held is not None and held.prints[name] == value}
+    prints["devices"] = devices_fingerprint(transaction.session)
+    prints["tallies"] = outcomes.fingerprint(transaction.session)
+    same = {name for name, value in prints.items() if cached is not None and cached.prints[name] == value}
     rows = {
-        name: held.rows[name] if held is not None and name in same else tuple(all_rows(unit.session, name))
+        name: cached.rows[name]
+        if cached is not None and name in same
+        else tuple(all_rows(transaction.session, name))
         for name in LIGHT_TABLES
     }
-    if held is not None and same.issuperset(CATALOGUE):
-        priced = held.knowledge.priced
+    if cached is not None and same.issuperset(CATALOGUE):
+        priced = cached.knowledge.priced
     else:
-        priced = _priced({name: all_rows(unit.session, name) for name in CATALOGUE})
-    if held is not None and same.issuperset(("gpus", "devices")):
-        calibrated = held.calibrated
+        priced = priced_catalogue({name: all_rows(transaction.session, name) for name in CATALOGUE})
+    if cached is not None and same.issuperset(("gpus", "devices")):
+        calibrated = cached.calibrated
     else:
-        sheets = _sheets(all_rows(unit.session, "gpus"))
-        silent = [row.name for row in device_store.devices(unit.session) if row.fingerprint is None]
-        calibrated = cards_of(sheets, registered(unit), calibrations_of(unit), reference_profiles(), silent)
-    seen = observed(unit, held.seen if held is not None else None)
-    same_ground = held is not None and priced is held.knowledge.priced and calibrated is held.calibrated
-    if held is None or not same_ground:
+        sheets = sheets_of(all_rows(transaction.session, "gpus"))
+        silent = [row.name for row in device_store.devices(transaction.session) if row.fingerprint is None]
+        calibrated = cards_of(
+            sheets, registered(transaction), calibrations_of(transaction), reference_profiles(), silent
+        )
+    seen = observed(transaction, cached.seen if cached is not None else None)
+    same_ground = cached is not None and priced is cached.knowledge.priced and calibrated is cached.calibrated
+    if cached is None or not same_ground:
         selection = observation_selection(calibrated, seen.all, priced)
-    elif seen is held.seen:
-        selection = held.selection
+    elif seen is cached.seen:
+        selection = cached.selection
     else:
-        selection = held.selection.renewed(seen.all)
-    if held is not None and selection is held.selection:
-        cards = held.knowledge.cards
+        selection = cached.selection.renewed(seen.all)
+    if cached is not None and selection is cached.selection:
+        cards = cached.knowledge.cards
     else:
-        cards = calibrated.taught(selection) if seen.cases else calibrated
+        cards = calibrated.taught(selection) if seen.cases else replace(calibrated)
         priced.forget_all_but(cards.all.values())
-    if held is not None and "tallies" in same:
-        tallies = held.knowledge.tallies
+    if cached is not None and "tallies" in same:
+        tallies = cached.knowledge.tallies
     else:
-        tallies = outcomes.tallies(unit.session)
-    if held is not None and priced is held.knowledge.priced:
-        names = held.knowledge.model_names
+        tallies = outcomes.tallies(transaction.session)
+    if cached is not None and priced is cached.knowledge.priced:
+        names = cached.knowledge.model_names
     else:
         names = model_index(priced.models)
-    knowledge = _assemble(revision, priced, names, cards, rows, seen.all, tallies)
+    knowledge = assemble(revision, priced, names, cards, rows, seen.all, tallies)
     return _Read(prints, rows, calibrated, seen, selection, knowledge)
 
 
-class _Cache:
-    """The latest snapshot of each database in this process."""
+class _Latest:
+    """The latest snapshot of a database."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._held: OrderedDict[str, _Read] = OrderedDict()
+        self._read: _Read | None = None
+
+    def at(self, revision: int) -> Knowledge | None:
+        read = self._read
+        return read.knowledge if read is not None and read.knowledge.revision == revision else None
 
     def get(self, database: Database) -> Knowledge:
         revision = database.knowledge_revision()
-        key = f"{id(database)}:{database.url}"
-        held = self._held.get(key)
-        if held is not None and held.knowledge.revision == revision:
-            return held.knowledge
+        known = self.at(revision)
+        if known is not None:
+            return known
         with self._lock:
-            held = self._held.get(key)
-            if held is not None and held.knowledge.revision == revision:
-                return held.knowledge
-            with database.read() as unit:
-                read = _renewed(unit, revision, held)
-            self._held[key] = read
-            while len(self._held) > 4:
-                self._held.popitem(last=False)
-            return read.knowledge
-
-
-_CACHE = _Cache()
+            known = self.at(revision)
+            if known is None:
+                with database.read() as transaction:
+                    self._read = _renewed(transaction, revision, self._read)
+                known = self._read.knowledge
+        return known
 
 
 def knowledge_of(database: Database) -> Knowledge:
     """The snapshot at the database's current revision: one cheap read when nothing changed."""
-    return _CACHE.get(database)
+    return database.caches.of(_Latest).get(database)
 
 
-def _assemble(
+def assemble(
     revision: int,
     priced: PricedCatalogue,
     model_names: Mapping[str, str],
@@ -287,6 +269,7 @@ def _assemble(
     observations: tuple[Observation, ...] = (),
     tallies: Mapping[str, Mapping[str, Tally]] | None = None,
 ) -> Knowledge:
+    """A snapshot of what was read."""
     competitions = {
         row["slug"]: {key: value for key, value in row.items() if key != "description"}
         for row in rows["competitions"]
@@ -305,44 +288,17 @@ def _assemble(
     )
 
 
-def _sheets(rows: Iterable[Row]) -> dict[str, Gpu]:
+def sheets_of(rows: Iterable[Row]) -> dict[str, Gpu]:
+    """Slug -> GPU model."""
     return {row["slug"]: gpu_from_row(row) for row in rows}
 
 
-def _priced(rows: Mapping[str, Sequence[Row]]) -> PricedCatalogue:
+def priced_catalogue(rows: Mapping[str, Sequence[Row]]) -> PricedCatalogue:
+    """The catalogue of the rows of `models` and `profiles`."""
     models = {row["name"]: CatalogueModel.from_dict(row) for row in rows["models"]}
     return PricedCatalogue(models, [_profile(row) for row in rows["profiles"]])
 
 
-@lru_cache(maxsize=1)
-def reference_profiles() -> tuple[Profile, ...]:
-    """Profiles of the networks that every calibration trains."""
-    return tuple(_profile(row) for row in _jsonl(path("seeds", "reference_profiles.jsonl.gz")))
-
-
 def _profile(row: Row) -> Profile:
-    raw = row["profile"] if isinstance(row.get("profile"), Mapping) else row
+    raw = row["profile"]
     return Profile.from_dict({key: raw[key] for key in Profile.__slots__ if key in raw})
-
-
-def _jsonl(path: Path) -> Iterator[Row]:
-    if not path.exists():
-        return
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", encoding="utf-8") as lines:
-        for line in lines:
-            if line.strip():
-                yield json.loads(line)
-
-
-def _csv(path: Path) -> Iterator[Row]:
-    if not path.exists():
-        return
-    numbers = ("vram_gib", "value_min", "value_max")
-    integers = ("image_size", "batch_min", "batch_max", "folds")
-    with path.open(encoding="utf-8", newline="") as lines:
-        for row in csv.DictReader(lines):
-            out: dict[str, Any] = {name: value or None for name, value in row.items()}
-            out.update({name: float(row[name]) for name in numbers if row.get(name)})
-            out.update({name: int(row[name]) for name in integers if row.get(name)})
-            yield out

@@ -1,4 +1,4 @@
-"""Is the database fit to be served from, and how is it brought there, checked, saved and brought back?
+"""The database brought to head, checked, saved and restored.
 
 The embedded database is made, upgraded (after a backup beside it) and seeded by itself. A server's database
 belongs to whoever runs it: at the wrong revision it is refused with the command to run.
@@ -113,17 +113,17 @@ def check(database: Database, seeds: Path | None = None) -> CheckReport:
     try:
         revision, _ = _standing(database)
         problems: list[str] = []
-        with database.read() as unit:
-            connection = unit.session.connection()
+        with database.read() as transaction:
+            connection = transaction.session.connection()
             problems += database.dialect.integrity(connection)
             if revision != schema.head():
                 problems.append(f"stands at revision {revision}, not {schema.head()}: run {UPGRADE_COMMAND}")
                 return CheckReport(database.url, revision, schema.head(), tuple(problems))
             problems += schema.differences(connection)
-            counter = unit.session.scalars(select(Knowledge.revision)).one_or_none()
+            counter = transaction.session.scalars(select(Knowledge.revision)).one_or_none()
             if counter is None:
                 problems.append("the table knowledge has lost its row")
-            without = encoders(unit.session).get(None, 0)
+            without = encoders(transaction.session).get(None, 0)
         seeded = seeding.is_seeded(database, seeds)
     except DBAPIError as error:
         raise Unavailable(f"{database.url} cannot be checked: {error.orig}") from error
@@ -168,7 +168,7 @@ def copy(source: Database, target: Database) -> dict[str, int]:
     at_head = revision == schema.head()
     if empty:
         upgrade(target)
-    with source.read() as old, target.tell() as new:
+    with source.read() as old, target.write_untracked() as new:
         if not empty and (not at_head or copying.holds_rows(new.session.connection())):
             raise Conflict(f"{target.url} is not empty; copy into a new one")
         return copying.copy(old.session, new.session)
@@ -190,8 +190,8 @@ def ensure_ready(
         seeded = seeding.seed(database, seeds, encoder() if encoder is not None else None)
         _log.info("seeds loaded in %.1f s", seeded.seconds)
     elif encoder is not None:
-        with database.read() as unit:
-            waiting = encoders(unit.session).get(None, 0)
+        with database.read() as transaction:
+            waiting = encoders(transaction.session).get(None, 0)
         found = encoder() if waiting else None
         if found is not None:
             seeding.fill_embeddings(database, found)
@@ -224,8 +224,8 @@ def _there(database: Database) -> Database:
 
 def _standing(database: Database) -> tuple[str | None, bool]:
     """(revision, whether no table of ours is there)."""
-    with database.read() as unit:
-        connection = unit.session.connection()
+    with database.read() as transaction:
+        connection = transaction.session.connection()
         try:
             return schema.current(connection), schema.is_empty(connection)
         except DBAPIError as error:

@@ -1,4 +1,4 @@
-"""Is this machine fit for the service? Each part looked at once, with what to do where something is wrong."""
+"""Checks whether this machine is fit for the service, with what to do where something is wrong."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Which tables leave whole, and what does each row carry? All that is listed, and what runs and predictions
-add up to.
+"""Whole tables as files: all that is listed, and what runs and predictions add up to.
 
 Each piece is a page read in a transaction of its own: a reader that is slow, or never comes back, pins
 neither a connection nor a snapshot.
@@ -10,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
-from functools import cache, partial
+from functools import partial
 from types import UnionType
 from typing import Any, get_args, get_type_hints
 
@@ -18,25 +17,34 @@ import orjson
 from sqlalchemy import select
 
 from memory_service.domain.learning.observation import Observation as Observed
+from memory_service.domain.monitoring.event_fields import KIND_FIELDS, SETTING_FIELDS
 from memory_service.domain.runs.pattern_effect import Tally
 from memory_service.errors import FieldError, InvalidInput, NotFound, unknown_name
 from memory_service.services.accuracy.scored_runs import compared
 from memory_service.services.conflicts.listing import narrowed_conflicts
-from memory_service.services.database.transactions import Database, ReadUnit
+from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.devices.calibrations import with_staleness
 from memory_service.services.devices.gpu_history import with_devices
 from memory_service.services.knowledge.outcomes import with_tallies
-from memory_service.services.runs.run_events import event_schema
 from memory_service.services.runs.telemetry import known_run_key
 from memory_service.services.tables.catalogue import TABLES, listed_columns, one_page, table_named
-from memory_service.services.tables.formats import FORMATS, MEDIA_TYPES, Leaving, defused, in_format
+from memory_service.services.tables.formats import FORMATS, MEDIA_TYPES, TableExport, defused, in_format
 from memory_service.services.tables.paging import MAX_LIMIT, Query, parse_query
 from memory_service.services.tables.policy_rows import with_steering
 from memory_service.store.dialects import UtcDateTime
 from memory_service.store.queries import rows, runs
 from memory_service.store.tables.runs import Run, RunEvent
 
-__all__ = ["EXPORTS", "FORMATS", "MEDIA_TYPES", "Leaving", "defused", "in_format", "leaving", "stream_rows"]
+__all__ = [
+    "EXPORTS",
+    "FORMATS",
+    "MEDIA_TYPES",
+    "TableExport",
+    "defused",
+    "in_format",
+    "leaving",
+    "stream_rows",
+]
 
 Filters = Mapping[str, Any]
 Row = Mapping[str, Any]
@@ -56,30 +64,30 @@ def stream_rows(
 
 def leaving(
     database: Database, table: str, filters: Filters | None = None, sort: str | None = None
-) -> Leaving:
+) -> TableExport:
     """The table as it will leave. InvalidInput with the nearest names for what is not known; NotFound for a
     run that nobody began."""
-    asked = {name: value for name, value in (filters or {}).items() if value is not None}
+    requested = {name: value for name, value in (filters or {}).items() if value is not None}
     special = _SPECIAL.get(table)
     if special is not None:
-        return special(database, asked, sort)
+        return special(database, requested, sort)
     if table not in EXPORTS:
         raise unknown_name("table", table, EXPORTS)
-    query = parse_query(table_named(table), asked, sort, MAX_LIMIT)
+    query = parse_query(table_named(table), requested, sort, MAX_LIMIT)
     columns = {name: _stored_type(query.table, name) for name in listed_columns(query.table)}
     more, beside = _BESIDE.get(query.table, ({}, None))
-    return Leaving({**columns, **more}, partial(_pages, database, query, beside))
+    return TableExport({**columns, **more}, partial(_pages, database, query, beside))
 
 
-Beside = Callable[[ReadUnit, Sequence[Row]], list[dict[str, Any]]]
+Beside = Callable[[ReadTransaction, Sequence[Row]], list[dict[str, Any]]]
 
 
 def _pages(database: Database, query: Query, beside: Beside | None) -> Pages:
     following: Query | None = query
     while following is not None:
-        with database.read() as unit:
-            page = one_page(unit, following)
-            items = beside(unit, page.items) if beside is not None and page.items else page.items
+        with database.read() as transaction:
+            page = one_page(transaction, following)
+            items = beside(transaction, page.items) if beside is not None and page.items else page.items
         yield items
         following = query.resumed(page.next) if page.next else None
 
@@ -97,9 +105,9 @@ _COUNTS: Mapping[str, type[Any]] = {
 }
 
 
-def _counted(unit: ReadUnit, found: Sequence[Row]) -> list[dict[str, Any]]:
-    told = with_tallies(unit, found)
-    return [{**row, **tally["outcomes"]} for row, tally in zip(found, told, strict=True)]
+def _counted(transaction: ReadTransaction, found: Sequence[Row]) -> list[dict[str, Any]]:
+    reported = with_tallies(transaction, found)
+    return [{**row, **tally["outcomes"]} for row, tally in zip(found, reported, strict=True)]
 
 
 _BESIDE: Mapping[str, tuple[Mapping[str, type[Any]], Beside]] = {
@@ -111,16 +119,16 @@ _BESIDE: Mapping[str, tuple[Mapping[str, type[Any]], Beside]] = {
 """What rows carry beside their columns."""
 
 
-def _observations(database: Database, asked: Filters, sort: str | None) -> Leaving:
+def _observations(database: Database, requested: Filters, sort: str | None) -> TableExport:
     """What runs showed of devices: the observation's fields as columns."""
-    query = parse_query("observations", asked, sort, MAX_LIMIT)
+    query = parse_query("observations", requested, sort, MAX_LIMIT)
     hints = get_type_hints(Observed)
     columns = {field.name: _plain_type(hints[field.name]) for field in fields(Observed)}
 
-    def opened(_: ReadUnit, found: Sequence[Row]) -> list[dict[str, Any]]:
+    def opened(_: ReadTransaction, found: Sequence[Row]) -> list[dict[str, Any]]:
         return [{"id": row["id"], **row["observation"]} for row in found]
 
-    return Leaving({"id": str, **columns}, partial(_pages, database, query, opened))
+    return TableExport({"id": str, **columns}, partial(_pages, database, query, opened))
 
 
 def _plain_type(hint: Any) -> type[Any]:
@@ -129,21 +137,21 @@ def _plain_type(hint: Any) -> type[Any]:
     return next((one for one in parts if one in (bool, int, float)), str)
 
 
-def _accuracy(database: Database, asked: Filters, sort: str | None) -> Leaving:
+def _accuracy(database: Database, requested: Filters, sort: str | None) -> TableExport:
     """Every figure that was predicted for a run and happened, one a row; filters and sorts are those of
     runs."""
-    query = parse_query("runs", asked, sort, MAX_LIMIT)
+    query = parse_query("runs", requested, sort, MAX_LIMIT)
     about = ("gpu", "device", "family", "model", "input_size", "batch_size", "precision", "status")
     columns: dict[str, type[Any]] = {"run_id": str, "finished_at": dt.datetime}
     columns |= {name: _stored_type("runs", name) for name in about}
     columns |= {"quantity": str, "predicted": float, "low": float, "high": float, "grade": str, "n": int}
     columns |= {"basis": str, "actual": float, "error_percent": float, "inside": bool, "excluded": str}
 
-    def scored(unit: ReadUnit, found: Sequence[Row]) -> list[dict[str, Any]]:
+    def scored(transaction: ReadTransaction, found: Sequence[Row]) -> list[dict[str, Any]]:
         ids = [row["id"] for row in found if row["finished_at"] is not None]
-        kept = select(Run.id, Run.prediction).where(Run.id.in_(ids))
-        predictions = {one.id: one.prediction for one in unit.session.execute(kept)}
-        seen = runs.observations_by_run(unit.session, ids)
+        stored = select(Run.id, Run.prediction).where(Run.id.in_(ids))
+        predictions = {one.id: one.prediction for one in transaction.session.execute(stored)}
+        seen = runs.observations_by_run(transaction.session, ids)
         return [
             {"run_id": row["id"], "finished_at": row["finished_at"], **{name: row[name] for name in about}}
             | {**pair, **{"predicted" if n == "value" else n: v for n, v in pair["predicted"].items()}}
@@ -152,11 +160,11 @@ def _accuracy(database: Database, asked: Filters, sort: str | None) -> Leaving:
             for pair in compared(row, predictions.get(row["id"]), seen.get(row["id"], ()))
         ]
 
-    return Leaving(columns, partial(_pages, database, query, scored))
+    return TableExport(columns, partial(_pages, database, query, scored))
 
 
-def _conflicts(database: Database, asked: Filters, sort: str | None) -> Leaving:
-    found = narrowed_conflicts(database, asked, sort)
+def _conflicts(database: Database, requested: Filters, sort: str | None) -> TableExport:
+    found = narrowed_conflicts(database, requested, sort)
     numbers: dict[str, type[Any]] = dict.fromkeys(("input_size", "image_size", "batch_size"), int)
     numbers["apart"] = float
     nested = ("assumed", "sides", "uses", "fits")
@@ -165,24 +173,27 @@ def _conflicts(database: Database, asked: Filters, sort: str | None) -> Leaving:
         "precision", "assumed", "statement", "sides", "apart", "used", "uses", "why", "fits",
     )  # fmt: skip
     columns = {name: numbers.get(name, object if name in nested else str) for name in names}
-    return Leaving(columns, lambda: iter([found]))
+    return TableExport(columns, lambda: iter([found]))
 
 
-def _run_events(database: Database, asked: Filters, sort: str | None) -> Leaving:
+def _run_events(database: Database, requested: Filters, sort: str | None) -> TableExport:
     """What one run told, in the order of seq."""
-    unknown = [name for name in asked if name not in ("run_id", "kind")]
+    unknown = [name for name in requested if name not in ("run_id", "kind")]
     if unknown or sort not in (None, "seq"):
         raise (
             unknown_name("filter", unknown[0], ("run_id", "kind"))
             if unknown
             else unknown_name("sort", str(sort), ("seq",))
         )
-    if "run_id" not in asked:
+    if "run_id" not in requested:
         message = "is needed: events leave one run at a time"
         raise InvalidInput(f"run_id {message}", [FieldError("run_id", message)])
-    key, kinds = known_run_key(str(asked["run_id"])), [str(asked["kind"])] if "kind" in asked else []
-    with database.read() as unit:
-        if runs.find(unit.session, key) is None:
+    key, kinds = (
+        known_run_key(str(requested["run_id"])),
+        [str(requested["kind"])] if "kind" in requested else [],
+    )
+    with database.read() as transaction:
+        if runs.find(transaction.session, key) is None:
             raise NotFound(f"There is no run {key}")
 
     def pages() -> Pages:
@@ -191,40 +202,29 @@ def _run_events(database: Database, asked: Filters, sort: str | None) -> Leaving
         query = query.order_by(RunEvent.seq).limit(_EVENTS_AT_ONCE)
         last, more = -1, True
         while more:
-            with database.read() as unit:
-                told = unit.session.execute(query.where(RunEvent.seq > last)).all()
-            yield [{"run_id": key, "seq": e.seq, "kind": e.kind, **orjson.loads(e.body)} for e in told]
-            more = len(told) == _EVENTS_AT_ONCE
-            last = told[-1].seq if told else last
+            with database.read() as transaction:
+                reported = transaction.session.execute(query.where(RunEvent.seq > last)).all()
+            yield [{"run_id": key, "seq": e.seq, "kind": e.kind, **orjson.loads(e.body)} for e in reported]
+            more = len(reported) == _EVENTS_AT_ONCE
+            last = reported[-1].seq if reported else last
 
-    return Leaving(_event_columns(), pages)
+    return TableExport(_event_columns(), pages)
 
 
 _EVENTS_AT_ONCE = 2_000
 
 
-@cache
 def _event_columns() -> Mapping[str, type[Any]]:
     """Every field that some kind of event has. A loss may be the text "nan": as a number it is one."""
     columns: dict[str, type[Any]] = {"run_id": str, "seq": int, "kind": str, "at": dt.datetime}
-    for shape in event_schema()["items"]["oneOf"]:
-        for name, form in shape["properties"].items():
-            kinds = _json_types(form)
-            numeric, flag = kinds & {"number", "integer"}, "boolean" in kinds
-            columns.setdefault(name, float if numeric else bool if flag else str)
+    types = {"number": float, "whole": float, "score": float, "flag": bool}
+    for forms in KIND_FIELDS.values():
+        for name, form in {**SETTING_FIELDS, **forms}.items():
+            columns.setdefault(name, types.get(form.sort, str))
     return columns | {"at_told": dt.datetime}
 
 
-def _json_types(form: Any) -> set[str]:
-    if isinstance(form, list):
-        return set().union(*map(_json_types, form))
-    if not isinstance(form, dict):
-        return set()
-    own = {form["type"]} if isinstance(form.get("type"), str) else set()
-    return own | _json_types(form.get("anyOf", [])) | _json_types(form.get("oneOf", []))
-
-
-_SPECIAL: Mapping[str, Callable[[Database, Filters, str | None], Leaving]] = {
+_SPECIAL: Mapping[str, Callable[[Database, Filters, str | None], TableExport]] = {
     "accuracy": _accuracy,
     "conflicts": _conflicts,
     "observations": _observations,

@@ -1,4 +1,4 @@
-"""What must be loaded before the service can be asked, in which order, and how far is it?
+"""What is loaded before the service can be asked, in which order, and how far it is.
 
 `/healthz` answers at once; all of this happens in one thread behind it.
 """
@@ -158,8 +158,8 @@ class Preparation:
         """Calibrations that a killed server left, and what changed on this host's devices since."""
         from memory_service.measure.identity import identify, local_devices
 
-        with self._database.read() as unit:
-            known = bool(registered(unit))
+        with self._database.read() as transaction:
+            known = bool(registered(transaction))
         if known:
             settle(self._database)
             look_again(self._database, identify, local_devices())
@@ -171,8 +171,8 @@ class Preparation:
         self.state = replace(self.state, knowledge=True)
 
     def _load_index(self) -> None:
-        with self._database.read() as unit:
-            recall_snapshot(unit)
+        with self._database.read() as transaction:
+            recall_snapshot(transaction)
         self.state = replace(self.state, index=True)
 
     def _load_encoder(self) -> None:

@@ -1,5 +1,4 @@
-"""How far were predictions from what happened? Each pair as a point, errors beside baselines, the worst
-misses by name."""
+"""Page of prediction errors: each pair as a point, errors beside baselines, the worst misses by name."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ from memory_service.services.accuracy.scored_runs import ACCURACY_FILTERS, unpre
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.learned_corrections import observed_profile
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
-from memory_service.services.tables.formats import Leaving
+from memory_service.services.tables.formats import TableExport
 from memory_service.store.queries import runs
 from memory_service.store.queries.runs import EndedRun
 
@@ -98,13 +97,13 @@ class _Point:
         }
 
 
-def accuracy_page(database: Database, asked: Mapping[str, str]) -> dict[str, Any]:
+def accuracy_page(database: Database, requested: Mapping[str, str]) -> dict[str, Any]:
     """Scores of every quantity, and of the one chosen its points, groups, baselines and worst misses.
 
     asked   ACCURACY_FILTERS by name, `quantity`, `days` (runs that ended in the last so many), `last` (so
             many)
     """
-    found, wanted = _found(database, asked)
+    found, wanted = _found(database, requested)
     knowledge = knowledge_of(database)
     chosen = [each for each in found.points if each.pair.quantity == wanted["quantity"]]
     scored = [each for each in chosen if each.pair.excluded is None]
@@ -136,15 +135,15 @@ def accuracy_page(database: Database, asked: Mapping[str, str]) -> dict[str, Any
     }
 
 
-def accuracy_table(database: Database, asked: Mapping[str, str]) -> Leaving:
+def accuracy_table(database: Database, requested: Mapping[str, str]) -> TableExport:
     """Every pair of the runs that match, all quantities unless one is named, flat: for a file."""
-    found, wanted = _found(database, asked)
+    found, wanted = _found(database, requested)
     rows = [
         _flat(each.as_dict())
         for each in found.points
-        if "quantity" not in asked or each.pair.quantity == wanted["quantity"]
+        if "quantity" not in requested or each.pair.quantity == wanted["quantity"]
     ]
-    return Leaving(_COLUMNS, lambda: iter([rows]))
+    return TableExport(_COLUMNS, lambda: iter([rows]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,14 +152,14 @@ class _Found:
     points: list[_Point]
 
 
-def _found(database: Database, asked: Mapping[str, str]) -> tuple[_Found, dict[str, Any]]:
-    wanted = _wanted(asked)
+def _found(database: Database, requested: Mapping[str, str]) -> tuple[_Found, dict[str, Any]]:
+    wanted = _wanted(requested)
     filters = {name: wanted[name] for name in ACCURACY_FILTERS if wanted[name] is not None}
     if wanted["days"] is not None:
         filters["since"] = dt.datetime.now(dt.UTC) - dt.timedelta(days=wanted["days"])
-    with database.read() as unit:
-        ended = runs.ended(unit.session, filters, wanted["last"])
-        seen = runs.observations_by_run(unit.session, [run.id for run in ended])
+    with database.read() as transaction:
+        ended = runs.ended(transaction.session, filters, wanted["last"])
+        seen = runs.observations_by_run(transaction.session, [run.id for run in ended])
     points = [
         _Point(run, pair)
         for run in ended
@@ -169,11 +168,11 @@ def _found(database: Database, asked: Mapping[str, str]) -> tuple[_Found, dict[s
     return _Found(ended, points), wanted
 
 
-def _wanted(asked: Mapping[str, str]) -> dict[str, Any]:
-    for name in asked:
+def _wanted(requested: Mapping[str, str]) -> dict[str, Any]:
+    for name in requested:
         if name not in FIELDS:
             raise unknown_name("field", name, FIELDS)
-    said = {name: value.strip() for name, value in asked.items() if value.strip()}
+    said = {name: value.strip() for name, value in requested.items() if value.strip()}
     quantity = said.get("quantity", "samples_per_second")
     if quantity not in ACCURACY_QUANTITIES:
         raise unknown_name("quantity", quantity, tuple(ACCURACY_QUANTITIES))

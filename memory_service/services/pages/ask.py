@@ -1,5 +1,4 @@
-"""What does the page that asks show? The question with its facts, the plan, what else would fit, and where
-each part of the answer can be looked at."""
+"""Page that asks: the question with its facts, the plan, what else would fit, and links to each part."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from memory_service.errors import FieldError, InvalidInput, NotFound
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.planning.plan_script import has_script, plan_script
-from memory_service.services.planning.recommend import Remembered, recommend, weighed
+from memory_service.services.planning.recommend import RequestText, evaluate_request, recommend
 
 __all__ = ["ask_page", "ask_script"]
 
@@ -24,7 +23,7 @@ MOST_IN_ADDRESS = 5_000
 /recommend."""
 
 
-def ask_page(database: Database, knowledge: Knowledge, asked: Mapping[str, str]) -> dict[str, Any]:
+def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, str]) -> dict[str, Any]:
     """`{"asked", "choices", "known", "errors", "refused", "facts", "plan", "points", "script"}`.
 
     asked    the fields as they were given
@@ -35,7 +34,7 @@ def ask_page(database: Database, knowledge: Knowledge, asked: Mapping[str, str])
     script   whether there is a training script for the plan (`ask_script`)
     """
     page: dict[str, Any] = {
-        "asked": dict(asked),
+        "asked": dict(requested),
         "choices": _choices(knowledge),
         "known": _known(knowledge),
         "errors": {},
@@ -45,11 +44,11 @@ def ask_page(database: Database, knowledge: Knowledge, asked: Mapping[str, str])
         "points": None,
         "script": False,
     }
-    only_a_card = asked.keys() == {"gpu"} and asked["gpu"] in knowledge.cards.all
-    if not asked or only_a_card:
+    only_a_card = requested.keys() == {"gpu"} and requested["gpu"] in knowledge.cards.all
+    if not requested or only_a_card:
         return page
     try:
-        found = weighed(database, _question(asked))
+        found = evaluate_request(database, _question(requested))
     except (InvalidInput, NotFound) as refusal:
         errors = {error.field: _sentence(error) for error in refusal.errors}
         return page | {"errors": errors, "refused": refusal.detail, "status": refusal.status}
@@ -61,21 +60,21 @@ def ask_page(database: Database, knowledge: Knowledge, asked: Mapping[str, str])
     }
 
 
-def ask_script(database: Database, asked: Mapping[str, str]) -> str:
+def ask_script(database: Database, requested: Mapping[str, str]) -> str:
     """The training script of the plan that the page shows for the same fields. InvalidInput, NotFound;
     NoScript where nothing fits or there is none for the model."""
-    return plan_script(recommend(database, _question(asked)))
+    return plan_script(recommend(database, _question(requested)))
 
 
-def _question(asked: Mapping[str, str]) -> Question:
-    description = asked.get("description", "")
+def _question(requested: Mapping[str, str]) -> Question:
+    description = requested.get("description", "")
     if len(description) > MOST_IN_ADDRESS:
         message = (
             f"is longer than the {MOST_IN_ADDRESS:,} characters that fit the page's address; "
             "POST /recommend takes 100 000"
         )
         raise InvalidInput(f"The description {message}", [FieldError("description", message)])
-    return parse_question(asked)
+    return parse_question(requested)
 
 
 def _sentence(error: FieldError) -> str:
@@ -106,7 +105,7 @@ def _known(knowledge: Knowledge) -> dict[str, int]:
     }
 
 
-def _facts(case: PlanningProblem, memory: Remembered) -> list[dict[str, Any]]:
+def _facts(case: PlanningProblem, memory: RequestText) -> list[dict[str, Any]]:
     """Each fact with where it came from, so that a wrong one can be put right."""
     kind = case.task.rpartition("-")[2]
     values: dict[str, Any] = {
@@ -129,13 +128,13 @@ def _facts(case: PlanningProblem, memory: Remembered) -> list[dict[str, Any]]:
     return facts
 
 
-def _from(name: str, value: Any, case: PlanningProblem, memory: Remembered) -> str:
+def _from(name: str, value: Any, case: PlanningProblem, memory: RequestText) -> str:
     """Whether a fact was asked, found (the sentence in which the planner says where), or is usual."""
     if name == "gpu" or getattr(case.question, name) is not None:
         return "as asked"
-    told = next((text for text in case.inferred if name in _TOLD_BY and _TOLD_BY[name] in text), None)
-    if told is not None:
-        return told
+    reported = next((text for text in case.inferred if name in _TOLD_BY and _TOLD_BY[name] in text), None)
+    if reported is not None:
+        return reported
     read = getattr(memory.facts, name, None) if memory.facts else None
     return "read from the description" if read == value else "the usual value; give it to be exact"
 

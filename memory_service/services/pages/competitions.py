@@ -1,5 +1,4 @@
-"""What do the pages of competitions show? A search by meaning and words, filters with counts, a map, and one
-competition with what is like it, what worked, and what came of it."""
+"""Pages of competitions: search, filters with counts, a map, and one competition."""
 
 from __future__ import annotations
 
@@ -15,10 +14,10 @@ from memory_service.errors import FieldError, InvalidInput
 from memory_service.recall.encoder import load_encoder
 from memory_service.recall.pca_projection import flat_map
 from memory_service.services.competitions.neighbours import ReadText, read_text, recall, recall_snapshot
-from memory_service.services.database.transactions import Database, ReadUnit
+from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.knowledge.outcomes import with_outcomes, with_tallies
 from memory_service.services.knowledge.snapshot import Knowledge
-from memory_service.services.tables.catalogue import get_row, history_of, list_rows
+from memory_service.services.tables.catalogue import get_row, history_of, list_requested, list_rows
 from memory_service.store.queries import passages
 from memory_service.store.queries import runs as run_store
 
@@ -35,28 +34,24 @@ MOST_ON_MAP = 1_500
 _PAGING = ("sort", "limit", "cursor", "q")
 
 
-def competitions_page(database: Database, knowledge: Knowledge, asked: Mapping[str, str]) -> dict[str, Any]:
+def competitions_page(
+    database: Database, knowledge: Knowledge, requested: Mapping[str, str]
+) -> dict[str, Any]:
     """`{"items", "next", "choices", "searched"}`.
 
     With `q` the items are the most alike, best first, with `score` and `why`; without, rows in order.
     choices   filter -> [[value, how many rows under the other filters]], most first
     """
-    filters = {name: value for name, value in asked.items() if name not in _PAGING}
-    q = asked.get("q", "").strip()
+    filters = {name: value for name, value in requested.items() if name not in _PAGING}
+    q = requested.get("q", "").strip()
     if len(q) > LONGEST_SEARCH:
         message = f"must be at most {LONGEST_SEARCH} characters long"
         raise InvalidInput(f"q {message}", [FieldError("q", message)])
     read = read_text(q, load_encoder().encoder) if q else None  # encoded before the transaction opens
-    with database.read() as unit:
-        page = list_rows(
-            unit,
-            "competitions",
-            filters,
-            asked.get("sort"),
-            1 if q else asked.get("limit"),
-            asked.get("cursor"),
-        )
-        items = _found(unit, knowledge, read, filters) if read is not None else page.items
+    with database.read() as transaction:
+        listed = {name: value for name, value in requested.items() if name != "q"}
+        page = list_requested(transaction, "competitions", {**listed, "limit": 1} if q else listed)
+        items = _found(transaction, knowledge, read, filters) if read is not None else page.items
     narrowing = {name: value for name, value in filters.items() if name in FACETS}
     return {
         "items": items,
@@ -67,7 +62,7 @@ def competitions_page(database: Database, knowledge: Knowledge, asked: Mapping[s
 
 
 def _found(
-    unit: ReadUnit, knowledge: Knowledge, read: ReadText, filters: Mapping[str, str]
+    transaction: ReadTransaction, knowledge: Knowledge, read: ReadText, filters: Mapping[str, str]
 ) -> list[dict[str, Any]]:
     """Competitions whose name holds the words, then those alike by meaning, words and facts."""
     words = read.text.lower().replace("-", " ").split()
@@ -76,7 +71,7 @@ def _found(
         for slug, row in knowledge.competitions.items()
         if all(word in f"{slug} {row['title']}".lower().replace("-", " ") for word in words)
     ]
-    hits = {hit.slug: hit for hit in recall(unit, read=read, limit=100).hits}
+    hits = {hit.slug: hit for hit in recall(transaction, read=read, limit=100).hits}
     out = []
     for slug in dict.fromkeys([*sorted(named, key=len)[:MOST_FOUND], *hits]):
         row = knowledge.competitions.get(slug)
@@ -107,13 +102,15 @@ def competition_page(database: Database, slug: str) -> dict[str, Any]:
     competition   the row with `outcomes` and `runs`, as GET /competitions/{slug} has it
     curves        of its latest runs: `{"run_id", "model", "points": [[minutes, best metric so far]]}`
     """
-    with database.read() as unit:
-        neighbours = recall(unit, competition=slug, limit=MOST_NEIGHBOURS + 1).hits
-        row = with_outcomes(unit, "competitions", get_row(unit, "competitions", slug))
-        patterns = with_tallies(unit, list_rows(unit, "patterns", {"competition": slug}, None, 50).items)
-        runs = list_rows(unit, "runs", {"competition": slug}, "-started_at", MOST_RUNS)
-        curves = [_curve(unit, run, row.get("metric_direction")) for run in runs.items[:MOST_CURVES]]
-        history = history_of(unit, "competitions", slug)
+    with database.read() as transaction:
+        neighbours = recall(transaction, competition=slug, limit=MOST_NEIGHBOURS + 1).hits
+        row = with_outcomes(transaction, "competitions", get_row(transaction, "competitions", slug))
+        patterns = with_tallies(
+            transaction, list_rows(transaction, "patterns", {"competition": slug}, None, 50).items
+        )
+        runs = list_rows(transaction, "runs", {"competition": slug}, "-started_at", MOST_RUNS)
+        curves = [_curve(transaction, run, row.get("metric_direction")) for run in runs.items[:MOST_CURVES]]
+        history = history_of(transaction, "competitions", slug)
     return {
         "competition": row,
         "neighbours": [hit.as_dict() for hit in neighbours if hit.slug != slug][:MOST_NEIGHBOURS],
@@ -125,10 +122,12 @@ def competition_page(database: Database, slug: str) -> dict[str, Any]:
     }
 
 
-def _curve(unit: ReadUnit, run: Mapping[str, Any], direction: str | None) -> dict[str, Any] | None:
+def _curve(
+    transaction: ReadTransaction, run: Mapping[str, Any], direction: str | None
+) -> dict[str, Any] | None:
     """Best validation metric of a run that ended, so far, over its minutes; None without two scored
     epochs."""
-    whole = run_store.find(unit.session, run["id"])
+    whole = run_store.find(transaction.session, run["id"])
     epochs: Sequence[Mapping[str, Any]] = ((whole.summary if whole else None) or {}).get("epochs", ())
     start = np.datetime64(run["started_at"].rstrip("Z"))
     better = min if direction == "min" else max
@@ -145,15 +144,12 @@ def _curve(unit: ReadUnit, run: Mapping[str, Any], direction: str | None) -> dic
     return {"run_id": run["id"], "model": run["model"], "gpu": run["device"] or run["gpu"], "points": points}
 
 
-_maps: dict[str, tuple[object, dict[str, tuple[float, float]]]] = {}
-_drawing = threading.Lock()
-
-
-def competition_map(database: Database, knowledge: Knowledge, asked: Mapping[str, str]) -> dict[str, Any]:
+def competition_map(database: Database, knowledge: Knowledge, requested: Mapping[str, str]) -> dict[str, Any]:
     """`{"points": [{"slug", "title", "task", "x", "y"}], "left_out", "choices"}`: at most `MOST_ON_MAP`,
     evenly from all that match the filters; left_out: how many match and are not drawn."""
-    places = _places(database)
-    filters = {name: asked[name] for name in FACETS if name in asked}
+    with database.read() as transaction:
+        places = transaction.caches.of(_Places).get(transaction)
+    filters = {name: requested[name] for name in FACETS if name in requested}
     rows = [
         row
         for row in knowledge.competitions.values()
@@ -169,22 +165,28 @@ def competition_map(database: Database, knowledge: Knowledge, asked: Mapping[str
     return {"points": points, "left_out": len(rows) - len(points), "choices": choices}
 
 
-def _places(database: Database) -> dict[str, tuple[float, float]]:
-    """Slug -> place; made anew when competitions or their vectors changed."""
-    with _drawing, database.read() as unit:
-        snapshot, key = recall_snapshot(unit), database.url
-        held = _maps.get(key)
-        if held is not None and held[0] == snapshot.state:
-            return held[1]
-        table = passages.all_vectors(unit.session)
-        tasks = {row["slug"]: row["task"] for row in snapshot.competitions}
-        slugs, means = _means(table.competitions, table.vectors)
-        flat = flat_map(means, [tasks.get(slug) for slug in slugs])
-        made = {
-            slug: (round(float(x), 4), round(float(y), 4)) for slug, (x, y) in zip(slugs, flat, strict=True)
-        }
-        _maps[key] = (snapshot.state, made)
-        return made
+class _Places:
+    """Slug -> place on the map; made anew when competitions or their vectors changed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._state: object = None
+        self._places: dict[str, tuple[float, float]] = {}
+
+    def get(self, transaction: ReadTransaction) -> dict[str, tuple[float, float]]:
+        snapshot = recall_snapshot(transaction)
+        with self._lock:
+            if self._state != snapshot.state:
+                table = passages.all_vectors(transaction.session)
+                tasks = {row["slug"]: row["task"] for row in snapshot.competitions}
+                slugs, means = _means(table.competitions, table.vectors)
+                flat = flat_map(means, [tasks.get(slug) for slug in slugs])
+                self._places = {
+                    slug: (round(float(x), 4), round(float(y), 4))
+                    for slug, (x, y) in zip(slugs, flat, strict=True)
+                }
+                self._state = snapshot.state
+            return self._places
 
 
 def _means(owners: Sequence[str], vectors: NDArray[np.float32]) -> tuple[list[str], NDArray[np.float32]]:

@@ -1,4 +1,4 @@
-"""What do the pages of contradictions show? The list by kind, and one with all its sides."""
+"""Pages of conflicts: the list by kind, and one with all its statements."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from memory_service.services.conflicts.conflicts import conflicts
 from memory_service.services.conflicts.model_statements import about, claimed
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
-from memory_service.services.tables.formats import Leaving
+from memory_service.services.tables.formats import TableExport
 
-__all__ = ["KINDS", "dispute_page", "disputes_page", "disputes_table"]
+__all__ = ["KINDS", "conflict_list_page", "conflict_page", "conflicts_table"]
 
 Item = dict[str, Any]
 
@@ -38,12 +38,12 @@ _COLUMNS: Mapping[str, type[Any]] = {
 _BETWEEN = re.compile(r"[^a-z0-9]+")
 
 
-def disputes_page(database: Database, asked: Mapping[str, str]) -> dict[str, Any]:
+def conflict_list_page(database: Database, requested: Mapping[str, str]) -> dict[str, Any]:
     """`{"items", "next", "matching", "choices"}`: the widest first; `choices`: field -> [value, how many]."""
     everything = [_row(item) for item in conflicts(database)]
-    rows = _narrowed(everything, asked)
-    limit = integer_of("limit", asked.get("limit", 50), *_LIMIT)
-    start = _start(rows, asked.get("cursor"))
+    rows = _narrowed(everything, requested)
+    limit = integer_of("limit", requested.get("limit", 50), *_LIMIT)
+    start = _start(rows, requested.get("cursor"))
     page = rows[start : start + limit]
     counts = {name: Counter(row[name] for row in everything if row[name]) for name in _EXACT}
     return {
@@ -56,13 +56,13 @@ def disputes_page(database: Database, asked: Mapping[str, str]) -> dict[str, Any
     }
 
 
-def disputes_table(database: Database, asked: Mapping[str, str]) -> Leaving:
+def conflicts_table(database: Database, requested: Mapping[str, str]) -> TableExport:
     """Every row that matches, for a file."""
-    found = _narrowed([_row(item) for item in conflicts(database)], asked)
-    return Leaving(_COLUMNS, lambda: iter([found]))
+    found = _narrowed([_row(item) for item in conflicts(database)], requested)
+    return TableExport(_COLUMNS, lambda: iter([found]))
 
 
-def dispute_page(database: Database, key: str) -> dict[str, Any]:
+def conflict_page(database: Database, key: str) -> dict[str, Any]:
     """One contradiction, or one claim that is in none. `{"item", "sides", "claim", "sizing", "kin"}`.
 
     sides   with `followed`: whether it is of the grade that plans use, and `href`: where it comes from
@@ -166,15 +166,15 @@ def _sizing(
     }
 
 
-def _narrowed(rows: list[Item], asked: Mapping[str, str]) -> list[Item]:
-    for name in asked:
+def _narrowed(rows: list[Item], requested: Mapping[str, str]) -> list[Item]:
+    for name in requested:
         if name not in FIELDS:
             raise unknown_name("field", name, FIELDS)
-    wanted = {name: asked[name].strip() for name in _EXACT if asked.get(name, "").strip()}
+    wanted = {name: requested[name].strip() for name in _EXACT if requested.get(name, "").strip()}
     if wanted.get("kind", "claim") not in KINDS:
         raise unknown_name("kind", wanted["kind"], tuple(KINDS))
-    words = [word for word in _BETWEEN.split(asked.get("q", "").lower()[:200]) if word]
-    sort = asked.get("sort", "-apart")
+    words = [word for word in _BETWEEN.split(requested.get("q", "").lower()[:200]) if word]
+    sort = requested.get("sort", "-apart")
     name = sort.removeprefix("-")
     if name not in _SORTS:
         raise unknown_name("sort", name, _SORTS)

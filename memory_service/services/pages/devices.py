@@ -1,5 +1,4 @@
-"""What do the pages of devices show? Cards and registered devices, a data sheet beside what was measured,
-figures over time, and one calibration with its sections."""
+"""Pages of cards and devices: a data sheet beside what was measured, and one calibration."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ from memory_service.services.database.transactions import Database
 from memory_service.services.devices.calibrations import ENDED, get_calibration, settle_if_possible
 from memory_service.services.devices.gpu_history import device_shown, gpu_page, with_devices
 from memory_service.services.devices.registration import words_of_this_host
-from memory_service.services.tables.catalogue import history_of, list_rows
+from memory_service.services.tables.catalogue import history_of, list_requested
 from memory_service.store.queries import calibrations as store
 
 __all__ = ["calibration_page", "device_page", "devices_page"]
@@ -25,16 +24,19 @@ _SHEET = {
 """Key figure of a calibration -> where the data sheet says it."""
 
 
-def devices_page(database: Database, asked: Mapping[str, str]) -> dict[str, Any]:
+def devices_page(database: Database, requested: Mapping[str, str]) -> dict[str, Any]:
     """`{"registered", "items", "next", "here"}`: devices with their newest calibration; GPU models page by
     page; `here`: what the devices of this host are called."""
     settle_if_possible(database)
-    filters = {name: value for name, value in asked.items() if name not in ("sort", "limit", "cursor")}
-    with database.read() as unit:
-        page = list_rows(unit, "gpus", filters, asked.get("sort"), asked.get("limit"), asked.get("cursor"))
+    with database.read() as transaction:
+        page = list_requested(transaction, "gpus", requested)
         return {
-            "registered": [_brief(device_shown(unit, row)) for row in store.devices(unit.session)],
-            "items": [{**row, "year": str(row["year"] or "")} for row in with_devices(unit, page.items)],
+            "registered": [
+                _brief(device_shown(transaction, row)) for row in store.devices(transaction.session)
+            ],
+            "items": [
+                {**row, "year": str(row["year"] or "")} for row in with_devices(transaction, page.items)
+            ],
             "next": page.next,
             "here": words_of_this_host(),
         }
@@ -54,8 +56,8 @@ def device_page(database: Database, key: str) -> dict[str, Any]:
     newest usable calibration) and `history` (key figures of all usable ones, oldest first), and with the data
     sheet's own `history`. NotFound."""
     page = gpu_page(database, key)
-    with database.read() as unit:
-        history = history_of(unit, "gpus", page["slug"]) if page["slug"] else []
+    with database.read() as transaction:
+        history = history_of(transaction, "gpus", page["slug"]) if page["slug"] else []
     devices = [
         {**device, "compared": _compared(device, page), "history": _history(device["calibrations"])}
         for device in page["registered"]
@@ -96,11 +98,11 @@ def _history(newest_first: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         if made["status"] not in ENDED:
             continue
         for name, figure in made["key_figures"].items():
-            kept = series.setdefault(name, {"figure": name, "unit": figure["unit"], "points": []})
-            if kept["unit"] == figure["unit"]:
-                first = kept["points"][0][1] if kept["points"] else figure["value"]
+            stored = series.setdefault(name, {"figure": name, "unit": figure["unit"], "points": []})
+            if stored["unit"] == figure["unit"]:
+                first = stored["points"][0][1] if stored["points"] else figure["value"]
                 share = 100 * figure["value"] / first if first else None
-                kept["points"].append([made["started_at"], figure["value"], share])
+                stored["points"].append([made["started_at"], figure["value"], share])
     return [each for each in series.values() if len(each["points"]) > 1]
 
 

@@ -1,5 +1,4 @@
-"""What does the page that corrects a row show, and what does its form mean? Every table that people may
-correct, one field a column, the difference before it is kept."""
+"""Page that corrects a row: one field a column, the difference before it is stored."""
 
 from __future__ import annotations
 
@@ -39,8 +38,8 @@ def edit_page(database: Database, table: str, key: str) -> dict[str, Any]:
     "required", "about"}`, `value` as it stands in the form. NotFound; InvalidInput for a table that is not
     corrected."""
     page_of(table)
-    with database.read() as unit:
-        row = get_row(unit, table, key)
+    with database.read() as transaction:
+        row = get_row(transaction, table, key)
     own = rows.key_of(rows.ENTITIES[table])
     fields = [
         {"name": name, "value": _in_form(row[name]), **_kind(table, name)}
@@ -65,8 +64,8 @@ def changes_of(table: str, row: Mapping[str, Any], form: Mapping[str, str]) -> d
             wrong.append(FieldError(name, f"cannot be read: {error}", form[name][:80]))
     if wrong:
         raise InvalidInput("; ".join(f"{e.field} {e.message}" for e in wrong[:3]), wrong)
-    kept = {name: row.get(name) for name in fields_of(table)} | changes
-    checked = validate(table, {name: value for name, value in kept.items() if value is not None})
+    stored = {name: row.get(name) for name in fields_of(table)} | changes
+    checked = validate(table, {name: value for name, value in stored.items() if value is not None})
     return {name: checked[name] for name in changes}
 
 
@@ -88,8 +87,8 @@ def rebased(
         raise InvalidInput(
             "version must say which row was read", [FieldError("version", "is no number", text)]
         )
-    with database.read() as unit:
-        entries = history_of(unit, table, page["key"])
+    with database.read() as transaction:
+        entries = history_of(transaction, table, page["key"])
     later = [entry for entry in entries if entry["version"] > int(text)]
     if not later:
         return dict(form), []

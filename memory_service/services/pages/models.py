@@ -1,5 +1,4 @@
-"""What does the models page show? The catalogue in pages; one model with its costs by input size, what is
-claimed of it, and what was done to its row."""
+"""Pages of models: the catalogue, and one model with its costs by input size and its claims."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ from typing import Any
 from memory_service.errors import FieldError, NotFound, unknown_name
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge
-from memory_service.services.tables.catalogue import get_row, history_of, list_rows
+from memory_service.services.tables.catalogue import get_row, history_of, list_requested, list_rows
 
 __all__ = ["model_page", "models_page"]
 
@@ -18,11 +17,10 @@ _MOST_PROFILES = 200
 _USUAL = ("t4", "p100", "v100", "l4", "a10g", "rtx3090", "rtx4090", "a100", "a100-80gb", "h100")
 
 
-def models_page(database: Database, knowledge: Knowledge, asked: Mapping[str, str]) -> dict[str, Any]:
+def models_page(database: Database, knowledge: Knowledge, requested: Mapping[str, str]) -> dict[str, Any]:
     """`{"items", "next", "choices"}`; `choices`: filter -> values in use, the most frequent first."""
-    filters = {name: value for name, value in asked.items() if name not in ("sort", "limit", "cursor")}
-    with database.read() as unit:
-        page = list_rows(unit, "models", filters, asked.get("sort"), asked.get("limit"), asked.get("cursor"))
+    with database.read() as transaction:
+        page = list_requested(transaction, "models", requested)
     models = knowledge.models.values()
     choices: dict[str, Counter[str]] = {
         "task": Counter(task for model in models for task in model.tasks),
@@ -48,10 +46,10 @@ def model_page(database: Database, knowledge: Knowledge, name: str) -> dict[str,
         hint = f"; nearest: {', '.join(near)}" if near else ""
         refused = [FieldError("model", "unknown model", name[:200], near)]
         raise NotFound(f"There is no model {name[:200]!r}{hint}", refused)
-    with database.read() as unit:
-        row = get_row(unit, "models", name)
-        profiles = list_rows(unit, "sizing", {"model": name}, "input_size", _MOST_PROFILES).items
-        history = history_of(unit, "models", name)
+    with database.read() as transaction:
+        row = get_row(transaction, "models", name)
+        profiles = list_rows(transaction, "sizing", {"model": name}, "input_size", _MOST_PROFILES).items
+        history = history_of(transaction, "models", name)
     return {
         "model": row,
         "profiles": profiles,

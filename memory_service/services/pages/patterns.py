@@ -1,32 +1,28 @@
-"""What do the pages of patterns show? What worked, where it was followed, and what came of it."""
+"""Pages of patterns: what worked, where it was followed, and what came of it."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any
 
 from memory_service.domain.runs.pattern_effect import Tally
-from memory_service.errors import FieldError, NotFound
+from memory_service.errors import nothing_named
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.outcomes import with_tallies
 from memory_service.services.knowledge.snapshot import Knowledge
-from memory_service.services.tables.catalogue import get_row, history_of, list_rows
+from memory_service.services.tables.catalogue import get_row, history_of, list_requested
 
 __all__ = ["pattern_page", "patterns_page"]
 
 _FILTERED = ("task", "kind", "scope", "size")
 
 
-def patterns_page(database: Database, knowledge: Knowledge, asked: Mapping[str, str]) -> dict[str, Any]:
+def patterns_page(database: Database, knowledge: Knowledge, requested: Mapping[str, str]) -> dict[str, Any]:
     """`{"items", "next", "choices"}`: each row with `outcomes`, its tally."""
-    filters = {name: value for name, value in asked.items() if name not in ("sort", "limit", "cursor")}
-    with database.read() as unit:
-        page = list_rows(
-            unit, "patterns", filters, asked.get("sort"), asked.get("limit"), asked.get("cursor")
-        )
-        items = with_tallies(unit, page.items)
+    with database.read() as transaction:
+        page = list_requested(transaction, "patterns", requested)
+        items = with_tallies(transaction, page.items)
     counts = {name: Counter(row[name] for row in knowledge.patterns if row[name]) for name in _FILTERED}
     choices = {name: [[value, n] for value, n in count.most_common()] for name, count in counts.items()}
     return {"items": items, "next": page.next, "choices": choices}
@@ -41,18 +37,15 @@ def pattern_page(database: Database, knowledge: Knowledge, key: str) -> dict[str
     """
     ids = [row["id"] for row in knowledge.patterns]
     if key not in ids:
-        near = tuple(get_close_matches(key[:200], ids, n=5, cutoff=0.4))
-        hint = f"; nearest: {', '.join(near)}" if near else ""
-        refused = [FieldError("pattern", "unknown pattern", key[:200], near)]
-        raise NotFound(f"There is no pattern {key[:200]!r}{hint}", refused)
-    with database.read() as unit:
-        row = get_row(unit, "patterns", key)
-        (told,) = with_tallies(unit, [row])
-        history = history_of(unit, "patterns", key)
+        raise nothing_named("pattern", key, ids)
+    with database.read() as transaction:
+        row = get_row(transaction, "patterns", key)
+        (reported,) = with_tallies(transaction, [row])
+        history = history_of(transaction, "patterns", key)
     places = knowledge.tallies.get(f"pattern:{key}", {})
     return {
         "pattern": row,
-        "outcomes": told["outcomes"],
+        "outcomes": reported["outcomes"],
         "places": [_place(name, tally) for name, tally in sorted(places.items(), key=_most_followed)],
         "beside": [
             {"id": other["id"], "kind": other["kind"], "statement": other["statement"]}

@@ -1,5 +1,4 @@
-"""What do the pages of runs show? A list that goes on by itself, where last week's minutes went, and one run:
-its curves, what it was told, and how it compares with what was predicted."""
+"""Pages of runs: the list, last week's minutes, and one run with its curves, verdicts and comparison."""
 
 from __future__ import annotations
 
@@ -15,8 +14,8 @@ from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.runs import run_fields
 from memory_service.services.runs.runs import run_page
-from memory_service.services.tables.catalogue import list_rows, on_the_wire
-from memory_service.services.tables.formats import Leaving
+from memory_service.services.tables.catalogue import list_requested, on_the_wire
+from memory_service.services.tables.formats import TableExport
 from memory_service.store.queries import run_summaries as watched
 from memory_service.store.queries import runs
 
@@ -34,10 +33,8 @@ MOST_RAW = 2_000
 MOST_POINTS = 400
 MOST_MARKS = 300
 
-_PAGING = ("sort", "limit", "cursor")
 
-
-def runs_page(database: Database, asked: Mapping[str, str], now: dt.datetime) -> dict[str, Any]:
+def runs_page(database: Database, requested: Mapping[str, str], now: dt.datetime) -> dict[str, Any]:
     """`{"items", "next", "week", "live"}`: rows with `verdict` (the last one, None before the first) and
     `took_minutes`.
 
@@ -45,16 +42,13 @@ def runs_page(database: Database, asked: Mapping[str, str], now: dt.datetime) ->
            `by` a list of `{"part", "runs", "minutes"}`, the greatest first
     live   whether one of the rows still runs
     """
-    filters = {name: value for name, value in asked.items() if name not in _PAGING}
     since = (now - dt.timedelta(days=WEEK_DAYS)).replace(hour=0, minute=0, second=0, microsecond=0)
-    with database.read() as unit:
-        page = list_rows(
-            unit, "runs", filters, asked.get("sort", "-started_at"), asked.get("limit"), asked.get("cursor")
-        )
-        told = watched.last_advices(unit.session, [row["id"] for row in page.items])
-        week = runs.wasted_since(unit.session, since, MOST_OF_WEEK)
+    with database.read() as transaction:
+        page = list_requested(transaction, "runs", {"sort": "-started_at", **requested})
+        reported = watched.last_advices(transaction.session, [row["id"] for row in page.items])
+        week = runs.wasted_since(transaction.session, since, MOST_OF_WEEK)
     items = [
-        {**row, "verdict": _brief(told.get(row["id"])), "took_minutes": took_minutes(row, now)}
+        {**row, "verdict": _brief(reported.get(row["id"])), "took_minutes": took_minutes(row, now)}
         for row in page.items
     ]
     return {
@@ -110,9 +104,9 @@ def one_run_page(database: Database, knowledge: Knowledge, run_id: str) -> dict[
     """
     page = run_page(database, run_id)
     start = dt.datetime.fromisoformat(page["started_at"])
-    with database.read() as unit:
-        raw = runs.latest_events(unit.session, page["id"], MOST_RAW)[::-1]
-        marks = runs.latest_marks(unit.session, page["id"], MOST_MARKS)[::-1]
+    with database.read() as transaction:
+        raw = runs.latest_events(transaction.session, page["id"], MOST_RAW)[::-1]
+        marks = runs.latest_marks(transaction.session, page["id"], MOST_MARKS)[::-1]
     card = knowledge.gpus.get(page["device"]) or knowledge.gpus.get(page["gpu"])
     samples = [
         {"minute": minute, **{name: body.get(field) for name, field in _OF_CARD.items()}}
@@ -142,7 +136,7 @@ def one_run_page(database: Database, knowledge: Knowledge, run_id: str) -> dict[
     )
 
 
-def epochs_table(database: Database, run_id: str) -> Leaving:
+def epochs_table(database: Database, run_id: str) -> TableExport:
     """Epochs that are kept of a run, one a row. NotFound."""
     page = run_page(database, run_id)
     epochs = (page["outcome"] or {}).get("epochs", ())
@@ -150,7 +144,7 @@ def epochs_table(database: Database, run_id: str) -> Leaving:
     columns: dict[str, type[Any]] = {"run_id": str}
     for row in rows:
         columns |= {name: _KINDS.get(name, float) for name in row if name not in columns}
-    return Leaving(columns, partial(iter, [rows]))
+    return TableExport(columns, partial(iter, [rows]))
 
 
 _KINDS: Mapping[str, type[Any]] = {

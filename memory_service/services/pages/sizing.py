@@ -1,4 +1,4 @@
-"""What fits, how fast, and how long is an epoch? A page of models beside chosen cards."""
+"""Page of models beside chosen cards: what fits, how fast, how long an epoch takes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.pages.sizing_request import SHOWN, SizingAsked, choices, read_sizing
 from memory_service.services.prediction.predict import predict_known
-from memory_service.services.tables.formats import Leaving
+from memory_service.services.tables.formats import TableExport
 
 __all__ = ["HEATS", "cell", "minutes_of", "sizing_page", "sizing_table", "whole"]
 
@@ -36,11 +36,11 @@ _COLUMNS: Mapping[str, type[Any]] = {
 _BETWEEN = re.compile(r"[^a-z0-9]+")
 
 
-def sizing_page(database: Database, asked: Mapping[str, str]) -> dict[str, Any]:
+def sizing_page(database: Database, requested: Mapping[str, str]) -> dict[str, Any]:
     """`{"items", "next", "matching", "cards", "query", ...}`: each item a model with one cell a card. A
     figure is a Number; a cell without one says why in `why_not`."""
     knowledge = knowledge_of(database)
-    wanted = read_sizing(knowledge, asked)
+    wanted = read_sizing(knowledge, requested)
     rows = _matching(knowledge, wanted)
     start = _start(rows, wanted.cursor)
     page = rows[start : start + wanted.limit]
@@ -60,17 +60,17 @@ def sizing_page(database: Database, asked: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def sizing_table(database: Database, asked: Mapping[str, str]) -> Leaving:
+def sizing_table(database: Database, requested: Mapping[str, str]) -> TableExport:
     """Every model that matches on every chosen card, one flat row each, for a file."""
     knowledge = knowledge_of(database)
-    wanted = read_sizing(knowledge, asked)
+    wanted = read_sizing(knowledge, requested)
 
     def pages() -> Iterator[list[dict[str, Any]]]:
         for row in _matching(knowledge, wanted):
             cells = [cell(knowledge, row, card, wanted.settings, wanted.n_train) for card in wanted.cards]
             yield [_flat(row, each) for each in cells]
 
-    return Leaving(_COLUMNS, pages)
+    return TableExport(_COLUMNS, pages)
 
 
 def cell(
@@ -78,10 +78,14 @@ def cell(
 ) -> dict[str, Any]:
     """One model on one card at the batch a plan would begin from; boosted trees have a fit and no epochs.
     `page`: whether it has a page of its own; what can be profiled is traced there."""
-    asked = {name: value for name, value in settings.items() if name not in _SIZES or name == row.input_kind}
+    requested = {
+        name: value for name, value in settings.items() if name not in _SIZES or name == row.input_kind
+    }
     out: dict[str, Any] = {"gpu": card.key, "model": row.name, "heat": None, "page": True}
     try:
-        answer = predict_known(knowledge, {"model": row.name, "gpu": card.key, "n_train": n_train, **asked})
+        answer = predict_known(
+            knowledge, {"model": row.name, "gpu": card.key, "n_train": n_train, **requested}
+        )
     except InvalidInput as error:
         why = error.errors[0].message if error.errors else error.detail
         return out | {"why_not": why, "page": row.can_be_profiled}

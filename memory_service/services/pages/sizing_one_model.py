@@ -1,5 +1,4 @@
-"""Which batch fits this model on this card, how fast is it, and how do we know? One answer with everything
-that bears on it."""
+"""Page of one model on one card: batch, speed, and what they stand on."""
 
 from __future__ import annotations
 
@@ -23,16 +22,18 @@ MOST_OTHERS = 10
 _SIZES = ("image_size", "seq_len", "n_features")
 
 
-def sizing_case_page(database: Database, gpu: str, model: str, asked: Mapping[str, str]) -> dict[str, Any]:
+def sizing_case_page(
+    database: Database, gpu: str, model: str, requested: Mapping[str, str]
+) -> dict[str, Any]:
     """Everything a person needs to believe the answer, or not to.
 
     asked   `CASE_FIELDS` by name. NotFound for a card or a model that is not known; InvalidInput for a field.
     """
-    for name in asked:
+    for name in requested:
         if name not in CASE_FIELDS:
             raise unknown_name("field", name, CASE_FIELDS)
     knowledge = knowledge_of(database)
-    said: dict[str, Any] = {name: value.strip() for name, value in asked.items() if value.strip()}
+    said: dict[str, Any] = {name: value.strip() for name, value in requested.items() if value.strip()}
     said.setdefault("n_train", str(DEFAULT_N_TRAIN))
     answer = _answered(database, {"gpu": gpu, "model": model, **said})
     card = knowledge.gpu(gpu)

@@ -1,4 +1,4 @@
-"""What is being asked of the sizing pages? The fields of their URLs, checked once."""
+"""The fields of the sizing pages' URLs, checked once."""
 
 from __future__ import annotations
 

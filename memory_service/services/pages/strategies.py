@@ -1,4 +1,4 @@
-"""What do the pages of strategies show? The tables of R01-R34, which rows plans follow, and one row."""
+"""Pages of strategies: the tables of R01-R34, which rows plans follow, and one row."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge
-from memory_service.services.tables.catalogue import get_row, history_of, list_rows
+from memory_service.services.tables.catalogue import get_row, history_of, list_requested
 from memory_service.services.tables.policy_rows import with_steering
 
 __all__ = ["strategies_page", "strategy_page"]
@@ -16,14 +16,11 @@ __all__ = ["strategies_page", "strategy_page"]
 _FILTERED = ("rule", "table", "followed", "grade", "corrected")
 
 
-def strategies_page(database: Database, knowledge: Knowledge, asked: Mapping[str, str]) -> dict[str, Any]:
+def strategies_page(database: Database, knowledge: Knowledge, requested: Mapping[str, str]) -> dict[str, Any]:
     """`{"items", "next", "choices"}`; each row with `steers_plans`. choices: filter -> [[value, rows]]."""
-    filters = {name: value for name, value in asked.items() if name not in ("sort", "limit", "cursor")}
-    with database.read() as unit:
-        page = list_rows(
-            unit, "strategies", filters, asked.get("sort"), asked.get("limit", 100), asked.get("cursor")
-        )
-        items = with_steering(unit, page.items)
+    with database.read() as transaction:
+        page = list_requested(transaction, "strategies", {"limit": 100, **requested})
+        items = with_steering(transaction, page.items)
     counts = {name: Counter(_word(row.get(name)) for row in knowledge.strategies) for name in _FILTERED}
     choices = {name: [[value, n] for value, n in sorted(found.items())] for name, found in counts.items()}
     return {"items": items, "next": page.next, "choices": choices}
@@ -39,9 +36,9 @@ def strategy_page(database: Database, knowledge: Knowledge, key: str) -> dict[st
     beside   the other rows of its rule
     claims   what was claimed of the same thing and is named in the row: `[{"id", "statement", "source"}]`
     """
-    with database.read() as unit:
-        (row,) = with_steering(unit, [get_row(unit, "strategies", key)])
-        history = history_of(unit, "strategies", key)
+    with database.read() as transaction:
+        (row,) = with_steering(transaction, [get_row(transaction, "strategies", key)])
+        history = history_of(transaction, "strategies", key)
     named = row["value"].get("claims", ()) if isinstance(row["value"], Mapping) else ()
     known = {str(claim["id"]): claim for claim in knowledge.claims}
     return {

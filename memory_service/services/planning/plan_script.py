@@ -1,4 +1,4 @@
-"""Which script trains this plan? One Python file to read, edit and run, put together from `scripts/`.
+"""The training script of a plan: one Python file, put together from `scripts/`.
 
 The parts are Python with a few lines for Jinja (`#% if labels`); each begins with its own imports. They are
 joined by task and library, their imports gathered at the top less those that nothing uses.
@@ -240,11 +240,11 @@ def _import_lines(imports: list[ast.Import | ast.ImportFrom], used: set[str]) ->
         for alias in node.names:
             if (alias.asname or alias.name.partition(".")[0]) not in used:
                 continue
-            told = alias.name + (f" as {alias.asname}" if alias.asname else "")
+            reported = alias.name + (f" as {alias.asname}" if alias.asname else "")
             if isinstance(node, ast.Import):
-                plain.add(told)
+                plain.add(reported)
             else:
-                names.setdefault(str(node.module), set()).add(told)
+                names.setdefault(str(node.module), set()).add(reported)
     for standard in (True, False):
         lines = [f"import {name}" for name in plain]
         lines += [_from_line(module, sorted(found)) for module, found in names.items()]

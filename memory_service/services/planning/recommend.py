@@ -1,17 +1,13 @@
-"""What should be trained, on this card, in these minutes? Facts are filled in, and said so; then the planner
-answers.
+"""The answer of /recommend: facts filled in, each said so, then planned.
 
     recommend(database, parse_question({...})) -> the answer of /recommend as a dict
 
-Asking writes nothing. Answers are kept per knowledge revision: the same question again costs one cheap read.
+Asking writes nothing. Answers are cached per knowledge revision (`plan_cache`).
 """
 
 from __future__ import annotations
 
 import json
-import threading
-import zlib
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -35,9 +31,18 @@ from memory_service.services.competitions.neighbours import Hit, read_text, reca
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.outcomes import happened_there
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
+from memory_service.services.planning.plan_cache import PlanCache
 from memory_service.services.planning.suggestions import suggestions_of
 
-__all__ = ["Weighed", "case_of", "plan_given", "recommend", "remembered", "weighed"]
+__all__ = [
+    "EvaluatedRequest",
+    "cached_plan",
+    "case_of",
+    "evaluate_request",
+    "read_request_text",
+    "recommend",
+    "recommend_json",
+]
 
 DEFAULT_CPU_COUNT = 8
 DEFAULT_N_FEATURES = 50
@@ -51,49 +56,7 @@ LEAST_CONFIDENCE, LEAST_CONFIDENCE_UNSAID = 0.15, 0.6
 """Below it a description does not tell the task; without a telling phrase meaning alone must be surer
 ("hello" leans somewhere at 0.2, "train a model" at 0.25)."""
 
-MOST_ANSWERS = 2048
 SHOWN = 5
-
-
-class _Answers:
-    """Answers by (database, revision, question), each as (plan_id, packed JSON): 5 KiB where the dict takes
-    43. The oldest use goes first."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._held: OrderedDict[tuple[str, int, str], tuple[str | None, bytes]] = OrderedDict()
-
-    def get(self, key: tuple[str, int, str]) -> dict[str, Any] | None:
-        with self._lock:
-            held = self._held.get(key)
-            if held is None:
-                return None
-            self._held.move_to_end(key)
-        return _unpacked(held[1])
-
-    def with_plan(self, database: str, plan_id: str) -> dict[str, Any] | None:
-        with self._lock:
-            # The latest first: evidence may have changed while settings, and with them the id, stayed.
-            held = ((key[0], *answer) for key, answer in reversed(self._held.items()))
-            packed = next((p for of, plan, p in held if of == database and plan == plan_id), None)
-        return None if packed is None else _unpacked(packed)
-
-    def keep(self, key: tuple[str, int, str], answer: dict[str, Any]) -> dict[str, Any]:
-        """The answer as it will be found: of JSON's types alone."""
-        packed = zlib.compress(orjson.dumps(answer, option=orjson.OPT_SERIALIZE_NUMPY), 1)
-        with self._lock:
-            self._held[key] = (answer.get("plan_id"), packed)
-            while len(self._held) > MOST_ANSWERS:
-                self._held.popitem(last=False)
-        return _unpacked(packed)
-
-
-def _unpacked(packed: bytes) -> dict[str, Any]:
-    answer: dict[str, Any] = orjson.loads(zlib.decompress(packed))
-    return answer
-
-
-_ANSWERS = _Answers()
 
 
 def recommend(database: Database, question: Question | Mapping[str, Any]) -> dict[str, Any]:
@@ -101,36 +64,60 @@ def recommend(database: Database, question: Question | Mapping[str, Any]) -> dic
 
     Raises InvalidInput for unknown cards, models and values; NotFound for an unknown competition.
     """
-    asked = question if isinstance(question, Question) else parse_question(question)
-    held = _ANSWERS.get(_key(database, knowledge_of(database).revision, asked))
-    return held if held is not None else weighed(database, asked).answer
+    return _loaded(recommend_json(database, question))
 
 
-def weighed(database: Database, question: Question) -> Weighed:
+def recommend_json(
+    database: Database, question: Question | Mapping[str, Any], query: bytes | None = None
+) -> bytes:
+    """The same as JSON. query: the query string that asks it, which `PlanCache` will know from now on."""
+    requested = question if isinstance(question, Question) else parse_question(question)
+    cache, key = database.caches.of(PlanCache), _key(requested)
+    cached = cache.get(knowledge_of(database).revision, key)
+    if cached is None:
+        cached = _evaluated(database, requested)[1]
+    if query is not None:
+        cache.store_query(query, key)
+    return cached
+
+
+def evaluate_request(database: Database, question: Question) -> EvaluatedRequest:
     """The answer of `recommend` with all that was weighed for it, read and priced once. Raises as it does."""
+    return _evaluated(database, question)[0]
+
+
+def _evaluated(database: Database, question: Question) -> tuple[EvaluatedRequest, bytes]:
     knowledge = knowledge_of(database)
-    memory = remembered(database, question)
+    memory = read_request_text(database, question)
     case = case_of(knowledge, question, memory)
     lanes = price_candidates(case, knowledge)
-    key = _key(database, knowledge.revision, question)
-    answer = _ANSWERS.get(key)
-    if answer is None:
-        answer = _ANSWERS.keep(key, with_parallel_sets(make_plan(case, knowledge, lanes), lanes).as_dict())
-    return Weighed(knowledge, memory, case, lanes, answer)
+    cache = database.caches.of(PlanCache)
+    body = cache.get(knowledge.revision, _key(question))
+    if body is None:
+        answer = with_parallel_sets(make_plan(case, knowledge, lanes), lanes).as_dict()
+        body = orjson.dumps(answer, option=orjson.OPT_SERIALIZE_NUMPY)
+        cache.store(knowledge.revision, _key(question), body, answer.get("plan_id"))
+    return EvaluatedRequest(knowledge, memory, case, lanes, _loaded(body)), body
 
 
-def _key(database: Database, revision: int, question: Question) -> tuple[str, int, str]:
-    return (f"{id(database)}:{database.url}", revision, json.dumps(question.canonical()))
+def _key(question: Question) -> str:
+    return json.dumps(question.canonical())
 
 
-def plan_given(database: Database, plan_id: str) -> dict[str, Any] | None:
-    """The answer of that id, where this process gave it not long ago; do not change it. Plans are not kept:
-    they can be asked for again."""
-    return _ANSWERS.with_plan(f"{id(database)}:{database.url}", plan_id)
+def _loaded(body: bytes) -> dict[str, Any]:
+    answer: dict[str, Any] = orjson.loads(body)
+    return answer
+
+
+def cached_plan(database: Database, plan_id: str) -> dict[str, Any] | None:
+    """The answer of that id, where this process gave it not long ago. Plans are not stored: they can be asked
+    for again."""
+    body = database.caches.of(PlanCache).with_plan(plan_id)
+    return None if body is None else _loaded(body)
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class RequestText:
     """What the description says and which competitions are like it.
 
     facts      read from the text; completed from `described`, the stored competition that the text describes
@@ -150,32 +137,30 @@ class Remembered:
         if self.hits is not None or self.database is None:
             return self.hits or ()
         facts = {"task": task, "n_train": n_train, "n_classes": question.n_classes}
-        with self.database.read() as unit:
-            return recall(unit, task=question.task, facts=facts, limit=SHOWN, mode=question.mode).hits
+        with self.database.read() as transaction:
+            return recall(transaction, task=question.task, facts=facts, limit=SHOWN, mode=question.mode).hits
 
     def happened(self, question: Question) -> tuple[Mapping[str, Any], ...]:
         """What came of runs of the very competition; mode open only."""
         slug = question.competition or self.described
         if slug is None or self.database is None or question.mode != "open":
             return ()
-        with self.database.read() as unit:
-            return happened_there(unit, slug)
+        with self.database.read() as transaction:
+            return happened_there(transaction, slug)
 
 
 @dataclass(frozen=True, slots=True)
-class Weighed:
-    """An answer (shared between callers: do not change it) and what it was made of."""
+class EvaluatedRequest:
+    """An answer and what it was made of."""
 
     knowledge: Knowledge
-    memory: Remembered
+    memory: RequestText
     case: PlanningProblem
     lanes: CandidateSets
     answer: dict[str, Any]
 
 
-def case_of(
-    knowledge: Knowledge, question: Question, remembered: Remembered = Remembered()
-) -> PlanningProblem:
+def case_of(knowledge: Knowledge, question: Question, text: RequestText = RequestText()) -> PlanningProblem:
     """The question with every fact filled in: what was asked > the text > the competition's record > a usual
     value."""
     inferred: list[str] = []
@@ -183,10 +168,10 @@ def case_of(
     visible = tuple(dict.fromkeys(knowledge.gpu(name).key for name in question.gpus))
     planned = tuple(dict.fromkeys(knowledge.gpu(name).key for name in question.plan_for)) or visible
     cards = tuple(with_cores(knowledge.gpus[key], question.cpu_count) for key in planned)
-    read = remembered.facts
+    read = text.facts
     record = _record(knowledge, question, inferred)
     task = _task(question, read, record, inferred)
-    n_train, size_assumed = _n_train(question, remembered, record, inferred, warnings)
+    n_train, size_assumed = _n_train(question, text, record, inferred, warnings)
     model = knowledge.model(question.model) if question.model else None
     if model is not None:
         if task not in model.tasks and modality_of(task) not in {modality_of(t) for t in model.tasks}:
@@ -196,11 +181,11 @@ def case_of(
             )
         knowledge.priced.ensure_profile(model.name, question.seq_len or question.image_size)
     _check_memory(question, cards, warnings)
-    metric = _metric(knowledge, question, remembered, record, task)
+    metric = _metric(knowledge, question, text, record, task)
     if metric is not None and metric.note:
         warnings.append(metric.note)
-    hits = remembered.neighbours(question, task, n_train)
-    suggested = suggestions_of(knowledge, question, task, n_train, hits, remembered.described)
+    hits = text.neighbours(question, task, n_train)
+    suggested = suggestions_of(knowledge, question, task, n_train, hits, text.described)
     return PlanningProblem(
         question=replace(
             question,
@@ -221,7 +206,7 @@ def case_of(
         warnings=(*warnings, *suggested.warnings),
         similar=tuple({"slug": hit.slug, "score": hit.score, "why": hit.why} for hit in hits),
         suggestions=suggested.models,
-        evidence=(*suggested.evidence, *remembered.happened(question)),
+        evidence=(*suggested.evidence, *text.happened(question)),
         policy=knowledge.policy,
         size_assumed=size_assumed,
         metric=metric,
@@ -261,7 +246,7 @@ def _task(
 
 def _n_train(
     question: Question,
-    remembered: Remembered,
+    text: RequestText,
     record: Mapping[str, Any],
     inferred: list[str],
     warnings: list[str],
@@ -274,12 +259,12 @@ def _n_train(
                 f"{size_of(question.n_train)}: n_train counts."
             )
         return question.n_train, False
-    read, said = remembered.facts, remembered.said
+    read, said = text.facts, text.said
     known = record.get("n_train") or (read.n_train if read else None)
     if known and (question.size is None or size_of(int(known)) == question.size):
         where = f"the record of {question.competition}" if record.get("n_train") else "the description"
-        if not record.get("n_train") and remembered.described and not (said and said.n_train):
-            where = f"the record of {remembered.described}, which the description is of"
+        if not record.get("n_train") and text.described and not (said and said.n_train):
+            where = f"the record of {text.described}, which the description is of"
         inferred.append(f"{int(known)} training samples: from {where}.")
         return int(known), False
     size = question.size or "medium"
@@ -299,19 +284,23 @@ def _n_classes(question: Question, read: InferredFacts | None, record: Mapping[s
 
 
 def _metric(
-    knowledge: Knowledge, question: Question, remembered: Remembered, record: Mapping[str, Any], task: str
+    knowledge: Knowledge,
+    question: Question,
+    text: RequestText,
+    record: Mapping[str, Any],
+    task: str,
 ) -> ResolvedMetric | None:
     """As asked > as the text says it is judged > the record of the very competition > what the text names,
     where it can judge such a task ("with more accuracy" says nothing of prices). Never a neighbour's."""
     if question.metric is not None:
         return judged_by(question.metric, "as asked", task)
-    said = remembered.said
+    said = text.said
     from_text = _metric_of_text(said, task)
     if from_text is not None and said is not None and said.metric_sure:
         return from_text
     slug, where = question.competition, f"the record of {question.competition}"
-    if not record.get("metric") and remembered.described and question.mode == "open":
-        slug = remembered.described
+    if not record.get("metric") and text.described and question.mode == "open":
+        slug = text.described
         record = knowledge.competitions.get(slug, {})
         where = f"the record of {slug}, which the description is of"
     if record.get("metric"):
@@ -347,16 +336,16 @@ def _check_memory(question: Question, cards: tuple[TargetDevice, ...], warnings:
         warnings.append(f"vram_gib={question.vram_gib:g} is more than {cards[0].name} has ({most:g} GiB).")
 
 
-def remembered(database: Database, question: Question) -> Remembered:
+def read_request_text(database: Database, question: Question) -> RequestText:
     """The description read and the neighbours of text or competition found, before any fact is assumed."""
     text = question.description
     if text is None and question.competition is None:
-        return Remembered(database=database)
+        return RequestText(database=database)
     read = read_text(text, load_encoder().encoder) if text is not None else None
     given = {"n_train": question.n_train, "n_classes": question.n_classes}
-    with database.read() as unit:
+    with database.read() as transaction:
         found = recall(
-            unit,
+            transaction,
             read=read,
             competition=question.competition,
             task=question.task,
@@ -364,4 +353,4 @@ def remembered(database: Database, question: Question) -> Remembered:
             limit=SHOWN,
             mode=question.mode,
         )
-    return Remembered(found.facts, read.facts if read else None, found.described, found.hits, database)
+    return RequestText(found.facts, read.facts if read else None, found.described, found.hits, database)

@@ -1,4 +1,4 @@
-"""Which parts of `scripts/` make the script of a task and a library, and what are they told of the data?"""
+"""Which parts of `scripts/` make the script of a task and a library, and their parameters."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
-"""Which models do patterns of the kind, and of similar competitions, favour, and by how much may that move a
-plan?
+"""Models that patterns of the kind, and of similar competitions, favour, and by how much that moves a plan.
 
 A pattern that runs followed and fared worse with than without (`domain.runs.pattern_effect`) moves nothing
-any more:
-it comes last, and says why.
+any more: it comes last, and says why.
 """
 
 from __future__ import annotations

@@ -1,2 +1,1 @@
-"""What would this model need and do on this card? Predictions, their requests, and their check against
-tables."""
+"""Largest batch, memory and speed of a model on a card: predictions, and their check against tables."""

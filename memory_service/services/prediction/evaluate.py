@@ -1,4 +1,4 @@
-"""How far are the predictions from what others measured? Every row of a public table, predicted and compared.
+"""Predictions against public tables: every row predicted and compared.
 
 A row that cannot be predicted says why and stops nothing. Naive baselines stand beside the errors, fitted in
 their own favour on the very rows they are scored on.
@@ -34,7 +34,7 @@ from memory_service.domain.prediction.step_time import prepare
 from memory_service.errors import FieldError, InvalidInput, MemoryServiceError
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.profiling import read_profiles
-from memory_service.services.prediction.profile_store import ProfileKey, ProfileShelf
+from memory_service.services.prediction.profile_store import ProfileKey, ProfileStore
 from memory_service.services.tables.catalogue import keep_profiles
 from memory_service.store.queries.rows import all_rows
 
@@ -120,7 +120,7 @@ def read_rows(path: Path) -> list[dict[str, str | None]]:
 
 def evaluate_rows(
     rows: Iterable[Raw],
-    shelf: ProfileShelf,
+    shelf: ProfileStore,
     gpus: Mapping[str, TargetDevice],
     on_progress: Callable[[Evaluated], None] | None = None,
 ) -> Iterator[Evaluated]:
@@ -135,25 +135,25 @@ def evaluate_rows(
 
 def open_shelf(
     database: Database, files: Iterable[Path] = ()
-) -> tuple[ProfileShelf, dict[str, TargetDevice]]:
+) -> tuple[ProfileStore, dict[str, TargetDevice]]:
     """A shelf over the database's profiles and models, and its cards; what is traced is kept in the database.
 
     files   further profiles (`.jsonl` or `.jsonl.gz`), read but not kept
     """
-    with database.read() as unit:
-        known = [Profile.from_dict(row["profile"]) for row in all_rows(unit.session, "profiles")]
-        models = [CatalogueModel.from_dict(row) for row in all_rows(unit.session, "models")]
-        gpus = [target_device(gpu_from_row(row)) for row in all_rows(unit.session, "gpus")]
+    with database.read() as transaction:
+        known = [Profile.from_dict(row["profile"]) for row in all_rows(transaction.session, "profiles")]
+        models = [CatalogueModel.from_dict(row) for row in all_rows(transaction.session, "models")]
+        gpus = [target_device(gpu_from_row(row)) for row in all_rows(transaction.session, "gpus")]
     known += [profile for file in files for profile in read_profiles(file)]
 
     def keep(fresh: Sequence[Profile]) -> None:
-        with database.write() as unit:
-            keep_profiles(unit, fresh, source="traced for an evaluation")
+        with database.write() as transaction:
+            keep_profiles(transaction, fresh, source="traced for an evaluation")
 
-    return ProfileShelf({m.name: m for m in models}, known, keep), {gpu.slug: gpu for gpu in gpus}
+    return ProfileStore({m.name: m for m in models}, known, keep), {gpu.slug: gpu for gpu in gpus}
 
 
-def case_of(row: MeasuredRow, shelf: ProfileShelf, gpus: Mapping[str, TargetDevice]) -> RowCase:
+def case_of(row: MeasuredRow, shelf: ProfileStore, gpus: Mapping[str, TargetDevice]) -> RowCase:
     """The row's profile, card, precision and optimizer; InvalidInput where one of them is not known."""
     gpu = card_of(row, gpus)
     profile = profile_of(shelf, profile_key(row))
@@ -165,7 +165,7 @@ def case_of(row: MeasuredRow, shelf: ProfileShelf, gpus: Mapping[str, TargetDevi
 
 
 def learn_from_rows(
-    rows: Iterable[Raw], shelf: ProfileShelf, gpus: Mapping[str, TargetDevice]
+    rows: Iterable[Raw], shelf: ProfileStore, gpus: Mapping[str, TargetDevice]
 ) -> tuple[dict[str, TargetDevice], int]:
     """The cards with what the rows teach, as if each had been a run, and how many rows could be used.
 
@@ -196,15 +196,15 @@ def observations_of(case: RowCase) -> list[Observation]:
     row = case.row
     if row.batch is None or "do not score" in row.notes.lower():
         return []
-    told = "max allocated" in row.notes.lower()
+    reported = "max allocated" in row.notes.lower()
     peak = None if "fill" in row.notes else row.peak_gib
     ran = observation_of(
         prediction_key(case.profile, case.gpu, case.config),
         row.batch,
         input_kind=case.profile.input_kind,
         step_seconds=row.batch / row.samples_per_s if row.samples_per_s else None,
-        peak_allocated_gib=peak if told else None,
-        peak_driver_gib=None if told else peak,
+        peak_allocated_gib=peak if reported else None,
+        peak_driver_gib=None if reported else peak,
         source=row.source,
     )
     larger = [batch for batch in row.ladder or () if batch > row.batch]
@@ -218,7 +218,7 @@ def observations_of(case: RowCase) -> list[Observation]:
     return ([ran] if told_something else []) + failed
 
 
-def _evaluated(index: int, raw: Raw, shelf: ProfileShelf, gpus: Mapping[str, TargetDevice]) -> Evaluated:
+def _evaluated(index: int, raw: Raw, shelf: ProfileStore, gpus: Mapping[str, TargetDevice]) -> Evaluated:
     row: MeasuredRow | None = None
     try:
         row = parse_row(raw)
@@ -255,7 +255,7 @@ def profile_key(row: MeasuredRow) -> ProfileKey:
     )
 
 
-def profile_of(shelf: ProfileShelf, key: ProfileKey) -> Profile:
+def profile_of(shelf: ProfileStore, key: ProfileKey) -> Profile:
     """The profile of a key; one between two sizes where the network wants multiples of its stride."""
     try:
         return shelf.get(key)
@@ -278,9 +278,9 @@ def _predicted(known: Evaluated, case: RowCase) -> Evaluated:
         assumed.append(f"batch {batch}")
     predicted["samples_per_s"] = prepare(profile, gpu, case.config).samples_per_second(batch)
     memory = peak_memory(profile, batch, gpu, case.config)
-    told = "max allocated" in row.notes.lower()
+    reported = "max allocated" in row.notes.lower()
     # PyTorch counts cuDNN's workspace as allocated, as `reserved_gib` does and `allocated_gib` does not.
-    predicted["peak_gib"] = memory.reserved_gib if told else memory.driver_gib
+    predicted["peak_gib"] = memory.reserved_gib if reported else memory.driver_gib
     return replace(
         known,
         predicted=predicted,

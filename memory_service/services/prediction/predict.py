@@ -1,19 +1,19 @@
-"""What would this model need and do on this card? Largest batch, peak memory, speed, knee and the curve.
+"""Largest batch, peak memory, speed, knee and the curve of a model on a card.
 
     predict(database, {"model": "resnet50", "gpu": "a100", "batch_size": 128})          one answer as a dict
     predict_many(database, [question, ...])                                             up to 10 000 of them
 
-A model that nobody profiled is traced once and kept in the process; asking writes nothing to the database.
+A model that nobody profiled is traced once and cached; asking writes nothing to the database.
 """
 
 from __future__ import annotations
 
 import threading
-import weakref
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from cachetools import LRUCache
 
 from memory_service.domain.common.estimate import Estimate, Grade
 from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN
@@ -31,15 +31,14 @@ from memory_service.domain.prediction.memory import Confidence, largest_batch, o
 from memory_service.domain.prediction.step_time import prepare
 from memory_service.errors import FieldError, InvalidInput, TooLarge
 from memory_service.services.database.transactions import Database
-from memory_service.services.knowledge.cards import Cards
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.prediction.request import PREDICT_FIELDS, SizingQuestion, parse_prediction
 from memory_service.services.prediction.requested_profile import (
     MOST_TRACES,
     TraceBudget,
-    asked_model,
-    asked_profile,
-    asked_size,
+    requested_model,
+    requested_profile,
+    requested_size,
 )
 
 __all__ = [
@@ -53,7 +52,7 @@ __all__ = [
 ]
 
 MOST_QUESTIONS = 10_000
-MOST_KEPT = 20_000
+MOST_CACHED = 20_000
 LARGEST_SHOWN = 4096
 """The curve stops here for models that would fit more: no plan uses such a batch."""
 
@@ -108,51 +107,43 @@ class _Prepared:
     refused: int | None
 
 
-class _Shelf:
-    """Prepared answers per state of the cards; the oldest go first."""
+class PredictionCache:
+    """Prepared answers of one state of the cards."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._prepared: weakref.WeakKeyDictionary[Cards, OrderedDict[Key, _Prepared]] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._prepared: LRUCache[Key, _Prepared] = LRUCache(MOST_CACHED)
 
-    def prepared(self, cards: Cards, key: Key) -> _Prepared | None:
+    def get(self, key: Key) -> _Prepared | None:
         with self._lock:
-            held = self._prepared.get(cards)
-            return None if held is None else held.get(key)
+            return self._prepared.get(key)
 
-    def keep(self, cards: Cards, key: Key, value: _Prepared) -> _Prepared:
+    def store(self, key: Key, value: _Prepared) -> None:
         with self._lock:
-            held = self._prepared.setdefault(cards, OrderedDict())
-            held[key] = value
-            while len(held) > MOST_KEPT:
-                held.popitem(last=False)
-        return value
-
-
-_SHELF = _Shelf()
+            self._prepared[key] = value
 
 
 def _answer(knowledge: Knowledge, question: SizingQuestion, budget: TraceBudget) -> dict[str, Any]:
     gpu = with_cores(knowledge.gpu(question.gpu), question.cpu_count)
-    row, name = asked_model(knowledge, question.model)
+    row, name = requested_model(knowledge, question.model)
     if row is not None and not row.can_be_profiled:
         return _cpu_answer(row, question, gpu)
     precision = question.precision or gpu.preferred_precision()
     key = (
         name,
-        asked_size(question, row),
+        requested_size(question, row),
         f"{gpu.key}:{gpu.extra.get('cores')}",
         precision,
         question.layout,
         question.optimizer,
         question.mode,
     )
-    prepared = _SHELF.prepared(knowledge.cards, key)
+    cache = knowledge.cards.caches.of(PredictionCache)
+    prepared = cache.get(key)
     if prepared is None:
-        profile = asked_profile(knowledge, question, row, name, precision_class(precision), budget)
-        prepared = _SHELF.keep(knowledge.cards, key, _prepare(profile, gpu, precision, question))
+        profile = requested_profile(knowledge, question, row, name, precision_class(precision), budget)
+        prepared = _prepare(profile, gpu, precision, question)
+        cache.store(key, prepared)
     return _at_batch(prepared, question)
 
 

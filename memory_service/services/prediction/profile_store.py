@@ -1,6 +1,6 @@
-"""Where do profiles come from? From what was kept; what is missing is traced once and kept.
+"""Profiles as they were stored; what is missing is traced once and stored.
 
-A shelf reads the database (or files), traces what nobody traced yet, and hands the new ones to `keep` in
+A store reads the database (or files), traces what nobody traced yet, and hands the new ones to `keep` in
 batches, so that an interrupted evaluation loses little.
 """
 
@@ -15,7 +15,7 @@ from memory_service.domain.planning.catalogue import CatalogueModel, resolve_mod
 from memory_service.errors import InvalidInput, MemoryServiceError
 from memory_service.services.knowledge.profiling import profile_model
 
-__all__ = ["ProfileKey", "ProfileShelf"]
+__all__ = ["ProfileKey", "ProfileStore"]
 
 BATCH_TO_KEEP = 25
 
@@ -31,7 +31,7 @@ class ProfileKey:
     checkpointing: bool = False
 
 
-class ProfileShelf:
+class ProfileStore:
     """Profiles by key; misses are traced. Not for several threads.
 
     models    the catalogue: names resolve through it first, and it holds the figures of transformers

@@ -1,13 +1,14 @@
-"""Which profile does a sizing question mean? A known one, one between two known sizes, or one traced now.
+"""The profile that a sizing question means: a known one, one between two sizes, or one traced now.
 
-A model that nobody profiled is traced once and kept in the process; nothing is written to the database.
+A model that nobody profiled is traced once and cached; nothing is written to the database.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from typing import Any, Literal
+
+from cachetools import LRUCache
 
 from memory_service.domain.cost.interpolation import interpolate_profile
 from memory_service.domain.cost.profile import Profile
@@ -18,7 +19,7 @@ from memory_service.services.knowledge.profiling import profile_model
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.prediction.request import SIZE_FIELDS, SizingQuestion
 
-__all__ = ["MOST_TRACES", "TraceBudget", "asked_model", "asked_profile", "asked_size"]
+__all__ = ["MOST_TRACES", "TraceBudget", "requested_model", "requested_profile", "requested_size"]
 
 MOST_TRACES = 16
 """Models traced for one request; a question past them is refused with the command that profiles a model."""
@@ -45,11 +46,11 @@ class TraceBudget:
 
 
 class _Traced:
-    """Profiles that this process traced; the oldest go first."""
+    """Profiles that this process traced, of the models of one catalogue."""
 
     def __init__(self) -> None:
         self._tracing = threading.Lock()
-        self._kept: OrderedDict[tuple[str, int | None, str], Profile] = OrderedDict()
+        self._profiles: LRUCache[tuple[str, int | None, str], Profile] = LRUCache(MOST_TRACED)
 
     def get(
         self,
@@ -62,24 +63,18 @@ class _Traced:
         """The traced profile; one trace at a time, since each takes a core for seconds."""
         key = (name, size, kind)
         with self._tracing:
-            known = self._kept.get(key)
+            known = self._profiles.get(key)
             if known is not None:
                 return known
             budget.spend(name)
             options: dict[str, Any] = (
                 {"library": row.library, "config": row.config, "family": row.family} if row else {}
             )
-            profile = profile_model(name, input_size=size, precision=kind, **options)
-            self._kept[key] = profile
-            while len(self._kept) > MOST_TRACED:
-                self._kept.popitem(last=False)
+            profile = self._profiles[key] = profile_model(name, input_size=size, precision=kind, **options)
             return profile
 
 
-_TRACED = _Traced()
-
-
-def asked_model(knowledge: Knowledge, given: str) -> tuple[CatalogueModel | None, str]:
+def requested_model(knowledge: Knowledge, given: str) -> tuple[CatalogueModel | None, str]:
     """The catalogue row of a name, or a name that timm can build; InvalidInput with the nearest names."""
     try:
         row = knowledge.listed_model(given)
@@ -92,7 +87,7 @@ def asked_model(knowledge: Knowledge, given: str) -> tuple[CatalogueModel | None
     return row, row.name
 
 
-def asked_size(question: SizingQuestion, row: CatalogueModel | None) -> int | None:
+def requested_size(question: SizingQuestion, row: CatalogueModel | None) -> int | None:
     """The input size asked for, in the model's own kind; None leaves it to the builder."""
     kind = row.input_kind if row else "image_size"
     asked = {name: getattr(question, name) for name in SIZE_FIELDS if getattr(question, name) is not None}
@@ -106,7 +101,7 @@ def asked_size(question: SizingQuestion, row: CatalogueModel | None) -> int | No
     return size if size is not None else (row.default_input_size if row else None)
 
 
-def asked_profile(
+def requested_profile(
     knowledge: Knowledge,
     question: SizingQuestion,
     row: CatalogueModel | None,
@@ -116,7 +111,7 @@ def asked_profile(
 ) -> Profile:
     """Known exactly, else between two known sizes, else traced now; InvalidInput where the model takes
     another kind of input than was given."""
-    profile = _found(knowledge, name, row, asked_size(question, row), kind, budget)
+    profile = _found(knowledge, name, row, requested_size(question, row), kind, budget)
     for field in SIZE_FIELDS:
         if getattr(question, field) is not None and field != profile.input_kind:
             raise InvalidInput(
@@ -144,4 +139,4 @@ def _found(
         upper = [s for s in sizes if s > size]
         if lower and upper and can_take(row, size, sizes):
             return interpolate_profile(known[(kin, max(lower), kind)], known[(kin, min(upper), kind)], size)
-    return _TRACED.get(name, size, kind, row, budget)
+    return knowledge.priced.caches.of(_Traced).get(name, size, kind, row, budget)

@@ -1,1 +1,1 @@
-"""What should change in a training script before it is launched?"""
+"""What should change in a training script before it is launched."""

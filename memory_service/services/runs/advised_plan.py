@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from memory_service.domain.common.estimate import Grade
 from memory_service.domain.runs.advice_outcome import advice_of, brief_of, place_of
 from memory_service.errors import FieldError, InvalidInput
-from memory_service.services.database.transactions import WriteUnit
+from memory_service.services.database.transactions import WriteTransaction
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.runs.run_configuration import RunCase
 from memory_service.services.tables.row_models import Line, Word
@@ -150,12 +150,14 @@ def advised(knowledge: Knowledge, case: RunCase, plan: Mapping[str, Any] | None)
         return None
     patterns = {row["id"]: row for row in knowledge.patterns}
     runs_it = {"model": case.model, "precision": case.precision, case.input_kind: case.input_size}
-    runs_it |= {name: case.said.get(name) for name in ("batch_size", "folds", "epochs")}
+    runs_it |= {name: case.reported.get(name) for name in ("batch_size", "folds", "epochs")}
     return advice_of(brief_of(plan, patterns), patterns, runs_it)
 
 
-def begin_outcome(unit: WriteUnit, run_id: str, case: RunCase, advice: Mapping[str, Any] | None) -> None:
+def begin_outcome(
+    transaction: WriteTransaction, run_id: str, case: RunCase, advice: Mapping[str, Any] | None
+) -> None:
     """Keep with a new run what it was advised."""
-    said = case.said
+    said = case.reported
     place = place_of(said.get("competition"), said["task"], said.get("n_train"))
-    outcomes.begin(unit.session, run_id, place, advice, unit.now)
+    outcomes.begin(transaction.session, run_id, place, advice, transaction.now)

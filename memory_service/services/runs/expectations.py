@@ -1,4 +1,4 @@
-"""What is a run measured by while it is watched? Facts and expectations, frozen when it begins.
+"""What a run is measured by while it is watched: facts and expectations, frozen when it begins.
 
 They come from what the run said, the prediction made for it, the catalogue, its competition and, where this
 process made it, the plan it follows. Frozen, so that a replay is judged as the live run was, whatever has
@@ -53,20 +53,20 @@ def frozen_watch(
         expected["reserve_share"] = knowledge.policy.reserve_share
     if case.profile is not None and case.mode == "train":
         expected |= _sized(knowledge, case, case.profile)
-    said = {
+    reported = {
         k: v for k, v in expected.items() if v is not None and not (isinstance(v, list | tuple) and not v)
     }
-    return {"facts": facts, "expected": said}
+    return {"facts": facts, "expected": reported}
 
 
 def expected_of(run: Run) -> Watch:
     """What a verdict about this run needs beside its events; a run that began before these were kept has what
     it said and what was predicted."""
-    kept = run.watch or {"facts": _facts_of_row(run), "expected": _predicted(run.prediction or {})}
+    stored = run.watch or {"facts": _facts_of_row(run), "expected": _predicted(run.prediction or {})}
     facts = {f.name for f in fields(RunFacts)}
-    known = {name: value for name, value in kept["facts"].items() if name in facts}
-    said = {f.name for f in fields(Expectation)}
-    expected = {name: value for name, value in kept["expected"].items() if name in said}
+    known = {name: value for name, value in stored["facts"].items() if name in facts}
+    reported = {f.name for f in fields(Expectation)}
+    expected = {name: value for name, value in stored["expected"].items() if name in reported}
     for name in _ESTIMATES:
         if expected.get(name) is not None:
             expected[name] = Estimate(**expected[name])
@@ -78,15 +78,15 @@ def expected_of(run: Run) -> Watch:
 
 
 def _facts(knowledge: Knowledge, case: RunCase, plan: Mapping[str, Any] | None) -> dict[str, Any]:
-    said, row, gpu = case.said, case.row, case.gpu
-    competition = knowledge.competitions.get(said.get("competition") or "")
+    reported, row, gpu = case.reported, case.row, case.gpu
+    competition = knowledge.competitions.get(reported.get("competition") or "")
     planned = (plan or {}).get("gpu")
     planned_gib = number_of(planned.get("memory_gib"), most=1e6) if isinstance(planned, Mapping) else None
     params_m = row.params_m if row is not None and row.params_m else 0.0
     if case.profile is not None:
         params_m = case.profile.params / 1e6
     return {
-        **{name: said[name] for name in _SAID if name in said},
+        **{name: reported[name] for name in _SAID if name in reported},
         "model": case.model,
         "params_m": params_m,
         "device_kind": gpu.kind,
@@ -108,15 +108,15 @@ def _direction(plan: Mapping[str, Any] | None) -> str | None:
 
 def _facts_of_row(run: Run) -> dict[str, Any]:
     given: Mapping[str, Any] = run.given or {}
-    said = {name: given[name] for name in _SAID if name in given}
-    return {**said, "model": run.model, "precision": run.precision, "optimizer": run.optimizer}
+    reported = {name: given[name] for name in _SAID if name in given}
+    return {**reported, "model": run.model, "precision": run.precision, "optimizer": run.optimizer}
 
 
 def _follows(case: RunCase, plan: Mapping[str, Any]) -> bool:
     """Whether the run uses the plan's batch (then its fill is as intended) with the plan's model."""
     model = plan.get("model")
     name = model.get("name") if isinstance(model, Mapping) else None
-    return bool(case.said.get("batch_size") == plan.get("batch_size") and case.model == name)
+    return bool(case.reported.get("batch_size") == plan.get("batch_size") and case.model == name)
 
 
 def _predicted(prediction: Mapping[str, Any]) -> dict[str, Any]:
@@ -145,7 +145,7 @@ def _sized(knowledge: Knowledge, case: RunCase, profile: Profile) -> dict[str, A
         curve = zip(rungs, rates, strict=True)
         out["curve"] = [[b, float(f"{min(rate, loader.value):.4g}")] for b, rate in curve]
         out["knee_batch_size"] = step.knee(most)
-    batch = case.said.get("batch_size")
+    batch = case.reported.get("batch_size")
     if batch:
         device = step.samples_per_second(batch)
         out["samples_per_second"] = asdict(_slower(device, loader))
@@ -156,12 +156,12 @@ def _sized(knowledge: Knowledge, case: RunCase, profile: Profile) -> dict[str, A
 
 
 def _loader(case: RunCase, profile: Profile) -> Estimate:
-    workers = case.said.get("num_workers")
+    workers = case.reported.get("num_workers")
     if workers is None:
-        workers = int(loader_settings(case.cpu_count, case.said["task"])["num_workers"])
+        workers = int(loader_settings(case.cpu_count, case.reported["task"])["num_workers"])
     measured = case.gpu.calibrated.loader if case.gpu.calibrated is not None else None
     return loader_samples_per_second(
-        case.said["task"], profile.input_size, workers, case.cpu_count, measured=measured
+        case.reported["task"], profile.input_size, workers, case.cpu_count, measured=measured
     )
 
 
@@ -191,18 +191,18 @@ def _tried(knowledge: Knowledge, case: RunCase) -> list[list[float]]:
 def _promised(case: RunCase, plan: Mapping[str, Any]) -> dict[str, Any]:
     """What the plan said. It may have come with the run: what has not the form of a plan's is left out."""
     try:
-        told = asdict(Expectation.from_plan(plan))
+        reported = asdict(Expectation.from_plan(plan))
     except (AttributeError, KeyError, TypeError, ValueError):
         return {}
-    expected = {name: told[name] for name in _NUMBERS if number_of(told[name], most=1e9)}
+    expected = {name: reported[name] for name in _NUMBERS if number_of(reported[name], most=1e9)}
     for name in _ESTIMATES:
-        known = told[name]
+        known = reported[name]
         if known is not None and all(number_of(known[part]) is not None for part in ("value", "low", "high")):
             plain = {part: float(known[part]) for part in ("value", "low", "high")}
             expected[name] = {**plain, "grade": "estimated", "n": 0, "basis": "the plan"}
-    if told["model_class"] in ("small", "large"):
-        expected["model_class"] = told["model_class"]
-    if isinstance(told["smaller"], Mapping):
-        expected["smaller"] = dict(told["smaller"])
+    if reported["model_class"] in ("small", "large"):
+        expected["model_class"] = reported["model_class"]
+    if isinstance(reported["smaller"], Mapping):
+        expected["smaller"] = dict(reported["smaller"])
     expected["planned"] = _follows(case, plan)
     return expected

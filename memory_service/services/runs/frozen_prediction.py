@@ -1,4 +1,4 @@
-"""What was predicted for a run when it began? Figures with all they were made from, to be scored later.
+"""The prediction for a run when it began, with all it was made from, to be scored later.
 
 What is frozen is what /predict would have answered at that moment for exactly this case, by the same domain
 functions, and the epoch and the whole run that follow from it.
@@ -36,10 +36,10 @@ def frozen_prediction(database: Database, knowledge: Knowledge, case: RunCase) -
     why_not = case.why_not
     if case.is_trees:
         figures, why_not = _trees(database, case)
-    elif case.profile is not None and not case.said.get("batch_size"):
+    elif case.profile is not None and not case.reported.get("batch_size"):
         why_not = "no batch size was said"
     elif case.profile is not None:
-        figures = _network(case, case.profile, int(case.said["batch_size"]))
+        figures = _network(case, case.profile, int(case.reported["batch_size"]))
     of = case.observation()
     return {
         **figures,
@@ -72,8 +72,8 @@ def _network(case: RunCase, profile: Profile, batch: int) -> dict[str, Any]:
 
 def _run(case: RunCase, profile: Profile, batch: int, step: Estimate) -> RunSeconds | None:
     """The stages of the run; None when it did not say its data and its folds."""
-    said = case.said
-    if not said.get("n_train") or not said.get("folds"):
+    reported = case.reported
+    if not reported.get("n_train") or not reported.get("folds"):
         return None
     evaluation = replace(case.config, optimizer="none", mode="infer")
     forward = prepare(profile, case.gpu, evaluation).step_seconds(batch).scaled(1.0 / batch)
@@ -82,7 +82,7 @@ def _run(case: RunCase, profile: Profile, batch: int, step: Estimate) -> RunSeco
     return run_seconds(
         setup_seconds(
             params_m,
-            said["n_train"],
+            reported["n_train"],
             gpu=case.gpu.kind != "cpu",
             pretrained=float(case.row.pretrained if case.row is not None else False),
             files=case.reads_files,
@@ -90,50 +90,50 @@ def _run(case: RunCase, profile: Profile, batch: int, step: Estimate) -> RunSeco
         _seconds(step).at_least(loader.times(batch)),
         batch,
         _seconds(forward).at_least(loader),
-        n_train=said["n_train"],
-        n_test=said.get("n_test", 0),
-        folds=said["folds"],
-        epochs=said.get("epochs", 1),
+        n_train=reported["n_train"],
+        n_test=reported.get("n_test", 0),
+        folds=reported["folds"],
+        epochs=reported.get("epochs", 1),
     )
 
 
 def _loader(case: RunCase, size: int) -> Seconds:
     """Seconds per sample that the input pipeline needs."""
-    workers = case.said.get("num_workers")
+    workers = case.reported.get("num_workers")
     if workers is None:
-        workers = int(loader_settings(case.cpu_count, case.said["task"])["num_workers"])
+        workers = int(loader_settings(case.cpu_count, case.reported["task"])["num_workers"])
     measured = case.gpu.calibrated.loader if case.gpu.calibrated is not None else None
-    rate = loader_samples_per_second(case.said["task"], size, workers, case.cpu_count, measured=measured)
+    rate = loader_samples_per_second(case.reported["task"], size, workers, case.cpu_count, measured=measured)
     return Seconds(1.0 / rate.high, 1.0 / rate.value, 1.0 / rate.low)
 
 
 def _minutes(case: RunCase, run: RunSeconds | None, step: Estimate) -> dict[str, Any] | None:
     """The whole run; inference only where n_test was said."""
-    if run is None or not case.said.get("epochs"):
+    if run is None or not case.reported.get("epochs"):
         return None
-    whole = run.total_end if case.said.get("n_test") else run.training_end
+    whole = run.total_end if case.reported.get("n_test") else run.training_end
     return _number(whole.times(1.0 / 60.0), step)
 
 
 def _trees(database: Database, case: RunCase) -> tuple[dict[str, Any], str | None]:
     """One fit of the model, and as many as there are folds; None of it where the rows are not said."""
-    said = case.said
-    if not said.get("n_train"):
+    reported = case.reported
+    if not reported.get("n_train"):
         return {}, "no n_train was said"
-    rows = said["n_train"]
-    asked = {
+    rows = reported["n_train"]
+    requested = {
         "model": case.model,
-        "gpu": "cpu" if case.why_not else said["gpu"],
+        "gpu": "cpu" if case.why_not else reported["gpu"],
         "n_train": min(rows, MOST_UNBOUNDED),
-        "n_features": said.get("n_features"),
-        "n_classes": said.get("n_classes"),
+        "n_features": reported.get("n_features"),
+        "n_classes": reported.get("n_classes"),
         "cpu_count": case.cpu_count,
-        "rounds": said.get("epochs") or None,
+        "rounds": reported.get("epochs") or None,
     }
-    answer = predict(database, {name: value for name, value in asked.items() if value is not None})
+    answer = predict(database, {name: value for name, value in requested.items() if value is not None})
     fit = answer["fit_seconds"]
     setup = setup_seconds(0.0, rows, gpu=False, pretrained=0.0, files=False)
-    folds = said.get("folds")
+    folds = reported.get("folds")
     total = None
     if folds:
         fits = Seconds(fit["low"], fit["value"], fit["high"]).times(float(folds))

@@ -1,4 +1,4 @@
-"""What was observed of runs that ended, and how does a run become observations?
+"""Observations of runs that ended.
 
 A run's conclusion is a function of what it said: the same body, events and finish give the same one in
 whatever order and however often they came. It is drawn at the finish and again when late events arrive.
@@ -20,7 +20,7 @@ from memory_service.domain.runs.advice_outcome import succeeded
 from memory_service.domain.runs.run_observations import Ending, exclusion_of, observations_of
 from memory_service.domain.runs.run_outcome import Outcome, outcome_of
 from memory_service.domain.runs.wasted_minutes import waste_of
-from memory_service.services.database.transactions import Database, ReadUnit
+from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.runs.outcome_evidence import changed_outcome, remember
 from memory_service.store.queries import runs
 from memory_service.store.queries.outcomes import direction_of
@@ -34,12 +34,12 @@ SETUP_SECONDS = 120.0
 """What may pass before the first step when nothing was predicted."""
 
 
-def read_outcome(unit: ReadUnit, run: Run) -> Outcome:
+def read_outcome(transaction: ReadTransaction, run: Run) -> Outcome:
     """What happened so far; the work is in proportion to the run's own events."""
-    told = runs.events_of(unit.session, run.id)
+    reported = runs.events_of(transaction.session, run.id)
     given = run.given
     return outcome_of(
-        _events(told, run.started_at),
+        _events(reported, run.started_at),
         batch_size=run.batch_size,
         n_train=given.get("n_train"),
         folds=given.get("folds"),
@@ -52,30 +52,30 @@ def conclude(database: Database, run_id: str) -> None:
 
     The knowledge revision rises, once, where either differs from what was known of this run.
     """
-    with database.read() as unit:
-        run = runs.find(unit.session, run_id)
+    with database.read() as transaction:
+        run = runs.find(transaction.session, run_id)
         if run is None or run.finish is None or run.finished_at is None:
             return
-        outcome = read_outcome(unit, run)
-        known = [dict(wire) for wire in runs.observations_of(unit.session, run_id)]
+        outcome = read_outcome(transaction, run)
+        known = [dict(wire) for wire in runs.observations_of(transaction.session, run_id)]
         summary = outcome.as_dict() | {"events_read": sum(outcome.counts.values())}
         lasting = run.summary if _outdated(run, summary) else summary
-        new_evidence = changed_outcome(unit, run, lasting) is not None
-        direction = direction_of(unit.session, run.competition)
+        new_evidence = changed_outcome(transaction, run, lasting) is not None
+        direction = direction_of(transaction.session, run.competition)
     found = [one.as_dict() for one in _observations(run, outcome)]
     changes = _figures(run, outcome, found) | _wasted(run, outcome, direction) | {"summary": summary}
     rises = new_evidence or (found != known and lasting is summary)
-    with database.write() if rises else database.tell() as unit:
-        now = runs.find(unit.session, run_id, to_change=True)
+    with database.write() if rises else database.write_untracked() as transaction:
+        now = runs.find(transaction.session, run_id, to_change=True)
         if now is None:
             return
         lasting = now.summary
         if not _outdated(now, summary):
             lasting = summary
-            runs.change(unit.session, run_id, changes | {"updated_at": unit.now})
+            runs.change(transaction.session, run_id, changes | {"updated_at": transaction.now})
             if found != known:
-                runs.replace_observations(unit.session, run_id, found, unit.now)
-        remember(unit, now, lasting)
+                runs.replace_observations(transaction.session, run_id, found, transaction.now)
+        remember(transaction, now, lasting)
 
 
 def count_waste(database: Database, stop: threading.Event | None = None) -> int:
@@ -83,16 +83,18 @@ def count_waste(database: Database, stop: threading.Event | None = None) -> int:
     did; how many."""
     done, after = 0, ""
     while stop is None or not stop.is_set():
-        with database.read() as unit:
-            found = runs.without_waste(unit.session, after, _AT_ONCE)
+        with database.read() as transaction:
+            found = runs.without_waste(transaction.session, after, _AT_ONCE)
             counted = {
-                run.id: _wasted(run, read_outcome(unit, run), direction_of(unit.session, run.competition))
+                run.id: _wasted(
+                    run, read_outcome(transaction, run), direction_of(transaction.session, run.competition)
+                )
                 for run in found
                 if run.finish is not None
             }
         if not found:
             break
-        with database.tell() as writing:
+        with database.write_untracked() as writing:
             for run_id, values in counted.items():
                 runs.add_waste(writing.session, run_id, values)
         done, after = done + len(counted), found[-1].id
@@ -104,12 +106,12 @@ def _outdated(run: Run, summary: Mapping[str, Any]) -> bool:
     return bool((run.summary or {}).get("events_read", -1) > summary["events_read"])
 
 
-def _events(told: Iterable[tuple[int, str, str]], started_at: dt.datetime) -> Iterable[Event]:
+def _events(reported: Iterable[tuple[int, str, str]], started_at: dt.datetime) -> Iterable[Event]:
     start = started_at.timestamp()
-    for seq, kind, body in told:
+    for seq, kind, body in reported:
         fields = orjson.loads(body)
         at = dt.datetime.fromisoformat(fields["at"]).timestamp()
-        yield Event(kind, seq, at - start, fields)
+        yield Event(seq, kind, at - start, fields)
 
 
 def _observations(run: Run, outcome: Outcome) -> list[Observation]:

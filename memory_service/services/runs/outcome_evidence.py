@@ -1,4 +1,4 @@
-"""How does a run that ended become evidence, and what do all runs say of the memories that plans told of?
+"""Runs that ended as evidence: tallies of the patterns and competitions that plans named.
 
 Arithmetic only. The outcome of a run is a function of what it said, and the tallies of a place are a function
 of the outcomes there: told twice, late or in another order, they are the same.
@@ -11,7 +11,7 @@ from typing import Any
 
 from memory_service.domain.runs.advice_outcome import outcome_of_run, place_of
 from memory_service.domain.runs.pattern_effect import MOST_COMPARED, Tally, compare
-from memory_service.services.database.transactions import Database, ReadUnit, WriteUnit
+from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
 from memory_service.store.queries import outcomes, runs
 from memory_service.store.tables.runs import Run
 
@@ -20,31 +20,31 @@ __all__ = ["changed_outcome", "evidence_of", "remember", "remember_missing"]
 _AT_ONCE = 50
 
 
-def evidence_of(unit: ReadUnit, run_id: str) -> dict[str, Any]:
+def evidence_of(transaction: ReadTransaction, run_id: str) -> dict[str, Any]:
     """`{"advice", "evidence"}` as a run's page shows them: what its plan advised and whether it does so (null
     where its plan is not known), and what came of it (null while it runs)."""
-    kept = outcomes.of_run(unit.session, run_id)
-    if kept is None:
+    stored = outcomes.of_run(transaction.session, run_id)
+    if stored is None:
         return {"advice": None, "evidence": None}
-    return {"advice": kept.advice, "evidence": kept.outcome}
+    return {"advice": stored.advice, "evidence": stored.outcome}
 
 
-def remember(unit: WriteUnit, run: Run, summary: Mapping[str, Any]) -> None:
+def remember(transaction: WriteTransaction, run: Run, summary: Mapping[str, Any]) -> None:
     """Keep what came of a run that has ended, and count anew what its place says of the memories it was told
     of. summary: wire form of its `domain.runs.run_outcome.Outcome`."""
-    changed = changed_outcome(unit, run, summary)
+    changed = changed_outcome(transaction, run, summary)
     if changed is not None:
-        outcomes.alone(unit.session)
-        _keep(unit, run, *changed)
+        outcomes.alone(transaction.session)
+        _keep(transaction, run, *changed)
 
 
 def changed_outcome(
-    unit: ReadUnit, run: Run, summary: Mapping[str, Any]
+    transaction: ReadTransaction, run: Run, summary: Mapping[str, Any]
 ) -> tuple[dict[str, Any], Mapping[str, Any]] | None:
     """(outcome of a run that has ended, the one that is kept) where they differ."""
-    kept = outcomes.of_run(unit.session, run.id)
-    outcome = _outcome(unit, run, summary, kept.advice if kept is not None else None)
-    known = kept.outcome if kept is not None else None
+    stored = outcomes.of_run(transaction.session, run.id)
+    outcome = _outcome(transaction, run, summary, stored.advice if stored is not None else None)
+    known = stored.outcome if stored is not None else None
     return None if outcome == known else (outcome, known or {})
 
 
@@ -53,8 +53,8 @@ def remember_missing(database: Database) -> int:
     many."""
     done = 0
     while True:
-        with database.read() as unit:
-            missing = sorted(outcomes.unconcluded(unit.session, _AT_ONCE))
+        with database.read() as transaction:
+            missing = sorted(outcomes.unconcluded(transaction.session, _AT_ONCE))
         if not missing:
             return done
         with database.write() as writing:
@@ -67,7 +67,7 @@ def remember_missing(database: Database) -> int:
 
 
 def _outcome(
-    unit: ReadUnit, run: Run, summary: Mapping[str, Any], advice: Mapping[str, Any] | None
+    transaction: ReadTransaction, run: Run, summary: Mapping[str, Any], advice: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     assert run.finished_at is not None  # noqa: S101 - it has ended
     minutes = (run.finished_at - run.started_at).total_seconds() / 60.0
@@ -78,20 +78,22 @@ def _outcome(
         summary,
         run.finish,
         minutes if minutes >= 0.0 else None,
-        outcomes.direction_of(unit.session, run.competition),
+        outcomes.direction_of(transaction.session, run.competition),
     )
 
 
-def _keep(unit: WriteUnit, run: Run, outcome: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+def _keep(
+    transaction: WriteTransaction, run: Run, outcome: Mapping[str, Any], known: Mapping[str, Any]
+) -> None:
     assert run.finished_at is not None  # noqa: S101 - it has ended
     place = place_of(run.competition, run.task, run.n_train)
-    outcomes.keep(unit.session, run.id, place, run.finished_at, outcome, unit.now)
-    latest = outcomes.of_place(unit.session, place, MOST_COMPARED)
+    outcomes.keep(transaction.session, run.id, place, run.finished_at, outcome, transaction.now)
+    latest = outcomes.of_place(transaction.session, place, MOST_COMPARED)
     subjects = {name for one in (*latest, known) for name in one.get("served", ())}
-    subjects |= outcomes.subjects_in(unit.session, place)
+    subjects |= outcomes.subjects_in(transaction.session, place)
     if not subjects:
         return
-    counts = outcomes.served_counts(unit.session, place, subjects)
+    counts = outcomes.served_counts(transaction.session, place, subjects)
     compared = compare(latest, subjects, metrics=run.competition is not None)
     counted = {subject: tally + Tally(*counts.get(subject, (0, 0))) for subject, tally in compared.items()}
-    outcomes.keep_tallies(unit.session, place, counted, unit.now)
+    outcomes.keep_tallies(transaction.session, place, counted, transaction.now)

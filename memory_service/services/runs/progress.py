@@ -1,4 +1,4 @@
-"""What has a run that goes on done so far? The work is bounded, however much it has told."""
+"""What a run that goes on has done so far, at bounded work."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from memory_service.domain.monitoring.summary import KIB_PER_GIB, Summary
 from memory_service.domain.runs.run_outcome import Peaks, outcome_of
-from memory_service.services.database.transactions import ReadUnit
+from memory_service.services.database.transactions import ReadTransaction
 from memory_service.services.runs.observations import read_outcome
 from memory_service.services.runs.summaries import event_of
 from memory_service.store.queries import runs
@@ -22,17 +22,19 @@ SAMPLES_READ, MARKS_READ = 1_000, 2_500
 """Of a longer one the latest samples, and the latest epochs, folds and notes."""
 
 
-def outcome_so_far(unit: ReadUnit, run: Run, summary: Summary) -> dict[str, Any]:
+def outcome_so_far(transaction: ReadTransaction, run: Run, summary: Summary) -> dict[str, Any]:
     """The wire form of `domain.runs.run_outcome`. Of a run that told more than `ALL_READ` events, `device`
     is of
     its latest samples, and epochs before the latest `MARKS_READ` are counted, not shown."""
     if summary.events <= ALL_READ or sum(summary.counts.values()) != summary.events:
-        return read_outcome(unit, run).as_dict()
-    marks = runs.latest_marks(unit.session, run.id, MARKS_READ)
-    told = {one[0]: one for one in (*runs.latest_events(unit.session, run.id, SAMPLES_READ), *marks)}
+        return read_outcome(transaction, run).as_dict()
+    marks = runs.latest_marks(transaction.session, run.id, MARKS_READ)
+    reported = {
+        one[0]: one for one in (*runs.latest_events(transaction.session, run.id, SAMPLES_READ), *marks)
+    }
     start = run.started_at.timestamp()
     outcome = outcome_of(
-        (event_of(*one, start) for one in told.values()),
+        (event_of(*one, start) for one in reported.values()),
         batch_size=run.batch_size,
         n_train=run.given.get("n_train"),
         folds=run.given.get("folds"),

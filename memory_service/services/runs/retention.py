@@ -1,4 +1,4 @@
-"""How long are raw samples kept? MEMORY_KEEP_RAW_DAYS; then one of the device and one of steps an epoch stay.
+"""Thinning of raw samples after MEMORY_KEEP_RAW_DAYS: one of the device and one of steps an epoch stay.
 
 Epochs, folds, notes and the summary of a run stay for ever. A run is thinned when it ended that long ago, or
 began and has told nothing for as long. Small transactions: telling runs waits for none of it.
@@ -47,8 +47,8 @@ def thin(
     before = (now or dt.datetime.now(dt.UTC)) - dt.timedelta(days=keep_days)
     going: set[str] = set()
     while stop is None or not stop.is_set():
-        with database.read() as unit:
-            found = outcomes.to_thin(unit.session, before, RUNS_AT_ONCE + len(going))
+        with database.read() as transaction:
+            found = outcomes.to_thin(transaction.session, before, RUNS_AT_ONCE + len(going))
         fresh = [(run_id, ended) for run_id, ended in found if run_id not in going]
         if not fresh:
             break
@@ -64,23 +64,25 @@ def thin(
 
 def _thin_run(database: Database, run_id: str, before: dt.datetime, *, ended: bool) -> int | None:
     """How many events are gone; None for a run that has not ended and told something since."""
-    with database.read() as unit:
-        run = runs.find(unit.session, run_id)
-        told = [(seq, kind, orjson.loads(body)) for seq, kind, body in runs.events_of(unit.session, run_id)]
-    if run is None or (not ended and any(_at(body) >= before for _, _, body in told)):
+    with database.read() as transaction:
+        run = runs.find(transaction.session, run_id)
+        reported = [
+            (seq, kind, orjson.loads(body)) for seq, kind, body in runs.events_of(transaction.session, run_id)
+        ]
+    if run is None or (not ended and any(_at(body) >= before for _, _, body in reported)):
         return None
-    with database.tell() as writing:
-        write_summary(database, writing, run_id, run.started_at.timestamp())
+    with database.write_untracked() as writing:
+        write_summary(writing, run_id, run.started_at.timestamp())
     gone = 0
-    for part in _portions(thinned(told)):
-        with database.tell() as writing:
+    for part in _portions(thinned(reported)):
+        with database.write_untracked() as writing:
             for one in part:
-                kept = {
+                stored = {
                     seq: orjson.dumps(body, option=orjson.OPT_SORT_KEYS).decode()
                     for seq, body in one.kept.items()
                 }
-                gone += outcomes.thin(writing.session, run_id, kept, one.gone)
-    with database.tell() as writing:
+                gone += outcomes.thin(writing.session, run_id, stored, one.gone)
+    with database.write_untracked() as writing:
         place = place_of(run.competition, run.task, run.n_train)
         outcomes.mark_thinned(writing.session, run_id, place, writing.now)
     return gone

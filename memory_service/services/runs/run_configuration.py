@@ -1,4 +1,4 @@
-"""What exactly does a run run? The names it gave, resolved: device, model, profile; refused when unknown."""
+"""The names a run gave, resolved to device, model and profile; refused when unknown."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from memory_service.services.planning.recommend import DEFAULT_CPU_COUNT
 from memory_service.services.prediction.request import SIZE_FIELDS, SizingQuestion
 from memory_service.services.prediction.requested_profile import (
     TraceBudget,
-    asked_model,
-    asked_profile,
-    asked_size,
+    requested_model,
+    requested_profile,
+    requested_size,
 )
 
 __all__ = ["RunCase", "run_case"]
@@ -44,14 +44,14 @@ OWN_CARD_WHY = "an unregistered card: nothing is known of its speed or memory; P
 class RunCase:
     """What was said, and what it means.
 
-    said      the checked body of POST /runs
+    reported  the checked body of POST /runs
     gpu       with the host's cores; device and calibration on it where a registered device was named
     profile   cost of one sample; None for boosted trees and where there is none: `why_not` tells
     unseen    the card is the plan's, and whoever began the run sees no card at all: perhaps it is a trial run
               on a processor, so nothing is learned of the card
     """
 
-    said: Mapping[str, Any]
+    reported: Mapping[str, Any]
     gpu: TargetDevice
     model: str
     row: CatalogueModel | None
@@ -68,7 +68,7 @@ class RunCase:
 
     @property
     def config(self) -> StepConfig:
-        compiled = bool(self.said.get("compiled"))
+        compiled = bool(self.reported.get("compiled"))
         return StepConfig(self.precision, self.layout, self.optimizer, self.mode, compiled)
 
     @property
@@ -78,76 +78,99 @@ class RunCase:
     @property
     def cpu_count(self) -> int:
         """As the run said, else as its device did, else assumed."""
-        return _cores(self.said) or cores_beside(self.gpu) or DEFAULT_CPU_COUNT
+        return _cores(self.reported) or cores_beside(self.gpu) or DEFAULT_CPU_COUNT
 
     @property
     def reads_files(self) -> bool:
-        return reads_files(self.said["task"])
+        return reads_files(self.reported["task"])
 
     def observation(self) -> Observation | None:
         """What an observation of this run would be of, without figures; None where it could teach nothing."""
         if self.profile is None or self.unseen:
             return None
         key = prediction_key(self.profile, self.gpu, self.config)
-        return observation_of(key, int(self.said.get("batch_size") or 0), input_kind=self.profile.input_kind)
+        batch_size = int(self.reported.get("batch_size") or 0)
+        return observation_of(key, batch_size, input_kind=self.profile.input_kind)
 
 
-def run_case(knowledge: Knowledge, said: Mapping[str, Any]) -> RunCase:
+def run_case(knowledge: Knowledge, reported: Mapping[str, Any]) -> RunCase:
     """InvalidInput for an unknown card, model or competition (nearest names with it), and for an input size
     of another kind than the model takes. A model that cannot be priced is no refusal: `why_not` says so."""
-    own_card = OWN.fullmatch(said["gpu"]) is not None
-    gpu = _own_card(said) if own_card else with_cores(knowledge.gpu(said["gpu"]), _cores(said))
-    _check_competition(knowledge, said.get("competition"))
-    own = OWN.fullmatch(said["model"]) is not None
-    row, name = (None, said["model"]) if own else _known_model(knowledge, said["model"])
+    own_card = OWN.fullmatch(reported["gpu"]) is not None
+    gpu = _own_card(reported) if own_card else with_cores(knowledge.gpu(reported["gpu"]), _cores(reported))
+    _check_competition(knowledge, reported.get("competition"))
+    own = OWN.fullmatch(reported["model"]) is not None
+    row, name = (None, reported["model"]) if own else _known_model(knowledge, reported["model"])
     question = SizingQuestion(
-        name, said["gpu"], **{field: said[field] for field in SIZE_FIELDS if field in said}
+        name, reported["gpu"], **{field: reported[field] for field in SIZE_FIELDS if field in reported}
     )
-    size = _own_size(said) if own else asked_size(question, row)
-    precision = said.get("precision") or gpu.preferred_precision()
-    mode = said.get("mode", "train")
-    optimizer = "none" if mode == "infer" else said.get("optimizer", "adamw")
+    size = _own_size(reported) if own else requested_size(question, row)
+    precision = reported.get("precision") or gpu.preferred_precision()
+    mode = reported.get("mode", "train")
+    optimizer = "none" if mode == "infer" else reported.get("optimizer", "adamw")
     profile, why_not = None, OWN_MODEL_WHY if own else OWN_CARD_WHY if own_card else None
     if why_not is None and (row is None or row.can_be_profiled):
         try:
-            profile = _profile(knowledge, question, row, name, precision, bool(said.get("checkpointing")))
+            profile = _profile(knowledge, question, row, name, precision, bool(reported.get("checkpointing")))
         except MemoryServiceError as error:
             if row is None:
                 raise
             why_not = error.detail
-    layout = said.get("layout") or ("nchw" if profile is None else layout_of(profile, gpu))
+    layout = reported.get("layout") or ("nchw" if profile is None else layout_of(profile, gpu))
     family = row.family if row is not None else "unknown"
-    kind = row.input_kind if row is not None else next((f for f in SIZE_FIELDS if f in said), "image_size")
+    kind = (
+        row.input_kind if row is not None else next((f for f in SIZE_FIELDS if f in reported), "image_size")
+    )
     if profile is not None:
         family, kind, size = profile.family or family, profile.input_kind, profile.input_size
-    unseen = gpu.kind == "cuda" and (said.get("host") or {}).get("gpu_seen") is False
+    unseen = gpu.kind == "cuda" and (reported.get("host") or {}).get("gpu_seen") is False
     return RunCase(
-        said, gpu, name, row, family, precision, layout, optimizer, mode, kind, size, profile, why_not, unseen
+        reported,
+        gpu,
+        name,
+        row,
+        family,
+        precision,
+        layout,
+        optimizer,
+        mode,
+        kind,
+        size,
+        profile,
+        why_not,
+        unseen,
     )
 
 
 def _known_model(knowledge: Knowledge, name: str) -> tuple[CatalogueModel | None, str]:
     try:
-        return asked_model(knowledge, name)
+        return requested_model(knowledge, name)
     except InvalidInput as error:
         hint = "a network of one's own is custom/NAME"
         raise InvalidInput(f"{error.detail}; {hint}", error.errors) from error
 
 
-def _own_card(said: Mapping[str, Any]) -> TargetDevice:
+def _own_card(reported: Mapping[str, Any]) -> TargetDevice:
     """A card that is not listed: its memory as its driver says it, 0 where nobody does."""
-    told = number_of((said.get("host") or {}).get("gpu_memory_gib"), most=1e6) or 0.0
+    memory_gib = number_of((reported.get("host") or {}).get("gpu_memory_gib"), most=1e6) or 0.0
     return TargetDevice(
-        said["gpu"], said["gpu"], "cuda", "unknown", told, told, 0.0, {"fp16": 0.0, "bf16": 0.0}
+        reported["gpu"],
+        reported["gpu"],
+        "cuda",
+        "unknown",
+        memory_gib,
+        memory_gib,
+        0.0,
+        {"fp16": 0.0, "bf16": 0.0},
     )
 
 
-def _own_size(said: Mapping[str, Any]) -> int | None:
-    return next((int(said[field]) for field in SIZE_FIELDS if field in said), None)
+def _own_size(reported: Mapping[str, Any]) -> int | None:
+    return next((int(reported[field]) for field in SIZE_FIELDS if field in reported), None)
 
 
-def _cores(said: Mapping[str, Any]) -> int | None:
-    cores = (said.get("host") or {}).get("cpu_count")
+def _cores(reported: Mapping[str, Any]) -> int | None:
+    cores = (reported.get("host") or {}).get("cpu_count")
     if isinstance(cores, bool) or not isinstance(cores, int):
         return None
     return cores if 1 <= cores <= 4096 else None
@@ -170,7 +193,7 @@ def _profile(
     precision: str,
     checkpointing: bool,
 ) -> Profile:
-    profile = asked_profile(knowledge, question, row, name, precision_class(precision), TraceBudget(1))
+    profile = requested_profile(knowledge, question, row, name, precision_class(precision), TraceBudget(1))
     if not checkpointing:
         return profile
     case = Observation(

@@ -1,7 +1,6 @@
-"""Which events may a run send, and in which form are they kept? Checked by compiled code: a microsecond each.
+"""The events that a run may send, checked by compiled code (a microsecond each), and their stored form.
 
-Names and meanings are those of `domain.monitoring.event`. A loss or metric that is not finite is legal and
-kept:
+Names and bounds are those of `domain.monitoring.event_fields`. A loss or metric that is not finite is legal:
 JSON has no NaN, so it is the text "nan", "inf" or "-inf" (a literal NaN is taken for it). null is "not said".
 """
 
@@ -10,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping
 from math import isfinite
-from typing import Annotated, Any, Literal, NotRequired, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, NotRequired, Union
 
 import orjson
 import typing_extensions
@@ -23,8 +22,8 @@ from pydantic import (
     TypeAdapter,
     ValidationError,
 )
-from pydantic.fields import FieldInfo
 
+from memory_service.domain.monitoring.event_fields import KIND_FIELDS, SETTING_FIELDS, FieldForm
 from memory_service.errors import FieldError, InvalidInput, unknown_name
 from memory_service.services.runs.run_fields import Moment, utc_text
 from memory_service.services.tables.row_models import clean_text
@@ -33,19 +32,19 @@ __all__ = [
     "EVENT_FIELDS",
     "MOST_EVENTS",
     "SERVER_SEQ",
-    "NewEvent",
-    "Told",
-    "as_kept",
+    "ReportedEvent",
+    "StoredEvent",
+    "as_stored",
     "event_schema",
     "fitting",
     "parse_events",
 ]
 
-NewEvent = tuple[int, str, str]
-"""seq, kind, and the rest as canonical JSON text: equal events have equal texts."""
-
-Told = tuple[int, str, dict[str, Any]]
+ReportedEvent = tuple[int, str, dict[str, Any]]
 """seq, kind, and the rest."""
+
+StoredEvent = tuple[int, str, str]
+"""The same with the rest as canonical JSON text: equal events have equal texts."""
 
 MOST_EVENTS = 5_000
 """Of one request: what a client that was offline for an hour sends in a few."""
@@ -54,14 +53,6 @@ MOST_SEQ = 2**53 - 1
 SERVER_SEQ = 2**60
 """From here on count the events that this service reads from a log: no client can send such a seq."""
 
-Seconds = Annotated[float, Field(ge=0, le=1e8, allow_inf_nan=False)]
-Percent = Annotated[float, Field(ge=0, le=101, allow_inf_nan=False)]
-Gib = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
-Amount = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
-Degrees = Annotated[float, Field(ge=-100, le=1000, allow_inf_nan=False)]
-Ordinal = Annotated[int, Field(ge=0, le=1_000_000)]
-Count = Annotated[int, Field(ge=0, le=10**15)]
-Some = Annotated[int, Field(ge=1, le=10**9)]
 NotANumber = Annotated[
     Literal[
         "nan", "inf", "-inf", "NaN", "Inf", "-Inf", "+inf", "Infinity", "-Infinity", "infinity", "-infinity",
@@ -72,93 +63,22 @@ NotANumber = Annotated[
 """As Python, JavaScript, NumPy and C write it; kept as "nan", "inf" or "-inf"."""
 
 Score = Union[Annotated[float, Field(allow_inf_nan=False)], NotANumber]  # noqa: UP007
-Text = Annotated[str, StringConstraints(max_length=20_000), AfterValidator(clean_text)]
-Name = Annotated[str, StringConstraints(max_length=300), AfterValidator(clean_text)]
-
-_MEMORY = {
-    "allocated_gib": Gib,
-    "peak_allocated_gib": Gib,
-    "reserved_gib": Gib,
-    "peak_reserved_gib": Gib,
-    "used_gib": Gib,
-    "process_gib": Gib,
-    "memory_gib": Gib,
-    "memory_percent": Percent,
-}
-
-_SETTINGS = {
-    "batch_size": Some,
-    "epochs": Ordinal,
-    "folds": Ordinal,
-    "learning_rate": Amount,
-    "num_workers": Ordinal,
-    "prefetch_factor": Ordinal,
-    "cpu_count": Ordinal,
-    "n_train": Count,
-    "precision": Name,
-    "grad_accumulation": Ordinal,
-    "patience": Ordinal,
-    "total_gib": Gib,
-    "total_steps": Count,
-    "gpu_name": Name,
-    "steps_per_epoch": Count,
-    "persistent_workers": bool,
-}
-
-_KINDS: dict[str, dict[str, Any]] = {
-    "gpu": {
-        "utilization_percent": Percent,
-        "power_w": Amount,
-        "temperature_c": Degrees,
-        "clock_mhz": Amount,
-        "throttled": bool,
-        "other_processes": Ordinal,
-        "cpu_percent": Percent,
-        "host_gib": Gib,
-        **_MEMORY,
-    },
-    "batch": {
-        "fold": Ordinal,
-        "epoch": Ordinal,
-        "step": Count,
-        "of": Count,
-        "scope": Literal["epoch", "run"],
-        "elapsed_seconds": Seconds,
-        "steps": Count,
-        "seconds": Seconds,
-        "samples": Count,
-        "loader_wait_percent": Percent,
-        "loader_wait_seconds": Seconds,
-        "train_loss": Score,
-    },
-    "epoch": {
-        "fold": Ordinal,
-        "epoch": Ordinal,
-        "seconds": Seconds,
-        "valid_seconds": Seconds,
-        "samples": Count,
-        "train_loss": Score,
-        "valid_loss": Score,
-        "metric": Score,
-        "loader_wait_percent": Percent,
-        "utilization_percent": Percent,
-        **_MEMORY,
-    },
-    "fold": {
-        "fold": Ordinal,
-        "done": bool,
-        "seconds": Seconds,
-        "metric": Score,
-        "best_epoch": Ordinal,
-    },
-    "note": {"text": Text, "out_of_memory": bool, "error": bool, "submission": bool},
-}
-
 EVENT_FIELDS: Mapping[str, tuple[str, ...]] = {
-    kind: ("seq", "kind", "at", *fields, *(name for name in _SETTINGS if name not in fields))
-    for kind, fields in _KINDS.items()
+    kind: ("seq", "kind", "at", *fields, *(name for name in SETTING_FIELDS if name not in fields))
+    for kind, fields in KIND_FIELDS.items()
 }
 """Kind -> the fields it may have; seq, kind and at are required."""
+
+
+def _type(form: FieldForm) -> Any:
+    match form.sort:
+        case "number":
+            return Annotated[float, Field(ge=form.low, le=form.high, allow_inf_nan=False)]
+        case "whole":
+            return Annotated[int, Field(ge=form.low, le=form.high)]
+        case "text":
+            return Annotated[str, StringConstraints(max_length=int(form.high)), AfterValidator(clean_text)]
+    return {"score": Score, "flag": bool, "scope": Literal["epoch", "run"]}[form.sort]
 
 
 _TypedDict: Any = typing_extensions.TypedDict  # pydantic refuses that of typing before Python 3.12
@@ -166,13 +86,14 @@ _TypedDict: Any = typing_extensions.TypedDict  # pydantic refuses that of typing
 
 def _shape(kind: str) -> Any:
     required = {"seq": Annotated[int, Field(ge=0, le=MOST_SEQ)], "kind": Literal[kind], "at": Moment}
-    optional = {name: NotRequired[form | None] for name, form in {**_SETTINGS, **_KINDS[kind]}.items()}
+    forms = {**SETTING_FIELDS, **KIND_FIELDS[kind]}
+    optional = {name: NotRequired[_type(form) | None] for name, form in forms.items()}
     made = _TypedDict(f"{kind.capitalize()}Event", required | optional)
     made.__pydantic_config__ = ConfigDict(extra="forbid", strict=True)
     return made
 
 
-_ONE: Any = Union[tuple(_shape(kind) for kind in _KINDS)]  # noqa: UP007
+_ONE: Any = Union[tuple(_shape(kind) for kind in KIND_FIELDS)]  # noqa: UP007
 _EVENTS: TypeAdapter[Any] = TypeAdapter(list[Annotated[_ONE, Discriminator("kind")]])
 
 
@@ -183,7 +104,7 @@ def event_schema() -> dict[str, Any]:
     return {"type": "array", "items": {"oneOf": kinds}, "maxItems": MOST_EVENTS}
 
 
-def parse_events(body: Mapping[str, Any]) -> list[Told]:
+def parse_events(body: Mapping[str, Any]) -> list[ReportedEvent]:
     """The events of a request's body `{"events": [...]}`, in their order; InvalidInput names the index and
     the field of what is wrong, and then none of them may be kept."""
     unknown = [name for name in body if name != "events"]
@@ -196,18 +117,18 @@ def parse_events(body: Mapping[str, Any]) -> list[Told]:
     if len(given) > MOST_EVENTS:
         message = f"must hold at most {MOST_EVENTS} events"
         raise InvalidInput(f"events {message}, not {len(given)}", [FieldError("events", message, len(given))])
-    told = list(map(_plain, given))
-    if None not in told:
-        return told  # type: ignore[return-value]
+    plain = list(map(_plain, given))
+    if None not in plain:
+        return plain  # type: ignore[return-value]
     try:
         events = _EVENTS.validate_python(given)
     except ValidationError as error:
         raise _refusal(error, given) from None
-    return [_told(event) for event in events]
+    return [_split(event) for event in events]
 
 
-def _plain(event: Any) -> Told | None:
-    """An event of possible numbers only, as most are, as `_EVENTS` and `_told` give it, in half the time;
+def _plain(event: Any) -> ReportedEvent | None:
+    """An event of possible numbers only, as most are, as `_EVENTS` and `_split` give it, in half the time;
     None for any other."""
     if event.__class__ is not dict:
         return None
@@ -235,28 +156,25 @@ def _plain(event: Any) -> Told | None:
     return seq, kind, fields
 
 
-def _bounds(form: Any) -> tuple[type, float, float] | None:
-    """(type, least, most) of the numbers of a form, of the first of several; None = not a number."""
-    while get_origin(form) is Union:
-        form = get_args(form)[0]
-    number, *rest = get_args(form) if get_origin(form) is Annotated else (form,)
-    if number not in (int, float):
-        return None
-    low, high = -sys.float_info.max, sys.float_info.max
-    for limit in (each for one in rest if isinstance(one, FieldInfo) for each in one.metadata):
-        low, high = getattr(limit, "ge", low), getattr(limit, "le", high)
-    return number, low, high
+def _bounds(form: FieldForm) -> tuple[type, float, float] | None:
+    """(type, least, most) of a number; None for anything else."""
+    if form.sort == "score":
+        return float, -sys.float_info.max, sys.float_info.max
+    number = {"number": float, "whole": int}.get(form.sort)
+    return None if number is None else (number, form.low, form.high)
 
 
 _BOUNDS: dict[str, dict[str, tuple[type, float, float]]] = {
     kind: {
-        name: bound for name, form in {**_SETTINGS, **forms}.items() if (bound := _bounds(form)) is not None
+        name: bound
+        for name, form in {**SETTING_FIELDS, **forms}.items()
+        if (bound := _bounds(form)) is not None
     }
-    for kind, forms in _KINDS.items()
+    for kind, forms in KIND_FIELDS.items()
 }
 
 
-def fitting(seq: int, kind: str, at: str, fields: Mapping[str, Any]) -> Told:
+def fitting(seq: int, kind: str, at: str, fields: Mapping[str, Any]) -> ReportedEvent:
     """An event that a line of a log gave, as if a client had sent it: what no client may send is left out."""
     event = {name: _wire(value) for name, value in fields.items() if value is not None}
     event = {name: value for name, value in event.items() if name in EVENT_FIELDS[kind]}
@@ -269,18 +187,18 @@ def fitting(seq: int, kind: str, at: str, fields: Mapping[str, Any]) -> Told:
             }
             event = {name: value for name, value in event.items() if name not in wrong}
         else:
-            _, _, rest = _told(fits)
+            _, _, rest = _split(fits)
             return seq, kind, rest
     return seq, kind, {"at": at}
 
 
-def as_kept(told: Told) -> NewEvent:
+def as_stored(event: ReportedEvent) -> StoredEvent:
     """The form in which it is stored."""
-    seq, kind, fields = told
+    seq, kind, fields = event
     return seq, kind, orjson.dumps(fields, option=orjson.OPT_SORT_KEYS).decode()
 
 
-def _told(event: dict[str, Any]) -> Told:
+def _split(event: dict[str, Any]) -> ReportedEvent:
     seq, kind = event.pop("seq"), event.pop("kind")
     if None in event.values():
         event = {name: value for name, value in event.items() if value is not None}
@@ -304,8 +222,8 @@ def _problem(found: Mapping[str, Any], given: list[Any]) -> FieldError:
     event = given[index]
     kind = event.get("kind") if isinstance(event, Mapping) else None
     if found["type"].startswith("union_tag"):
-        near = unknown_name("kind", str(kind), tuple(_KINDS)).errors[0].nearest
-        return FieldError(f"events.{index}.kind", f"must be one of {', '.join(_KINDS)}", kind, near)
+        near = unknown_name("kind", str(kind), tuple(KIND_FIELDS)).errors[0].nearest
+        return FieldError(f"events.{index}.kind", f"must be one of {', '.join(KIND_FIELDS)}", kind, near)
     if len(rest) < 2:
         return FieldError(f"events.{index}", "must be an object", found.get("input"))
     name = str(rest[1])

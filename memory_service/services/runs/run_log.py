@@ -1,4 +1,4 @@
-"""How does the raw log of a run become events? Piece by piece, each byte once, in the order of the log.
+"""The raw log of a run as events: piece by piece, each byte once, in the order of the log.
 
 A piece says where in the log it begins (`offset`): what was taken before is passed over, so that a piece can
 be sent again, or the whole log as it grows. What no form understands is kept as a remark.
@@ -14,9 +14,9 @@ from typing import Any
 
 from memory_service.domain.logs.parser import Context, Reading, read_log
 from memory_service.errors import Conflict, FieldError, InvalidInput, NotFound, Unavailable
-from memory_service.services.database.transactions import Database, WriteUnit
+from memory_service.services.database.transactions import Database, WriteTransaction
 from memory_service.services.runs.observations import conclude
-from memory_service.services.runs.run_events import SERVER_SEQ, Told, fitting
+from memory_service.services.runs.run_events import SERVER_SEQ, ReportedEvent, fitting
 from memory_service.services.runs.run_fields import utc_text
 from memory_service.services.runs.summaries import Folding, begun
 from memory_service.services.runs.telemetry import RUNNING, Batch, insert, known_run_key
@@ -111,10 +111,10 @@ def _unread(raw: bytes, place: _Place, offset: int | None) -> tuple[bytes, str |
 
 
 def _place(database: Database, key: str) -> _Place:
-    with database.read() as unit:
-        if runs.find(unit.session, key) is None:
+    with database.read() as transaction:
+        if runs.find(transaction.session, key) is None:
             raise NotFound(f"There is no run {key}; begin it first: POST /runs or the tool start_run")
-        known = watched.log_of(unit.session, key)
+        known = watched.log_of(transaction.session, key)
     if known is None:
         return _Place()
     return _Place(
@@ -135,21 +135,21 @@ def _kept(
     """Events, summary and the place in the log in one transaction; (None, _) where the log went on between
     reading and writing."""
     since = begun(database, [key])[key]
-    with database.tell() as unit:
-        statements = unit.session.statements
+    with database.write_untracked() as transaction:
+        statements = transaction.session.statements
         status = runs.statuses(statements, [key])[key]
-        folding = Folding(database, statements, {key: since.started})
-        if not _unmoved(unit, key, place):
+        folding = Folding(transaction.caches, statements, {key: since.started})
+        if not _unmoved(transaction, key, place):
             return None, place
-        written = unit.now.timestamp() if at is None else at
-        shift, told = _told(reading, place, written)
-        batch = Batch.of(key, told)
-        batch.of_run(status, since, unit.now)
+        written = transaction.now.timestamp() if at is None else at
+        shift, reported = _told(reading, place, written)
+        batch = Batch.of(key, reported)
+        batch.of_run(status, since, transaction.now)
         batch.accepted = len(batch.events) - len(insert(statements, folding, batch))
         folding.write()
         after = _Place(
             place.offset + size,
-            place.next_seq + len(told),
+            place.next_seq + len(reported),
             place.lines + (reading.lines if reading else 0),
             place.understood + (reading.understood if reading else 0),
             place.clipped + (reading.clipped if reading else 0),
@@ -159,7 +159,7 @@ def _kept(
         )
         if reading is not None:
             values = {name: getattr(after, name) for name in _COLUMNS} | {"context": after.context.as_dict()}
-            watched.keep_log(unit.session, key, values, new=place.is_new)
+            watched.keep_log(transaction.session, key, values, new=place.is_new)
     folding.done()
     return batch, after
 
@@ -167,29 +167,29 @@ def _kept(
 _COLUMNS = ("offset", "next_seq", "lines", "understood", "clipped", "shift_seconds", "last_piece")
 
 
-def _unmoved(unit: WriteUnit, key: str, place: _Place) -> bool:
-    now = watched.log_of(unit.session, key, to_change=True)
+def _unmoved(transaction: WriteTransaction, key: str, place: _Place) -> bool:
+    now = watched.log_of(transaction.session, key, to_change=True)
     if now is None:
         return place.is_new
     return not place.is_new and (now.offset, now.next_seq) == (place.offset, place.next_seq)
 
 
-def _told(reading: Reading | None, place: _Place, written: float) -> tuple[float | None, list[Told]]:
+def _told(reading: Reading | None, place: _Place, written: float) -> tuple[float | None, list[ReportedEvent]]:
     """(shift from the lines' clocks to ours, the events with their seqs and times).
 
     Clocks have no zone: the latest line counts as written when the piece was, and none before it later."""
     if reading is None:
         return place.shift_seconds, []
-    clocks = [told.clock for told in reading.events if told.clock is not None]
+    clocks = [reported.clock for reported in reading.events if reported.clock is not None]
     shift = place.shift_seconds
     if clocks:
         shift = min(x for x in (shift, written - max(clocks)) if x is not None)
     clock = min(clocks, default=None)
-    found: list[Told] = []
-    for told in reading.events:
-        clock = clock if told.clock is None else told.clock
+    found: list[ReportedEvent] = []
+    for reported in reading.events:
+        clock = clock if reported.clock is None else reported.clock
         moment = written if clock is None or shift is None else min(clock + shift, written)
-        found.append(fitting(place.next_seq + len(found), told.kind, _iso(moment), told.fields))
+        found.append(fitting(place.next_seq + len(found), reported.kind, _iso(moment), reported.fields))
     last = _iso(written)
     for text in _notes(reading.kept):
         found.append(fitting(place.next_seq + len(found), "note", last, {"text": text}))

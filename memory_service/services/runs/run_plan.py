@@ -1,4 +1,4 @@
-"""What does a run run that says only which plan it follows? What the plan says; its own words go first."""
+"""The configuration of a run that names only its plan; its own words go first."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SIZES = ("image_size", "seq_len", "n_features")
 
 
 def with_plan(
-    knowledge: Knowledge, said: Mapping[str, Any], plan: Mapping[str, Any] | None
+    knowledge: Knowledge, reported: Mapping[str, Any], plan: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     """What the run said, completed from the plan it follows (None: it is not known here).
 
@@ -31,19 +31,19 @@ def with_plan(
     names what is still not known.
     """
     if plan is not None and plan.get("feasible") is not False:
-        said = fitting_start(_planned(said, plan)) | dict(said)
-        said["gpu"] = _card(knowledge, said.get("gpu"), plan)
-    lacking = [name for name in NEEDED if not said.get(name)]
+        reported = fitting_start(_planned(reported, plan)) | dict(reported)
+        reported["gpu"] = _card(knowledge, reported.get("gpu"), plan)
+    lacking = [name for name in NEEDED if not reported.get(name)]
     if lacking:
         hint = "is required"
-        if "plan_id" in said:
-            hint += f": plan {said['plan_id']} is not known here (any more); bring it along in `plan`"
+        if "plan_id" in reported:
+            hint += f": plan {reported['plan_id']} is not known here (any more); bring it along in `plan`"
         message = f"This cannot begin a run: {', '.join(lacking)} {hint}"
         raise InvalidInput(message, [FieldError(name, hint) for name in lacking])
-    return {name: value for name, value in said.items() if value is not None}
+    return {name: value for name, value in reported.items() if value is not None}
 
 
-def _planned(said: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[str, Any]:
+def _planned(reported: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[str, Any]:
     found = {name: plan.get(name) for name in _OF_THE_PLAN}
     found["num_workers"] = _part(plan, "data_loader").get("num_workers")
     facts = _part(plan, "facts")
@@ -51,9 +51,9 @@ def _planned(said: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[str, Any]
     if facts.get("cpu_count"):
         found["host"] = {"cpu_count": facts["cpu_count"]}
     model = _part(plan, "model")
-    if said.get("model") in (None, model.get("name")):
+    if reported.get("model") in (None, model.get("name")):
         found |= {name: plan.get(name) for name in _OF_ITS_MODEL}
-        if not any(name in said for name in _SIZES):
+        if not any(name in reported for name in _SIZES):
             found |= {name: model.get(name) for name in _SIZES}
         found["model"] = model.get("name")
         found["compiled"] = plan.get("compile") or None
@@ -63,16 +63,16 @@ def _planned(said: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[str, Any]
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _card(knowledge: Knowledge, said: str | None, plan: Mapping[str, Any]) -> str | None:
+def _card(knowledge: Knowledge, reported: str | None, plan: Mapping[str, Any]) -> str | None:
     planned = _part(plan, "gpu")
     device, slug = planned.get("device"), planned.get("slug")
-    if said is None:
+    if reported is None:
         return device or slug
     known = _known(knowledge, device)
     if known is None or not known.device:
-        return said
-    named = _known(knowledge, said)
-    return device if named is not None and not named.device and named.slug == known.slug else said
+        return reported
+    named = _known(knowledge, reported)
+    return device if named is not None and not named.device and named.slug == known.slug else reported
 
 
 def _known(knowledge: Knowledge, name: str | None) -> TargetDevice | None:

@@ -1,4 +1,4 @@
-"""What does a run tell when it begins and when it ends, and what is shown of it?"""
+"""Runs: their begin, their end, and the page of one."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import orjson
 
 from memory_service.errors import Conflict, FieldError, NotFound
 from memory_service.services.accuracy.scored_runs import compared
-from memory_service.services.database.transactions import Database, ReadUnit, WriteUnit
+from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
 from memory_service.services.knowledge.learned_corrections import observed_profile
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
-from memory_service.services.planning.recommend import plan_given
+from memory_service.services.planning.recommend import cached_plan
 from memory_service.services.runs.advised_plan import advised, begin_outcome, plan_brought
 from memory_service.services.runs.expectations import frozen_watch
 from memory_service.services.runs.frozen_prediction import frozen_prediction
@@ -44,36 +44,38 @@ def begin_run(
 
     The same id with the same body again changes nothing; with another body it is a Conflict.
     """
-    said = parse_start(body)
-    key = said.pop("run_id", None)
-    digest = hashlib.blake2b(orjson.dumps(said, option=orjson.OPT_SORT_KEYS), digest_size=16).hexdigest()
+    reported = parse_start(body)
+    key = reported.pop("run_id", None)
+    digest = hashlib.blake2b(orjson.dumps(reported, option=orjson.OPT_SORT_KEYS), digest_size=16).hexdigest()
     if key is not None:
-        with database.read() as unit:
-            known = runs.find(unit.session, key)
+        with database.read() as transaction:
+            known = runs.find(transaction.session, key)
         if known is not None:
             return _same(known, digest), False
     key = key or str(uuid.uuid4())
-    brought = plan_brought(said)
+    brought = plan_brought(reported)
     knowledge = knowledge_of(database)
     plan = brought
-    if plan is None and "plan_id" in said:
-        plan = plan_given(database, said["plan_id"])
-    case = run_case(knowledge, with_plan(knowledge, said, plan))
+    if plan is None and "plan_id" in reported:
+        plan = cached_plan(database, reported["plan_id"])
+    case = run_case(knowledge, with_plan(knowledge, reported, plan))
     _keep_profile(database, knowledge, case)
     prediction = frozen_prediction(database, knowledge, case)
     watch = frozen_watch(knowledge, case, prediction, plan)
     advice = advised(knowledge, case, plan)
     try:
-        with database.tell() as unit:
-            runs.add(unit.session, {**_values(unit, key, digest, case, prediction), "watch": watch})
-            begin_summary(unit, key)
-            begin_outcome(unit, key, case, advice)
-            note(unit, "runs", key, "create", "begun", who=who)
+        with database.write_untracked() as transaction:
+            runs.add(
+                transaction.session, {**_values(transaction, key, digest, case, prediction), "watch": watch}
+            )
+            begin_summary(transaction, key)
+            begin_outcome(transaction, key, case, advice)
+            note(transaction, "runs", key, "create", "begun", who=who)
     except Conflict:
-        with database.read() as unit:  # somebody sent the same at the same time
-            return _same(_existing(unit, key), digest), False
-    with database.read() as unit:
-        return _begun(_existing(unit, key)), True
+        with database.read() as transaction:  # somebody sent the same at the same time
+            return _same(_existing(transaction, key), digest), False
+    with database.read() as transaction:
+        return _begun(_existing(transaction, key)), True
 
 
 def _keep_profile(database: Database, knowledge: Knowledge, case: RunCase) -> None:
@@ -81,8 +83,8 @@ def _keep_profile(database: Database, knowledge: Knowledge, case: RunCase) -> No
     of = case.observation()
     if of is None or case.profile is None or observed_profile(knowledge.priced, of) is not None:
         return
-    with database.write() as unit:
-        keep_profiles(unit, [case.profile], source="traced for a run")
+    with database.write() as transaction:
+        keep_profiles(transaction, [case.profile], source="traced for a run")
 
 
 def finish_run(
@@ -90,19 +92,23 @@ def finish_run(
 ) -> dict[str, Any]:
     """The run's page after it ended. Told again, or with more than before, it is the same end; what
     contradicts the end that is known is a Conflict."""
-    said, key = parse_finish(body), known_run_key(run_id)
+    reported, key = parse_finish(body), known_run_key(run_id)
     end_log(database, key)
-    with database.tell() as unit:
-        run = _existing(unit, key, to_change=True)
-        finish = _merged(run, said)
+    with database.write_untracked() as transaction:
+        run = _existing(transaction, key, to_change=True)
+        finish = _merged(run, reported)
         if run.finish != finish:
-            ended = dt.datetime.fromisoformat(finish["at"]) if "at" in finish else run.finished_at or unit.now
+            ended = (
+                dt.datetime.fromisoformat(finish["at"])
+                if "at" in finish
+                else run.finished_at or transaction.now
+            )
             values = {
                 name: finish.get(name) for name in ("status", "best_metric", "best_epoch", "submission")
             }
-            values |= {"finish": finish, "finished_at": ended, "updated_at": unit.now}
-            runs.change(unit.session, key, values)
-            note(unit, "runs", key, "update", f"ended: {finish['status']}", who=who)
+            values |= {"finish": finish, "finished_at": ended, "updated_at": transaction.now}
+            runs.change(transaction.session, key, values)
+            note(transaction, "runs", key, "update", f"ended: {finish['status']}", who=who)
     conclude(database, key)
     return run_page(database, key)
 
@@ -110,11 +116,11 @@ def finish_run(
 def run_page(database: Database, run_id: str) -> dict[str, Any]:
     """Facts, what was predicted, what happened, both beside each other, and every epoch. NotFound."""
     key = known_run_key(run_id)
-    with database.read() as unit:
-        run = _existing(unit, key)
-        found = list(runs.observations_of(unit.session, key))
-        evidence = evidence_of(unit, key)
-        watch = watched_page(database, unit, run)
+    with database.read() as transaction:
+        run = _existing(transaction, key)
+        found = list(runs.observations_of(transaction.session, key))
+        evidence = evidence_of(transaction, key)
+        watch = watched_page(transaction, run)
     row = {c.name: getattr(run, c.name) for c in Run.__table__.columns if c.name not in _APART}
     return {
         **on_the_wire(row),
@@ -132,8 +138,8 @@ def run_page(database: Database, run_id: str) -> dict[str, Any]:
 _APART = ("digest", "given", "finish", "prediction", "summary", "watch")
 
 
-def _existing(unit: ReadUnit, key: str, *, to_change: bool = False) -> Run:
-    run = runs.find(unit.session, key, to_change=to_change)
+def _existing(transaction: ReadTransaction, key: str, *, to_change: bool = False) -> Run:
+    run = runs.find(transaction.session, key, to_change=to_change)
     if run is None:
         raise NotFound(f"There is no run {key}")
     return run
@@ -163,24 +169,26 @@ def _notes(run: Run) -> list[str]:
     return [lacking]
 
 
-def _merged(run: Run, said: Mapping[str, Any]) -> dict[str, Any]:
+def _merged(run: Run, reported: Mapping[str, Any]) -> dict[str, Any]:
     """The end as it is known with what is said now."""
     known: dict[str, Any] = run.finish or {}
-    wrong = [name for name, value in said.items() if name in known and known[name] != value]
+    wrong = [name for name, value in reported.items() if name in known and known[name] != value]
     if wrong:
-        told = ", ".join(f"{name} is {known[name]!r}" for name in wrong)
+        before = ", ".join(f"{name} is {known[name]!r}" for name in wrong)
         raise Conflict(
-            f"Run {run.id} has ended already, and its {told}",
-            [FieldError(name, "contradicts the end that is known", said[name]) for name in wrong],
+            f"Run {run.id} has ended already, and its {before}",
+            [FieldError(name, "contradicts the end that is known", reported[name]) for name in wrong],
         )
-    return known | dict(said)
+    return known | dict(reported)
 
 
 def _values(
-    unit: WriteUnit, key: str, digest: str, case: RunCase, prediction: Mapping[str, Any]
+    transaction: WriteTransaction, key: str, digest: str, case: RunCase, prediction: Mapping[str, Any]
 ) -> dict[str, Any]:
-    said = case.said
-    started = dt.datetime.fromisoformat(said["started_at"]) if "started_at" in said else unit.now
+    reported = case.reported
+    started = (
+        dt.datetime.fromisoformat(reported["started_at"]) if "started_at" in reported else transaction.now
+    )
 
     def predicted(name: str) -> float | None:
         figure = prediction.get(name)
@@ -189,7 +197,7 @@ def _values(
     plain = ("task", "competition", "plan_id", "batch_size", "folds", "epochs", "n_train", "minutes")
     return {
         "id": key,
-        **{name: said.get(name) for name in plain},
+        **{name: reported.get(name) for name in plain},
         "gpu": case.gpu.slug,
         "device": case.gpu.device,
         "model": case.model,
@@ -202,13 +210,13 @@ def _values(
         "mode": case.mode,
         "status": RUNNING,
         "started_at": started,
-        "created_at": unit.now,
-        "updated_at": unit.now,
+        "created_at": transaction.now,
+        "updated_at": transaction.now,
         "predicted_samples_per_second": predicted("samples_per_second"),
         "predicted_peak_gib": predicted("peak_memory_gib"),
         "predicted_epoch_seconds": predicted("epoch_seconds"),
         "predicted_minutes": predicted("total_minutes"),
         "digest": digest,
-        "given": dict(said),
+        "given": dict(reported),
         "prediction": dict(prediction),
     }

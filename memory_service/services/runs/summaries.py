@@ -1,4 +1,4 @@
-"""How does what a run has told stay summed up, at the same cost however much that was?
+"""The summary of a run's events, up to date at the same cost however many there were.
 
 Whoever adds events to a run holds the lock on its summary's row. The process that wrote the summary last
 remembers it, and the events told since: it writes anew only every few hundred events. Each writing leaves
@@ -14,17 +14,18 @@ import itertools
 import os
 import threading
 import uuid
-import weakref
-from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import orjson
+from cachetools import LRUCache
 
 from memory_service.domain.monitoring.event import Event
 from memory_service.domain.monitoring.reducer import fold_in
 from memory_service.domain.monitoring.summary import Summary
-from memory_service.services.database.transactions import Database, ReadUnit, WriteUnit
+from memory_service.services.database.caches import Caches
+from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
 from memory_service.services.runs.run_events import SERVER_SEQ
 from memory_service.store.queries import run_summaries as watched
 from memory_service.store.queries import runs
@@ -81,7 +82,7 @@ class _Live:
         with self.lock:
             self.pending.extend(events)
         self.behind += len(events)
-        self.top = max(self.top, max([seq for _, seq, _, _ in events if seq < SERVER_SEQ], default=-1))
+        self.top = max(self.top, max([event.seq for event in events if event.seq < SERVER_SEQ], default=-1))
         if len(self.pending) >= MOST_PENDING:
             self.now()
 
@@ -95,7 +96,7 @@ class _Live:
 @dataclass(eq=False)
 class _Memory:
     lock: threading.Lock = field(default_factory=threading.Lock)
-    held: OrderedDict[str, _Live] = field(default_factory=OrderedDict)
+    held: LRUCache[str, _Live] = field(default_factory=partial(LRUCache, MOST_REMEMBERED))
     begun: dict[str, Begun] = field(default_factory=dict)
 
     def get(self, run_id: str, mark: str | None, *, take: bool = False) -> _Live | None:
@@ -106,9 +107,6 @@ class _Memory:
     def keep(self, run_id: str, live: _Live) -> None:
         with self.lock:
             self.held[run_id] = live
-            self.held.move_to_end(run_id)
-            if len(self.held) > MOST_REMEMBERED:
-                self.held.popitem(last=False)
 
 
 _PROCESS, _WRITINGS = uuid.uuid4().hex, itertools.count()
@@ -116,27 +114,21 @@ _PROCESS, _WRITINGS = uuid.uuid4().hex, itertools.count()
 
 _NOTHING = orjson.dumps(Summary().as_dict()).decode()
 
-_memories: weakref.WeakKeyDictionary[Database, _Memory] = weakref.WeakKeyDictionary()
-
-
-def _memory(database: Database) -> _Memory:
-    return _memories.setdefault(database, _Memory())
-
 
 def event_of(seq: int, kind: str, body: str, start: float) -> Event:
     """A kept event in the run's own time. start: of the run, seconds since 1970."""
     fields = orjson.loads(body)
-    return Event(kind, seq, dt.datetime.fromisoformat(fields["at"]).timestamp() - start, fields)
+    return Event(seq, kind, dt.datetime.fromisoformat(fields["at"]).timestamp() - start, fields)
 
 
 def begun(database: Database, run_ids: Collection[str]) -> dict[str, Begun]:
     """Of those of the runs that are there; each is looked up once."""
-    known = _memory(database).begun
+    known = database.caches.of(_Memory).begun
     there = {run_id: known[run_id] for run_id in run_ids if run_id in known}
     unknown = [run_id for run_id in run_ids if run_id not in there]
     if unknown:
-        with database.read() as unit:
-            found = runs.begun(unit.session, unknown)
+        with database.read() as transaction:
+            found = runs.begun(transaction.session, unknown)
         there |= {run_id: Begun(*(each.timestamp() for each in found[run_id])) for run_id in found}
         if len(known) >= MOST_BEGUN:
             known.clear()
@@ -144,9 +136,9 @@ def begun(database: Database, run_ids: Collection[str]) -> dict[str, Begun]:
     return there
 
 
-def begin_summary(unit: WriteUnit, run_id: str) -> None:
+def begin_summary(transaction: WriteTransaction, run_id: str) -> None:
     """A new run has told nothing."""
-    watched.begin_summary(unit.session.statements, [run_id], _NOTHING)
+    watched.begin_summary(transaction.session.statements, [run_id], _NOTHING)
 
 
 class Folding:
@@ -156,8 +148,8 @@ class Folding:
     starts   run -> its start, seconds since 1970
     """
 
-    def __init__(self, database: Database, at: Statements, starts: Mapping[str, float]) -> None:
-        self._memory, self._at = _memory(database), at
+    def __init__(self, caches: Caches, at: Statements, starts: Mapping[str, float]) -> None:
+        self._memory, self._at = caches.of(_Memory), at
         rows = watched.lock(at, starts)
         missing = starts.keys() - rows.keys()
         if missing:  # begun before there were summaries
@@ -177,7 +169,7 @@ class Folding:
         if not events:
             return
         live = self._lives[run_id]
-        seqs = [seq for _, seq, _, _ in events]
+        seqs = [event.seq for event in events]
         if min(seqs) <= live.upto or max(seqs) >= SERVER_SEQ:
             self._due.add(run_id)
         live.add(events)
@@ -202,22 +194,22 @@ class Folding:
                 self._memory.keep(run_id, live)
 
 
-def write_summary(database: Database, unit: WriteUnit, run_id: str, start: float) -> None:
+def write_summary(transaction: WriteTransaction, run_id: str, start: float) -> None:
     """Let the summary hold all that the run has told: before some of it goes, and when the run has ended."""
-    Folding(database, unit.session.statements, {run_id: start}).write(all_of_it=True)
+    Folding(transaction.caches, transaction.session.statements, {run_id: start}).write(all_of_it=True)
 
 
-def read_summary(database: Database, unit: ReadUnit, run_id: str, start: float) -> Summary:
+def read_summary(transaction: ReadTransaction, run_id: str, start: float) -> Summary:
     """All that the run has told, summed up."""
-    at = unit.session.statements
+    at = transaction.session.statements
     row = watched.summary_of(at, run_id)
-    live = None if row is None else _memory(database).get(run_id, row[1])
+    live = None if row is None else transaction.caches.of(_Memory).get(run_id, row[1])
     return (live or _read(at, run_id, start)).now()
 
 
 def remembered(database: Database, run_id: str) -> Summary | None:
     """The summary as this process knows it."""
-    memory = _memory(database)
+    memory = database.caches.of(_Memory)
     with memory.lock:
         live = memory.held.get(run_id)
     return None if live is None else live.now()
@@ -228,11 +220,11 @@ def _read(at: Statements, run_id: str, start: float) -> _Live:
     upto, mark, text = watched.summary_of(at, run_id) or (None, None, None)
     summary = Summary() if text is None else Summary.from_dict(orjson.loads(text))
     if text is None:
-        told = runs.told_between(at, run_id, -1, 2**63 - 1)
+        reported = runs.told_between(at, run_id, -1, 2**63 - 1)
     else:
         upto = runs.last_seq(at, run_id, SERVER_SEQ) if upto is None else upto
-        told = runs.told_between(at, run_id, upto, SERVER_SEQ)
+        reported = runs.told_between(at, run_id, upto, SERVER_SEQ)
     live = _Live(mark or "", -1 if upto is None else upto, -1 if upto is None else upto, summary)
-    if told:
-        live.add([event_of(*one, start) for one in told])
+    if reported:
+        live.add([event_of(*one, start) for one in reported])
     return live

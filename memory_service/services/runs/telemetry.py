@@ -1,4 +1,4 @@
-"""How does what a run tells get onto the disk, once, however often it is sent?
+"""Events of runs, written once each however often they are sent.
 
 An event is acknowledged when its transaction is on disk. One thread writes: all requests that wait share one
 transaction, so that waiting for the disk is paid once, and the connection stays warm.
@@ -22,16 +22,16 @@ import orjson
 from memory_service.domain.monitoring.clock import earliest_moment, latest_moment
 from memory_service.domain.monitoring.event import Event
 from memory_service.errors import NotFound
-from memory_service.services.database.transactions import AppendUnit, Database
+from memory_service.services.database.transactions import BulkTransaction, Database
 from memory_service.services.runs.observations import conclude
-from memory_service.services.runs.run_events import NewEvent, Told, as_kept, parse_events
+from memory_service.services.runs.run_events import ReportedEvent, StoredEvent, as_stored, parse_events
 from memory_service.services.runs.run_fields import run_key, utc_text
 from memory_service.services.runs.summaries import Begun, Folding, begun
 from memory_service.services.runs.verdicts import standing_verdict, told_verdict
 from memory_service.store.queries import runs
 from memory_service.store.statements import Statements
 
-__all__ = ["RUNNING", "Batch", "insert", "known_run_key", "take_events", "take_events_soon"]
+__all__ = ["RUNNING", "Batch", "insert", "known_run_key", "take_events"]
 
 MOST_SHOWN = 100
 RUNNING = "running"
@@ -43,21 +43,13 @@ WRITTEN_AT_ONCE = 4_000
 """Events of a transaction: some 20 ms."""
 
 
-def take_events(database: Database, run_id: str, body: Mapping[str, Any]) -> dict[str, Any]:
+async def take_events(database: Database, run_id: str, body: Mapping[str, Any]) -> dict[str, Any]:
     """`{"accepted", "duplicates", "differing", "verdict"}`; differing: seqs that were there with another
-    body, which stays. NotFound for a run nobody began; InvalidInput (nothing is kept) for what is no event.
+    body, which stays. NotFound for a run nobody began; InvalidInput (nothing is stored) for what is no event.
 
-    Events of a run that has ended count too: what is concluded from it is concluded anew.
+    Events of a run that has ended count too: what is concluded from it is concluded anew. Meanwhile no thread
+    waits.
     """
-    batch = _batch(run_id, body)
-    written = threading.Event()
-    _writer(database).write(batch, written.set)
-    written.wait()
-    return _answer(database, batch)
-
-
-async def take_events_soon(database: Database, run_id: str, body: Mapping[str, Any]) -> dict[str, Any]:
-    """The same for whoever serves many at once: no thread waits."""
     events = body.get("events")
     if isinstance(events, list) and len(events) > READ_AT_ONCE:
         batch = await anyio.to_thread.run_sync(_batch, run_id, body)
@@ -70,7 +62,7 @@ async def take_events_soon(database: Database, run_id: str, body: Mapping[str, A
         with contextlib.suppress(RuntimeError):  # nobody waits any more: the loop has ended
             loop.call_soon_threadsafe(_finish, written)
 
-    _writer(database).write(batch, tell)
+    database.caches.of(_Writer, database).write(batch, tell)
     await written
     if batch.status == RUNNING and batch.error is None and batch.accepted:
         standing = standing_verdict(database, batch.run_id, batch.told, batch.kinds, max(batch.moments))
@@ -119,8 +111,8 @@ class Batch:
     """
 
     run_id: str
-    told: list[Told]
-    events: list[NewEvent]
+    told: list[ReportedEvent]
+    events: list[StoredEvent]
     moments: list[float]
     duplicates: int
     differing: set[int]
@@ -131,18 +123,18 @@ class Batch:
     error: BaseException | None = None
 
     @classmethod
-    def of(cls, run_id: str, told: Sequence[Told]) -> Batch:
+    def of(cls, run_id: str, reported: Sequence[ReportedEvent]) -> Batch:
         """Of two events with one seq in one request the first counts, as it would over two requests."""
-        kept = [as_kept(one) for one in told]
+        stored = [as_stored(one) for one in reported]
         differing: set[int] = set()
-        duplicates = len(kept) - len({seq for seq, _, _ in kept})
+        duplicates = len(stored) - len({seq for seq, _, _ in stored})
         if duplicates:
             first: dict[int, int] = {}
-            differing = {e[0] for n, e in enumerate(kept) if kept[first.setdefault(e[0], n)] != e}
-            told, kept = [told[n] for n in first.values()], [kept[n] for n in first.values()]
-        moments = [dt.datetime.fromisoformat(fields["at"]).timestamp() for _, _, fields in told]
-        kinds = frozenset([kind for _, kind, _ in told])
-        return cls(run_id, list(told), kept, moments, duplicates, differing, kinds)
+            differing = {e[0] for n, e in enumerate(stored) if stored[first.setdefault(e[0], n)] != e}
+            reported, stored = [reported[n] for n in first.values()], [stored[n] for n in first.values()]
+        moments = [dt.datetime.fromisoformat(fields["at"]).timestamp() for _, _, fields in reported]
+        kinds = frozenset([kind for _, kind, _ in reported])
+        return cls(run_id, list(reported), stored, moments, duplicates, differing, kinds)
 
     def answer(self, verdict: Mapping[str, Any]) -> dict[str, Any]:
         return {
@@ -165,7 +157,7 @@ class Batch:
                 seq, kind, fields = self.told[n]
                 fields = {**fields, "at": utc_text(now.isoformat()), "at_told": fields["at"]}
                 self.told[n], self.moments[n] = (seq, kind, fields), now.timestamp()
-                self.events[n] = as_kept(self.told[n])
+                self.events[n] = as_stored(self.told[n])
 
     def rows(self, but: Mapping[int, Any] | None = None) -> list[tuple[str, int, str, str]]:
         return [(self.run_id, *event) for event in self.events if not but or event[0] not in but]
@@ -173,7 +165,7 @@ class Batch:
     def in_own_time(self, but: Mapping[int, Any] | None = None) -> list[Event]:
         """What was told, in the run's own time."""
         return [
-            Event(kind, seq, moment - self.start, fields)
+            Event(seq, kind, moment - self.start, fields)
             for (seq, kind, fields), moment in zip(self.told, self.moments, strict=True)
             if not but or seq not in but
         ]
@@ -222,10 +214,10 @@ class _RepeatedError(Exception):
 def _all_new(database: Database, group: Sequence[_Known]) -> bool:
     """The usual case: one insertion for all. False, and nothing written, where something was there."""
     try:
-        with database.append() as unit:
-            folding = _folding(database, unit, group)
+        with database.bulk_write() as transaction:
+            folding = _folding(transaction, group)
             rows = [row for batch, _ in group for row in batch.rows()]
-            if runs.add_events(unit.statements, rows) != len(rows):
+            if runs.add_events(transaction.statements, rows) != len(rows):
                 raise _RepeatedError  # noqa: TRY301 - rolls the transaction back
             for batch, _ in group:
                 folding.add(batch.run_id, batch.in_own_time())
@@ -241,10 +233,10 @@ def _all_new(database: Database, group: Sequence[_Known]) -> bool:
 
 def _one_by_one(database: Database, group: Sequence[_Known]) -> None:
     counted = []
-    with database.append() as unit:
-        folding = _folding(database, unit, group)
+    with database.bulk_write() as transaction:
+        folding = _folding(transaction, group)
         for batch, _ in group:
-            counted.append((batch, insert(unit.statements, folding, batch)))
+            counted.append((batch, insert(transaction.statements, folding, batch)))
         folding.write()
     folding.done()
     for batch, there in counted:
@@ -283,22 +275,10 @@ def _known(database: Database, group: Iterable[Batch]) -> list[_Known]:
     return [(batch, since[batch.run_id]) for batch in group if batch.run_id in since]
 
 
-def _folding(database: Database, unit: AppendUnit, group: Sequence[_Known]) -> Folding:
+def _folding(transaction: BulkTransaction, group: Sequence[_Known]) -> Folding:
     """Locks the runs of all batches and their summaries."""
     starts = {batch.run_id: since.started for batch, since in group}
-    statuses = runs.statuses(unit.statements, starts)
+    statuses = runs.statuses(transaction.statements, starts)
     for batch, since in group:
-        batch.of_run(statuses[batch.run_id], since, unit.now)
-    return Folding(database, unit.statements, starts)
-
-
-_writers: weakref.WeakKeyDictionary[Database, _Writer] = weakref.WeakKeyDictionary()
-_making = threading.Lock()
-
-
-def _writer(database: Database) -> _Writer:
-    with _making:
-        writer = _writers.get(database)
-        if writer is None:
-            writer = _writers[database] = _Writer(database)
-        return writer
+        batch.of_run(statuses[batch.run_id], since, transaction.now)
+    return Folding(transaction.caches, transaction.statements, starts)

@@ -1,4 +1,4 @@
-"""What is a run told to do now, and what was it told before? Verdicts are made, given and kept here."""
+"""Verdicts on a run: made, answered and stored."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import contextlib
 import datetime as dt
 import threading
 import time
-import weakref
-from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
+
+from cachetools import LRUCache
 
 from memory_service.domain.monitoring.clock import asked_seconds
 from memory_service.domain.monitoring.decision import verdict
@@ -19,10 +20,10 @@ from memory_service.domain.monitoring.live_view import watch_page
 from memory_service.domain.monitoring.state import Expectation, RunFacts, State
 from memory_service.domain.monitoring.summary import SETTINGS, Summary
 from memory_service.errors import Conflict, NotFound, OutOfSpace, Unavailable
-from memory_service.services.database.transactions import Database, ReadUnit
+from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.runs.expectations import expected_of
 from memory_service.services.runs.progress import outcome_so_far
-from memory_service.services.runs.run_events import Told
+from memory_service.services.runs.run_events import ReportedEvent
 from memory_service.services.runs.run_fields import utc_text
 from memory_service.services.runs.summaries import read_summary, remembered
 from memory_service.store.queries import run_summaries as watched
@@ -62,40 +63,36 @@ class _Watched:
 @dataclass(eq=False)
 class _Memory:
     lock: threading.Lock = field(default_factory=threading.Lock)
-    held: OrderedDict[str, _Watched] = field(default_factory=OrderedDict)
-
-
-_memories: weakref.WeakKeyDictionary[Database, _Memory] = weakref.WeakKeyDictionary()
+    held: LRUCache[str, _Watched] = field(default_factory=partial(LRUCache, MOST_REMEMBERED))
 
 
 def run_verdict(database: Database, run_id: str) -> dict[str, Any]:
     """The verdict on all that the run has told, and on its silence since, where it is going on just now. The
     same events in any order give the same one; asking writes nothing. NotFound."""
-    with database.read() as unit:
-        run = runs.find(unit.session, run_id)
+    with database.read() as transaction:
+        run = runs.find(transaction.session, run_id)
         if run is None:
             raise NotFound(f"There is no run {run_id}")
-        return verdict(state_of(database, unit, run)).as_dict()
+        return verdict(state_of(transaction, run)).as_dict()
 
 
 def standing_verdict(
-    database: Database, run_id: str, told: Sequence[Told], kinds: Collection[str], latest: float
+    database: Database, run_id: str, reported: Sequence[ReportedEvent], kinds: Collection[str], latest: float
 ) -> dict[str, Any] | None:
     """The verdict that a running run was told last, where these new events, of these kinds and the latest of
     that moment (seconds since 1970), cannot call for another: `told_verdict` would give the same. Reads and
     writes nothing."""
-    memory = _memories.setdefault(database, _Memory())
+    memory = database.caches.of(_Memory)
     with memory.lock:
         known = memory.held.get(run_id)
-        if known is None or not known.wire or known.signs[0] != "running":
-            return None
-        memory.held.move_to_end(run_id)
+    if known is None or not known.wire or known.signs[0] != "running":
+        return None
     if (latest - known.start) * 1e6 - known.at_us >= ANEW_SECONDS * 1e6:
         return None
-    names: set[str] = set().union(*[fields for _, _, fields in told])
+    names: set[str] = set().union(*[fields for _, _, fields in reported])
     if not MORE_OF_THE_SAME.issuperset(kinds) or not _SIGNS.isdisjoint(names):
         return None
-    if "train_loss" in names and str in {type(fields.get("train_loss")) for _, _, fields in told}:
+    if "train_loss" in names and str in {type(fields.get("train_loss")) for _, _, fields in reported}:
         return None
     known.heard_at = time.time()
     return known.wire
@@ -117,8 +114,8 @@ def told_verdict(
         known.heard_at = time.time()
     summary = remembered(database, run_id) if new else None
     if summary is None:
-        with database.read() as unit:
-            summary = read_summary(database, unit, run_id, known.start)
+        with database.read() as transaction:
+            summary = read_summary(transaction, run_id, known.start)
     signs = (status, summary.bad_loss_us, summary.out_of_memory_us, summary.error_us, _stated(summary))
     stale = summary.last_us - known.at_us >= ANEW_SECONDS * 1e6 or signs != known.signs
     if not known.wire or stale or not MORE_OF_THE_SAME.issuperset(kinds):
@@ -130,14 +127,16 @@ def told_verdict(
     return known.wire
 
 
-def watched_page(database: Database, unit: ReadUnit, run: Run) -> dict[str, Any]:
+def watched_page(transaction: ReadTransaction, run: Run) -> dict[str, Any]:
     """`{"outcome", "verdict", "watch", "verdicts", "log"}` of a run's page."""
-    state = state_of(database, unit, run)
-    log = watched.log_of(unit.session, run.id)
-    given = watched.advice_of(unit.session, run.id, MOST_ADVICE)
-    after = runs.begun_after(unit.session, run, 20) if any(each.verdict["set"] for each in given) else []
+    state = state_of(transaction, run)
+    log = watched.log_of(transaction.session, run.id)
+    given = watched.advice_of(transaction.session, run.id, MOST_ADVICE)
+    after = (
+        runs.begun_after(transaction.session, run, 20) if any(each.verdict["set"] for each in given) else []
+    )
     return {
-        "outcome": run.summary or outcome_so_far(unit, run, state.summary),
+        "outcome": run.summary or outcome_so_far(transaction, run, state.summary),
         "verdict": verdict(state).as_dict(),
         "watch": watch_page(state),
         "verdicts": [
@@ -156,69 +155,65 @@ _SHOWN = ("at_seconds", "action", "set", "rule", "severity", "why")
 _LOG = ("offset", "lines", "understood", "clipped")
 
 
-def state_of(database: Database, unit: ReadUnit, run: Run) -> State:
+def state_of(transaction: ReadTransaction, run: Run) -> State:
     """All that a verdict is made of."""
     facts, expected = expected_of(run)
     started, begun = run.started_at.timestamp(), run.created_at.timestamp()
-    summary = read_summary(database, unit, run.id, started)
-    asked = None
+    summary = read_summary(transaction, run.id, started)
+    requested = None
     if run.status == "running":
-        memory, now = _memories.setdefault(database, _Memory()), time.time()
+        memory, now = transaction.caches.of(_Memory), time.time()
         with memory.lock:
             known = memory.held.get(run.id)
         heard_at = begun if not summary.events else None if known is None else known.heard_at
         since = None if heard_at is None else now - heard_at
-        asked = asked_seconds(summary.last_us / 1e6, started, begun, now, since)
-    return State(facts, summary, expected, asked)
+        requested = asked_seconds(summary.last_us / 1e6, started, begun, now, since)
+    return State(facts, summary, expected, requested)
 
 
 def _watched(database: Database, run_id: str) -> _Watched:
-    memory = _memories.setdefault(database, _Memory())
+    memory = database.caches.of(_Memory)
     with memory.lock:
         known = memory.held.get(run_id)
-        if known is not None:
-            memory.held.move_to_end(run_id)
-            return known
-    with database.read() as unit:
-        run = runs.find(unit.session, run_id)
+    if known is not None:
+        return known
+    with database.read() as transaction:
+        run = runs.find(transaction.session, run_id)
         if run is None:
             raise NotFound(f"There is no run {run_id}")
         known = _Watched(*expected_of(run), run.started_at.timestamp())
     with memory.lock:
-        known = memory.held.setdefault(run_id, known)
-        if len(memory.held) > MOST_REMEMBERED:
-            memory.held.popitem(last=False)
-        return known
+        return memory.held.setdefault(run_id, known)
 
 
 def _stated(summary: Summary) -> tuple[Any, ...]:
-    return tuple(told[2] for _, told in sorted(summary.settings.items()))
+    return tuple(reported[2] for _, reported in sorted(summary.settings.items()))
 
 
 def _keep_advice(database: Database, run_id: str, known: _Watched) -> None:
     """One row each time the action or its numbers change; "continue" only where it takes advice back."""
-    said = known.wire
-    advice = (said["action"], said["set"])
+    current = known.wire
+    advice = (current["action"], current["set"])
     if advice == known.advised:
         return
     if known.advised is None:
-        with database.read() as unit:
-            last = watched.last_advice(unit.session, run_id)
+        with database.read() as transaction:
+            last = watched.last_advice(transaction.session, run_id)
         before = ("continue", {}) if last is None else (last.action, last.verdict["set"])
-        if said["action"] == before[0] == "continue" or advice == before:
+        if current["action"] == before[0] == "continue" or advice == before:
             known.advised = advice
             return
-    elif said["action"] == known.advised[0] == "continue":
+    elif current["action"] == known.advised[0] == "continue":
         known.advised = advice
         return
-    with database.tell() as unit:
+    with database.write_untracked() as transaction:
         watched.add_advice(
-            unit.session,
+            transaction.session,
             run_id,
             {
                 "given_at": dt.datetime.now(dt.UTC),
-                **{name: said[name] for name in ("at_seconds", "action", "rule", "severity")},
-                "verdict": said,
+                **{name: current[name] for name in ("at_seconds", "action", "rule", "severity")},
+                "verdict": current,
             },
         )
     known.advised = advice

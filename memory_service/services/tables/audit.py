@@ -1,4 +1,4 @@
-"""Who changed what, and when? One entry in the history for each change, in the change's own transaction.
+"""The history: one entry for each change, in the change's own transaction.
 
 Rows of knowledge write theirs with their versions (`services.tables.catalogue`); what has no versions (runs,
 devices, calibrations, keys, sessions) writes it here.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from memory_service.services.database.transactions import WriteUnit
+from memory_service.services.database.transactions import WriteTransaction
 from memory_service.store.queries import history
 
 __all__ = ["ANONYMOUS", "SERVICE", "note"]
@@ -21,7 +21,7 @@ SERVICE = "memory_service"
 
 
 def note(
-    unit: WriteUnit,
+    transaction: WriteTransaction,
     table: str,
     row: str,
     action: Literal["create", "update", "delete"],
@@ -31,13 +31,13 @@ def note(
 ) -> None:
     """One entry of a change in this transaction. `who` None: nobody said who it is."""
     history.record(
-        unit.session,
+        transaction.session,
         table=table,
         row=row,
         version=0,
         action=action,
         origin="user",
-        at=unit.now,
+        at=transaction.now,
         who=who or ANONYMOUS,
         why=why,
         before=None,

@@ -1,5 +1,4 @@
-"""What is known, row by row? List, read, add, correct and delete rows of the tables of knowledge, with
-history.
+"""Rows of the tables of knowledge: listed, read, added, corrected and deleted, with history.
 
 Tables are named as their pages are: competitions, patterns, models, gpus, strategies, claims, and sizing
 (profiles, listed without the profile itself). Rows are mappings with the keys of the seeds and the store's
@@ -18,7 +17,7 @@ from sqlalchemy import select
 from memory_service.domain.common.row_difference import difference
 from memory_service.domain.cost.profile import Profile
 from memory_service.errors import Conflict, FieldError, InvalidInput, Moved, NotFound, unknown_name
-from memory_service.services.database.transactions import ReadUnit, WriteUnit
+from memory_service.services.database.transactions import ReadTransaction, WriteTransaction
 from memory_service.services.tables import row_models as values_of_rows
 from memory_service.services.tables.paging import Query, parse_query
 from memory_service.store.queries import calibrations, history, passages, rows
@@ -35,6 +34,7 @@ __all__ = [
     "get_row",
     "history_of",
     "keep_profiles",
+    "list_requested",
     "list_rows",
     "on_the_wire",
     "one_page",
@@ -55,6 +55,8 @@ TABLES: Mapping[str, str] = {
 
 CORRECTABLE = ("competitions", "patterns", "models", "gpus", "strategies", "claims")
 """People add and correct rows of these. Profiles are computed, and computed again when they are wrong."""
+
+PAGING_FIELDS = ("sort", "limit", "cursor")
 
 BOOKKEEPING_SHOWN = ("version", "origin", "corrected", "created_at", "updated_at")
 """What a row says about itself beside its values."""
@@ -86,7 +88,7 @@ def table_named(name: str) -> str:
 
 
 def list_rows(
-    unit: ReadUnit,
+    transaction: ReadTransaction,
     table: str,
     filters: Mapping[str, Any] | None = None,
     sort: str | None = None,
@@ -94,26 +96,32 @@ def list_rows(
     cursor: str | None = None,
 ) -> Page:
     """One page of a table. `filters` and `sort` as `paging.filter_names` and `sort_names` list them."""
-    return one_page(unit, parse_query(table_named(table), filters, sort, limit, cursor))
+    return one_page(transaction, parse_query(table_named(table), filters, sort, limit, cursor))
 
 
-def one_page(unit: ReadUnit, query: Query) -> Page:
+def list_requested(transaction: ReadTransaction, table: str, requested: Mapping[str, Any]) -> Page:
+    """The same for the fields of a URL: filters, `sort`, `limit` and `cursor`."""
+    filters = {name: value for name, value in requested.items() if name not in PAGING_FIELDS}
+    return list_rows(transaction, table, filters, *(requested.get(name) for name in PAGING_FIELDS))
+
+
+def one_page(transaction: ReadTransaction, query: Query) -> Page:
     """The page that a checked question asks for."""
     shown = listed_columns(query.table)
     found: list[dict[str, Any]] = []
     for part in query.parts(select(*(rows.column(query.entity, name) for name in shown))):
         some = part.limit(query.limit + 1 - len(found))  # one more than the page, to see if it is the last
-        found += (dict(zip(shown, row, strict=True)) for row in unit.session.execute(some))
+        found += (dict(zip(shown, row, strict=True)) for row in transaction.session.execute(some))
         if len(found) > query.limit:
             break
     after = query.cursor(found[query.limit - 1]) if len(found) > query.limit else None
     return Page([on_the_wire(row) for row in found[: query.limit]], after)
 
 
-def count_rows(unit: ReadUnit, table: str, filters: Mapping[str, Any] | None = None) -> int:
+def count_rows(transaction: ReadTransaction, table: str, filters: Mapping[str, Any] | None = None) -> int:
     """How many rows match: all of them are looked at, so only who asks for it pays."""
     query = parse_query(table_named(table), filters)
-    return int(unit.session.scalar(query.counting()) or 0)
+    return int(transaction.session.scalar(query.counting()) or 0)
 
 
 def listed_columns(table: str) -> tuple[str, ...]:
@@ -122,13 +130,13 @@ def listed_columns(table: str) -> tuple[str, ...]:
     return tuple(name for name in rows.columns(rows.LISTED[table]) if name not in hidden)
 
 
-def get_row(unit: ReadUnit, table: str, key: str) -> dict[str, Any]:
+def get_row(transaction: ReadTransaction, table: str, key: str) -> dict[str, Any]:
     """One row, whole; NotFound when there is none."""
-    return on_the_wire(rows.values_of(_existing(unit, table_named(table), key)))
+    return on_the_wire(rows.values_of(_existing(transaction, table_named(table), key)))
 
 
 def create_row(
-    unit: WriteUnit,
+    transaction: WriteTransaction,
     table: str,
     values: Mapping[str, Any],
     *,
@@ -146,21 +154,21 @@ def create_row(
     stored = values_of_rows.validate(table, values)
     key_name = rows.key_of(rows.ENTITIES[table])
     key = stored[key_name]
-    if rows.find(unit.session, table, key) is not None:
+    if rows.find(transaction.session, table, key) is not None:
         raise Conflict(
             f"{table} already has {key!r}; correct that one or choose another {key_name}",
             [FieldError(key_name, "is taken", key, (key,))],
         )
-    _check_references(unit, table, stored)
-    rows.insert_all(unit.session, table, [stored | rows.bookkeeping("user", unit.now)])
+    _check_references(transaction, table, stored)
+    rows.insert_all(transaction.session, table, [stored | rows.bookkeeping("user", transaction.now)])
     if new_passages is not None:
-        passages.replace(unit.session, key, new_passages)
-    _record(unit, table, key, 1, "create", who, why, None, stored)
-    return get_row(unit, table, key)
+        passages.replace(transaction.session, key, new_passages)
+    _record(transaction, table, key, 1, "create", who, why, None, stored)
+    return get_row(transaction, table, key)
 
 
 def update_row(
-    unit: WriteUnit,
+    transaction: WriteTransaction,
     table: str,
     key: str,
     changes: Mapping[str, Any],
@@ -176,8 +184,8 @@ def update_row(
     Values that are already so change nothing, not even the version.
     """
     table = _correctable(table)
-    row = _existing(unit, table, key, to_change=True)
-    _same_version(unit, table, key, row, expected_version)
+    row = _existing(transaction, table, key, to_change=True)
+    _same_version(transaction, table, key, row, expected_version)
     before = rows.own_values(row)
     key_name = rows.key_of(type(row))
     if changes.get(key_name, key) != key:
@@ -187,47 +195,53 @@ def update_row(
         )
     after = values_of_rows.validate(table, _given(table, before) | dict(changes))
     if after != before:
-        _check_references(unit, table, after)
-        rows.change(unit.session, row, after | {"corrected": True, "updated_at": unit.now})
-        _record(unit, table, key, row.version, "update", who, why, before, after)
+        _check_references(transaction, table, after)
+        rows.change(transaction.session, row, after | {"corrected": True, "updated_at": transaction.now})
+        _record(transaction, table, key, row.version, "update", who, why, before, after)
     if new_passages is not None:
-        passages.replace(unit.session, key, new_passages)
-    return get_row(unit, table, key)
+        passages.replace(transaction.session, key, new_passages)
+    return get_row(transaction, table, key)
 
 
 def delete_row(
-    unit: WriteUnit, table: str, key: str, *, who: str, why: str, expected_version: int | None = None
+    transaction: WriteTransaction,
+    table: str,
+    key: str,
+    *,
+    who: str,
+    why: str,
+    expected_version: int | None = None,
 ) -> None:
     """Delete a row; a seed does not bring it back. Conflict while other rows need it."""
     table = _correctable(table)
-    row = _existing(unit, table, key, to_change=True)
-    _same_version(unit, table, key, row, expected_version)
+    row = _existing(transaction, table, key, to_change=True)
+    _same_version(transaction, table, key, row, expected_version)
     if table == "competitions":
         needed = select(Pattern.id).where(Pattern.competition == key).order_by(Pattern.id).limit(5)
-        needing = list(unit.session.scalars(needed))
+        needing = list(transaction.session.scalars(needed))
         if needing:
             raise Conflict(
                 f"competition {key!r} is named by patterns {', '.join(needing)}; delete those first"
             )
     if table == "gpus":
-        named = calibrations.names_by_gpu(unit.session, [key])[key]
+        named = calibrations.names_by_gpu(transaction.session, [key])[key]
         if named:
             raise Conflict(f"GPU model {key!r} is that of devices {', '.join(named[:5])}; delete those first")
     before = rows.own_values(row)
-    rows.remove(unit.session, row)
-    _record(unit, table, key, row.version, "delete", who, why, before, None)
+    rows.remove(transaction.session, row)
+    _record(transaction, table, key, row.version, "delete", who, why, before, None)
 
 
-def history_of(unit: ReadUnit, table: str, key: str, limit: int = 100) -> list[dict[str, Any]]:
+def history_of(transaction: ReadTransaction, table: str, key: str, limit: int = 100) -> list[dict[str, Any]]:
     """What was done to a row, newest first, also after its deletion, each with `changes`: [{field, before,
     after}]. NotFound for a row that never was."""
     table = table_named(table)
     try:
-        entries = history.of_row(unit.session, table, values_of_rows.clean_text(key), limit)
+        entries = history.of_row(transaction.session, table, values_of_rows.clean_text(key), limit)
     except ValueError:
         entries = []
     if not entries:
-        _existing(unit, table, key)
+        _existing(transaction, table, key)
     names = ("id", "table", "row", "version", "action", "origin", "at", "who", "why", "before", "after")
     return [
         on_the_wire({name: getattr(entry, name) for name in names})
@@ -236,14 +250,15 @@ def history_of(unit: ReadUnit, table: str, key: str, limit: int = 100) -> list[d
     ]
 
 
-def keep_profiles(unit: WriteUnit, profiles: Iterable[Profile], *, source: str) -> int:
+def keep_profiles(transaction: WriteTransaction, profiles: Iterable[Profile], *, source: str) -> int:
     """Store profiles computed here; one that is there already is replaced. Returns how many."""
-    kept = [
-        values_of_rows.profile_values(profile, source, "estimated") | rows.bookkeeping("user", unit.now)
+    stored = [
+        values_of_rows.profile_values(profile, source, "estimated")
+        | rows.bookkeeping("user", transaction.now)
         for profile in profiles
     ]
-    rows.upsert(unit.session, "profiles", kept)
-    return len(kept)
+    rows.upsert(transaction.session, "profiles", stored)
+    return len(stored)
 
 
 def _correctable(table: str) -> str:
@@ -252,9 +267,9 @@ def _correctable(table: str) -> str:
     return table
 
 
-def _existing(unit: ReadUnit, table: str, key: str, *, to_change: bool = False) -> Correctable:
+def _existing(transaction: ReadTransaction, table: str, key: str, *, to_change: bool = False) -> Correctable:
     try:
-        row = rows.find(unit.session, table, values_of_rows.clean_text(key), to_change=to_change)
+        row = rows.find(transaction.session, table, values_of_rows.clean_text(key), to_change=to_change)
     except ValueError:
         row = None
     if row is None:
@@ -263,25 +278,27 @@ def _existing(unit: ReadUnit, table: str, key: str, *, to_change: bool = False) 
     return row
 
 
-def _same_version(unit: ReadUnit, table: str, key: str, row: Correctable, expected: int | None) -> None:
+def _same_version(
+    transaction: ReadTransaction, table: str, key: str, row: Correctable, expected: int | None
+) -> None:
     if expected is None or row.version == expected:
         return
     now = rows.own_values(row)
-    next_entry = history.after_version(unit.session, table, key, expected)
+    next_entry = history.after_version(transaction.session, table, key, expected)
     then = next_entry.before if next_entry is not None and next_entry.before is not None else now
     changes = difference(then, now)
-    told = f" ({', '.join(change['field'] for change in changes[:5])})" if changes else ""
+    reported = f" ({', '.join(change['field'] for change in changes[:5])})" if changes else ""
     raise Moved(
-        f"{table} {key!r} is at version {row.version}, not {expected}: somebody changed it{told}",
+        f"{table} {key!r} is at version {row.version}, not {expected}: somebody changed it{reported}",
         [FieldError("version", "is not the row's version any more", expected, (str(row.version),))],
         current=on_the_wire(rows.values_of(row)),
         changes=changes,
     )
 
 
-def _check_references(unit: WriteUnit, table: str, stored: Mapping[str, Any]) -> None:
+def _check_references(transaction: WriteTransaction, table: str, stored: Mapping[str, Any]) -> None:
     slug = stored.get("competition") if table == "patterns" else None
-    if slug is not None and rows.find(unit.session, "competitions", slug) is None:
+    if slug is not None and rows.find(transaction.session, "competitions", slug) is None:
         raise InvalidInput(
             f"competition {slug!r} is not known",
             [FieldError("competition", "is not known; add it first", slug)],
@@ -294,7 +311,7 @@ def _given(table: str, stored: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _record(
-    unit: WriteUnit,
+    transaction: WriteTransaction,
     table: str,
     key: str,
     version: int,
@@ -305,13 +322,13 @@ def _record(
     after: Mapping[str, Any] | None,
 ) -> None:
     history.record(
-        unit.session,
+        transaction.session,
         table=table,
         row=key,
         version=version,
         action=action,
         origin="user",
-        at=unit.now,
+        at=transaction.now,
         who=_said("who", who, 200),
         why=_said("why", why, 4_000),
         before=before,

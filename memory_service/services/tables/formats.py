@@ -1,4 +1,4 @@
-"""In which form does a table leave? As CSV, JSON lines or Parquet, in pieces, never all in memory."""
+"""Tables as CSV, JSON lines or Parquet, in pieces, never all in memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from memory_service.errors import unknown_name
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["FORMATS", "MEDIA_TYPES", "Format", "Leaving", "defused", "flat", "in_format"]
+__all__ = ["FORMATS", "MEDIA_TYPES", "Format", "TableExport", "defused", "flat", "in_format"]
 
 Format = Literal["csv", "jsonl", "parquet"]
 FORMATS: tuple[str, ...] = get_args(Format)
@@ -35,7 +35,7 @@ GROUP_CHARACTERS = 8_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Leaving:
+class TableExport:
     """A table on its way out.
 
     columns   name -> type of its values: bool, int, float, str, `datetime` (ISO 8601 text in rows), or object
@@ -47,7 +47,7 @@ class Leaving:
     pages: Callable[[], Iterator[Sequence[Row]]]
 
 
-def in_format(table: Leaving, format: str) -> Iterator[bytes]:  # noqa: A002 - the query parameter's name
+def in_format(table: TableExport, format: str) -> Iterator[bytes]:  # noqa: A002 - the query parameter's name
     """The pieces of the file; InvalidInput for a format that is not offered, before the first piece."""
     if format not in FORMATS:
         raise unknown_name("format", format, FORMATS)
@@ -64,12 +64,12 @@ def flat(value: Any) -> Any:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list | tuple) else value
 
 
-def _jsonl(table: Leaving) -> Iterator[bytes]:
+def _jsonl(table: TableExport) -> Iterator[bytes]:
     for page in table.pages():
         yield "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in page).encode()
 
 
-def _csv(table: Leaving) -> Iterator[bytes]:
+def _csv(table: TableExport) -> Iterator[bytes]:
     out = io.StringIO(newline="")
     writer = csv.writer(out)
     writer.writerow([defused(name) for name in table.columns])
@@ -86,7 +86,7 @@ def _taken(out: io.StringIO) -> bytes:
     return piece
 
 
-def _parquet(table: Leaving) -> Iterator[bytes]:
+def _parquet(table: TableExport) -> Iterator[bytes]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -126,8 +126,8 @@ def _typed(value: Any, kind: type[Any]) -> Any:
         return dt.datetime.fromisoformat(value)
     if kind in (bool, int, float):
         return kind(value)
-    told = flat(value)
-    return told if isinstance(told, str) else json.dumps(told)
+    reported = flat(value)
+    return reported if isinstance(reported, str) else json.dumps(reported)
 
 
 class _Sink:

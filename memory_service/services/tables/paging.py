@@ -1,5 +1,4 @@
-"""Where does the next page begin? Filters, sorts and opaque cursors that are checked before they are
-believed.
+"""Filters, sorts and opaque cursors of the lists; a cursor is checked before it is used.
 
 A cursor names the last row shown (its sort value and key), so pages neither skip nor repeat rows that were
 there when the walk began, however many are inserted meanwhile.

@@ -39,13 +39,13 @@ class Kept(NamedTuple):
 def begin_summary(at: Statements, run_ids: Sequence[str], text: str | None = None) -> None:
     """A place for the summaries of these runs; those that have one are passed over. text: of no events; None
     where it has to be made from the events that are there."""
-    at.dialect.insert_new(at, _TABLE, ("run_id", "summary"), [(each, text) for each in run_ids])
+    at.insert_new(_TABLE, ("run_id", "summary"), [(each, text) for each in run_ids])
 
 
 def lock(at: Statements, run_ids: Iterable[str]) -> dict[str, Kept]:
     """Nobody else can add events to these runs until this transaction ends. Always taken in the order of ids,
     so that two who tell of the same runs cannot wait for each other."""
-    found = at.dialect.locked(at, _TABLE, Kept._fields, run_ids, at.dialect.lock_row)
+    found = at.locked(_TABLE, Kept._fields, run_ids, at.dialect.lock_row)
     return {row[0]: Kept(*row) for row in found}
 
 

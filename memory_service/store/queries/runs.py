@@ -92,7 +92,7 @@ def add_waste(session: WriteSession, run_id: str, values: Mapping[str, Any]) -> 
 def statuses(at: Statements, run_ids: Iterable[str]) -> dict[str, str]:
     """id -> status of those that are there. They can get no other status until this transaction ends, so an
     event is either seen by the finish or sees it."""
-    found = at.dialect.locked(at, Run.__tablename__, ("id", "status"), run_ids, at.dialect.keep_row)
+    found = at.locked(Run.__tablename__, ("id", "status"), run_ids, at.dialect.keep_row)
     return dict(found)
 
 
@@ -107,7 +107,7 @@ def add_events(at: Statements, events: Sequence[Event]) -> int:
     """Insert rows of `EVENT_COLUMNS`; those whose (run, seq) is taken are passed over. How many were new."""
     if not events:
         return 0
-    return at.dialect.insert_new(at, RunEvent.__tablename__, EVENT_COLUMNS, events)
+    return at.insert_new(RunEvent.__tablename__, EVENT_COLUMNS, events)
 
 
 def bodies(at: Statements, run_id: str, seqs: Iterable[int]) -> dict[int, tuple[str, str]]:

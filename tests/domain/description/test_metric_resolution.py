@@ -20,7 +20,7 @@ from memory_service.domain.description.metrics import METRICS
 from memory_service.domain.planning.plan_text import MOST_TOKENS, plan_markdown, rough_tokens
 from memory_service.domain.planning.request import parse_question
 from memory_service.services.competitions.neighbours import Hit
-from memory_service.services.planning.recommend import Remembered, case_of
+from memory_service.services.planning.recommend import RequestText, case_of
 from memory_service.services.planning.script_kinds import SCRIPTED
 from tests.planning import plan, seed_knowledge
 
@@ -87,7 +87,7 @@ def metric_of(hits: tuple[Hit, ...] = (), described: str | None = None, **asked:
     """Name and source in the case of this question, as if its text described that competition."""
     question = parse_question({"gpu": "a100", **asked})
     facts = infer_facts(question.description) if question.description else None
-    remembered = Remembered(facts, facts, described, hits)
+    remembered = RequestText(facts, facts, described, hits)
     judged = case_of(seed_knowledge(), question, remembered).metric
     return judged and (judged.name, judged.source)
 

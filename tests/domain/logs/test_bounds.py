@@ -77,7 +77,7 @@ PIECES = st.sampled_from(
 def test_no_text_breaks_it_or_its_verdict(text: str | bytes, final: bool) -> None:
     reading = read_log(text, final=final)
     assert reading.lines == reading.understood + len(reading.kept)
-    summary = fold_in(Summary(), [Event(t.kind, i, 60.0 + i, t.fields) for i, t in enumerate(reading.events)])
+    summary = fold_in(Summary(), [Event(i, t.kind, 60.0 + i, t.fields) for i, t in enumerate(reading.events)])
     assert verdict(State(RunFacts(minutes=10.0), summary)).why
 
 

@@ -162,7 +162,7 @@ def test_hugging_face() -> None:
             "{'train_runtime': 123.4, 'train_samples_per_second': 72.1, 'train_loss': 0.55, 'epoch': 3.0}",
         ]
     )
-    summary = fold_in(Summary(), [Event(k, i, 1.0 * i, f) for i, (k, f) in enumerate(told(lines))])
+    summary = fold_in(Summary(), [Event(i, k, 1.0 * i, f) for i, (k, f) in enumerate(told(lines))])
     assert [summary.setting(n) for n in ("n_train", "epochs", "batch_size", "total_steps")] == [
         9000,
         3,

@@ -134,7 +134,7 @@ def test_timm_says_how_long_it_waits_and_its_test_lines_are_no_epochs_of_a_secon
     assert "loader_wait_percent" not in first, "workers are only being started"
     has(last, step=1250, of=1251, elapsed_seconds=456.25, loader_wait_percent=40.0)
     has(second, epoch=1, loader_wait_percent=40.0)
-    summary = fold_in(Summary(), [Event(k, i, 60.0 * i, f) for i, (k, f) in enumerate(told("timm"))])
+    summary = fold_in(Summary(), [Event(i, k, 60.0 * i, f) for i, (k, f) in enumerate(told("timm"))])
     assert View(State(RunFacts(), summary)).wait_percents[-1] == pytest.approx(40.0)
 
 

@@ -93,7 +93,7 @@ said = st.one_of(
     of_kind("note", note), of_kind("unheard-of", note),
 )  # fmt: skip
 runs = st.lists(said, max_size=40).map(
-    lambda told: [Event(kind, seq, at, fields) for seq, (kind, at, fields) in enumerate(told)]
+    lambda told: [Event(seq, kind, at, fields) for seq, (kind, at, fields) in enumerate(told)]
 )
 
 
@@ -130,12 +130,12 @@ def long_run(n: int) -> list[Event]:
                 "train_loss": 1.0,
                 "seconds": 50.0,
             }
-            told.append(Event("epoch", i, at, fields))
+            told.append(Event(i, "epoch", at, fields))
         elif i % 2:
-            told.append(Event("gpu", i, at, {"utilization_percent": 90.0, "used_gib": 18.0}))
+            told.append(Event(i, "gpu", at, {"utilization_percent": 90.0, "used_gib": 18.0}))
         else:
             told.append(
-                Event("batch", i, at, {"steps": 10, "seconds": 1.0, "samples": 1280, "train_loss": 0.5})
+                Event(i, "batch", at, {"steps": 10, "seconds": 1.0, "samples": 1280, "train_loss": 0.5})
             )
     return told
 
@@ -150,7 +150,7 @@ def test_a_summary_stays_small_however_long_the_run() -> None:
 
 
 def test_a_clock_that_runs_backwards_or_jumps_loses_nothing() -> None:
-    told = [Event("batch", i, at, {"steps": 10}) for i, at in enumerate([5.0, 50.0, 20.0, -30.0, 21.0, 70.0])]
+    told = [Event(i, "batch", at, {"steps": 10}) for i, at in enumerate([5.0, 50.0, 20.0, -30.0, 21.0, 70.0])]
     summary = fold_in(Summary(), told)
     assert summary.steps == 60
     assert summary.last_us == 70_000_000
@@ -159,8 +159,8 @@ def test_a_clock_that_runs_backwards_or_jumps_loses_nothing() -> None:
 
 def test_epoch_ten_to_the_nine_is_absorbed() -> None:
     told = [
-        Event("epoch", 0, 30.0, {"epoch": 1, "seconds": 30.0, "train_loss": 1.0}),
-        Event("epoch", 1, 60.0, {"epoch": 10**9, "seconds": 30.0, "train_loss": 1.0}),
+        Event(0, "epoch", 30.0, {"epoch": 1, "seconds": 30.0, "train_loss": 1.0}),
+        Event(1, "epoch", 60.0, {"epoch": 10**9, "seconds": 30.0, "train_loss": 1.0}),
     ]
     summary = fold_in(Summary(), told)
     assert list(summary.epochs) == [(1, 1)]
@@ -168,15 +168,15 @@ def test_epoch_ten_to_the_nine_is_absorbed() -> None:
 
 
 def test_negative_seconds_are_counted_and_not_used() -> None:
-    summary = fold_in(Summary(), [Event("epoch", 0, 30.0, {"epoch": 1, "seconds": -3.0, "train_loss": 1.0})])
+    summary = fold_in(Summary(), [Event(0, "epoch", 30.0, {"epoch": 1, "seconds": -3.0, "train_loss": 1.0})])
     assert summary.odd == 1
     assert "seconds" not in summary.epochs[1, 1]
 
 
 def test_the_later_statement_about_an_epoch_holds() -> None:
     told = [
-        Event("epoch", 0, 30.0, {"epoch": 1, "seconds": 20.0, "train_loss": 1.0}),
-        Event("epoch", 7, 40.0, {"epoch": 1, "valid_loss": 0.7, "seconds": 25.0}),
+        Event(0, "epoch", 30.0, {"epoch": 1, "seconds": 20.0, "train_loss": 1.0}),
+        Event(7, "epoch", 40.0, {"epoch": 1, "valid_loss": 0.7, "seconds": 25.0}),
     ]
     record = fold_in(Summary(), reversed(told)).epochs[1, 1]
     assert (record["seconds"][2], record["train_loss"][2], record["valid_loss"][2]) == (25.0, 1.0, 0.7)
@@ -189,16 +189,16 @@ def test_an_empty_run_has_a_verdict(expected: Expectation) -> None:
 
 
 def test_ten_thousand_folds_and_huge_texts_stay_small() -> None:
-    told = [Event("fold", n, 1.0, {"fold": n, "gpu_name": "x" * 500}) for n in range(10_000)]
-    told += [Event("epoch", 10_000 + n, 2.0, {"fold": n, "epoch": n}) for n in range(2_000)]
-    told += [Event("note", 200_000 + n, 3.0, {"batch_size": n + 1}) for n in range(2_000)]
+    told = [Event(n, "fold", 1.0, {"fold": n, "gpu_name": "x" * 500}) for n in range(10_000)]
+    told += [Event(10_000 + n, "epoch", 2.0, {"fold": n, "epoch": n}) for n in range(2_000)]
+    told += [Event(200_000 + n, "note", 3.0, {"batch_size": n + 1}) for n in range(2_000)]
     summary = fold_in(Summary(), told)
     assert len(json.dumps(summary.as_dict())) < 60_000
     assert summary.events == 14_000
 
 
 def test_a_summary_written_before_progress_was_counted_is_read() -> None:
-    summary = fold_in(Summary(), [Event("gpu", 0, 5.0, {"utilization_percent": 50.0, "temperature_c": 61.0})])
+    summary = fold_in(Summary(), [Event(0, "gpu", 5.0, {"utilization_percent": 50.0, "temperature_c": 61.0})])
     raw = json.loads(json.dumps(summary.as_dict()))
     raw["slots"] = {key: [*sums[:7], sums[8]] for key, sums in raw["slots"].items()}
     assert Summary.from_dict(raw) == summary

@@ -23,9 +23,9 @@ from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.memory import observed_bounds, peak_memory
 from memory_service.domain.prediction.peak_curve import peak_curve
 from memory_service.services.devices.devices import Device, KeptCalibration
+from memory_service.services.devices.self_check import reference_profiles
 from memory_service.services.knowledge.cards import Cards, cards_of
 from memory_service.services.knowledge.learned_corrections import observation_selection
-from memory_service.services.knowledge.snapshot import reference_profiles
 from tests.planning import case, promises_kept, seed_knowledge
 from tests.registered import A100, measurement
 

@@ -24,11 +24,11 @@ STEPS = 80
 
 
 def epoch(seq: int, seconds: float, at: float | None = None, **fields: Any) -> Event:
-    return Event("epoch", seq, at if at is not None else 60.0 * (seq + 1), {"seconds": seconds, **fields})
+    return Event(seq, "epoch", at if at is not None else 60.0 * (seq + 1), {"seconds": seconds, **fields})
 
 
 def gpu(seq: int, **fields: Any) -> Event:
-    return Event("gpu", seq, 10.0 * seq, fields)
+    return Event(seq, "gpu", 10.0 * seq, fields)
 
 
 def outcome(*events: Event, batch_size: int | None = 100) -> Outcome:
@@ -51,13 +51,13 @@ def test_the_first_epoch_is_kept_apart():
 
 def test_one_epoch_alone_says_no_steady_speed_but_batches_do():
     assert observed(epoch(0, 24.0)) == []
-    steps = [Event("batch", n, 5.0 * n, {"steps": 10, "seconds": 1.0 if n > 1 else 4.0}) for n in range(1, 6)]
+    steps = [Event(n, "batch", 5.0 * n, {"steps": 10, "seconds": 1.0 if n > 1 else 4.0}) for n in range(1, 6)]
     (one,) = observed(*steps, epoch(9, 24.0))
     assert one.step_seconds == pytest.approx(0.1), "the first ten steps choose kernels"
 
 
 def test_less_than_one_step_says_nothing_of_a_step():
-    assert observed(*(Event("batch", n, 5.0 * n, {"steps": 0.5, "seconds": 1.0}) for n in range(1, 40))) == []
+    assert observed(*(Event(n, "batch", 5.0 * n, {"steps": 0.5, "seconds": 1.0}) for n in range(1, 40))) == []
 
 
 def test_told_samples_win_over_those_that_follow_from_the_folds():
@@ -126,7 +126,7 @@ def test_out_of_memory_is_at_the_batch_that_ran_out():
     low, high = observed(*(epoch(n, 8.0, batch_size=64) for n in range(3)), status="out_of_memory", batch=256)
     assert (low.batch_size, low.out_of_memory) == (64, False)
     assert (high.batch_size, high.out_of_memory) == (256, True)
-    (crashed,) = observed(Event("note", 0, 1.0, {"out_of_memory": True}), status="crashed")
+    (crashed,) = observed(Event(0, "note", 1.0, {"out_of_memory": True}), status="crashed")
     assert crashed.out_of_memory
 
 

@@ -36,7 +36,7 @@ def _apply(events: Raw) -> Raw:
 
 
 def _outcome(events: Raw) -> Any:
-    return outcome_of([Event(kind, seq, float(seq), body) for seq, kind, body in events], batch_size=32)
+    return outcome_of([Event(seq, kind, float(seq), body) for seq, kind, body in events], batch_size=32)
 
 
 def test_epochs_peaks_and_steps_are_what_they_were() -> None:

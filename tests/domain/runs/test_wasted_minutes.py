@@ -18,7 +18,7 @@ def _outcome(scores: list[float], seconds: float = 60.0, stall: float = 0.0, **f
     for n, score in enumerate(scores):
         at = (n + 1) * seconds + (stall if n > 1 else 0.0)
         values = {"epoch": n, "fold": 0, "seconds": seconds, "metric": score, **fields}
-        told.append(Event("epoch", n, at, values))
+        told.append(Event(n, "epoch", at, values))
     return outcome_of(told, batch_size=32, n_train=1000, folds=1)
 
 
@@ -56,9 +56,9 @@ def test_waiting_slowness_and_an_idle_card_are_told_apart() -> None:
     assert _waste(_outcome(rising, loader_wait_percent=25.0)).parts == {"loader": 1.0}
     slow = _waste(_outcome(rising, loader_wait_percent=25.0), epoch_seconds_high=30.0)
     assert slow.parts == {"loader": 1.0, "slow": 1.0}
-    samples = [Event("gpu", 100 + n, 60.0 * n, {"utilization_percent": 50.0}) for n in range(4)]
+    samples = [Event(100 + n, "gpu", 60.0 * n, {"utilization_percent": 50.0}) for n in range(4)]
     epochs = [
-        Event("epoch", n, 60.0 * n, {"epoch": n, "seconds": 60.0, "loader_wait_percent": 25.0, "metric": n})
+        Event(n, "epoch", 60.0 * n, {"epoch": n, "seconds": 60.0, "loader_wait_percent": 25.0, "metric": n})
         for n in range(4)
     ]
     idle = _waste(outcome_of([*epochs, *samples], batch_size=32, n_train=1000, folds=1))

@@ -342,7 +342,7 @@ class TestNames:
 
 
 def _set(database: Database, key: str, **values: Any) -> None:
-    with database.tell() as unit:
+    with database.write_untracked() as unit:
         unit.session.execute(update(tables.Calibration).where(tables.Calibration.id == key).values(**values))
 
 

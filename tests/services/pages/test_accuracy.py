@@ -12,36 +12,36 @@ from memory_service.services.accuracy.scored_runs import accuracy
 from memory_service.services.conflicts.conflicts import conflicts
 from memory_service.services.database.transactions import Database
 from memory_service.services.pages.accuracy import accuracy_page, accuracy_table
-from memory_service.services.pages.conflicts import KINDS, dispute_page, disputes_page
+from memory_service.services.pages.conflicts import KINDS, conflict_list_page, conflict_page
 from memory_service.services.prediction.predict import predict
 from memory_service.services.runs.runs import begin_run, finish_run
-from memory_service.services.runs.telemetry import take_events
 from memory_service.services.tables.formats import in_format
 from memory_service.web.charts.accuracy import coverage, scatter, sides
 from tests.conftest import Servers
+from tests.telling import take_events
 
 B4 = {"image_size": "224"}
 
 
 def test_contradictions_are_narrowed_by_kind_model_and_words(seeded_sqlite: Database) -> None:
-    every = disputes_page(seeded_sqlite, {})
+    every = conflict_list_page(seeded_sqlite, {})
     assert every["matching"] == len(conflicts(seeded_sqlite))
     assert [row["apart"] for row in every["items"]] == sorted(
         (r["apart"] for r in every["items"]), reverse=True
     )
     counted = dict(map(tuple, every["choices"]["kind"]))
     for kind in KINDS:
-        found = disputes_page(seeded_sqlite, {"kind": kind})
+        found = conflict_list_page(seeded_sqlite, {"kind": kind})
         assert len(found["items"]) == counted.get(kind, 0)
-    said = disputes_page(seeded_sqlite, {"q": "EfficientNet-B4 A100"})["items"]
+    said = conflict_list_page(seeded_sqlite, {"q": "EfficientNet-B4 A100"})["items"]
     assert {"C29", "C30"} <= {row["id"] for row in said}
     assert all(row["gpu"] == "a100" for row in said)
     with pytest.raises(InvalidInput):
-        disputes_page(seeded_sqlite, {"kind": "nothing"})
+        conflict_list_page(seeded_sqlite, {"kind": "nothing"})
 
 
 def test_one_contradiction_shows_which_side_is_followed_and_why(seeded_sqlite: Database) -> None:
-    page = dispute_page(seeded_sqlite, "C29")
+    page = conflict_page(seeded_sqlite, "C29")
     assert [(side["grade"], side["followed"]) for side in page["sides"]] == [
         ("claimed", False), ("estimated", True),
     ]  # fmt: skip
@@ -56,13 +56,13 @@ def test_one_contradiction_shows_which_side_is_followed_and_why(seeded_sqlite: D
 
 
 def test_a_claim_that_nothing_contradicts_has_a_page_too(seeded_sqlite: Database) -> None:
-    agreeing = dispute_page(seeded_sqlite, "C28")
+    agreeing = conflict_page(seeded_sqlite, "C28")
     assert agreeing["item"] is None
     assert agreeing["claim"]["agrees"] is True
-    assert dispute_page(seeded_sqlite, "C61")["within"] == "C59"
-    assert dispute_page(seeded_sqlite, "C18")["claim"]["statement"] == "slower is a problem"
+    assert conflict_page(seeded_sqlite, "C61")["within"] == "C59"
+    assert conflict_page(seeded_sqlite, "C18")["claim"]["statement"] == "slower is a problem"
     with pytest.raises(NotFound) as missing:
-        dispute_page(seeded_sqlite, "C2999")
+        conflict_page(seeded_sqlite, "C2999")
     assert missing.value.errors[0].nearest
 
 

@@ -25,7 +25,7 @@ from memory_service.services.accuracy.accuracy import (
 )
 from memory_service.services.knowledge.profiling import profile_model, read_profiles
 from memory_service.services.prediction.evaluate import evaluate_rows, learn_from_rows, read_rows
-from memory_service.services.prediction.profile_store import ProfileKey, ProfileShelf
+from memory_service.services.prediction.profile_store import ProfileKey, ProfileStore
 
 DATA = Path(__file__).parents[3] / "benchmarks" / "data" / "oracle_profiles.jsonl.gz"
 ORACLES = Path(__file__).parents[3].parent / "shared" / "oracles"
@@ -35,7 +35,7 @@ HEADER = (
 LADDER = "first batch that fits of 512 384 256 192 128 96 64 48 32 24 16 12 8 6; torch 1.12; SGD"
 
 
-class NoTracing(ProfileShelf):
+class NoTracing(ProfileStore):
     """A shelf that holds what it was given and traces nothing."""
 
     def _trace(self, key: ProfileKey) -> Profile:
@@ -133,7 +133,7 @@ def test_what_is_missing_is_traced_once_and_kept(
         return replace(profiles[0], model=name)
 
     monkeypatch.setattr("memory_service.services.prediction.profile_store.profile_model", traced)
-    shelf = ProfileShelf({}, (), kept.extend)
+    shelf = ProfileStore({}, (), kept.extend)
     key = ProfileKey("resnet18", 224, "amp")
     assert shelf.get(key) is shelf.get(key)
     shelf.close()
@@ -149,7 +149,7 @@ def test_a_refusal_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
         raise InvalidInput("cannot be traced")
 
     monkeypatch.setattr("memory_service.services.prediction.profile_store.profile_model", refused)
-    shelf = ProfileShelf({})
+    shelf = ProfileStore({})
     for _ in range(2):
         with pytest.raises(InvalidInput):
             shelf.get(ProfileKey("resnet18", 224, "amp"))

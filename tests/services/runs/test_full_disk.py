@@ -17,9 +17,8 @@ from sqlalchemy import make_url
 from memory_service.errors import OutOfSpace
 from memory_service.services.database.transactions import Database
 from memory_service.services.runs.runs import begin_run, finish_run, run_page
-from memory_service.services.runs.telemetry import take_events
 from tests.conftest import Servers
-from tests.telling import at, case
+from tests.telling import at, case, take_events
 
 DISK_MIB = 48
 MIB = 2**20

@@ -15,13 +15,12 @@ from memory_service.services.knowledge.outcomes import competition_outcomes, wit
 from memory_service.services.planning.recommend import recommend
 from memory_service.services.runs.outcome_evidence import remember_missing
 from memory_service.services.runs.runs import begin_run, finish_run, run_page
-from memory_service.services.runs.telemetry import take_events
 from memory_service.services.tables import catalogue
 from memory_service.services.tables.catalogue import get_row, list_rows
 from memory_service.store.queries import outcomes
 from memory_service.store.tables.outcomes import Outcome
 from tests.conftest import KINDS, Servers
-from tests.telling import at, case, epochs, told
+from tests.telling import at, case, epochs, take_events, told
 
 ASKED = {"gpu": "a100", "minutes": 30}
 RECRUIT = "recruit-like"

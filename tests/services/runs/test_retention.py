@@ -30,7 +30,7 @@ def _tell(
             events.append(("batch", {"steps": 50, "seconds": 4.0, "samples": 1600}))
         events.append(("epoch", {"fold": 0, "epoch": epoch, "seconds": 20.0, "metric": 0.5 + epoch / 10}))
     key = str(uuid.uuid4())
-    with database.tell() as unit:
+    with database.write_untracked() as unit:
         row = {
             "id": key, "task": "image-classification", "gpu": "a100", "device": "", "model": "resnet50",
             "family": "resnet", "input_kind": "image_size", "batch_size": 32, "precision": "bf16",
@@ -79,7 +79,7 @@ def test_only_what_is_older_is_thinned_and_what_is_learned_from_it_stays(databas
 
 def test_an_old_run_that_was_told_today_waits(database: Database) -> None:
     run_id = _tell(database, 90, ended=False)
-    with database.tell() as unit:
+    with database.write_untracked() as unit:
         runs.find(unit.session, run_id).created_at = NOW  # type: ignore[union-attr]
     assert thin(database, 30, now=NOW) == {"runs": 0, "events": 0}
     assert _kinds(database, run_id) == WHOLE

@@ -55,9 +55,9 @@ def test_what_the_shorter_way_takes_is_what_the_whole_check_makes_of_it(event: d
     short = run_events._plain(event)
     if short is not None:
         (whole,) = run_events._EVENTS.validate_python([event])
-        seq, kind, fields = run_events._told(whole)
+        seq, kind, fields = run_events._split(whole)
         assert (seq, kind) == short[:2]
-        assert run_events.as_kept(short) == run_events.as_kept((seq, kind, fields))
+        assert run_events.as_stored(short) == run_events.as_stored((seq, kind, fields))
         assert {name: repr(value) for name, value in short[2].items()} == {
             n: repr(v) for n, v in fields.items()
         }

@@ -16,11 +16,10 @@ from memory_service.services.runs import summaries
 from memory_service.services.runs.run_log import take_log
 from memory_service.services.runs.runs import begin_run
 from memory_service.services.runs.summaries import begun, event_of, read_summary, write_summary
-from memory_service.services.runs.telemetry import take_events
 from memory_service.store.queries import run_summaries as watched
 from memory_service.store.queries import runs
 from tests.conftest import Servers
-from tests.telling import at, case
+from tests.telling import at, case, take_events
 
 Opener = Callable[[str], Database]
 
@@ -41,7 +40,7 @@ def _is_of_all_events(database: Database, run_id: str) -> Summary:
     start = begun(database, [run_id])[run_id].started
     with database.read() as unit:
         told = [event_of(*one, start) for one in runs.events_of(unit.session, run_id)]
-        summary = read_summary(database, unit, run_id, start)
+        summary = read_summary(unit, run_id, start)
     assert summary == fold_in(Summary(), told)
     return summary
 
@@ -68,8 +67,8 @@ def test_whoever_takes_events_in_the_summary_is_of_all_of_them(
         elif do < 0.8:
             take_log(one, run_id, f"Epoch {turn}/99 loss=0.5\n".encode())
         elif do < 0.9:
-            with one.tell() as unit:
-                write_summary(one, unit, run_id, begun(one, [run_id])[run_id].started)
+            with one.write_untracked() as unit:
+                write_summary(unit, run_id, begun(one, [run_id])[run_id].started)
         else:  # killed, and started again
             processes = [opened(url) if each is one else each for each in processes]
         _is_of_all_events(draw.choice(processes), run_id)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from memory_service.services.database.transactions import Database
-from memory_service.services.runs.telemetry import take_events
 from memory_service.services.tables.catalogue import list_rows
-from tests.telling import case, epochs, told
+from tests.telling import case, epochs, take_events, told
 
 
 def test_runs_are_sorted_by_the_minutes_they_wasted_and_say_on_what(seeded_database: Database) -> None:

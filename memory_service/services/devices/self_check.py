@@ -1,8 +1,9 @@
-"""How well do a calibration's sections predict the reference networks that it trained?"""
+"""How well a calibration's sections predict the reference networks that it trained."""
 
 from __future__ import annotations
 
 import logging
+from functools import lru_cache
 from typing import Any
 
 from threadpoolctl import threadpool_limits
@@ -10,23 +11,35 @@ from threadpoolctl import threadpool_limits
 from memory_service.domain.calibration.calibration import Calibration
 from memory_service.domain.calibration.corrected_rates import self_check
 from memory_service.domain.calibration.registered_device import device_card
+from memory_service.domain.cost.profile import Profile
 from memory_service.domain.hardware.gpu_names import gpu_from_row
-from memory_service.services.database.transactions import ReadUnit
-from memory_service.services.knowledge.snapshot import reference_profiles
+from memory_service.resources import path
+from memory_service.services.database.transactions import ReadTransaction
+from memory_service.services.editorial.seed_files import read_lines
 from memory_service.store.queries.rows import all_rows
 
-__all__ = ["checked_by_networks"]
+__all__ = ["checked_by_networks", "reference_profiles"]
 
 _log = logging.getLogger(__name__)
 
 
-def checked_by_networks(unit: ReadUnit, calibration: Calibration, gpu: str) -> dict[str, Any] | None:
+@lru_cache(maxsize=1)
+def reference_profiles() -> tuple[Profile, ...]:
+    """Profiles of the networks that every calibration trains."""
+    rows = read_lines(path("seeds", "reference_profiles.jsonl.gz"))
+    return tuple(
+        Profile.from_dict({name: row[name] for name in Profile.__slots__ if name in row}) for _, row in rows
+    )
+
+
+def checked_by_networks(
+    transaction: ReadTransaction, calibration: Calibration, gpu: str
+) -> dict[str, Any] | None:
     """`domain.calibration.corrected_rates.self_check` of a calibration of a device of this GPU model; None
-    where nothing was
-    measured, or where figures so far apart were measured that nothing can be predicted from them."""
+    where nothing was measured, or figures so far apart that nothing can be predicted from them."""
     if not calibration.sections:
         return None
-    sheets = {row["slug"]: gpu_from_row(row) for row in all_rows(unit.session, "gpus")}
+    sheets = {row["slug"]: gpu_from_row(row) for row in all_rows(transaction.session, "gpus")}
     card = device_card(calibration.device, calibration.fingerprint, sheets, gpu)
     try:
         # Many small solutions: threads of the linear algebra cost ten times what they bring.

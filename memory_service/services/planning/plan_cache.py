@@ -1,0 +1,68 @@
+"""Answers of /recommend as JSON, by knowledge revision and question."""
+
+from __future__ import annotations
+
+import threading
+
+from cachetools import LRUCache
+
+__all__ = ["MOST_BYTES", "PlanCache"]
+
+MOST_BYTES = 32 * 2**20
+MOST_NAMES = 4_096
+LONGEST_QUERY = 4_096
+"""A longer query string is not worth its memory."""
+
+Key = tuple[int, str]
+
+
+class PlanCache:
+    """Up to 32 MiB of answers; the oldest use goes first. Threads may share it.
+
+    A question goes by its canonical text; query strings that were seen before are known to mean one.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._revision = -1
+        self._answers: LRUCache[Key, bytes] = LRUCache(MOST_BYTES, len)
+        self._plans: LRUCache[str, Key] = LRUCache(MOST_NAMES)
+        self._questions: LRUCache[bytes, str] = LRUCache(MOST_NAMES)
+
+    def get(self, revision: int, question: str) -> bytes | None:
+        """The answer, None where this was not asked of this revision."""
+        with self._lock:
+            return self._get(revision, question)
+
+    def get_by_query(self, revision: int, query: bytes) -> bytes | None:
+        """The same for a query string."""
+        with self._lock:
+            question = self._questions.get(query)
+            return None if question is None else self._get(revision, question)
+
+    def _get(self, revision: int, question: str) -> bytes | None:
+        if revision < self._revision:  # of a restored backup, whose later revisions will be others
+            self._answers.clear()
+        self._revision = revision
+        return self._answers.get((revision, question))
+
+    def store(self, revision: int, question: str, answer: bytes, plan_id: str | None) -> None:
+        """Remember an answer, and the id of its plan where it has one."""
+        if len(answer) <= MOST_BYTES:
+            with self._lock:
+                self._answers[revision, question] = answer
+                if plan_id is not None:
+                    self._plans[plan_id] = (revision, question)
+
+    def store_query(self, query: bytes, question: str) -> None:
+        """Remember what a query string means."""
+        if len(query) <= LONGEST_QUERY:
+            with self._lock:
+                self._questions[query] = question
+
+    def with_plan(self, plan_id: str) -> bytes | None:
+        """The latest answer with this plan, of whatever revision: evidence may have changed while the
+        settings, and with them the id, stayed."""
+        with self._lock:
+            key = self._plans.get(plan_id)
+            return None if key is None else self._answers.get(key)
