@@ -24,8 +24,8 @@ from threadpoolctl import threadpool_limits
 from benchmarks.alike_runs import tell_alike
 from benchmarks.copied_runs import copy_runs
 from benchmarks.pretended_runs import pretend_devices, pretend_runs
+from memory_service.schemas.rows import validate
 from memory_service.services.database.transactions import Database
-from memory_service.services.tables.row_models import validate
 from memory_service.store.queries import passages, rows
 
 __all__ = ["COMPETITIONS", "RUNS", "fill", "fill_big", "fill_competitions", "fill_runs", "fill_small"]

@@ -62,13 +62,14 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         redoc_url=None,
         openapi_url=None,
         redirect_slashes=False,
+        strict_content_type=False,
     )
     app.state.service = service
     problems.install(app)
     refusals.install(app)
     routers = (
-        runs.telling, ask.router, review.router, *know.routers(), calibrations.router, runs.router,
-        operate.router, keys.router, *pages.routers(),
+        runs.telling, ask.remembering, ask.router, review.router, *know.routers(), calibrations.router,
+        runs.router, operate.router, keys.router, *pages.routers(),
     )  # fmt: skip
     for router in routers:
         app.include_router(router)

@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from memory_service.client.config import CLIENT_SETTINGS
 from memory_service.errors import FieldError, InvalidInput, unknown_name
+from memory_service.schemas.problems import refusal
 
 __all__ = ["Settings", "load_settings", "unread"]
 
@@ -105,10 +106,8 @@ def load_settings(**given: Any) -> Settings:
         return Settings(**{name: value for name, value in given.items() if value is not None})
     except ValidationError as error:
         problems = [
-            FieldError(
-                f"MEMORY_{'_'.join(map(str, found['loc'])).upper()}", found["msg"], str(found["input"])[:80]
-            )
-            for found in error.errors(include_url=False)
+            FieldError(f"MEMORY_{each.field.upper()}", each.message, str(each.given)[:80])
+            for each in refusal(error.errors(include_url=False), None).errors
         ]
         detail = "; ".join(f"{problem.field}: {problem.message}" for problem in problems)
         raise InvalidInput(f"A setting cannot be used: {detail}", problems) from None

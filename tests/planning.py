@@ -11,7 +11,7 @@ from memory_service.domain.planning.candidates import price_candidates
 from memory_service.domain.planning.catalogue import model_index
 from memory_service.domain.planning.planner import make_plan
 from memory_service.domain.planning.problem import PlanningProblem
-from memory_service.domain.planning.request import parse_question
+from memory_service.schemas.recommend import plan_request
 from memory_service.services.editorial.seed_files import read_seeds
 from memory_service.services.knowledge.cards import cards_of
 from memory_service.services.knowledge.snapshot import Knowledge, assemble, priced_catalogue, sheets_of
@@ -38,7 +38,7 @@ def seed_knowledge() -> Knowledge:
 
 
 def case(**asked: Any) -> PlanningProblem:
-    return case_of(seed_knowledge(), parse_question(asked))
+    return case_of(seed_knowledge(), plan_request(asked))
 
 
 def plan(**asked: Any) -> dict[str, Any]:

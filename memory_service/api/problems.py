@@ -10,12 +10,11 @@ from typing import Any
 
 import orjson
 from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from memory_service.errors import FieldError, MemoryServiceError, Unavailable
+from memory_service.errors import MemoryServiceError, Unavailable
 from memory_service.problem import problem, problem_of
 
 __all__ = [
@@ -101,7 +100,6 @@ def install(app: FastAPI) -> None:
     """Every exception that can leave a route becomes a problem document."""
     app.add_exception_handler(MemoryServiceError, _refused)  # type: ignore[arg-type]
     app.add_exception_handler(HTTPException, _of_routing)  # type: ignore[arg-type]
-    app.add_exception_handler(RequestValidationError, _of_validation)  # type: ignore[arg-type]
 
 
 def unexpected(error: BaseException, request_id: str) -> Response:
@@ -132,13 +130,3 @@ def _of_routing(request: Request, error: HTTPException) -> Response:
         headers["Allow"] = ", ".join(allowed_methods(request.app.state.routes, request.url.path))
     document = problem(code, title, error.status_code, told, request_id=request.state.request_id)
     return problem_response(document, headers)
-
-
-def _of_validation(request: Request, error: RequestValidationError) -> Response:
-    errors = [
-        FieldError(".".join(str(part) for part in found["loc"][1:]), found["msg"], found.get("input"))
-        for found in error.errors()
-    ]
-    detail = "; ".join(f"{e.field}: {e.message}" for e in errors[:5])
-    title = "The request holds a value that cannot be used"
-    return problem_response(problem("invalid-input", title, 422, detail, errors, request.state.request_id))

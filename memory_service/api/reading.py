@@ -1,34 +1,38 @@
-"""What did the caller really send? Query strings and JSON bodies, read strictly: nothing is guessed or
-dropped."""
+"""Query strings and JSON bodies, read strictly before FastAPI sees them: nothing is guessed or dropped."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from math import isfinite
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
 import orjson
 from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from starlette.responses import Response
 
 from memory_service.api.problems import UnsupportedMediaType
 from memory_service.errors import FieldError, InvalidInput, MalformedBody, TooLarge
+from memory_service.schemas.problems import refusal
 
 __all__ = [
+    "StrictRoute",
     "check_media",
     "check_texts",
     "event_object",
     "json_body",
-    "json_object",
     "no_query",
     "parse_json",
     "parse_query_string",
-    "query_of",
     "raw_body",
 ]
 
 MAX_FIELDS = 200
+LONGEST_IN_QUERY = 5_000
+"""Characters of a text in a query string, where each may take twelve bytes; longer ones go into a body."""
 MOST_VALUES = 400_000
 """Values of a body. Four megabytes of `[],` would be 1.4 million lists and a hundred megabytes of memory; the
 longest body with a use, 10 000 questions, has a quarter of this."""
@@ -36,14 +40,45 @@ DRAINED_BYTES = 64 * 2**20
 """Of a body over the limit this much is read and thrown away, so that the caller gets to read the refusal."""
 
 
-def query_of(request: Request) -> dict[str, str]:
-    """Field -> text of the query string. InvalidInput for a field given twice or empty, and for text that
-    is not UTF-8."""
-    return parse_query_string(request.scope["query_string"])
+class StrictRoute(APIRoute):
+    """A route whose query and JSON body are checked by its models. What FastAPI would pass over is refused
+    before: fields given twice or empty, text that is not UTF-8, a query where none is taken, a body over the
+    limit, another media type, NaN, repeated keys."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        answer = super().get_route_handler()
+        models = {
+            "query": next((field.field_info.annotation for field in self.dependant.query_params), None),
+            "body": self.body_field.field_info.annotation if self.body_field is not None else None,
+        }
+
+        async def handle(request: Request) -> Response:
+            if models["query"] is None:
+                no_query(request)
+            else:
+                _check_lengths(parse_query_string(request.scope["query_string"]))
+            if self.body_field is not None:
+                request._body, request._json = b"{}", await json_body(request)
+            try:
+                return await answer(request)
+            except RequestValidationError as error:
+                found = [{**one, "loc": one["loc"][1:]} for one in error.errors()]
+                place = error.errors()[0]["loc"][0]
+                raise refusal(found, models.get(place)) from None
+
+        return handle
+
+
+def _check_lengths(query: Mapping[str, str]) -> None:
+    message = f"must be at most {LONGEST_IN_QUERY} characters here; POST takes longer ones"
+    errors = [FieldError(name, message, text) for name, text in query.items() if len(text) > LONGEST_IN_QUERY]
+    if errors:
+        raise InvalidInput(f"{errors[0].field} {message}", errors)
 
 
 def parse_query_string(raw: bytes) -> dict[str, str]:
-    """See `query_of`."""
+    """Field -> text of a query string. InvalidInput for a field given twice or empty, and for text that is
+    not UTF-8."""
     out: dict[str, str] = {}
     parts = raw.split(b"&") if raw else []
     if len(parts) > MAX_FIELDS:
@@ -66,16 +101,13 @@ def parse_query_string(raw: bytes) -> dict[str, str]:
 def no_query(request: Request) -> None:
     """InvalidInput when a route that takes no query is given one."""
     if request.scope["query_string"]:
-        for name in query_of(request):
+        for name in parse_query_string(request.scope["query_string"]):
             raise _refused(name, "is not a field of this route", None)
 
 
 async def json_body(request: Request) -> Any:
-    """The JSON of the body (a dependency of routes that take one).
-
-    TooLarge while it streams in, UnsupportedMediaType, MalformedBody for what is not JSON; InvalidInput for
-    NaN, infinity, half surrogates, NUL and repeated keys.
-    """
+    """The JSON of the body. TooLarge while it streams in, UnsupportedMediaType, MalformedBody for what is not
+    JSON; InvalidInput for NaN, infinity, half surrogates, NUL and repeated keys."""
     check_media(request.headers.get("content-type", "application/json"))
     return parse_json(await _limited(request, request.app.state.service.settings.max_body_bytes))
 
@@ -83,11 +115,6 @@ async def json_body(request: Request) -> Any:
 async def raw_body(request: Request) -> bytes:
     """The body as it is, whatever it is called. TooLarge while it streams in."""
     return await _limited(request, request.app.state.service.settings.max_body_bytes)
-
-
-async def json_object(request: Request) -> dict[str, Any]:
-    """The JSON object of the body; InvalidInput for any other JSON."""
-    return _object(await json_body(request))
 
 
 async def event_object(request: Request) -> dict[str, Any]:

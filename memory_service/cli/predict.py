@@ -9,7 +9,9 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from memory_service.cli.options import takes_fields_of
 from memory_service.cli.output import JSON_OPTION, emit, graded, table
+from memory_service.schemas.predict import PredictRequest
 
 __all__ = ["register", "render_prediction"]
 
@@ -18,34 +20,18 @@ def register(app: typer.Typer) -> None:
     app.command("predict")(predict)
 
 
+@takes_fields_of(PredictRequest, arguments=("model",))
 def predict(
-    model: Annotated[str, typer.Argument(help="Catalogue or timm name, e.g. resnet50.")],
-    gpu: Annotated[str, typer.Option(help="Card, e.g. a100, rtx3090, t4, cpu.")],
-    image_size: Annotated[str | None, typer.Option(help="Pixels a side.")] = None,
-    seq_len: Annotated[str | None, typer.Option(help="Tokens or steps.")] = None,
-    n_features: Annotated[str | None, typer.Option(help="Columns.")] = None,
-    batch_size: Annotated[str | None, typer.Option(help="Answer at this batch; default: the knee.")] = None,
-    precision: Annotated[
-        str | None, typer.Option(help="fp32, tf32, fp16 or bf16; default: the card's.")
-    ] = None,
-    layout: Annotated[str | None, typer.Option(help="nhwc or nchw; default: as a plan sets it.")] = None,
-    optimizer: Annotated[str | None, typer.Option(help="adamw (default), sgd-momentum, ...")] = None,
-    mode: Annotated[str | None, typer.Option(help="train (default) or infer.")] = None,
-    n_train: Annotated[str | None, typer.Option(help="Rows of training: tells an epoch.")] = None,
-    n_classes: Annotated[str | None, typer.Option(help="Classes, for boosted trees and the like.")] = None,
-    cpu_count: Annotated[str | None, typer.Option(help="Cores, for boosted trees and the like.")] = None,
-    rounds: Annotated[str | None, typer.Option(help="Boosting rounds, or trees of a forest.")] = None,
+    given: dict[str, str],
     database: Annotated[str | None, typer.Option(metavar="URL", help="Another database.")] = None,
     json: bool = JSON_OPTION,
 ) -> None:
     """What a model needs and does on a card: the largest batch that fits, its memory, its speed."""
     from memory_service.services.database.transactions import Database
     from memory_service.services.operations.database import ensure_ready
-    from memory_service.services.prediction.predict import PREDICT_FIELDS
     from memory_service.services.prediction.predict import predict as ask
     from memory_service.settings import load_settings
 
-    given = {name: value for name, value in locals().items() if name in PREDICT_FIELDS and value is not None}
     store = Database(load_settings(database_url=database).database_url)
     ensure_ready(store)
     emit(ask(store, given), json, render_prediction)

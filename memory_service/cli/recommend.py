@@ -11,8 +11,10 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from memory_service.cli.options import takes_fields_of
 from memory_service.cli.output import JSON_OPTION, emit, graded, table
 from memory_service.domain.planning.plan_text import judged_words
+from memory_service.schemas.recommend import RecommendRequest, plan_request
 
 __all__ = ["register", "render_plan"]
 
@@ -30,48 +32,23 @@ def register(app: typer.Typer) -> None:
     app.command("recommend")(recommend)
 
 
+@takes_fields_of(RecommendRequest)
 def recommend(
-    task: Annotated[
-        str | None, typer.Option(help="image, text, tabular, segmentation, audio ... or a full name.")
-    ] = None,
-    size: Annotated[str | None, typer.Option(help="small < 10 000 <= medium < 100 000 <= large.")] = None,
-    gpu: Annotated[str | None, typer.Option(help="Card, or several with commas: the plan fits all.")] = None,
-    minutes: Annotated[str | None, typer.Option(help="Budget for everything; default 30.")] = None,
-    plan_for: Annotated[str | None, typer.Option(help="Card of production, if not the visible one.")] = None,
-    n_train: Annotated[str | None, typer.Option(help="Training samples, exactly.")] = None,
-    n_test: Annotated[str | None, typer.Option(help="Samples to predict.")] = None,
-    n_classes: Annotated[str | None, typer.Option(help="Classes.")] = None,
-    n_features: Annotated[str | None, typer.Option(help="Columns of a table.")] = None,
-    image_size: Annotated[str | None, typer.Option(help="Pixels a side.")] = None,
-    seq_len: Annotated[str | None, typer.Option(help="Tokens.")] = None,
-    cpu_count: Annotated[str | None, typer.Option(help="Processor cores for the loader.")] = None,
-    vram_gib: Annotated[str | None, typer.Option(help="Memory to plan for instead of the card's.")] = None,
-    precision: Annotated[str | None, typer.Option(help="Pin: fp32, tf32, fp16 or bf16.")] = None,
-    model: Annotated[str | None, typer.Option(help="Pin a model.")] = None,
-    folds: Annotated[str | None, typer.Option(help="Pin the folds.")] = None,
-    epochs: Annotated[str | None, typer.Option(help="Pin the epochs.")] = None,
-    batch_size: Annotated[str | None, typer.Option(help="Pin the batch size.")] = None,
-    objective: Annotated[str | None, typer.Option(help="fast, balanced or quality.")] = None,
-    mode: Annotated[str | None, typer.Option(help="open, family or blind.")] = None,
-    metric: Annotated[str | None, typer.Option(help="What predictions are judged by.")] = None,
-    competition: Annotated[str | None, typer.Option(help="A known competition.")] = None,
-    description: Annotated[str | None, typer.Option(help="What the task is, in words.")] = None,
+    given: dict[str, str],
     database: Annotated[str | None, typer.Option(metavar="URL", help="Another database.")] = None,
     form: Annotated[Form, typer.Option(help="Tables, a script, text to paste, or JSON.")] = Form.tables,
     json: bool = JSON_OPTION,
 ) -> None:
     """One explicit plan for this task, this data, this card, these minutes."""
-    from memory_service.domain.planning.request import parse_question
     from memory_service.services.database.transactions import Database
     from memory_service.services.operations.database import ensure_ready
     from memory_service.services.planning.recommend import recommend as ask
     from memory_service.settings import load_settings
 
-    given = {name: value for name, value in locals().items() if name in _FIELDS and value is not None}
-    question = parse_question(given)
+    request = plan_request(given)
     store = Database(load_settings(database_url=database).database_url)
     ensure_ready(store)
-    answer = ask(store, question)
+    answer = ask(store, request)
     if form in _WRITTEN and not json:
         sys.stdout.write(_WRITTEN[form](answer))
         return
@@ -91,12 +68,6 @@ def _text(answer: Mapping[str, Any]) -> str:
 
 
 _WRITTEN: dict[Form, Callable[[Mapping[str, Any]], str]] = {Form.script: _script, Form.text: _text}
-
-_FIELDS = (
-    "task", "size", "gpu", "minutes", "plan_for", "n_train", "n_test", "n_classes", "n_features",
-    "image_size", "seq_len", "cpu_count", "vram_gib", "precision", "model", "folds", "epochs", "batch_size",
-    "objective", "mode", "metric", "competition", "description",
-)  # fmt: skip
 
 
 def render_plan(answer: Mapping[str, Any]) -> RenderableType:

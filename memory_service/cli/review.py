@@ -11,12 +11,13 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from memory_service.cli.options import takes_fields_of
 from memory_service.cli.output import EXIT_REFUSED, EXIT_USAGE, JSON_OPTION, emit, stderr, stdout
+from memory_service.schemas.review import ReviewFacts
 
 __all__ = ["register", "render_review"]
 
 _LEVELS = ("error", "warning", "note")
-_FIELDS = ("gpu", "minutes", "task", "n_train", "n_test", "image_size", "seq_len", "cpu_count", "metric")
 _STYLE = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 
 
@@ -24,21 +25,12 @@ def register(app: typer.Typer) -> None:
     app.command("review")(review)
 
 
+@takes_fields_of(ReviewFacts, without=("filename",))
 def review(
+    given: dict[str, str],
     script: Annotated[
         Path, typer.Argument(help="The training script; - reads standard input.", allow_dash=True)
     ],
-    gpu: Annotated[
-        str | None, typer.Option(help="Card it will run on: sizes the batch and the time.")
-    ] = None,
-    minutes: Annotated[str | None, typer.Option(help="Budget for everything.")] = None,
-    task: Annotated[str | None, typer.Option(help="image, text, tabular ... or a full name.")] = None,
-    n_train: Annotated[str | None, typer.Option(help="Training samples.")] = None,
-    n_test: Annotated[str | None, typer.Option(help="Samples to predict.")] = None,
-    image_size: Annotated[str | None, typer.Option(help="Pixels a side.")] = None,
-    seq_len: Annotated[str | None, typer.Option(help="Tokens.")] = None,
-    cpu_count: Annotated[str | None, typer.Option(help="Processor cores for the loader.")] = None,
-    metric: Annotated[str | None, typer.Option(help="What predictions are judged by.")] = None,
     fail_on: Annotated[str, typer.Option(help="error, warning or note: exit 1 from here on.")] = "warning",
     sarif: Annotated[bool, typer.Option("--sarif", help="Print SARIF 2.1.0.")] = False,
     database: Annotated[str | None, typer.Option(metavar="URL", help="Another database.")] = None,
@@ -49,10 +41,11 @@ def review(
     from memory_service.review.sarif import sarif as as_sarif
     from memory_service.services.review.review import review_script
 
-    given = {name: value for name, value in locals().items() if name in _FIELDS and value is not None}
     if fail_on not in _LEVELS:
         _usage(f"--fail-on must be one of {', '.join(_LEVELS)}, not {fail_on!r}")
-    answer = review_script(_database(database) if gpu else None, {**given, "script": _read(script)})
+    answer = review_script(
+        _database(database) if "gpu" in given else None, {**given, "script": _read(script)}
+    )
     if sarif:
         emit(as_sarif(answer["findings"], str(script), __version__), True, str)
     else:

@@ -9,7 +9,10 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from memory_service.cli.options import takes_fields_of
 from memory_service.cli.output import JSON_OPTION, emit, table
+from memory_service.schemas.problems import checked
+from memory_service.schemas.similar import SimilarQuery, SimilarRequest
 
 __all__ = ["register", "render_similar"]
 
@@ -18,33 +21,26 @@ def register(app: typer.Typer) -> None:
     app.command("similar")(similar)
 
 
+@takes_fields_of(SimilarRequest, arguments=("text",))
 def similar(
-    text: Annotated[
-        str | None, typer.Argument(help="What the task is, in words; `-` reads it from stdin.")
-    ] = None,
-    competition: Annotated[str | None, typer.Option(help="A known competition instead of a text.")] = None,
-    task: Annotated[str | None, typer.Option(help="The task, if the text may mislead.")] = None,
-    limit: Annotated[str | None, typer.Option(help="How many; default 5.")] = None,
-    mode: Annotated[str | None, typer.Option(help="open, family or blind.")] = None,
+    given: dict[str, str],
     database: Annotated[str | None, typer.Option(metavar="URL", help="Another database.")] = None,
     json: bool = JSON_OPTION,
 ) -> None:
-    """Past competitions like this one, best first, each with the reason."""
+    """Past competitions like this one, best first, each with the reason. The text `-` is read from stdin."""
     from memory_service.recall.encoder import load_encoder
-    from memory_service.services.competitions.similar import parse_similar_question
     from memory_service.services.competitions.similar import similar as ask
     from memory_service.services.database.transactions import Database
     from memory_service.services.operations.database import ensure_ready
     from memory_service.settings import load_settings
 
-    if text == "-":
-        text = typer.get_text_stream("stdin").read()
-    given = {"text": text, "competition": competition, "task": task, "limit": limit, "mode": mode}
-    question = parse_similar_question({name: value for name, value in given.items() if value is not None})
+    if given.get("text") == "-":
+        given["text"] = typer.get_text_stream("stdin").read()
+    request = checked(SimilarQuery, given)
     settings = load_settings(database_url=database)
     store = Database(settings.database_url)
     ensure_ready(store)
-    answer = ask(store, question, load_encoder(settings.embedding_model or None))
+    answer = ask(store, request, load_encoder(settings.embedding_model or None))
     emit(answer.as_dict(), json, render_similar)
 
 

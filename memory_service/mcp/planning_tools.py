@@ -3,37 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
-from memory_service.api.fields import Field, checked_body
-from memory_service.api.questions import PREDICT, RECOMMEND, SIMILAR
-from memory_service.api.routes.review import REVIEW, question_of
+from pydantic import Field
+
 from memory_service.api.service import Service
 from memory_service.domain.common.estimate import Grade
-from memory_service.domain.common.vocabulary import MODES, PRECISIONS
+from memory_service.domain.common.vocabulary import PRECISIONS
 from memory_service.domain.planning.plan_text import plan_markdown
 from memory_service.mcp import shapes
-from memory_service.mcp.schemas import given_by, of_fields, takes
+from memory_service.mcp.schemas import given_by, takes
 from memory_service.mcp.tool import Answer, Caller, Tool, hints, spread, threaded
-from memory_service.services.competitions.similar import parse_similar_question, similar
+from memory_service.schemas.predict import PredictRequest
+from memory_service.schemas.problems import checked
+from memory_service.schemas.recommend import RecommendRequest
+from memory_service.schemas.review import ReviewRequest
+from memory_service.schemas.similar import SimilarRequest
+from memory_service.services.competitions.similar import similar
 from memory_service.services.planning.plan_script import plan_script
 from memory_service.services.planning.recommend import recommend
 from memory_service.services.prediction.predict import predict
 from memory_service.services.review.review import review_script
 
-__all__ = ["FORMS", "TOOLS"]
+__all__ = ["TOOLS"]
 
-FORMS = ("plan", "text", "script")
 
-_FORM = Field(
-    "form",
-    "text",
-    "plan: the settings as data, and as a text of at most 500 tokens. text: that text alone. script: a "
-    "complete training script for the plan, to be saved as train.py.",
-    choices=FORMS,
-    default="plan",
-)
-_PLAN = {**RECOMMEND, "form": _FORM}
+class PlanRequest(RecommendRequest):
+    """The question of /recommend, and in which form the plan is wanted."""
+
+    form: Literal["plan", "text", "script"] | None = Field(
+        "plan",
+        description="plan: the settings as data, and as a text of at most 500 tokens. text: that text alone. "
+        "script: a complete training script for the plan, to be saved as train.py.",
+    )
+
 
 _LEFT_OUT = ("alternatives", "parallel", "similar", "rationale", "evidence")
 """Of a plan: an agent acts on its settings. GET /recommend tells all of it."""
@@ -41,9 +44,9 @@ _LEFT_OUT = ("alternatives", "parallel", "similar", "rationale", "evidence")
 
 @threaded
 def recommend_plan(service: Service, given: dict[str, Any], _: Caller) -> Answer:
-    asked = checked_body(_PLAN, given)
-    form = asked.pop("form", "plan")
-    plan = recommend(service.preparation.require_knowledge(), asked)
+    asked = checked(PlanRequest, given)
+    form = asked.form or "plan"
+    plan = recommend(service.preparation.require_knowledge(), asked.to_domain())
     head = {"form": form, "plan_id": plan["plan_id"], "feasible": plan["feasible"]}
     if form == "script":
         script = plan_script(plan)
@@ -56,8 +59,8 @@ def recommend_plan(service: Service, given: dict[str, Any], _: Caller) -> Answer
 
 @threaded
 def find_similar_competitions(service: Service, given: dict[str, Any], _: Caller) -> Answer:
-    question = parse_similar_question(checked_body(SIMILAR, given))
-    found = similar(service.preparation.require_knowledge(), question).as_dict()
+    asked = checked(SimilarRequest, given)
+    found = similar(service.preparation.require_knowledge(), asked).as_dict()
     shown = {name: found[name] for name in shapes.Found.model_fields if name != "items"}
     shown["items"] = [{n: hit[n] for n in shapes.Neighbour.model_fields} for hit in found["items"]]
     lines = [f"{n}. {hit['slug']} ({hit['task']}): {hit['why']}" for n, hit in enumerate(shown["items"], 1)]
@@ -68,7 +71,7 @@ def find_similar_competitions(service: Service, given: dict[str, Any], _: Caller
 
 @threaded
 def predict_fit(service: Service, given: dict[str, Any], _: Caller) -> Answer:
-    found = predict(service.preparation.require_knowledge(), checked_body(PREDICT, given))
+    found = predict(service.preparation.require_knowledge(), checked(PredictRequest, given))
     shown = {name: found.get(name) for name in shapes.Fits.model_fields}
     shown["warnings"] = found.get("warnings", [])
     shown["curve"] = [_point(point) for point in found.get("curve", ())]
@@ -110,7 +113,7 @@ _MOST_SHOWN = 40
 
 @threaded
 def review_of_script(service: Service, given: dict[str, Any], _: Caller) -> Answer:
-    found = review_script(service.preparation.require_knowledge(), question_of(given))
+    found = review_script(service.preparation.require_knowledge(), checked(ReviewRequest, given).explicit())
     shown = {name: found[name] for name in shapes.Reviewed.model_fields}
     counts = ", ".join(f"{n} {severity}{'s' * (n != 1)}" for severity, n in shown["counts"].items() if n)
     lines = [counts or "ok: nothing to correct"]
@@ -125,11 +128,6 @@ def review_of_script(service: Service, given: dict[str, Any], _: Caller) -> Answ
 
 _READS = hints(reads=True, repeats=True)
 
-_REVIEW = {
-    **of_fields(REVIEW),
-    "plan": {"type": "object", "description": "The plan it should follow, as recommend_plan gave it."},
-}
-
 TOOLS = (
     Tool(
         "recommend_plan",
@@ -139,7 +137,7 @@ TOOLS = (
         "the minutes, 15 % kept for inference. Say gpu, minutes, and task or description; n_train makes it "
         "exact. feasible=false names the smallest change that fits. form=script gives a complete train.py.",
         "read",
-        takes(of_fields(_PLAN, mode=MODES)),
+        takes(PlanRequest),
         given_by(shapes.PlanGiven),
         _READS,
         recommend_plan,
@@ -150,7 +148,7 @@ TOOLS = (
         "Past competitions most like a description (or like a known competition), each with the reason, and "
         "the task, metric and sizes that were read from the text. Give text or competition, not both.",
         "read",
-        takes(of_fields(SIMILAR, mode=MODES)),
+        takes(SimilarRequest),
         given_by(shapes.Found),
         _READS,
         find_similar_competitions,
@@ -162,12 +160,7 @@ TOOLS = (
         "batch is the largest, and past which one (the knee) a larger one gains nothing. Ask before changing "
         "the model, the image size or the batch of a plan.",
         "read",
-        takes(
-            of_fields(
-                PREDICT, mode=("train", "infer"), layout=("nhwc", "nchw"), precision=(*PRECISIONS, "amp")
-            ),
-            [name for name, field in PREDICT.items() if field.required],
-        ),
+        takes(PredictRequest, precision=(*PRECISIONS, "amp")),
         given_by(shapes.Fits),
         _READS,
         predict_fit,
@@ -180,7 +173,7 @@ TOOLS = (
         "no checkpoint per fold, leakage, wrong loss, library traps. Correct every error and warning, then "
         "call again. Reads the script as text; never runs it.",
         "read",
-        takes(_REVIEW, ["script"]),
+        takes(ReviewRequest),
         given_by(shapes.Reviewed),
         _READS,
         review_of_script,

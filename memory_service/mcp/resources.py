@@ -16,9 +16,9 @@ from memory_service.api.service import Service
 from memory_service.domain.common.vocabulary import MODES, OBJECTIVES, PRECISIONS, TASK_ALIASES, TASKS
 from memory_service.domain.monitoring.verdict import ACTIONS
 from memory_service.errors import NotFound
+from memory_service.schemas.events import EVENT_FIELDS
+from memory_service.schemas.runs import STATUSES
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
-from memory_service.services.runs.run_events import EVENT_FIELDS
-from memory_service.services.runs.run_fields import STATUSES
 from memory_service.services.tables.catalogue import get_row
 
 __all__ = ["RESOURCES", "TEMPLATES", "read"]

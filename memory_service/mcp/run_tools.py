@@ -13,11 +13,11 @@ from memory_service.api.service import Service
 from memory_service.domain.monitoring.verdict import figures
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.mcp import shapes
-from memory_service.mcp.schemas import given_by, of_model, takes
+from memory_service.mcp.schemas import given_by, takes
 from memory_service.mcp.tool import Answer, Caller, Tool, hints, spread, threaded
+from memory_service.schemas.events import EVENT_FIELDS, event_schema
+from memory_service.schemas.runs import RunFinish, RunStart
 from memory_service.services.database.transactions import Database
-from memory_service.services.runs.run_events import EVENT_FIELDS, event_schema
-from memory_service.services.runs.run_fields import RunFinish, RunStart
 from memory_service.services.runs.runs import begin_run, finish_run
 from memory_service.services.runs.telemetry import take_events
 
@@ -206,6 +206,13 @@ _KINDS_TOLD = (
     "of the card. batch: within an epoch, step of steps. fold: one ended. note: text, or out_of_memory=true."
 )
 
+_EVENT = {
+    "type": "object",
+    "properties": {"run_id": _RUN_ID, **_event_properties()},
+    "required": ["run_id", "kind"],
+    "additionalProperties": False,
+}
+
 TOOLS = (
     Tool(
         "start_run",
@@ -214,7 +221,7 @@ TOOLS = (
         "leave out; without, say task, gpu, model, batch_size, folds, epochs, n_train, minutes. Gives the "
         "run_id for report_progress and what to expect. With your own run_id (a UUID) calling twice is safe.",
         "tell",
-        takes(of_model(RunStart)),
+        takes(RunStart),
         given_by(shapes.Begun),
         hints(reads=False, repeats=False),
         start_run,
@@ -226,7 +233,7 @@ TOOLS = (
         "why, and when to look again. Call it 60 s after launch (kind=gpu or batch), after every epoch, and "
         "on out-of-memory (kind=note, out_of_memory=true). Obey the verdict.",
         "tell",
-        takes({"run_id": _RUN_ID, **_event_properties()}, ["run_id", "kind"]),
+        _EVENT,
         given_by(shapes.Progress),
         hints(reads=False, repeats=False),
         report_progress,
@@ -237,7 +244,7 @@ TOOLS = (
         "Say how a run ended, also when it crashed or ran out of memory: later plans learn from it. Gives "
         "predicted against measured.",
         "tell",
-        takes({"run_id": _RUN_ID, **of_model(RunFinish)}, ["run_id", "status"]),
+        takes(RunFinish, {"run_id": _RUN_ID}),
         given_by(shapes.Ended),
         hints(reads=False, repeats=True),
         finish_of_run,

@@ -83,8 +83,23 @@ def described(client: TestClient) -> Iterator[Operation]:
         for method, operation in methods.items():
             query = {p["name"]: p for p in operation.get("parameters", []) if p["in"] == "query"}
             content = operation.get("requestBody", {}).get("content", {})
-            body = content.get("application/json", {}).get("schema")
+            body = resolved(document, content.get("application/json", {}).get("schema"))
             yield Operation(method.upper(), path, template, query, body, tuple(content))
+
+
+def resolved(document: dict[str, Any], shape: Any) -> Any:
+    """The schema of a body in place: without references, of two forms the fields of both."""
+    if not shape:
+        return None
+    if "$ref" in shape:
+        return resolved(document, document["components"]["schemas"][shape["$ref"].rpartition("/")[2]])
+    if "items" in shape:
+        return {**shape, "items": resolved(document, shape["items"])}
+    if "oneOf" in shape:
+        forms = [resolved(document, form) for form in shape["oneOf"]]
+        properties = {name: value for form in forms for name, value in form["properties"].items()}
+        return {"type": "object", "properties": properties}
+    return shape
 
 
 def counted(client: TestClient) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pytest
 from fastapi.testclient import TestClient
 
-from memory_service.services.runs.run_events import SERVER_SEQ
+from memory_service.schemas.events import SERVER_SEQ
 from tests.domain.monitoring.test_examples import DOG_BREED, EPOCH_SECONDS, slow_run
 from tests.telling import at, case, take_events
 from tests.watching import Said, from_log

@@ -29,7 +29,7 @@ REFUSED: list[tuple[str, dict[str, Any], list[str]]] = [
     (
         "recommend_plan",
         {"task": "image", "gpu": "t4", "form": "yaml"},
-        ["form: unknown form", "plan, text, script"],
+        ["form: must be 'plan', 'text' or 'script'"],
     ),
     ("recommend_plan", {"task": "image", "gpu": "t4", "description": "\x00"}, ["description", "NUL"]),
     ("recommend_plan", {"task": "image", "gpu": "t4", "minutes": 0.5, "form": "script"}, ["no-script"]),

@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from mcp.shared.exceptions import MCPError
 
 from memory_service.domain.common.vocabulary import MODES, OBJECTIVES, PRECISIONS, SIZES, TASK_ALIASES, TASKS
-from memory_service.services.runs.run_fields import STATUSES
+from memory_service.schemas.runs import STATUSES
 from tests.conftest import Servers
 from tests.mcp.conftest import TRANSPORTS, Agent, own_agent, text_of
 

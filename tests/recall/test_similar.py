@@ -13,8 +13,10 @@ import pytest
 
 from memory_service.errors import InvalidInput, NotFound
 from memory_service.recall.encoder import LoadedEncoder
+from memory_service.schemas.problems import checked
+from memory_service.schemas.similar import SimilarQuery, SimilarRequest
 from memory_service.services.competitions.neighbours import recall, recall_snapshot
-from memory_service.services.competitions.similar import SimilarAnswer, parse_similar_question, similar
+from memory_service.services.competitions.similar import SimilarAnswer, similar
 from memory_service.services.database.transactions import Database
 
 ROOT = Path(__file__).parents[2]
@@ -22,7 +24,7 @@ SALT = "Mark the salt bodies in seismic images; run-length encoded masks, precis
 
 
 def ask(database: Database, loaded: LoadedEncoder, **question: Any) -> SimilarAnswer:
-    return similar(database, parse_similar_question(question), loaded)
+    return similar(database, checked(SimilarQuery, question), loaded)
 
 
 def slugs(answer: SimilarAnswer) -> list[str]:
@@ -148,7 +150,8 @@ def test_an_empty_database_answers(database: Database, loaded: LoadedEncoder) ->
 
 
 def test_a_megabyte_of_text_is_answered(known: Database, loaded: LoadedEncoder) -> None:
-    assert len(ask(known, loaded, text=SALT + " Nothing else is known of it." * 34_000).items) == 5
+    request = SimilarRequest.model_construct(text=SALT + " Nothing else is known of it." * 34_000)
+    assert len(similar(known, request, loaded).items) == 5
 
 
 def test_many_threads_get_the_same_answer(known: Database, loaded: LoadedEncoder) -> None:
@@ -201,5 +204,5 @@ def test_facts_of_a_described_competition_complete_the_text(known: Database, loa
 )
 def test_a_wrong_question_is_refused_by_field(question: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput) as refused:
-        parse_similar_question(question)
+        checked(SimilarQuery, question)
     assert refused.value.errors

@@ -7,7 +7,9 @@ import pytest
 from memory_service.errors import InvalidInput
 from memory_service.recall.encoder import LoadedEncoder
 from memory_service.recall.words import Rarity, plain, shared_terms
-from memory_service.services.competitions.similar import parse_similar_question, similar
+from memory_service.schemas.problems import checked
+from memory_service.schemas.similar import SimilarQuery, SimilarRequest
+from memory_service.services.competitions.similar import similar
 from memory_service.services.database.transactions import Database
 
 RARITY = Rarity.of(
@@ -47,11 +49,11 @@ def test_bm25_prefers_the_text_with_the_rare_word() -> None:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_no_text_breaks_the_search(known: Database, loaded: LoadedEncoder, text: str) -> None:
-    answer = similar(known, parse_similar_question({"text": text}), loaded)
+    answer = similar(known, SimilarRequest.model_construct(text=text), loaded)
     assert len(answer.items) == 5
 
 
 @pytest.mark.parametrize("text", ["", "   \n\t "])
 def test_an_empty_text_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match="empty"):
-        parse_similar_question({"text": text})
+        checked(SimilarQuery, {"text": text})

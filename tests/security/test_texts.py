@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from memory_service.services.devices.calibration_values import PostedFingerprint
-from memory_service.services.tables.row_models import validate
+from memory_service.schemas.calibrations import PostedFingerprint
+from memory_service.schemas.rows import validate
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\n\n", "\u2028", "\x85", "\t"])

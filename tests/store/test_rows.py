@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_service.errors import InvalidInput
-from memory_service.services.tables.row_models import MAX_JSON_BYTES, ROW_MODELS, validate
+from memory_service.schemas.fields import MAX_JSON_BYTES
+from memory_service.schemas.rows import ROW_MODELS, validate
 from tests.store.fakes import ROWS, competition
 
 DEEP: Any = {}

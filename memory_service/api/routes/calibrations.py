@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import anyio
 import anyio.to_thread
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Query, Request
 from starlette.responses import Response, StreamingResponse
 
-from memory_service.api import describe, device_shapes
+from memory_service.api import device_shapes
 from memory_service.api.answers import as_bytes, json_answer
-from memory_service.api.reading import json_object, no_query
-from memory_service.api.routes.rows import list_answer, list_fields
+from memory_service.api.describe import Responses, created, files, page_of, refusals
+from memory_service.api.reading import StrictRoute
+from memory_service.api.routes.rows import list_answer, table_query
 from memory_service.api.security.auth_middleware import still_good, who_of
 from memory_service.api.service import database_of, service_of
 from memory_service.errors import MemoryServiceError, Unauthorized
+from memory_service.schemas.calibrations import Posted
 from memory_service.services.database.transactions import Database
 from memory_service.services.devices import calibrations
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/calibrations", tags=["calibrations"])
-
-Body = Annotated[dict[str, Any], Depends(json_object)]
+router = APIRouter(prefix="/calibrations", tags=["calibrations"], route_class=StrictRoute)
 
 _LOOK_SECONDS = 0.5
 _ALIVE_SECONDS = 10.0
@@ -34,29 +33,46 @@ _ALIVE_SECONDS = 10.0
 _readers = anyio.CapacityLimiter(4)
 """Listeners share these threads for moments; requests keep theirs."""
 
-_LISTED = list_fields("calibrations")
-_LISTED["status"] = replace(_LISTED["status"], choices=calibrations.STATUSES)
+_CalibrationsQuery = table_query("calibrations", status=Literal[tuple(calibrations.STATUSES)])
+_TAKEN = created(
+    "Path of the calibration.",
+    device_shapes.Calibration,
+    "It was known and has been extended, or ended just so.",
+)
+_EVENT = {
+    "type": "object",
+    "properties": {name: {"type": "string"} for name in ("id", "event", "data")},
+    "required": ["id", "event", "data"],
+    "additionalProperties": False,
+}
+_EVENTS: Responses = {
+    200: {
+        "description": "Events: section, missing, progress, end.",
+        "content": {"text/event-stream": {"schema": _EVENT}},
+    }
+}
 
 
-@router.get("", **describe.lists(_LISTED, describe.page_of("calibrations")))
-def list_calibrations(request: Request) -> Response:
+@router.get("", response_model=page_of("calibrations"), responses=files())
+def list_calibrations(
+    request: Request,
+    asked: Annotated[_CalibrationsQuery, Query()],  # type: ignore[valid-type]
+) -> Response:
     """Calibrations in order, page by page, each with the reasons why it no longer holds; or all as a file."""
     calibrations.settle_if_possible(database_of(request))
-    return list_answer(request, "calibrations", _LISTED, calibrations.with_staleness)
+    return list_answer(request, "calibrations", asked, calibrations.with_staleness)
 
 
-@router.post("", status_code=201, **describe.posts_calibration())
-def post_calibration(request: Request, body: Body) -> Response:
+@router.post("", status_code=201, responses=_TAKEN | refusals(409))
+def post_calibration(request: Request, body: Posted) -> Response:
     """Take in a calibration made elsewhere; the same id again extends it while it runs."""
-    no_query(request)
     shown, new = calibrations.accept(database_of(request), body, who=who_of(request))
     return json_answer(shown, 201 if new else 200, {"Location": f"/calibrations/{shown['id']}"})
 
 
-@router.get("/{id}/events", **describe.streams("Events: section, missing, progress, end."))
+@router.get("/{id}/events", response_class=StreamingResponse, responses=_EVENTS)
 async def calibration_events(request: Request, id: str) -> Response:  # noqa: A002 - the name in the path
     """What happens, as it happens (SSE), from the beginning or behind `Last-Event-ID`, until it ends."""
-    no_query(request)
     database, behind = database_of(request), _behind(request.headers.get("last-event-id", ""))
     first = await _after(request, database, id, *behind)
     media = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
@@ -64,10 +80,9 @@ async def calibration_events(request: Request, id: str) -> Response:  # noqa: A0
     return StreamingResponse(told, headers=media, media_type="text/event-stream")
 
 
-@router.get("/{id}", **describe.one(device_shapes.Calibration))
+@router.get("/{id}", response_model=device_shapes.Calibration)
 def get_calibration(request: Request, id: str) -> Response:  # noqa: A002
     """One calibration, whole: sections, environment, self-check, and whether it still holds."""
-    no_query(request)
     return json_answer(calibrations.get_calibration(database_of(request), id))
 
 

@@ -5,78 +5,72 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
+from pydantic import Discriminator, Tag
 from starlette.responses import Response
 
-from memory_service.api import describe, device_shapes
+from memory_service.api import device_shapes
 from memory_service.api.answers import json_answer
-from memory_service.api.fields import Field, checked_body
-from memory_service.api.reading import json_object, no_query
-from memory_service.api.routes.rows import TOLD, add_from
+from memory_service.api.describe import created, refusals
+from memory_service.api.routes.rows import add_from
 from memory_service.api.security.auth_middleware import needs, who_of
 from memory_service.api.service import database_of, service_of
 from memory_service.errors import FieldError, InvalidInput
-from memory_service.services.devices.calibration_values import LONGEST_BUDGET_SECONDS, SHORTEST_BUDGET_SECONDS
+from memory_service.schemas.devices import RegisterDevice
+from memory_service.schemas.rows import Signature, addition_of, fields_of
 from memory_service.services.devices.gpu_history import gpu_page
-from memory_service.services.devices.registration import (
-    DEFAULT_BUDGET_SECONDS,
-    register_device,
-    remove_device,
+from memory_service.services.devices.registration import register_device, remove_device
+
+__all__ = ["add_one", "add_registration", "removed"]
+
+_Sheet = addition_of("gpus")
+_SHEET = {*fields_of("gpus"), *Signature.model_fields} - {"name"}
+_DEVICE = RegisterDevice.model_fields.keys() - {"name"}
+
+
+def _form(body: Any) -> str:
+    """Which of the two forms it is; InvalidInput for a mixture."""
+    if not isinstance(body, Mapping):
+        return RegisterDevice.__name__
+    sheet, device = sorted(_SHEET & body.keys()), sorted(_DEVICE & body.keys())
+    if sheet and device:
+        message = f"belongs to registering a device, {sheet[0]!r} to a data sheet: send one or the other"
+        raise InvalidInput(f"{device[0]!r} {message}", [FieldError(device[0], message, body[device[0]])])
+    if not sheet and body.get("name") is None:
+        message = "is required: of a device {name, device}, of a data sheet {slug, name, kind, ...}"
+        unknown = [
+            FieldError(name, "unknown field") for name in body if name not in RegisterDevice.model_fields
+        ]
+        raise InvalidInput(f"name {message}", [*unknown, FieldError("name", message)])
+    return _Sheet.__name__ if sheet else RegisterDevice.__name__
+
+
+_Registration: Any = Annotated[
+    Annotated[RegisterDevice, Tag(RegisterDevice.__name__)] | Annotated[_Sheet, Tag(_Sheet.__name__)],
+    Discriminator(_form),
+]
+_REGISTERED = created(
+    "Path of the device or of the new row.",
+    device_shapes.Registered,
+    "The device was registered before.",
+    device_shapes.Device,
 )
-from memory_service.services.tables.row_models import fields_of
-
-__all__ = ["REGISTER", "add_one", "add_registration", "removed"]
-
-Body = Annotated[dict[str, Any], Depends(json_object)]
-
-REGISTER: Mapping[str, Field] = {
-    field.name: field
-    for field in (
-        Field(
-            "name", "text", "What the device is to be called; `gpu=` takes it.", longest=120, required=True
-        ),
-        Field(
-            "device",
-            "text",
-            "What its host calls it: `cuda:0`, `cpu`, `mps`. Left out: it is on another host.",
-            longest=20,
-        ),
-        Field("calibrate", "boolean", "Whether to measure it now.", default=True),
-        Field(
-            "budget_seconds",
-            "number",
-            "Time that the calibration may take.",
-            SHORTEST_BUDGET_SECONDS,
-            LONGEST_BUDGET_SECONDS,
-            default=DEFAULT_BUDGET_SECONDS,
-        ),
-        Field(
-            "force",
-            "boolean",
-            "Measure although others use it; the result is kept and not used.",
-            default=False,
-        ),
-    )
-}
-
-_SHEET = {*fields_of("gpus"), *TOLD} - {"name", "version"}
-_DEVICE = REGISTER.keys() - {"name"}
 
 
 def add_registration(router: APIRouter) -> None:
     """POST: a device of this or another host, or the data sheet of a GPU model."""
 
-    @router.post("", name="add_to_gpus", status_code=201, **describe.registers(REGISTER))
-    def add(request: Request, body: Body) -> Response:
+    @router.post("", name="add_to_gpus", status_code=201, responses=_REGISTERED | refusals(409))
+    def add(request: Request, body: _Registration) -> Response:
         """Register a device and measure it (`name`, `device`, …), or add a data sheet (`slug`, `kind`, …)."""
-        no_query(request)
-        if _is_sheet(body):
+        if not isinstance(body, RegisterDevice):
             return add_from(request, "gpus", body)
-        service, asked = service_of(request), checked_body(REGISTER, body)
-        _needed(request, asked)
+        service = service_of(request)
+        if body.device is not None and body.calibrate is not False:
+            needs(request, "admin", "measure a device of the server's host")
         shown, new = register_device(
             database_of(request),
-            asked,
+            body.explicit(),
             calibrating=service.calibrating if service.settings.calibrate else None,
             server=str(request.base_url),
             who=who_of(request),
@@ -84,35 +78,16 @@ def add_registration(router: APIRouter) -> None:
         return json_answer(shown, 201 if new else 200, {"Location": f"/gpus/{shown['name']}"})
 
 
-def _needed(request: Request, asked: Mapping[str, Any]) -> None:
-    if "device" in asked and asked.get("calibrate", True):
-        needs(request, "admin", "measure a device of the server's host")
-
-
 def add_one(router: APIRouter) -> None:
     """GET of a GPU model or a device by its name."""
 
-    @router.get("/{key:path}", name="get_gpus", **describe.one(device_shapes.CardPage))
+    @router.get("/{key:path}", name="get_gpus", response_model=device_shapes.CardPage)
     def one(request: Request, key: str) -> Response:
         """Data sheet, devices with fingerprints, calibrations over time and the drift between them."""
-        no_query(request)
         return json_answer(gpu_page(database_of(request), key))
 
 
-def removed(request: Request, key: str, told: Mapping[str, Any]) -> bool:
+def removed(request: Request, key: str, signature: Mapping[str, Any]) -> bool:
     """Forget the device of this name, with its calibrations; False when there is none, or when `version`
     tells that the data sheet of the same name is meant."""
-    return "version" not in told and remove_device(database_of(request), key, who=who_of(request))
-
-
-def _is_sheet(body: Mapping[str, Any]) -> bool:
-    """Which of the two forms it is; InvalidInput for a mixture."""
-    sheet, device = sorted(_SHEET & body.keys()), sorted(_DEVICE & body.keys())
-    if sheet and device:
-        message = f"belongs to registering a device, {sheet[0]!r} to a data sheet: send one or the other"
-        raise InvalidInput(f"{device[0]!r} {message}", [FieldError(device[0], message, body[device[0]])])
-    if not sheet and body.get("name") is None:
-        message = "is required: of a device {name, device}, of a data sheet {slug, name, kind, ...}"
-        unknown = [FieldError(name, "unknown field") for name in body if name not in REGISTER]
-        raise InvalidInput(f"name {message}", [*unknown, FieldError("name", message)])
-    return bool(sheet)
+    return "version" not in signature and remove_device(database_of(request), key, who=who_of(request))

@@ -1,28 +1,22 @@
 """Routes of what is known: lists, single rows, corrections and their history, the same for every table."""
 
-from __future__ import annotations
+# Without `from __future__ import annotations`: the models of the routes are made here, table by table.
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from memory_service.api import describe
+from memory_service.api import shapes
 from memory_service.api.answers import json_answer
-from memory_service.api.fields import Field, checked_body, checked_query
-from memory_service.api.reading import json_object, no_query, query_of
+from memory_service.api.describe import created, files, page_of, refusals, row_of
+from memory_service.api.reading import StrictRoute
 from memory_service.api.routes import devices
-from memory_service.api.routes.rows import (
-    DELETE_FIELDS,
-    HISTORY_FIELDS,
-    UNDO_FIELDS,
-    add_from,
-    list_answer,
-    list_fields,
-    split_correction,
-)
+from memory_service.api.routes.rows import add_from, list_answer, split_signature, table_query
 from memory_service.api.security.auth_middleware import signed
 from memory_service.api.service import database_of, service_of
+from memory_service.schemas.lists import HistoryQuery
+from memory_service.schemas.rows import RemovalQuery, UndoRequest, addition_of, correction_of
 from memory_service.services.devices.gpu_history import with_devices
 from memory_service.services.editorial.curation import correct_row, remove_row, undo
 from memory_service.services.knowledge.outcomes import with_outcomes, with_tallies
@@ -30,8 +24,6 @@ from memory_service.services.tables.catalogue import CORRECTABLE, TABLES, get_ro
 from memory_service.services.tables.policy_rows import with_steering
 
 __all__ = ["routers"]
-
-Body = Annotated[dict[str, Any], Depends(json_object)]
 
 _BESIDE = {"gpus": with_devices, "patterns": with_tallies, "strategies": with_steering}
 """What the rows of a list carry beside their columns."""
@@ -43,46 +35,48 @@ def routers() -> list[APIRouter]:
 
 
 def _router(table: str) -> APIRouter:
-    router = APIRouter(prefix=f"/{table}", tags=[table])
+    router = APIRouter(prefix=f"/{table}", tags=[table], route_class=StrictRoute)
     if table in CORRECTABLE:
         _add_corrections(router, table)
-    _add_reading(router, table, list_fields(table))
+    _add_reading(router, table)
     return router
 
 
-def _add_reading(router: APIRouter, table: str, fields: dict[str, Field]) -> None:
-    @router.get("", name=f"list_{table}", **describe.lists(fields, describe.page_of(table)))
-    def listed(request: Request) -> Response:
+def _add_reading(router: APIRouter, table: str) -> None:
+    Asked = table_query(table)  # noqa: N806 - a type
+
+    @router.get("", name=f"list_{table}", response_model=page_of(table), responses=files())
+    def listed(request: Request, asked: Annotated[Asked, Query()]) -> Response:  # type: ignore[valid-type]
         """Rows in order, page by page; or all of them as a file with `format`."""
-        return list_answer(request, table, fields, _BESIDE.get(table))
+        return list_answer(request, table, asked, _BESIDE.get(table))
 
     if table in CORRECTABLE:
 
-        @router.get("/{key:path}/history", name=f"history_of_{table}", **describe.history(HISTORY_FIELDS))
-        def history(request: Request, key: str) -> Response:
+        @router.get("/{key:path}/history", name=f"history_of_{table}", response_model=shapes.History)
+        def history(request: Request, key: str, asked: Annotated[HistoryQuery, Query()]) -> Response:
             """What was done to a row: who, when, why, what it was before. Newest first, also after its
             deletion."""
-            asked = checked_query(HISTORY_FIELDS, query_of(request))
             with database_of(request).read() as unit:
-                return json_answer({"items": history_of(unit, table, key, int(asked.get("limit", 100)))})
+                return json_answer({"items": history_of(unit, table, key, asked.limit)})
 
     if table == "gpus":
         devices.add_one(router)
         return
 
-    @router.get("/{key:path}", name=f"get_{table}", **describe.one(describe.row_of(table)))
+    @router.get("/{key:path}", name=f"get_{table}", response_model=row_of(table))
     def one(request: Request, key: str) -> Response:
         """One row, whole."""
-        no_query(request)
         with database_of(request).read() as unit:
             return json_answer(with_outcomes(unit, table, get_row(unit, table, key)))
 
 
 def _add_adding(router: APIRouter, table: str) -> None:
-    @router.post("", name=f"add_to_{table}", status_code=201, **describe.adds(table))
-    def add(request: Request, body: Body) -> Response:
+    Added = addition_of(table)  # noqa: N806 - a type
+    answers = created("Path of the new row.", row_of(table)) | refusals(409)
+
+    @router.post("", name=f"add_to_{table}", status_code=201, responses=answers)
+    def add(request: Request, body: Added) -> Response:  # type: ignore[valid-type]
         """Add a row; `who` and `why` go into its history."""
-        no_query(request)
         return add_from(request, table, body)
 
 
@@ -91,32 +85,36 @@ def _add_corrections(router: APIRouter, table: str) -> None:
         devices.add_registration(router)
     else:
         _add_adding(router, table)
+    Correction = correction_of(table)  # noqa: N806 - a type
+    gone: Any = {204: {"description": "The row was added by that change, and is gone again."}}
 
-    @router.post("/{key:path}/undo", name=f"undo_in_{table}", **describe.undoes(table, UNDO_FIELDS))
-    def undone(request: Request, key: str, body: Body) -> Response:
+    @router.post(
+        "/{key:path}/undo",
+        name=f"undo_in_{table}",
+        response_model=row_of(table),
+        responses=gone | refusals(409),
+    )
+    def undone(request: Request, key: str, body: UndoRequest) -> Response:
         """Take back one change of the row's history; 204 where the row was added by it and is gone again."""
-        no_query(request)
-        told = signed(request, checked_body(UNDO_FIELDS, body))
-        entry, encoder = int(told.pop("entry")), service_of(request).preparation.encoder
-        row = undo(database_of(request), table, key, entry, encoder=encoder, **told)
+        entry, encoder = body.entry, service_of(request).preparation.encoder
+        signature = signed(request, body.model_dump(include={"who", "why"}, exclude_none=True))
+        row = undo(database_of(request), table, key, entry, encoder=encoder, **signature)
         return Response(status_code=204) if row is None else json_answer(row)
 
-    @router.patch("/{key:path}", name=f"correct_{table}", **describe.corrects(table))
-    def correct(request: Request, key: str, body: Body) -> Response:
-        """Correct fields of a row; with `version` only if nobody changed it meanwhile."""
-        no_query(request)
-        changes, told = split_correction(body)
-        encoder, told = service_of(request).preparation.encoder, signed(request, told)
-        return json_answer(correct_row(database_of(request), table, key, changes, encoder=encoder, **told))
-
-    @router.delete(
-        "/{key:path}", name=f"delete_from_{table}", status_code=204, **describe.removes(DELETE_FIELDS)
+    @router.patch(
+        "/{key:path}", name=f"correct_{table}", response_model=row_of(table), responses=refusals(409)
     )
-    def remove(request: Request, key: str) -> Response:
+    def correct(request: Request, key: str, body: Correction) -> Response:  # type: ignore[valid-type]
+        """Correct fields of a row; with `version` only if nobody changed it meanwhile."""
+        changes, signature = split_signature(body)
+        encoder, signature = service_of(request).preparation.encoder, signed(request, signature)
+        row = correct_row(database_of(request), table, key, changes, encoder=encoder, **signature)
+        return json_answer(row)
+
+    @router.delete("/{key:path}", name=f"delete_from_{table}", status_code=204, responses=refusals(409))
+    def remove(request: Request, key: str, asked: Annotated[RemovalQuery, Query()]) -> Response:
         """Delete a row; its history stays, and seeds do not bring it back."""
-        told: dict[str, Any] = signed(request, checked_query(DELETE_FIELDS, query_of(request)))
-        if "version" in told:
-            told["version"] = int(told["version"])
-        if table != "gpus" or not devices.removed(request, key, told):
-            remove_row(database_of(request), table, key, **told)
+        signature = signed(request, asked.explicit())
+        if table != "gpus" or not devices.removed(request, key, signature):
+            remove_row(database_of(request), table, key, **signature)
         return Response(status_code=204)

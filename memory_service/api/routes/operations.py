@@ -5,35 +5,37 @@ from __future__ import annotations
 import logging
 
 from fastapi import APIRouter, Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 
 from memory_service import __version__
-from memory_service.api import describe, metrics, shapes
+from memory_service.api import metrics, shapes
 from memory_service.api.answers import json_answer
+from memory_service.api.describe import Responses, texts
 from memory_service.api.problems import NOT_TOLD
-from memory_service.api.reading import no_query
+from memory_service.api.reading import StrictRoute
 from memory_service.api.service import service_of
 from memory_service.errors import MemoryServiceError
 
 __all__ = ["router"]
 
-router = APIRouter(tags=["operate"])
+router = APIRouter(tags=["operate"], route_class=StrictRoute)
+
+_NOT_READY: Responses = {503: {"description": "Not yet, or not any more.", "model": shapes.Ready}}
+_METRICS = texts(metrics.CONTENT_TYPE.partition(";")[0], about="Prometheus text format.")
 
 _log = logging.getLogger(__name__)
 
 
-@router.get("/healthz", **describe.plain(shapes.Alive, [422]))
-async def healthz(request: Request) -> Response:
+@router.get("/healthz", response_model=shapes.Alive)
+async def healthz() -> Response:
     """The process is alive; nothing else is looked at, no thread is waited for."""
-    no_query(request)
     return json_answer({"status": "alive", "version": __version__})
 
 
-@router.get("/readyz", **describe.readiness())
+@router.get("/readyz", response_model=shapes.Ready, responses=_NOT_READY)
 def readyz(request: Request) -> Response:
     """200 when the database is at head, the index is loaded and the encoder is ready or known to be
     missing."""
-    no_query(request)
     service = service_of(request)
     state = service.preparation.checked()
     told = state.as_dict()
@@ -43,10 +45,9 @@ def readyz(request: Request) -> Response:
     return json_answer(told, 200 if state.ready else 503)
 
 
-@router.get("/metrics", **describe.text(metrics.CONTENT_TYPE, "Prometheus text format."))
+@router.get("/metrics", response_class=PlainTextResponse, responses=_METRICS)
 def prometheus(request: Request) -> Response:
     """Requests and seconds by route, the knowledge revision, the encoder's state, the process."""
-    no_query(request)
     service = service_of(request)
     state = service.preparation.state
     try:

@@ -18,7 +18,7 @@ from memory_service.domain.planning.candidates import (
 from memory_service.domain.planning.expected_figures import summary
 from memory_service.domain.planning.plan import Closest
 from memory_service.domain.planning.problem import CostProvider, PlanningProblem
-from memory_service.domain.planning.request import NUMBER_BOUNDS
+from memory_service.domain.planning.request import MOST_MINUTES
 
 __all__ = ["closest_changes"]
 
@@ -90,11 +90,7 @@ def _changes(
         yield {"precision": precision}, "the best precision that the hardware computes"
     needed = all_sets.least_minutes()
     fits_memory = math.isfinite(needed)
-    longer = (
-        {"minutes": _round_up(needed)}
-        if fits_memory and needed <= NUMBER_BOUNDS["minutes"][1] * 0.95
-        else None
-    )
+    longer = {"minutes": _round_up(needed)} if fits_memory and needed <= MOST_MINUTES * 0.95 else None
     why_longer = "the shortest plan with everything else as asked"
     if longer and not unsupported and needed <= SMALL_STEP * question.minutes:
         yield longer, why_longer
@@ -184,7 +180,7 @@ def _with_minutes(
         if found:
             return
         needed = least(changes) if changes else math.inf
-        if needed <= NUMBER_BOUNDS["minutes"][1] * 0.95:
+        if needed <= MOST_MINUTES * 0.95:
             yield {**changes, "minutes": max(problem.question.minutes, _round_up(needed))}, why
 
 

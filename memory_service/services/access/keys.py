@@ -18,6 +18,7 @@ from memory_service.domain.common.api_keys import (
     digest,
 )
 from memory_service.errors import Conflict, FieldError, InvalidInput, NotFound, Unavailable, unknown_name
+from memory_service.schemas.keys import LONGEST_DAYS
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
 from memory_service.services.tables.audit import ANONYMOUS, SERVICE, note
 from memory_service.services.tables.catalogue import on_the_wire
@@ -25,7 +26,6 @@ from memory_service.store.queries import keys as store
 from memory_service.store.tables.keys import ApiKey
 
 __all__ = [
-    "LONGEST_DAYS",
     "NoAdminKey",
     "create_key",
     "has_admin",
@@ -35,8 +35,6 @@ __all__ = [
     "revoke_key",
     "rotate_key",
 ]
-
-LONGEST_DAYS = 36_500.0
 
 
 class NoAdminKey(Unavailable):

@@ -12,10 +12,10 @@ from typing import Any
 
 from memory_service.domain.common.vocabulary import modality_of
 from memory_service.domain.description.inference import infer_facts
+from memory_service.schemas.rows import validate
 from memory_service.services.competitions.encoding import TextEncoder, encode, texts_of
 from memory_service.services.database.transactions import Database
 from memory_service.services.tables import catalogue
-from memory_service.services.tables.row_models import validate
 
 __all__ = ["AddedCompetition", "add_competition", "correct_competition"]
 

@@ -6,37 +6,17 @@ structure go on and the answer says `degraded`. Asking writes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from memory_service.domain.common.vocabulary import MODES, Mode, parse_task
+from memory_service.domain.common.vocabulary import Mode
 from memory_service.domain.description.inference import InferredFacts
-from memory_service.errors import FieldError, InvalidInput, unknown_name
 from memory_service.recall.encoder import LoadedEncoder, load_encoder
+from memory_service.schemas.similar import DEFAULT_LIMIT, SimilarRequest
 from memory_service.services.competitions.neighbours import Hit, read_text, recall
 from memory_service.services.database.transactions import Database
 
-__all__ = [
-    "MAX_LIMIT",
-    "SimilarAnswer",
-    "SimilarQuestion",
-    "parse_similar_question",
-    "similar",
-]
-
-MAX_LIMIT = 100
-
-
-@dataclass(frozen=True, slots=True)
-class SimilarQuestion:
-    """Either a `text` or the slug of a known `competition`; `task` overrules what the text suggests."""
-
-    text: str | None = None
-    competition: str | None = None
-    task: str | None = None
-    limit: int = 5
-    mode: Mode = "open"
+__all__ = ["SimilarAnswer", "similar"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,38 +47,12 @@ class SimilarAnswer:
         }
 
 
-def parse_similar_question(given: Mapping[str, Any]) -> SimilarQuestion:
-    """The question from untyped fields; InvalidInput for anything unknown, out of range, missing or blank."""
-    known = ("text", "competition", "task", "limit", "mode")
-    for name in given:
-        if name not in known:
-            raise unknown_name("field", str(name), known)
-    text, competition = given.get("text"), given.get("competition")
-    for field, value in (("text", text), ("competition", competition)):
-        if value is not None and (not isinstance(value, str) or not value.strip()):
-            raise InvalidInput(f"{field} is empty", [FieldError(field, "must hold text", value)])
-    if (text is None) == (competition is None):
-        message = "give either text or competition" + (", not both" if text is not None else "")
-        raise InvalidInput(message, [FieldError("text", message)])
-    mode = str(given.get("mode") or "open")
-    if mode not in MODES:
-        raise unknown_name("mode", mode, MODES)
-    task = given.get("task")
-    return SimilarQuestion(
-        text=text,
-        competition=competition.strip() if competition is not None else None,
-        task=parse_task(str(task)) if task is not None else None,
-        limit=_limit(given.get("limit", 5)),
-        mode=mode,  # type: ignore[arg-type]
-    )
-
-
 def similar(
-    database: Database, question: SimilarQuestion, encoder: LoadedEncoder | None = None
+    database: Database, question: SimilarRequest, encoder: LoadedEncoder | None = None
 ) -> SimilarAnswer:
     """The answer of `/similar`; `encoder` is the process's own unless given. NotFound for an unknown
     competition."""
-    loaded = encoder or load_encoder()
+    loaded, mode = encoder or load_encoder(), question.mode or "open"
     read = read_text(question.text, loaded.encoder) if question.text is not None else None
     with database.read() as transaction:
         found = recall(
@@ -106,22 +60,11 @@ def similar(
             read=read,
             competition=question.competition,
             task=question.task,
-            limit=question.limit,
-            mode=question.mode,
+            limit=question.limit or DEFAULT_LIMIT,
+            mode=mode,
         )
     degraded = loaded.encoder is None
     reason = loaded.reason if degraded else None
-    if question.mode == "blind":
+    if mode == "blind":
         reason = "mode=blind: no competition memory is used"
-    return SimilarAnswer(found.hits, found.facts, found.described, degraded, question.mode, reason)
-
-
-def _limit(given: Any) -> int:
-    try:
-        value = int(given) if not isinstance(given, bool) and float(given) == int(float(given)) else None
-    except (TypeError, ValueError, OverflowError):
-        value = None
-    if value is None or not 1 <= value <= MAX_LIMIT:
-        message = f"limit must be a whole number from 1 to {MAX_LIMIT}"
-        raise InvalidInput(message, [FieldError("limit", "out of range", given)])
-    return value
+    return SimilarAnswer(found.hits, found.facts, found.described, degraded, mode, reason)

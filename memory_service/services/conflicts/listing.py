@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from memory_service.errors import FieldError, InvalidInput, unknown_name
+from memory_service.schemas.lists import DEFAULT_LIMIT
 from memory_service.services.conflicts.conflicts import conflicts
 from memory_service.services.database.transactions import Database
 
 __all__ = ["conflicts_page", "narrowed_conflicts"]
 
-DEFAULT_LIMIT = 50
 _FILTERS = ("gpu", "device", "model", "quantity")
 _SORTS = ("apart", "id")
 

@@ -23,7 +23,7 @@ from typing import IO, Any
 
 from memory_service.domain.calibration.calibration import CalibrationStatus, Measurement
 from memory_service.errors import InvalidInput
-from memory_service.services.devices.calibration_values import section_measurement
+from memory_service.schemas.calibrations import section_measurement
 
 __all__ = ["LATEST", "PULSE_SECONDS", "Report", "Stop", "benchmark", "command"]
 

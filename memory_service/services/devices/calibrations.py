@@ -18,8 +18,9 @@ from sqlalchemy import select
 
 from memory_service.domain.calibration.calibration import Calibration
 from memory_service.errors import Conflict, FieldError, NotFound, Unavailable
+from memory_service.schemas.calibrations import Posted, posted_calibration
+from memory_service.schemas.fields import clean_text
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
-from memory_service.services.devices.calibration_values import Posted, posted_calibration
 from memory_service.services.devices.devices import (
     Device,
     environment_of,
@@ -33,7 +34,6 @@ from memory_service.services.devices.devices import (
 from memory_service.services.devices.self_check import checked_by_networks
 from memory_service.services.tables.audit import SERVICE, note
 from memory_service.services.tables.catalogue import on_the_wire
-from memory_service.services.tables.row_models import clean_text
 from memory_service.store.queries import calibrations as store
 from memory_service.store.tables import knowledge as tables
 
@@ -152,7 +152,7 @@ def events_after(database: Database, key: str, sections: int, missing: int) -> t
 
 
 def accept(
-    database: Database, body: Mapping[str, Any], *, who: str | None = None
+    database: Database, given: Posted | Mapping[str, Any], *, who: str | None = None
 ) -> tuple[dict[str, Any], bool]:
     """Take in a calibration made elsewhere, whole each time; (as it stands now, whether it is new).
 
@@ -160,7 +160,7 @@ def accept(
     fingerprint is not its device's, another one of the device runs, or it ended with another result.
     """
     now = dt.datetime.now(dt.UTC)
-    posted, sent = posted_calibration(body, now)
+    posted, sent = posted_calibration(given, now)
     settle(database)
     with database.read() as transaction:
         row = store.calibration(transaction.session, sent.id)

@@ -11,11 +11,11 @@ from memory_service.domain.calibration.drift import drift_percent, key_figures
 from memory_service.domain.calibration.registered_device import device_card
 from memory_service.domain.hardware.gpu_names import gpu_from_row
 from memory_service.errors import NotFound
+from memory_service.schemas.fields import clean_text
 from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.devices.calibrations import ENDED, seconds_of, settle_if_possible
 from memory_service.services.devices.devices import Device, device_of, measured_calibration, stale_because
 from memory_service.services.tables.catalogue import get_row, on_the_wire
-from memory_service.services.tables.row_models import clean_text
 from memory_service.store.queries import calibrations as store
 from memory_service.store.queries.rows import all_rows
 from memory_service.store.tables import knowledge as tables

@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 
 from memory_service.domain.calibration.calibration import Fingerprint
 from memory_service.errors import FieldError, InvalidInput, Unavailable
+from memory_service.schemas.devices import DEFAULT_BUDGET_SECONDS
+from memory_service.schemas.fields import clean_text
 from memory_service.services.database.transactions import Database
 from memory_service.services.devices import calibrations
 from memory_service.services.devices.devices import (
@@ -23,11 +25,9 @@ from memory_service.services.devices.devices import (
 from memory_service.services.devices.gpu_history import device_shown
 from memory_service.services.devices.local_calibration import Calibrating
 from memory_service.services.tables.audit import note
-from memory_service.services.tables.row_models import clean_text
 from memory_service.store.queries import calibrations as store
 
 __all__ = [
-    "DEFAULT_BUDGET_SECONDS",
     "device_on_this_host",
     "look_at",
     "register_device",
@@ -35,8 +35,6 @@ __all__ = [
     "usual_name",
     "words_of_this_host",
 ]
-
-DEFAULT_BUDGET_SECONDS = 60.0
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
 _LOOPBACK = ("localhost", "127.", "[::1]", "::1")

@@ -14,12 +14,13 @@ from typing import Any
 
 from memory_service.domain.common.row_difference import changed_fields, difference
 from memory_service.errors import FieldError, InvalidInput, Moved, NotFound
+from memory_service.schemas.fields import clean_text
+from memory_service.schemas.rows import fields_of
 from memory_service.services.competitions import register as competitions
 from memory_service.services.competitions.encoding import TextEncoder
 from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.tables import catalogue
 from memory_service.services.tables.audit import ANONYMOUS
-from memory_service.services.tables.row_models import clean_text, fields_of
 from memory_service.store.queries import history
 from memory_service.store.tables.knowledge import History
 

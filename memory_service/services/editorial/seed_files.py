@@ -14,7 +14,7 @@ from typing import Any
 
 from memory_service.domain.cost.profile import Profile
 from memory_service.errors import InvalidInput
-from memory_service.services.tables import row_models as values_of_rows
+from memory_service.schemas import rows as values_of_rows
 from memory_service.store.queries import rows
 
 __all__ = ["FILES", "Seed", "files_digest", "read_lines", "read_seeds"]

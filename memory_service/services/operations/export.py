@@ -20,6 +20,7 @@ from memory_service.domain.learning.observation import Observation as Observed
 from memory_service.domain.monitoring.event_fields import KIND_FIELDS, SETTING_FIELDS
 from memory_service.domain.runs.pattern_effect import Tally
 from memory_service.errors import FieldError, InvalidInput, NotFound, unknown_name
+from memory_service.schemas.lists import MAX_LIMIT
 from memory_service.services.accuracy.scored_runs import compared
 from memory_service.services.conflicts.listing import narrowed_conflicts
 from memory_service.services.database.transactions import Database, ReadTransaction
@@ -29,7 +30,7 @@ from memory_service.services.knowledge.outcomes import with_tallies
 from memory_service.services.runs.telemetry import known_run_key
 from memory_service.services.tables.catalogue import TABLES, listed_columns, one_page, table_named
 from memory_service.services.tables.formats import FORMATS, MEDIA_TYPES, TableExport, defused, in_format
-from memory_service.services.tables.paging import MAX_LIMIT, Query, parse_query
+from memory_service.services.tables.paging import Query, parse_query
 from memory_service.services.tables.policy_rows import with_steering
 from memory_service.store.dialects import UtcDateTime
 from memory_service.store.queries import rows, runs

@@ -12,9 +12,10 @@ import numpy as np
 
 from memory_service.domain.learning.observation import Observation
 from memory_service.domain.learning.scoring import Pair, pairs_of, score
-from memory_service.domain.planning.request import integer_of
 from memory_service.domain.prediction.baseline import baseline_prediction
-from memory_service.errors import FieldError, InvalidInput, MemoryServiceError, unknown_name
+from memory_service.errors import MemoryServiceError
+from memory_service.schemas.pages import AccuracyPageQuery
+from memory_service.schemas.problems import checked
 from memory_service.services.accuracy.scored_runs import ACCURACY_FILTERS, unpredicted
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.learned_corrections import observed_profile
@@ -35,16 +36,8 @@ ACCURACY_QUANTITIES = {
 }
 """What is predicted of a run -> its unit."""
 
-FIELDS = (*ACCURACY_FILTERS, "quantity", "days", "last", "by")
-
 FIGURE = ("value", "low", "high", "grade", "n", "basis")
 """What a predicted figure consists of."""
-
-GROUPS = ("family", "device")
-"""What the points are told apart by; of a run without a registered device, its GPU model."""
-
-USUAL_LAST, MOST_LAST = 200, 2_000
-"""Runs that are scored: enough to tell a coverage of 80 % from one of 70 %, and quick to read."""
 
 MOST_MISSES = 20
 MEANT_PERCENT = 80.0
@@ -169,34 +162,7 @@ def _found(database: Database, requested: Mapping[str, str]) -> tuple[_Found, di
 
 
 def _wanted(requested: Mapping[str, str]) -> dict[str, Any]:
-    for name in requested:
-        if name not in FIELDS:
-            raise unknown_name("field", name, FIELDS)
-    said = {name: value.strip() for name, value in requested.items() if value.strip()}
-    quantity = said.get("quantity", "samples_per_second")
-    if quantity not in ACCURACY_QUANTITIES:
-        raise unknown_name("quantity", quantity, tuple(ACCURACY_QUANTITIES))
-    by = said.get("by", "family")
-    if by not in GROUPS:
-        raise unknown_name("by", by, GROUPS)
-    return {
-        **{name: said.get(name) for name in ACCURACY_FILTERS},
-        "quantity": quantity,
-        "by": by,
-        "days": _days(said["days"]) if "days" in said else None,
-        "last": integer_of("last", said.get("last", USUAL_LAST), 1, MOST_LAST),
-    }
-
-
-def _days(given: str) -> float:
-    try:
-        value = float(given)
-    except ValueError:
-        value = -1.0
-    if not 0 < value <= 36_500:
-        message = "must be a number of days, more than 0 and at most 36500"
-        raise InvalidInput(f"days {message}", [FieldError("days", message, given[:40])])
-    return value
+    return checked(AccuracyPageQuery, AccuracyPageQuery.given(requested)).model_dump()
 
 
 def _groups(points: Sequence[_Point], name_of: Callable[[_Point], str]) -> list[dict[str, Any]]:

@@ -9,8 +9,9 @@ from memory_service.domain.common.vocabulary import MODES, OBJECTIVES, PRECISION
 from memory_service.domain.planning.candidates import CandidateSets
 from memory_service.domain.planning.frontier import best_by_budget, best_of_models
 from memory_service.domain.planning.problem import PlanningProblem
-from memory_service.domain.planning.request import Question, parse_question
+from memory_service.domain.planning.request import Question
 from memory_service.errors import FieldError, InvalidInput, NotFound
+from memory_service.schemas.recommend import plan_request
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.planning.plan_script import has_script, plan_script
@@ -74,7 +75,7 @@ def _question(requested: Mapping[str, str]) -> Question:
             "POST /recommend takes 100 000"
         )
         raise InvalidInput(f"The description {message}", [FieldError("description", message)])
-    return parse_question(requested)
+    return plan_request(requested)
 
 
 def _sentence(error: FieldError) -> str:

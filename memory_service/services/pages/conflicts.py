@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from memory_service.domain.planning.request import integer_of
 from memory_service.errors import FieldError, InvalidInput, NotFound, unknown_name
+from memory_service.schemas.pages import ConflictsPageQuery
+from memory_service.schemas.problems import checked
 from memory_service.services.conflicts.conflicts import conflicts
 from memory_service.services.conflicts.model_statements import about, claimed
 from memory_service.services.database.transactions import Database
@@ -26,10 +27,7 @@ KINDS = {
     "sheet": "a data sheet against calibrations",
 }
 
-FIELDS = ("q", "kind", "quantity", "gpu", "model", "used", "sort", "limit", "cursor")
 _EXACT = ("kind", "quantity", "gpu", "model", "used")
-_SORTS = ("apart", "id", "model", "gpu")
-_LIMIT = (1, 500)
 _COLUMNS: Mapping[str, type[Any]] = {
     "id": str, "kind": str, "quantity": str, "unit": str, "gpu": str, "device": str, "model": str,
     "input_size": int, "batch_size": int, "precision": str, "said": str, "apart": float, "used": str,
@@ -41,9 +39,9 @@ _BETWEEN = re.compile(r"[^a-z0-9]+")
 def conflict_list_page(database: Database, requested: Mapping[str, str]) -> dict[str, Any]:
     """`{"items", "next", "matching", "choices"}`: the widest first; `choices`: field -> [value, how many]."""
     everything = [_row(item) for item in conflicts(database)]
-    rows = _narrowed(everything, requested)
-    limit = integer_of("limit", requested.get("limit", 50), *_LIMIT)
-    start = _start(rows, requested.get("cursor"))
+    query = checked(ConflictsPageQuery, ConflictsPageQuery.given(requested))
+    rows, limit = _narrowed(everything, query), query.limit
+    start = _start(rows, query.cursor)
     page = rows[start : start + limit]
     counts = {name: Counter(row[name] for row in everything if row[name]) for name in _EXACT}
     return {
@@ -58,7 +56,8 @@ def conflict_list_page(database: Database, requested: Mapping[str, str]) -> dict
 
 def conflicts_table(database: Database, requested: Mapping[str, str]) -> TableExport:
     """Every row that matches, for a file."""
-    found = _narrowed([_row(item) for item in conflicts(database)], requested)
+    query = checked(ConflictsPageQuery, ConflictsPageQuery.given(requested))
+    found = _narrowed([_row(item) for item in conflicts(database)], query)
     return TableExport(_COLUMNS, lambda: iter([found]))
 
 
@@ -166,18 +165,10 @@ def _sizing(
     }
 
 
-def _narrowed(rows: list[Item], requested: Mapping[str, str]) -> list[Item]:
-    for name in requested:
-        if name not in FIELDS:
-            raise unknown_name("field", name, FIELDS)
-    wanted = {name: requested[name].strip() for name in _EXACT if requested.get(name, "").strip()}
-    if wanted.get("kind", "claim") not in KINDS:
-        raise unknown_name("kind", wanted["kind"], tuple(KINDS))
-    words = [word for word in _BETWEEN.split(requested.get("q", "").lower()[:200]) if word]
-    sort = requested.get("sort", "-apart")
-    name = sort.removeprefix("-")
-    if name not in _SORTS:
-        raise unknown_name("sort", name, _SORTS)
+def _narrowed(rows: list[Item], query: ConflictsPageQuery) -> list[Item]:
+    wanted = query.model_dump(include=set(_EXACT), exclude_none=True)
+    words = [word for word in _BETWEEN.split(query.q.lower()) if word]
+    name = query.sort.removeprefix("-")
     found = [
         row
         for row in rows
@@ -185,7 +176,7 @@ def _narrowed(rows: list[Item], requested: Mapping[str, str]) -> list[Item]:
     ]
     found.sort(key=lambda row: row["id"])
     return sorted(
-        found, key=lambda row: (row[name] is not None, row[name] or 0), reverse=sort.startswith("-")
+        found, key=lambda row: (row[name] is not None, row[name] or 0), reverse=query.sort.startswith("-")
     )
 
 

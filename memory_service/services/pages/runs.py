@@ -10,9 +10,9 @@ from typing import Any
 import orjson
 
 from memory_service.domain.runs.wasted_minutes import PARTS
+from memory_service.schemas import runs as requests
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge
-from memory_service.services.runs import run_fields
 from memory_service.services.runs.runs import run_page
 from memory_service.services.tables.catalogue import list_requested, on_the_wire
 from memory_service.services.tables.formats import TableExport
@@ -21,7 +21,7 @@ from memory_service.store.queries import runs
 
 __all__ = ["STATUSES", "epochs_table", "one_run_page", "runs_page", "took_minutes"]
 
-STATUSES = ("running", *run_fields.STATUSES)
+STATUSES = ("running", *requests.STATUSES)
 
 WEEK_DAYS = 7
 MOST_OF_WEEK = 1_000

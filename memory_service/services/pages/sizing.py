@@ -12,6 +12,7 @@ import numpy as np
 from memory_service.domain.planning.catalogue import CatalogueModel
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.errors import FieldError, InvalidInput
+from memory_service.schemas.pages import SizingQuery
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.pages.sizing_request import SHOWN, SizingAsked, choices, read_sizing
@@ -41,12 +42,12 @@ def sizing_page(database: Database, requested: Mapping[str, str]) -> dict[str, A
     figure is a Number; a cell without one says why in `why_not`."""
     knowledge = knowledge_of(database)
     wanted = read_sizing(knowledge, requested)
-    rows = _matching(knowledge, wanted)
-    start = _start(rows, wanted.cursor)
-    page = rows[start : start + wanted.limit]
+    rows = _matching(knowledge, wanted.query)
+    start = _start(rows, wanted.query.cursor)
+    page = rows[start : start + wanted.query.limit]
     items = [_item(knowledge, row, wanted) for row in page]
-    _heat([each for item in items for each in item["cells"]], wanted.show)
-    more = start + wanted.limit < len(rows)
+    _heat([each for item in items for each in item["cells"]], wanted.query.show)
+    more = start + wanted.query.limit < len(rows)
     return {
         "items": items,
         "next": page[-1].name if page and more else None,
@@ -54,8 +55,8 @@ def sizing_page(database: Database, requested: Mapping[str, str]) -> dict[str, A
         "of": len(knowledge.models),
         "cards": [_card(card) for card in wanted.cards],
         "query": wanted.as_query(),
-        "heat": SHOWN[wanted.show],
-        "nearest": [] if rows or not wanted.q else _nearest(knowledge, wanted.q),
+        "heat": SHOWN[wanted.query.show],
+        "nearest": [] if rows or not wanted.query.q else _nearest(knowledge, wanted.query.q),
         "choices": choices(knowledge),
     }
 
@@ -66,8 +67,10 @@ def sizing_table(database: Database, requested: Mapping[str, str]) -> TableExpor
     wanted = read_sizing(knowledge, requested)
 
     def pages() -> Iterator[list[dict[str, Any]]]:
-        for row in _matching(knowledge, wanted):
-            cells = [cell(knowledge, row, card, wanted.settings, wanted.n_train) for card in wanted.cards]
+        for row in _matching(knowledge, wanted.query):
+            cells = [
+                cell(knowledge, row, card, wanted.settings, wanted.query.n_train) for card in wanted.cards
+            ]
             yield [_flat(row, each) for each in cells]
 
     return TableExport(_COLUMNS, pages)
@@ -135,10 +138,10 @@ def _item(knowledge: Knowledge, row: CatalogueModel, wanted: SizingAsked) -> dic
         "input_size": size,
         "asked": {
             name: value
-            for name, value in ({**wanted.settings, "n_train": wanted.n_train}).items()
+            for name, value in ({**wanted.settings, "n_train": wanted.query.n_train}).items()
             if name not in _SIZES or name == row.input_kind
         },
-        "cells": [cell(knowledge, row, card, wanted.settings, wanted.n_train) for card in wanted.cards],
+        "cells": [cell(knowledge, row, card, wanted.settings, wanted.query.n_train) for card in wanted.cards],
     }
 
 
@@ -160,21 +163,22 @@ def _flat(row: CatalogueModel, each: Mapping[str, Any]) -> dict[str, Any]:
     return out | grades | {"why_not": each.get("why_not")}
 
 
-def _matching(knowledge: Knowledge, wanted: SizingAsked) -> list[CatalogueModel]:
+def _matching(knowledge: Knowledge, query: SizingQuery) -> list[CatalogueModel]:
     """The rows that meet every filter, in order; by name where the figure is the same."""
-    words = [word for word in _BETWEEN.split(wanted.q.lower()) if word]
+    words = [word for word in _BETWEEN.split(query.q.lower()) if word]
     rows = [
         row
         for row in knowledge.models.values()
-        if (wanted.task is None or wanted.task in row.tasks)
-        and wanted.family in (None, row.family)
-        and wanted.library in (None, row.library)
-        and (wanted.params_min is None or row.params_m >= wanted.params_min)
-        and (wanted.params_max is None or row.params_m <= wanted.params_max)
+        if (query.task is None or query.task in row.tasks)
+        and query.family in (None, row.family)
+        and query.library in (None, row.library)
+        and (query.params_min is None or row.params_m >= query.params_min)
+        and (query.params_max is None or row.params_m <= query.params_max)
         and all(word in _spelled(row) for word in words)
     ]
     rows.sort(key=lambda row: row.name)
-    return sorted(rows, key=lambda row: getattr(row, wanted.sort), reverse=wanted.descending)
+    sort = query.sort.removeprefix("-")
+    return sorted(rows, key=lambda row: getattr(row, sort), reverse=query.sort.startswith("-"))
 
 
 def _spelled(row: CatalogueModel) -> str:

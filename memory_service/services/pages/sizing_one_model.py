@@ -9,11 +9,12 @@ from memory_service.domain.common.optimizers import OPTIMIZERS
 from memory_service.domain.common.vocabulary import PRECISIONS
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.errors import InvalidInput, NotFound, unknown_name
+from memory_service.schemas.pages import DEFAULT_N_TRAIN
 from memory_service.services.conflicts.model_statements import about, claimed, shown
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.pages.sizing import cell, minutes_of, whole
-from memory_service.services.pages.sizing_request import CASE_FIELDS, DEFAULT_N_TRAIN, usual_cards
+from memory_service.services.pages.sizing_request import CASE_FIELDS, usual_cards
 from memory_service.services.prediction.predict import predict
 
 __all__ = ["sizing_case_page"]

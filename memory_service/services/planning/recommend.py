@@ -1,6 +1,6 @@
 """The answer of /recommend: facts filled in, each said so, then planned.
 
-    recommend(database, parse_question({...})) -> the answer of /recommend as a dict
+    recommend(database, plan_request({...})) -> the answer of /recommend as a dict
 
 Asking writes nothing. Answers are cached per knowledge revision (`plan_cache`).
 """
@@ -23,10 +23,11 @@ from memory_service.domain.parallel.parallel import with_parallel_sets
 from memory_service.domain.planning.candidates import CandidateSets, price_candidates
 from memory_service.domain.planning.planner import make_plan
 from memory_service.domain.planning.problem import PlanningProblem
-from memory_service.domain.planning.request import Question, parse_question
+from memory_service.domain.planning.request import Question
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.recall.encoder import load_encoder
+from memory_service.schemas.recommend import plan_request
 from memory_service.services.competitions.neighbours import Hit, read_text, recall
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.outcomes import happened_there
@@ -71,7 +72,7 @@ def recommend_json(
     database: Database, question: Question | Mapping[str, Any], query: bytes | None = None
 ) -> bytes:
     """The same as JSON. query: the query string that asks it, which `PlanCache` will know from now on."""
-    requested = question if isinstance(question, Question) else parse_question(question)
+    requested = question if isinstance(question, Question) else plan_request(question)
     cache, key = database.caches.of(PlanCache), _key(requested)
     cached = cache.get(knowledge_of(database).revision, key)
     if cached is None:

@@ -30,9 +30,10 @@ from memory_service.domain.prediction.device import TargetDevice, provenance_war
 from memory_service.domain.prediction.memory import Confidence, largest_batch, observed_bounds, peak_memory
 from memory_service.domain.prediction.step_time import prepare
 from memory_service.errors import FieldError, InvalidInput, TooLarge
+from memory_service.schemas.predict import MOST_QUESTIONS, PredictRequest
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
-from memory_service.services.prediction.request import PREDICT_FIELDS, SizingQuestion, parse_prediction
+from memory_service.services.prediction.request import SizingQuestion, sizing_question
 from memory_service.services.prediction.requested_profile import (
     MOST_TRACES,
     TraceBudget,
@@ -42,16 +43,11 @@ from memory_service.services.prediction.requested_profile import (
 )
 
 __all__ = [
-    "MOST_QUESTIONS",
-    "PREDICT_FIELDS",
-    "SizingQuestion",
-    "parse_prediction",
     "predict",
     "predict_known",
     "predict_many",
 ]
 
-MOST_QUESTIONS = 10_000
 MOST_CACHED = 20_000
 LARGEST_SHOWN = 4096
 """The curve stops here for models that would fit more: no plan uses such a batch."""
@@ -59,29 +55,30 @@ LARGEST_SHOWN = 4096
 USUAL_ROUNDS = 500
 _NO_TRACES = TraceBudget(0)
 
+Asked = PredictRequest | Mapping[str, Any]
 Key = tuple[str, int | None, str, str, str | None, str, str]
 
 
-def predict(database: Database, raw: Mapping[str, Any]) -> dict[str, Any]:
+def predict(database: Database, asked: Asked) -> dict[str, Any]:
     """The answer to one question; InvalidInput for an unknown model, card or value."""
-    return _answer(knowledge_of(database), parse_prediction(raw), TraceBudget(MOST_TRACES))
+    return _answer(knowledge_of(database), sizing_question(asked), TraceBudget(MOST_TRACES))
 
 
-def predict_known(knowledge: Knowledge, raw: Mapping[str, Any]) -> dict[str, Any]:
+def predict_known(knowledge: Knowledge, asked: Asked) -> dict[str, Any]:
     """The same of a snapshot, in well under a millisecond: a model that would have to be traced first is
     InvalidInput."""
-    return _answer(knowledge, parse_prediction(raw), _NO_TRACES)
+    return _answer(knowledge, sizing_question(asked), _NO_TRACES)
 
 
-def predict_many(database: Database, raws: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def predict_many(database: Database, questions: Sequence[Asked]) -> list[dict[str, Any]]:
     """The answers in order. A bad question refuses the list and says which; over 10 000 are TooLarge."""
-    if len(raws) > MOST_QUESTIONS:
-        raise TooLarge(f"At most {MOST_QUESTIONS} questions in one request, got {len(raws)}")
+    if len(questions) > MOST_QUESTIONS:
+        raise TooLarge(f"At most {MOST_QUESTIONS} questions in one request, got {len(questions)}")
     knowledge, budget = knowledge_of(database), TraceBudget(MOST_TRACES)
     answers = []
-    for index, raw in enumerate(raws):
+    for index, asked in enumerate(questions):
         try:
-            answers.append(_answer(knowledge, parse_prediction(raw), budget))
+            answers.append(_answer(knowledge, sizing_question(asked), budget))
         except InvalidInput as error:
             where = [
                 FieldError(f"{index}.{e.field}" if e.field else f"{index}", e.message, e.given, e.nearest)

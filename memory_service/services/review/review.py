@@ -13,26 +13,22 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from memory_service.domain.common.vocabulary import TASKS, parse_task
+from memory_service.domain.common.vocabulary import TASKS
 from memory_service.domain.planning.budget import RESERVE_SHARE
-from memory_service.domain.planning.request import INTEGER_BOUNDS, NUMBER_BOUNDS, integer_of, number_of
 from memory_service.domain.planning.schedule import most_by_updates
-from memory_service.errors import FieldError, InvalidInput, unknown_name
+from memory_service.errors import FieldError, InvalidInput
 from memory_service.review.engine import MOST_FINDINGS, Reviewed, review_source
 from memory_service.review.facts import Asked, Facts
 from memory_service.review.findings import SEVERITIES, Finding, finding, in_order
 from memory_service.review.reading import RECOMPUTED, Meant, meant_by, smaller_than
 from memory_service.review.rules.data_loader import NEVER_WITHOUT_REASON, has_reason, small_batches
+from memory_service.schemas.problems import checked
+from memory_service.schemas.review import ReviewQuery
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.prediction.predict import predict_known
 
-__all__ = ["REVIEW_FIELDS", "review_script"]
-
-REVIEW_FIELDS = (
-    "script", "filename", "gpu", "minutes", "task", "n_train", "n_test", "image_size", "seq_len", "cpu_count",
-    "metric", "plan",
-)  # fmt: skip
+__all__ = ["review_script"]
 
 HALF = 2
 FAR_UNDER = 4
@@ -93,28 +89,13 @@ def _answer(reviewed: Reviewed, asked: Mapping[str, Any], knowledge: Knowledge |
 
 def _checked(question: Mapping[str, Any]) -> dict[str, Any]:
     """The fields beside the script; what a plan says stands where nothing else is said."""
-    unknown = [name for name in question if name not in REVIEW_FIELDS]
-    if unknown:
-        raise unknown_name("field", str(unknown[0]), REVIEW_FIELDS)
     said = {name: value for name, value in question.items() if value is not None and name != "script"}
     plan = said.pop("plan", None)
     if plan is not None:
         if not isinstance(plan, Mapping):
             raise InvalidInput("plan must be an object", [FieldError("plan", "must be an object")])
-        for name, value in _of_plan(plan).items():
-            said.setdefault(name, value)
-    for name, value in list(said.items()):
-        if name in INTEGER_BOUNDS:
-            said[name] = integer_of(name, value, *INTEGER_BOUNDS[name])
-        elif name in NUMBER_BOUNDS:
-            said[name] = number_of(name, value, *NUMBER_BOUNDS[name])
-        elif not isinstance(value, str) or len(value) > 1000:
-            raise InvalidInput(
-                f"{name} must be text", [FieldError(name, "must be text of at most 1000 characters")]
-            )
-    if "task" in said:
-        said["task"] = parse_task(said["task"])
-    return said
+        said = _of_plan(plan) | said
+    return checked(ReviewQuery, said).explicit()
 
 
 def _told(given: Any, meant: str | None) -> str | None:

@@ -14,10 +14,10 @@ from typing import Any
 
 from memory_service.domain.logs.parser import Context, Reading, read_log
 from memory_service.errors import Conflict, FieldError, InvalidInput, NotFound, Unavailable
+from memory_service.schemas.events import SERVER_SEQ, ReportedEvent, fitting
+from memory_service.schemas.fields import utc_text
 from memory_service.services.database.transactions import Database, WriteTransaction
 from memory_service.services.runs.observations import conclude
-from memory_service.services.runs.run_events import SERVER_SEQ, ReportedEvent, fitting
-from memory_service.services.runs.run_fields import utc_text
 from memory_service.services.runs.summaries import Folding, begun
 from memory_service.services.runs.telemetry import RUNNING, Batch, insert, known_run_key
 from memory_service.services.runs.verdicts import told_verdict

@@ -7,8 +7,8 @@ from typing import Any
 
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.errors import FieldError, InvalidInput
+from memory_service.schemas.runs import fitting_start
 from memory_service.services.knowledge.snapshot import Knowledge
-from memory_service.services.runs.run_fields import fitting_start
 
 __all__ = ["NEEDED", "with_plan"]
 

@@ -11,6 +11,8 @@ from typing import Any
 import orjson
 
 from memory_service.errors import Conflict, FieldError, NotFound
+from memory_service.schemas.problems import checked
+from memory_service.schemas.runs import RunFinish, RunStart
 from memory_service.services.accuracy.scored_runs import compared
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
 from memory_service.services.knowledge.learned_corrections import observed_profile
@@ -22,7 +24,6 @@ from memory_service.services.runs.frozen_prediction import frozen_prediction
 from memory_service.services.runs.observations import conclude
 from memory_service.services.runs.outcome_evidence import evidence_of
 from memory_service.services.runs.run_configuration import RunCase, run_case
-from memory_service.services.runs.run_fields import parse_finish, parse_start
 from memory_service.services.runs.run_log import end_log
 from memory_service.services.runs.run_plan import with_plan
 from memory_service.services.runs.summaries import begin_summary
@@ -37,14 +38,14 @@ __all__ = ["begin_run", "finish_run", "run_page"]
 
 
 def begin_run(
-    database: Database, body: Mapping[str, Any], *, who: str | None = None
+    database: Database, start: RunStart | Mapping[str, Any], *, who: str | None = None
 ) -> tuple[dict[str, Any], bool]:
     """(`{"run_id", "status", "prediction", "notes"}`, whether it is new). What is predicted for it is frozen
     now. `who`: the name of the key that told it.
 
     The same id with the same body again changes nothing; with another body it is a Conflict.
     """
-    reported = parse_start(body)
+    reported = checked(RunStart, start, "This cannot begin a run").explicit()
     key = reported.pop("run_id", None)
     digest = hashlib.blake2b(orjson.dumps(reported, option=orjson.OPT_SORT_KEYS), digest_size=16).hexdigest()
     if key is not None:
@@ -88,11 +89,12 @@ def _keep_profile(database: Database, knowledge: Knowledge, case: RunCase) -> No
 
 
 def finish_run(
-    database: Database, run_id: str, body: Mapping[str, Any], *, who: str | None = None
+    database: Database, run_id: str, end: RunFinish | Mapping[str, Any], *, who: str | None = None
 ) -> dict[str, Any]:
     """The run's page after it ended. Told again, or with more than before, it is the same end; what
     contradicts the end that is known is a Conflict."""
-    reported, key = parse_finish(body), known_run_key(run_id)
+    reported = checked(RunFinish, end, "This cannot end a run").explicit()
+    key = known_run_key(run_id)
     end_log(database, key)
     with database.write_untracked() as transaction:
         run = _existing(transaction, key, to_change=True)

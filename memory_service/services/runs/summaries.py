@@ -24,9 +24,9 @@ from cachetools import LRUCache
 from memory_service.domain.monitoring.event import Event
 from memory_service.domain.monitoring.reducer import fold_in
 from memory_service.domain.monitoring.summary import Summary
+from memory_service.schemas.events import SERVER_SEQ
 from memory_service.services.database.caches import Caches
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
-from memory_service.services.runs.run_events import SERVER_SEQ
 from memory_service.store.queries import run_summaries as watched
 from memory_service.store.queries import runs
 from memory_service.store.statements import Statements

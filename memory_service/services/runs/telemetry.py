@@ -22,10 +22,11 @@ import orjson
 from memory_service.domain.monitoring.clock import earliest_moment, latest_moment
 from memory_service.domain.monitoring.event import Event
 from memory_service.errors import NotFound
+from memory_service.schemas.events import ReportedEvent, StoredEvent, as_stored, parse_events
+from memory_service.schemas.fields import utc_text
+from memory_service.schemas.runs import run_key
 from memory_service.services.database.transactions import BulkTransaction, Database
 from memory_service.services.runs.observations import conclude
-from memory_service.services.runs.run_events import ReportedEvent, StoredEvent, as_stored, parse_events
-from memory_service.services.runs.run_fields import run_key, utc_text
 from memory_service.services.runs.summaries import Begun, Folding, begun
 from memory_service.services.runs.verdicts import standing_verdict, told_verdict
 from memory_service.store.queries import runs

@@ -20,11 +20,11 @@ from memory_service.domain.monitoring.live_view import watch_page
 from memory_service.domain.monitoring.state import Expectation, RunFacts, State
 from memory_service.domain.monitoring.summary import SETTINGS, Summary
 from memory_service.errors import Conflict, NotFound, OutOfSpace, Unavailable
+from memory_service.schemas.events import ReportedEvent
+from memory_service.schemas.fields import utc_text
 from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.runs.expectations import expected_of
 from memory_service.services.runs.progress import outcome_so_far
-from memory_service.services.runs.run_events import ReportedEvent
-from memory_service.services.runs.run_fields import utc_text
 from memory_service.services.runs.summaries import read_summary, remembered
 from memory_service.store.queries import run_summaries as watched
 from memory_service.store.queries import runs

@@ -17,8 +17,9 @@ from sqlalchemy import select
 from memory_service.domain.common.row_difference import difference
 from memory_service.domain.cost.profile import Profile
 from memory_service.errors import Conflict, FieldError, InvalidInput, Moved, NotFound, unknown_name
+from memory_service.schemas import rows as values_of_rows
+from memory_service.schemas.fields import clean_text
 from memory_service.services.database.transactions import ReadTransaction, WriteTransaction
-from memory_service.services.tables import row_models as values_of_rows
 from memory_service.services.tables.paging import Query, parse_query
 from memory_service.store.queries import calibrations, history, passages, rows
 from memory_service.store.tables.knowledge import Correctable, Pattern
@@ -237,7 +238,7 @@ def history_of(transaction: ReadTransaction, table: str, key: str, limit: int = 
     after}]. NotFound for a row that never was."""
     table = table_named(table)
     try:
-        entries = history.of_row(transaction.session, table, values_of_rows.clean_text(key), limit)
+        entries = history.of_row(transaction.session, table, clean_text(key), limit)
     except ValueError:
         entries = []
     if not entries:
@@ -269,7 +270,7 @@ def _correctable(table: str) -> str:
 
 def _existing(transaction: ReadTransaction, table: str, key: str, *, to_change: bool = False) -> Correctable:
     try:
-        row = rows.find(transaction.session, table, values_of_rows.clean_text(key), to_change=to_change)
+        row = rows.find(transaction.session, table, clean_text(key), to_change=to_change)
     except ValueError:
         row = None
     if row is None:
@@ -340,7 +341,7 @@ def _said(field: str, given: str, most: int) -> str:
     text = given.strip()
     message = "" if 1 <= len(text) <= most else f"must have 1 to {most} characters"
     try:
-        values_of_rows.clean_text(text)
+        clean_text(text)
     except ValueError as error:
         message = str(error)
     if message:

@@ -8,17 +8,16 @@ import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 from memory_service.errors import unknown_name
+from memory_service.schemas.lists import FORMATS
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["FORMATS", "MEDIA_TYPES", "Format", "TableExport", "defused", "flat", "in_format"]
+__all__ = ["FORMATS", "MEDIA_TYPES", "TableExport", "defused", "flat", "in_format"]
 
-Format = Literal["csv", "jsonl", "parquet"]
-FORMATS: tuple[str, ...] = get_args(Format)
 MEDIA_TYPES: Mapping[str, str] = {
     "csv": "text/csv; charset=utf-8",
     "jsonl": "application/x-ndjson",

@@ -20,14 +20,13 @@ from sqlalchemy import ColumnElement, Select, exists, func, or_, select
 
 from memory_service.domain.common.vocabulary import parse_task
 from memory_service.errors import FieldError, InvalidInput, unknown_name
-from memory_service.services.tables.row_models import clean_text
+from memory_service.schemas.fields import clean_text
+from memory_service.schemas.lists import DEFAULT_LIMIT, MAX_LIMIT
 from memory_service.store.dialects import UtcDateTime
 from memory_service.store.queries.rows import LISTED, column, key_of
 from memory_service.store.tables.knowledge import Base, ModelTask
 
 __all__ = [
-    "DEFAULT_LIMIT",
-    "MAX_LIMIT",
     "Query",
     "filter_names",
     "filter_types",
@@ -36,8 +35,6 @@ __all__ = [
     "sort_names",
 ]
 
-DEFAULT_LIMIT = 50
-MAX_LIMIT = 500
 _MAX_CURSOR = 4_000
 _MAX_VALUE = 300
 _RANGES = ("min", "max")

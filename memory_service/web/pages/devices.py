@@ -8,11 +8,11 @@ from urllib.parse import quote
 from fastapi import Depends, Request
 from starlette.responses import Response
 
-from memory_service.api.fields import checked_query
-from memory_service.api.routes.devices import REGISTER
 from memory_service.api.security.auth_middleware import who_of
 from memory_service.api.service import database_of, service_of
 from memory_service.errors import Conflict, InvalidInput
+from memory_service.schemas.devices import RegisterDeviceForm
+from memory_service.schemas.problems import checked
 from memory_service.services.devices.registration import register_device
 from memory_service.services.pages.devices import calibration_page, device_page, devices_page
 from memory_service.web.charts.devices import figures_over_time, products_by_size, share_of_sheet
@@ -39,10 +39,8 @@ def register(request: Request, form: Form) -> Response:
     service = service_of(request)
     said = {name: value.strip() for name, value in form.items() if value.strip()}
     try:
-        checked_query(REGISTER, said)
-        asked: dict[str, Any] = {**said, "calibrate": True}
-        if "name" not in said:
-            asked["name"] = said.get("device", "")
+        named = {"name": said.get("device", ""), **said, "calibrate": True}
+        asked = checked(RegisterDeviceForm, named).explicit()
         shown, _ = register_device(
             database_of(request),
             asked,

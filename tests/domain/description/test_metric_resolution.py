@@ -18,7 +18,7 @@ from memory_service.domain.description.metric_resolution import (
 )
 from memory_service.domain.description.metrics import METRICS
 from memory_service.domain.planning.plan_text import MOST_TOKENS, plan_markdown, rough_tokens
-from memory_service.domain.planning.request import parse_question
+from memory_service.schemas.recommend import plan_request
 from memory_service.services.competitions.neighbours import Hit
 from memory_service.services.planning.recommend import RequestText, case_of
 from memory_service.services.planning.script_kinds import SCRIPTED
@@ -85,7 +85,7 @@ def test_any_words_are_a_metric_of_which_nothing_wrong_is_said(said: str, task: 
 
 def metric_of(hits: tuple[Hit, ...] = (), described: str | None = None, **asked: Any) -> Any:
     """Name and source in the case of this question, as if its text described that competition."""
-    question = parse_question({"gpu": "a100", **asked})
+    question = plan_request({"gpu": "a100", **asked})
     facts = infer_facts(question.description) if question.description else None
     remembered = RequestText(facts, facts, described, hits)
     judged = case_of(seed_knowledge(), question, remembered).metric

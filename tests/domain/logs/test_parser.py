@@ -13,7 +13,7 @@ from memory_service.domain.logs.parser import Context, Told, read_log
 from memory_service.domain.monitoring.event import MEMORY_FIELDS, Event
 from memory_service.domain.monitoring.reducer import fold_in
 from memory_service.domain.monitoring.summary import Summary
-from memory_service.services.runs.run_events import EVENT_FIELDS, parse_events
+from memory_service.schemas.events import EVENT_FIELDS, parse_events
 
 
 def told(text: str, context: Context | None = None) -> list[tuple[str, dict[str, Any]]]:

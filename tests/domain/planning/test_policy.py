@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from memory_service.domain.planning.planner import make_plan
 from memory_service.domain.planning.policy import Policy, policy_of
-from memory_service.domain.planning.request import parse_question
 from memory_service.domain.planning.schedule import rule_batch
+from memory_service.schemas.recommend import plan_request
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.planning.recommend import case_of
 from tests.planning import promises_kept, seed_knowledge
@@ -34,7 +34,7 @@ def _corrected(row: str, **changes: Any) -> Knowledge:
 
 
 def _plan(knowledge: Knowledge, **asked: Any) -> dict[str, Any]:
-    return make_plan(case_of(knowledge, parse_question({**DOGS, **asked})), knowledge).as_dict()
+    return make_plan(case_of(knowledge, plan_request({**DOGS, **asked})), knowledge).as_dict()
 
 
 def _ids(answer: dict[str, Any]) -> set[str]:

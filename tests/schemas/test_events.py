@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_service.services.runs import run_events
-from memory_service.services.runs.run_events import EVENT_FIELDS, MOST_SEQ
+from memory_service.schemas import events
+from memory_service.schemas.events import EVENT_FIELDS, MOST_SEQ
 
 NAMES = sorted({name for fields in EVENT_FIELDS.values() for name in fields} - {"kind", "seq", "at"})
 NUMBERS = st.sampled_from(
@@ -52,12 +52,12 @@ def sent(draw: st.DrawFn) -> dict[str, Any]:
 
 @given(sent())
 def test_what_the_shorter_way_takes_is_what_the_whole_check_makes_of_it(event: dict[str, Any]) -> None:
-    short = run_events._plain(event)
+    short = events._plain(event)
     if short is not None:
-        (whole,) = run_events._EVENTS.validate_python([event])
-        seq, kind, fields = run_events._split(whole)
+        (whole,) = events._EVENTS.validate_python([event])
+        seq, kind, fields = events._split(whole)
         assert (seq, kind) == short[:2]
-        assert run_events.as_stored(short) == run_events.as_stored((seq, kind, fields))
+        assert events.as_stored(short) == events.as_stored((seq, kind, fields))
         assert {name: repr(value) for name, value in short[2].items()} == {
             n: repr(v) for n, v in fields.items()
         }
@@ -70,4 +70,4 @@ def test_usual_events_go_the_shorter_way() -> None:
         {"seq": 2, "kind": "batch", "at": at, "steps": 10, "seconds": 1.5, "samples": 320, "train_loss": 0.5},
         {"seq": 3, "kind": "epoch", "at": at, "fold": 0, "epoch": 3, "seconds": 60.5, "valid_loss": -0.5},
     ):
-        assert run_events._plain(event) is not None
+        assert events._plain(event) is not None

@@ -1,4 +1,4 @@
-"""Which values may a calibration hold, whoever made it? Known sections in their units, figures that can be.
+"""Calibrations: what one may hold, whoever made it. Known sections in their units, figures that can be.
 
 A result posted from elsewhere is checked here before anything is written; so is each line of the benchmark
 that runs on this host.
@@ -9,26 +9,17 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import Field, StringConstraints, model_validator
 
 from memory_service.domain.calibration.calibration import Calibration, Fingerprint, Measurement
 from memory_service.domain.calibration.probes import probe_of
-from memory_service.errors import FieldError, InvalidInput, unknown_name
-from memory_service.services.tables.row_models import JsonObject, Line, Sentences, Slug, Word
-
-__all__ = [
-    "LONGEST_BUDGET_SECONDS",
-    "MOST_BY_UNIT",
-    "SHORTEST_BUDGET_SECONDS",
-    "Posted",
-    "posted_calibration",
-    "section_measurement",
-]
-
-SHORTEST_BUDGET_SECONDS, LONGEST_BUDGET_SECONDS = 1.0, 3600.0
+from memory_service.errors import FieldError, InvalidInput
+from memory_service.schemas.base import Request
+from memory_service.schemas.devices import BudgetSeconds
+from memory_service.schemas.fields import JsonObject, Line, Sentences, Slug, Word
+from memory_service.schemas.problems import checked
 
 MOST_BY_UNIT: Mapping[str, float] = {
     "ms": 1e7, "us": 1e9, "s": 1e5, "TFLOP/s": 1e5, "GB/s": 1e6, "GiB": 1e5, "images/s": 1e7, "ratio": 100.0,
@@ -36,19 +27,15 @@ MOST_BY_UNIT: Mapping[str, float] = {
 }  # fmt: skip
 """Beyond any device for years to come: more is a mistake of unit."""
 
+_WRONG = "This cannot be a calibration"
 _MAY_BE_ZERO = ("GiB", "C")
 _ROUNDING = 1e-6
 
 Finite = Annotated[float, Field(allow_inf_nan=False, ge=-1e15, le=1e15)]
 Positive = Annotated[float, Field(allow_inf_nan=False, gt=0, le=1e9)]
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=120)]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class PostedMeasurement(_Part):
+class PostedMeasurement(Request):
     value: Finite
     unit: Literal["ms", "us", "s", "TFLOP/s", "GB/s", "GiB", "images/s", "ratio", "MHz", "C"]
     p20: Finite
@@ -57,7 +44,7 @@ class PostedMeasurement(_Part):
     flagged: bool = False
 
 
-class PostedFingerprint(_Part):
+class PostedFingerprint(Request):
     kind: Literal["cuda", "mps", "cpu"]
     name: Line
     uuid: Word
@@ -74,7 +61,7 @@ class PostedFingerprint(_Part):
     host_cpu: Line | None = None
 
 
-class Posted(_Part):
+class Posted(Request):
     """A calibration as `memory-service calibrate --server` sends it: whole each time, also while it runs."""
 
     id: Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F-]{32,36}$")] = Field(
@@ -85,13 +72,11 @@ class Posted(_Part):
     )
     fingerprint: PostedFingerprint = Field(description="Which device it is, and what drives it.")
     status: Literal["running", "done", "failed", "timed_out"]
-    budget_seconds: Annotated[
-        float, Field(ge=SHORTEST_BUDGET_SECONDS, le=LONGEST_BUDGET_SECONDS, allow_inf_nan=False)
-    ]
-    sections: Annotated[dict[Name, PostedMeasurement], Field(max_length=2_000)] = Field(
+    budget_seconds: BudgetSeconds
+    sections: Annotated[dict[Slug, PostedMeasurement], Field(max_length=2_000)] = Field(
         default_factory=dict, description="Everything measured so far, by section."
     )
-    missing: Annotated[dict[Name, Line], Field(max_length=2_000)] = Field(
+    missing: Annotated[dict[Slug, Line], Field(max_length=2_000)] = Field(
         default_factory=dict, description="Section -> why it could not be measured."
     )
     contended: bool = Field(False, description="Another process used the device: kept, never used.")
@@ -107,14 +92,16 @@ class Posted(_Part):
     word: Word | None = Field(None, description="What its own host calls the device: `cuda:0`, `cpu`.")
     host: Line | None = Field(None, description="Name of its host.")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_not_given(cls, given: Any) -> Any:
+        return {k: v for k, v in given.items() if v is not None} if isinstance(given, dict) else given
 
-def posted_calibration(body: Mapping[str, Any], now: dt.datetime) -> tuple[Posted, Calibration]:
-    """The body as sent, and as the domain has it (device "" when not said). InvalidInput names each wrong
-    field."""
-    try:
-        posted = Posted.model_validate({name: value for name, value in body.items() if value is not None})
-    except ValidationError as error:
-        raise _refused([_problem(dict(found)) for found in error.errors(include_url=False)]) from None
+
+def posted_calibration(given: Posted | Mapping[str, Any], now: dt.datetime) -> tuple[Posted, Calibration]:
+    """The calibration as sent, and as the domain has it (device "" when not said). InvalidInput names each
+    wrong field."""
+    posted = checked(Posted, given, _WRONG)
     kind = posted.fingerprint.kind
     wrong: list[FieldError] = []
     sections: dict[str, Measurement] = {}
@@ -202,17 +189,4 @@ def _unknown_section(name: str) -> FieldError:
 
 def _refused(errors: list[FieldError]) -> InvalidInput:
     detail = "; ".join(f"{e.field}: {e.message}" for e in errors[:3])
-    return InvalidInput(f"This cannot be a calibration: {detail}", errors)
-
-
-def _problem(found: Mapping[str, Any]) -> FieldError:
-    field = ".".join(str(part) for part in found["loc"])
-    if found["type"] == "extra_forbidden":
-        known = (
-            [f.name for f in fields(Fingerprint)] if field.startswith("finger") else [*Posted.model_fields]
-        )
-        nearest = unknown_name("field", field.rpartition(".")[2], known).errors[0].nearest
-        return FieldError(field, "unknown field", None, nearest)
-    if found["type"] == "missing":
-        return FieldError(field, "is required")
-    return FieldError(field, str(found["msg"]).removeprefix("Value error, "), found.get("input"))
+    return InvalidInput(f"{_WRONG}: {detail}", errors)

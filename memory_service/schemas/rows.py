@@ -1,119 +1,41 @@
-"""Which values may a row of knowledge hold? One model per table, for seeds and for what people send alike.
-
-Unknown fields, NaN and infinity, control characters, numbers beyond any real thing and words outside the
-vocabulary are refused with `InvalidInput`; every error names its field.
-"""
+"""Rows of knowledge: one model per table, for seeds and for what people send alike, and the requests that
+add, correct, undo and delete one."""
 
 from __future__ import annotations
 
-import json
-import math
-import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    StringConstraints,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, create_model, model_validator
 
 from memory_service.domain.common.estimate import Grade
-from memory_service.domain.common.vocabulary import SIZES, parse_task, size_of
+from memory_service.domain.common.vocabulary import size_of
 from memory_service.domain.cost.profile import Profile
-from memory_service.errors import FieldError, InvalidInput, unknown_name
+from memory_service.errors import FieldError
+from memory_service.schemas.base import FromText, Request
+from memory_service.schemas.fields import (
+    Description,
+    JsonObject,
+    Line,
+    LongReason,
+    RowName,
+    Sentences,
+    SizeClass,
+    Slug,
+    Task,
+    Text200,
+    Version,
+    Word,
+)
+from memory_service.schemas.problems import checked, wrong_fields
 
-__all__ = [
-    "ROW_MODELS",
-    "clean_text",
-    "fields_of",
-    "pattern_in_words",
-    "profile_id",
-    "profile_values",
-    "validate",
-]
-
-MAX_JSON_BYTES = 64_000
-MAX_JSON_DEPTH = 8
-_BREAK = re.compile(r"\s*[\n\r\t\x0b\x0c\x85\u2028\u2029]+\s*")
-_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|[\ud800-\udfff]")
-
-
-def clean_text(value: str) -> str:
-    """The text, when it can be stored and shown: no control characters but tab and newline, no half
-    characters."""
-    if _UNPRINTABLE.search(value):
-        raise ValueError("holds control characters or half of a surrogate pair")
-    return value
-
-
-def _in_one_line(value: str) -> str:
-    """Names and titles stand in lines of plans that programs read: a break in one would begin another."""
-    return _BREAK.sub(" ", value)
-
-
-def _clean_json(value: Any) -> Any:
-    _walk(value, 0)
-    if len(json.dumps(value)) > MAX_JSON_BYTES:
-        raise ValueError(f"is longer than {MAX_JSON_BYTES} bytes as JSON")
-    return value
-
-
-def _walk(value: Any, depth: int) -> None:
-    if depth > MAX_JSON_DEPTH:
-        raise ValueError(f"is nested deeper than {MAX_JSON_DEPTH} levels")
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            clean_text(str(key))
-            _walk(item, depth + 1)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            _walk(item, depth + 1)
-    elif isinstance(value, str):
-        clean_text(value)
-    elif isinstance(value, bool) or value is None:
-        return
-    elif isinstance(value, int | float):
-        if not math.isfinite(value) or abs(value) > 1e18:
-            raise ValueError("holds a number that is not finite or beyond 10^18")
-    else:
-        raise ValueError(f"holds a {type(value).__name__}, which JSON has not")
-
-
-def _size(value: str) -> str:
-    if value not in SIZES:
-        raise unknown_name("size", value, SIZES)
-    return value
-
-
-_PLAIN = AfterValidator(clean_text)
-_ONE_LINE = AfterValidator(_in_one_line)
-
-Slug = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=120)]
-RowName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/@+:-]*$", max_length=160)]
-Word = Annotated[
-    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=80), _PLAIN, _ONE_LINE
-]
-Line = Annotated[
-    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=300), _PLAIN, _ONE_LINE
-]
-Sentences = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=20_000), _PLAIN]
-Description = Annotated[
-    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1_000_000), _PLAIN
-]
-Task = Annotated[str, AfterValidator(parse_task)]
-SizeClass = Annotated[str, AfterValidator(_size)]
 Count = Annotated[int, Field(ge=0, le=10**12)]
 Small = Annotated[int, Field(ge=1, le=10**9)]
 Pixels = Annotated[int, Field(ge=1, le=100_000)]
 Year = Annotated[int, Field(ge=1990, le=2100)]
 Amount = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
 Number = Annotated[float, Field(ge=-1e15, le=1e15, allow_inf_nan=False)]
-JsonObject = Annotated[dict[str, Any], AfterValidator(_clean_json)]
 
 
 class Row(BaseModel):
@@ -168,6 +90,13 @@ class PatternRow(Row):
     statement: Sentences
     advice: JsonObject = Field(default_factory=dict)
     rule: Word | None = None
+
+    @model_validator(mode="after")
+    def _about_one_competition(self) -> PatternRow:
+        if (self.scope == "competition") != (self.competition is not None):
+            message = "is given exactly when scope is 'competition'"
+            raise wrong_fields([FieldError("competition", message, self.competition)])
+        return self
 
 
 class ModelRow(Row):
@@ -289,21 +218,70 @@ def fields_of(table: str) -> tuple[str, ...]:
 
 def validate(table: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """The values as they are stored, every column present; InvalidInput names each wrong field."""
-    try:
-        row = ROW_MODELS[table].model_validate(dict(values))
-    except ValidationError as error:
-        problems = [_problem(table, dict(found)) for found in error.errors(include_url=False)]
-        detail = "; ".join(f"{p.field}: {p.message}" for p in problems[:3])
-        raise InvalidInput(f"This cannot be a row of {table}: {detail}", problems) from None
-    stored = row.model_dump()
+    stored = checked(ROW_MODELS[table], dict(values), f"This cannot be a row of {table}").model_dump()
     if table == "competitions":
         stored["size"] = None if stored["n_train"] is None else size_of(stored["n_train"])
-    if table == "patterns" and (stored["scope"] == "competition") != (stored["competition"] is not None):
-        message = "is given exactly when scope is 'competition'"
-        raise InvalidInput(
-            f"competition {message}", [FieldError("competition", message, stored["competition"])]
-        )
     return stored
+
+
+class Signature(Request):
+    """What a change says about itself; no table has columns of these names that people may write."""
+
+    who: Text200 | None = Field(
+        None, description="Who changes it; a key's name goes first, without either it is `anonymous`."
+    )
+    why: LongReason | None = Field(None, description="Why, for the row's history.")
+
+
+class ReadVersion(Signature):
+    version: Version | None = Field(
+        None, description="The version that was read: 409 when it is another by now."
+    )
+
+
+class RemovalQuery(FromText, ReadVersion):
+    """The end of a row."""
+
+
+class UndoRequest(Signature):
+    """One change of a row, to be taken back."""
+
+    entry: Version = Field(description="`id` of the change in the row's history.")
+
+
+class _Written(BaseModel):
+    @model_validator(mode="before")
+    @classmethod
+    def _no_blanks(cls, values: Any) -> Any:
+        given = values.items() if isinstance(values, dict) else ()
+        blank = [name for name, value in given if isinstance(value, str) and not value.strip()]
+        if blank:
+            message = "is blank; leave it out, or give null for not known"
+            raise wrong_fields(FieldError(name, message, values[name]) for name in blank)
+        return values
+
+
+@cache
+def addition_of(table: str) -> type[BaseModel]:
+    """A new row as a person sends it."""
+    bases = (_Written, Signature, ROW_MODELS[table])
+    return create_model(f"New{singular(table)}", __base__=bases, __doc__="A row to add.")
+
+
+@cache
+def correction_of(table: str) -> type[BaseModel]:
+    """Changes of a row: any of its fields. What fits together is checked with the rest of the row."""
+    fields: dict[str, Any] = {
+        name: (field.rebuild_annotation() | None, Field(None, description=field.description))
+        for name, field in ROW_MODELS[table].model_fields.items()
+    }
+    name = f"{singular(table)}Correction"
+    return create_model(name, __base__=(_Written, ReadVersion), __doc__="Fields to correct.", **fields)
+
+
+def singular(table: str) -> str:
+    """The name of one row of a table in the description of routes."""
+    return {"strategies": "Strategy"}.get(table, table.removesuffix("s").capitalize())
 
 
 def profile_id(profile: Profile) -> str:
@@ -344,10 +322,6 @@ def profile_values(profile: Profile, source: str, grade: str) -> dict[str, Any]:
     )
 
 
-def _showable(value: Any) -> str:
-    return str(value)[:80].encode("utf-8", "replace").decode()
-
-
 def _plain(value: Any) -> Any:
     """Tuples as lists: what JSON gives back."""
     if isinstance(value, dict):
@@ -358,27 +332,3 @@ def _plain(value: Any) -> Any:
 
 
 _NESTED = (dict, list, tuple)
-
-
-def _problem(table: str, found: Mapping[str, Any]) -> FieldError:
-    field = ".".join(str(part) for part in found["loc"])
-    given = found.get("input")
-    shown: Any = given if isinstance(given, bool | int | float) or given is None else _showable(given)
-    if (isinstance(shown, float) and not math.isfinite(shown)) or (
-        isinstance(shown, int) and abs(shown) > 1e18
-    ):
-        shown = str(shown)[:80]
-    if found["type"] == "extra_forbidden":
-        nearest = unknown_name("field", field, fields_of(table)).errors[0].nearest
-        return FieldError(field, "unknown field", None, nearest)
-    if found["type"] == "missing":
-        return FieldError(field, "is required")
-    if found["type"] == "string_pattern_mismatch":
-        return FieldError(field, pattern_in_words(found["ctx"]["pattern"]), shown)
-    return FieldError(field, str(found["msg"]).removeprefix("Value error, "), shown)
-
-
-def pattern_in_words(pattern: str) -> str:
-    """What `Slug` and `RowName` ask of a text, for who cannot read a pattern."""
-    marks = pattern.removeprefix("^[A-Za-z0-9][A-Za-z0-9").removesuffix("]*$")
-    return f"must be letters, digits and {' '.join(marks)} only, a letter or digit first"

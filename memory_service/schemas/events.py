@@ -1,7 +1,8 @@
 """The events that a run may send, checked by compiled code (a microsecond each), and their stored form.
 
 Names and bounds are those of `domain.monitoring.event_fields`. A loss or metric that is not finite is legal:
-JSON has no NaN, so it is the text "nan", "inf" or "-inf" (a literal NaN is taken for it). null is "not said".
+JSON has no NaN, so it is the text "nan", "inf" or "-inf" (a literal NaN is taken for it). null is "not
+given".
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ from pydantic import (
 
 from memory_service.domain.monitoring.event_fields import KIND_FIELDS, SETTING_FIELDS, FieldForm
 from memory_service.errors import FieldError, InvalidInput, unknown_name
-from memory_service.services.runs.run_fields import Moment, utc_text
-from memory_service.services.tables.row_models import clean_text
+from memory_service.schemas.base import FromText, Request
+from memory_service.schemas.fields import Moment, clean_text, utc_text
+from memory_service.schemas.lists import FileFormat
+from memory_service.schemas.problems import field_error
 
 __all__ = [
     "EVENT_FIELDS",
@@ -79,6 +82,13 @@ def _type(form: FieldForm) -> Any:
         case "text":
             return Annotated[str, StringConstraints(max_length=int(form.high)), AfterValidator(clean_text)]
     return {"score": Score, "flag": bool, "scope": Literal["epoch", "run"]}[form.sort]
+
+
+class EventsQuery(FromText, Request):
+    """Which events of a run, as which file."""
+
+    kind: Literal[tuple(KIND_FIELDS)] | None = Field(None, description="Only events of this kind.")  # type: ignore[valid-type]
+    format: FileFormat = Field("jsonl", description="As which file.")
 
 
 _TypedDict: Any = typing_extensions.TypedDict  # pydantic refuses that of typing before Python 3.12
@@ -231,12 +241,10 @@ def _problem(found: Mapping[str, Any], given: list[Any]) -> FieldError:
     if found["type"] == "extra_forbidden":
         near = unknown_name("field", name, EVENT_FIELDS[str(kind)]).errors[0].nearest
         return FieldError(where, f"is no field of a {kind} event", None, near)
-    if found["type"] == "missing":
-        return FieldError(where, "is required")
-    message = str(found["msg"]).removeprefix("Value error, ")
     if len(rest) > 2:
         message = 'must be a finite number, or the text "nan", "inf" or "-inf"'
-    return FieldError(where, message, found.get("input"))
+        return FieldError(where, message, found.get("input"))
+    return field_error({**found, "loc": ()}, None, where)
 
 
 def _merged(problems: Iterable[FieldError]) -> list[FieldError]:

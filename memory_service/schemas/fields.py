@@ -1,0 +1,198 @@
+"""Fields that several requests have, with their bounds and words: declared here once."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, WithJsonSchema
+
+from memory_service.domain.common.optimizers import optimizer_name
+from memory_service.domain.common.vocabulary import (
+    MODES,
+    OBJECTIVES,
+    PRECISIONS,
+    SIZES,
+    Mode,
+    Objective,
+    parse_precision,
+    parse_size,
+    parse_task,
+)
+from memory_service.domain.planning.request import MOST_MINUTES
+from memory_service.schemas.problems import vocabulary
+
+MAX_JSON_BYTES = 64_000
+MAX_JSON_DEPTH = 8
+MOST_NAMES = 16
+UUID_FORM = r"^[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}$"
+
+_BREAK = re.compile(r"\s*[\n\r\t\x0b\x0c\x85\u2028\u2029]+\s*")
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|[\ud800-\udfff]")
+
+
+def clean_text(value: str) -> str:
+    """The text, when it can be stored and shown: no control characters but tab and newline, no half
+    characters."""
+    if _UNPRINTABLE.search(value):
+        raise ValueError("holds control characters or half of a surrogate pair")
+    return value
+
+
+def utc_text(given: str) -> str:
+    """The moment in UTC with a Z behind it; one without a zone is UTC already. ValueError for all else."""
+    try:
+        moment = dt.datetime.fromisoformat(given)
+        if not given.endswith("Z"):
+            moment = moment.replace(tzinfo=dt.UTC) if moment.tzinfo is None else moment.astimezone(dt.UTC)
+            given = moment.replace(tzinfo=None).isoformat() + "Z"
+    except (ValueError, OverflowError):
+        raise ValueError("must be a time in ISO 8601, e.g. 2026-01-31T12:00:00Z") from None
+    if not 1970 <= moment.year <= 2200:
+        raise ValueError("must be a time between 1970 and 2200")
+    return given
+
+
+def _one_line(value: str) -> str:
+    """Names and titles stand in lines of plans that programs read: a break in one would begin another."""
+    return _BREAK.sub(" ", value)
+
+
+def _clean_json(value: Any) -> Any:
+    _walk(value, 0)
+    if len(json.dumps(value)) > MAX_JSON_BYTES:
+        raise ValueError(f"is longer than {MAX_JSON_BYTES} bytes as JSON")
+    return value
+
+
+def _walk(value: Any, depth: int) -> None:
+    if depth > MAX_JSON_DEPTH:
+        raise ValueError(f"is nested deeper than {MAX_JSON_DEPTH} levels")
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            clean_text(str(key))
+            _walk(item, depth + 1)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            _walk(item, depth + 1)
+    elif isinstance(value, str):
+        clean_text(value)
+    elif isinstance(value, bool) or value is None:
+        return
+    elif isinstance(value, int | float):
+        if not math.isfinite(value) or abs(value) > 1e18:
+            raise ValueError("holds a number that is not finite or beyond 10^18")
+    else:
+        raise ValueError(f"holds a {type(value).__name__}, which JSON has not")
+
+
+def _integral(value: Any) -> Any:
+    """128.0 is a whole number, as in JSON Schema."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _no_nul(value: str) -> str:
+    if "\x00" in value:
+        raise ValueError("must not hold a NUL character")
+    return value
+
+
+def _joined(value: Any) -> Any:
+    """Names as one text with commas, however they were given."""
+    if isinstance(value, list | tuple):
+        if not all(isinstance(name, str) and len(name) <= 200 for name in value):
+            raise ValueError(f"must be 1 to {MOST_NAMES} names")
+        value = ",".join(value)
+    if isinstance(value, str):
+        names = dict.fromkeys(name.strip().lower() for name in value.split(",") if name.strip())
+        if not 1 <= len(names) <= MOST_NAMES:
+            raise ValueError(f"must be 1 to {MOST_NAMES} names")
+        return ",".join(names)
+    return value
+
+
+def _lower(value: Any) -> Any:
+    return value.strip().lower() if isinstance(value, str) else value
+
+
+_PLAIN = AfterValidator(clean_text)
+_IN_LINE = AfterValidator(_one_line)
+INTEGRAL = BeforeValidator(_integral)
+_LOWER = BeforeValidator(_lower)
+_STORABLE = AfterValidator(_no_nul)
+_TEXT = {"type": "string", "minLength": 1}
+_LISTED = {"type": "array", "items": {**_TEXT, "maxLength": 200}, "minItems": 1, "maxItems": MOST_NAMES}
+
+
+def _between(low: int, high: int, **more: Any) -> StringConstraints:
+    return StringConstraints(min_length=low, max_length=high, **more)
+
+
+def _trimmed(longest: int) -> StringConstraints:
+    return _between(1, longest, strip_whitespace=True)
+
+
+ImageSize = Annotated[int, Field(ge=8, le=4096), INTEGRAL]
+SeqLen = Annotated[int, Field(ge=1, le=131_072), INTEGRAL]
+NFeatures = Annotated[int, Field(ge=1, le=10**6), INTEGRAL]
+NClasses = Annotated[int, Field(ge=1, le=10**6), INTEGRAL]
+Rows = Annotated[int, Field(ge=1, le=10**9), INTEGRAL]
+Rounds = Annotated[int, Field(ge=1, le=10**6), INTEGRAL]
+Samples = Annotated[int, Field(ge=1, le=10**10), INTEGRAL]
+BatchSize = Annotated[int, Field(ge=1, le=10**6), INTEGRAL]
+CpuCount = Annotated[int, Field(ge=1, le=4096), INTEGRAL]
+Folds = Annotated[int, Field(ge=1, le=50), INTEGRAL]
+Epochs = Annotated[int, Field(ge=1, le=10_000), INTEGRAL]
+Version = Annotated[int, Field(ge=1, le=2**31 - 1), INTEGRAL]
+Minutes = Annotated[float, Field(gt=0, le=MOST_MINUTES, allow_inf_nan=False)]
+VramGib = Annotated[float, Field(gt=0, le=4096, allow_inf_nan=False)]
+
+Filter = Annotated[str, _between(1, 300)]
+Word120 = Annotated[str, _trimmed(120), _STORABLE]
+Text200 = Annotated[str, _trimmed(200), _STORABLE]
+LongReason = Annotated[str, _trimmed(4_000), _STORABLE]
+LongText = Annotated[str, _trimmed(100_000), _STORABLE]
+Names = Annotated[
+    str,
+    _between(1, 1000),
+    BeforeValidator(_joined),
+    WithJsonSchema({"anyOf": [{**_TEXT, "maxLength": 1000}, _LISTED]}),
+]
+"""Names as a text with commas; in JSON also a list of texts."""
+
+Task = Annotated[str, _between(1, 100), vocabulary(parse_task)]
+SizeClass = Annotated[str, _between(1, 100), vocabulary(parse_size)]
+Precision = Annotated[str, _between(1, 80), vocabulary(parse_precision)]
+Optimizer = Annotated[str, _between(1, 80), vocabulary(optimizer_name)]
+GoalWord = Annotated[Objective, _LOWER]
+MemoryMode = Annotated[Mode, _LOWER]
+Layout = Annotated[Literal["nhwc", "nchw"], _LOWER]
+Moment = Annotated[str, _between(8, 40), AfterValidator(utc_text)]
+
+Slug = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=120)]
+RowName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/@+:-]*$", max_length=160)]
+Word = Annotated[str, _trimmed(80), _PLAIN, _IN_LINE]
+Line = Annotated[str, _trimmed(300), _PLAIN, _IN_LINE]
+Sentences = Annotated[str, _trimmed(20_000), _PLAIN]
+Description = Annotated[str, _trimmed(1_000_000), _PLAIN]
+JsonObject = Annotated[dict[str, Any], AfterValidator(_clean_json)]
+
+ABOUT_TASK = (
+    "A task or its alias: `image`, `text`, `tabular`, `segmentation`, `detection`, `audio`, `time-series` …"
+)
+ABOUT_GPU = (
+    "A card by any name people or drivers use: `a100` (= 40 GB), `a100-80gb`, `rtx3090`, `t4`, `cpu` …"
+)
+
+
+def quoted(names: tuple[str, ...]) -> str:
+    """Names for a description."""
+    return ", ".join(f"`{name}`" for name in names)
+
+
+ABOUT_PRECISION, ABOUT_OBJECTIVE, ABOUT_MODE = quoted(PRECISIONS), quoted(OBJECTIVES), quoted(MODES)
+ABOUT_SIZE = f"{quoted(SIZES)}: small < 10 000 <= medium < 100 000 <= large training samples."

@@ -1,0 +1,105 @@
+"""A plan that a run brings along: what of an answer of /recommend is used, the rest is passed over."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from memory_service.domain.common.estimate import Grade
+from memory_service.schemas.fields import Line, Word
+
+Count = Annotated[int, Field(ge=0, le=10**12)]
+Amount = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+
+class _Number(_Part):
+    value: Amount
+    low: Amount
+    high: Amount
+    grade: Grade
+    n: Count
+    basis: str
+
+
+class _Model(_Part):
+    name: Line
+    image_size: Count | None = None
+    seq_len: Count | None = None
+    n_features: Count | None = None
+
+
+class _Card(_Part):
+    slug: Line | None = None
+    device: Line | None = None
+    memory_gib: Amount | None = None
+
+
+class _Loader(_Part):
+    num_workers: Count | None = None
+
+
+class _Expected(_Part):
+    peak_memory_gib: _Number | None = None
+    samples_per_second: _Number | None = None
+    epoch_seconds: _Number | None = None
+    total_minutes: _Number | None = None
+    inference_minutes: _Number | None = None
+    bound: Literal["gpu", "loader", "host"] = "gpu"
+
+
+class _Checks(_Part):
+    first_after_seconds: Amount = 60
+    every_seconds: Amount = 150
+    not_before_steps: Count = 20
+    model_class: Literal["small", "large"] | None = None
+    target_percent: list[Amount] | None = None
+
+
+class _Facts(_Part):
+    n_train: Count | None = None
+    n_test: Count | None = None
+    n_classes: Count | None = None
+    cpu_count: Count | None = None
+
+
+class _Trouble(_Part):
+    when: Line
+    planned_percent: Amount | None = None
+
+
+class _Evidence(_Part):
+    id: Line
+    demoted: bool = False
+
+
+class BroughtPlan(_Part):
+    """What of a plan that a run brings along is used: for what it should show, and what it was advised."""
+
+    plan_id: Word
+    feasible: Literal[True]
+    task: Word | None = None
+    model: _Model
+    gpu: _Card = Field(default_factory=_Card)
+    batch_size: Count | None = None
+    grad_accumulation: Count | None = None
+    folds: Count | None = None
+    epochs: Count | None = None
+    early_stopping_patience: Count | None = None
+    precision: Word | None = None
+    optimizer: Word | None = None
+    channels_last: bool | None = None
+    compile: bool | None = None
+    gradient_checkpointing: bool | None = None
+    data_loader: _Loader = Field(default_factory=_Loader)
+    minutes: Amount | None = None
+    expected: _Expected = Field(default_factory=_Expected)
+    checks: _Checks = Field(default_factory=_Checks)
+    on_trouble: list[_Trouble] = Field(default_factory=list)
+    alternatives: list[dict[str, Any]] = Field(default_factory=list)
+    evidence: list[_Evidence] = Field(default_factory=list)
+    facts: _Facts = Field(default_factory=_Facts)

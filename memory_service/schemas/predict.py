@@ -1,0 +1,63 @@
+"""The request of a prediction: what a model needs and does on a card."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from memory_service.schemas import fields as f
+from memory_service.schemas.base import FromText, Request
+
+MOST_QUESTIONS = 10_000
+
+_MODES = {"training": "train", "inference": "infer", "predict": "infer"}
+
+
+def _mode(given: Any) -> Any:
+    word = given.strip().lower() if isinstance(given, str) else given
+    return _MODES.get(word, word) if isinstance(word, str) else word
+
+
+StepMode = Annotated[Literal["train", "infer"], BeforeValidator(_mode)]
+
+
+class PredictRequest(Request):
+    """A model on a card; n_classes, cpu_count and rounds only for models of the processor."""
+
+    model: f.Text200 = Field(
+        description="A catalogue, timm or transformers name, `unet/<encoder>`, `lightgbm` …",
+        examples=["resnet50"],
+    )
+    gpu: f.Text200 = Field(description=f.ABOUT_GPU, examples=["a100"])
+    image_size: f.ImageSize | None = Field(None, description="Pixels a side.", examples=[224])
+    seq_len: f.SeqLen | None = Field(None, description="Tokens a text.")
+    n_features: f.NFeatures | None = Field(None, description="Columns of a table.")
+    batch_size: f.BatchSize | None = Field(
+        None, description="Samples a step; without it the answer is for the knee of throughput."
+    )
+    precision: f.Precision | None = Field(
+        None, description=f"{f.ABOUT_PRECISION}, `amp`; the card's own best when not given."
+    )
+    layout: f.Layout | None = Field(
+        None,
+        description="`nhwc` (channels last) or `nchw`; default: what a plan would set there.",
+    )
+    optimizer: f.Optimizer | None = Field(None, description="`adamw` (default), `adam`, `sgd-momentum` …")
+    mode: StepMode | None = Field(None, description="`train` (default) or `infer`.")
+    n_train: f.Rows | None = Field(
+        None,
+        description="Training rows: the answer then says how long an epoch, or a fit of boosted trees, "
+        "takes.",
+    )
+    n_classes: f.NClasses | None = Field(None, description="Classes; for processor-bound models only.")
+    cpu_count: f.CpuCount | None = Field(
+        None, description="Processor cores; for processor-bound models only."
+    )
+    rounds: f.Rounds | None = Field(
+        None, description="Boosting rounds, or trees of a forest; 500 when not given."
+    )
+
+
+class PredictQuery(FromText, PredictRequest):
+    """The same as texts."""

@@ -1,0 +1,101 @@
+"""The request of a plan: of /recommend, of the command line, of the form and of the agents' tool."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import Field, ModelWrapValidatorHandler, ValidationError, model_validator
+
+from memory_service.domain.planning.request import Question
+from memory_service.errors import FieldError
+from memory_service.schemas import fields as f
+from memory_service.schemas.base import FromText, Request
+from memory_service.schemas.problems import checked, wrong_fields
+
+
+class RecommendRequest(Request):
+    """The task, the data, the card and the minutes."""
+
+    task: f.Task | None = Field(
+        None,
+        description=f"{f.ABOUT_TASK} May be left out with `competition` or `description`: then it is "
+        "inferred.",
+        examples=["image"],
+    )
+    size: f.SizeClass | None = Field(None, description=f.ABOUT_SIZE, examples=["medium"])
+    n_train: f.Samples | None = Field(None, description="Training samples, exactly; overrules `size`.")
+    gpu: f.Names | None = Field(
+        None, description=f"{f.ABOUT_GPU} Several with commas: the plan fits all.", examples=["a100"]
+    )
+    plan_for: f.Names | None = Field(
+        None, description="The card of production, when it is not the one visible."
+    )
+    minutes: f.Minutes | None = Field(
+        None, description="Wall-clock budget for everything; 30 when not given."
+    )
+    n_classes: f.NClasses | None = Field(None, description="Classes to tell apart.")
+    image_size: f.ImageSize | None = Field(None, description="Pixels a side, pinned.")
+    seq_len: f.SeqLen | None = Field(None, description="Tokens a text, pinned.")
+    n_features: f.NFeatures | None = Field(None, description="Columns of a table.")
+    n_test: f.Samples | None = Field(None, description="Samples to predict.")
+    cpu_count: f.CpuCount | None = Field(None, description="Processor cores for the loader.")
+    vram_gib: f.VramGib | None = Field(
+        None, description="Memory to plan for instead of the card's own, in GiB."
+    )
+    precision: f.Precision | None = Field(None, description=f"Pinned: {f.ABOUT_PRECISION}.")
+    model: f.Text200 | None = Field(None, description="Pinned model by its catalogue, timm or hub name.")
+    folds: f.Folds | None = Field(None, description="Pinned number of folds.")
+    epochs: f.Epochs | None = Field(None, description="Pinned number of epochs.")
+    batch_size: f.BatchSize | None = Field(None, description="Pinned batch size.")
+    objective: f.GoalWord | None = Field(None, description=f"{f.ABOUT_OBJECTIVE}; balanced when not given.")
+    mode: f.MemoryMode | None = Field(
+        None,
+        description=f"{f.ABOUT_MODE}: what memory of competitions may be used; open when not given.",
+    )
+    metric: f.Text200 | None = Field(
+        None,
+        description="What predictions are judged by: `ROC AUC`, `macro F1`, `RMSLE`, `MAP@5` … May be left "
+        "out where the description says it or the competition is known.",
+    )
+    competition: f.Text200 | None = Field(None, description="Slug of a known competition.")
+    description: f.LongText | None = Field(None, description="The task in free words.")
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _has_card_and_task(
+        cls, given: Any, handler: ModelWrapValidatorHandler[RecommendRequest]
+    ) -> RecommendRequest:
+        missing = _missing(given) if isinstance(given, Mapping) else []
+        try:
+            request = handler(given)
+        except ValidationError as error:
+            raise wrong_fields(missing, error) from None
+        if missing:
+            raise wrong_fields(missing)
+        return request
+
+    def to_domain(self) -> Question:
+        """The request as the planner takes it; the cards of production stand in where none is visible."""
+        given = self.model_dump(include=set(RecommendRequest.model_fields), exclude_none=True)
+        production = tuple(given.pop("plan_for", "").split(",")) if self.plan_for else ()
+        cards = tuple(given.pop("gpu").split(",")) if self.gpu else production
+        return Question(gpus=cards, plan_for=production, **given)
+
+
+class RecommendQuery(FromText, RecommendRequest):
+    """The same as texts."""
+
+
+def plan_request(given: Mapping[str, Any]) -> Question:
+    """The planner's request of texts or values by name; InvalidInput lists every wrong field."""
+    return checked(RecommendQuery, given).to_domain()
+
+
+def _missing(given: Mapping[str, Any]) -> list[FieldError]:
+    errors = []
+    if given.get("gpu") is None and given.get("plan_for") is None:
+        errors.append(FieldError("gpu", "a card is needed: its name (a100, t4, rtx3090 ...) or cpu"))
+    if all(given.get(name) is None for name in ("task", "competition", "description")):
+        errors.append(FieldError("task", "needed unless competition or description is given"))
+    return errors

@@ -1,0 +1,139 @@
+"""What a run says of itself: the requests that begin and end one, its log, and the question how good the
+predictions were."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import AfterValidator, Field, StringConstraints
+
+from memory_service.domain.runs.run_observations import EndStatus
+from memory_service.errors import InvalidInput
+from memory_service.schemas import fields as f
+from memory_service.schemas.base import FromText, Request
+from memory_service.schemas.problems import checked
+
+STATUSES: tuple[EndStatus, ...] = get_args(EndStatus)
+"""How a run can end."""
+
+
+def run_key(given: str) -> str:
+    """The run's id in its one spelling: a UUID in lower case with dashes. ValueError for another text."""
+    return str(uuid.UUID(given))
+
+
+RunId = Annotated[str, StringConstraints(pattern=f.UUID_FORM, max_length=36), AfterValidator(run_key)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class RunStart(Request):
+    """A run that begins. `task`, `gpu` and `model` are required unless the plan it follows says them: what
+    the run leaves out is taken from its plan. What nobody knows may be left out: then less can be predicted
+    and learned."""
+
+    run_id: RunId | None = Field(None, description="A UUID made by the client, so that asking twice is safe.")
+    plan_id: f.Word | None = Field(None, description="The plan it follows.")
+    plan: f.JsonObject | None = Field(
+        None,
+        description="That plan itself, the answer of /recommend as it was: for a server that was started "
+        "since and has forgotten it. What is held against the run is kept, the rest is not.",
+    )
+    competition: f.Slug | None = Field(None, description="Slug of a known competition.")
+    task: f.Task | None = Field(None, description="A task or its alias.")
+    gpu: f.Line | None = Field(
+        None,
+        description="A registered device, or a GPU model by any name; `custom/NAME` for a card that is not "
+        "listed: it is watched, without predictions.",
+    )
+    model: f.Line | None = Field(
+        None,
+        description="A catalogue, timm or transformers name; `custom/NAME` for a network of one's own: it is "
+        "watched, without predictions.",
+    )
+    batch_size: f.BatchSize | None = Field(None, description="Samples a step.")
+    image_size: f.ImageSize | None = Field(None, description="Pixels a side.")
+    seq_len: f.SeqLen | None = Field(None, description="Tokens a text.")
+    n_features: f.NFeatures | None = Field(None, description="Columns of a table.")
+    n_classes: f.NClasses | None = Field(None, description="Classes to tell apart.")
+    precision: f.Precision | None = Field(
+        None, description="fp32, tf32, fp16, bf16; the card's best otherwise."
+    )
+    layout: f.Layout | None = Field(None, description="nhwc = channels last.")
+    optimizer: f.Optimizer | None = Field(None, description="adamw when not given.")
+    compiled: bool = Field(False, description="torch.compile was used.")
+    checkpointing: bool = Field(False, description="Gradient checkpointing was used.")
+    grad_accumulation: Annotated[int, Field(ge=1, le=4096)] | None = Field(
+        None, description="Steps an update."
+    )
+    num_workers: Annotated[int, Field(ge=0, le=1024)] | None = Field(None, description="Loader processes.")
+    mode: Literal["train", "infer"] = Field("train", description="What the run's steps are.")
+    folds: f.Folds | None = Field(None, description="Folds in all; 1 = one split.")
+    epochs: f.Epochs | None = Field(None, description="Epochs of a fold.")
+    n_train: f.Samples | None = Field(None, description="Training samples, validation included.")
+    n_test: f.Samples | None = Field(None, description="Samples to predict.")
+    minutes: f.Minutes | None = Field(None, description="Wall-clock budget.")
+    started_at: f.Moment | None = Field(None, description="ISO 8601, UTC; now when not given.")
+    host: f.JsonObject | None = Field(
+        None, description="Facts of the machine; `cpu_count` is used, the rest is kept as it is."
+    )
+
+
+class RunFinish(Request):
+    """A run that ended, and how."""
+
+    status: EndStatus = Field(
+        description="completed: it trained to its end. stopped: ended early on purpose, as by a verdict."
+    )
+    best_metric: Finite | None = Field(None, description="The best validation metric.")
+    best_epoch: Annotated[int, Field(ge=0, le=1_000_000)] | None = Field(None, description="Its epoch.")
+    submission: bool | None = Field(None, description="Whether a submission was written.")
+    test_metric: Finite | None = Field(
+        None, description="The submission's score on data it never saw; it goes before best_metric."
+    )
+    followed: Annotated[list[f.RowName], Field(max_length=50)] | None = Field(
+        None,
+        description="Patterns of the plan's `evidence` that were acted on, where nothing else would show it: "
+        "losses, augmentation, features.",
+    )
+    batch_size: f.BatchSize | None = Field(
+        None, description="The batch that ran out of memory, where it is not the run's."
+    )
+    at: f.Moment | None = Field(None, description="When it ended; the time of the request when not given.")
+
+
+class LogQuery(FromText, Request):
+    """Where a piece of a log belongs."""
+
+    offset: Annotated[int, Field(ge=0, le=2**53 - 1)] | None = Field(
+        None,
+        description="Where in the log the piece begins, in bytes; what was taken before is passed over. "
+        "Without it the piece follows what was taken, unless it is the very piece taken last.",
+    )
+    at: Annotated[str, StringConstraints(min_length=1, max_length=40)] | None = Field(
+        None,
+        description="When it was written, ISO 8601, UTC; now when not given.",
+        examples=["2026-03-01T12:00:00Z"],
+    )
+
+
+class AccuracyQuery(FromText, Request):
+    """Which runs are scored."""
+
+    gpu: f.Filter | None = Field(None, description="Only runs with this `gpu`.")
+    device: f.Filter | None = Field(None, description="Only runs with this `device`.")
+    family: f.Filter | None = Field(None, description="Only runs with this `family`.")
+    model: f.Filter | None = Field(None, description="Only runs with this `model`.")
+    days: Annotated[float, Field(gt=0, le=36_500, allow_inf_nan=False)] | None = Field(
+        None, description="Only runs that ended in the last so many days."
+    )
+
+
+def fitting_start(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Of facts that somebody else said (a plan), those that a run could have said."""
+    try:
+        return checked(RunStart, facts).explicit()
+    except InvalidInput as error:
+        wrong = {problem.field.split(".")[0] for problem in error.errors}
+        return checked(RunStart, {n: v for n, v in facts.items() if n not in wrong}).explicit()
