@@ -7,17 +7,14 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
-from pydantic import BaseModel, ConfigDict, create_model
 
-from memory_service.api import shapes
 from memory_service.api.reading import LONGEST_IN_QUERY
 from memory_service.api.security.access import wanted
+from memory_service.schemas.answers.problems import Problem
 from memory_service.schemas.review import ReviewRequest
-from memory_service.schemas.rows import ROW_MODELS, singular
-from memory_service.services.tables.catalogue import CORRECTABLE, table_named
 from memory_service.services.tables.formats import MEDIA_TYPES
 
-__all__ = ["FILES", "created", "describe", "files", "page_of", "plain_form", "refusals", "row_of", "texts"]
+__all__ = ["FILES", "created", "describe", "files", "plain_form", "refusals", "texts"]
 
 Responses = dict[int | str, dict[str, Any]]
 
@@ -75,29 +72,6 @@ def created(about: str, answer: Any, known: str | None = None, known_answer: Any
     return found
 
 
-_rows: dict[str, type[BaseModel]] = {}
-
-
-def row_of(table: str) -> type[BaseModel]:
-    """The shape of one row as it is answered."""
-    if table not in _rows:
-        stored = ROW_MODELS[table_named(table)]
-        members: dict[str, Any] = dict.fromkeys(stored.model_fields, (Any, ...))
-        if table in CORRECTABLE:
-            members |= {"version": (int, ...), "origin": (str, ...), "corrected": (bool, ...)}
-        members |= {"created_at": (str, ...), "updated_at": (str, ...)}
-        config = ConfigDict(extra="allow", title=f"{singular(table)} row")
-        _rows[table] = create_model(f"{singular(table)}Row", __config__=config, **members)
-    return _rows[table]
-
-
-def page_of(table: str) -> type[BaseModel]:
-    """The shape of a page of rows."""
-    members: dict[str, Any] = {"items": (list[dict[str, Any]], ...), "next": (str | None, ...)}
-    members["total"] = (int | None, None)
-    return create_model(f"{singular(table)}Page", **members)
-
-
 def describe(app: FastAPI) -> None:
     """Make `app.openapi()` give the whole description, made once."""
 
@@ -111,7 +85,7 @@ def describe(app: FastAPI) -> None:
                 description=_ABOUT,
             )
             schemas = document.setdefault("components", {}).setdefault("schemas", {})
-            made = shapes.Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+            made = Problem.model_json_schema(mode="serialization", ref_template="#/components/schemas/{model}")
             schemas |= made.pop("$defs", {})
             schemas["Problem"] = made
             schemas["ReviewRequest"] = ReviewRequest.model_json_schema()

@@ -38,9 +38,6 @@ class PlanRequest(RecommendRequest):
     )
 
 
-_LEFT_OUT = ("alternatives", "parallel", "similar", "rationale", "evidence")
-"""Of a plan: an agent acts on its settings. GET /recommend tells all of it."""
-
 
 @threaded
 def recommend_plan(service: Service, given: dict[str, Any], _: Caller) -> Answer:
@@ -54,7 +51,7 @@ def recommend_plan(service: Service, given: dict[str, Any], _: Caller) -> Answer
     text = plan_markdown(plan)
     if form == "text":
         return Answer(text, {**head, "text": text})
-    return Answer(text, {**head, "plan": {n: v for n, v in plan.items() if n not in _LEFT_OUT}})
+    return Answer(text, {**head, "plan": {n: v for n, v in plan.items() if n not in shapes.LEFT_OUT}})
 
 
 @threaded

@@ -1,168 +1,107 @@
-"""What do the tools give? The answers of the services, without what an agent does not act on."""
+"""The answers of the tools: those of HTTP, without what an agent does not act on."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, Field, create_model
 
-from memory_service.api.plan_shapes import Card, Expected, Metric, PlannedModel, Stage
-from memory_service.api.run_shapes import RunFigure, RunVerdict, Status
-from memory_service.api.shapes import Number, Shape
 from memory_service.domain.common.estimate import Grade
+from memory_service.schemas.answers.common import Answer, Estimate, left_out
+from memory_service.schemas.answers.predict import NetworkPrediction, WouldFit
+from memory_service.schemas.answers.recommend import Plan, Refusal
+from memory_service.schemas.answers.review import Review
+from memory_service.schemas.answers.rows import CompetitionAdded
+from memory_service.schemas.answers.runs import RunEventsTaken, RunPage
+from memory_service.schemas.answers.similar import Hit, Similar
 
-__all__ = ["Begun", "Ended", "Fits", "Found", "PlanGiven", "Progress", "Remembered", "Reviewed"]
-
-
-class CompactPlan(Shape):
-    """The settings to run, what to expect of them, and what to do when it goes wrong; or why nothing fits and
-    the smallest change that would. It can be brought along to start_run as `plan`."""
-
-    plan_id: str
-    feasible: bool
-    task: str
-    gpu: Card
-    minutes: float
-    metric: Metric | None = None
-    warnings: list[str]
-    model: PlannedModel | None = None
-    batch_size: int | None = None
-    grad_accumulation: int | None = None
-    effective_batch_size: int | None = None
-    precision: str | None = None
-    channels_last: bool | None = None
-    compile: bool | None = None
-    folds: int | None = None
-    epochs: int | None = None
-    early_stopping_patience: int | None = None
-    optimizer: str | None = None
-    learning_rate: float | None = None
-    warmup_epochs: float | None = None
-    data_loader: dict[str, Any] | None = None
-    expected: Expected | None = None
-    timetable: list[Stage] | None = None
-    reserve_minutes: float | None = None
-    checks: dict[str, Any] | None = None
-    on_trouble: list[dict[str, Any]] | None = None
-    facts: dict[str, int] | None = Field(None, description="What was known of data and host, not assumed.")
-    why: str | None = Field(None, description="Why nothing fits.")
-    closest: dict[str, Any] | None = Field(None, description="The smallest change that would fit.")
+LEFT_OUT = ("alternatives", "parallel", "similar", "rationale", "evidence")
+"""Of a plan: an agent acts on its settings. GET /recommend tells all of it."""
 
 
-class PlanGiven(Shape):
+def _part(of: type[BaseModel], names: Iterable[str], about: str | None = None, **others: Any) -> type[Answer]:
+    """The model with these members only; `others` in place of its own, or beside them."""
+    fields = {n: (of.model_fields[n].annotation, of.model_fields[n]) for n in names if n not in others}
+    made: dict[str, Any] = {name: fields.get(name) or (others[name], ...) for name in [*names, *others]}
+    return create_model(f"{of.__name__}Part", __base__=Answer, __doc__=about or of.__doc__, **made)
+
+
+class PlanGiven(Answer):
     """The plan in the form that was asked for; the other forms are absent."""
 
     form: Literal["plan", "text", "script"]
     plan_id: str
     feasible: bool
-    plan: CompactPlan | None = None
-    text: str | None = Field(None, description="Markdown of at most 500 tokens.")
-    script: str | None = Field(None, description="A complete Python file; save it as `filename`.")
-    filename: str | None = None
+    plan: (  # type: ignore[valid-type] - made of the models of HTTP
+        _part(Plan, [name for name in Plan.model_fields if name not in LEFT_OUT])
+        | _part(Refusal, [name for name in Refusal.model_fields if name not in LEFT_OUT])
+        | None
+    ) = left_out("It can be brought along to start_run as `plan`.")
+    text: str | None = left_out("Markdown of at most 500 tokens.")
+    script: str | None = left_out("A complete Python file; save it as `filename`.")
+    filename: str | None = left_out("Of the script.")
 
 
-class Neighbour(Shape):
-    slug: str
-    title: str
-    task: str | None
-    score: float
-    why: str
+Neighbour = _part(Hit, ("slug", "title", "task", "score", "why"))
+Found = _part(
+    Similar, ("items", "inferred_task", "inferred", "degraded", "reason"), items=list[Neighbour]  # type: ignore[valid-type]
+)
 
 
-class Found(Shape):
-    """Past competitions, best first. degraded: without the encoder, by words and structure only."""
+class CurvePoint(Answer):
+    """Medians; /predict tells their intervals."""
 
-    items: list[Neighbour]
-    inferred_task: str | None
-    inferred: dict[str, Any] | None = Field(description="Facts that were read from the text.")
-    degraded: bool
-    reason: str | None
-
-
-class CurvePoint(Shape):
-    """Medians; `/predict` tells their intervals. grade: the lower of the two."""
-
-    batch_size: int
+    batch_size: int = Field(description="Samples a step.")
     peak_memory_gib: float
     samples_per_second: float | None
-    grade: Grade
+    grade: Grade = Field(description="The lower of the two.")
     fits: bool
 
 
-class Fits(Shape):
-    """What a model needs and does on a card. knee_batch_size: past it more memory buys no speed."""
-
-    model: str
-    gpu: str
-    fits: bool
-    batch_size: int | None
-    max_batch_size: Number | None
-    safe_batch_size: int | None
-    knee_batch_size: int | None
-    peak_memory_gib: Number | None
-    samples_per_second: Number | None
-    step_seconds: Number | None
-    would_fit: dict[str, Any] | None
-    warnings: list[str]
-    curve: list[CurvePoint]
+Fits = _part(
+    NetworkPrediction,
+    (
+        "model", "gpu", "fits", "batch_size", "max_batch_size", "safe_batch_size", "knee_batch_size",
+        "peak_memory_gib", "samples_per_second", "step_seconds", "would_fit", "warnings", "curve",
+    ),
+    "What a model needs and does on a card. knee_batch_size: past it more memory buys no speed.",
+    batch_size=int | None,
+    safe_batch_size=int | None,
+    would_fit=WouldFit | None,
+    curve=list[CurvePoint],
+)  # fmt: skip
+Reviewed = Review
 
 
-class Finding(Shape):
-    rule: str
-    severity: Literal["error", "warning", "note"]
-    line: int
-    message: str
-    fix: str
-
-
-class Reviewed(Shape):
-    """ok: nothing was found."""
-
-    ok: bool
-    counts: dict[str, int]
-    read: dict[str, Any] = Field(description="What was understood of the script.")
-    findings: list[Finding]
-    not_checked: list[Any]
-
-
-class Begun(Shape):
+class Begun(Answer):
     """`expected` was predicted now and is held against what happens; `why_not` says what kept it from being
     predicted."""
 
     run_id: str
-    status: Status
-    expected: dict[str, Number | None]
+    status: Literal["running"]
+    expected: dict[str, Estimate | None]
     fits: bool | None
     why_not: str | None
     notes: list[str]
 
 
-class Progress(Shape):
-    """accepted 1: new, and on disk; duplicates 1: this seq was told before, and what it said then stands."""
-
-    run_id: str
-    seq: int
-    accepted: int
-    duplicates: int
-    verdict: RunVerdict
-
-
-class Ended(Shape):
-    """How the run ended and how what happened compares with what was predicted."""
-
-    run_id: str
-    status: Status
-    finished_at: str | None
-    comparison: list[RunFigure]
-    evidence: dict[str, Any] | None = Field(description="What the run is worth to later plans.")
-
-
-class Remembered(Shape):
-    """inferred: fields that were read from the description, because nobody said them."""
-
-    slug: str
-    title: str
-    task: str | None
-    version: int
-    inferred: list[str]
-    row: dict[str, Any]
+Progress = _part(
+    RunEventsTaken,
+    ("run_id", "seq", "accepted", "duplicates", "verdict"),
+    "accepted 1: new, and on disk; duplicates 1: this seq was told before, and what it said then stands.",
+    run_id=str,
+    seq=int,
+)
+Ended = _part(
+    RunPage,
+    ("run_id", "status", "finished_at", "comparison", "evidence"),
+    "How the run ended and how what happened compares with what was predicted.",
+    run_id=str,
+)
+Remembered = _part(
+    CompetitionAdded,
+    ("slug", "title", "task", "version", "inferred"),
+    "inferred: fields that were read from the description, because nobody said them.",
+    row=CompetitionAdded,
+)

@@ -181,7 +181,7 @@ class StrategyRow(Row):
     why_not: Sentences | None = None
 
 
-class ProfileRow(Row):
+class ProfileFigures(Row):
     id: RowName
     model: RowName
     library: Word
@@ -197,6 +197,9 @@ class ProfileRow(Row):
     per_sample_mib: Amount
     forward_gflops_per_sample: Amount
     torch_version: Word | None = None
+
+
+class ProfileRow(ProfileFigures):
     profile: dict[str, Any]
 
 

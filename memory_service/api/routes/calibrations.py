@@ -10,14 +10,15 @@ import anyio.to_thread
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response, StreamingResponse
 
-from memory_service.api import device_shapes
 from memory_service.api.answers import as_bytes, json_answer
-from memory_service.api.describe import Responses, created, files, page_of, refusals
+from memory_service.api.describe import Responses, created, files, refusals
 from memory_service.api.reading import StrictRoute
 from memory_service.api.routes.rows import list_answer, table_query
 from memory_service.api.security.auth_middleware import still_good, who_of
 from memory_service.api.service import database_of, service_of
 from memory_service.errors import MemoryServiceError, Unauthorized
+from memory_service.schemas.answers.common import Page
+from memory_service.schemas.answers.devices import Calibration, CalibrationRow
 from memory_service.schemas.calibrations import Posted
 from memory_service.services.database.transactions import Database
 from memory_service.services.devices import calibrations
@@ -36,7 +37,7 @@ _readers = anyio.CapacityLimiter(4)
 _CalibrationsQuery = table_query("calibrations", status=Literal[tuple(calibrations.STATUSES)])
 _TAKEN = created(
     "Path of the calibration.",
-    device_shapes.Calibration,
+    Calibration,
     "It was known and has been extended, or ended just so.",
 )
 _EVENT = {
@@ -53,7 +54,7 @@ _EVENTS: Responses = {
 }
 
 
-@router.get("", response_model=page_of("calibrations"), responses=files())
+@router.get("", response_model=Page[CalibrationRow], responses=files())
 def list_calibrations(
     request: Request,
     asked: Annotated[_CalibrationsQuery, Query()],  # type: ignore[valid-type]
@@ -80,7 +81,7 @@ async def calibration_events(request: Request, id: str) -> Response:  # noqa: A0
     return StreamingResponse(told, headers=media, media_type="text/event-stream")
 
 
-@router.get("/{id}", response_model=device_shapes.Calibration)
+@router.get("/{id}", response_model=Calibration)
 def get_calibration(request: Request, id: str) -> Response:  # noqa: A002
     """One calibration, whole: sections, environment, self-check, and whether it still holds."""
     return json_answer(calibrations.get_calibration(database_of(request), id))

@@ -9,13 +9,13 @@ from fastapi import APIRouter, Request
 from pydantic import Discriminator, Tag
 from starlette.responses import Response
 
-from memory_service.api import device_shapes
 from memory_service.api.answers import json_answer
 from memory_service.api.describe import created, refusals
 from memory_service.api.routes.rows import add_from
 from memory_service.api.security.auth_middleware import needs, who_of
 from memory_service.api.service import database_of, service_of
 from memory_service.errors import FieldError, InvalidInput
+from memory_service.schemas.answers.devices import CardPage, Registered, RegisteredDevice
 from memory_service.schemas.devices import RegisterDevice
 from memory_service.schemas.rows import Signature, addition_of, fields_of
 from memory_service.services.devices.gpu_history import gpu_page
@@ -51,9 +51,9 @@ _Registration: Any = Annotated[
 ]
 _REGISTERED = created(
     "Path of the device or of the new row.",
-    device_shapes.Registered,
+    Registered,
     "The device was registered before.",
-    device_shapes.Device,
+    RegisteredDevice,
 )
 
 
@@ -81,7 +81,7 @@ def add_registration(router: APIRouter) -> None:
 def add_one(router: APIRouter) -> None:
     """GET of a GPU model or a device by its name."""
 
-    @router.get("/{key:path}", name="get_gpus", response_model=device_shapes.CardPage)
+    @router.get("/{key:path}", name="get_gpus", response_model=CardPage)
     def one(request: Request, key: str) -> Response:
         """Data sheet, devices with fingerprints, calibrations over time and the drift between them."""
         return json_answer(gpu_page(database_of(request), key))

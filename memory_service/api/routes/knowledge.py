@@ -7,14 +7,15 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from memory_service.api import shapes
 from memory_service.api.answers import json_answer
-from memory_service.api.describe import created, files, page_of, refusals, row_of
+from memory_service.api.describe import created, files, refusals
 from memory_service.api.reading import StrictRoute
 from memory_service.api.routes import devices
 from memory_service.api.routes.rows import add_from, list_answer, split_signature, table_query
 from memory_service.api.security.auth_middleware import signed
 from memory_service.api.service import database_of, service_of
+from memory_service.schemas.answers.common import Page
+from memory_service.schemas.answers.rows import ALONE, CHANGED, LISTED, History
 from memory_service.schemas.lists import HistoryQuery
 from memory_service.schemas.rows import RemovalQuery, UndoRequest, addition_of, correction_of
 from memory_service.services.devices.gpu_history import with_devices
@@ -45,14 +46,14 @@ def _router(table: str) -> APIRouter:
 def _add_reading(router: APIRouter, table: str) -> None:
     Asked = table_query(table)  # noqa: N806 - a type
 
-    @router.get("", name=f"list_{table}", response_model=page_of(table), responses=files())
+    @router.get("", name=f"list_{table}", response_model=Page[LISTED[table]], responses=files())
     def listed(request: Request, asked: Annotated[Asked, Query()]) -> Response:  # type: ignore[valid-type]
         """Rows in order, page by page; or all of them as a file with `format`."""
         return list_answer(request, table, asked, _BESIDE.get(table))
 
     if table in CORRECTABLE:
 
-        @router.get("/{key:path}/history", name=f"history_of_{table}", response_model=shapes.History)
+        @router.get("/{key:path}/history", name=f"history_of_{table}", response_model=History)
         def history(request: Request, key: str, asked: Annotated[HistoryQuery, Query()]) -> Response:
             """What was done to a row: who, when, why, what it was before. Newest first, also after its
             deletion."""
@@ -63,7 +64,7 @@ def _add_reading(router: APIRouter, table: str) -> None:
         devices.add_one(router)
         return
 
-    @router.get("/{key:path}", name=f"get_{table}", response_model=row_of(table))
+    @router.get("/{key:path}", name=f"get_{table}", response_model=ALONE[table])
     def one(request: Request, key: str) -> Response:
         """One row, whole."""
         with database_of(request).read() as unit:
@@ -72,7 +73,7 @@ def _add_reading(router: APIRouter, table: str) -> None:
 
 def _add_adding(router: APIRouter, table: str) -> None:
     Added = addition_of(table)  # noqa: N806 - a type
-    answers = created("Path of the new row.", row_of(table)) | refusals(409)
+    answers = created("Path of the new row.", CHANGED[table]) | refusals(409)
 
     @router.post("", name=f"add_to_{table}", status_code=201, responses=answers)
     def add(request: Request, body: Added) -> Response:  # type: ignore[valid-type]
@@ -91,7 +92,7 @@ def _add_corrections(router: APIRouter, table: str) -> None:
     @router.post(
         "/{key:path}/undo",
         name=f"undo_in_{table}",
-        response_model=row_of(table),
+        response_model=CHANGED[table],
         responses=gone | refusals(409),
     )
     def undone(request: Request, key: str, body: UndoRequest) -> Response:
@@ -102,7 +103,7 @@ def _add_corrections(router: APIRouter, table: str) -> None:
         return Response(status_code=204) if row is None else json_answer(row)
 
     @router.patch(
-        "/{key:path}", name=f"correct_{table}", response_model=row_of(table), responses=refusals(409)
+        "/{key:path}", name=f"correct_{table}", response_model=CHANGED[table], responses=refusals(409)
     )
     def correct(request: Request, key: str, body: Correction) -> Response:  # type: ignore[valid-type]
         """Correct fields of a row; with `version` only if nobody changed it meanwhile."""

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import PlainTextResponse, Response
 
 from memory_service import __version__
-from memory_service.api import metrics, shapes
+from memory_service.api import metrics
 from memory_service.api.answers import json_answer
 from memory_service.api.describe import Responses, texts
 from memory_service.api.problems import NOT_TOLD
@@ -20,19 +20,19 @@ __all__ = ["router"]
 
 router = APIRouter(tags=["operate"], route_class=StrictRoute)
 
-_NOT_READY: Responses = {503: {"description": "Not yet, or not any more.", "model": shapes.Ready}}
+_NOT_READY: Responses = {503: {"description": "Not yet, or not any more.", "model": Ready}}
 _METRICS = texts(metrics.CONTENT_TYPE.partition(";")[0], about="Prometheus text format.")
 
 _log = logging.getLogger(__name__)
 
 
-@router.get("/healthz", response_model=shapes.Alive)
+@router.get("/healthz", response_model=Alive)
 async def healthz() -> Response:
     """The process is alive; nothing else is looked at, no thread is waited for."""
     return json_answer({"status": "alive", "version": __version__})
 
 
-@router.get("/readyz", response_model=shapes.Ready, responses=_NOT_READY)
+@router.get("/readyz", response_model=Ready, responses=_NOT_READY)
 def readyz(request: Request) -> Response:
     """200 when the database is at head, the index is loaded and the encoder is ready or known to be
     missing."""

@@ -10,7 +10,6 @@ from pydantic import BeforeValidator
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
-from memory_service.api import plan_shapes, shapes
 from memory_service.api.answers import accepted_form, json_answer, plan_answer
 from memory_service.api.describe import files, refusals, texts
 from memory_service.api.reading import StrictRoute
@@ -55,7 +54,7 @@ def _known_answer(request: Request) -> Response | None:
     return None if answer is None else Response(plan_answer(answer, form), media_type=form)
 
 
-@remembering.get("/recommend", response_model=plan_shapes.Recommendation, responses=_PLAN)
+@remembering.get("/recommend", response_model=Recommendation, responses=_PLAN)
 def recommend_by_query(request: Request, asked: Annotated[RecommendQuery, Query()]) -> Response:
     """One explicit training plan for this task, this data, this card, these minutes."""
     form, query = accepted_form(request), request.scope["query_string"]
@@ -63,7 +62,7 @@ def recommend_by_query(request: Request, asked: Annotated[RecommendQuery, Query(
     return Response(plan_answer(answer, form), media_type=form)
 
 
-@router.post("/recommend", response_model=plan_shapes.Recommendation, responses=_PLAN)
+@router.post("/recommend", response_model=Recommendation, responses=_PLAN)
 def recommend_by_body(request: Request, asked: RecommendRequest) -> Response:
     """The same question as JSON, for a long `description`."""
     form = accepted_form(request)
@@ -71,19 +70,19 @@ def recommend_by_body(request: Request, asked: RecommendRequest) -> Response:
     return Response(plan_answer(answer, form), media_type=form)
 
 
-@router.get("/similar", response_model=plan_shapes.Similar, responses=refusals(404))
+@router.get("/similar", response_model=Similar, responses=refusals(404))
 def similar_by_query(request: Request, asked: Annotated[SimilarQuery, Query()]) -> Response:
     """Past competitions most like a text or another competition, each with the reason."""
     return json_answer(similar(database_of(request), asked).as_dict())
 
 
-@router.post("/similar", response_model=plan_shapes.Similar, responses=refusals(404))
+@router.post("/similar", response_model=Similar, responses=refusals(404))
 def similar_by_body(request: Request, asked: SimilarRequest) -> Response:
     """The same question as JSON, for a long `text`."""
     return json_answer(similar(database_of(request), asked).as_dict())
 
 
-@router.get("/predict", response_model=plan_shapes.Prediction, responses=refusals(404))
+@router.get("/predict", response_model=Prediction, responses=refusals(404))
 def predict_by_query(request: Request, asked: Annotated[PredictQuery, Query()]) -> Response:
     """What a model would need and do on a card: largest batch, peak memory, speed, the whole curve."""
     return json_answer(predict(database_of(request), asked))
@@ -98,13 +97,13 @@ _Questions = Annotated[
 ]
 
 
-@router.post("/predict", response_model=plan_shapes.Predictions)
+@router.post("/predict", response_model=Predictions)
 def predict_by_body(request: Request, asked: _Questions) -> Response:
     """A list of up to 10 000 such questions; one bad question refuses the list and is named."""
     return json_answer(predict_many(database_of(request), asked))
 
 
-@router.get("/conflicts", response_model=shapes.Conflicts, responses=files())
+@router.get("/conflicts", response_model=Page[Conflict], responses=files())
 def conflicts_by_query(request: Request, asked: Annotated[ConflictsQuery, Query()]) -> Response:
     """Claims, estimates and measurements that disagree: all sides, which one plans use, and why."""
     database = database_of(request)

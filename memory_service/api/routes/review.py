@@ -8,7 +8,6 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from memory_service import __version__
-from memory_service.api import review_shapes
 from memory_service.api.answers import accepted_form, as_bytes
 from memory_service.api.describe import Responses, refusals
 from memory_service.api.reading import StrictRoute, check_media, no_query, parse_json, raw_body
@@ -41,7 +40,7 @@ _SARIF: Responses = {
 
 @router.post(
     "/review",
-    response_model=review_shapes.Reviewed,
+    response_model=Review,
     responses=_SARIF | refusals(406),
     openapi_extra={"requestBody": {"required": True, "content": _BODY}},
 )

@@ -9,9 +9,8 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.routing import APIRoute
 from starlette.responses import Response, StreamingResponse
 
-from memory_service.api import run_shapes
 from memory_service.api.answers import json_answer
-from memory_service.api.describe import created, files, page_of, refusals
+from memory_service.api.describe import created, files, refusals
 from memory_service.api.reading import StrictRoute, event_object, no_query, raw_body
 from memory_service.api.routes.rows import file_answer, list_answer, table_query
 from memory_service.api.security.auth_middleware import who_of
@@ -42,7 +41,7 @@ _EVENTS = {
     "additionalProperties": False,
 }
 _TOLD = {"requestBody": {"required": True, "content": {"application/json": {"schema": _EVENTS}}}}
-_BEGUN = created("Path of the run.", run_shapes.RunBegun, "It was there already, just so.")
+_BEGUN = created("Path of the run.", answers.RunBegun, "It was there already, just so.")
 
 
 @router.post(
@@ -56,13 +55,13 @@ def post_run(request: Request, body: RunStart) -> Response:
     return json_answer(begun, 201 if new else 200, {"Location": f"/runs/{begun['run_id']}"})
 
 
-@router.get("/runs", response_model=page_of("runs"), responses=files())
+@router.get("/runs", response_model=Page[answers.RunRow], responses=files())
 def list_runs(request: Request, asked: Annotated[_RunsQuery, Query()]) -> Response:  # type: ignore[valid-type]
     """Runs in order, page by page; or all of them as a file with `format`."""
     return list_answer(request, "runs", asked)
 
 
-@router.get("/runs/{run_id}", response_model=run_shapes.RunPage)
+@router.get("/runs/{run_id}", response_model=answers.RunPage)
 def get_run(request: Request, run_id: str) -> Response:
     """One run: what it said, what was predicted, what happened, epoch by epoch."""
     return json_answer(run_page(database_of(request), run_id))
@@ -93,7 +92,7 @@ telling = APIRouter(tags=["runs"], route_class=_Direct)
 
 @telling.post(
     "/runs/{run_id}/events",
-    response_model=run_shapes.RunEventsTaken,
+    response_model=answers.RunEventsTaken,
     responses=refusals(507),
     openapi_extra=_TOLD,
 )
@@ -106,7 +105,7 @@ async def post_events(request: Request, run_id: str) -> Response:
 
 @router.post(
     "/runs/{run_id}/log",
-    response_model=run_shapes.RunLogTaken,
+    response_model=answers.RunLogTaken,
     responses=refusals(409, 507),
     openapi_extra=_LOG,
 )
@@ -116,7 +115,7 @@ def post_log(request: Request, run_id: str, body: Raw, asked: Annotated[LogQuery
     return json_answer(take_log(database_of(request), run_id, body, asked.offset, asked.at))
 
 
-@router.get("/runs/{run_id}/verdict", response_model=run_shapes.RunVerdict)
+@router.get("/runs/{run_id}/verdict", response_model=answers.RunVerdict)
 def get_verdict(request: Request, run_id: str) -> Response:
     """The one thing to do now, by all that the run has told; asking writes nothing."""
     return json_answer(run_verdict(database_of(request), known_run_key(run_id)))
@@ -124,7 +123,7 @@ def get_verdict(request: Request, run_id: str) -> Response:
 
 @router.post(
     "/runs/{run_id}/finish",
-    response_model=run_shapes.RunPage,
+    response_model=answers.RunPage,
     responses=refusals(409, 507),
 )
 def post_finish(request: Request, run_id: str, body: RunFinish) -> Response:
@@ -132,7 +131,7 @@ def post_finish(request: Request, run_id: str, body: RunFinish) -> Response:
     return json_answer(finish_run(database_of(request), run_id, body, who=who_of(request)))
 
 
-@router.get("/accuracy", response_model=run_shapes.Accuracy)
+@router.get("/accuracy", response_model=answers.Accuracy)
 def get_accuracy(request: Request, asked: Annotated[AccuracyQuery, Query()]) -> Response:
     """Errors of the predictions on what really ran, by device, family and age, beside naive baselines."""
     return json_answer(accuracy(database_of(request), asked.explicit()))

@@ -1,0 +1,50 @@
+"""The state of the service, and its keys."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from memory_service.domain.common.api_keys import Scope
+from memory_service.schemas.answers.common import Answer, Time
+
+
+class KeyRow(Answer):
+    """A key as it is listed: never the key itself."""
+
+    id: str
+    name: str
+    scopes: list[Scope]
+    status: Literal["valid", "expired", "revoked"]
+    created_by: str | None
+    created_at: Time
+    expires_at: Time | None
+    last_used_at: Time | None = Field(description="To about a minute.")
+    revoked_at: Time | None
+
+
+class NewKey(KeyRow):
+    key: str = Field(description="The key itself. It is shown this once: only a hash of it is kept.")
+
+
+class Keys(Answer):
+    items: list[KeyRow] = Field(description="The latest first.")
+
+
+class Alive(Answer):
+    status: Literal["alive"]
+    version: str
+
+
+class Ready(Answer):
+    """What is loaded, and what is still missing."""
+
+    ready: bool
+    database: str
+    knowledge: str
+    index: str
+    encoder: Literal["loading", "ready", "degraded"]
+    encoder_reason: str | None
+    failed: str | None
+    seconds: float | None = Field(description="That the preparation took.")

@@ -1,0 +1,247 @@
+"""Plans, and why there is none."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, RootModel
+
+from memory_service.domain.common.estimate import Grade
+from memory_service.domain.planning.plan import Stage
+from memory_service.schemas.answers.common import Answer, Estimate, Provenance, Settings, Size, left_out
+
+
+class Card(Answer):
+    """The card that memory is planned for."""
+
+    slug: str = Field(description="Of its GPU model.")
+    name: str
+    kind: Literal["cuda", "mps", "cpu"]
+    memory_gib: float
+    usable_gib: float = Field(description="What one process can use.")
+    device: str | None = left_out("The registered device, where it is one.")
+    calibration: Provenance | None = left_out("What its rates stand on, where that is more than a data sheet.")
+    fits_all: list[str] | None = left_out("All the cards that the plan fits, where several were asked for.")
+    calibrations_of_others: dict[str, Provenance] | None = left_out("By card.")
+    visible: list[str] | None = left_out("The cards of this host, where the plan is for others.")
+
+
+class InputSize(Answer):
+    """One of the three, by the model's kind of input."""
+
+    image_size: int | None = left_out("Pixels a side.")
+    seq_len: int | None = left_out("Tokens a text.")
+    n_features: int | None = left_out("Columns of a table.")
+
+
+class PlannedModel(InputSize):
+    name: str
+    library: str
+    params_m: float = Field(description="Million parameters.")
+    pretrained: bool
+
+
+class DataLoader(Answer):
+    num_workers: int
+    pin_memory: bool
+    prefetch_factor: int = Field(description="Batches a worker.")
+    persistent_workers: bool
+
+
+class TrainingSettings(Answer):
+    """What a training script copies."""
+
+    model: PlannedModel
+    batch_size: int = Field(description="Samples a step.")
+    grad_accumulation: int = Field(description="Steps an update.")
+    effective_batch_size: int = Field(description="Samples an update.")
+    precision: str
+    channels_last: bool
+    compile: bool
+    gradient_checkpointing: bool
+    folds: int
+    epochs: int = Field(description="Of a fold; rounds of boosted trees.")
+    early_stopping_patience: int = Field(description="Epochs without a gain; rounds of boosted trees.")
+    optimizer: str
+    learning_rate: float
+    warmup_epochs: int
+    data_loader: DataLoader
+
+
+class ShortExpected(Answer):
+    peak_memory_gib: Estimate = Field(description="As the driver reports it.")
+    total_minutes: Estimate = Field(description="Setup, training, inference and writing.")
+    quality_index: Estimate = Field(description="0 to 100 within the task.")
+
+
+class Expected(ShortExpected):
+    """What the run should show."""
+
+    memory_percent: Estimate = Field(description="Of the card's memory.")
+    samples_per_second: Estimate = Field(description="In training.")
+    epoch_seconds: Estimate
+    inference_minutes: Estimate
+    bound: Literal["gpu", "loader", "host"] = Field(description="What limits the speed.")
+    host_memory_gib: Estimate | None = left_out("Where the processor does the work (boosted trees).")
+
+
+class ShortPlan(InputSize):
+    """A plan in one line."""
+
+    model: str
+    batch_size: int = Field(description="Samples a step.")
+    precision: str
+    folds: int
+    epochs: int
+    expected: ShortExpected
+
+
+class Alternative(ShortPlan):
+    objective: Literal["fast", "balanced", "quality", "smaller"] = Field(
+        description="Chosen by this; `smaller`: a smaller model that fits too."
+    )
+
+
+class Relaxation(Answer):
+    set: Settings = Field(description="Fields of the question; null: not given.")
+    why: str
+    plan: ShortPlan = Field(description="What is planned then.")
+
+
+class Closest(Relaxation):
+    """The smallest change of the question that fits."""
+
+    or_: list[Relaxation] | None = Field(None, alias="or", exclude_if=lambda v: v is None, description="Others.")
+
+
+class Checks(Answer):
+    """When to look at the run, and at what (R20 to R22)."""
+
+    first_after_seconds: int
+    every_seconds: int
+    kill_below_percent: int = Field(description="Of the card's memory: less is not the run that was planned.")
+    target_percent: list[int] = Field(description="From, to; of the card's memory.")
+    model_class: Literal["small", "large"]
+    not_before_steps: int
+    reading: str = Field(description="Which memory is meant.")
+
+
+class Trouble(Answer):
+    when: str = Field(description="Name of the trouble; the first remedy first.")
+    set: Settings
+    rule: str
+    planned_percent: float | None = left_out("Share of the budget that the plan itself expects.")
+    only_if: str | None = left_out("A further condition.")
+
+
+class Neighbour(Answer):
+    slug: str = Field(description="Of a competition.")
+    score: float = Field(description="1: first in everything.")
+    why: str
+
+
+class Evidence(Answer):
+    """A row that the plan rests on."""
+
+    id: str
+    grade: Grade
+    text: str
+    source: str
+    demoted: bool | None = left_out("True where what came of runs ranks it down.")
+
+
+class BesideExpected(Answer):
+    """Of one model of a set."""
+
+    peak_memory_gib: Estimate | None = left_out("Of the card.")
+    host_memory_gib: Estimate | None = left_out("Of what runs on the processor.")
+    alone_minutes: Estimate
+    ends_minute: Estimate = Field(description="From the start of the set.")
+    quality_index: Estimate = Field(description="0 to 100 within the task.")
+
+
+class BesideModel(TrainingSettings):
+    """The settings to copy for one model of a set."""
+
+    runs_on: Literal["gpu", "cpu"]
+    cpu_threads: int | None = left_out("Of boosted trees.")
+    expected: BesideExpected
+
+
+class SetExpected(Answer):
+    peak_memory_gib: Estimate
+    memory_percent: Estimate = Field(description="Of the card's memory.")
+    together_minutes: Estimate
+    one_after_another_minutes: Estimate
+    gain_percent: Estimate = Field(description="Of the minutes one after another that running together saves.")
+
+
+class Cores(Answer):
+    loader_workers: int
+    main_processes: int
+    trees: int = Field(description="Threads of boosted trees.")
+    of: int = Field(description="Cores of the host.")
+
+
+class ModelSet(Answer):
+    """Models that could share the card (R33), and whether that is better than one after another."""
+
+    kind: Literal["explore", "two_large", "network_and_trees"]
+    models: list[BesideModel]
+    expected: SetExpected
+    cores: Cores
+    better: Literal["together", "one_after_another"]
+    why: str
+
+
+class Metric(Answer):
+    """What predictions are judged by."""
+
+    name: str
+    family: str | None
+    direction: Literal["max", "min"] | None = Field(description="Which way is better, where it is known.")
+    source: str = Field(alias="from", description="As asked, the description, or a competition's record.")
+    in_script: bool = Field(description="The plan's script computes exactly this and goes by it.")
+    note: str | None = Field(description="Why the script does not.")
+
+
+class _Answered(Answer):
+    """The question as it was understood."""
+
+    plan_id: str
+    task: str
+    size: Size
+    gpu: Card
+    minutes: float = Field(description="The wall-clock budget for everything.")
+    metric: Metric | None = Field(description="Null where nobody says it.")
+    similar: list[Neighbour]
+    warnings: list[str]
+    evidence: list[Evidence]
+
+
+class Plan(TrainingSettings, _Answered):
+    """A plan that keeps its promises: one value for everything, what to expect of them, and what to do when it
+    goes wrong."""
+
+    feasible: Literal[True]
+    expected: Expected
+    timetable: list[Stage]
+    reserve_minutes: float
+    checks: Checks
+    on_trouble: list[Trouble]
+    alternatives: list[Alternative]
+    parallel: list[ModelSet]
+    rationale: list[str]
+    facts: dict[str, int] = Field(description="What was known of data and host, not assumed.")
+
+
+class Refusal(_Answered):
+    """Nothing fits: why, and the smallest change that would."""
+
+    feasible: Literal[False]
+    why: str
+    closest: Closest | None
+
+
+class Recommendation(RootModel[Plan | Refusal]):
+    """A plan, or why there is none."""

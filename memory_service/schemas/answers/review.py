@@ -1,0 +1,57 @@
+"""Reviews of training scripts."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from memory_service.schemas.answers.common import Answer, left_out
+
+
+class ShortFinding(Answer):
+    """One thing to change."""
+
+    rule: str
+    severity: Literal["error", "warning", "note"]
+    line: int = Field(description="From one.")
+    message: str
+    fix: str = Field(description="It can be pasted.")
+
+
+class Finding(ShortFinding):
+    end_line: int = Field(description="From one.")
+    column: int = Field(description="From one.")
+    source: str = Field(description="The rule that plans follow.")
+
+
+class Counts(Answer):
+    error: int
+    warning: int
+    note: int
+
+
+class ScriptRead(Answer):
+    """What was understood of the script."""
+
+    framework: str | None = left_out("Such as torch.")
+    trains: bool | None = left_out("Absent where the script cannot be read.")
+    model: str | list[str] | None = left_out("One, or several.")
+    batch_size: int | None = left_out("Samples a step.")
+    grad_accumulation: int | None = left_out("Steps an update.")
+    image_size: int | None = left_out("Pixels a side.")
+    seq_len: int | None = left_out("Tokens a text.")
+    precision: str | None = left_out("Of the forward pass.")
+    optimizer: str | None = left_out("Its class.")
+    folds: int | None = left_out("In all.")
+    epochs: int | None = left_out("Of a fold.")
+    rounds: int | None = left_out("Of boosted trees.")
+    num_workers: int | None = left_out("Of the loader.")
+
+
+class Review(Answer):
+    ok: bool = Field(description="Nothing was found.")
+    counts: Counts
+    read: ScriptRead
+    findings: list[Finding] = Field(description="In order of lines.")
+    not_checked: list[str] = Field(description="What could not be checked, and why.")

@@ -1,0 +1,174 @@
+"""Rows of knowledge as lists, single pages and changes show them, and what was done to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import Field
+
+from memory_service.domain.runs.run_observations import EndStatus
+from memory_service.schemas.answers.common import Answer, Estimate, Size, Time, left_out
+from memory_service.schemas.answers.problems import Difference
+from memory_service.services.tables.row_models import (
+    ClaimRow,
+    CompetitionRow,
+    GpuRow,
+    ModelRow,
+    PatternRow,
+    ProfileFigures,
+    ProfileRow,
+    StrategyRow,
+)
+
+
+class _Stored(Answer):
+    version: int = Field(description="Raised by every change.")
+    origin: Literal["seed", "user"]
+    corrected: bool = Field(description="A person changed it: no seed overwrites it.")
+    created_at: Time
+    updated_at: Time
+
+
+class Tally(Answer):
+    """What came of a memory: runs that were told of it, that followed it, and how those compare."""
+
+    served: int
+    followed: int
+    compared: int
+    without: int
+    better: int
+    same: int
+    worse: int
+    chance_better: Estimate | None = Field(description="Of a run that follows it, 0 to 1.")
+    demoted: bool = Field(description="Plans rank it down.")
+
+
+class RunBrief(Answer):
+    run_id: str
+    ended_at: Time
+    status: EndStatus
+    metric: float | None
+    test_metric: float | None
+    model: str
+    gpu: str
+    batch_size: int | None = Field(description="Samples a step.")
+    folds: int | None
+    epochs: int | None = Field(description="Of a fold.")
+    minutes: float | None
+    budget_percent: float | None
+    epochs_to_best: float | None
+    folds_done: int
+    minutes_to_submission: float | None
+
+
+class CompetitionRuns(Answer):
+    """The latest runs of a competition in short."""
+
+    runs: int
+    by_status: dict[EndStatus, int]
+    with_submission: int
+    best: RunBrief | None
+    median_minutes: float | None
+    median_minutes_to_submission: float | None
+    median_epochs_to_best: float | None
+    median_budget_percent: float | None
+    latest: list[RunBrief]
+
+
+class Competition(_Stored, CompetitionRow):
+    size: Size | None = Field(description="By `n_train`.")
+
+
+class CompetitionAdded(Competition):
+    inferred: list[str] | None = left_out("Of one that was just added: fields that were read from its text.")
+
+
+class CompetitionPage(Competition):
+    outcomes: Tally = Field(description="Of all its patterns.")
+    runs: CompetitionRuns
+
+
+class Pattern(_Stored, PatternRow): ...
+
+
+class PatternPage(Pattern):
+    outcomes: Tally
+
+
+class Model(_Stored, ModelRow): ...
+
+
+class Gpu(_Stored, GpuRow): ...
+
+
+class GpuItem(Gpu):
+    devices: list[str] = Field(description="Names of its registered devices.")
+
+
+class Claim(_Stored, ClaimRow): ...
+
+
+class Strategy(_Stored, StrategyRow): ...
+
+
+class StrategyPage(Strategy):
+    steers_plans: bool = Field(description="Correcting a number of it changes the next plan.")
+
+
+class ProfileItem(_Stored, ProfileFigures): ...
+
+
+class ProfilePage(_Stored, ProfileRow): ...
+
+
+CHANGED: Mapping[str, type[Answer]] = {
+    "competitions": CompetitionAdded,
+    "patterns": Pattern,
+    "models": Model,
+    "gpus": Gpu,
+    "strategies": Strategy,
+    "claims": Claim,
+}
+"""A row as it is answered after a change."""
+
+LISTED: Mapping[str, type[Answer]] = {
+    **CHANGED,
+    "competitions": Competition,
+    "patterns": PatternPage,
+    "gpus": GpuItem,
+    "strategies": StrategyPage,
+    "sizing": ProfileItem,
+}
+
+ALONE: Mapping[str, type[Answer]] = {
+    **CHANGED,
+    "competitions": CompetitionPage,
+    "patterns": PatternPage,
+    "strategies": StrategyPage,
+    "sizing": ProfilePage,
+}
+
+
+class AuditEntry(Answer):
+    """Who changed what, when and why."""
+
+    id: int
+    table: str
+    row: str = Field(description="Its key.")
+    version: int = Field(description="Of the row then; 0 of what has no versions.")
+    action: Literal["create", "update", "delete"]
+    origin: Literal["seed", "user"]
+    at: Time
+    who: str
+    why: str
+
+
+class Change(AuditEntry):
+    before: dict[str, Any] | None = Field(description="The row; null: it was not there.")
+    after: dict[str, Any] | None = Field(description="The row; null: it is gone.")
+    changes: list[Difference]
+
+
+class History(Answer):
+    items: list[Change] = Field(description="Newest first.")

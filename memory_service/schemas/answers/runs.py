@@ -1,0 +1,385 @@
+"""Runs: begun, told of, watched, ended, scored."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from memory_service.domain.common.estimate import Grade
+from memory_service.domain.learning.observation import Observation
+from memory_service.domain.learning.scoring import Score
+from memory_service.domain.monitoring.event import MemoryKind
+from memory_service.domain.monitoring.verdict import Action, Severity
+from memory_service.domain.runs.run_observations import EndStatus
+from memory_service.domain.runs.run_outcome import DeviceUse, Peaks
+from memory_service.schemas.answers.common import (
+    Answer,
+    Estimate,
+    Layout,
+    Provenance,
+    Settings,
+    Time,
+    left_out,
+)
+from memory_service.services.runs.run_fields import RunFinish, RunStart
+
+Status = Literal["running", EndStatus]
+Followed = Literal["yes", "no", "open"]
+Mode = Literal["train", "infer"]
+
+
+class Stand(Answer):
+    """What a figure stands on."""
+
+    n: int = Field(description="Observations.")
+    grade: Grade
+    basis: str
+
+
+class ProfileUsed(Answer):
+    model: str
+    family: str
+    input_kind: str
+    input_size: int
+    precision: str
+    checkpointing: bool
+    torch_version: str | None
+
+
+class PredictionInputs(Answer):
+    """All that the figures were made from."""
+
+    gpu: str
+    device: str | None
+    calibration: Provenance | None
+    profile: ProfileUsed | None
+    time: Stand | None
+    memory: Stand | None
+    precision: str
+    layout: Layout
+    optimizer: str
+    mode: Mode
+    cpu_count: int
+    knowledge_revision: int
+    version: str = Field(description="Of the service.")
+
+
+class Naive(Answer):
+    """What the baselines of /accuracy need."""
+
+    gflops_per_sample: float
+    traced_gib: float
+
+
+class RunPrediction(Answer):
+    """What was predicted when the run began; never changed afterwards. A figure that could not be predicted is
+    null or absent."""
+
+    batch_size: int | None = left_out("Samples a step.")
+    fits: bool | None = left_out("Whether the batch fits the card, or the data the host.")
+    peak_memory_gib: Estimate | None = left_out("As the driver reports it.")
+    peak_reserved_gib: Estimate | None = left_out("Of the caching allocator.")
+    peak_allocated_gib: Estimate | None = left_out("Of live tensors.")
+    step_seconds: Estimate | None = left_out("One training step.")
+    samples_per_second: Estimate | None = left_out("Without waiting for the loader.")
+    epoch_seconds: Estimate | None = left_out("One epoch, validation and loader included.")
+    setup_seconds: Estimate | None = left_out("Before the first step.")
+    fit_seconds: Estimate | None = left_out("One fit of boosted trees.")
+    total_minutes: Estimate | None = left_out("The whole run.")
+    naive: Naive | None = left_out("Of networks.")
+    why_not: str | None = Field(description="Why there are no figures.")
+    inputs: PredictionInputs
+    case: Observation | None = Field(description="What an observation of this run is of; null: it teaches nothing.")
+
+
+class RunBegun(Answer):
+    run_id: str
+    status: Status
+    prediction: RunPrediction
+    notes: list[str] = Field(description="What the run is watched without, where its plan is not known.")
+
+
+class MemoryRead(Answer):
+    reading: MemoryKind | None = Field(description="Which memory was read; null: none.")
+    fill_percent: float | None = Field(description="Of the card; a lower bound of `allocated_now`.")
+    model_class: str = Field(description="By which the fill is judged.")
+
+
+class RunVerdict(Answer):
+    """The one thing to do now."""
+
+    action: Action
+    set: Settings
+    why: str
+    rule: str
+    severity: Severity
+    eta_minutes: Estimate | None = Field(description="From `at_seconds` to the end of training.")
+    budget_used_percent: float | None
+    memory: MemoryRead
+    at_seconds: float = Field(description="The present, in the run's own time.")
+    next_check_seconds: float = Field(description="When to look again, in the run's own time.")
+    next_time: Settings = Field(description="For the next run: changing it in this one costs more than it brings.")
+    notes: list[str] = Field(description="What else was seen; nothing of it asks for anything.")
+
+
+class RunEventsTaken(Answer):
+    accepted: int = Field(description="New events, now on disk.")
+    duplicates: int = Field(description="Events that were there already, and changed nothing.")
+    verdict: RunVerdict
+    differing: list[int] = Field(description="Seqs of duplicates that were there with another body.")
+
+
+class LogPlace(Answer):
+    """How far a raw log has been read."""
+
+    offset: int = Field(description="Bytes taken so far, where the next piece begins.")
+    lines: int = Field(description="Of the log so far, blank ones not counted.")
+    understood: int = Field(description="Lines that gave events.")
+    clipped: int = Field(description="Characters of overlong lines that were not looked at.")
+
+
+class RunLogTaken(LogPlace):
+    accepted: int = Field(description="Events that this piece gave.")
+    verdict: RunVerdict
+
+
+class RunRow(Answer):
+    """A run as lists show it. Predicted and measured figures are medians; null: not known."""
+
+    id: str
+    task: str
+    competition: str | None
+    plan_id: str | None
+    gpu: str = Field(description="Slug of the GPU model, or as given.")
+    device: str = Field(description="The registered device; empty where only the GPU model was named.")
+    model: str
+    family: str
+    input_kind: str
+    input_size: int | None
+    batch_size: int | None = Field(description="Samples a step.")
+    precision: str
+    layout: Layout
+    optimizer: str
+    mode: Mode
+    folds: int | None
+    epochs: int | None = Field(description="Of a fold.")
+    n_train: int | None = Field(description="Training samples.")
+    minutes: float | None = Field(description="The budget.")
+    status: Status
+    started_at: Time
+    finished_at: Time | None
+    best_metric: float | None
+    best_epoch: int | None
+    submission: bool | None = Field(description="Whether one was written.")
+    predicted_samples_per_second: float | None
+    samples_per_second: float | None
+    predicted_peak_gib: float | None
+    peak_gib: float | None = Field(description="As the driver saw the process.")
+    predicted_epoch_seconds: float | None
+    epoch_seconds: float | None
+    predicted_minutes: float | None
+    total_minutes: float | None
+    excluded: str | None = Field(description="Why its speed says nothing of the device.")
+    wasted_minutes: float | None
+    wasted_on: str | None = Field(description="The part of `waste` that took the most.")
+    waste: dict[str, float] | None = Field(description="Minutes that brought nothing, by part.")
+    created_at: Time
+    updated_at: Time
+
+
+class RunOutcome(Answer):
+    """What the run told."""
+
+    epochs_done: int
+    folds_seen: int
+    epoch_seconds: float | None = Field(description="Median of all epochs but the first.")
+    loader_wait_percent: float | None = Field(description="Of the epochs' time, median.")
+    peak_memory_gib: Peaks
+    device: DeviceUse
+    events: dict[str, int] = Field(description="How many, by kind.")
+    last_event_after_seconds: float | None = Field(description="In the run's own time.")
+    first_submission_seconds: float | None = Field(description="In the run's own time.")
+    epochs: list[dict[str, Any]] = Field(description="The latest, each with what its events told.")
+    epochs_left_out: int
+    events_read: int | None = left_out("Of a run that has ended.")
+
+
+class RunFigure(Answer):
+    """Predicted against happened."""
+
+    quantity: str = Field(description="Its unit is the name's end.")
+    predicted: Estimate
+    actual: float
+    error_percent: float = Field(description="Over zero: more was predicted than happened.")
+    inside: bool = Field(description="Whether it lies in the interval.")
+    excluded: str | None = Field(description="Why it is not scored.")
+
+
+class Position(Answer):
+    fold: int = Field(description="Finished folds.")
+    folds: int | None
+    epochs_done: int = Field(description="Of the present fold.")
+    epochs: int | None
+
+
+class Fill(Answer):
+    percent: float = Field(description="Of the card.")
+    gib: float
+    of_gib: float
+    kind: MemoryKind
+    lower_bound: bool
+
+
+class ExpectedNow(Answer):
+    samples_per_second: Estimate | None
+    epoch_seconds: Estimate | None
+    driver_gib: Estimate | None
+
+
+class Stretch(Answer):
+    """Of a few seconds."""
+
+    at_seconds: float
+    steps: int | None
+    samples_per_second: float | None
+    loader_wait_percent: float | None
+    utilization_percent: float | None
+    temperature_c: float | None
+
+
+class Watch(Answer):
+    """How the run looks now, in its own time."""
+
+    at_seconds: float
+    batch_size: int | None = Field(description="Samples a step.")
+    position: Position
+    steps: int | None = Field(description="Training steps so far.")
+    step_seconds: float | None
+    samples_per_second: float | None
+    loader_wait_percent: float | None
+    utilization_percent: float | None
+    end_minutes: Estimate | None = Field(description="When training ends, from its start.")
+    fill: Fill | None
+    peaks_gib: dict[MemoryKind, float]
+    odd_values: int = Field(description="Figures that cannot be, passed over.")
+    expected: ExpectedNow
+    stretch_seconds: int
+    stretches: list[Stretch] = Field(description="The latest.")
+
+
+class AdviceGiven(Answer):
+    """What was advised while it ran, and whether it was taken."""
+
+    given_at: Time
+    followed: Followed | None = Field(description="open: the run goes on; null: nothing can tell.")
+    at_seconds: float = Field(description="In the run's own time.")
+    action: Action
+    set: Settings
+    rule: str
+    severity: Severity
+    why: str
+
+
+class PlanFollowed(Answer):
+    plan_id: str | None
+    model: str | None
+    batch_size: int | None
+    precision: str | None
+    folds: int | None
+    epochs: int | None
+    minutes: float | None
+    expected_minutes: float | None
+
+
+class ServedPattern(Answer):
+    pattern: str
+    competition: str | None
+    followed: bool | None
+
+
+class PlanAdvice(Answer):
+    """What its plan advised, and whether the run does so (null: it was not said)."""
+
+    plan: PlanFollowed
+    followed: dict[str, bool | None] = Field(description="By part of the plan.")
+    served: list[ServedPattern] = Field(description="The memories that it told of.")
+
+
+class RunEvidence(Answer):
+    """What came of a run: what it is worth to later plans."""
+
+    status: EndStatus
+    succeeded: bool | None = Field(description="Whether it left something to score.")
+    submission: bool | None
+    metric: float | None
+    metric_from: Literal["finish", "epochs"] | None
+    test_metric: float | None
+    direction: Literal["max", "min"] | None = Field(description="Which way the metric is better.")
+    epochs_to_best: float | None
+    epochs_done: int
+    folds_done: int
+    minutes: float | None
+    minutes_to_submission: float | None
+    submission_timed: bool
+    budget_percent: float | None
+    model: str
+    gpu: str
+    batch_size: int | None
+    precision: str
+    folds: int | None
+    epochs: int | None
+    budget_minutes: float | None
+    followed: dict[str, bool | None] | None = Field(description="By part of its plan; null: not known.")
+    served: dict[str, bool | None] = Field(description="Memories that the plan told of: whether followed.")
+
+
+class RunPage(RunRow):
+    """One run, whole."""
+
+    given: RunStart = Field(description="What it said when it began.")
+    finish: RunFinish | None = Field(description="What it said when it ended.")
+    prediction: RunPrediction
+    notes: list[str]
+    comparison: list[RunFigure]
+    observations: list[Observation]
+    outcome: RunOutcome
+    verdict: RunVerdict
+    watch: Watch
+    verdicts: list[AdviceGiven]
+    log: LogPlace | None
+    advice: PlanAdvice | None = Field(description="Null where its plan is not known.")
+    evidence: RunEvidence | None = Field(description="Null while it runs.")
+
+
+class ScoredGroup(Answer):
+    name: str
+    runs: int
+    scores: list[Score]
+
+
+class ScoredRuns(Answer):
+    ended: int
+    scored: int
+    without_prediction: int
+    excluded: dict[str, int] = Field(description="By reason.")
+
+
+class MemoryLimit(Answer):
+    """Whether runs ran out of memory, against whether that was predicted."""
+
+    fitted_as_predicted: int
+    fitted_unexpectedly: int
+    ran_out_as_predicted: int
+    ran_out_unexpectedly: int
+
+
+class Accuracy(Answer):
+    """Predictions frozen when runs began, scored on what happened. Nothing to score: empty lists."""
+
+    runs: ScoredRuns
+    overall: list[Score]
+    by_device: list[ScoredGroup]
+    by_family: list[ScoredGroup]
+    by_age: list[ScoredGroup]
+    memory_limit: MemoryLimit
