@@ -85,7 +85,9 @@ def describe(app: FastAPI) -> None:
                 description=_ABOUT,
             )
             schemas = document.setdefault("components", {}).setdefault("schemas", {})
-            made = Problem.model_json_schema(mode="serialization", ref_template="#/components/schemas/{model}")
+            made = Problem.model_json_schema(
+                mode="serialization", ref_template="#/components/schemas/{model}"
+            )
             schemas |= made.pop("$defs", {})
             schemas["Problem"] = made
             schemas["ReviewRequest"] = ReviewRequest.model_json_schema()

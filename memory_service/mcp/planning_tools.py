@@ -38,7 +38,6 @@ class PlanRequest(RecommendRequest):
     )
 
 
-
 @threaded
 def recommend_plan(service: Service, given: dict[str, Any], _: Caller) -> Answer:
     asked = checked(PlanRequest, given)

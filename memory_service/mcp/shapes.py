@@ -27,17 +27,19 @@ def _part(of: type[BaseModel], names: Iterable[str], about: str | None = None, *
     return create_model(f"{of.__name__}Part", __base__=Answer, __doc__=about or of.__doc__, **made)
 
 
+CompactPlan = _part(Plan, [name for name in Plan.model_fields if name not in LEFT_OUT])
+CompactRefusal = _part(Refusal, [name for name in Refusal.model_fields if name not in LEFT_OUT])
+
+
 class PlanGiven(Answer):
     """The plan in the form that was asked for; the other forms are absent."""
 
     form: Literal["plan", "text", "script"]
     plan_id: str
     feasible: bool
-    plan: (  # type: ignore[valid-type] - made of the models of HTTP
-        _part(Plan, [name for name in Plan.model_fields if name not in LEFT_OUT])
-        | _part(Refusal, [name for name in Refusal.model_fields if name not in LEFT_OUT])
-        | None
-    ) = left_out("It can be brought along to start_run as `plan`.")
+    plan: CompactPlan | CompactRefusal | None = left_out(  # type: ignore[valid-type]
+        "It can be brought along to start_run as `plan`."
+    )
     text: str | None = left_out("Markdown of at most 500 tokens.")
     script: str | None = left_out("A complete Python file; save it as `filename`.")
     filename: str | None = left_out("Of the script.")
@@ -45,7 +47,9 @@ class PlanGiven(Answer):
 
 Neighbour = _part(Hit, ("slug", "title", "task", "score", "why"))
 Found = _part(
-    Similar, ("items", "inferred_task", "inferred", "degraded", "reason"), items=list[Neighbour]  # type: ignore[valid-type]
+    Similar,
+    ("items", "inferred_task", "inferred", "degraded", "reason"),
+    items=list[Neighbour],  # type: ignore[valid-type]
 )
 
 

@@ -15,6 +15,7 @@ from memory_service.api.problems import NOT_TOLD
 from memory_service.api.reading import StrictRoute
 from memory_service.api.service import service_of
 from memory_service.errors import MemoryServiceError
+from memory_service.schemas.answers.operations import Alive, Ready
 
 __all__ = ["router"]
 

@@ -14,6 +14,11 @@ from memory_service.api.answers import accepted_form, json_answer, plan_answer
 from memory_service.api.describe import files, refusals, texts
 from memory_service.api.reading import StrictRoute
 from memory_service.api.service import database_of
+from memory_service.schemas.answers.common import Page
+from memory_service.schemas.answers.conflicts import Conflict
+from memory_service.schemas.answers.predict import Prediction, Predictions
+from memory_service.schemas.answers.recommend import Recommendation
+from memory_service.schemas.answers.similar import Similar
 from memory_service.schemas.lists import ConflictsQuery
 from memory_service.schemas.predict import MOST_QUESTIONS, PredictQuery, PredictRequest
 from memory_service.schemas.recommend import RecommendQuery, RecommendRequest

@@ -13,6 +13,7 @@ from memory_service.api.describe import Responses, refusals
 from memory_service.api.reading import StrictRoute, check_media, no_query, parse_json, raw_body
 from memory_service.api.service import database_of
 from memory_service.review.sarif import SARIF_MEDIA_TYPE, sarif
+from memory_service.schemas.answers.review import Review
 from memory_service.schemas.problems import checked
 from memory_service.schemas.review import ReviewQuery, ReviewRequest
 from memory_service.services.review.review import review_script
@@ -34,7 +35,7 @@ _BODY = {
     "text/plain": _SCRIPT,
 }
 _SARIF: Responses = {
-    200: {"description": "The answer.", "content": {SARIF_MEDIA_TYPE: {"schema": {"type": "object"}}}}
+    200: {"description": "The answer.", "content": {SARIF_MEDIA_TYPE: {"schema": {"type": "object", "additionalProperties": True}}}}
 }
 
 

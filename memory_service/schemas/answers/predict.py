@@ -21,7 +21,9 @@ class WouldFit(Answer):
     """What would fit in place of a batch that does not."""
 
     batch_size: int | None = left_out("Samples a step.")
-    grad_accumulation: int | None = left_out("Steps an update, which keep about the batch that was asked for.")
+    grad_accumulation: int | None = left_out(
+        "Steps an update, which keep about the batch that was asked for."
+    )
     why: str
 
 
@@ -29,7 +31,9 @@ class _Prediction(Answer):
     model: str
     gpu: str = Field(description="Slug of the GPU model.")
     fits: bool
-    max_batch_size: Estimate | None = Field(description="`low` fits nine times in ten; null: of boosted trees.")
+    max_batch_size: Estimate | None = Field(
+        description="`low` fits nine times in ten; null: of boosted trees."
+    )
     knee_batch_size: int | None = Field(description="Past it more memory buys no speed.")
     samples_per_second: Estimate
     step_seconds: Estimate | None = Field(description="Null of boosted trees.")

@@ -20,7 +20,9 @@ class Card(Answer):
     memory_gib: float
     usable_gib: float = Field(description="What one process can use.")
     device: str | None = left_out("The registered device, where it is one.")
-    calibration: Provenance | None = left_out("What its rates stand on, where that is more than a data sheet.")
+    calibration: Provenance | None = left_out(
+        "What its rates stand on, where that is more than a data sheet."
+    )
     fits_all: list[str] | None = left_out("All the cards that the plan fits, where several were asked for.")
     calibrations_of_others: dict[str, Provenance] | None = left_out("By card.")
     visible: list[str] | None = left_out("The cards of this host, where the plan is for others.")
@@ -111,7 +113,9 @@ class Relaxation(Answer):
 class Closest(Relaxation):
     """The smallest change of the question that fits."""
 
-    or_: list[Relaxation] | None = Field(None, alias="or", exclude_if=lambda v: v is None, description="Others.")
+    or_: list[Relaxation] | None = Field(
+        None, alias="or", exclude_if=lambda v: v is None, description="Others."
+    )
 
 
 class Checks(Answer):
@@ -173,7 +177,9 @@ class SetExpected(Answer):
     memory_percent: Estimate = Field(description="Of the card's memory.")
     together_minutes: Estimate
     one_after_another_minutes: Estimate
-    gain_percent: Estimate = Field(description="Of the minutes one after another that running together saves.")
+    gain_percent: Estimate = Field(
+        description="Of the minutes one after another that running together saves."
+    )
 
 
 class Cores(Answer):
@@ -220,8 +226,8 @@ class _Answered(Answer):
 
 
 class Plan(TrainingSettings, _Answered):
-    """A plan that keeps its promises: one value for everything, what to expect of them, and what to do when it
-    goes wrong."""
+    """A plan that keeps its promises: one value for everything, what to expect of them, and what to do when
+    it goes wrong."""
 
     feasible: Literal[True]
     expected: Expected

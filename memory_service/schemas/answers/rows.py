@@ -10,7 +10,7 @@ from pydantic import Field
 from memory_service.domain.runs.run_observations import EndStatus
 from memory_service.schemas.answers.common import Answer, Estimate, Size, Time, left_out
 from memory_service.schemas.answers.problems import Difference
-from memory_service.services.tables.row_models import (
+from memory_service.schemas.rows import (
     ClaimRow,
     CompetitionRow,
     GpuRow,

@@ -22,7 +22,7 @@ from memory_service.schemas.answers.common import (
     Time,
     left_out,
 )
-from memory_service.services.runs.run_fields import RunFinish, RunStart
+from memory_service.schemas.runs import RunFinish, RunStart
 
 Status = Literal["running", EndStatus]
 Followed = Literal["yes", "no", "open"]
@@ -73,8 +73,8 @@ class Naive(Answer):
 
 
 class RunPrediction(Answer):
-    """What was predicted when the run began; never changed afterwards. A figure that could not be predicted is
-    null or absent."""
+    """What was predicted when the run began; never changed afterwards. A figure that could not be predicted
+    is null or absent."""
 
     batch_size: int | None = left_out("Samples a step.")
     fits: bool | None = left_out("Whether the batch fits the card, or the data the host.")
@@ -90,7 +90,9 @@ class RunPrediction(Answer):
     naive: Naive | None = left_out("Of networks.")
     why_not: str | None = Field(description="Why there are no figures.")
     inputs: PredictionInputs
-    case: Observation | None = Field(description="What an observation of this run is of; null: it teaches nothing.")
+    case: Observation | None = Field(
+        description="What an observation of this run is of; null: it teaches nothing."
+    )
 
 
 class RunBegun(Answer):
@@ -119,7 +121,9 @@ class RunVerdict(Answer):
     memory: MemoryRead
     at_seconds: float = Field(description="The present, in the run's own time.")
     next_check_seconds: float = Field(description="When to look again, in the run's own time.")
-    next_time: Settings = Field(description="For the next run: changing it in this one costs more than it brings.")
+    next_time: Settings = Field(
+        description="For the next run: changing it in this one costs more than it brings."
+    )
     notes: list[str] = Field(description="What else was seen; nothing of it asks for anything.")
 
 
