@@ -14,8 +14,7 @@ from memory_service.api.routes import devices
 from memory_service.api.routes.rows import add_from, list_answer, split_signature, table_query
 from memory_service.api.security.auth_middleware import signed
 from memory_service.api.service import database_of, service_of
-from memory_service.schemas.answers.common import Page
-from memory_service.schemas.answers.rows import ALONE, CHANGED, LISTED, History
+from memory_service.schemas.answers.rows import ALONE, CHANGED, PAGES, History
 from memory_service.schemas.lists import HistoryQuery
 from memory_service.schemas.rows import RemovalQuery, UndoRequest, addition_of, correction_of
 from memory_service.services.devices.gpu_history import with_devices
@@ -46,7 +45,7 @@ def _router(table: str) -> APIRouter:
 def _add_reading(router: APIRouter, table: str) -> None:
     Asked = table_query(table)  # noqa: N806 - a type
 
-    @router.get("", name=f"list_{table}", response_model=Page[LISTED[table]], responses=files())
+    @router.get("", name=f"list_{table}", response_model=PAGES[table], responses=files())
     def listed(request: Request, asked: Annotated[Asked, Query()]) -> Response:  # type: ignore[valid-type]
         """Rows in order, page by page; or all of them as a file with `format`."""
         return list_answer(request, table, asked, _BESIDE.get(table))

@@ -35,7 +35,10 @@ _BODY = {
     "text/plain": _SCRIPT,
 }
 _SARIF: Responses = {
-    200: {"description": "The answer.", "content": {SARIF_MEDIA_TYPE: {"schema": {"type": "object", "additionalProperties": True}}}}
+    200: {
+        "description": "The answer.",
+        "content": {SARIF_MEDIA_TYPE: {"schema": {"type": "object", "additionalProperties": True}}},
+    }
 }
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from memory_service.domain.runs.run_observations import EndStatus
-from memory_service.schemas.answers.common import Answer, Estimate, Size, Time, left_out
+from memory_service.schemas.answers.common import Answer, Estimate, Page, Size, Time, left_out
 from memory_service.schemas.answers.problems import Difference
 from memory_service.schemas.rows import (
     ClaimRow,
@@ -84,7 +84,7 @@ class CompetitionAdded(Competition):
     inferred: list[str] | None = left_out("Of one that was just added: fields that were read from its text.")
 
 
-class CompetitionPage(Competition):
+class CompetitionDetail(Competition):
     outcomes: Tally = Field(description="Of all its patterns.")
     runs: CompetitionRuns
 
@@ -92,7 +92,7 @@ class CompetitionPage(Competition):
 class Pattern(_Stored, PatternRow): ...
 
 
-class PatternPage(Pattern):
+class PatternDetail(Pattern):
     outcomes: Tally
 
 
@@ -112,14 +112,14 @@ class Claim(_Stored, ClaimRow): ...
 class Strategy(_Stored, StrategyRow): ...
 
 
-class StrategyPage(Strategy):
+class StrategyDetail(Strategy):
     steers_plans: bool = Field(description="Correcting a number of it changes the next plan.")
 
 
 class ProfileItem(_Stored, ProfileFigures): ...
 
 
-class ProfilePage(_Stored, ProfileRow): ...
+class ProfileDetail(_Stored, ProfileRow): ...
 
 
 CHANGED: Mapping[str, type[Answer]] = {
@@ -132,21 +132,22 @@ CHANGED: Mapping[str, type[Answer]] = {
 }
 """A row as it is answered after a change."""
 
-LISTED: Mapping[str, type[Answer]] = {
-    **CHANGED,
-    "competitions": Competition,
-    "patterns": PatternPage,
-    "gpus": GpuItem,
-    "strategies": StrategyPage,
-    "sizing": ProfileItem,
+PAGES: Mapping[str, type[Answer]] = {
+    "competitions": Page[Competition],
+    "patterns": Page[PatternDetail],
+    "models": Page[Model],
+    "gpus": Page[GpuItem],
+    "strategies": Page[StrategyDetail],
+    "claims": Page[Claim],
+    "sizing": Page[ProfileItem],
 }
 
 ALONE: Mapping[str, type[Answer]] = {
     **CHANGED,
-    "competitions": CompetitionPage,
-    "patterns": PatternPage,
-    "strategies": StrategyPage,
-    "sizing": ProfilePage,
+    "competitions": CompetitionDetail,
+    "patterns": PatternDetail,
+    "strategies": StrategyDetail,
+    "sizing": ProfileDetail,
 }
 
 
