@@ -9,19 +9,16 @@ from pydantic import Field
 from memory_service.schemas.answers.common import Answer, left_out
 
 
-class ShortFinding(Answer):
-    """One thing to change."""
+class Finding(Answer):
+    """One thing to change. Lines and columns count from one."""
 
     rule: str
     severity: Literal["error", "warning", "note"]
-    line: int = Field(description="From one.")
+    line: int
+    end_line: int
+    column: int
     message: str
     fix: str = Field(description="It can be pasted.")
-
-
-class Finding(ShortFinding):
-    end_line: int = Field(description="From one.")
-    column: int = Field(description="From one.")
     source: str = Field(description="The rule that plans follow.")
 
 

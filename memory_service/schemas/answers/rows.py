@@ -10,6 +10,7 @@ from pydantic import Field
 from memory_service.domain.runs.run_observations import EndStatus
 from memory_service.schemas.answers.common import Answer, Estimate, Page, Size, Time, left_out
 from memory_service.schemas.answers.problems import Difference
+from memory_service.schemas.answers.runs import RunBrief
 from memory_service.schemas.rows import (
     ClaimRow,
     CompetitionRow,
@@ -42,24 +43,6 @@ class Tally(Answer):
     worse: int
     chance_better: Estimate | None = Field(description="Of a run that follows it, 0 to 1.")
     demoted: bool = Field(description="Plans rank it down.")
-
-
-class RunBrief(Answer):
-    run_id: str
-    ended_at: Time
-    status: EndStatus
-    metric: float | None
-    test_metric: float | None
-    model: str
-    gpu: str
-    batch_size: int | None = Field(description="Samples a step.")
-    folds: int | None
-    epochs: int | None = Field(description="Of a fold.")
-    minutes: float | None
-    budget_percent: float | None
-    epochs_to_best: float | None
-    folds_done: int
-    minutes_to_submission: float | None
 
 
 class CompetitionRuns(Answer):

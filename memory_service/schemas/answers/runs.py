@@ -310,29 +310,39 @@ class PlanAdvice(Answer):
     served: list[ServedPattern] = Field(description="The memories that it told of.")
 
 
-class RunEvidence(Answer):
-    """What came of a run: what it is worth to later plans."""
-
+class _Came(Answer):
     status: EndStatus
-    succeeded: bool | None = Field(description="Whether it left something to score.")
-    submission: bool | None
     metric: float | None
-    metric_from: Literal["finish", "epochs"] | None
     test_metric: float | None
-    direction: Literal["max", "min"] | None = Field(description="Which way the metric is better.")
-    epochs_to_best: float | None
-    epochs_done: int
-    folds_done: int
-    minutes: float | None
-    minutes_to_submission: float | None
-    submission_timed: bool
-    budget_percent: float | None
     model: str
     gpu: str
-    batch_size: int | None
-    precision: str
+    batch_size: int | None = Field(description="Samples a step.")
     folds: int | None
-    epochs: int | None
+    epochs: int | None = Field(description="Of a fold.")
+    minutes: float | None
+    budget_percent: float | None
+    epochs_to_best: float | None
+    folds_done: int
+    minutes_to_submission: float | None
+
+
+class RunBrief(_Came):
+    """What came of a run, in short."""
+
+    run_id: str
+    ended_at: Time
+
+
+class RunEvidence(_Came):
+    """What came of a run: what it is worth to later plans."""
+
+    succeeded: bool | None = Field(description="Whether it left something to score.")
+    submission: bool | None
+    metric_from: Literal["finish", "epochs"] | None
+    direction: Literal["max", "min"] | None = Field(description="Which way the metric is better.")
+    epochs_done: int
+    submission_timed: bool
+    precision: str
     budget_minutes: float | None
     followed: dict[str, bool | None] | None = Field(description="By part of its plan; null: not known.")
     served: dict[str, bool | None] = Field(description="Memories that the plan told of: whether followed.")
