@@ -66,14 +66,14 @@ class Asked:
 
     def checked(self, route: str, answer: Any) -> Any:
         method, path = route.split()
-        told = self.document["paths"][path][method.lower()]["responses"][str(answer.status_code)]
+        response = self.document["paths"][path][method.lower()]["responses"][str(answer.status_code)]
         self.had.add((route, answer.status_code))
         media = answer.headers.get("content-type", "").partition(";")[0]
         if media not in ("application/json", "application/problem+json"):
-            assert bool(answer.content) == bool(told.get("content")), route
+            assert bool(answer.content) == bool(response.get("content")), route
             return None
         document = answer.json()
-        for error in self.validator(json.dumps(told["content"][media]["schema"])).iter_errors(document):
+        for error in self.validator(json.dumps(response["content"][media]["schema"])).iter_errors(document):
             self.wrong.append(f"{route} {answer.status_code}: {error.instance_path} {error.message[:300]}")
         return document
 
@@ -152,7 +152,7 @@ def run_on(gpu: str, ask: Asked, **changed: Any) -> dict[str, Any]:
     ask("POST /runs", 201, json=body)
     ask("POST /runs", 200, json=body)
     key = body["run_id"]
-    told = [
+    reported = [
         {
             "kind": "gpu",
             "used_gib": 9.0,
@@ -166,7 +166,7 @@ def run_on(gpu: str, ask: Asked, **changed: Any) -> dict[str, Any]:
         {"kind": "note", "submission": True},
     ]
     events = epochs(0.5, peak_allocated_gib=5.5, metric=0.9, train_loss="nan")
-    events += [{"seq": 10 + n, "at": at(100 + 60 * n), **event} for n, event in enumerate(told)]
+    events += [{"seq": 10 + n, "at": at(100 + 60 * n), **event} for n, event in enumerate(reported)]
     ask("POST /runs/{run_id}/events", 200, run_id=key, json={"events": events})
     ask("POST /runs/{run_id}/events", 200, run_id=key, json={"events": [events[0] | {"seconds": 1.0}]})
     log = b"Epoch 1/4 train_loss: 0.5 GPU Memory Used: 18.3 GB\nwhat\n"
@@ -271,18 +271,18 @@ def test_every_route_was_asked_and_refused(asked: Asked) -> None:
 def test_every_refusal_is_a_problem(asked: Asked) -> None:
     for path, methods in asked.document["paths"].items():
         for method, operation in methods.items():
-            for code, told in operation["responses"].items():
+            for code, response in operation["responses"].items():
                 if int(code) >= 400 and (path, code) != ("/readyz", "503"):
-                    schema = told["content"]["application/problem+json"]["schema"]
+                    schema = response["content"]["application/problem+json"]["schema"]
                     assert schema == {"$ref": "#/components/schemas/Problem"}, (method, path, code)
 
 
 def test_no_schema_of_an_answer_leaves_room_for_what_it_does_not_name(asked: Asked) -> None:
     answers = [
-        told
+        response
         for methods in asked.document["paths"].values()
         for operation in methods.values()
-        for told in operation["responses"].values()
+        for response in operation["responses"].values()
     ]
     for schema in objects([answers, asked.document["components"]["schemas"]]):
         is_map = "properties" not in schema and {"additionalProperties", "patternProperties"} & schema.keys()

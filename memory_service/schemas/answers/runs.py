@@ -29,7 +29,7 @@ Followed = Literal["yes", "no", "open"]
 Mode = Literal["train", "infer"]
 
 
-class Stand(Answer):
+class FigureBasis(Answer):
     """What a figure stands on."""
 
     n: int = Field(description="Observations.")
@@ -54,8 +54,8 @@ class PredictionInputs(Answer):
     device: str | None
     calibration: Provenance | None
     profile: ProfileUsed | None
-    time: Stand | None
-    memory: Stand | None
+    time: FigureBasis | None
+    memory: FigureBasis | None
     precision: str
     layout: Layout
     optimizer: str
@@ -241,7 +241,7 @@ class ExpectedNow(Answer):
     driver_gib: Estimate | None
 
 
-class Stretch(Answer):
+class TimeBucket(Answer):
     """Of a few seconds."""
 
     at_seconds: float
@@ -269,7 +269,7 @@ class Watch(Answer):
     odd_values: int = Field(description="Figures that cannot be, passed over.")
     expected: ExpectedNow
     stretch_seconds: int
-    stretches: list[Stretch] = Field(description="The latest.")
+    stretches: list[TimeBucket] = Field(description="The latest.")
 
 
 class AdviceGiven(Answer):
@@ -310,7 +310,7 @@ class PlanAdvice(Answer):
     served: list[ServedPattern] = Field(description="The memories that it told of.")
 
 
-class _Came(Answer):
+class _RunResult(Answer):
     status: EndStatus
     metric: float | None
     test_metric: float | None
@@ -326,14 +326,14 @@ class _Came(Answer):
     minutes_to_submission: float | None
 
 
-class RunBrief(_Came):
+class RunBrief(_RunResult):
     """What came of a run, in short."""
 
     run_id: str
     ended_at: Time
 
 
-class RunEvidence(_Came):
+class RunEvidence(_RunResult):
     """What came of a run: what it is worth to later plans."""
 
     succeeded: bool | None = Field(description="Whether it left something to score.")
