@@ -16,7 +16,9 @@ from memory_service.api.routes.rows import file_answer, list_answer, table_query
 from memory_service.api.security.auth_middleware import who_of
 from memory_service.api.service import database_of
 from memory_service.schemas.answers import runs as answers
+from memory_service.schemas.answers.accuracy import Accuracy
 from memory_service.schemas.answers.common import Page
+from memory_service.schemas.answers.watching import RunVerdict
 from memory_service.schemas.events import EventsQuery, event_schema
 from memory_service.schemas.runs import STATUSES, AccuracyQuery, LogQuery, RunFinish, RunStart
 from memory_service.services.accuracy.scored_runs import accuracy
@@ -117,7 +119,7 @@ def post_log(request: Request, run_id: str, body: Raw, asked: Annotated[LogQuery
     return json_answer(take_log(database_of(request), run_id, body, asked.offset, asked.at))
 
 
-@router.get("/runs/{run_id}/verdict", response_model=answers.RunVerdict)
+@router.get("/runs/{run_id}/verdict", response_model=RunVerdict)
 def get_verdict(request: Request, run_id: str) -> Response:
     """The one thing to do now, by all that the run has told; asking writes nothing."""
     return json_answer(run_verdict(database_of(request), known_run_key(run_id)))
@@ -133,7 +135,7 @@ def post_finish(request: Request, run_id: str, body: RunFinish) -> Response:
     return json_answer(finish_run(database_of(request), run_id, body, who=who_of(request)))
 
 
-@router.get("/accuracy", response_model=answers.Accuracy)
+@router.get("/accuracy", response_model=Accuracy)
 def get_accuracy(request: Request, asked: Annotated[AccuracyQuery, Query()]) -> Response:
     """Errors of the predictions on what really ran, by device, family and age, beside naive baselines."""
     return json_answer(accuracy(database_of(request), asked.explicit()))

@@ -1,4 +1,4 @@
-"""Runs: begun, told of, watched, ended, scored."""
+"""Runs: begun, told of, ended."""
 
 from __future__ import annotations
 
@@ -8,9 +8,6 @@ from pydantic import Field
 
 from memory_service.domain.common.estimate import Grade
 from memory_service.domain.learning.observation import Observation
-from memory_service.domain.learning.scoring import Score
-from memory_service.domain.monitoring.event import MemoryKind
-from memory_service.domain.monitoring.verdict import Action, Severity
 from memory_service.domain.runs.run_observations import EndStatus
 from memory_service.domain.runs.run_outcome import DeviceUse, Peaks
 from memory_service.schemas.answers.common import (
@@ -18,14 +15,13 @@ from memory_service.schemas.answers.common import (
     Estimate,
     Layout,
     Provenance,
-    Settings,
     Time,
     left_out,
 )
+from memory_service.schemas.answers.watching import AdviceGiven, RunVerdict, Watch
 from memory_service.schemas.runs import RunFinish, RunStart
 
 Status = Literal["running", EndStatus]
-Followed = Literal["yes", "no", "open"]
 Mode = Literal["train", "infer"]
 
 
@@ -100,31 +96,6 @@ class RunBegun(Answer):
     status: Status
     prediction: RunPrediction
     notes: list[str] = Field(description="What the run is watched without, where its plan is not known.")
-
-
-class MemoryRead(Answer):
-    reading: MemoryKind | None = Field(description="Which memory was read; null: none.")
-    fill_percent: float | None = Field(description="Of the card; a lower bound of `allocated_now`.")
-    model_class: str = Field(description="By which the fill is judged.")
-
-
-class RunVerdict(Answer):
-    """The one thing to do now."""
-
-    action: Action
-    set: Settings
-    why: str
-    rule: str
-    severity: Severity
-    eta_minutes: Estimate | None = Field(description="From `at_seconds` to the end of training.")
-    budget_used_percent: float | None
-    memory: MemoryRead
-    at_seconds: float = Field(description="The present, in the run's own time.")
-    next_check_seconds: float = Field(description="When to look again, in the run's own time.")
-    next_time: Settings = Field(
-        description="For the next run: changing it in this one costs more than it brings."
-    )
-    notes: list[str] = Field(description="What else was seen; nothing of it asks for anything.")
 
 
 class RunEventsTaken(Answer):
@@ -220,71 +191,6 @@ class RunFigure(Answer):
     excluded: str | None = Field(description="Why it is not scored.")
 
 
-class Position(Answer):
-    fold: int = Field(description="Finished folds.")
-    folds: int | None
-    epochs_done: int = Field(description="Of the present fold.")
-    epochs: int | None
-
-
-class Fill(Answer):
-    percent: float = Field(description="Of the card.")
-    gib: float
-    of_gib: float
-    kind: MemoryKind
-    lower_bound: bool
-
-
-class ExpectedNow(Answer):
-    samples_per_second: Estimate | None
-    epoch_seconds: Estimate | None
-    driver_gib: Estimate | None
-
-
-class TimeBucket(Answer):
-    """Of a few seconds."""
-
-    at_seconds: float
-    steps: int | None
-    samples_per_second: float | None
-    loader_wait_percent: float | None
-    utilization_percent: float | None
-    temperature_c: float | None
-
-
-class Watch(Answer):
-    """How the run looks now, in its own time."""
-
-    at_seconds: float
-    batch_size: int | None = Field(description="Samples a step.")
-    position: Position
-    steps: int | None = Field(description="Training steps so far.")
-    step_seconds: float | None
-    samples_per_second: float | None
-    loader_wait_percent: float | None
-    utilization_percent: float | None
-    end_minutes: Estimate | None = Field(description="When training ends, from its start.")
-    fill: Fill | None
-    peaks_gib: dict[MemoryKind, float]
-    odd_values: int = Field(description="Figures that cannot be, passed over.")
-    expected: ExpectedNow
-    stretch_seconds: int
-    stretches: list[TimeBucket] = Field(description="The latest.")
-
-
-class AdviceGiven(Answer):
-    """What was advised while it ran, and whether it was taken."""
-
-    given_at: Time
-    followed: Followed | None = Field(description="open: the run goes on; null: nothing can tell.")
-    at_seconds: float = Field(description="In the run's own time.")
-    action: Action
-    set: Settings
-    rule: str
-    severity: Severity
-    why: str
-
-
 class PlanFollowed(Answer):
     plan_id: str | None
     model: str | None
@@ -364,36 +270,3 @@ class RunPage(RunRow):
     log: LogPlace | None
     advice: PlanAdvice | None = Field(description="Null where its plan is not known.")
     evidence: RunEvidence | None = Field(description="Null while it runs.")
-
-
-class ScoredGroup(Answer):
-    name: str
-    runs: int
-    scores: list[Score]
-
-
-class ScoredRuns(Answer):
-    ended: int
-    scored: int
-    without_prediction: int
-    excluded: dict[str, int] = Field(description="By reason.")
-
-
-class MemoryLimit(Answer):
-    """Whether runs ran out of memory, against whether that was predicted."""
-
-    fitted_as_predicted: int
-    fitted_unexpectedly: int
-    ran_out_as_predicted: int
-    ran_out_unexpectedly: int
-
-
-class Accuracy(Answer):
-    """Predictions frozen when runs began, scored on what happened. Nothing to score: empty lists."""
-
-    runs: ScoredRuns
-    overall: list[Score]
-    by_device: list[ScoredGroup]
-    by_family: list[ScoredGroup]
-    by_age: list[ScoredGroup]
-    memory_limit: MemoryLimit

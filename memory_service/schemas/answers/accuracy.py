@@ -1,0 +1,41 @@
+"""How good predictions were."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from memory_service.domain.learning.scoring import Score
+from memory_service.schemas.answers.common import Answer
+
+
+class ScoredGroup(Answer):
+    name: str
+    runs: int
+    scores: list[Score]
+
+
+class ScoredRuns(Answer):
+    ended: int
+    scored: int
+    without_prediction: int
+    excluded: dict[str, int] = Field(description="By reason.")
+
+
+class MemoryLimit(Answer):
+    """Whether runs ran out of memory, against whether that was predicted."""
+
+    fitted_as_predicted: int
+    fitted_unexpectedly: int
+    ran_out_as_predicted: int
+    ran_out_unexpectedly: int
+
+
+class Accuracy(Answer):
+    """Predictions frozen when runs began, scored on what happened. Nothing to score: empty lists."""
+
+    runs: ScoredRuns
+    overall: list[Score]
+    by_device: list[ScoredGroup]
+    by_family: list[ScoredGroup]
+    by_age: list[ScoredGroup]
+    memory_limit: MemoryLimit

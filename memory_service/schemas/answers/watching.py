@@ -1,0 +1,103 @@
+"""How a run looks while it goes on, and what to do."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from memory_service.domain.monitoring.event import MemoryKind
+from memory_service.domain.monitoring.verdict import Action, Severity
+from memory_service.schemas.answers.common import Answer, Estimate, Settings, Time
+
+
+class MemoryRead(Answer):
+    reading: MemoryKind | None = Field(description="Which memory was read; null: none.")
+    fill_percent: float | None = Field(description="Of the card; a lower bound of `allocated_now`.")
+    model_class: str = Field(description="By which the fill is judged.")
+
+
+class RunVerdict(Answer):
+    """The one thing to do now."""
+
+    action: Action
+    set: Settings
+    why: str
+    rule: str
+    severity: Severity
+    eta_minutes: Estimate | None = Field(description="From `at_seconds` to the end of training.")
+    budget_used_percent: float | None
+    memory: MemoryRead
+    at_seconds: float = Field(description="The present, in the run's own time.")
+    next_check_seconds: float = Field(description="When to look again, in the run's own time.")
+    next_time: Settings = Field(
+        description="For the next run: changing it in this one costs more than it brings."
+    )
+    notes: list[str] = Field(description="What else was seen; nothing of it asks for anything.")
+
+
+class Position(Answer):
+    fold: int = Field(description="Finished folds.")
+    folds: int | None
+    epochs_done: int = Field(description="Of the present fold.")
+    epochs: int | None
+
+
+class Fill(Answer):
+    percent: float = Field(description="Of the card.")
+    gib: float
+    of_gib: float
+    kind: MemoryKind
+    lower_bound: bool
+
+
+class ExpectedNow(Answer):
+    samples_per_second: Estimate | None
+    epoch_seconds: Estimate | None
+    driver_gib: Estimate | None
+
+
+class TimeBucket(Answer):
+    """Of a few seconds."""
+
+    at_seconds: float
+    steps: int | None
+    samples_per_second: float | None
+    loader_wait_percent: float | None
+    utilization_percent: float | None
+    temperature_c: float | None
+
+
+class Watch(Answer):
+    """How the run looks now, in its own time."""
+
+    at_seconds: float
+    batch_size: int | None = Field(description="Samples a step.")
+    position: Position
+    steps: int | None = Field(description="Training steps so far.")
+    step_seconds: float | None
+    samples_per_second: float | None
+    loader_wait_percent: float | None
+    utilization_percent: float | None
+    end_minutes: Estimate | None = Field(description="When training ends, from its start.")
+    fill: Fill | None
+    peaks_gib: dict[MemoryKind, float]
+    odd_values: int = Field(description="Figures that cannot be, passed over.")
+    expected: ExpectedNow
+    stretch_seconds: int
+    stretches: list[TimeBucket] = Field(description="The latest.")
+
+
+class AdviceGiven(Answer):
+    """What was advised while it ran, and whether it was taken."""
+
+    given_at: Time
+    followed: Literal["yes", "no", "open"] | None = Field(
+        description="open: the run goes on; null: nothing can tell."
+    )
+    at_seconds: float = Field(description="In the run's own time.")
+    action: Action
+    set: Settings
+    rule: str
+    severity: Severity
+    why: str
