@@ -90,11 +90,7 @@ def _changes(
         yield {"precision": precision}, "the best precision that the hardware computes"
     needed = all_sets.least_minutes()
     fits_memory = math.isfinite(needed)
-    longer = (
-        {"minutes": _round_up(needed)}
-        if fits_memory and needed <= MOST_MINUTES * 0.95
-        else None
-    )
+    longer = {"minutes": _round_up(needed)} if fits_memory and needed <= MOST_MINUTES * 0.95 else None
     why_longer = "the shortest plan with everything else as asked"
     if longer and not unsupported and needed <= SMALL_STEP * question.minutes:
         yield longer, why_longer
