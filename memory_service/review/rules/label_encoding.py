@@ -1,4 +1,4 @@
-"""Do codes of labels and categories mean the same at prediction as in training?"""
+"""Codes of labels and categories that mean something else at prediction than in training."""
 
 from __future__ import annotations
 
@@ -72,7 +72,6 @@ def _by_names(facts: Facts) -> Iterator[Finding]:
             f"{_owner(call) or 'encoder'}.transform({later[0]})  "
             "# the one fitted in training, kept with the model",
         )
-    yield from _codes(facts)
     yield from _each_part_by_itself(facts, shown)
     yield from classes_listed(facts)
 
@@ -127,39 +126,6 @@ def _predicts(facts: Facts, call: ast.Call) -> bool:
             "load", "load_model", "load_state_dict", "from_pretrained", "Booster", "load_from_checkpoint"
         )
     ) or bool(facts.script.called("predict"))
-
-
-def _codes(facts: Facts) -> Iterator[Finding]:
-    """`pd.factorize(test[c])`, `test[c].astype("category").cat.codes`, get_dummies of each part by itself."""
-    script = facts.script
-    made: list[tuple[ast.AST, str, set[str]]] = []
-    for call in script.called("factorize", "get_dummies"):
-        base = call.args[0] if call.args and script.qualified(call.func).startswith("pandas") else call.func
-        made.append((call, last_name(call.func), roots(base)))
-    for node in script.all(ast.Attribute):
-        if node.attr == "codes" and last_name(node.value) == "cat":
-            made += [(node, "cat.codes", roots(node))]
-    for place, name, names in made:
-        if (
-            not any(LATER.search(n) and not _FIRST.search(n) for n in names)
-            or "concat" in ast.dump(script.statement(place))[:3000]
-        ):
-            continue
-        if not any(
-            other != place and n == name and not any(LATER.search(x) for x in o) for other, n, o in made
-        ):
-            continue
-        if name == "get_dummies" and script.called("reindex", "align"):
-            continue
-        if name == "cat.codes" and script.called("CategoricalDtype", "set_categories", "union_categoricals"):
-            continue
-        yield finding(
-            "labels-reencoded",
-            place,
-            f"{name} of each part by itself: the same code stands for another category there.",
-            "categories = train[c].astype('category').cat.categories; pd.Categorical(test[c], "
-            "categories=categories).codes",
-        )
 
 
 def _each_part_by_itself(facts: Facts, shown: set[ast.AST]) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""Does the model see its own answer?"""
+"""The target, or a column made from it, among the features: by names, where the walk says nothing."""
 
 from __future__ import annotations
 
@@ -30,14 +30,6 @@ def _target_inside(facts: Facts, frames: Frames) -> Iterator[Finding]:
     if not targets or not (facts.training.trains or facts.training.offers or frames.splits):
         return
     copies = _copies(facts, targets)
-    for call, column in _whole_table_and_its_column(facts):
-        yield finding(
-            "target-in-features",
-            call,
-            f"The features hold {column!r}, which is the target: the score is perfect and worth nothing.",
-            f"X = df.drop(columns=[{column!r}])",
-        )
-        return
     reported: set[int] = set()
     for place, table, expression in _inputs(facts):
         if id(place) in reported:
@@ -55,42 +47,6 @@ def _target_inside(facts: Facts, frames: Frames) -> Iterator[Finding]:
                 f"X = df.drop(columns=[{', '.join(repr(t) for t in sorted(targets | {inside}))}])",
             )
             return
-
-
-def _whole_table_and_its_column(facts: Facts) -> Iterator[tuple[ast.Call, str]]:
-    """`model.fit(train, train["price"])`: a table, and as the answer a column of the same."""
-    for call in facts.script.called("fit", "Dataset", "DMatrix", "Pool", *_SCORING):
-        at = 1 if last_name(call.func) in _SCORING else 0
-        table = call.args[at] if len(call.args) > at else None
-        if not isinstance(table, ast.Name):
-            continue
-        answer = call.args[at + 1] if len(call.args) > at + 1 else facts.values.argument(call, "label")
-        if answer is None or (last_name(call.func) == "fit" and _selects_columns(facts, call)):
-            continue
-        core = core_of(answer)
-        column = column_of(facts, core)
-        same = isinstance(core, ast.Subscript | ast.Attribute) and isinstance(core.value, ast.Name)
-        if column and same and _table(core) == table.id and not isinstance(core, ast.Call):
-            if facts.script.called("ColumnTransformer", "make_column_transformer", "make_column_selector"):
-                continue  # the pipeline may take its own columns
-            if not re.search(
-                r"Classifier$|Regressor$|Regression$|^Dataset$|^DMatrix$|^Pool$|^Ridge$|^Lasso$|SV[CR]$",
-                _learner(facts, call),
-            ):
-                continue
-            if column not in _dropped_before(facts, table.id, call):
-                yield call, column
-
-
-def _learner(facts: Facts, call: ast.Call) -> str:
-    name = last_name(call.func)
-    if name in _SCORING:
-        return facts.training.made_by(call.args[0])
-    return (
-        facts.training.made_by(call.func.value)
-        if isinstance(call.func, ast.Attribute) and name == "fit"
-        else name
-    )
 
 
 def _inputs(facts: Facts) -> Iterator[tuple[ast.AST, str, ast.AST]]:
@@ -233,7 +189,7 @@ def _target_of(
     facts: Facts, table: str, node: ast.AST, targets: set[str], copies: set[str], place: ast.AST
 ) -> str:
     """The target's column (or a copy of it) among features, "" where there is none or it cannot be told."""
-    if not table or not _holds_target(facts, table, targets, place):
+    if not table or not _holds_target(facts, table, targets):
         return ""
     kept = columns_kept(facts, node, place)
     if kept is None:
@@ -248,7 +204,7 @@ def _target_of(
     return next((c for c in sorted(copies) if c not in gone), "") if not inside else ""
 
 
-def _holds_target(facts: Facts, table: str, targets: set[str], place: ast.AST) -> bool:
+def _holds_target(facts: Facts, table: str, targets: set[str]) -> bool:
     """Whether the target was ever read from (or written to) this table, or from one it was made of or split
     from."""
     kin = {table}
@@ -267,7 +223,6 @@ def _holds_target(facts: Facts, table: str, targets: set[str], place: ast.AST) -
     for attribute in facts.script.all(ast.Attribute):
         if attribute.attr in targets and last_name(attribute.value) in kin:
             return True
-    del place
     return False
 
 
