@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.flow import flow_of
-from memory_service.review.flow_rows import Coding
-from memory_service.review.flow_values import Rows
+from memory_service.review.interpretation.state import Coding
+from memory_service.review.interpretation.value import Rows
+from memory_service.review.interpretation.walk import flow_of
 
 __all__ = ["recoded"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.flow import flow_of
+from memory_service.review.interpretation.walk import flow_of
 
 __all__ = ["split_rules"]
 

@@ -10,9 +10,9 @@ from itertools import islice
 from memory_service.domain.description.metrics import metric_named
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.flow import flow_of
 from memory_service.review.frames import Frames, Split, column_of, results_of
 from memory_service.review.groups_told import group_column
+from memory_service.review.interpretation.walk import flow_of
 from memory_service.review.rules.loss import VALUE_FAMILIES
 from memory_service.review.script import last_name, name_of, roots, words
 

@@ -8,8 +8,9 @@ from dataclasses import replace
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.flow import flow_of
-from memory_service.review.flow_choosing import Fed, all_of
+from memory_service.review.interpretation.selection import all_of
+from memory_service.review.interpretation.state import Fed
+from memory_service.review.interpretation.walk import flow_of
 
 __all__ = ["told_features"]
 

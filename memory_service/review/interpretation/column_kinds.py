@@ -8,8 +8,6 @@ from typing import Any, Literal
 from memory_service.review.script import last_name, words
 from memory_service.review.values import Values
 
-__all__ = ["Kind", "kind_of", "kind_selected"]
-
 Kind = Literal["number", "text", ""]
 
 MOST_DEEP = 12
@@ -17,15 +15,18 @@ _NUMBERS = words(
     "log log1p log2 log10 sqrt exp expm1 abs round mean median std var sum rank digitize to_physical "
     "len len_chars pow square factorize to_numeric"
 )
+
 _TEXTS = words("upper lower capitalize title zfill")
 _KEEPS = words(
     "fillna fill_null clip to_numpy copy over alias where mask max min first last shift reset_index squeeze"
 )
+
 _CASTS = words("astype cast")
 _NUMBER_TYPES = words(
     "number numeric float int float32 float64 int8 int16 int32 int64 uint8 Float32 Float64 Int8 Int16 Int32 "
     "Int64 f4 f8 i4 i8"
 )
+
 _TEXT_TYPES = words("object string str category String Utf8 categorical O")
 
 

@@ -1,8 +1,7 @@
 """What does a run of the script know of a value? Whose rows it holds, what was learned, what made it.
 
 Nothing is computed: a table is the set of rows it came from, a fitted scaler is where it was fitted and on
-which rows, a number is itself where the text says it.
-"""
+which rows, a number is itself where the text says it."""
 
 from __future__ import annotations
 
@@ -13,9 +12,25 @@ from typing import Any
 
 from memory_service.review.script import Function
 
-__all__ = ["DEFERRED", "UNKNOWN", "Flat", "Learned", "Rows", "Scope", "Value", "derived", "either", "flat"]
+
+def bare(base: Value) -> Value:
+    """A table without what went into single columns of it."""
+    return Value(
+        base.rows, base.learned | base.state, base.stats, base.series, items=base.items, keys=base.keys,
+        element=base.element, attrs={k: v for k, v in base.attrs.items() if k[:1] != "["}, single=base.single,
+    )  # fmt: skip
+
+
+def like(base: Value, *others: Value) -> Value:
+    """The same table, with what others bring."""
+    out = derived(bare(base), *others)
+    out.attrs = {k: v for k, v in base.attrs.items() if k[:1] == "["}
+    out.whole, out.gone, out.columns, out.place = base.whole, base.gone, base.columns, base.place
+    return out
+
 
 UNKNOWN: Any = object()
+
 MOST_DEEP = 5
 MOST_PARTS = 60
 

@@ -1,0 +1,442 @@
+"""What do calls of pandas, numpy, scikit-learn, torch and their like do with rows?"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from memory_service.review.interpretation.column_kinds import kind_of
+from memory_service.review.interpretation.containers import (
+    cloned,
+    collection_method,
+    copied,
+    enumerated,
+    filtered_names,
+    getattr_of,
+    make_dict,
+    make_partial,
+    make_range,
+    mapped,
+    next_of,
+    positions_of,
+    zipped,
+)
+from memory_service.review.interpretation.division import (
+    cross_validate,
+    drop,
+    drop_names,
+    load_batches,
+    query,
+    random_split,
+    sample,
+    sampler,
+    split_arrays,
+    split_data_set,
+    split_folds,
+    subset,
+    take,
+)
+from memory_service.review.interpretation.evaluation import constant
+from memory_service.review.interpretation.functions import call_value
+from memory_service.review.interpretation.learning import (
+    aggregate,
+    append_to_group,
+    code,
+    fit,
+    group,
+    keep_rows,
+    over_group,
+    pivot,
+    reduce,
+    scale,
+    transform,
+    with_columns,
+)
+from memory_service.review.interpretation.rows import divide, grouped_rows, outside_rows, short
+from memory_service.review.interpretation.selection import (
+    OTHER_ROWS,
+    column_value,
+    columns_of_kind,
+    drop_column,
+    feed,
+    listed_columns,
+    pick_columns,
+    set_column,
+)
+from memory_service.review.interpretation.state import Use, Walk
+from memory_service.review.interpretation.value import DEFERRED, Value, derived, flat, like
+from memory_service.review.interpretation.vocabulary import (
+    CONVERTS,
+    EMPTY,
+    FITS,
+    FOLD_COLUMN,
+    HIGH,
+    JOINS,
+    KEEPS_ROWS,
+    LOW,
+    OF_THE_PAST,
+    ONE_SAMPLE,
+    ORDERS,
+    RANDOM,
+    READS,
+    ROW_BY_ROW,
+    RUNNING,
+    SCALING,
+    SCORING,
+    TABLES,
+)
+
+
+def call_method(walk: Walk, use: Use) -> Value:
+    """A method of what is no object of the file's own classes."""
+    base = use.base
+    called: Any = use.node.func
+    if use.name == "append" and use.args and isinstance(called.value, ast.Subscript):
+        append_to_group(walk, use)
+    if base.items is not None or base.keys is not None or base.element is not None:
+        found = collection_method(walk, use)
+        if found is not None:
+            return found
+    handler = _METHODS.get(use.name)
+    found = handler(walk, use) if handler is not None else None
+    return found if found is not None else other_method(walk, use)
+
+
+def call_library(walk: Walk, use: Use) -> Value:
+    """A function or class from outside the file."""
+    handler = _LIBRARY.get(use.name)
+    found = handler(walk, use) if handler is not None else None
+    return found if found is not None else other_function(walk, use)
+
+
+def other_method(walk: Walk, use: Use) -> Value:
+    base, name = use.base, use.name
+    if base.made == "columns" and name in ("tolist", "to_list", "copy", "unique"):
+        return Value(base.rows, made="columns", names=base.names)
+    if base.made == "columns":
+        return Value(base.rows, made="columns")
+    if base.made and name in ("to", "cuda", "cpu", "compile", "eval", "train", "set_output"):
+        return base
+    found = flat(base, *use.given)
+    if not (base.made or found.rows or found.stats or found.learned):
+        return (
+            outside_rows(walk, use.node, file_name_in(walk, use)) if READS.match(name) else Value(made=name)
+        )
+    out = like(base, *use.given)
+    out.columns, out.cut, out.centred = base.columns, base.cut, base.centred
+    if name in ROW_BY_ROW:
+        out.reads = base.reads.union(*(held.reads for held in use.given))
+    if base.rows and base.made in ("groupby", "rolling", "col"):
+        out.made = base.made
+    out.single = base.single
+    return out
+
+
+def other_function(walk: Walk, use: Use) -> Value:
+    name, given = use.name, use.given
+    if use.dotted in ("lightgbm.cv", "xgboost.cv"):
+        for held in given[1:2] or given:
+            divide(walk, held, use.node, "cv", use.node)
+        return Value()
+    if name in EMPTY:
+        return Value(made=name)
+    if name[:1].isupper() or name in JOINS:
+        attrs = {str(at): held for at, held in enumerate(use.args)} | use.named
+        feed_data_set(walk, use)
+        return Value(made=name, attrs=attrs, call=use.node)
+    if name in CONVERTS and use.first is not None and use.first.rows:
+        return converted(use.first, given[1:])
+    found = flat(*given)
+    if not found.rows and not found.learned:
+        if READS.match(name) or isinstance(walk.script.parents.get(use.node), ast.Assign):
+            held = outside_rows(walk, use.node, file_name_in(walk, use), file=bool(READS.match(name)))
+            held.whole = bool(TABLES.match(name))
+            told = use.first is not None and isinstance(use.first.const, str)
+            held.single = not told and bool(ONE_SAMPLE.search(use.dotted))
+            return held
+        return Value(made=name)
+    out = derived(*given)
+    if name in ROW_BY_ROW:
+        out.reads = frozenset().union(*(held.reads for held in given))
+        out.columns = use.first.columns if use.first is not None else None
+    return out
+
+
+def converted(held: Value, others: list[Value]) -> Value:
+    """The same numbers as an array or a tensor."""
+    out = like(held, *others)
+    out.reads, out.single, out.centred, out.index = held.reads, held.single, held.centred, held.index
+    return out
+
+
+def side_by_side(walk: Walk, use: Use) -> Value | None:
+    """`np.hstack([X, df[more].to_numpy()])`: the columns that are known by name are still among them."""
+    held = use.first.items if use.first is not None else None
+    axis = constant(walk, walk.values.argument(use.node, "axis", 1), use.scope)
+    named = [item for item in held or () if item.columns]
+    in_rows = use.name.startswith("concat") and axis not in (1, -1, "columns")
+    if not named or in_rows or any(item.whole for item in held or ()):
+        return None
+    out = derived(use.first)
+    out.columns = frozenset().union(*(item.columns or () for item in named))
+    out.attrs = {k: v for item in named for k, v in item.attrs.items() if k[:1] == "["}
+    out.place = named[-1].place
+    return out
+
+
+def feed_data_set(walk: Walk, use: Use) -> None:
+    """`lgb.Dataset(X, y)`, `TensorDataset(x, y)`: features beside answers."""
+    if use.name in ("Dataset", "DMatrix", "QuantileDMatrix", "Pool", "TensorDataset"):
+        answer = use.args[1] if len(use.args) > 1 else use.named.get("label")
+        feed(walk, use.node, use.first or use.named.get("data"), answer)
+
+
+def is_in(walk: Walk, use: Use) -> Value:
+    if use.base.made == "columns":  # `df.columns.isin(["id"])`
+        said = listed_columns(walk, use.node.args[0] if use.node.args else None, use.scope)
+        names = (said, frozenset[str]()) if said else None
+        return Value(use.base.rows, made="columns", names=names)
+    out = derived(use.base, *use.args)
+    out.cut = ("isin", short(use.node), "in")
+    return out
+
+
+def compare_method(_walk: Walk, use: Use) -> Value | None:
+    """`df.fold.ne(0)`."""
+    if use.first is None or not isinstance(use.node.func, ast.Attribute):
+        return None
+    out = derived(use.base, use.first)
+    columns = use.base.columns or ()
+    if any(FOLD_COLUMN.match(column) for column in columns):
+        out.index = (use.node, use.name)
+    else:
+        out.cut = ("mask", short(use.node.func.value), short(use.node.args[0]), use.name)
+    return out
+
+
+def by_chance(_walk: Walk, use: Use) -> Value | None:
+    return Value(made=use.name) if not flat(use.base, *use.given).rows else None
+
+
+def ordered(_walk: Walk, use: Use) -> Value | None:
+    """`permutation(n)`, `arange(n)`; `shuffle(rows)` in place."""
+    if use.name == "shuffle" and flat(use.base).rows:
+        return use.base  # `ds.shuffle(1000)`
+    if use.name == "shuffle" and use.first is not None:
+        use.first.order = True
+        return Value(const=None)
+    return Value(order=True, made=use.name) if not flat(use.base, *use.given).rows else None
+
+
+def of_the_past(walk: Walk, use: Use) -> Value | None:
+    base = use.base
+    if not flat(base).rows:
+        return None
+    out = derived(base)
+    out.series |= {use.node}
+    out.made = "rolling" if use.name in ("rolling", "ewm", "expanding") else base.made
+    out.columns = base.columns
+    closed = constant(walk, walk.values.argument(use.node, "closed"), use.scope)
+    if use.name in ("shift", "lag") or closed == "left":
+        out.attrs[OTHER_ROWS] = Value()
+    else:
+        out.reads = base.reads
+    return out
+
+
+def running(_walk: Walk, use: Use) -> Value | None:
+    """`df.groupby("shop")["sales"].cumsum()`: each row's own value is in it."""
+    base = use.base
+    if not flat(base).rows:
+        return None
+    out = derived(base)
+    out.series |= {use.node}
+    out.columns, out.reads = base.columns, base.reads
+    out.made = base.made if base.made == "col" else "cumsum"
+    return out
+
+
+def keep_method(_walk: Walk, use: Use) -> Value:
+    out = keep_rows(use.base, use.given)
+    if use.name in ("fillna", "fill_null", "clip") and use.base.series:
+        out.reads = use.base.reads
+    return out
+
+
+def map_rows(walk: Walk, use: Use) -> Value | None:
+    """`table.pipe(f)`, `ds.map(f)`, `column.map(table)`, `pool.map(f, files)`."""
+    first = use.first
+    if first is None or first.function is None:
+        return look_up(use) if use.name == "map" else None
+    if len(use.args) > 1 and not flat(use.base).rows and flat(*use.args[1:]).rows:
+        return mapped(walk, use)
+    if use.name == "pipe":
+        return call_value(walk, first, [use.base, *use.args[1:]], use.named)
+    row = derived(use.base)
+    row.single = True
+    return keep_rows(use.base, [call_value(walk, first, [row, *use.args[1:]], {})])
+
+
+def look_up(use: Use) -> Value:
+    """`column.map({0: "stayed", 1: "left"})`: each row's own value under another name."""
+    out = keep_rows(use.base, use.given)
+    if isinstance(use.node.args[0] if use.node.args else None, ast.Dict):
+        out.reads = use.base.reads
+    return out
+
+
+def assign_columns(walk: Walk, use: Use) -> Value:
+    """`df.assign(rate=...)`, polars' `with_columns(rate=...)`: new columns by name."""
+    out = keep_rows(use.base, use.args)
+    for name, given in use.named.items():
+        held = call_value(walk, given, [use.base], {}) if given.function is not None else given
+        set_column(walk, out, name, held, use.node, walk.values.argument(use.node, name))
+    return out
+
+
+def alias(walk: Walk, use: Use) -> Value | None:
+    """polars: `expression.alias("rate")`."""
+    text = use.args[0].const if use.args else None
+    if DEFERRED not in use.base.rows or not isinstance(text, str):
+        return None
+    out = like(use.base)
+    out.reads, out.made, out.names = use.base.reads, "col", (frozenset((text,)), frozenset())
+    called: Any = use.node.func
+    out.content = kind_of(called.value, walk.values)
+    return out
+
+
+def distinct(walk: Walk, use: Use) -> Value | None:
+    """`df["patient"].unique()`: one each."""
+    held = use.base if use.base.rows else use.first
+    if held is None or not held.rows:
+        return None
+    out = derived(held)
+    out.rows = frozenset(grouped_rows(walk, rows, use.node) for rows in held.rows)
+    return out
+
+
+def pop_column(walk: Walk, use: Use) -> Value | None:
+    key = constant(walk, use.node.args[0], use.scope) if use.node.args else None
+    if not isinstance(key, str) or not use.base.rows:
+        return None
+    out = column_value(use.base, key)
+    drop_column(use.base, key)
+    return out
+
+
+def head(_walk: Walk, use: Use) -> Value:
+    return like(use.base)
+
+
+def number_categories(walk: Walk, use: Use) -> Value | None:
+    """Categories numbered by the rows given: `pd.factorize(df[c])`, `pd.get_dummies(df)`."""
+    held = use.first if use.first is not None and not use.base.rows else use.base
+    if not flat(held).rows:
+        return None
+    code(walk, use.node, use.name, held)
+    out = derived(held)
+    return Value(items=[out, derived(held)]) if use.name == "factorize" else out
+
+
+def get_columns(walk: Walk, use: Use) -> Value | None:
+    """`df.get(["a", "b"])`, `df.reindex(columns=["a", "b"])`."""
+    given = walk.values.argument(use.node, "columns", 0 if use.name == "get" else None)
+    names = listed_columns(walk, given, use.scope)
+    return pick_columns(walk, use.base, (names, frozenset()), use.node) if use.base.rows and names else None
+
+
+def polars_column(_walk: Walk, use: Use) -> Value | None:
+    if not use.dotted.startswith("polars"):
+        return None
+    text = use.args[0].const if use.args else None
+    columns = frozenset((text,)) if isinstance(text, str) else None
+    return Value(frozenset((DEFERRED,)), made="col", columns=columns, reads=columns or frozenset())
+
+
+def file_name_in(walk: Walk, use: Use) -> str:
+    """The name of the file that is read, as far as the text says."""
+    if use.args and isinstance(use.args[0].const, str):
+        return str(use.args[0].const)
+    given = next(iter([*use.node.args, *(k.value for k in use.node.keywords)]), None)
+    if given is None:
+        return ""
+    found = walk.values.text(given)
+    texts = [n.value for n in ast.walk(given) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    return found if found is not None else str(texts[-1]) if texts else ""
+
+
+Handler = Callable[[Any, Use], Value | None]
+
+_METHODS: dict[str, Handler] = {
+    **dict.fromkeys(FITS, fit),
+    **dict.fromkeys(("inverse_transform",), transform),
+    **dict.fromkeys((*LOW, *HIGH), reduce),
+    **dict.fromkeys(OF_THE_PAST, of_the_past),
+    **dict.fromkeys(RUNNING, running),
+    **dict.fromkeys(KEEPS_ROWS, keep_method),
+    **dict.fromkeys(("groupby", "group_by", "groupby_dynamic"), group),
+    **dict.fromkeys(("agg", "aggregate", "describe", "sum", "apply"), aggregate),
+    **dict.fromkeys(("with_columns", "select", "with_column", "filter"), with_columns),
+    **dict.fromkeys(("train_test_split", "random_split"), split_data_set),
+    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), compare_method),
+    **dict.fromkeys(("isin", "is_in"), is_in),
+    **dict.fromkeys(("take", "skip"), take),
+    **dict.fromkeys(("head", "tail"), head),
+    **dict.fromkeys(("pipe", "map", "map_rows", "imap", "imap_unordered"), map_rows),
+    **dict.fromkeys(RANDOM, by_chance),
+    **dict.fromkeys(ORDERS, ordered),
+    "transform": lambda walk, use: transform(walk, use) or aggregate(walk, use),
+    "split": split_folds,
+    "pivot_table": pivot,
+    "over": over_group,
+    "unique": distinct,
+    "assign": assign_columns,
+    "alias": alias,
+    "sample": sample,
+    "query": query,
+    "pop": pop_column,
+    "drop": drop,
+    "difference": drop_names,
+    "remove": drop_names,
+    "discard": drop_names,
+    "get": get_columns,
+    "reindex": get_columns,
+    "select_dtypes": columns_of_kind,
+    "factorize": number_categories,
+}
+
+_LIBRARY: dict[str, Handler] = {
+    **dict.fromkeys(("train_test_split", "temporal_train_test_split"), split_arrays),
+    **dict.fromkeys(SCORING, cross_validate),
+    **dict.fromkeys(SCALING, scale),
+    **dict.fromkeys((*LOW, *HIGH), reduce),
+    **dict.fromkeys(("isin", "in1d"), is_in),
+    **dict.fromkeys(("where", "nonzero", "flatnonzero", "argwhere"), positions_of),
+    **dict.fromkeys(("factorize", "get_dummies"), number_categories),
+    **dict.fromkeys(RANDOM, by_chance),
+    **dict.fromkeys(ORDERS, ordered),
+    **dict.fromkeys(("dict", "defaultdict", "SimpleNamespace", "OrderedDict"), make_dict),
+    **dict.fromkeys(("clone", "deepcopy", "copy"), cloned),
+    **dict.fromkeys(
+        ("tqdm", "trange", "reversed", "iter", "list", "tuple", "sorted", "set", "track", "progress_bar"),
+        copied,
+    ),
+    **dict.fromkeys(("hstack", "column_stack", "concatenate", "concat"), side_by_side),
+    "random_split": random_split,
+    "unique": distinct,
+    "Subset": subset,
+    "SubsetRandomSampler": sampler,
+    "DataLoader": load_batches,
+    "pivot_table": pivot,
+    "partial": make_partial,
+    "col": polars_column,
+    "enumerate": enumerated,
+    "zip": zipped,
+    "next": next_of,
+    "range": make_range,
+    "filter": filtered_names,
+    "getattr": getattr_of,
+    "map": mapped,
+}

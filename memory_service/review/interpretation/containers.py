@@ -1,0 +1,140 @@
+"""What do lists, tuples, dicts and the builtins that go through them hold after a call?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from memory_service.review.interpretation.functions import call_value
+from memory_service.review.interpretation.rows import element_of
+from memory_service.review.interpretation.state import Use, Walk
+from memory_service.review.interpretation.value import Value, derived, either
+
+MOST_NAMES = 200
+"""Texts that a list is followed to by name; a longer one only grows."""
+
+
+def collection_method(walk: Walk, use: Use) -> Value | None:
+    """Lists, tuples and dicts of the script's own."""
+    base, name, args = use.base, use.name, use.args
+    names = _as_text(args[0]) if len(args) == 1 and base.items is not None else None
+    if names is not None and name in ("append", "add", "extend", "update"):
+        grown = [*(base.items or ()), *names]
+        if len(grown) <= MOST_NAMES:
+            base.items = grown
+            return Value(const=None)
+    if names is not None and name in ("remove", "discard"):
+        gone = {one.const for one in names}
+        base.items = [item for item in base.items or () if item.const not in gone]
+        return Value(const=None)
+    if name in ("append", "add", "extend", "insert", "appendleft") and args:
+        base.element = either(base.element, element_of(walk, args[-1]) if name == "extend" else args[-1])
+        base.items = base.items or None
+        return Value(const=None)
+    if name in ("keys", "clear", "sort", "reverse"):
+        return Value()
+    if name == "copy":
+        keys = dict(base.keys) if base.keys is not None else None
+        return Value(items=base.items, keys=keys, element=base.element)
+    return dict_method(use) if base.keys is not None else None
+
+
+def dict_method(use: Use) -> Value | None:
+    keys = use.base.keys or {}
+    if use.name == "items":
+        return Value(element=Value(items=[Value(), any_of(use.base)]))
+    if use.name == "values":
+        return Value(items=list(keys.values()) or None, element=use.base.element)
+    if use.name in ("get", "pop", "setdefault"):
+        return keys.get(str(use.args[0].const) if use.args else "") or any_of(use.base)
+    if use.name == "update":
+        for given in use.args:
+            keys.update(given.keys or {})
+        keys.update(use.named)
+        use.base.keys = keys
+        return Value(const=None)
+    return None
+
+
+def any_of(base: Value) -> Value:
+    out = base.element
+    for held in (base.keys or {}).values():
+        out = either(out, held) if out is not None else held
+    return out or Value()
+
+
+def enumerated(walk: Walk, use: Use) -> Value | None:
+    return (
+        Value(element=Value(items=[Value(), element_of(walk, use.first)])) if use.first is not None else None
+    )
+
+
+def zipped(walk: Walk, use: Use) -> Value:
+    return Value(element=Value(items=[element_of(walk, held) for held in use.args]))
+
+
+def copied(_walk: Walk, use: Use) -> Value | None:
+    """What goes through a thing, or copies it."""
+    if use.first is None:
+        return Value(items=[]) if use.name == "list" else None
+    if use.name in ("list", "set", "sorted", "tuple") and (use.first.items or use.first.names):
+        return replace(use.first)  # a copy, which may lose names by itself
+    return use.first
+
+
+def filtered_names(_walk: Walk, use: Use) -> Value | None:
+    """`filter(test, df.columns)`."""
+    held = use.args[1] if len(use.args) == 2 else None
+    return Value(held.rows, made="columns") if held is not None and held.made == "columns" else None
+
+
+def next_of(walk: Walk, use: Use) -> Value | None:
+    return element_of(walk, use.first) if use.first is not None else None
+
+
+def make_dict(_walk: Walk, use: Use) -> Value:
+    keys = dict(use.first.keys or {}) if use.first is not None else {}
+    pair = use.first.element if use.first is not None else None
+    held = pair.items[1] if pair is not None and pair.items and len(pair.items) == 2 else None
+    if held is not None and use.first is not None and not held.stats:
+        held = None  # `dict(zip(ids, labels))` is a look-up
+    return Value(keys=keys | {k: v for k, v in use.named.items() if k != "**"}, element=held)
+
+
+def make_range(_walk: Walk, use: Use) -> Value:
+    return Value(order=True, made=use.name)
+
+
+def make_partial(_walk: Walk, use: Use) -> Value | None:
+    return Value(made="partial", items=use.args, keys=use.named) if use.args else None
+
+
+def cloned(_walk: Walk, use: Use) -> Value | None:
+    first = use.first
+    if first is None or not first.made:
+        return first
+    return Value(made=first.made, items=first.items, attrs=dict(first.attrs), call=first.call)
+
+
+def positions_of(_walk: Walk, use: Use) -> Value | None:
+    """`np.where(mask)[0]`: rows chosen by a mask; with three arguments a choice of values."""
+    if use.first is None or len(use.args) != 1:
+        return None
+    return Value(items=[use.first]) if use.name in ("where", "nonzero") else use.first
+
+
+def getattr_of(_walk: Walk, use: Use) -> Value | None:
+    """`getattr(config, "lr")`."""
+    key = use.args[1].const if len(use.args) > 1 else None
+    return use.args[0].attrs.get(str(key)) or derived(use.args[0]) if isinstance(key, str) else None
+
+
+def mapped(walk: Walk, use: Use) -> Value | None:
+    if len(use.args) < 2 or use.args[0].function is None:
+        return None
+    return Value(element=call_value(walk, use.args[0], [element_of(walk, held) for held in use.args[1:]], {}))
+
+
+def _as_text(given: Value) -> list[Value] | None:
+    """The texts that a value is, one or several; None for anything else."""
+    held = given.items if given.items is not None else [given]
+    return held if held and all(isinstance(one.const, str) for one in held) else None

@@ -1,0 +1,194 @@
+"""Which calls set rows of validation apart, and which take columns out? Splits, folds, samples, drops."""
+
+from __future__ import annotations
+
+import ast
+
+from memory_service.review.interpretation.evaluation import constant
+from memory_service.review.interpretation.learning import PICKS, classes_within
+from memory_service.review.interpretation.rows import divide, part_of, short
+from memory_service.review.interpretation.selection import (
+    choose_by,
+    drop_column,
+    feed,
+    listed_columns,
+    without_columns,
+)
+from memory_service.review.interpretation.state import Use, Walk
+from memory_service.review.interpretation.value import Value, derived, flat
+from memory_service.review.interpretation.vocabulary import FOLD_COLUMN, SPLITTER_NAMES, SPLITTERS
+from memory_service.review.script import last_name
+
+_PARTS = ("train", "valid", "part")
+
+
+def split_arrays(walk: Walk, use: Use) -> Value:
+    """`train_test_split(X, y)`: two parts of each."""
+    arrays = [*use.args, *(v for k, v in use.named.items() if k in ("X", "y", "arrays"))]
+    items: list[Value] = []
+    if len(arrays) > 1:
+        feed(walk, use.node, arrays[0], arrays[1], final=False)
+    for held in arrays:
+        divide(walk, held, use.node, use.name, use.node)
+        for part in ("train", "valid"):
+            item = part_of(walk, held, use.node, part)
+            item.index = (use.node, part)
+            items.append(item)
+    return Value(items=items)
+
+
+def split_data_set(walk: Walk, use: Use) -> Value | None:
+    """A method of a data set: `ds.train_test_split(test_size=0.1)`."""
+    if not flat(use.base).rows:
+        return None
+    divide(walk, use.base, use.node, use.name, use.node)
+    parts = {
+        name: part_of(walk, use.base, use.node, part)
+        for name, part in (("train", "train"), ("test", "valid"))
+    }
+    return Value(keys=parts, made="parts")
+
+
+def random_split(walk: Walk, use: Use) -> Value | None:
+    if use.first is None:
+        return None
+    divide(walk, use.first, use.node, use.name, use.node)
+    lengths = use.args[1].items if len(use.args) > 1 else use.named.get("lengths", Value()).items
+    said = [_PARTS[min(at, 2)] for at in range(len(lengths) if lengths is not None else 2)]
+    return Value(items=[part_of(walk, use.first, use.node, part) for part in said])
+
+
+def cross_validate(walk: Walk, use: Use) -> Value | None:
+    """`cross_val_score(model, X, y)`."""
+    rest = use.args[1:3] + [v for k, v in use.named.items() if k in ("X", "y")]
+    if len(rest) > 1 and not PICKS.intersection(classes_within(use.args[0] if use.args else Value())):
+        feed(walk, use.node, rest[0], rest[1])
+    for held in rest:
+        divide(walk, held, use.node, use.name, use.node)
+    return derived(*rest) if rest else None
+
+
+def split_folds(walk: Walk, use: Use) -> Value | None:
+    """`splitter.split(X, y)`: positions of both parts, fold by fold."""
+    base, node = use.base, use.node
+    if not SPLITTERS.search(base.made):
+        named = last_name(node.func.value) if isinstance(node.func, ast.Attribute) else ""
+        if base.made or base.rows or base.dotted or not use.given or not SPLITTER_NAMES.search(named):
+            return None
+    for at, held in enumerate(use.given):
+        if at < 2 or not flat(held).rows:
+            divide(walk, held, node, base.made, base.call)
+    return Value(element=Value(items=[Value(index=(node, part)) for part in ("train", "valid")]))
+
+
+def sample(walk: Walk, use: Use) -> Value | None:
+    """`df.sample(frac=0.8)`: some rows; with `frac=1` all in another order."""
+    if not use.base.rows:
+        return None
+    share = constant(walk, walk.values.argument(use.node, "frac", 1), use.scope)
+    if isinstance(share, int | float) and 0 < share < 1:
+        return part_of(walk, use.base, use.node, "train")
+    return use.base
+
+
+def drop(walk: Walk, use: Use) -> Value | None:
+    """`df.drop(train.index)`: the other rows."""
+    if not use.base.rows and use.base.made != "columns":
+        return None
+    index = use.first.index if use.first is not None else None
+    if index is None:
+        return drop_columns(walk, use)
+    divide(walk, use.base, index[0], "sample")
+    return part_of(walk, use.base, index[0], "valid")
+
+
+def drop_columns(walk: Walk, use: Use) -> Value | None:
+    """`df.drop(columns=["id"])`, also in place; `df.columns.drop("id")`."""
+    values = walk.values
+    axis = constant(walk, values.argument(use.node, "axis", 1), use.scope)
+    given = values.argument(use.node, "columns") or values.argument(use.node, "labels", 0)
+    names = listed_columns(walk, given, use.scope)
+    rest = [a.const for a in use.args[1:]]
+    if names is not None:  # polars: drop("id", "price")
+        names |= {one for one in rest if isinstance(one, str)}
+    if use.base.made == "columns":
+        return drop_names(walk, use)
+    if axis in (0, "index") or values.argument(use.node, "index") is not None:
+        return None
+    out = without_columns(use.base, names or frozenset())
+    out.whole, out.place = out.whole and names is not None, use.node
+    if constant(walk, values.argument(use.node, "inplace"), use.scope) is True and names is not None:
+        for name in names:
+            drop_column(use.base, name)
+    return out
+
+
+def drop_names(walk: Walk, use: Use) -> Value | None:
+    """`df.columns.drop("id")`, `.difference([...])`; `.remove("id")` in place."""
+    if use.base.made != "columns":
+        return None
+    said = listed_columns(walk, use.node.args[0] if use.node.args else None, use.scope)
+    known = use.base.names
+    names = None
+    if known is not None and said is not None:
+        names = (known[0] - said if known[0] is not None else None, known[1] | said)
+    if use.name in ("remove", "discard"):
+        use.base.names = names
+        return Value(const=None)
+    return Value(use.base.rows, made="columns", names=names)
+
+
+def take(walk: Walk, use: Use) -> Value | None:
+    """`ds.take(n)`, `ds.skip(n)`, `X.take(rows)`."""
+    if not use.base.rows or use.first is None:
+        return None
+    if use.first.index is not None:
+        divide(walk, use.base, use.first.index[0], "positions")
+        return part_of(walk, use.base, *use.first.index)
+    return choose_by(
+        walk, use.base, ("take", short(use.node.args[0]) if use.node.args else "", use.name), use.node
+    )
+
+
+def subset(walk: Walk, use: Use) -> Value | None:
+    """`Subset(ds, rows)`."""
+    if len(use.args) < 2:
+        return None
+    index = use.args[1].index
+    if index is None:
+        return derived(use.args[0])
+    divide(walk, use.args[0], index[0], "positions")
+    return part_of(walk, use.args[0], *index)
+
+
+def sampler(_walk: Walk, use: Use) -> Value | None:
+    return Value(made=use.name, index=use.first.index) if use.first is not None else None
+
+
+def load_batches(walk: Walk, use: Use) -> Value | None:
+    """`DataLoader(ds, sampler=...)`: a sampler of some rows divides."""
+    if use.first is None:
+        return None
+    sampler = use.named.get("sampler")
+    if sampler is not None and sampler.index is not None:
+        divide(walk, use.first, sampler.index[0], "positions")
+    attrs = {"dataset": use.first, "batches": derived(use.first)}
+    return Value(made=use.name, element=use.first.element, attrs=attrs)
+
+
+def query(walk: Walk, use: Use) -> Value | None:
+    """`df.query("fold != 0")`."""
+    said = constant(walk, use.node.args[0], use.scope) if use.node.args else None
+    if not isinstance(said, str) or not use.base.rows or len(said) > 300:
+        return None
+    try:
+        test: ast.AST = ast.parse(said.replace("@", ""), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    if not isinstance(test, ast.Compare):
+        return None
+    op = type(test.ops[0]).__name__
+    if FOLD_COLUMN.match(last_name(test.left)):
+        divide(walk, use.base, use.node, "positions")
+        return part_of(walk, use.base, use.node, op)
+    return choose_by(walk, use.base, ("mask", short(test.left), short(test.comparators[0]), op), use.node)

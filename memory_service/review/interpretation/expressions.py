@@ -1,0 +1,373 @@
+"""What do expressions give in a run? Names, attributes, subscripts, calls, comprehensions, conditions."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from memory_service.review.interpretation.assignment import assign
+from memory_service.review.interpretation.calls import call_library, call_method
+from memory_service.review.interpretation.evaluation import constant, evaluate
+from memory_service.review.interpretation.functions import (
+    call_value,
+    class_attribute,
+    enter_function,
+    is_own,
+    make_instance,
+    method_of,
+)
+from memory_service.review.interpretation.learning import code
+from memory_service.review.interpretation.rows import combine, compare_values, element_of, invert
+from memory_service.review.interpretation.selection import (
+    column_value,
+    listed_columns,
+    names_of_table,
+    subscript,
+)
+from memory_service.review.interpretation.state import Use, Walk
+from memory_service.review.interpretation.value import UNKNOWN, Scope, Value, derived, either
+from memory_service.review.interpretation.vocabulary import VIEWS
+from memory_service.review.script import last_name
+
+MOST_ITEMS = 200
+"""Expressions and bodies within one another."""
+
+
+def eval_constant(_walk: Walk, node: ast.Constant, _scope: Scope) -> Value:
+    return Value(const=node.value)
+
+
+def eval_name(walk: Walk, node: ast.Name, scope: Scope) -> Value:
+    found = scope.find(node.id)
+    return found if found is not None else Value(dotted=walk.script.imports.get(node.id, node.id))
+
+
+def eval_namedexpr(walk: Walk, node: ast.NamedExpr, scope: Scope) -> Value:
+    value = evaluate(walk, node.value, scope)
+    assign(walk, node.target, value, scope)
+    return value
+
+
+def eval_attribute(walk: Walk, node: ast.Attribute, scope: Scope) -> Value:
+    return attribute_of(walk, evaluate(walk, node.value, scope), node)
+
+
+def attribute_of(walk: Walk, base: Value, node: ast.Attribute) -> Value:
+    """`base.name`: what was put there, a method or property of the file's class, a column, a view."""
+    name = node.attr
+    if name in base.attrs:
+        return base.attrs[name]
+    if base.kind is not None:
+        method = method_of(walk, base.kind, name)
+        if method is not None:
+            if any(last_name(d) in ("property", "cached_property") for d in method.decorator_list):
+                return enter_function(walk, method, [], {}, base, base.scope or walk.module)
+            return Value(function=method, owner=base, scope=base.scope)
+        held = class_attribute(walk, base.kind, name)
+        if held is not None:
+            return held
+    if base.dotted and not base.rows:
+        return Value(dotted=f"{base.dotted}.{name}")
+    if base.keys is not None and name in base.keys:
+        return base.keys[name]
+    if name in VIEWS:
+        return base
+    if name == "codes" and last_name(node.value) == "cat" and base.rows:
+        code(walk, node, "cat.codes", base)
+    if name == "columns":
+        return names_of_table(base)
+    if name in ("shape", "dtypes", "size", "ndim", "dtype", "names"):
+        return Value(made=name)
+    return column_value(base, name)
+
+
+def eval_subscript(walk: Walk, node: ast.Subscript, scope: Scope) -> Value:
+    base = evaluate(walk, node.value, scope)
+    return subscript(walk, base, node, scope)
+
+
+def eval_call(walk: Walk, node: ast.Call, scope: Scope) -> Value:
+    base: Value | None = None
+    if isinstance(node.func, ast.Attribute):
+        base = evaluate(walk, node.func.value, scope)
+        callee = attribute_of(walk, base, node.func) if is_own(walk, base, node.func.attr) else Value()
+    else:
+        callee = evaluate(walk, node.func, scope)
+    args: list[Value] = []
+    for argument in node.args:
+        given = evaluate(walk, argument.value if isinstance(argument, ast.Starred) else argument, scope)
+        args += given.items if isinstance(argument, ast.Starred) and given.items is not None else [given]
+    named: dict[str, Value] = {}
+    for keyword in node.keywords:
+        given = evaluate(walk, keyword.value, scope)
+        named |= {keyword.arg: given} if keyword.arg else (given.keys or {"**": given})
+    if callee.function is not None:
+        walk.calling.append(node)
+        given = call_value(walk, callee, args, named)
+        walk.calling.pop()
+        return given
+    if callee.kind is not None and callee.made == "":
+        return make_instance(walk, callee, args, named, node)
+    if callee.made in ("partial", "method") and callee.items:
+        return call_value(walk, callee.items[0], [*callee.items[1:], *args], {**(callee.keys or {}), **named})
+    if base is not None and not base.dotted:
+        return call_method(walk, Use(node, last_name(node.func), args, named, scope, base))
+    dotted = callee.dotted or (f"{base.dotted}.{last_name(node.func)}" if base else "")
+    return call_library(walk, Use(node, dotted.rsplit(".", 1)[-1], args, named, scope, dotted=dotted))
+
+
+def eval_sequence(walk: Walk, node: ast.Tuple | ast.List | ast.Set, scope: Scope) -> Value:
+    items: list[Value] = []
+    for element in node.elts[:200]:
+        if isinstance(element, ast.Starred):
+            given = evaluate(walk, element.value, scope)
+            items += given.items[:MOST_ITEMS] if given.items is not None else [given]
+        else:
+            items.append(evaluate(walk, element, scope))
+    return Value(items=items[:MOST_ITEMS])
+
+
+def eval_dict(walk: Walk, node: ast.Dict, scope: Scope) -> Value:
+    keys: dict[str, Value] = {}
+    out = Value(keys=keys)
+    for key, value in zip(node.keys[:200], node.values[:200], strict=True):
+        given = evaluate(walk, value, scope)
+        name = constant(walk, key, scope) if key is not None else None
+        if key is None:
+            keys.update(given.keys or {})
+        elif isinstance(name, str | int):
+            keys[str(name)] = given
+        else:
+            out.element = either(out.element, given)
+    return out
+
+
+def eval_lambda(_walk: Walk, node: ast.Lambda, scope: Scope) -> Value:
+    return Value(function=node, scope=scope)
+
+
+def eval_ifexp(walk: Walk, node: ast.IfExp, scope: Scope) -> Value:
+    known = truth_of(walk, node.test, scope)
+    if known is not None:
+        return evaluate(walk, node.body if known else node.orelse, scope)
+    told = enter_doubt(walk, node.test, scope)
+    found = either(evaluate(walk, node.body, scope), evaluate(walk, node.orelse, scope))
+    leave_doubt(walk, told)
+    return found
+
+
+def enter_doubt(walk: Walk, test: ast.AST | None, scope: Scope) -> bool:
+    """Into a condition that cannot be told. Whether it only asks for a column: `"breed" in df`."""
+    told = False
+    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.In):
+        held = evaluate(walk, test.comparators[0], scope)
+        told = isinstance(test.left, ast.Constant) and bool(held.rows) and held.keys is None
+    walk.present, walk.unsure = walk.present + told, walk.unsure + (not told)
+    return told
+
+
+def leave_doubt(walk: Walk, told: bool) -> None:
+    """Out of it again."""
+    walk.present, walk.unsure = walk.present - told, walk.unsure - (not told)
+
+
+def eval_binop(walk: Walk, node: ast.BinOp, scope: Scope) -> Value:
+    return combine(walk, node, node.op, evaluate(walk, node.left, scope), evaluate(walk, node.right, scope))
+
+
+def eval_boolop(walk: Walk, node: ast.BoolOp, scope: Scope) -> Value:
+    held = [evaluate(walk, v, scope) for v in node.values]
+    return either(held[0], held[-1]) if isinstance(node.op, ast.Or) and len(held) == 2 else derived(*held)
+
+
+def eval_unaryop(walk: Walk, node: ast.UnaryOp, scope: Scope) -> Value:
+    return invert(node, evaluate(walk, node.operand, scope))
+
+
+def eval_compare(walk: Walk, node: ast.Compare, scope: Scope) -> Value:
+    return compare_values(node, [evaluate(walk, n, scope) for n in (node.left, *node.comparators)])
+
+
+def eval_yield(walk: Walk, node: ast.Yield, scope: Scope) -> Value:
+    if walk.yielded and node.value is not None:
+        walk.yielded[-1].append(evaluate(walk, node.value, scope))
+    return Value()
+
+
+def eval_yieldfrom(walk: Walk, node: ast.YieldFrom, scope: Scope) -> Value:
+    if walk.yielded:
+        walk.yielded[-1].append(element_of(walk, evaluate(walk, node.value, scope)))
+    return Value()
+
+
+def eval_inner(walk: Walk, node: ast.Starred, scope: Scope) -> Value:
+    return evaluate(walk, node.value, scope)
+
+
+def eval_comprehension(
+    walk: Walk, node: ast.ListComp | ast.GeneratorExp | ast.SetComp, scope: Scope
+) -> Value:
+    inner = comprehension_scope(walk, node.generators, scope)
+    over = evaluate(walk, node.generators[0].iter, scope)
+    names = filter_columns(walk, node, over, scope)
+    if names is not None:
+        return names
+    if (
+        len(node.generators) == 1 and over.items is not None and 1 <= len(over.items) <= 4
+        and not node.generators[0].ifs
+    ):  # fmt: skip
+        items = []
+        for item in over.items:
+            assign(walk, node.generators[0].target, item, inner)
+            items.append(evaluate(walk, node.elt, inner))
+        return Value(items=items)
+    return Value(element=evaluate(walk, node.elt, inner))
+
+
+def filter_columns(
+    walk: Walk, node: ast.ListComp | ast.GeneratorExp | ast.SetComp, over: Value, scope: Scope
+) -> Value | None:
+    """`[c for c in df.columns if c not in ("id", "y")]`: names of columns."""
+    through = node.generators[0]
+    if over.whole and over.names is None:
+        over = names_of_table(over)
+    known = over.names
+    if len(node.generators) > 1 or last_name(node.elt) != last_name(through.target):
+        return None
+    matched = matched_columns(walk, through, scope)
+    if matched:
+        return Value(over.rows, made="columns", names=(matched, frozenset()), place=node)
+    if known is None:
+        return None
+    named, gone = known
+    for test in through.ifs:
+        for one in test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]:
+            if not isinstance(one, ast.Compare) or last_name(one.left) != last_name(through.target):
+                return Value(made="columns", rows=over.rows)
+            said = listed_columns(walk, one.comparators[0], scope)
+            if said is None or not isinstance(one.ops[0], ast.NotIn | ast.NotEq):
+                return Value(made="columns", rows=over.rows)
+            gone |= said
+            named = named - said if named is not None else None
+    return Value(over.rows, made="columns", names=(named, gone), place=node)
+
+
+def matched_columns(walk: Walk, through: ast.comprehension, scope: Scope) -> frozenset[str]:
+    """`c for c in df.columns if c.startswith("lag_")`: of the columns made here, and of the target, those
+    that begin or end so."""
+    table: ast.AST = through.iter
+    while isinstance(table, ast.Call | ast.Attribute) and (
+        last_name(table) == "columns" or isinstance(table, ast.Call)
+    ):
+        inside = table.args[0] if isinstance(table, ast.Call) and table.args else None
+        table = inside or (table.func if isinstance(table, ast.Call) else table.value)
+        if isinstance(table, ast.Attribute) and table.attr in ("tolist", "to_list", "copy"):
+            table = table.value
+    if len(through.ifs) != 1 or not isinstance(table, ast.Name | ast.Attribute):
+        return frozenset()
+    test: Any = through.ifs[0]
+    how = test.func.attr if isinstance(test, ast.Call) and isinstance(test.func, ast.Attribute) else ""
+    if how not in ("startswith", "endswith") or len(test.args) != 1:
+        return frozenset()
+    said = constant(walk, test.args[0], scope)
+    ends = (said,) if isinstance(said, str) else tuple(said) if isinstance(said, list | tuple) else ()
+    if last_name(test.func.value) != last_name(through.target) or not all(
+        isinstance(one, str) for one in ends
+    ):
+        return frozenset()
+    held = evaluate(walk, table, scope)
+    made = {name[1:-1] for name in held.attrs if name[:1] == "[" and name != "[?]"}
+    return frozenset(name for name in made if getattr(name, how)(ends))
+
+
+def eval_dictcomp(walk: Walk, node: ast.DictComp, scope: Scope) -> Value:
+    inner = comprehension_scope(walk, node.generators, scope)
+    evaluate(walk, node.key, inner)
+    over = node.generators[0].iter
+    if isinstance(over, ast.Call) and last_name(over.func) == "enumerate" and _as_they_come(over):
+        code(walk, node, "enumerate", evaluate(walk, over, scope))
+    walk.loops.append(node)
+    value = evaluate(walk, node.value, inner)
+    walk.loops.pop()
+    return Value(keys={}, element=value)
+
+
+def comprehension_scope(walk: Walk, generators: list[ast.comprehension], scope: Scope) -> Scope:
+    inner = Scope({}, scope)
+    for generator in generators:
+        assign(walk, generator.target, element_of(walk, evaluate(walk, generator.iter, inner)), inner)
+        for test in generator.ifs:
+            evaluate(walk, test, inner)
+    return inner
+
+
+def truth_of(walk: Walk, test: ast.AST, scope: Scope) -> bool | None:
+    """Whether a condition holds in this run, None where that cannot be told."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        found = truth_of(walk, test.operand, scope)
+        return None if found is None else not found
+    if isinstance(test, ast.Name):
+        held = scope.find(test.id)
+        return bool(held.const) if held is not None and held.const is not UNKNOWN else None
+    if isinstance(test, ast.Compare) and len(test.ops) == 1:
+        return truth_of_comparison(walk, test, scope)
+    return None
+
+
+def truth_of_comparison(walk: Walk, test: ast.Compare, scope: Scope) -> bool | None:
+    left, right, op = test.left, test.comparators[0], test.ops[0]
+    if isinstance(left, ast.Name) and left.id == "__name__":
+        return True
+    if isinstance(right, ast.Constant) and right.value is None and isinstance(op, ast.Is | ast.IsNot):
+        held = evaluate(walk, left, scope)
+        if held.const is None:
+            return isinstance(op, ast.Is)
+        known = (
+            held.const is not UNKNOWN or held.rows or held.made or held.items or held.state or held.function
+        )
+        return isinstance(op, ast.IsNot) if known else None
+    if isinstance(op, ast.In | ast.NotIn) and isinstance(left, ast.Constant) and isinstance(right, ast.Name):
+        table = scope.find(right.id)
+        if table is not None and table.columns is not None and table.made == "":
+            return (left.value in table.columns) is isinstance(op, ast.In)
+    if isinstance(op, ast.Eq | ast.NotEq) and isinstance(left, ast.Name):
+        held_name = scope.find(left.id)
+        other = constant(walk, right, scope)
+        if held_name is not None and held_name.const is not UNKNOWN and isinstance(other, str | int):
+            return (held_name.const == other) is isinstance(op, ast.Eq)
+    return None
+
+
+def _as_they_come(node: ast.AST) -> bool:
+    """Whether values are numbered in the order of the rows, not sorted."""
+    called = {last_name(n.func) for n in ast.walk(node) if isinstance(n, ast.Call)}
+    return not called & {"sorted", "sort", "sort_values"}
+
+
+HANDLED: dict[type[ast.AST], Callable[[Walk, Any, Scope], Value | None]] = {
+    ast.Constant: eval_constant,
+    ast.Name: eval_name,
+    ast.NamedExpr: eval_namedexpr,
+    ast.Attribute: eval_attribute,
+    ast.Subscript: eval_subscript,
+    ast.Call: eval_call,
+    ast.Tuple: eval_sequence,
+    ast.List: eval_sequence,
+    ast.Set: eval_sequence,
+    ast.Dict: eval_dict,
+    ast.Lambda: eval_lambda,
+    ast.IfExp: eval_ifexp,
+    ast.BinOp: eval_binop,
+    ast.BoolOp: eval_boolop,
+    ast.UnaryOp: eval_unaryop,
+    ast.Compare: eval_compare,
+    ast.Yield: eval_yield,
+    ast.YieldFrom: eval_yieldfrom,
+    ast.Starred: eval_inner,
+    ast.Await: eval_inner,
+    ast.ListComp: eval_comprehension,
+    ast.GeneratorExp: eval_comprehension,
+    ast.SetComp: eval_comprehension,
+    ast.DictComp: eval_dictcomp,
+}

@@ -1,0 +1,191 @@
+"""What do functions, methods and classes of the file give where they are called?"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from memory_service.review.interpretation.evaluation import evaluate, run_body
+from memory_service.review.interpretation.rows import outside_rows
+from memory_service.review.interpretation.selection import feed
+from memory_service.review.interpretation.state import MOST_STEPS, Walk
+from memory_service.review.interpretation.value import Scope, Value, derived, either
+from memory_service.review.script import Function, last_name
+
+_FEATURES = frozenset(("X", "x", "features", "feats", "inputs", "data", "table", "df"))
+_ANSWERS = frozenset(("y", "Y", "target", "targets", "labels", "label", "answer"))
+MOST_CALLED = 8
+"""Functions entered within one another."""
+
+MOST_TIMES = 12
+"""A function is entered that often; a run of the script may do it a thousand times."""
+
+
+def is_own(walk: Walk, base: Value, name: str) -> bool:
+    return name in base.attrs or (
+        base.kind is not None
+        and (
+            method_of(walk, base.kind, name) is not None or class_attribute(walk, base.kind, name) is not None
+        )
+    )
+
+
+def call_value(walk: Walk, callee: Value, args: list[Value], named: dict[str, Value]) -> Value:
+    """What a function of the file gives for these."""
+    if callee.function is None:
+        return derived(*args, *named.values())
+    if isinstance(callee.function, ast.Lambda):
+        inner = Scope(bind(walk, callee.function.args, args, named, None, callee.scope), callee.scope)
+        return evaluate(walk, callee.function.body, inner)
+    return enter_function(walk, callee.function, args, named, callee.owner, callee.scope or walk.module)
+
+
+def enter_function(
+    walk: Walk,
+    function: Function,
+    args: list[Value],
+    named: dict[str, Value],
+    owner: Value | None,
+    scope: Scope,
+) -> Value:
+    again = function in walk.active or walk.times[function] >= MOST_TIMES
+    if again or len(walk.active) > MOST_CALLED or walk.steps > MOST_STEPS:
+        walk.times[function] += 1
+        return derived(*args, *named.values(), owner)
+    walk.times[function] += 1
+    free = walk.times[function] == 1 and not args and not named
+    static = any(last_name(d) == "staticmethod" for d in function.decorator_list)
+    given = owner if not static else None
+    names = bind(walk, function.args, args, named, given, scope, fresh=function if free else None)
+    inner = Scope(names, scope)
+    walk.active.append(function)
+    walk.returned.append([])
+    walk.yielded.append([])
+    loops, walk.loops = walk.loops, []
+    run_body(walk, function.body, inner)
+    walk.loops = loops
+    returned, yielded = walk.returned.pop(), walk.yielded.pop()
+    walk.active.pop()
+    if yielded:
+        out = yielded[0]
+        for other in yielded[1:]:
+            out = either(out, other)
+        return Value(element=out)
+    result: Value | None = None
+    for value in returned:
+        result = either(result, value) if result is not None else value
+    return result if result is not None else Value(const=None)
+
+
+def bind(
+    walk: Walk,
+    parameters: ast.arguments,
+    args: list[Value],
+    named: dict[str, Value],
+    owner: Value | None,
+    scope: Scope | None,
+    fresh: ast.AST | None = None,
+) -> dict[str, Value]:
+    """Parameters with what is given for them; with `fresh` those left out are rows of their own."""
+    out: dict[str, Value] = {}
+    positional = [*parameters.posonlyargs, *parameters.args]
+    given: list[Value] = [owner, *args] if owner is not None else args
+    behind = len(positional) - len(parameters.defaults)
+    at_home = scope or walk.module
+    for at, parameter in enumerate(positional):
+        if at < len(given):
+            out[parameter.arg] = given[at]
+        elif parameter.arg in named:
+            out[parameter.arg] = named[parameter.arg]
+        elif at >= behind:
+            out[parameter.arg] = evaluate(walk, parameters.defaults[at - behind], at_home)
+        else:
+            out[parameter.arg] = (
+                outside_rows(walk, parameter, parameter.arg) if fresh is not None else Value()
+            )
+    for parameter, default in zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True):
+        held = named.get(parameter.arg)
+        out[parameter.arg] = held if held is not None else evaluate(walk, default, at_home)
+    features = next((out[p.arg] for p in positional if p.arg in _FEATURES), None)
+    answer = next((out[p.arg] for p in positional if p.arg in _ANSWERS), None)
+    if features is not None and answer is not None and answer.reads:
+        feed(walk, parameters, features, answer, final=False)
+    if parameters.vararg is not None:
+        out[parameters.vararg.arg] = Value(items=list(given[len(positional) :]))
+    if parameters.kwarg is not None:
+        out[parameters.kwarg.arg] = Value(keys={k: v for k, v in named.items() if k not in out})
+    return out
+
+
+def make_instance(
+    walk: Walk, held: Value, args: list[Value], named: dict[str, Value], node: ast.Call | None
+) -> Value:
+    """An object of a class of the file, its `__init__` run, and what indexing it gives."""
+    owner = held.kind
+    if owner is None:
+        return Value()
+    made = Value(made=owner.name, kind=owner, scope=held.scope, call=node)
+    method = method_of(walk, owner, "__init__")
+    if method is not None:
+        enter_function(walk, method, args, named, made, held.scope or walk.module)
+    else:
+        fields = [
+            s.target.id for s in owner.body if isinstance(s, ast.AnnAssign) and isinstance(s.target, ast.Name)
+        ]
+        made.attrs |= dict(zip(fields, args, strict=False)) | named
+    for hook in ("__post_init__", "__getitem__"):
+        method = method_of(walk, owner, hook)
+        if method is not None:
+            given = enter_function(walk, method, [Value()], {}, made, held.scope or walk.module)
+            if hook == "__getitem__":
+                made.element = given
+                made.series |= {method} if _cuts_windows(method) else frozenset()
+    bases = {last_name(b) for b in owner.bases}
+    if not bases & {"Dataset", "Module", "Sequence"}:
+        walk.made.append(made)
+    return made
+
+
+def methods_in(owner: ast.ClassDef | None) -> Iterator[Function]:
+    for statement in owner.body if owner is not None else ():
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield statement
+
+
+def method_of(walk: Walk, owner: ast.ClassDef, name: str, deep: int = 0) -> Function | None:
+    for method in methods_in(owner):
+        if method.name == name:
+            return method
+    for base in owner.bases if deep < 4 else ():
+        above = walk.script.classes.get(last_name(base))
+        found = method_of(walk, above, name, deep + 1) if above is not None and above is not owner else None
+        if found is not None:
+            return found
+    return None
+
+
+def class_attribute(walk: Walk, owner: ast.ClassDef, name: str, deep: int = 0) -> Value | None:
+    held = walk.module.find(owner.name)
+    if held is not None and name in held.attrs:
+        return held.attrs[name]
+    for base in owner.bases if deep < 4 else ():
+        above = walk.script.classes.get(last_name(base))
+        if above is not None and above is not owner:
+            found = class_attribute(walk, above, name, deep + 1)
+            if found is not None:
+                return found
+    return None
+
+
+def _cuts_windows(method: Function) -> bool:
+    """`return self.v[i : i + self.n]`: neighbours share rows."""
+    position = {p.arg for p in method.args.args[1:2]}
+    for cut in ast.walk(method):
+        if isinstance(cut, ast.Slice) and cut.lower is not None and cut.upper is not None:
+            ends = [
+                {n.id for n in ast.walk(end) if isinstance(n, ast.Name)} for end in (cut.lower, cut.upper)
+            ]
+            strides = any(isinstance(n, ast.Mult) for end in (cut.lower, cut.upper) for n in ast.walk(end))
+            if all(names & position for names in ends) and not strides:
+                return True
+    return False

@@ -1,0 +1,284 @@
+"""Which rows and which columns does an expression choose, and what becomes features beside which answer?"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import Any
+
+from memory_service.review.interpretation.column_kinds import kind_of, kind_selected
+from memory_service.review.interpretation.evaluation import constant, evaluate
+from memory_service.review.interpretation.rows import Names, divide, element_of, part_of
+from memory_service.review.interpretation.state import MOST_DIVISIONS, MOST_FED, Fed, Use, Walk
+from memory_service.review.interpretation.value import (
+    UNKNOWN,
+    Rows,
+    Scope,
+    Value,
+    bare,
+    derived,
+    either,
+    flat,
+    like,
+)
+from memory_service.review.interpretation.vocabulary import ROLES
+from memory_service.review.script import last_name
+
+OTHER_ROWS = "of other rows"
+"""Held by a table whose rows hold what others held before: `df.shift(1)`, `df.rolling(7, closed="left")`."""
+
+MOST_COLUMNS = 120
+"""Columns of one table that are followed by name; what goes into more of them is kept together."""
+
+
+def _is_all(node: ast.AST) -> bool:
+    """`:`, and what leaves the rows as they are beside an axis more: `...`, `None`, `np.newaxis`."""
+    if isinstance(node, ast.Slice):
+        return node.lower is None and node.upper is None
+    return (isinstance(node, ast.Constant) and node.value in (None, ...)) or last_name(node) == "newaxis"
+
+
+def all_of(rows: frozenset[Rows]) -> frozenset[Rows]:
+    """These rows and all that they were taken from."""
+    return frozenset(step for one in rows for step in one.line())
+
+
+def column_value(base: Value, name: str) -> Value:
+    """`df["a"]`, `df.a`."""
+    out = columns_of(base, (name,))
+    out.single, out.centred = base.single, base.centred
+    out.made = base.made if base.made in ("groupby", "rolling", "col") else ""
+    out.index = None
+    return out
+
+
+def columns_of(base: Value, names: Sequence[str]) -> Value:
+    """Columns of a table, with what went into these and not what went into others."""
+    unnamed = base.attrs.get("[?]")  # what went into columns that the text does not name
+    more = Value(learned=unnamed.learned, stats=unnamed.stats) if unnamed is not None else None
+    out = derived(bare(base), more, *(base.attrs.get(f"[{name}]") for name in names))
+    out.columns = frozenset(names)
+    if len(names) == 1 and OTHER_ROWS not in base.attrs:
+        held = base.attrs.get(f"[{names[0]}]")
+        out.reads = out.columns | (held.reads if held is not None else frozenset())
+    out.attrs = {f"[{n}]": base.attrs[f"[{n}]"] for n in names if f"[{n}]" in base.attrs}
+    return out
+
+
+def subscript(walk: Walk, base: Value, node: ast.Subscript, scope: Scope) -> Value:
+    """`base[...]`: an item, columns, a part of the rows, a selection, one row."""
+    inner = node.slice
+    key = None if isinstance(inner, ast.Slice | ast.Tuple) else constant(walk, inner, scope)
+    held = item_of(walk, base, inner, key, scope)
+    if held is not None:
+        return held
+    if isinstance(key, str):
+        return column_value(base, key)
+    if isinstance(key, list) and key and all(isinstance(k, str) for k in key):
+        return pick_columns(walk, base, (frozenset(key), frozenset()), node)
+    if not isinstance(inner, ast.Slice | ast.Tuple) and base.rows:
+        held = evaluate(walk, inner, scope)
+        names = names_in(held)
+        if names is not None and base.made == "columns":  # `df.columns[df.columns != "price"]`
+            return held
+        if names is not None and (names[0] is not None or held.rows & all_of(base.rows)):
+            return pick_columns(walk, base, names, node, held.place)
+        if held.made == "columns":  # some of them, by a mask or a pattern
+            return Value(base.rows, made="columns") if base.made == "columns" else derived(base)
+    if base.made == "columns" and isinstance(inner, ast.Slice) and not _is_all(inner):
+        return Value(base.rows, made="columns")
+    if isinstance(inner, ast.Tuple) and inner.elts:
+        out = choose_rows(walk, base, inner.elts[0], node, scope)
+        named = constant(walk, inner.elts[1], scope) if len(inner.elts) == 2 else None
+        if isinstance(named, str):
+            return column_value(out, named)
+        if len(inner.elts) == 2 and not isinstance(inner.elts[1], ast.Slice | ast.Constant):
+            held = evaluate(walk, inner.elts[1], scope)
+            names = names_in(held)
+            if names is not None and (names[0] is not None or held.rows & all_of(base.rows)):
+                return pick_columns(walk, out, names, node)
+            return derived(out)
+        return out if _is_all(inner.elts[-1]) else derived(out)
+    return choose_rows(walk, base, inner, node, scope)
+
+
+def item_of(walk: Walk, base: Value, inner: ast.AST, key: Any, scope: Scope) -> Value | None:
+    """An item of a list, a tuple or a dict; None for what is none of them."""
+    if base.items is not None and isinstance(inner, ast.Slice):
+        low, high = constant(walk, inner.lower, scope), constant(walk, inner.upper, scope)
+        if all(isinstance(v, int | None) for v in (low, high)):
+            return Value(items=base.items[low:high])
+    if base.items is not None and isinstance(key, int) and -len(base.items) <= key < len(base.items):
+        return base.items[key]
+    if base.keys is not None and isinstance(key, str | int) and str(key) in base.keys:
+        return base.keys[str(key)]
+    if base.element is not None and base.kind is None:
+        out = base.element
+        for held in (base.keys or {}).values():
+            out = either(out, held)
+        return base if isinstance(inner, ast.Slice) else out
+    if base.keys or base.items:
+        return element_of(walk, Value(items=list((base.keys or {}).values()) or base.items))
+    return None
+
+
+def choose_rows(walk: Walk, base: Value, inner: ast.AST, node: ast.Subscript, scope: Scope) -> Value:
+    if _is_all(inner):
+        return base
+    if isinstance(inner, ast.Slice):
+        for bound in (inner.lower, inner.upper):
+            if bound is not None:
+                evaluate(walk, bound, scope)
+        if base.order:
+            return Value(index=(node, "train" if inner.lower is None else "valid"))
+        low, high = (ast.dump(b)[:200] if b is not None else "" for b in (inner.lower, inner.upper))
+        return choose_by(walk, base, ("slice", low or high, "above" if low else "below"), node)
+    chooser = evaluate(walk, inner, scope)
+    if chooser.index is not None:
+        place, part = chooser.index
+        divide(walk, base, place, "positions")
+        return part_of(walk, base, place, part)
+    if chooser.cut:
+        return choose_by(walk, base, chooser.cut, node)
+    out = like(base)
+    out.columns, out.made = base.columns, base.made if base.made in ("groupby", "rolling") else ""
+    if chooser.made == "columns" or not chooser.rows:
+        out.whole, out.columns = False, None
+    several = chooser.rows or chooser.order or chooser.made or chooser.items or chooser.element
+    if chooser.const is not UNKNOWN or not (several or isinstance(constant(walk, inner, scope), list)):
+        out.single = True
+    return out
+
+
+def choose_by(walk: Walk, base: Value, how: tuple[str, ...], node: ast.AST) -> Value:
+    """Rows chosen by a condition; the rest chosen elsewhere makes it a division."""
+    found = flat(base)
+    if len(walk.divisions) >= MOST_DIVISIONS:
+        return like(base)
+    before = walk.cuts.setdefault((*how[:-1], str(sorted(id(r) for r in found.rows))), {})
+    if before.get("") is None:
+        before[how[-1]] = base
+    if len(before) > 1 and found.rows:
+        divide(walk, base, node, "cut")
+    out = part_of(walk, base, walk.script.statement(node), "", ":".join(how))
+    walk.chosen[id(out)] = base
+    return out
+
+
+def note_names(walk: Walk, target: ast.AST, node: ast.AST, value: Value) -> None:
+    """`train = df[...]` and `valid = df[...]`: the names say that rows were divided."""
+    pairs = [(target, value)]
+    if isinstance(target, ast.Tuple) and value.items is not None and len(value.items) == len(target.elts):
+        pairs = list(zip(target.elts, value.items, strict=True))
+    for one, held in pairs:
+        base = walk.chosen.get(id(held))
+        if base is None:
+            continue
+        for role, pattern in ROLES:
+            if pattern.search(last_name(one)):
+                for rows in flat(base).rows:
+                    roles = walk.roles.setdefault(id(rows), {})
+                    roles[role] = node
+                    if len(roles) == 2:
+                        divide(walk, base, node, "names")
+                break
+
+
+def set_column(
+    walk: Walk, base: Value, name: str | None, value: Value, target: ast.AST, made_by: ast.AST | None = None
+) -> None:
+    """`df["a"] = ...`: what goes into one column stays with it; None: which one is not said."""
+    found = flat(value)
+    held = Value(
+        learned=frozenset(found.learned),
+        stats=frozenset(found.stats),
+        series=frozenset(found.series),
+        centred=value.centred,
+        reads=value.reads,
+        place=walk.script.statement(target),
+        content=kind_of(made_by, walk.values) if made_by is not None else value.content,
+    )
+    if name is None or (len(base.attrs) >= MOST_COLUMNS and f"[{name}]" not in base.attrs):
+        base.attrs["[?]"] = either(base.attrs.get("[?]"), held)
+        return
+    before = base.attrs.get(f"[{name}]") if walk.unsure or walk.present else None
+    base.attrs[f"[{name}]"] = either(before, held) if before is not None else held
+    base.gone -= {name}
+    base.columns = base.columns | {name} if base.columns is not None else None
+
+
+def drop_column(base: Value, name: str) -> None:
+    """A column goes out of a table in place: `pop`, `del`, `drop(..., inplace=True)`."""
+    base.gone |= {name}
+    base.columns = base.columns - {name} if base.columns is not None else None
+    base.attrs.pop(f"[{name}]", None)
+
+
+def pick_columns(walk: Walk, base: Value, names: Names, node: ast.AST, said: ast.AST | None = None) -> Value:
+    """Columns by a list of names, or all of the table but some. `said`: where the list was made."""
+    named, gone = names
+    out = columns_of(base, sorted(named)) if named is not None else without_columns(base, gone)
+    elsewhere = said is not None and walk.script.function(said) is not walk.script.function(node)
+    out.place = said if elsewhere else node
+    return out
+
+
+def without_columns(base: Value, gone: frozenset[str]) -> Value:
+    """A table without some of its columns."""
+    left = {k: v for k, v in base.attrs.items() if k[:1] == "[" and k[1:-1] not in gone}
+    out = derived(bare(base), *left.values())
+    out.attrs, out.made = left, base.made if base.made == "groupby" else ""
+    out.whole, out.gone = base.whole, base.gone | gone
+    out.columns = base.columns - gone if base.columns is not None else None
+    out.single = base.single
+    return out
+
+
+def names_in(over: Value) -> tuple[frozenset[str] | None, frozenset[str]] | None:
+    """What a list of columns names: (these, nothing) or (None, all but these)."""
+    if over.names is not None:
+        return over.names
+    if over.items is not None and over.element is not None:
+        return None  # a list that grew by what is not known
+    held = over.const if over.const is not UNKNOWN else [item.const for item in over.items or ()]
+    if isinstance(held, list | tuple) and held and all(isinstance(one, str) for one in held):
+        return frozenset(held), frozenset()
+    return None
+
+
+def columns_of_kind(walk: Walk, use: Use) -> Value | None:
+    """`df.select_dtypes("number")`: of the columns made here those that are of the kind, and no target
+    of which that is not known."""
+    kind = kind_selected(use.node, walk.values)
+    if not kind or not use.base.rows:
+        return None
+    made = {name[1:-1] for name, held in use.base.attrs.items() if held.content == kind}
+    others = {name[1:-1] for name in use.base.attrs if name[:1] == "["} | walk.targets
+    out = without_columns(use.base, frozenset(others - made))
+    out.place = use.node
+    return out
+
+
+def names_of_table(base: Value) -> Value:
+    """`df.columns`."""
+    known = base.columns is not None or base.whole
+    return Value(base.rows, made="columns", names=(base.columns, base.gone) if known else None)
+
+
+def listed_columns(walk: Walk, node: ast.AST | None, scope: Scope) -> frozenset[str] | None:
+    """Names of columns that an expression lists, one or several."""
+    found = constant(walk, node, scope) if node is not None else None
+    if isinstance(found, str):
+        return frozenset((found,))
+    if isinstance(found, list | tuple) and all(isinstance(one, str) for one in found):
+        return frozenset(found)
+    names = names_in(evaluate(walk, node, scope))
+    return names[0] if names is not None else None
+
+
+def feed(
+    walk: Walk, place: ast.AST, features: Value | None, answer: Value | None, *, final: bool = True
+) -> None:
+    """Features and answers go on together: into a fit, a split, a data set."""
+    if features is not None and answer is not None and answer.reads and len(walk.fed) < MOST_FED:
+        walk.fed.append(Fed(place, features, answer, final))

@@ -1,0 +1,122 @@
+"""What one walk through a script has found so far: names, divisions of rows, what was learned from which."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from memory_service.review.facts import Facts
+from memory_service.review.frames import Frames
+from memory_service.review.interpretation.value import Flat, Learned, Rows, Scope, Value
+
+MOST_STEPS = 30_000
+"""Statements and expressions of one walk; a training script takes some thousand."""
+
+MOST_LEARNED = 100
+MOST_DIVISIONS = 200
+MOST_PARTS = 2_000
+"""Fits and statistics, divisions, and parts of rows that are told from one another."""
+
+
+@dataclass(eq=False, slots=True)
+class Division:
+    """Rows divided into some to train on and some to judge by. `maker`: the splitter's own call."""
+
+    place: ast.AST
+    kind: str
+    maker: ast.Call | None
+    value: Value
+    held: Flat
+
+
+@dataclass(eq=False, slots=True)
+class Coding:
+    """Categories numbered anew. `sure`: under no condition that cannot be told, but for whether a column is
+    there (`present`), which rows of one file answer alike."""
+
+    place: ast.AST
+    what: str
+    rows: frozenset[Rows]
+    sure: bool
+    coder: Value | None
+    columns: frozenset[str] | None
+    present: bool = False
+
+
+@dataclass(slots=True)
+class Use:
+    """One call with its values. `base`: what a method is of; `dotted`: the full name of a function."""
+
+    node: ast.Call
+    name: str
+    args: list[Value]
+    named: dict[str, Value]
+    scope: Scope
+    base: Value = field(default_factory=Value)
+    dotted: str = ""
+
+    @property
+    def first(self) -> Value | None:
+        return self.args[0] if self.args else self.named.get("X") or self.named.get("x")
+
+    @property
+    def given(self) -> list[Value]:
+        return [*self.args, *self.named.values()]
+
+
+@dataclass(frozen=True)
+class Fed:
+    """Features handed on beside the answer. `final`: to a model, not to what divides them first."""
+
+    place: ast.AST
+    features: Value
+    answer: Value
+    final: bool
+
+
+MOST_FED = 200
+
+
+class Walk:
+    """The state of one walk.
+
+    divisions   rows divided, in the order of the run
+    leaks       what was learned from rows that a division sets apart -> that division
+    codings     categories numbered
+    fed         features and answers that went somewhere together
+    """
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self.script = facts.script
+        self.values = facts.values
+        self.module = Scope({})
+        self.steps = self.deep = self.unsure = self.present = 0
+        self.active: list[ast.AST] = []
+        self.times: Counter[ast.AST] = Counter()
+        self.returned: list[list[Value]] = []
+        self.yielded: list[list[Value]] = []
+        self.made: list[Value] = []
+        self.objects: dict[ast.ClassDef, Value] = {}
+        self.loops: list[ast.AST] = []
+        self.calling: list[ast.Call] = []
+        self.leaks: dict[Learned, ast.AST] = {}
+        self.divisions: list[Division] = []
+        self.codings: list[Coding] = []
+        self.adapted: list[Learned] = []
+        self.fed: list[Fed] = []
+        self.shared: dict[int, set[str]] = {}
+        self.lagging: dict[ast.AST, bool] = {}
+        self.files: dict[tuple[object, str], Rows] = {}
+        self.parts: dict[tuple[int, int, str], Rows] = {}
+        self.cuts: dict[tuple[str, ...], dict[str, Value]] = {}
+        self.roles: dict[int, dict[str, ast.AST]] = {}
+        self.chosen: dict[int, Value] = {}
+        self.too_much = Learned(self.script.tree, "", "", frozenset())
+        self.known: dict[tuple[int, frozenset[Rows]], Learned] = {}
+
+    @cached_property
+    def targets(self) -> set[str]:
+        return Frames(self.facts).origins

@@ -1,0 +1,59 @@
+"""What would a run of this script do with its rows? Its statements are walked in the order of a run,
+functions and methods entered where they are called, values as `value` knows them. Nothing is computed.
+
+What comes of it: `divisions` of rows, `leaks` (learned from rows that a division sets apart), `codings`."""
+
+from __future__ import annotations
+
+import ast
+
+from memory_service.review.facts import Facts
+from memory_service.review.interpretation.evaluation import EXPRESSIONS, STATEMENTS, run_body
+from memory_service.review.interpretation.expressions import HANDLED
+from memory_service.review.interpretation.functions import enter_function, make_instance, methods_in
+from memory_service.review.interpretation.state import Walk
+from memory_service.review.interpretation.statements import RUN
+from memory_service.review.interpretation.value import Value
+from memory_service.review.script import Function
+
+EXPRESSIONS.update(HANDLED)
+STATEMENTS.update(RUN)
+
+
+def walk_script(walk: Walk) -> None:
+    """The module, then what nothing in it calls: methods that a framework calls, offered functions."""
+    walk.returned.append([])
+    walk.yielded.append([])
+    run_body(walk, walk.script.tree.body, walk.module)
+    for made in list(walk.made):
+        for method in methods_in(made.kind):
+            if method not in walk.times and not method.name.startswith("__"):
+                enter_function(walk, method, [], {}, made, walk.module)
+    for functions in list(walk.script.functions.values()):
+        for function in functions:
+            if function not in walk.times and not isinstance(
+                walk.script.scope(function), ast.FunctionDef | ast.AsyncFunctionDef
+            ):
+                enter_alone(walk, function)
+
+
+def enter_alone(walk: Walk, function: Function) -> None:
+    """A function that nothing here calls, with rows of its own for each parameter."""
+    owner: Value | None = None
+    around = walk.script.class_of(function)
+    if around is not None:  # methods of one class are of one object
+        if around not in walk.objects:
+            held = walk.module.find(around.name) or Value(kind=around)
+            walk.objects[around] = make_instance(walk, held, [], {}, None)
+        owner = walk.objects[around]
+    if function not in walk.times:
+        enter_function(walk, function, [], {}, owner, walk.module)
+
+
+def flow_of(facts: Facts) -> Walk:
+    """The walk of a script; the same one for every rule that asks."""
+    held = facts.kept.get("flow")
+    if not isinstance(held, Walk):
+        held = facts.kept["flow"] = Walk(facts)
+        walk_script(held)
+    return held
