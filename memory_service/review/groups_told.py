@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from memory_service.review.facts import Facts
-from memory_service.review.frames import Frames, column_of
+from memory_service.review.interpretation.targets import column_of
 from memory_service.review.script import last_name
 from memory_service.review.told import columns_listed, several_each, texts_told
 
@@ -48,7 +48,7 @@ def _counted_columns(facts: Facts) -> Iterator[str]:
     for call in script.called("groupby"):
         by = values.one(values.argument(call, "by", 0))
         for name in by if isinstance(by, list) else [by]:
-            if isinstance(name, str) and _GROUP_COLUMN.match(name) and not _summed_up(facts, call):
+            if isinstance(name, str) and _GROUP_COLUMN.match(name):
                 yield name
     for call in script.called("nunique", "value_counts", "duplicated"):
         if isinstance(call.func, ast.Attribute):
@@ -115,9 +115,8 @@ def _columns_said(facts: Facts) -> Iterator[str]:
     yield from facts.script.strings
     yield from (name for _, names in _noted(facts) for name in names)
     yield from columns_listed(texts_told(facts.script))
-    tables = {n for split in Frames(facts).splits for n in split.data}
     for node in facts.script.all(ast.Attribute):
-        if isinstance(node.value, ast.Name) and node.value.id in tables:
+        if isinstance(node.value, ast.Name) and node.value.id not in facts.script.imports:
             yield node.attr
 
 
@@ -138,18 +137,3 @@ def _noted_columns(facts: Facts) -> Iterator[str]:
         for name in names:
             if _PERSON.match(name) and any(_OWN_NAME.search(n) for n in names if n != name):
                 yield name
-
-
-def _summed_up(facts: Facts, call: ast.Call) -> bool:
-    """The table is made one row a group: `df = df.groupby("user_id").agg(...)`."""
-    statement = facts.script.statement(call)
-    if not isinstance(statement, ast.Assign):
-        return False
-    split = {name for one in Frames(facts).splits for name in one.data}
-    if not any(isinstance(t, ast.Name) and t.id in split for t in statement.targets):
-        return False
-    return any(isinstance(t, ast.Name) for t in statement.targets) and any(
-        isinstance(n, ast.Attribute)
-        and n.attr in ("agg", "first", "last", "aggregate", "mean", "sum", "size", "head")
-        for n in ast.walk(statement.value)
-    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -65,7 +66,7 @@ from memory_service.review.interpretation.selection import (
     set_column,
 )
 from memory_service.review.interpretation.state import Use, Walk
-from memory_service.review.interpretation.value import DEFERRED, Value, derived, flat, like
+from memory_service.review.interpretation.value import DEFERRED, Value, bare, derived, either, flat, like
 from memory_service.review.interpretation.vocabulary import (
     CONVERTS,
     EMPTY,
@@ -133,17 +134,27 @@ def other_method(walk: Walk, use: Use) -> Value:
     return out
 
 
+_WINDOWS = re.compile(r"(make|create|build|to)_?\w*(sequence|window|lag)|sliding|lagged", re.IGNORECASE)
+"""Helpers from elsewhere that cut windows out of a series."""
+
+
 def other_function(walk: Walk, use: Use) -> Value:
     name, given = use.name, use.given
     if use.dotted in ("lightgbm.cv", "xgboost.cv"):
         for held in given[1:2] or given:
             divide(walk, held, use.node, "cv", use.node)
         return Value()
+    if name == "open" and use.args:
+        return Value(made=name, attrs={"0": use.args[0]})
+    if name == "DictReader":
+        return outside_rows(walk, use.node, file_name_in(walk, use))
     if name in EMPTY:
         return Value(made=name)
     if name[:1].isupper() or name in JOINS:
         attrs = {str(at): held for at, held in enumerate(use.args)} | use.named
         feed_data_set(walk, use)
+        if name == "DataFrame" and use.named.keys() == {"index"} and flat(use.named["index"]).rows:
+            return Value(frozenset(flat(use.named["index"]).rows), columns=frozenset())
         return Value(made=name, attrs=attrs, call=use.node)
     if name in CONVERTS and use.first is not None and use.first.rows:
         return converted(use.first, given[1:])
@@ -157,9 +168,12 @@ def other_function(walk: Walk, use: Use) -> Value:
             return held
         return Value(made=name)
     out = derived(*given)
-    if name in ROW_BY_ROW:
+    if name == "sliding_window_view" or _WINDOWS.search(name):
+        out.series |= {use.node}
+    if name in ROW_BY_ROW and given:
+        first = use.first or given[0]
         out.reads = frozenset().union(*(held.reads for held in given))
-        out.columns = use.first.columns if use.first is not None else None
+        out.columns, out.whole, out.gone, out.place = first.columns, first.whole, first.gone, first.place
     return out
 
 
@@ -174,14 +188,26 @@ def side_by_side(walk: Walk, use: Use) -> Value | None:
     """`np.hstack([X, df[more].to_numpy()])`: the columns that are known by name are still among them."""
     held = use.first.items if use.first is not None else None
     axis = constant(walk, walk.values.argument(use.node, "axis", 1), use.scope)
+    if use.name.startswith("concat") and axis not in (1, -1, "columns"):
+        return _below_one_another(held or [])
     named = [item for item in held or () if item.columns]
-    in_rows = use.name.startswith("concat") and axis not in (1, -1, "columns")
-    if not named or in_rows or any(item.whole for item in held or ()):
+    if not named or any(item.whole for item in held or ()):
         return None
     out = derived(use.first)
     out.columns = frozenset().union(*(item.columns or () for item in named))
     out.attrs = {k: v for item in named for k, v in item.attrs.items() if k[:1] == "["}
     out.place = named[-1].place
+    return out
+
+
+def _below_one_another(tables: list[Value]) -> Value | None:
+    """`pd.concat([train, test])`: what is still in every table is in the whole."""
+    if not tables or not all(one.whole for one in tables):
+        return None
+    out = derived(*(bare(one) for one in tables))
+    out.whole, out.gone = True, frozenset().union(*(one.gone for one in tables))
+    for one in tables:
+        out.attrs.update({k: either(out.attrs.get(k), v) for k, v in one.attrs.items() if k[:1] == "["})
     return out
 
 
@@ -336,8 +362,9 @@ def number_categories(walk: Walk, use: Use) -> Value | None:
     if not flat(held).rows:
         return None
     code(walk, use.node, use.name, held)
-    out = derived(held)
-    return Value(items=[out, derived(held)]) if use.name == "factorize" else out
+    if use.name == "factorize":
+        return Value(items=[derived(held), derived(held)])
+    return like(held) if walk.values.argument(use.node, "columns") is not None else derived(held)
 
 
 def get_columns(walk: Walk, use: Use) -> Value | None:
@@ -357,14 +384,17 @@ def polars_column(_walk: Walk, use: Use) -> Value | None:
 
 def file_name_in(walk: Walk, use: Use) -> str:
     """The name of the file that is read, as far as the text says."""
-    if use.args and isinstance(use.args[0].const, str):
-        return str(use.args[0].const)
+    first = use.args[0] if use.args else None
+    first = first.attrs.get("0") if first is not None and first.made == "open" else first
+    if first is not None and isinstance(first.const, str):
+        return str(first.const)
     given = next(iter([*use.node.args, *(k.value for k in use.node.keywords)]), None)
     if given is None:
         return ""
     found = walk.values.text(given)
-    texts = [n.value for n in ast.walk(given) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
-    return found if found is not None else str(texts[-1]) if texts else ""
+    texts = [n for n in ast.walk(given) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    last = max(texts, key=lambda n: (n.lineno, n.col_offset), default=None)  # `Path("in") / "train.csv"`
+    return found if found is not None else str(last.value) if last is not None else ""
 
 
 Handler = Callable[[Any, Use], Value | None]

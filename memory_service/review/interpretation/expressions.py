@@ -18,7 +18,14 @@ from memory_service.review.interpretation.functions import (
     method_of,
 )
 from memory_service.review.interpretation.learning import code
-from memory_service.review.interpretation.rows import combine, compare_values, element_of, invert
+from memory_service.review.interpretation.rows import (
+    combine,
+    compare_values,
+    element_of,
+    goes_by_one,
+    invert,
+    slides,
+)
 from memory_service.review.interpretation.selection import (
     column_value,
     listed_columns,
@@ -36,6 +43,16 @@ MOST_ITEMS = 200
 
 def eval_constant(_walk: Walk, node: ast.Constant, _scope: Scope) -> Value:
     return Value(const=node.value)
+
+
+def eval_joinedstr(walk: Walk, node: ast.JoinedStr, scope: Scope) -> Value:
+    held = [
+        evaluate(walk, part.value if isinstance(part, ast.FormattedValue) else part, scope)
+        for part in node.values
+    ]
+    if all(isinstance(one.const, str | int) for one in held):
+        return Value(const="".join(str(one.const) for one in held))
+    return derived(*held)
 
 
 def eval_name(walk: Walk, node: ast.Name, scope: Scope) -> Value:
@@ -75,6 +92,7 @@ def attribute_of(walk: Walk, base: Value, node: ast.Attribute) -> Value:
         return base
     if name == "codes" and last_name(node.value) == "cat" and base.rows:
         code(walk, node, "cat.codes", base)
+        return base
     if name == "columns":
         return names_of_table(base)
     if name in ("shape", "dtypes", "size", "ndim", "dtype", "names"):
@@ -222,7 +240,10 @@ def eval_comprehension(
             assign(walk, node.generators[0].target, item, inner)
             items.append(evaluate(walk, node.elt, inner))
         return Value(items=items)
-    return Value(element=evaluate(walk, node.elt, inner))
+    out = Value(element=evaluate(walk, node.elt, inner))
+    if goes_by_one(node.generators[0].iter) and slides(node.elt, node.generators[0].target):
+        out.series = frozenset((node,))
+    return out
 
 
 def filter_columns(
@@ -243,6 +264,8 @@ def filter_columns(
     named, gone = known
     for test in through.ifs:
         for one in test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]:
+            if isinstance(one, ast.Compare) and last_name(one.left) == "dtype":
+                continue
             if not isinstance(one, ast.Compare) or last_name(one.left) != last_name(through.target):
                 return Value(made="columns", rows=over.rows)
             said = listed_columns(walk, one.comparators[0], scope)
@@ -347,6 +370,7 @@ def _as_they_come(node: ast.AST) -> bool:
 
 HANDLED: dict[type[ast.AST], Callable[[Walk, Any, Scope], Value | None]] = {
     ast.Constant: eval_constant,
+    ast.JoinedStr: eval_joinedstr,
     ast.Name: eval_name,
     ast.NamedExpr: eval_namedexpr,
     ast.Attribute: eval_attribute,

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from memory_service.review.interpretation.evaluation import evaluate, run_body
-from memory_service.review.interpretation.rows import outside_rows
+from memory_service.review.interpretation.rows import outside_rows, slides
 from memory_service.review.interpretation.selection import feed
 from memory_service.review.interpretation.state import MOST_STEPS, Walk
 from memory_service.review.interpretation.value import Scope, Value, derived, either
@@ -179,13 +179,4 @@ def class_attribute(walk: Walk, owner: ast.ClassDef, name: str, deep: int = 0) -
 
 def _cuts_windows(method: Function) -> bool:
     """`return self.v[i : i + self.n]`: neighbours share rows."""
-    position = {p.arg for p in method.args.args[1:2]}
-    for cut in ast.walk(method):
-        if isinstance(cut, ast.Slice) and cut.lower is not None and cut.upper is not None:
-            ends = [
-                {n.id for n in ast.walk(end) if isinstance(n, ast.Name)} for end in (cut.lower, cut.upper)
-            ]
-            strides = any(isinstance(n, ast.Mult) for end in (cut.lower, cut.upper) for n in ast.walk(end))
-            if all(names & position for names in ends) and not strides:
-                return True
-    return False
+    return any(slides(method, position) for position in method.args.args[1:2])

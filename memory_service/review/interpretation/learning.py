@@ -396,7 +396,11 @@ def keep_rows(base: Value, others: list[Value]) -> Value:
 def code(walk: Walk, node: ast.AST, what: str, held: Value, coder: Value | None = None) -> None:
     """Categories are numbered here, by these rows."""
     rows = frozenset(flat(held).rows)
-    found = Coding(node, what, rows, not walk.unsure, coder, held.columns, walk.present > 0)
+    columns = (held.element if held.element is not None else held).columns
+    given = node.args[0] if isinstance(node, ast.Call) and node.args else None
+    if columns is None and isinstance(given, ast.Subscript) and isinstance(given.slice, ast.Name):
+        columns = frozenset((f"[{given.slice.id}]",))  # of a loop over columns
+    found = Coding(node, what, rows, not walk.unsure, coder, columns, walk.present > 0)
     walk.codings.append(found)
 
 

@@ -13,6 +13,7 @@ from memory_service.review.interpretation.state import (
 )
 from memory_service.review.interpretation.value import Learned, Rows, Value, bare, derived, either, flat
 from memory_service.review.interpretation.vocabulary import FOLD_COLUMN, ORDERS, RANDOM
+from memory_service.review.script import last_name, roots
 
 
 def outside_rows(walk: Walk, place: ast.AST, name: str = "", *, file: bool = False) -> Value:
@@ -98,11 +99,13 @@ def combine(walk: Walk, node: ast.AST, op: ast.AST, left: Value, right: Value) -
         return Value(items=[*left.items, *right.items])
     if isinstance(op, ast.BitOr) and left.keys is not None and right.keys is not None:
         return Value(keys={**left.keys, **right.keys})
-    if left.made == "columns":
+    if left.made == "columns" or (right.made == "columns" and left.items is not None):
         return _names_of_both(op, left, right)
     out = derived(left, right)
     out.columns = left.columns if left.rows else right.columns
     out.reads = left.reads | right.reads
+    if left.whole and not right.rows:
+        out.whole, out.gone, out.place = True, left.gone, left.place
     if left.made == "cumsum" and isinstance(op, ast.Sub) and not right.series:
         out.reads -= right.reads  # the sum of the rows before
     out.cut = ()
@@ -181,6 +184,8 @@ def names_together(one: Names, other: Names) -> Names:
 
 def _names_of_both(op: ast.AST, left: Value, right: Value) -> Value:
     """`set(df.columns) - {"id"}`, `columns + ["extra"]`."""
+    if left.made != "columns":
+        left, right = right, left
     said = [item.const for item in right.items or ()]
     names: Names | None = None
     if left.names is not None and right.names is not None and isinstance(op, ast.Add | ast.BitOr):
@@ -224,3 +229,21 @@ def element_of(walk: Walk, over: Value) -> Value:
     found.single, found.reads = True, over.reads
     found.index = over.index
     return found
+
+
+def goes_by_one(over: ast.AST) -> bool:
+    """`range(n)`: each position after the other."""
+    return isinstance(over, ast.Call) and last_name(over.func) in ("range", "trange") and len(over.args) < 3
+
+
+def slides(node: ast.AST, position: ast.AST) -> bool:
+    """`values[i : i + n]` at position i: neighbours share rows."""
+    names = {getattr(n, "id", getattr(n, "arg", "")) for n in ast.walk(position)}
+    return any(
+        isinstance(cut, ast.Slice)
+        and cut.lower is not None
+        and cut.upper is not None
+        and all(names & roots(end) for end in (cut.lower, cut.upper))
+        and not any(isinstance(n, ast.Mult) for end in (cut.lower, cut.upper) for n in ast.walk(end))
+        for cut in ast.walk(node)
+    )

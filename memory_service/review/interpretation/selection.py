@@ -253,7 +253,9 @@ def columns_of_kind(walk: Walk, use: Use) -> Value | None:
     if not kind or not use.base.rows:
         return None
     made = {name[1:-1] for name, held in use.base.attrs.items() if held.content == kind}
-    others = {name[1:-1] for name in use.base.attrs if name[:1] == "["} | walk.targets
+    others = {name[1:-1] for name in use.base.attrs if name[:1] == "["}
+    if kind != "number" or not walk.predicts_numbers:
+        others |= walk.targets  # the target may be a text
     out = without_columns(use.base, frozenset(others - made))
     out.place = use.node
     return out

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from memory_service.review.facts import Facts
-from memory_service.review.frames import Frames
+from memory_service.review.interpretation.targets import Targets
 from memory_service.review.interpretation.value import Flat, Learned, Rows, Scope, Value
+from memory_service.review.script import last_name
 
 MOST_STEPS = 30_000
 """Statements and expressions of one walk; a training script takes some thousand."""
@@ -79,6 +81,13 @@ class Fed:
 MOST_FED = 200
 
 
+_OF_NUMBERS = re.compile(
+    r"Regressor$|(?<!Logistic)Regression$|mean_(squared|absolute)|r2_score|rmse|mse_?loss|l1_?loss|smooth_l1|huber|"
+    r"binary_cross_?entropy|BCE",
+    re.IGNORECASE,
+)
+
+
 class Walk:
     """The state of one walk.
 
@@ -118,5 +127,11 @@ class Walk:
         self.known: dict[tuple[int, frozenset[Rows]], Learned] = {}
 
     @cached_property
+    def predicts_numbers(self) -> bool:
+        """Whether a loss, a metric or a model says that the target is a number."""
+        said = (last_name(call.func) for call in self.script.calls)
+        return any(_OF_NUMBERS.search(name) for name in said)
+
+    @cached_property
     def targets(self) -> set[str]:
-        return Frames(self.facts).origins
+        return Targets(self.facts).origins

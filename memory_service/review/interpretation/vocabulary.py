@@ -24,8 +24,8 @@ SAME_COLUMNS = words(
 
 ROW_BY_ROW = words(
     "log log1p log2 log10 sqrt exp expm1 abs round floor ceil clip square maximum minimum where "
-    "select astype fillna to_numpy add sub mul div truediv floordiv pow ravel reshape to_list tolist "
-    "copy reset_index gt lt ge le eq ne isin between float int long to_frame squeeze "
+    "select astype nan_to_num fillna to_numpy add sub mul div truediv floordiv pow ravel reshape to_list "
+    "tolist copy reset_index gt lt ge le eq ne isin between float int long to_frame squeeze "
     "flatten unsqueeze over droplevel"
 )
 
@@ -80,7 +80,7 @@ ONE_SAMPLE = re.compile(
 TABLES = re.compile(r"^(read|scan)_")
 RANDOM = words("rand random uniform random_sample binomial randint choice")
 ORDERS = words("permutation randperm arange shuffle argsort")
-VIEWS = words("loc iloc at iat values data T array str dt obs flat index")
+VIEWS = words("cat loc iloc at iat values data T array str dt obs flat index")
 FOLD_COLUMN = re.compile(r"^(k?_?fold|fold_?(id|no|nr)?|kfold|split|subset|part|partition)s?$", re.IGNORECASE)
 ROLES = (
     ("train", re.compile(r"train|(^|_)tr(n|$|_)|(^|_)fit(_|$)|learn", re.IGNORECASE)),
