@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from memory_service.review.facts import Facts
+from memory_service.review.interpretation.value import Value, flat
+from memory_service.review.interpretation.walk import flow_of
 from memory_service.review.script import Function, Script, last_name, roots, words_in
-from memory_service.review.tensors import in_memory
 
 __all__ = ["Loader", "loaders_of"]
 
@@ -43,6 +44,7 @@ class Loader:
     pinned: list[Any] | None
     persistent: list[Any] | None
     in_memory: bool
+    on_card: bool
     open_ended: bool
 
 
@@ -98,6 +100,7 @@ def _loader(facts: Facts, call: ast.Call, place: ast.Call) -> Loader:
         return [] if node is None else values.all(node)
 
     dataset = values.argument(call, "dataset", 0)
+    data = flow_of(facts).loaders.get(call, [])
     return Loader(
         call,
         place,
@@ -106,8 +109,18 @@ def _loader(facts: Facts, call: ast.Call, place: ast.Call) -> Loader:
         known("num_workers", 5),
         known("pin_memory", 7),
         known("persistent_workers"),
-        in_memory(facts, dataset),
+        bool(data) and all(_in_memory(one) for one in data),
+        bool(data) and all(flat(one).on_card for one in data),
         values.open_ended(call),
+    )
+
+
+def _in_memory(data: Value) -> bool:
+    """Tensors that lie in memory already: workers only cost there."""
+    inner = data.attrs.get("0")
+    parts = inner.items if inner is not None and inner.items else [inner] if inner is not None else []
+    return data.made in ("TensorDataset", "ArrayDataset") or (
+        data.made in ("Subset", "ConcatDataset") and bool(parts) and all(_in_memory(one) for one in parts)
     )
 
 

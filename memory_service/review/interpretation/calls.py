@@ -4,39 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from memory_service.review.interpretation.column_kinds import kind_of
 from memory_service.review.interpretation.containers import (
-    cloned,
     collection_method,
-    copied,
-    enumerated,
-    filtered_names,
-    getattr_of,
-    make_dict,
-    make_partial,
-    make_range,
     mapped,
-    next_of,
-    positions_of,
-    zipped,
-)
-from memory_service.review.interpretation.division import (
-    cross_validate,
-    drop,
-    drop_names,
-    load_batches,
-    query,
-    random_split,
-    sample,
-    sampler,
-    split_arrays,
-    split_data_set,
-    split_folds,
-    subset,
-    take,
 )
 from memory_service.review.interpretation.evaluation import constant
 from memory_service.review.interpretation.functions import call_value
@@ -44,21 +18,14 @@ from memory_service.review.interpretation.learning import (
     aggregate,
     append_to_group,
     code,
-    fit,
-    group,
     keep_rows,
-    over_group,
-    pivot,
-    reduce,
-    scale,
     transform,
-    with_columns,
 )
+from memory_service.review.interpretation.registry import LIBRARY, METHODS, library, method
 from memory_service.review.interpretation.rows import divide, grouped_rows, outside_rows, short
 from memory_service.review.interpretation.selection import (
     OTHER_ROWS,
     column_value,
-    columns_of_kind,
     drop_column,
     feed,
     listed_columns,
@@ -70,12 +37,9 @@ from memory_service.review.interpretation.value import DEFERRED, Value, bare, de
 from memory_service.review.interpretation.vocabulary import (
     CONVERTS,
     EMPTY,
-    FITS,
     FOLD_COLUMN,
-    HIGH,
     JOINS,
     KEEPS_ROWS,
-    LOW,
     OF_THE_PAST,
     ONE_SAMPLE,
     ORDERS,
@@ -83,10 +47,9 @@ from memory_service.review.interpretation.vocabulary import (
     READS,
     ROW_BY_ROW,
     RUNNING,
-    SCALING,
-    SCORING,
     TABLES,
 )
+from memory_service.review.script import last_name
 
 
 def call_method(walk: Walk, use: Use) -> Value:
@@ -99,16 +62,28 @@ def call_method(walk: Walk, use: Use) -> Value:
         found = collection_method(walk, use)
         if found is not None:
             return found
-    handler = _METHODS.get(use.name)
+    handler = METHODS.get(use.name)
     found = handler(walk, use) if handler is not None else None
-    return found if found is not None else other_method(walk, use)
+    return _placed(walk, use, found if found is not None else other_method(walk, use))
 
 
 def call_library(walk: Walk, use: Use) -> Value:
     """A function or class from outside the file."""
-    handler = _LIBRARY.get(use.name)
+    handler = LIBRARY.get(use.name)
     found = handler(walk, use) if handler is not None else None
-    return found if found is not None else other_function(walk, use)
+    return _placed(walk, use, found if found is not None else other_function(walk, use))
+
+
+def _placed(walk: Walk, use: Use, given: Value) -> Value:
+    """`x.cuda()`, `x.to(device)`, `torch.tensor(x, device=device)`: tensors that lie on the card."""
+    device = walk.values.argument(use.node, "device", 0 if use.name == "to" else None)
+    if device is None and use.name != "cuda":
+        return given
+    there = device is None or (walk.values.one(device) != "cpu" and not _NO_CARD.match(last_name(device)))
+    return replace(given, on_card=True) if there else given
+
+
+_NO_CARD = re.compile(r"^(float|double|half|bfloat|int|long|short|uint|bool|cpu)\w*$")
 
 
 def other_method(walk: Walk, use: Use) -> Value:
@@ -184,6 +159,7 @@ def converted(held: Value, others: list[Value]) -> Value:
     return out
 
 
+@library("hstack", "column_stack", "concatenate", "concat")
 def side_by_side(walk: Walk, use: Use) -> Value | None:
     """`np.hstack([X, df[more].to_numpy()])`: the columns that are known by name are still among them."""
     held = use.first.items if use.first is not None else None
@@ -218,6 +194,8 @@ def feed_data_set(walk: Walk, use: Use) -> None:
         feed(walk, use.node, use.first or use.named.get("data"), answer)
 
 
+@method("isin", "is_in")
+@library("isin", "in1d")
 def is_in(walk: Walk, use: Use) -> Value:
     if use.base.made == "columns":  # `df.columns.isin(["id"])`
         said = listed_columns(walk, use.node.args[0] if use.node.args else None, use.scope)
@@ -228,6 +206,7 @@ def is_in(walk: Walk, use: Use) -> Value:
     return out
 
 
+@method("eq", "ne", "lt", "le", "gt", "ge")
 def compare_method(_walk: Walk, use: Use) -> Value | None:
     """`df.fold.ne(0)`."""
     if use.first is None or not isinstance(use.node.func, ast.Attribute):
@@ -241,10 +220,14 @@ def compare_method(_walk: Walk, use: Use) -> Value | None:
     return out
 
 
+@method(*RANDOM)
+@library(*RANDOM)
 def by_chance(_walk: Walk, use: Use) -> Value | None:
     return Value(made=use.name) if not flat(use.base, *use.given).rows else None
 
 
+@method(*ORDERS)
+@library(*ORDERS)
 def ordered(_walk: Walk, use: Use) -> Value | None:
     """`permutation(n)`, `arange(n)`; `shuffle(rows)` in place."""
     if use.name == "shuffle" and flat(use.base).rows:
@@ -255,6 +238,7 @@ def ordered(_walk: Walk, use: Use) -> Value | None:
     return Value(order=True, made=use.name) if not flat(use.base, *use.given).rows else None
 
 
+@method(*OF_THE_PAST)
 def of_the_past(walk: Walk, use: Use) -> Value | None:
     base = use.base
     if not flat(base).rows:
@@ -271,6 +255,7 @@ def of_the_past(walk: Walk, use: Use) -> Value | None:
     return out
 
 
+@method(*RUNNING)
 def running(_walk: Walk, use: Use) -> Value | None:
     """`df.groupby("shop")["sales"].cumsum()`: each row's own value is in it."""
     base = use.base
@@ -283,6 +268,7 @@ def running(_walk: Walk, use: Use) -> Value | None:
     return out
 
 
+@method(*KEEPS_ROWS)
 def keep_method(_walk: Walk, use: Use) -> Value:
     out = keep_rows(use.base, use.given)
     if use.name in ("fillna", "fill_null", "clip") and use.base.series:
@@ -290,6 +276,7 @@ def keep_method(_walk: Walk, use: Use) -> Value:
     return out
 
 
+@method("pipe", "map", "map_rows", "imap", "imap_unordered")
 def map_rows(walk: Walk, use: Use) -> Value | None:
     """`table.pipe(f)`, `ds.map(f)`, `column.map(table)`, `pool.map(f, files)`."""
     first = use.first
@@ -312,6 +299,7 @@ def look_up(use: Use) -> Value:
     return out
 
 
+@method("assign")
 def assign_columns(walk: Walk, use: Use) -> Value:
     """`df.assign(rate=...)`, polars' `with_columns(rate=...)`: new columns by name."""
     out = keep_rows(use.base, use.args)
@@ -321,6 +309,7 @@ def assign_columns(walk: Walk, use: Use) -> Value:
     return out
 
 
+@method("alias")
 def alias(walk: Walk, use: Use) -> Value | None:
     """polars: `expression.alias("rate")`."""
     text = use.args[0].const if use.args else None
@@ -333,6 +322,8 @@ def alias(walk: Walk, use: Use) -> Value | None:
     return out
 
 
+@method("unique")
+@library("unique")
 def distinct(walk: Walk, use: Use) -> Value | None:
     """`df["patient"].unique()`: one each."""
     held = use.base if use.base.rows else use.first
@@ -343,6 +334,7 @@ def distinct(walk: Walk, use: Use) -> Value | None:
     return out
 
 
+@method("pop")
 def pop_column(walk: Walk, use: Use) -> Value | None:
     key = constant(walk, use.node.args[0], use.scope) if use.node.args else None
     if not isinstance(key, str) or not use.base.rows:
@@ -352,10 +344,13 @@ def pop_column(walk: Walk, use: Use) -> Value | None:
     return out
 
 
+@method("head", "tail")
 def head(_walk: Walk, use: Use) -> Value:
     return like(use.base)
 
 
+@method("factorize")
+@library("factorize", "get_dummies")
 def number_categories(walk: Walk, use: Use) -> Value | None:
     """Categories numbered by the rows given: `pd.factorize(df[c])`, `pd.get_dummies(df)`."""
     held = use.first if use.first is not None and not use.base.rows else use.base
@@ -367,6 +362,8 @@ def number_categories(walk: Walk, use: Use) -> Value | None:
     return like(held) if walk.values.argument(use.node, "columns") is not None else derived(held)
 
 
+@method("get")
+@method("reindex")
 def get_columns(walk: Walk, use: Use) -> Value | None:
     """`df.get(["a", "b"])`, `df.reindex(columns=["a", "b"])`."""
     given = walk.values.argument(use.node, "columns", 0 if use.name == "get" else None)
@@ -374,6 +371,7 @@ def get_columns(walk: Walk, use: Use) -> Value | None:
     return pick_columns(walk, use.base, (names, frozenset()), use.node) if use.base.rows and names else None
 
 
+@library("col")
 def polars_column(_walk: Walk, use: Use) -> Value | None:
     if not use.dotted.startswith("polars"):
         return None
@@ -397,76 +395,7 @@ def file_name_in(walk: Walk, use: Use) -> str:
     return found if found is not None else str(last.value) if last is not None else ""
 
 
-Handler = Callable[[Any, Use], Value | None]
-
-_METHODS: dict[str, Handler] = {
-    **dict.fromkeys(FITS, fit),
-    **dict.fromkeys(("inverse_transform",), transform),
-    **dict.fromkeys((*LOW, *HIGH), reduce),
-    **dict.fromkeys(OF_THE_PAST, of_the_past),
-    **dict.fromkeys(RUNNING, running),
-    **dict.fromkeys(KEEPS_ROWS, keep_method),
-    **dict.fromkeys(("groupby", "group_by", "groupby_dynamic"), group),
-    **dict.fromkeys(("agg", "aggregate", "describe", "sum", "apply"), aggregate),
-    **dict.fromkeys(("with_columns", "select", "with_column", "filter"), with_columns),
-    **dict.fromkeys(("train_test_split", "random_split"), split_data_set),
-    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), compare_method),
-    **dict.fromkeys(("isin", "is_in"), is_in),
-    **dict.fromkeys(("take", "skip"), take),
-    **dict.fromkeys(("head", "tail"), head),
-    **dict.fromkeys(("pipe", "map", "map_rows", "imap", "imap_unordered"), map_rows),
-    **dict.fromkeys(RANDOM, by_chance),
-    **dict.fromkeys(ORDERS, ordered),
-    "transform": lambda walk, use: transform(walk, use) or aggregate(walk, use),
-    "split": split_folds,
-    "pivot_table": pivot,
-    "over": over_group,
-    "unique": distinct,
-    "assign": assign_columns,
-    "alias": alias,
-    "sample": sample,
-    "query": query,
-    "pop": pop_column,
-    "drop": drop,
-    "difference": drop_names,
-    "remove": drop_names,
-    "discard": drop_names,
-    "get": get_columns,
-    "reindex": get_columns,
-    "select_dtypes": columns_of_kind,
-    "factorize": number_categories,
-}
-
-_LIBRARY: dict[str, Handler] = {
-    **dict.fromkeys(("train_test_split", "temporal_train_test_split"), split_arrays),
-    **dict.fromkeys(SCORING, cross_validate),
-    **dict.fromkeys(SCALING, scale),
-    **dict.fromkeys((*LOW, *HIGH), reduce),
-    **dict.fromkeys(("isin", "in1d"), is_in),
-    **dict.fromkeys(("where", "nonzero", "flatnonzero", "argwhere"), positions_of),
-    **dict.fromkeys(("factorize", "get_dummies"), number_categories),
-    **dict.fromkeys(RANDOM, by_chance),
-    **dict.fromkeys(ORDERS, ordered),
-    **dict.fromkeys(("dict", "defaultdict", "SimpleNamespace", "OrderedDict"), make_dict),
-    **dict.fromkeys(("clone", "deepcopy", "copy"), cloned),
-    **dict.fromkeys(
-        ("tqdm", "trange", "reversed", "iter", "list", "tuple", "sorted", "set", "track", "progress_bar"),
-        copied,
-    ),
-    **dict.fromkeys(("hstack", "column_stack", "concatenate", "concat"), side_by_side),
-    "random_split": random_split,
-    "unique": distinct,
-    "Subset": subset,
-    "SubsetRandomSampler": sampler,
-    "DataLoader": load_batches,
-    "pivot_table": pivot,
-    "partial": make_partial,
-    "col": polars_column,
-    "enumerate": enumerated,
-    "zip": zipped,
-    "next": next_of,
-    "range": make_range,
-    "filter": filtered_names,
-    "getattr": getattr_of,
-    "map": mapped,
-}
+@method("transform")
+def transform_or_aggregate(walk: Walk, use: Use) -> Value:
+    """`scaler.transform(X)`, `grouped.transform("mean")`."""
+    return transform(walk, use) or aggregate(walk, use)

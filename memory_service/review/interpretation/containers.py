@@ -6,6 +6,7 @@ import ast
 from dataclasses import replace
 
 from memory_service.review.interpretation.functions import call_value
+from memory_service.review.interpretation.registry import library
 from memory_service.review.interpretation.rows import element_of, goes_by_one, slides
 from memory_service.review.interpretation.state import Use, Walk
 from memory_service.review.interpretation.value import Value, derived, either
@@ -66,16 +67,19 @@ def any_of(base: Value) -> Value:
     return out or Value()
 
 
+@library("enumerate")
 def enumerated(walk: Walk, use: Use) -> Value | None:
     return (
         Value(element=Value(items=[Value(), element_of(walk, use.first)])) if use.first is not None else None
     )
 
 
+@library("zip")
 def zipped(walk: Walk, use: Use) -> Value:
     return Value(element=Value(items=[element_of(walk, held) for held in use.args]))
 
 
+@library("tqdm", "trange", "reversed", "iter", "list", "tuple", "sorted", "set", "track", "progress_bar")
 def copied(_walk: Walk, use: Use) -> Value | None:
     """What goes through a thing, or copies it."""
     if use.first is None:
@@ -85,16 +89,19 @@ def copied(_walk: Walk, use: Use) -> Value | None:
     return use.first
 
 
+@library("filter")
 def filtered_names(_walk: Walk, use: Use) -> Value | None:
     """`filter(test, df.columns)`."""
     held = use.args[1] if len(use.args) == 2 else None
     return Value(held.rows, made="columns") if held is not None and held.made == "columns" else None
 
 
+@library("next")
 def next_of(walk: Walk, use: Use) -> Value | None:
     return element_of(walk, use.first) if use.first is not None else None
 
 
+@library("dict", "defaultdict", "SimpleNamespace", "OrderedDict")
 def make_dict(_walk: Walk, use: Use) -> Value:
     keys = dict(use.first.keys or {}) if use.first is not None else {}
     pair = use.first.element if use.first is not None else None
@@ -104,14 +111,17 @@ def make_dict(_walk: Walk, use: Use) -> Value:
     return Value(keys=keys | {k: v for k, v in use.named.items() if k != "**"}, element=held)
 
 
+@library("range")
 def make_range(_walk: Walk, use: Use) -> Value:
     return Value(order=True, made=use.name)
 
 
+@library("partial")
 def make_partial(_walk: Walk, use: Use) -> Value | None:
     return Value(made="partial", items=use.args, keys=use.named) if use.args else None
 
 
+@library("clone", "deepcopy", "copy")
 def cloned(_walk: Walk, use: Use) -> Value | None:
     first = use.first
     if first is None or not first.made:
@@ -119,6 +129,7 @@ def cloned(_walk: Walk, use: Use) -> Value | None:
     return Value(made=first.made, items=first.items, attrs=dict(first.attrs), call=first.call)
 
 
+@library("where", "nonzero", "flatnonzero", "argwhere")
 def positions_of(_walk: Walk, use: Use) -> Value | None:
     """`np.where(mask)[0]`: rows chosen by a mask; with three arguments a choice of values."""
     if use.first is None or len(use.args) != 1:
@@ -126,12 +137,14 @@ def positions_of(_walk: Walk, use: Use) -> Value | None:
     return Value(items=[use.first]) if use.name in ("where", "nonzero") else use.first
 
 
+@library("getattr")
 def getattr_of(_walk: Walk, use: Use) -> Value | None:
     """`getattr(config, "lr")`."""
     key = use.args[1].const if len(use.args) > 1 else None
     return use.args[0].attrs.get(str(key)) or derived(use.args[0]) if isinstance(key, str) else None
 
 
+@library("map")
 def mapped(walk: Walk, use: Use) -> Value | None:
     if len(use.args) < 2 or use.args[0].function is None:
         return None

@@ -6,6 +6,7 @@ import ast
 
 from memory_service.review.interpretation.evaluation import constant
 from memory_service.review.interpretation.learning import PICKS, classes_within
+from memory_service.review.interpretation.registry import library, method
 from memory_service.review.interpretation.rows import divide, part_of, short
 from memory_service.review.interpretation.selection import (
     choose_by,
@@ -16,12 +17,13 @@ from memory_service.review.interpretation.selection import (
 )
 from memory_service.review.interpretation.state import Use, Walk
 from memory_service.review.interpretation.value import Value, derived, flat
-from memory_service.review.interpretation.vocabulary import FOLD_COLUMN, SPLITTER_NAMES, SPLITTERS
+from memory_service.review.interpretation.vocabulary import FOLD_COLUMN, SCORING, SPLITTER_NAMES, SPLITTERS
 from memory_service.review.script import last_name
 
 _PARTS = ("train", "valid", "part")
 
 
+@library("train_test_split", "temporal_train_test_split")
 def split_arrays(walk: Walk, use: Use) -> Value:
     """`train_test_split(X, y)`: two parts of each."""
     arrays = [*use.args, *(v for k, v in use.named.items() if k in ("X", "y", "arrays"))]
@@ -37,6 +39,7 @@ def split_arrays(walk: Walk, use: Use) -> Value:
     return Value(items=items)
 
 
+@method("train_test_split", "random_split")
 def split_data_set(walk: Walk, use: Use) -> Value | None:
     """A method of a data set: `ds.train_test_split(test_size=0.1)`."""
     if not flat(use.base).rows:
@@ -49,6 +52,7 @@ def split_data_set(walk: Walk, use: Use) -> Value | None:
     return Value(keys=parts, made="parts")
 
 
+@library("random_split")
 def random_split(walk: Walk, use: Use) -> Value | None:
     if use.first is None:
         return None
@@ -58,6 +62,7 @@ def random_split(walk: Walk, use: Use) -> Value | None:
     return Value(items=[part_of(walk, use.first, use.node, part) for part in said])
 
 
+@library(*SCORING)
 def cross_validate(walk: Walk, use: Use) -> Value | None:
     """`cross_val_score(model, X, y)`."""
     rest = use.args[1:3] + [v for k, v in use.named.items() if k in ("X", "y")]
@@ -68,6 +73,7 @@ def cross_validate(walk: Walk, use: Use) -> Value | None:
     return derived(*rest) if rest else None
 
 
+@method("split")
 def split_folds(walk: Walk, use: Use) -> Value | None:
     """`splitter.split(X, y)`: positions of both parts, fold by fold."""
     base, node = use.base, use.node
@@ -81,6 +87,7 @@ def split_folds(walk: Walk, use: Use) -> Value | None:
     return Value(element=Value(items=[Value(index=(node, part)) for part in ("train", "valid")]))
 
 
+@method("sample")
 def sample(walk: Walk, use: Use) -> Value | None:
     """`df.sample(frac=0.8)`: some rows; with `frac=1` all in another order."""
     if not use.base.rows:
@@ -91,6 +98,7 @@ def sample(walk: Walk, use: Use) -> Value | None:
     return use.base
 
 
+@method("drop")
 def drop(walk: Walk, use: Use) -> Value | None:
     """`df.drop(train.index)`: the other rows."""
     if not use.base.rows and use.base.made != "columns":
@@ -123,6 +131,9 @@ def drop_columns(walk: Walk, use: Use) -> Value | None:
     return out
 
 
+@method("difference")
+@method("remove")
+@method("discard")
 def drop_names(walk: Walk, use: Use) -> Value | None:
     """`df.columns.drop("id")`, `.difference([...])`; `.remove("id")` in place."""
     if use.base.made != "columns":
@@ -138,6 +149,7 @@ def drop_names(walk: Walk, use: Use) -> Value | None:
     return Value(use.base.rows, made="columns", names=names)
 
 
+@method("take", "skip")
 def take(walk: Walk, use: Use) -> Value | None:
     """`ds.take(n)`, `ds.skip(n)`, `X.take(rows)`."""
     if not use.base.rows or use.first is None:
@@ -150,6 +162,7 @@ def take(walk: Walk, use: Use) -> Value | None:
     )
 
 
+@library("Subset")
 def subset(walk: Walk, use: Use) -> Value | None:
     """`Subset(ds, rows)`."""
     if len(use.args) < 2:
@@ -161,21 +174,25 @@ def subset(walk: Walk, use: Use) -> Value | None:
     return part_of(walk, use.args[0], *index)
 
 
+@library("SubsetRandomSampler")
 def sampler(_walk: Walk, use: Use) -> Value | None:
     return Value(made=use.name, index=use.first.index) if use.first is not None else None
 
 
+@library("DataLoader")
 def load_batches(walk: Walk, use: Use) -> Value | None:
     """`DataLoader(ds, sampler=...)`: a sampler of some rows divides."""
-    if use.first is None:
+    data = use.first or use.named.get("dataset")
+    if data is None:
         return None
+    walk.loaders.setdefault(use.node, []).append(data)
     sampler = use.named.get("sampler")
     if sampler is not None and sampler.index is not None:
-        divide(walk, use.first, sampler.index[0], "positions")
-    attrs = {"dataset": use.first, "batches": derived(use.first)}
-    return Value(made=use.name, element=use.first.element, attrs=attrs)
+        divide(walk, data, sampler.index[0], "positions")
+    return Value(made=use.name, element=data.element, attrs={"dataset": data, "batches": derived(data)})
 
 
+@method("query")
 def query(walk: Walk, use: Use) -> Value | None:
     """`df.query("fold != 0")`."""
     said = constant(walk, use.node.args[0], use.scope) if use.node.args else None

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from memory_service.review.interpretation.registry import EXPRESSIONS, STATEMENTS
 from memory_service.review.interpretation.state import MOST_STEPS, Walk
 from memory_service.review.interpretation.value import UNKNOWN, Scope, Value, derived
 from memory_service.review.script import last_name
 
 MOST_DEEP = 120
-
-EXPRESSIONS: dict[type[ast.AST], Callable[[Walk, Any, Scope], Value | None]] = {}
-STATEMENTS: dict[type[ast.AST], Callable[[Walk, Any, Scope], bool | None]] = {}
-"""Filled by `expressions` and `statements`, which call the evaluator in turn."""
 
 
 def evaluate(walk: Walk, node: ast.AST | None, scope: Scope) -> Value:

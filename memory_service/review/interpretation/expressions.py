@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
 from typing import Any
 
 from memory_service.review.interpretation.assignment import assign
@@ -18,6 +17,7 @@ from memory_service.review.interpretation.functions import (
     method_of,
 )
 from memory_service.review.interpretation.learning import code
+from memory_service.review.interpretation.registry import evaluates
 from memory_service.review.interpretation.rows import (
     combine,
     compare_values,
@@ -41,10 +41,12 @@ MOST_ITEMS = 200
 """Expressions and bodies within one another."""
 
 
+@evaluates(ast.Constant)
 def eval_constant(_walk: Walk, node: ast.Constant, _scope: Scope) -> Value:
     return Value(const=node.value)
 
 
+@evaluates(ast.JoinedStr)
 def eval_joinedstr(walk: Walk, node: ast.JoinedStr, scope: Scope) -> Value:
     held = [
         evaluate(walk, part.value if isinstance(part, ast.FormattedValue) else part, scope)
@@ -55,17 +57,20 @@ def eval_joinedstr(walk: Walk, node: ast.JoinedStr, scope: Scope) -> Value:
     return derived(*held)
 
 
+@evaluates(ast.Name)
 def eval_name(walk: Walk, node: ast.Name, scope: Scope) -> Value:
     found = scope.find(node.id)
     return found if found is not None else Value(dotted=walk.script.imports.get(node.id, node.id))
 
 
+@evaluates(ast.NamedExpr)
 def eval_namedexpr(walk: Walk, node: ast.NamedExpr, scope: Scope) -> Value:
     value = evaluate(walk, node.value, scope)
     assign(walk, node.target, value, scope)
     return value
 
 
+@evaluates(ast.Attribute)
 def eval_attribute(walk: Walk, node: ast.Attribute, scope: Scope) -> Value:
     return attribute_of(walk, evaluate(walk, node.value, scope), node)
 
@@ -100,11 +105,13 @@ def attribute_of(walk: Walk, base: Value, node: ast.Attribute) -> Value:
     return column_value(base, name)
 
 
+@evaluates(ast.Subscript)
 def eval_subscript(walk: Walk, node: ast.Subscript, scope: Scope) -> Value:
     base = evaluate(walk, node.value, scope)
     return subscript(walk, base, node, scope)
 
 
+@evaluates(ast.Call)
 def eval_call(walk: Walk, node: ast.Call, scope: Scope) -> Value:
     base: Value | None = None
     if isinstance(node.func, ast.Attribute):
@@ -135,6 +142,7 @@ def eval_call(walk: Walk, node: ast.Call, scope: Scope) -> Value:
     return call_library(walk, Use(node, dotted.rsplit(".", 1)[-1], args, named, scope, dotted=dotted))
 
 
+@evaluates(ast.Tuple, ast.List, ast.Set)
 def eval_sequence(walk: Walk, node: ast.Tuple | ast.List | ast.Set, scope: Scope) -> Value:
     items: list[Value] = []
     for element in node.elts[:200]:
@@ -146,6 +154,7 @@ def eval_sequence(walk: Walk, node: ast.Tuple | ast.List | ast.Set, scope: Scope
     return Value(items=items[:MOST_ITEMS])
 
 
+@evaluates(ast.Dict)
 def eval_dict(walk: Walk, node: ast.Dict, scope: Scope) -> Value:
     keys: dict[str, Value] = {}
     out = Value(keys=keys)
@@ -161,10 +170,12 @@ def eval_dict(walk: Walk, node: ast.Dict, scope: Scope) -> Value:
     return out
 
 
+@evaluates(ast.Lambda)
 def eval_lambda(_walk: Walk, node: ast.Lambda, scope: Scope) -> Value:
     return Value(function=node, scope=scope)
 
 
+@evaluates(ast.IfExp)
 def eval_ifexp(walk: Walk, node: ast.IfExp, scope: Scope) -> Value:
     known = truth_of(walk, node.test, scope)
     if known is not None:
@@ -190,39 +201,47 @@ def leave_doubt(walk: Walk, told: bool) -> None:
     walk.present, walk.unsure = walk.present - told, walk.unsure - (not told)
 
 
+@evaluates(ast.BinOp)
 def eval_binop(walk: Walk, node: ast.BinOp, scope: Scope) -> Value:
     return combine(walk, node, node.op, evaluate(walk, node.left, scope), evaluate(walk, node.right, scope))
 
 
+@evaluates(ast.BoolOp)
 def eval_boolop(walk: Walk, node: ast.BoolOp, scope: Scope) -> Value:
     held = [evaluate(walk, v, scope) for v in node.values]
     return either(held[0], held[-1]) if isinstance(node.op, ast.Or) and len(held) == 2 else derived(*held)
 
 
+@evaluates(ast.UnaryOp)
 def eval_unaryop(walk: Walk, node: ast.UnaryOp, scope: Scope) -> Value:
     return invert(node, evaluate(walk, node.operand, scope))
 
 
+@evaluates(ast.Compare)
 def eval_compare(walk: Walk, node: ast.Compare, scope: Scope) -> Value:
     return compare_values(node, [evaluate(walk, n, scope) for n in (node.left, *node.comparators)])
 
 
+@evaluates(ast.Yield)
 def eval_yield(walk: Walk, node: ast.Yield, scope: Scope) -> Value:
     if walk.yielded and node.value is not None:
         walk.yielded[-1].append(evaluate(walk, node.value, scope))
     return Value()
 
 
+@evaluates(ast.YieldFrom)
 def eval_yieldfrom(walk: Walk, node: ast.YieldFrom, scope: Scope) -> Value:
     if walk.yielded:
         walk.yielded[-1].append(element_of(walk, evaluate(walk, node.value, scope)))
     return Value()
 
 
+@evaluates(ast.Starred, ast.Await)
 def eval_inner(walk: Walk, node: ast.Starred, scope: Scope) -> Value:
     return evaluate(walk, node.value, scope)
 
 
+@evaluates(ast.ListComp, ast.GeneratorExp, ast.SetComp)
 def eval_comprehension(
     walk: Walk, node: ast.ListComp | ast.GeneratorExp | ast.SetComp, scope: Scope
 ) -> Value:
@@ -304,6 +323,7 @@ def matched_columns(walk: Walk, through: ast.comprehension, scope: Scope) -> fro
     return frozenset(name for name in made if getattr(name, how)(ends))
 
 
+@evaluates(ast.DictComp)
 def eval_dictcomp(walk: Walk, node: ast.DictComp, scope: Scope) -> Value:
     inner = comprehension_scope(walk, node.generators, scope)
     evaluate(walk, node.key, inner)
@@ -366,32 +386,3 @@ def _as_they_come(node: ast.AST) -> bool:
     """Whether values are numbered in the order of the rows, not sorted."""
     called = {last_name(n.func) for n in ast.walk(node) if isinstance(n, ast.Call)}
     return not called & {"sorted", "sort", "sort_values"}
-
-
-HANDLED: dict[type[ast.AST], Callable[[Walk, Any, Scope], Value | None]] = {
-    ast.Constant: eval_constant,
-    ast.JoinedStr: eval_joinedstr,
-    ast.Name: eval_name,
-    ast.NamedExpr: eval_namedexpr,
-    ast.Attribute: eval_attribute,
-    ast.Subscript: eval_subscript,
-    ast.Call: eval_call,
-    ast.Tuple: eval_sequence,
-    ast.List: eval_sequence,
-    ast.Set: eval_sequence,
-    ast.Dict: eval_dict,
-    ast.Lambda: eval_lambda,
-    ast.IfExp: eval_ifexp,
-    ast.BinOp: eval_binop,
-    ast.BoolOp: eval_boolop,
-    ast.UnaryOp: eval_unaryop,
-    ast.Compare: eval_compare,
-    ast.Yield: eval_yield,
-    ast.YieldFrom: eval_yieldfrom,
-    ast.Starred: eval_inner,
-    ast.Await: eval_inner,
-    ast.ListComp: eval_comprehension,
-    ast.GeneratorExp: eval_comprehension,
-    ast.SetComp: eval_comprehension,
-    ast.DictComp: eval_dictcomp,
-}

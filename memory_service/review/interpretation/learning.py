@@ -7,6 +7,7 @@ from typing import Any
 
 from memory_service.review.interpretation.evaluation import constant, evaluate
 from memory_service.review.interpretation.functions import call_value
+from memory_service.review.interpretation.registry import library, method
 from memory_service.review.interpretation.rows import (
     Names,
     apply_learned,
@@ -40,14 +41,17 @@ from memory_service.review.interpretation.value import (
 from memory_service.review.interpretation.vocabulary import (
     BY_TARGET,
     CODES,
+    FITS,
     HIGH,
     JOINS,
     LEARNS,
+    LOW,
     OF_THE_PAST,
     PREDICTS,
     RESAMPLES,
     RUNNING,
     SAME_COLUMNS,
+    SCALING,
     SEARCHES,
 )
 
@@ -70,6 +74,7 @@ def learner_in(held: Value) -> str:
     return held.made if known else ""
 
 
+@method(*FITS)
 def fit(walk: Walk, use: Use) -> Value | None:
     """`scaler.fit(X)`, `fit_transform`, `fit_resample`; of a model what divides rows by itself."""
     first, base, name = use.first, use.base, use.name
@@ -133,6 +138,7 @@ def columns_taken(walk: Walk, given: Value, by: Value, deep: int = 0) -> Value |
     return pick_columns(walk, given, names, given.place or by.call or walk.script.tree) if names else None
 
 
+@method("inverse_transform")
 def transform(walk: Walk, use: Use) -> Value | None:
     """`scaler.transform(X)` of one that was fitted before."""
     if use.first is None or not use.base.state:
@@ -143,6 +149,7 @@ def transform(walk: Walk, use: Use) -> Value | None:
     return out
 
 
+@library(*SCALING)
 def scale(walk: Walk, use: Use) -> Value | None:
     """`zscore(X)`, `scale(X)`."""
     rows = flat(use.first).rows
@@ -153,6 +160,8 @@ def scale(walk: Walk, use: Use) -> Value | None:
     return out
 
 
+@method(*LOW, *HIGH)
+@library(*LOW, *HIGH)
 def reduce(walk: Walk, use: Use) -> Value:
     """A mean, a deviation …: of all rows, of one row, or of groups."""
     base = use.base if use.base.rows or not use.args else use.args[0]
@@ -192,6 +201,7 @@ def is_across(walk: Walk, use: Use) -> bool:
     return isinstance(axis, list | tuple) and 0 not in axis
 
 
+@method("groupby", "group_by", "groupby_dynamic")
 def group(walk: Walk, use: Use) -> Value:
     """`df.groupby("city")`."""
     base = use.base
@@ -250,6 +260,8 @@ def append_to_group(walk: Walk, use: Use) -> None:
         held.element = Value(given.rows, given.learned, given.stats, made="groupby", columns=given.reads)
 
 
+@method("pivot_table")
+@library("pivot_table")
 def pivot(walk: Walk, use: Use) -> Value:
     """A table of means by group."""
     function = not use.base.rows
@@ -259,6 +271,7 @@ def pivot(walk: Walk, use: Use) -> Value:
     return reduce_groups(walk, use.node, held)
 
 
+@method("agg", "aggregate", "describe", "sum", "apply")
 def aggregate(walk: Walk, use: Use) -> Value:
     """agg, transform, apply, describe, sum."""
     base, name = use.base, use.name
@@ -330,6 +343,7 @@ def aggregated_columns(walk: Walk, node: ast.Call, scope: Scope) -> set[str]:
     return out
 
 
+@method("over")
 def over_group(walk: Walk, use: Use) -> Value | None:
     """polars: `pl.col("price").mean().over("city")`."""
     base = use.base
@@ -342,6 +356,7 @@ def over_group(walk: Walk, use: Use) -> Value | None:
     return out
 
 
+@method("with_columns", "select", "with_column", "filter")
 def with_columns(walk: Walk, use: Use) -> Value | None:
     """Expressions about columns become columns of this table."""
     base = use.base

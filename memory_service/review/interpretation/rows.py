@@ -58,6 +58,7 @@ def part_of(walk: Walk, value: Value, place: ast.AST, part: str, how: str = "") 
         whole=value.whole,
         gone=value.gone,
         place=value.place,
+        on_card=found.on_card,
     )
 
 

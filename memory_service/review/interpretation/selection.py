@@ -8,6 +8,7 @@ from typing import Any
 
 from memory_service.review.interpretation.column_kinds import kind_of, kind_selected
 from memory_service.review.interpretation.evaluation import constant, evaluate
+from memory_service.review.interpretation.registry import method
 from memory_service.review.interpretation.rows import Names, divide, element_of, part_of
 from memory_service.review.interpretation.state import MOST_DIVISIONS, MOST_FED, Fed, Use, Walk
 from memory_service.review.interpretation.value import (
@@ -246,6 +247,7 @@ def names_in(over: Value) -> tuple[frozenset[str] | None, frozenset[str]] | None
     return None
 
 
+@method("select_dtypes")
 def columns_of_kind(walk: Walk, use: Use) -> Value | None:
     """`df.select_dtypes("number")`: of the columns made here those that are of the kind, and no target
     of which that is not known."""

@@ -95,6 +95,7 @@ class Walk:
     leaks       what was learned from rows that a division sets apart -> that division
     codings     categories numbered
     fed         features and answers that went somewhere together
+    loaders     call of a DataLoader -> the data sets that it got
     """
 
     def __init__(self, facts: Facts) -> None:
@@ -116,6 +117,7 @@ class Walk:
         self.codings: list[Coding] = []
         self.adapted: list[Learned] = []
         self.fed: list[Fed] = []
+        self.loaders: dict[ast.AST, list[Value]] = {}
         self.shared: dict[int, set[str]] = {}
         self.lagging: dict[ast.AST, bool] = {}
         self.files: dict[tuple[object, str], Rows] = {}

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from memory_service.review.interpretation.assignment import assign
 from memory_service.review.interpretation.evaluation import constant, evaluate, run_body
 from memory_service.review.interpretation.expressions import enter_doubt, leave_doubt, truth_of
 from memory_service.review.interpretation.learning import sum_into
+from memory_service.review.interpretation.registry import runs
 from memory_service.review.interpretation.rows import combine, element_of
 from memory_service.review.interpretation.selection import drop_column, note_names
 from memory_service.review.interpretation.state import Walk
 from memory_service.review.interpretation.value import Scope, Value, either
 
 
+@runs(ast.Expr)
 def run_expr(walk: Walk, node: ast.Expr, scope: Scope) -> None:
     evaluate(walk, node.value, scope)
 
 
+@runs(ast.Assign)
 def run_assign(walk: Walk, node: ast.Assign, scope: Scope) -> None:
     value = evaluate(walk, node.value, scope)
     for target in node.targets:
@@ -27,11 +29,13 @@ def run_assign(walk: Walk, node: ast.Assign, scope: Scope) -> None:
         note_names(walk, target, node.value, value)
 
 
+@runs(ast.AnnAssign)
 def run_annassign(walk: Walk, node: ast.AnnAssign, scope: Scope) -> None:
     if node.value is not None:
         assign(walk, node.target, evaluate(walk, node.value, scope), scope)
 
 
+@runs(ast.AugAssign)
 def run_augassign(walk: Walk, node: ast.AugAssign, scope: Scope) -> None:
     before, more = evaluate(walk, node.target, scope), evaluate(walk, node.value, scope)
     if isinstance(node.target, ast.Subscript) and isinstance(node.op, ast.Add):
@@ -42,16 +46,19 @@ def run_augassign(walk: Walk, node: ast.AugAssign, scope: Scope) -> None:
     assign(walk, node.target, after, scope)
 
 
+@runs(ast.Return)
 def run_return(walk: Walk, node: ast.Return, scope: Scope) -> bool:
     if walk.returned:
         walk.returned[-1].append(evaluate(walk, node.value, scope) if node.value else Value(const=None))
     return True
 
 
+@runs(ast.Raise, ast.Continue, ast.Break)
 def leave(_walk: Walk, _node: ast.stmt, _scope: Scope) -> bool:
     return True
 
 
+@runs(ast.If)
 def run_if(walk: Walk, node: ast.If, scope: Scope) -> bool:
     evaluate(walk, node.test, scope)
     known = truth_of(walk, node.test, scope)
@@ -83,6 +90,7 @@ def run_branches(
     return False
 
 
+@runs(ast.For, ast.AsyncFor)
 def run_for(walk: Walk, node: ast.For | ast.AsyncFor, scope: Scope) -> None:
     over = evaluate(walk, node.iter, scope)
     passes = [element_of(walk, over)]
@@ -96,11 +104,13 @@ def run_for(walk: Walk, node: ast.For | ast.AsyncFor, scope: Scope) -> None:
     run_body(walk, node.orelse, scope)
 
 
+@runs(ast.While)
 def run_while(walk: Walk, node: ast.While, scope: Scope) -> None:
     evaluate(walk, node.test, scope)
     run_body(walk, node.body, scope)
 
 
+@runs(ast.With, ast.AsyncWith)
 def run_with(walk: Walk, node: ast.With | ast.AsyncWith, scope: Scope) -> bool:
     for item in node.items:
         held = evaluate(walk, item.context_expr, scope)
@@ -109,6 +119,7 @@ def run_with(walk: Walk, node: ast.With | ast.AsyncWith, scope: Scope) -> bool:
     return run_body(walk, node.body, scope)
 
 
+@runs(ast.Try)
 def run_try(walk: Walk, node: ast.Try, scope: Scope) -> bool:
     ended = run_body(walk, [*node.body, *node.orelse], scope)
     for handler in node.handlers:
@@ -117,10 +128,12 @@ def run_try(walk: Walk, node: ast.Try, scope: Scope) -> bool:
     return run_body(walk, node.finalbody, scope) or (ended and not node.handlers)
 
 
+@runs(ast.FunctionDef, ast.AsyncFunctionDef)
 def run_functiondef(_walk: Walk, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> None:
     scope.names[node.name] = Value(function=node, scope=scope)
 
 
+@runs(ast.ClassDef)
 def run_classdef(walk: Walk, node: ast.ClassDef, scope: Scope) -> None:
     held = Value(kind=node, scope=scope)
     inner = Scope({}, scope)
@@ -129,6 +142,7 @@ def run_classdef(walk: Walk, node: ast.ClassDef, scope: Scope) -> None:
     scope.names[node.name] = held
 
 
+@runs(ast.Delete)
 def run_delete(walk: Walk, node: ast.Delete, scope: Scope) -> None:
     for target in node.targets:
         if isinstance(target, ast.Name):
@@ -139,29 +153,6 @@ def run_delete(walk: Walk, node: ast.Delete, scope: Scope) -> None:
                 drop_column(base, key)
 
 
+@runs(ast.Global)
 def run_global(walk: Walk, node: ast.Global, scope: Scope) -> None:
     walk.shared.setdefault(id(scope), set()).update(node.names)
-
-
-RUN: dict[type[ast.AST], Callable[[Walk, Any, Scope], bool | None]] = {
-    ast.Expr: run_expr,
-    ast.Assign: run_assign,
-    ast.AnnAssign: run_annassign,
-    ast.AugAssign: run_augassign,
-    ast.Return: run_return,
-    ast.Raise: leave,
-    ast.Continue: leave,
-    ast.Break: leave,
-    ast.If: run_if,
-    ast.For: run_for,
-    ast.AsyncFor: run_for,
-    ast.While: run_while,
-    ast.With: run_with,
-    ast.AsyncWith: run_with,
-    ast.Try: run_try,
-    ast.FunctionDef: run_functiondef,
-    ast.AsyncFunctionDef: run_functiondef,
-    ast.ClassDef: run_classdef,
-    ast.Delete: run_delete,
-    ast.Global: run_global,
-}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from memory_service.review.script import Function
@@ -104,6 +104,7 @@ class Value:
     whole, gone   whether it has all columns of what was read, but for those that were taken out
     content    "number" or "text": what a new column holds, "" where that is not known
     names      what a list of columns names: (these, -) or (None, all but these)
+    on_card    whether tensors of it were put on the card
     """
 
     rows: frozenset[Rows] = frozenset()
@@ -135,6 +136,7 @@ class Value:
     names: tuple[frozenset[str] | None, frozenset[str]] | None = None
     place: ast.AST | None = None
     content: str = ""
+    on_card: bool = False
 
 
 @dataclass(eq=False, slots=True)
@@ -161,6 +163,7 @@ class Flat:
     learned: set[Learned]
     stats: set[Learned]
     series: set[ast.AST]
+    on_card: bool = False
 
 
 def flat(*values: Value | None) -> Flat:
@@ -177,6 +180,7 @@ def flat(*values: Value | None) -> Flat:
         out.learned |= value.learned | value.state
         out.stats |= value.stats
         out.series |= value.series
+        out.on_card = out.on_card or value.on_card
         if deep < MOST_DEEP:
             pending += [(part, deep + 1) for part in parts(value)]
     return out
@@ -202,6 +206,7 @@ def derived(*values: Value | None) -> Value:
         frozenset(found.series),
         single=bool(with_rows) and all(value.single for value in with_rows),
         index=next((value.index for value in held if value.index), None),
+        on_card=found.on_card,
     )
 
 
@@ -223,36 +228,31 @@ def either(one: Value | None, other: Value | None) -> Value:
     if one.keys is not None or other.keys is not None:
         a, b = one.keys or {}, other.keys or {}
         keys = {name: either(a.get(name), b.get(name)) for name in {**a, **b}}
-    return Value(
-        one.rows | other.rows,
-        one.learned | other.learned,
-        one.stats | other.stats,
-        one.series | other.series,
-        made=one.made or other.made,
-        state=one.state | other.state,
+    out = replace(
+        one,
         items=pairs,
         keys=keys,
         element=either(one.element, other.element) if one.element or other.element else None,
         attrs={**other.attrs, **one.attrs},
         const=one.const if one.const is not UNKNOWN and _same(one.const, other.const) else UNKNOWN,
-        dotted=one.dotted or other.dotted,
-        function=one.function or other.function,
-        owner=one.owner or other.owner,
-        kind=one.kind or other.kind,
-        scope=one.scope or other.scope,
-        index=one.index or other.index,
-        cut=one.cut if one.cut == other.cut else (),
-        columns=one.columns if one.columns == other.columns else None,
         single=one.single and other.single,
-        centred=one.centred or other.centred,
-        order=one.order or other.order,
-        call=one.call or other.call,
-        reads=one.reads | other.reads,
         whole=one.whole and other.whole,
         gone=one.gone & other.gone,
-        names=one.names if one.names == other.names else None,
-        place=one.place or other.place,
+        content="",
     )
+    for name in _OF_BOTH:
+        setattr(out, name, getattr(one, name) | getattr(other, name))
+    for name in _OF_THE_FIRST:
+        setattr(out, name, getattr(one, name) or getattr(other, name))
+    for name in _IF_THE_SAME:
+        if getattr(one, name) != getattr(other, name):
+            setattr(out, name, None if name != "cut" else ())
+    return out
+
+
+_OF_BOTH = ("rows", "learned", "stats", "series", "state", "reads", "centred", "order", "on_card")
+_OF_THE_FIRST = ("made", "dotted", "function", "owner", "kind", "scope", "index", "call", "place")
+_IF_THE_SAME = ("cut", "columns", "names")
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -65,7 +65,7 @@ EMPTY = words(
     "get_device_name is_available"
 )
 
-KEEPS_ROWS = words("merge join map fillna where mask clip replace combine_first fill_null isin update hstack")
+KEEPS_ROWS = words("merge join fillna where mask clip replace combine_first fill_null update hstack")
 READS = re.compile(
     r"^(read_|load|fetch_|open_|scan_|from_csv|imread|get_data|make_(class|regress|blobs|moons))"
 )

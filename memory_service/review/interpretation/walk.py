@@ -8,16 +8,19 @@ from __future__ import annotations
 import ast
 
 from memory_service.review.facts import Facts
-from memory_service.review.interpretation.evaluation import EXPRESSIONS, STATEMENTS, run_body
-from memory_service.review.interpretation.expressions import HANDLED
+from memory_service.review.interpretation import (  # noqa: F401 - they register what they handle
+    calls,
+    containers,
+    division,
+    expressions,
+    learning,
+    statements,
+)
+from memory_service.review.interpretation.evaluation import run_body
 from memory_service.review.interpretation.functions import enter_function, make_instance, methods_in
 from memory_service.review.interpretation.state import Walk
-from memory_service.review.interpretation.statements import RUN
 from memory_service.review.interpretation.value import Value
 from memory_service.review.script import Function
-
-EXPRESSIONS.update(HANDLED)
-STATEMENTS.update(RUN)
 
 
 def walk_script(walk: Walk) -> None:

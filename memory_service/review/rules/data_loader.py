@@ -12,7 +12,6 @@ from memory_service.review.findings import Finding, finding
 from memory_service.review.loaders import Loader, loaders_of
 from memory_service.review.nodes import calls_in, parameters_of, sources_of
 from memory_service.review.script import last_name, words_in
-from memory_service.review.tensors import on_card
 
 LEAST_WORKERS = 4
 """Wanted where nobody says how many cores there are; with `cpu_count` it is R08's 8, bounded by the cores."""
@@ -93,7 +92,7 @@ def _pinned(facts: Facts, loader: Loader) -> Iterator[Finding]:
     by_helper = loader.open_ended or facts.script.called("Fabric", "Accelerator")
     if not facts.for_card or loader.pinned is None or any(loader.pinned) or (by_helper and not loader.pinned):
         return
-    if loader.in_memory and on_card(facts, facts.argument(loader.call, "dataset", 0)):
+    if loader.in_memory and loader.on_card:
         return
     yield finding(
         "loader-pin-memory",
