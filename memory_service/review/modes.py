@@ -79,14 +79,14 @@ def _is_new_network(facts: Facts, value: ast.AST) -> bool:
     helpers = (f for name in called for f in facts.script.functions.get(name, ()))
     if _SWITCHED & (called | {name_of(call) for helper in helpers for call in calls_in(helper)}):
         return False
-    made = facts.training.made_by(value)
+    made = facts.training.objects.made_by(value)
     own = bases_of(facts.script.classes.get(made)) & {"Module", "LightningModule"}
     return bool(own) or made in ("create_model", "Sequential") or is_ready_made(facts, value)
 
 
 def is_ready_made(facts: Facts, node: ast.AST) -> bool:
     """A network of torchvision, timm or segmentation_models_pytorch, also by a helper of the file."""
-    makers = facts.training.makers(node)
+    makers = facts.training.objects.makers(node)
     return any(facts.script.qualified(maker.func).startswith(_READY_MADE) for maker in makers)
 
 
@@ -99,7 +99,7 @@ def switch_of(facts: Facts, call: ast.Call) -> str:
         if call.args or call.keywords:
             value = facts.value(call, "mode", 0)
             return "eval" if value is False else "train" if value is True else ""
-        owner = facts.script.classes.get(facts.training.made_by(model))
+        owner = facts.script.classes.get(facts.training.objects.made_by(model))
         own = (facts.script.class_of(f) is owner for f in facts.script.functions.get("train", ()))
         return "" if owner is not None and any(own) else "train"
     helpers = facts.script.functions.get(name, ()) if model is None or is_of_self(call.func) else ()

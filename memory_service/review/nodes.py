@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from memory_service.review.script import Function, Script, last_name
-from memory_service.review.values import Values
+
+if TYPE_CHECKING:
+    from memory_service.review.values import Values
 
 
 def calls_in(node: ast.AST) -> Iterator[ast.Call]:

@@ -119,7 +119,7 @@ def _of_module(facts: Facts, call: ast.Call, deep: int) -> str | None:
         passed = passed_for(script, facts.values, call.func)
         sources = [s for given in passed for s in sources_of(facts.values, given)]
     for source in sources:
-        made = facts.training.made_by(source)
+        made = facts.training.objects.made_by(source)
         if made in script.classes:
             return _returned(facts, script.classes[made], deep)
         plain = unplaced(source)

@@ -287,7 +287,7 @@ def _folds(facts: Facts) -> int | None:
     loops = facts.training.fold_loops
     if not loops:
         return 1 if facts.training.trains else None
-    counted = facts.training.fold_count(loops[0])
+    counted = facts.training.folds.count(loops[0])
     return counted if counted is not None else _named(facts, r"n?_?(folds|splits)|num_folds")[0]
 
 

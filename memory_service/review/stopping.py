@@ -1,4 +1,4 @@
-"""What ends a loop before its last turn? The clock, a score that gains no more, or only a NaN."""
+"""What ends a loop before its last turn: the clock, a score that gains no more, or only a NaN."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import ast
 import re
 from dataclasses import dataclass
 
+from memory_service.review.nodes import calls_in, pairs
 from memory_service.review.script import Script, last_name, roots, words, words_in
 from memory_service.review.values import Values
 
-__all__ = ["Stopping", "guards_of"]
+__all__ = ["AnyLoop", "Stopping", "guards_of"]
 
 AnyLoop = ast.For | ast.While
 
@@ -18,16 +19,18 @@ _CLOCK_CALLS = words(
 )
 _CLOCK_WORDS = re.compile(
     r"deadline|elapsed|time_?(left|limit|out|up|over|remaining|budget|is_up|guard|s_up)|budget|"
-    r"out_of_time|minutes|"
-    r"over_?time|start_?time|max_?(time|second|minute|hour)|remaining|seconds_left|(^|_)late\b|clock|timer|"
-    r"time_to_stop|"
-    r"should_stop_for_time|hours|expired",
+    r"out_of_time|minutes|over_?time|start_?time|max_?(time|second|minute|hour)|remaining|seconds_left|"
+    r"(^|_)late\b|clock|timer|time_to_stop|should_stop_for_time|hours|expired",
     re.IGNORECASE,
 )
 _OTHER_STOPS = re.compile(
     r"debug|dry_?run|smoke|isnan|isfinite|isinf|\bnan\b|max_steps|max_batches|limit_|sanity|quick|overfit",
     re.IGNORECASE,
 )
+_EARLY = re.compile(r"patien|early|improv|bad_|stale|best|wait|counter|since", re.IGNORECASE)
+_COUNTS_GAINS = re.compile(r"patien|improv|bad_|best", re.IGNORECASE)
+_STOPPER = re.compile(r"early_?stop|stopper", re.IGNORECASE)
+_ENDS = ast.Break | ast.Return | ast.Raise
 
 
 @dataclass
@@ -45,7 +48,6 @@ class Stopping:
                     return True
             elif (
                 isinstance(node, ast.Return)
-                and node.value is not None
                 and isinstance(node.value, ast.Compare)
                 and self.is_clock(node.value)
             ):
@@ -56,26 +58,18 @@ class Stopping:
         """Whether a condition asks the time: directly, by a name that says so, or by a function that does."""
         for node in ast.walk(test):
             if isinstance(node, ast.Call):
-                if last_name(node.func) in _CLOCK_CALLS:
+                named = isinstance(node.func, ast.Name | ast.Attribute) and deep < 3
+                inside = self.script.meant(node.func) if named else []  # type: ignore[arg-type]
+                if last_name(node.func) in _CLOCK_CALLS or any(
+                    last_name(c.func) in _CLOCK_CALLS for target in inside for c in calls_in(target)
+                ):
                     return True
-                if deep < 3:
-                    for target in (
-                        self.script.meant(node.func)
-                        if isinstance(node.func, ast.Name | ast.Attribute)
-                        else ()
-                    ):
-                        if any(
-                            isinstance(n, ast.Call) and last_name(n.func) in _CLOCK_CALLS
-                            for n in ast.walk(target)
-                        ):
-                            return True
-            if isinstance(node, ast.Name | ast.Attribute):
-                if _CLOCK_WORDS.search(last_name(node)):
-                    return True
-                if isinstance(node, ast.Name) and deep < 3:
-                    for source in self.values.assigned(node.id, node):
-                        if not isinstance(source, ast.Constant) and self.is_clock(source, deep + 1):
-                            return True
+            if isinstance(node, ast.Name | ast.Attribute) and _CLOCK_WORDS.search(last_name(node)):
+                return True
+            if isinstance(node, ast.Name) and deep < 3:
+                for source in self.values.assigned(node.id, node):
+                    if not isinstance(source, ast.Constant) and self.is_clock(source, deep + 1):
+                        return True
         return False
 
     def stops_early(self, loop: AnyLoop) -> bool:
@@ -83,23 +77,17 @@ class Stopping:
         if isinstance(loop, ast.While) and not self._plain_count(loop.test, self._reset_in(loop)):
             return True
         for node in self.script.within(loop.body, follow=False):
-            if isinstance(node, ast.Break | ast.Return | ast.Raise):
-                inner = [up for up in self.script.loops(node) if up is not loop]
-                if (
-                    isinstance(node, ast.Break)
-                    and inner
-                    and inner[0] is not loop
-                    and loop in self.script.loops(node)[1:]
-                ):
-                    continue
-                guards = guards_of(self.script, node, loop)
-                if any(isinstance(up, ast.ExceptHandler) for up in _until(self.script, node, loop)):
-                    continue
-                if guards and not any(self._other_stop(test) for test in guards):
-                    return True
-            if isinstance(node, ast.Call) and re.search(
-                r"early_?stop|stopper", last_name(node.func), re.IGNORECASE
+            if isinstance(node, ast.Call) and _STOPPER.search(last_name(node.func)):
+                return True
+            if not isinstance(node, _ENDS) or (
+                isinstance(node, ast.Break) and loop in self.script.loops(node)[1:]
             ):
+                continue
+            between = _until(self.script, node, loop)
+            guards = [up.test for up in between if isinstance(up, ast.If)]
+            if any(isinstance(up, ast.ExceptHandler) for up in between):
+                continue
+            if guards and not any(self._other_stop(test) for test in guards):
                 return True
         return False
 
@@ -109,44 +97,34 @@ class Stopping:
             return True
         if isinstance(test, ast.BoolOp):
             return all(self._plain_count(part, reset) for part in test.values)
-        if self.is_clock(test):
-            return True
-        return (
-            isinstance(test, ast.Compare)
-            and isinstance(test.ops[0], ast.Lt | ast.LtE | ast.NotEq)
-            and not words_in(test) & reset
-        )
+        counts = isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Lt | ast.LtE | ast.NotEq)
+        return self.is_clock(test) or (counts and not words_in(test) & reset)
 
     def _reset_in(self, loop: AnyLoop) -> set[str]:
         """Names that a loop sets to a number again: a count of epochs without gain."""
-        return {
-            name.id
-            for node in self.script.within(loop.body)
-            if isinstance(node, ast.Assign)
-            for name, value in _set_by(node)
-            if isinstance(value, ast.Constant)
-            or (isinstance(value, ast.IfExp) and isinstance(value.body, ast.Constant))
-        }
+        out: set[str] = set()
+        for node in self.script.within(loop.body):
+            if not isinstance(node, ast.Assign):
+                continue
+            either = node.value if isinstance(node.value, ast.IfExp) else None
+            given = [node.value] if either is None else [either.body, either.orelse, either]
+            for target, value in (pair for one in given for pair in pairs(node.targets, one)):
+                value = value.body if isinstance(value, ast.IfExp) else value  # noqa: PLW2901
+                if isinstance(target, ast.Name) and isinstance(value, ast.Constant):
+                    out.add(target.id)
+        return out
 
     def _other_stop(self, test: ast.AST) -> bool:
         if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
             return all(self._other_stop(part) for part in test.values)
-        words = words_in(test) - _CLOCK_CALLS
-        early = any(
-            re.search(r"patien|early|improv|bad_|stale|best|wait|counter|since", w, re.IGNORECASE)
-            for w in words
-        )
-        if early:
+        said = words_in(test) - _CLOCK_CALLS
+        if any(_EARLY.search(word) for word in said):
             return False
-        if any(_OTHER_STOPS.search(w) for w in words) or _is_nan(test):
+        if any(_OTHER_STOPS.search(word) for word in said) or _is_nan(test):
             return True
-        for node in ast.walk(test):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
-                for target in self.script.meant(node.func):
-                    inner = words_in(target)
-                    if any(re.search(r"patien|improv|bad_|best", w, re.IGNORECASE) for w in inner):
-                        return False
-        return self.is_clock(test)
+        called = (c.func for c in calls_in(test) if isinstance(c.func, ast.Name | ast.Attribute))
+        inside = (word for name in called for target in self.script.meant(name) for word in words_in(target))
+        return not any(_COUNTS_GAINS.search(word) for word in inside) and self.is_clock(test)
 
 
 def _is_nan(test: ast.AST) -> bool:
@@ -172,38 +150,14 @@ def _until(script: Script, node: ast.AST, until: ast.AST) -> list[ast.AST]:
     return out
 
 
-def _set_by(node: ast.Assign) -> list[tuple[ast.Name, ast.AST]]:
-    """Names that an assignment sets, each with all that it may get: `best, bad = (x, 0) if gain else ...`."""
-    values = [node.value.body, node.value.orelse] if isinstance(node.value, ast.IfExp) else [node.value]
-    out: list[tuple[ast.Name, ast.AST]] = []
-    for target in node.targets:
-        if isinstance(target, ast.Name):
-            out.append((target, node.value))
-        elif isinstance(target, ast.Tuple):
-            for value in values:
-                if isinstance(value, ast.Tuple) and len(value.elts) == len(target.elts):
-                    pairs = zip(target.elts, value.elts, strict=True)
-                    out += [(item, given) for item, given in pairs if isinstance(item, ast.Name)]
-    return out
-
-
 def _changes_course(node: ast.If) -> bool:
     """Whether a condition leads to an end: break, return, raise, continue, or a flag set to true."""
     for inner in (n for statement in node.body for n in ast.walk(statement)):
-        if isinstance(inner, ast.Break | ast.Return | ast.Raise | ast.Continue):
+        if isinstance(inner, _ENDS | ast.Continue):
             return True
-        if (
-            isinstance(inner, ast.Assign)
-            and isinstance(inner.value, ast.Constant)
-            and isinstance(inner.value.value, bool)
-        ):
+        flag = inner.value if isinstance(inner, ast.Assign) else None
+        if isinstance(flag, ast.Constant) and isinstance(flag.value, bool):
             return True
-        if isinstance(inner, ast.Call) and last_name(inner.func) in (
-            "exit",
-            "_exit",
-            "stop",
-            "set",
-            "predict",
-        ):
+        if isinstance(inner, ast.Call) and last_name(inner.func) in words("exit _exit stop set predict"):
             return True
-    return bool(roots(node.test) & {"should_training_stop"})
+    return "should_training_stop" in roots(node.test)

@@ -148,7 +148,10 @@ def _calls(facts: Facts) -> Iterator[Finding]:
 def _is_transform(facts: Facts, call: ast.Call) -> bool:
     """What `Compose` made is called, or `self.transform(...)` in a file that composes transforms."""
     name, function = last_name(call.func), facts.script.function(call)
-    if isinstance(call.func, ast.Name | ast.Attribute) and facts.training.made_by(call.func) == "Compose":
+    if (
+        isinstance(call.func, ast.Name | ast.Attribute)
+        and facts.training.objects.made_by(call.func) == "Compose"
+    ):
         return True
     if not _TRANSFORM.fullmatch(name) or name in facts.script.functions or name in facts.script.imports:
         return False

@@ -99,7 +99,7 @@ def _removed(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     """Arguments of train(), fit() and predict() that are gone."""
     qualified, name = facts.script.qualified(call.func), last_name(call.func)
     model = receiver(call)
-    made = facts.training.made_by(model) if model is not None and name == "fit" else ""
+    made = facts.training.objects.made_by(model) if model is not None and name == "fit" else ""
     gone: dict[str, str] = {}
     shown = qualified if qualified in ("lightgbm.train", "lightgbm.cv") else f"fit() of {made}"
     if shown == qualified:
@@ -181,7 +181,7 @@ def _nothing_to_stop_by(facts: Facts, call: ast.Call) -> Iterator[Finding]:
             fix = "valid_sets=[valid]" if rows == "valid_sets" else 'evals=[(valid, "valid")]'
             yield wrong(call, message.format(rows), fix)
     if last_name(call.func) == "fit" and model is not None and len(call.args) <= 3:
-        makers = facts.training.makers(model)
+        makers = facts.training.objects.makers(model)
         if len(makers) != 1 or not _BOOSTED.match(last_name(makers[0].func)):
             return
         if any(facts.argument(call, name) is not None for name in ("eval_set", "eval_X")):

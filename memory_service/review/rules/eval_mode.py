@@ -161,7 +161,7 @@ def _is_model(facts: Facts, call: ast.Call) -> bool:
     if bases_of(script.class_of(call)) & {"Module", "LightningModule", "LightningDataModule", "Trainer"}:
         return False
     if not _MODEL.search(name) and not _is_one_of_models(facts, call):
-        made = facts.training.made_by(call.func)
+        made = facts.training.objects.made_by(call.func)
         if not bases_of(script.classes.get(made)) & _MODULES:
             ready = made in ("create_model", "Sequential") or is_ready_made(facts, call.func)
             return ready and script.uses("torch")

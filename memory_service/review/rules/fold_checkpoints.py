@@ -31,7 +31,7 @@ def fold_rules(facts: Facts) -> Iterator[Finding]:
     """no-fold-checkpoint: a fold that writes nothing, or all to the same file."""
     loops = facts.training.fold_loops
     for loop in loops:
-        if set(loops) & {*facts.script.above(loop)} or facts.training.fold_count(loop) == 1:
+        if set(loops) & {*facts.script.above(loop)} or facts.training.folds.count(loop) == 1:
             continue
         saves = [c for c in facts.script.within_calls(loop.body) if _saves(facts, c)]
         imported = any(facts.training.trains_elsewhere(n) for n in facts.script.within(loop.body))

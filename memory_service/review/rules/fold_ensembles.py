@@ -77,7 +77,7 @@ def _fixed_share(facts: Facts) -> Iterator[Finding]:
         ]
         whole = grown.value
         scaled = isinstance(whole, ast.BinOp) and isinstance(whole.op, ast.Div | ast.Mult)
-        loops = [up for up in facts.script.loops(grown) if up in trained or training.is_fold(up)]
+        loops = [up for up in facts.script.loops(grown) if up in trained or training.folds.is_fold(up)]
         if not isinstance(grown.op, ast.Add) or not scaled or not divisions or not loops:
             continue
         share = divisions[0].right
@@ -85,7 +85,7 @@ def _fixed_share(facts: Facts) -> Iterator[Finding]:
             (up for up in loops if up in trained or fits & {*facts.script.within_calls(up.body)}), None
         )
         number = facts.values.number(share)
-        fixed = isinstance(over, ast.For) and number is not None and number == training.fold_count(over)
+        fixed = isinstance(over, ast.For) and number is not None and number == training.folds.count(over)
         counted = is_call(share, "len") and not any(
             re.search(r"fold|split", w, re.IGNORECASE) for w in roots(share)
         )
@@ -103,7 +103,7 @@ def _shared_by_all(facts: Facts) -> Iterator[Finding]:
     listed = any(_KEPT.search(ast.dump(call)[:600]) for call in facts.script.called(*_CHECKS))
     if not listed and not any(_may_leave_out(facts, loop) for loop in loops):
         return
-    counts = {facts.training.fold_count(loop) for loop in loops} - {None}
+    counts = {facts.training.folds.count(loop) for loop in loops} - {None}
     for node in facts.script.all(ast.BinOp):
         count = node.right.value if isinstance(node.right, ast.Constant) else None
         planned = count in counts or _says_folds(node.right)

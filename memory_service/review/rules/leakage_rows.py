@@ -81,14 +81,14 @@ def _divider(facts: Facts, division: Division) -> tuple[str, ast.Call | None]:
         return division.kind, division.maker
     call: ast.AST | None = division.place
     if division.kind == "fit" and isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
-        made = facts.training.makers(call.func.value)
+        made = facts.training.objects.makers(call.func.value)
         call = next((one for one in made if "Search" in last_name(one.func)), None)
     if not isinstance(call, ast.Call):
         return "", None
     given = facts.values.argument(call, "folds" if division.kind == "cv" else "cv")
     if given is None or facts.values.number(given) is not None:
         return "KFold", call
-    made = facts.training.makers(given)
+    made = facts.training.objects.makers(given)
     return (last_name(made[0].func), made[0]) if made else ("", None)
 
 

@@ -73,7 +73,7 @@ def _watched(facts: Facts) -> Iterator[tuple[ast.AST, ast.AST | None]]:
         if "monitor" not in said or not _is_of_module(facts, place):
             continue
         schedule = said.get("scheduler", said.get("lr_scheduler"))
-        made = facts.training.made_by(schedule) if schedule is not None else "ReduceLROnPlateau"
+        made = facts.training.objects.made_by(schedule) if schedule is not None else "ReduceLROnPlateau"
         plateau = isinstance(schedule, ast.Dict) or made in ("", "ReduceLROnPlateau")
         if plateau:
             yield said["monitor"], said["monitor"]
@@ -278,7 +278,7 @@ def _gets(facts: Facts, trainer: ast.Call, arguments: ast.Call) -> bool:
     """Whether a trainer is given these arguments."""
     given = facts.values.argument(trainer, "args", 1)
     return given is not None and (
-        arguments in facts.training.makers(given) or len(facts.training.arguments) == 1
+        arguments in facts.training.objects.makers(given) or len(facts.training.arguments) == 1
     )
 
 

@@ -86,7 +86,7 @@ def _estimator(facts: Facts, node: ast.AST) -> str:
         inner = [last_name(call.func) for call in calls_in(source)]
         inner += [_estimator(facts, a) for a in source.args] if "Search" in last_name(source.func) else []
         return next((name for name in inner if _CLASSIFIER.search(name)), "")
-    return facts.training.made_by(node)
+    return facts.training.objects.made_by(node)
 
 
 def _looped(facts: Facts, node: ast.Name) -> list[ast.expr]:

@@ -73,7 +73,7 @@ def _loops(facts: Facts) -> Iterator[Finding]:
     for loop in training.epoch_loops:
         epochs = training.epochs(loop)
         few = epochs is not None and epochs <= MOST_WITHOUT_STOPPING
-        if not few and not training.stops_early(loop) and not _imported(facts, _STOPPER):
+        if not few and not training.stopping.stops_early(loop) and not _imported(facts, _STOPPER):
             what = "steps" if any(x.batch is loop for x in training.loops) else "epochs"
             yield finding(
                 "no-early-stopping",
@@ -83,7 +83,7 @@ def _loops(facts: Facts) -> Iterator[Finding]:
                 "if score > best:\n    best, bad = score, 0\nelse:\n    bad += 1\n    if bad >= 3:\n     "
                 "   break",
             )
-        if not (_alarm(facts) or training.clocked(loop) or _clocked_around(facts, loop)):
+        if not (_alarm(facts) or training.stopping.clocked(loop) or _clocked_around(facts, loop)):
             yield finding(
                 "no-deadline",
                 loop,
@@ -96,7 +96,7 @@ def _clocked_around(facts: Facts, node: ast.AST) -> bool:
     """A loop around a place, or around the calls of its function, stops by the clock."""
     loops = [up for up in facts.script.above(node) if isinstance(up, ast.For | ast.While)]
     loops += [loop for call in caller_of(facts.script, node) for loop in facts.script.loops(call)]
-    return any(facts.training.clocked(loop) for loop in loops)
+    return any(facts.training.stopping.clocked(loop) for loop in loops)
 
 
 def _alarm(facts: Facts) -> bool:
@@ -115,7 +115,7 @@ def _imported(facts: Facts, pattern: re.Pattern[str]) -> bool:
 
 def _boosting(facts: Facts, fit: ast.Call) -> Iterator[Finding]:
     model = receiver(fit)
-    made = facts.training.makers(model) if model is not None else []
+    made = facts.training.objects.makers(model) if model is not None else []
     rounds = _rounds(facts, fit, made)
     for function, factory in _factories(facts, model, fit) if rounds is None else ():
         with facts.values.called_by(function, factory):
@@ -167,7 +167,7 @@ def _stops_rounds(facts: Facts, fit: ast.Call, made: list[ast.Call]) -> bool:
             return True
     others = {other.call for other in facts.training.fits} - {fit}
     models = [model for other in others if (model := receiver(other)) is not None]
-    others |= {maker for model in models for maker in facts.training.makers(model)} - set(made)
+    others |= {maker for model in models for maker in facts.training.objects.makers(model)} - set(made)
     for stop in facts.script.called("early_stopping", "EarlyStopping"):
         if not others.intersection((stop, *facts.script.above(stop))):
             return True
@@ -226,7 +226,7 @@ def _epochs(facts: Facts, kind: str) -> float | None:
 
 def _sets_flag(facts: Facts, *, by_clock: bool) -> bool:
     """A callback or hook of this file ends training, by the clock or for another reason."""
-    script, is_clock = facts.script, facts.training.is_clock
+    script, is_clock = facts.script, facts.training.stopping.is_clock
     places: list[ast.Assign | ast.AugAssign | ast.Raise] = [
         node for node in script.all(ast.Assign) if any(last_name(t) in _FLAGS for t in node.targets)
     ]
@@ -238,7 +238,7 @@ def _sets_flag(facts: Facts, *, by_clock: bool) -> bool:
         if not isinstance(place, ast.Raise) and not isinstance(place.value, ast.Constant):
             tests.append(place.value)
         clock = any(is_clock(test) for test in tests)
-        clock = clock or (not tests and function is not None and facts.training.clocked(function))
+        clock = clock or (not tests and function is not None and facts.training.stopping.clocked(function))
         if clock == by_clock:
             return True
     return False

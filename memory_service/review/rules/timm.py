@@ -153,7 +153,7 @@ def _weights_loaded(facts: Facts, network: ast.Call, networks: list[ast.Call]) -
         return True
     for load in loads:
         model, function = receiver(load), script.function(load)
-        into = facts.training.makers(model) if model is not None else []
+        into = facts.training.objects.makers(model) if model is not None else []
         if into and network not in into and all(call in networks for call in into):
             continue
         trained = [order[b] for b in facts.training.backwards if script.function(b) is function]
@@ -213,7 +213,7 @@ def _wrong_head(facts: Facts, name: str) -> Iterator[Finding]:
                 and target.attr in _HEAD_NAMES
                 and target.attr != right
                 and last_name(target.value) != "self"
-                and facts.training.made_by(target.value) == "create_model"
+                and facts.training.objects.made_by(target.value) == "create_model"
             ):
                 yield trap(
                     node,
@@ -253,7 +253,7 @@ def _schedules(facts: Facts) -> Iterator[Finding]:
         schedule = receiver(call)
         if call.args or call.keywords or schedule is None:
             continue
-        made_by = facts.training.made_by(schedule)
+        made_by = facts.training.objects.made_by(schedule)
         imported = facts.script.imports.get(made_by, "").startswith("timm.scheduler")
         if last_name(schedule) in built or (made_by.endswith("LRScheduler") and imported):
             message = f"step() of timm's {made_by or 'schedules'} wants the epoch; without it it fails."
