@@ -1,18 +1,42 @@
-"""What do the rules look at? The script's index, its values, its training, and what was asked with it."""
+"""What rules look at: the script's index, its values, its training, and what was asked with it."""
 
 from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from memory_service.review.nodes import is_call
 from memory_service.review.script import Script, last_name
 from memory_service.review.training import Training
 from memory_service.review.values import Values
 
 __all__ = ["Asked", "Facts"]
+
+_KINDS = ("image", "text", "audio", "tabular", "time-series")
+_IMAGE_MODULES = (
+    "timm",
+    "torchvision",
+    "albumentations",
+    "segmentation_models_pytorch",
+    "fastai.vision",
+    "PIL",
+    "cv2",
+)
+_IMAGE_WORDS = re.compile(
+    r"keras\.applications|image_dataset_from_directory|imagedatagenerator|decode_jpeg|automodelforimage|conv2d\("
+)
+_TEXT_MODULES = ("transformers", "sentence_transformers", "tokenizers", "nltk")
+_DENSE_TASKS = ("image-segmentation", "object-detection", "image-to-image", "video-classification")
+_DENSE_MODULES = ("segmentation_models_pytorch", "torchvision.models.detection", "ultralytics", "effdet")
+_DENSE_WORDS = re.compile(r"\bunet\b|deeplab|mask_?rcnn|fasterrcnn|conv3d|segformer|unet_learner")
+_SIZE_NAME = re.compile(r"(img|image|input|crop)_?(size|sz|dim|height)|size|sz|h")
+_CUTS = ("Resize", "RandomResizedCrop", "CenterCrop", "RandomCrop", "create_transform")
+_SIZES = ("size", "height", "width", "input_size")
+_LENGTHS = ("max_length", "max_len", "model_max_length")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,135 +86,90 @@ class Facts:
     def modality(self) -> str:
         """image | text | audio | tabular | time-series | "" of the task asked for, else by what is
         imported."""
-        if self.asked.task:
-            for known in ("image", "text", "audio", "tabular", "time-series"):
-                if self.asked.task.startswith(known):
-                    return known
-            if self.asked.task in ("object-detection", "video-classification"):
-                return "image"
-            return ""
-        s = self.script
-        if s.uses("torchaudio", "librosa"):
+        uses, text, task = self.script.uses, self.script.text, self.asked.task
+        if task:
+            known = "image" if task in ("object-detection", "video-classification") else ""
+            return next((kind for kind in _KINDS if task.startswith(kind)), known)
+        if uses("torchaudio", "librosa"):
             return "audio"
-        if s.uses(
-            "timm",
-            "torchvision",
-            "albumentations",
-            "segmentation_models_pytorch",
-            "fastai.vision",
-            "PIL",
-            "cv2",
-        ) or re.search(
-            r"keras\.applications|image_dataset_from_directory|imagedatagenerator|decode_jpeg|"
-            r"automodelforimage|conv2d\(",
-            s.text,
-        ):
+        if uses(*_IMAGE_MODULES) or _IMAGE_WORDS.search(text):
             return "image"
-        if (
-            s.uses("transformers", "sentence_transformers", "tokenizers", "nltk")
-            or "textvectorization" in s.text
-        ):
+        if uses(*_TEXT_MODULES) or "textvectorization" in text:
             return "text"
-        if re.search(r"read_csv|read_parquet|read_feather", s.text):
-            return "tabular"
-        return ""
+        return "tabular" if self.script.called("read_csv", "read_parquet", "read_feather") else ""
 
     @cached_property
     def dense(self) -> bool:
         """Whether the model answers per pixel or per box: batches are small there."""
-        if self.asked.task in (
-            "image-segmentation",
-            "object-detection",
-            "image-to-image",
-            "video-classification",
-        ):
-            return True
-        return self.script.uses(
-            "segmentation_models_pytorch", "torchvision.models.detection", "ultralytics", "effdet"
-        ) or bool(
-            re.search(
-                r"\bunet\b|deeplab|mask_?rcnn|fasterrcnn|conv3d|segformer|unet_learner|MaskBlock",
-                self.script.text,
-            )
-        )
+        said = self.script.uses(*_DENSE_MODULES) or bool(_DENSE_WORDS.search(self.script.text))
+        return said or self.asked.task in _DENSE_TASKS
 
     @cached_property
     def image_size(self) -> int | None:
         """Pixels a side, asked for or by the script's own names and resizes."""
         if self.asked.image_size:
             return self.asked.image_size
-        sizes: set[int] = set()
-        cuts = self.script.called(
-            "Resize", "RandomResizedCrop", "CenterCrop", "RandomCrop", "create_transform"
-        )
-        cropped = self._cropped(self.script.called("Resize"))
-        for call in cuts:
-            if call in cropped:
-                continue
-            whole = last_name(call.func) == "create_transform"  # timm's: (channels, height, width)
-            places = [
-                *call.args[: 1 if whole else 2],
-                *(k.value for k in call.keywords if k.arg in ("size", "height", "width", "input_size")),
-            ]
-            for place in places:
-                found = self.values.one(place)
-                found = found[-1 if whole else 0] if isinstance(found, list) and found else found
-                if isinstance(found, int) and 16 <= found <= 4096:
-                    sizes.add(found)
-        sizes = sizes or self._sizes_of_timm()
+        sizes = set(self._sizes_of_cuts()) or self._sizes_of_timm()
         if sizes:
             return max(sizes) if len(sizes) < 3 else min(sizes)
-        for node in self.script.all(ast.Assign):
-            for target in node.targets:
-                if re.fullmatch(
-                    r"(img|image|input|crop)_?(size|sz|dim|height)|size|sz|h", last_name(target).lower()
-                ):
-                    found = self.values.one(node.value)
-                    found = found[0] if isinstance(found, list) and found else found
-                    if isinstance(found, int) and 16 <= found <= 4096:
-                        return found
-        return None
+        named = (
+            self._pixels(node.value)
+            for node in self.script.all(ast.Assign)
+            for target in node.targets
+            if _SIZE_NAME.fullmatch(last_name(target).lower())
+        )
+        return next((size for size in named if size is not None), None)
 
-    def _cropped(self, resizes: list[ast.Call]) -> set[ast.AST]:
+    def _pixels(self, node: ast.AST, at: int = 0) -> int | None:
+        """A number, or one of a list of them, that can be the side of an image."""
+        found = self.values.one(node)
+        found = found[at] if isinstance(found, list) and found else found
+        return found if isinstance(found, int) and 16 <= found <= 4096 else None
+
+    def _sizes_of_cuts(self) -> Iterator[int]:
+        cropped = self._cropped(self.script.called("Resize"))
+        for call in self.script.called(*_CUTS):
+            whole = last_name(call.func) == "create_transform"  # timm's: (channels, height, width)
+            places = [*call.args[: 1 if whole else 2], *(k.value for k in call.keywords if k.arg in _SIZES)]
+            for place in places if call not in cropped else ():
+                size = self._pixels(place, -1 if whole else 0)
+                if size is not None:
+                    yield size
+
+    def _cropped(self, resizes: Iterable[ast.Call]) -> set[ast.AST]:
         """`[Resize(256), CenterCrop(224)]`: what is cut out of it afterwards is what the model gets."""
         out: set[ast.AST] = set()
-        for around in {id(up): up for one in resizes if (up := self.script.parents.get(one))}.values():
+        for around in {self.script.parents.get(one) for one in resizes}:
             steps: list[ast.AST] = getattr(around, "elts", None) or getattr(around, "args", [])
             cut = False
             for step in reversed(steps):
-                name = last_name(step.func) if isinstance(step, ast.Call) else ""
-                cut = cut or name.endswith("Crop")
-                out |= {step} if cut and name == "Resize" else set()
+                cut = cut or (isinstance(step, ast.Call) and last_name(step.func).endswith("Crop"))
+                out |= {step} if cut and is_call(step, "Resize") else set()
         return out
 
     def _sizes_of_timm(self) -> set[int]:
         """Sizes that `resolve_data_config({"input_size": (3, 384, 384)}, model=m)` is told, or that the
         model's own name tells where nothing else is said."""
-        asked = self.script.called("resolve_data_config", "resolve_model_data_config")
+        if not self.script.called("resolve_data_config", "resolve_model_data_config"):
+            return set()
         told = [
             self.values.one(value)
-            for held in self.script.all(ast.Dict) if asked
+            for held in self.script.all(ast.Dict)
             for key, value in zip(held.keys, held.values, strict=True)
             if isinstance(key, ast.Constant) and key.value == "input_size"
-        ]  # fmt: skip
-        sizes = {one[-1] for one in told if isinstance(one, list) and one and isinstance(one[-1], int)}
-        if sizes or told or not asked:
-            return sizes
-        named = (self.values.text(self.values.argument(c, "model_name", 0))
-                 for c in self.script.called("create_model"))  # fmt: skip
-        return {int(said[-1]) for name in named if (said := re.findall(r"_(\d{3})(?=\.|$)", name or ""))}
+        ]
+        if told:
+            return {one[-1] for one in told if isinstance(one, list) and one and isinstance(one[-1], int)}
+        named = (self.text(call, "model_name", 0) or "" for call in self.script.called("create_model"))
+        return {int(said[-1]) for name in named if (said := re.findall(r"_(\d{3})(?=\.|$)", name))}
 
     @cached_property
     def seq_len(self) -> int | None:
         """Tokens that a text is cut to, by the script's own parameters."""
         if self.modality != "text":
             return None
-        found = {
-            int(n) for k in self.script.all(ast.keyword)
-            if k.arg in ("max_length", "max_len", "model_max_length")
-            and (n := self.values.number(k.value)) and n >= 1
-        }  # fmt: skip
-        return max(found) if found else None
+        given = (k.value for k in self.script.all(ast.keyword) if k.arg in _LENGTHS)
+        return max((int(n) for one in given if (n := self.values.number(one)) and n >= 1), default=None)
 
     @cached_property
     def half_useful(self) -> bool:

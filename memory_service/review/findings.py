@@ -51,7 +51,8 @@ loader-pin-memory | note | R08 | The loader does not pin memory for the copy to 
 loader-persistent-workers | note | R08 | Workers are started anew every epoch.
 no-mixed-precision | warning | R09 | Training on a card in fp32 throughout.
 deprecated-amp | warning | R29 | Mixed precision by an interface that is going away.
-memory-read-between-steps | warning | C01 | Fill is read as memory allocated now, which between steps leaves out all activations.
+memory-read-between-steps | warning | C01 | Fill is read as memory allocated now, which between steps leaves \
+out all activations.
 no-memory-at-first-batch | note | R21 | No memory reading after the first batch.
 no-memory-every-epoch | note | R21 | No memory reading in every epoch.
 no-early-stopping | warning | R16 | Many epochs or rounds, and nothing stops when gains end.

@@ -1,10 +1,10 @@
-"""What does the script mean to train? Model, input, batch, precision, folds and epochs, as far as its text
-says."""
+"""What the script means to train: model, input, batch, precision, folds and epochs, as its text says."""
 
 from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,28 +110,22 @@ class Meant:
     epochs: int | None
     rounds: int | None
     num_workers: int | None
+    n_train: int | None
     place: ast.AST | None
     lighter: str | None
     trains: bool
 
     def as_dict(self) -> dict[str, Any]:
         """What was understood, without places and what is unknown."""
-        shown = {
-            "framework": self.framework,
-            "trains": self.trains,
-            "model": self.model or (list(self.models) if len(self.models) > 1 else None),
-            "batch_size": self.batch_size,
-            "grad_accumulation": self.grad_accumulation,
-            "image_size": self.image_size,
-            "seq_len": self.seq_len,
-            "precision": self.precision,
-            "optimizer": self.optimizer,
-            "folds": self.folds,
-            "epochs": self.epochs,
-            "rounds": self.rounds,
-            "num_workers": self.num_workers,
-        }
+        shown = {name: getattr(self, name) for name in _SHOWN}
+        shown["model"] = self.model or (list(self.models) if len(self.models) > 1 else None)
         return {name: value for name, value in shown.items() if value is not None}
+
+
+_SHOWN = (
+    "framework", "trains", "model", "batch_size", "grad_accumulation", "image_size", "seq_len", "precision",
+    "optimizer", "folds", "epochs", "rounds", "num_workers",
+)  # fmt: skip
 
 
 def meant_by(facts: Facts) -> Meant:
@@ -139,12 +133,11 @@ def meant_by(facts: Facts) -> Meant:
     training = facts.training
     models = _models(facts)
     batches = training_batches(facts)
-    distinct = sorted({batch for _, batch in batches})
-    batch = distinct[0] if len(distinct) == 1 else None
-    batch_place = batches[0][0] if batch is not None else None
-    if not batches and training.trains:
+    batch, batch_place = None, None
+    if len({size for _, size in batches}) == 1:
+        batch_place, batch = batches[0]
+    elif not batches and training.trains:
         batch, batch_place = _named(facts, r"(train_)?(batch_?size|bs)")
-    fits = [fit.call for fit in training.fits]
     workers = [w for x in loaders_of(facts) for w in x.workers or () if isinstance(w, int)]
     return Meant(
         framework=_framework(facts),
@@ -160,73 +153,65 @@ def meant_by(facts: Facts) -> Meant:
         folds=_folds(facts),
         epochs=_epochs(facts),
         rounds=_rounds(facts),
-        num_workers=max(workers) if workers else None,
-        place=next(iter((*training.epoch_loops, *fits)), None),
+        num_workers=max(workers, default=None),
+        n_train=facts.asked.n_train,
+        place=next(iter([*training.epoch_loops, *(fit.call for fit in training.fits)]), None),
         lighter=_lighter(facts),
         trains=training.trains,
     )
 
 
 def _framework(facts: Facts) -> str | None:
-    kinds = facts.training.kinds
-    for kind in ("lightning", "transformers", "keras", "fastai", "torch", "boosting", "sklearn"):
+    kinds, uses = facts.training.kinds, facts.script.uses
+    for kind in ("lightning", "transformers", "keras", "fastai", "torch"):
         if kind in kinds:
-            if kind == "boosting":
-                return next((b for b in ("lightgbm", "xgboost", "catboost") if facts.script.uses(b)), kind)
             return kind
-    for name in (
-        "lightning",
-        "pytorch_lightning",
-        "transformers",
-        "keras",
-        "tensorflow",
-        "fastai",
-        "torch",
-        "sklearn",
-    ):
-        if facts.script.uses(name):
-            return name
-    return None
+    if "boosting" in kinds:
+        return next((name for name in _BOOSTERS if uses(name)), "boosting")
+    return "sklearn" if "sklearn" in kinds else next((name for name in _FRAMEWORKS if uses(name)), None)
+
+
+_BOOSTERS = ("lightgbm", "xgboost", "catboost")
+_FRAMEWORKS = (
+    "lightning", "pytorch_lightning", "transformers", "keras", "tensorflow", "fastai", "torch", "sklearn",
+)  # fmt: skip
 
 
 def _models(facts: Facts) -> list[str]:
     """Names of architectures that the file makes, each once."""
-    script, values, out = facts.script, facts.values, []
-    kept = _saved_to(facts)
-    for call in script.calls:
-        name, qualified = last_name(call.func), script.qualified(call.func)
-        found: str | None = None
-        if name == "create_model" and (qualified.startswith("timm.") or script.uses("timm")):
-            found = values.text(values.argument(call, "model_name", 0))
-        elif name in ("get_model", "getattr") and script.uses("torchvision"):
-            said_by = values.text(values.argument(call, "name", 0 if name == "get_model" else 1))
-            if said_by and _ARCHITECTURE.match(said_by):
-                found = _TORCHVISION.get(said_by, said_by)
-        elif qualified.startswith("torchvision.models.") and "." not in qualified.removeprefix(
-            "torchvision.models."
-        ):
-            found = _TORCHVISION.get(name, name) if _ARCHITECTURE.match(name) else None
-        elif (
-            name == "from_pretrained"
-            and isinstance(call.func, ast.Attribute)
-            and not _NOT_A_MODEL.search(last_name(call.func.value))
-        ):
-            found = values.text(values.argument(call, "pretrained_model_name_or_path", 0))
-            found = (
-                None
-                if found is not None
-                and (found in kept or re.search(r"^[./]|\.(pt|pth|bin)$|checkpoint|^out", found))
-                else _of_hub(found)
-            )
-        elif qualified.startswith("segmentation_models_pytorch.") and name in _SMP:
-            encoder = values.argument(call, "encoder_name", 0)
-            said = "resnet34" if encoder is None else values.text(encoder)
-            found = f"{_SMP[name]}/{_encoder(said)}" if said else None
-        if found and found not in out:
-            out.append(found)
-    if not out and "boosting" in facts.training.kinds:
-        out = [b for b in ("lightgbm", "xgboost", "catboost") if facts.script.uses(b)]
-    return out
+    saved = _saved_to(facts)
+    found = [name for call in facts.script.calls if (name := _model_of(facts, call, saved))]
+    if not found and "boosting" in facts.training.kinds:
+        found = [name for name in _BOOSTERS if facts.script.uses(name)]
+    return list(dict.fromkeys(found))
+
+
+def _model_of(facts: Facts, call: ast.Call, saved: set[str]) -> str | None:
+    """The architecture that one call makes, under the name that the catalogue may have."""
+    script, name, qualified = facts.script, last_name(call.func), facts.script.qualified(call.func)
+    if name == "create_model" and (qualified.startswith("timm.") or script.uses("timm")):
+        return facts.text(call, "model_name", 0)
+    if name in ("get_model", "getattr") and script.uses("torchvision"):
+        return _of_torchvision(facts.text(call, "name", 0 if name == "get_model" else 1))
+    if qualified == f"torchvision.models.{name}":
+        return _of_torchvision(name)
+    if name == "from_pretrained" and isinstance(call.func, ast.Attribute):
+        said = facts.text(call, "pretrained_model_name_or_path", 0)
+        other = _NOT_A_MODEL.search(last_name(call.func.value))
+        own = said is not None and (said in saved or _A_FILE.search(said))
+        return None if other or own else _of_hub(said)
+    if qualified.startswith("segmentation_models_pytorch.") and name in _SMP:
+        given = facts.argument(call, "encoder_name", 0)
+        said = "resnet34" if given is None else facts.values.text(given)
+        return f"{_SMP[name]}/{re.sub(r'^(tu-|timm-)', '', said).replace('-', '_')}" if said else None
+    return None
+
+
+_A_FILE = re.compile(r"^[./]|\.(pt|pth|bin)$|checkpoint|^out")
+
+
+def _of_torchvision(name: str | None) -> str | None:
+    return _TORCHVISION.get(name, name) if name and _ARCHITECTURE.match(name) else None
 
 
 def _of_hub(name: str | None) -> str | None:
@@ -237,50 +222,46 @@ def _of_hub(name: str | None) -> str | None:
 
 def _saved_to(facts: Facts) -> set[str]:
     """Folders that the file itself writes to: a model that is loaded from there is no further one."""
-    given = [
-        c.args[0] for c in facts.script.called("save_pretrained", "save_model", "mkdir", "Path") if c.args
-    ]
-    given += [k.value for k in facts.script.all(ast.keyword) if k.arg in ("output_dir", "save_directory")]
+    writes = facts.script.called("save_pretrained", "save_model", "mkdir", "Path")
+    given = [*(c.args[0] for c in writes if c.args), *_keywords(facts, "output_dir", "save_directory")]
     return {text for node in given if (text := facts.values.text(node))}
 
 
-def _encoder(name: str) -> str:
-    return re.sub(r"^(tu-|timm-)", "", name).replace("-", "_")
+def _keywords(facts: Facts, *names: str) -> Iterator[ast.expr]:
+    """What any call is given under these names."""
+    return (keyword.value for keyword in facts.script.all(ast.keyword) if keyword.arg in names)
 
 
 def _precision(facts: Facts) -> str | None:
     if not facts.training.offers or facts.training.kinds <= {"boosting", "sklearn"}:
         return None
-    text = facts.script.text
-    on = switched_on(facts)
+    text, one = facts.script.text, facts.values.one
     for keyword in facts.script.all(ast.keyword):
-        if keyword.arg in ("fp16", "bf16") and facts.values.one(keyword.value) is not False:
+        if keyword.arg in ("fp16", "bf16") and one(keyword.value) is not False:
             return keyword.arg
-        if keyword.arg == "precision" and (said := str(facts.values.one(keyword.value))) not in (
-            "32",
-            "32-true",
-            "None",
-        ):
+        if keyword.arg == "precision" and (said := str(one(keyword.value))) not in ("32", "32-true", "None"):
             return "bf16" if "bf16" in said else "fp16"
     if "keras" in facts.training.kinds:
         return "bf16" if "mixed_bfloat16" in text else "fp16" if "mixed_float16" in text else "fp32"
-    if on or "to_fp16" in text:
+    if switched_on(facts) or "to_fp16" in text:
         return "bf16" if re.search(r"bfloat16|bf16", text) else "fp16"
     return "fp32"
 
 
 def _accumulation(facts: Facts) -> int | None:
-    for keyword in facts.script.all(ast.keyword):
-        if keyword.arg in ("gradient_accumulation_steps", "accumulate_grad_batches"):
-            number = facts.values.number(keyword.value)
-            return int(number) if number is not None else None
+    for given in _keywords(facts, "gradient_accumulation_steps", "accumulate_grad_batches"):
+        return _whole(facts, given)
     for node in facts.script.all(ast.Assign):
-        for target in node.targets:
-            if re.search(r"accum", last_name(target), re.IGNORECASE):
-                number = facts.values.number(node.value)
-                if number is not None and number >= 1:
-                    return int(number)
+        if any("accum" in last_name(target).lower() for target in node.targets):
+            number = _whole(facts, node.value)
+            if number is not None and number >= 1:
+                return number
     return None
+
+
+def _whole(facts: Facts, node: ast.AST | None) -> int | None:
+    number = facts.values.number(node)
+    return int(number) if number is not None else None
 
 
 def _folds(facts: Facts) -> int | None:
@@ -292,65 +273,54 @@ def _folds(facts: Facts) -> int | None:
 
 
 def _epochs(facts: Facts) -> int | None:
-    training, values = facts.training, facts.values
+    training = facts.training
     if training.epoch_loops:
         counted = training.epochs(training.epoch_loops[0])
         return counted if counted is not None else _named(facts, r"(n_?|num_?|max_?)?epochs")[0]
     for fit in training.fits:
         if fit.kind == "keras":
-            number = values.number(values.argument(fit.call, "epochs"))
-            return int(number) if number is not None else None
-    for call in facts.script.called("Trainer"):
-        if (
-            "lightning" in training.kinds
-            and (number := values.number(values.argument(call, "max_epochs"))) is not None
-        ):
-            return int(number)
-    if "transformers" in training.kinds:
-        for call in facts.training.arguments:
-            if values.argument(call, "max_steps") is not None:
-                return None
-            given = values.argument(call, "num_train_epochs")
-            number = 3.0 if given is None else values.number(given)
-            return int(number) if number is not None else None
+            return _whole(facts, facts.argument(fit.call, "epochs"))
+    if "lightning" in training.kinds:
+        said = (_whole(facts, facts.argument(c, "max_epochs")) for c in facts.script.called("Trainer"))
+        return next((number for number in said if number is not None), None)
+    for call in training.arguments if "transformers" in training.kinds else ():
+        given = facts.argument(call, "num_train_epochs")
+        if facts.argument(call, "max_steps") is not None:
+            return None
+        return 3 if given is None else _whole(facts, given)
     return None
 
 
 def _rounds(facts: Facts) -> int | None:
-    for keyword in facts.script.all(ast.keyword):
-        if keyword.arg in ("num_boost_round", "n_estimators", "iterations"):
-            number = facts.values.number(keyword.value)
-            if number is not None and "boosting" in facts.training.kinds:
-                return int(number)
-    return None
+    boosts = "boosting" in facts.training.kinds
+    given = _keywords(facts, "num_boost_round", "n_estimators", "iterations") if boosts else ()
+    return next((number for one in given if (number := _whole(facts, one)) is not None), None)
 
 
 def _lighter(facts: Facts) -> str | None:
-    text = facts.script.text
-    for pattern, why in (
-        (r"requires_grad_?\s*(=|\()\s*false", "layers are frozen"),
-        (r"\bpeft\b|loraconfig|bitsandbytes|load_in_[48]bit", "adapters or quantised weights are trained"),
-        (r"dataparallel|init_process_group|deepspeed|fsdp", "several cards share the work"),
-    ):
-        if re.search(pattern, text):
-            return why
-    return RECOMPUTED if _recomputes(facts) else None
+    found = (why for pattern, why in _LIGHTER if pattern.search(facts.script.text))
+    return next(found, RECOMPUTED if _recomputes(facts) else None)
+
+
+_LIGHTER = (
+    (re.compile(r"requires_grad_?\s*(=|\()\s*false"), "layers are frozen"),
+    (
+        re.compile(r"\bpeft\b|loraconfig|bitsandbytes|load_in_[48]bit"),
+        "adapters or quantised weights are trained",
+    ),
+    (re.compile(r"dataparallel|init_process_group|deepspeed|fsdp"), "several cards share the work"),
+)
 
 
 def _recomputes(facts: Facts) -> bool:
     """Gradient checkpointing is on; where a condition that is known to be false guards it, it is not."""
-    script, values = facts.script, facts.values
-    for keyword in script.all(ast.keyword):
-        if (
-            keyword.arg in ("gradient_checkpointing", "grad_checkpointing")
-            and values.one(keyword.value) is not False
-        ):
-            return True
-    if script.uses("torch.utils.checkpoint"):
+    script, one = facts.script, facts.values.one
+    given = _keywords(facts, "gradient_checkpointing", "grad_checkpointing")
+    if script.uses("torch.utils.checkpoint") or any(one(node) is not False for node in given):
         return True
     return any(
-        values.one(call.args[0] if call.args else None) is not False
-        and not any(isinstance(up, ast.If) and values.one(up.test) is False for up in script.above(call))
+        one(call.args[0] if call.args else None) is not False
+        and not any(isinstance(up, ast.If) and one(up.test) is False for up in script.above(call))
         for call in script.called("set_grad_checkpointing", "gradient_checkpointing_enable")
     )
 
@@ -364,12 +334,11 @@ def _named(facts: Facts, pattern: str) -> tuple[int | None, ast.AST | None]:
     ]
     for node in nodes:
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        if node.value is None or facts.script.function(node) is not None:
+        said = any(re.fullmatch(pattern, last_name(target), re.IGNORECASE) for target in targets)
+        if node.value is None or not said or facts.script.function(node) is not None:
             continue
-        for target in targets:
-            if re.fullmatch(pattern, last_name(target), re.IGNORECASE):
-                number = facts.values.number(node.value)
-                if number is None or number != int(number) or number < 1:
-                    return None, None
-                found[int(number)] = node.value
+        number = facts.values.number(node.value)
+        if number is None or number != int(number) or number < 1:
+            return None, None
+        found[int(number)] = node.value
     return next(iter(found.items())) if len(found) == 1 else (None, None)
