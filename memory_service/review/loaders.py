@@ -151,7 +151,7 @@ def _given_for(facts: Facts, node: ast.Name) -> ast.AST | None:
     if function is None:
         return None
     if facts.values.assigned_in(function, node.id):
-        found = facts.values.standing(function, facts.values.assigned(node.id, node))
+        found = facts.values.assigned(node.id, node)
         return found[0] if len(found) == 1 and facts.values.within_one_call(function) else None
     names = {a.arg for a in (*function.args.args, *function.args.kwonlyargs)}
     given = facts.values.handed(function, node.id) if node.id in names else []

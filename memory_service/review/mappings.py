@@ -110,13 +110,7 @@ class Mappings:
     def _made(self, node: ast.Call, deep: int) -> Held:
         name = last_name(node.func)
         if name in _NAMESPACES and (isinstance(node.func, ast.Name) or name != "dict"):
-            out = Held()
-            for given in node.args:
-                out = _over(out, self.held(given, deep))
-            for keyword in node.keywords:
-                more = Held({keyword.arg: keyword.value}) if keyword.arg else self.held(keyword.value, deep)
-                out = _over(out, more)
-            return out
+            return self._given(node, deep)
         if name in ("field", "Field"):
             factory = self._values.argument(node, "default_factory") or self._values.argument(node, "default")
             factory = factory.body if isinstance(factory, ast.Lambda) else factory
@@ -139,6 +133,16 @@ class Mappings:
             inner = inner or (node.args[1] if len(node.args) > 1 else None)
             return self.held(inner, deep) if inner is not None else _UNKNOWN
         return self._returned(name, node.func, deep)
+
+    def _given(self, call: ast.Call, deep: int, *, positional: bool = True) -> Held:
+        """What the arguments of a call hold together: `dict(base, lr=1e-3, **more)`."""
+        out = Held()
+        for given in call.args if positional else ():
+            out = _over(out, self.held(given, deep))
+        for keyword in call.keywords:
+            more = Held({keyword.arg: keyword.value}) if keyword.arg else self.held(keyword.value, deep)
+            out = _over(out, more)
+        return out
 
     def _either(self, nodes: Sequence[ast.AST], deep: int) -> Held:
         return _merged([self.held(node, deep) for node in nodes])
@@ -191,15 +195,8 @@ class Mappings:
         arguments = function.args
         if arguments.kwarg is not None and arguments.kwarg.arg == name:
             named = {a.arg for a in (*arguments.args, *arguments.kwonlyargs)}
-            extras = []
-            for call in calls:
-                out = Held()
-                for keyword in call.keywords:
-                    more = (
-                        Held({keyword.arg: keyword.value}) if keyword.arg else self.held(keyword.value, deep)
-                    )
-                    out = _over(out, more)
-                extras.append(Held({k: v for k, v in out.known.items() if k not in named}, out.open))
+            given_by = [self._given(call, deep, positional=False) for call in calls]
+            extras = [Held({k: v for k, v in g.known.items() if k not in named}, g.open) for g in given_by]
             return _merged(extras) if extras else _UNKNOWN
         given = self._values.handed(function, name)
         if not given or any(g is None for g in given):
@@ -268,11 +265,7 @@ class Mappings:
             if name == "setdefault":
                 key = self._values.text(grown.args[0]) if len(grown.args) == 2 else None
                 return Held({key: grown.args[1]} if key else {}), set(), True
-            for given in grown.args:
-                more = _over(more, self.held(given, deep))
-            for keyword in grown.keywords:
-                said = Held({keyword.arg: keyword.value}) if keyword.arg else self.held(keyword.value, deep)
-                more = _over(more, said)
+            more = self._given(grown, deep)
         elif isinstance(grown, ast.AugAssign):
             more = self.held(grown.value, deep)
         elif isinstance(grown, ast.Assign):

@@ -8,7 +8,7 @@ unknown. What is computed from them: `computed.py`, within bounds.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, TypeVar
@@ -169,7 +169,7 @@ class Values:
     def _name(self, node: ast.Name, deep: int, seen: frozenset[ast.AST]) -> Known:
         for scope in self._scopes(node):
             if (scope, node.id) in self._assigned:
-                found = self.union(self.standing(scope, self._assigned[scope, node.id]), deep, seen)
+                found = self.union(self._assigned[scope, node.id], deep, seen)
                 changed = found and isinstance(found[0], list) and (scope, node.id) in self._changed
                 return None if changed else found
             if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef) and _has_parameter(scope, node.id):
@@ -201,33 +201,6 @@ class Values:
     def within_one_call(self, function: ast.AST) -> bool:
         """Whether one call of a function is looked at by itself."""
         return function in self._caller
-
-    def standing(self, scope: ast.AST, found: Sequence[Node | None]) -> list[Node | None]:
-        """Of several settings of a name in a function those that the one call looked at comes by."""
-        if scope not in self._caller or len(found) < 2:
-            return list(found)
-        left: list[Node | None] = []
-        for node in found:
-            met = self._comes_by(scope, node) if node is not None else None
-            if met is not False:
-                left = [node] if met else [*left, node]
-        return left or list(found)
-
-    def _comes_by(self, scope: ast.AST, node: ast.AST) -> bool | None:
-        """Whether the conditions around a place hold; None where that cannot be told."""
-        inner, sure = node, True
-        for up in self.script.above(node):
-            if up is scope:
-                break
-            if isinstance(up, ast.If):
-                test = self.one(up.test)
-                if test is not None and bool(test) is not (inner in up.body):
-                    return False
-                sure = sure and test is not None
-            elif isinstance(up, ast.For | ast.While | ast.Try):
-                sure = False
-            inner = up
-        return True if sure else None
 
     def callers(self, function: Function) -> tuple[list[ast.Call], int]:
         """Calls of a function in this file, and how many parameters stand before what they hand over."""
