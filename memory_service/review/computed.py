@@ -1,6 +1,6 @@
 """What an expression comes to, given the values of its parts: one function for each kind of node.
 
-Each takes the values of the script, the node, how deep it stands within the question, and the nodes on the way.
+Each takes the values of the script, the node, how deep it stands in the question, and the nodes on the way.
 Arithmetic is bounded: `10**10**10` is refused, not computed.
 """
 

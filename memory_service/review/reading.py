@@ -110,7 +110,6 @@ class Meant:
     epochs: int | None
     rounds: int | None
     num_workers: int | None
-    n_train: int | None
     place: ast.AST | None
     lighter: str | None
     trains: bool
@@ -154,7 +153,6 @@ def meant_by(facts: Facts) -> Meant:
         epochs=_epochs(facts),
         rounds=_rounds(facts),
         num_workers=max(workers, default=None),
-        n_train=facts.asked.n_train,
         place=next(iter([*training.epoch_loops, *(fit.call for fit in training.fits)]), None),
         lighter=_lighter(facts),
         trains=training.trains,
