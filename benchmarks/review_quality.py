@@ -71,7 +71,11 @@ def _compare(before: dict[str, Any], now: dict[str, Any]) -> int:
         was = before.get(name, {"findings": [], "read": {}, "not_checked": []})
         old, new = ({(f["line"], f["rule"], f["message"]) for f in one["findings"]} for one in (was, answer))
         lines = [f"  - {one}" for one in sorted(old - new)] + [f"  + {one}" for one in sorted(new - old)]
-        lines += [f"  {key}: {was[key]} -> {answer[key]}" for key in ("read", "not_checked") if was[key] != answer[key]]
+        lines += [
+            f"  {key}: {was[key]} -> {answer[key]}"
+            for key in ("read", "not_checked")
+            if was[key] != answer[key]
+        ]
         if lines:
             changed += 1
             print("\n".join([name, *lines]))

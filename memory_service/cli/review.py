@@ -73,7 +73,7 @@ def render_review(answer: Mapping[str, Any], name: str) -> RenderableType:
 
 def _read(script: Path) -> bytes:
     """The file, one byte more than is reviewed at most."""
-    from memory_service.review.guard import LONGEST_BYTES
+    from memory_service.review.source.parsing import LONGEST_BYTES
 
     if str(script) == "-":
         return sys.stdin.buffer.read(LONGEST_BYTES + 1)

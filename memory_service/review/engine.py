@@ -11,35 +11,35 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from memory_service.review.constants.mappings import expand
+from memory_service.review.constants.values import Values
 from memory_service.review.facts import Asked, Facts
 from memory_service.review.findings import Finding, finding, in_order
-from memory_service.review.guard import MOST_TOKENS, TooLong, Unreadable, parsed, text_of
-from memory_service.review.mappings import expand
-from memory_service.review.rules.albumentations import albumentations_rules
-from memory_service.review.rules.boosted_trees import boosting_rules
+from memory_service.review.rules.data.label_encoding import code_rules
+from memory_service.review.rules.data.leakage_fit import split_rules
+from memory_service.review.rules.data.leakage_rows import row_rules
+from memory_service.review.rules.data.leakage_target import target_rules
 from memory_service.review.rules.data_loader import loader_rules
 from memory_service.review.rules.eval_mode import eval_rules
 from memory_service.review.rules.fold_checkpoints import fold_rules
 from memory_service.review.rules.fold_ensembles import missing_fold_rules
 from memory_service.review.rules.gpu_memory import memory_rules
-from memory_service.review.rules.label_encoding import code_rules
-from memory_service.review.rules.leakage_fit import split_rules
-from memory_service.review.rules.leakage_rows import row_rules
-from memory_service.review.rules.leakage_target import target_rules
+from memory_service.review.rules.libraries.albumentations import albumentations_rules
+from memory_service.review.rules.libraries.boosted_trees import boosting_rules
+from memory_service.review.rules.libraries.parameters import parameter_rules
+from memory_service.review.rules.libraries.removed_api import removed_api_rules
+from memory_service.review.rules.libraries.timm import timm_rules
 from memory_service.review.rules.logged_metric import logged_rules
 from memory_service.review.rules.loss import loss_rules
 from memory_service.review.rules.lr_schedule import step_rules
 from memory_service.review.rules.mixed_precision import precision_rules
 from memory_service.review.rules.monitored_metric import watched_rules
 from memory_service.review.rules.objective import objective_rules
-from memory_service.review.rules.parameters import parameter_rules
 from memory_service.review.rules.probability_metrics import score_rules
-from memory_service.review.rules.removed_api import removed_api_rules
 from memory_service.review.rules.stopping_and_seeds import time_rules
-from memory_service.review.rules.timm import timm_rules
-from memory_service.review.script import Script
-from memory_service.review.training import Training
-from memory_service.review.values import Values
+from memory_service.review.source.parsing import MOST_TOKENS, TooLong, Unreadable, parsed, text_of
+from memory_service.review.source.script import Script
+from memory_service.review.training.training import Training
 
 __all__ = ["FAILED", "MOST_FINDINGS", "Reviewed", "review_source"]
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from memory_service.review.nodes import is_call
-from memory_service.review.script import Script, last_name
-from memory_service.review.training import Training
-from memory_service.review.values import Values
+from memory_service.review.constants.values import Values
+from memory_service.review.source.nodes import is_call
+from memory_service.review.source.script import Script, last_name
+from memory_service.review.training.training import Training
 
 __all__ = ["Asked", "Facts"]
 

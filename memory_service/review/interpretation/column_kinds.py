@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from typing import Any, Literal
 
-from memory_service.review.script import last_name, words
-from memory_service.review.values import Values
+from memory_service.review.constants.values import Values
+from memory_service.review.source.script import last_name, words
 
 Kind = Literal["number", "text", ""]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from memory_service.review.facts import Facts
-from memory_service.review.script import last_name
+from memory_service.review.source.script import last_name
 
 __all__ = ["Targets", "column_of"]
 

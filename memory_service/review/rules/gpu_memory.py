@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.nodes import bases_of, caller_of, calls_in, is_call, names_in, parameters_of
-from memory_service.review.script import Function, last_name, name_of, words, words_in
-from memory_service.review.stopping import guards_of
-from memory_service.review.training import Loop
+from memory_service.review.source.nodes import bases_of, caller_of, calls_in, is_call, names_in, parameters_of
+from memory_service.review.source.script import Function, last_name, name_of, words, words_in
+from memory_service.review.training.stopping import guards_of
+from memory_service.review.training.training import Loop
 
 _PEAK = words(
     "max_memory_allocated max_memory_reserved memory_reserved mem_get_info nvmlDeviceGetMemoryInfo "

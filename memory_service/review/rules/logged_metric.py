@@ -9,9 +9,9 @@ from itertools import islice
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.nodes import is_none, receiver_name, sources_of
-from memory_service.review.script import Function, last_name, words
-from memory_service.review.training import KERAS, LIGHTNING
+from memory_service.review.source.nodes import is_none, receiver_name, sources_of
+from memory_service.review.source.script import Function, last_name, words
+from memory_service.review.training.training import KERAS, LIGHTNING
 
 __all__ = ["logged_rules"]
 

@@ -9,10 +9,10 @@ from functools import partial
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.nodes import receiver_name
-from memory_service.review.rules.parameters import FINE_TUNING_RATE
-from memory_service.review.script import last_name
-from memory_service.review.training import KERAS, LIGHTNING
+from memory_service.review.rules.libraries.parameters import FINE_TUNING_RATE
+from memory_service.review.source.nodes import receiver_name
+from memory_service.review.source.script import last_name
+from memory_service.review.training.training import KERAS, LIGHTNING
 
 wrong = partial(finding, "wrong-parameter")
 

@@ -8,9 +8,16 @@ from collections.abc import Iterator
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.nodes import calls_in, is_call, names_in, receiver, receiver_name, sources_of
-from memory_service.review.outputs import last_assigned
-from memory_service.review.script import last_name, words
+from memory_service.review.source.nodes import (
+    calls_in,
+    is_call,
+    names_in,
+    receiver,
+    receiver_name,
+    sources_of,
+)
+from memory_service.review.source.script import last_name, words
+from memory_service.review.training.activations import last_assigned
 
 _METRICS = {
     "roc_auc_score": "AUC",

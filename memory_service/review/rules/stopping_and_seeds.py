@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.nodes import caller_of, receiver, sources_of
-from memory_service.review.script import Function, last_name
+from memory_service.review.source.nodes import caller_of, receiver, sources_of
+from memory_service.review.source.script import Function, last_name
 
 MOST_WITHOUT_STOPPING = 5
 """So few epochs end within R16's patience of 3-5 anyway."""

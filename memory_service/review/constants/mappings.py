@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from memory_service.review.script import Function, last_name, words
-from memory_service.review.settings_text import settings_of
+from memory_service.review.source.script import Function, last_name, words
+from memory_service.review.source.settings_text import settings_of
 
 if TYPE_CHECKING:
-    from memory_service.review.values import Values
+    from memory_service.review.constants.values import Values
 
 __all__ = ["Held", "Mappings", "expand"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from memory_service.review.facts import Facts
-from memory_service.review.nodes import (
+from memory_service.review.source.nodes import (
     bases_of,
     caller_of,
     calls_in,
@@ -14,7 +14,7 @@ from memory_service.review.nodes import (
     receiver,
     receiver_name,
 )
-from memory_service.review.script import Function, last_name, name_of
+from memory_service.review.source.script import Function, last_name, name_of
 
 _SWITCHED = frozenset(("eval", "compile", "from_pretrained"))
 _READY_MADE = ("torchvision.models.", "timm.create_model", "segmentation_models_pytorch.")

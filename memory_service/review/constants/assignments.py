@@ -6,7 +6,7 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterator
 
-from memory_service.review.script import Script, last_name
+from memory_service.review.source.script import Script, last_name
 
 __all__ = ["Assigned", "assignments", "attributes", "command_line"]
 

@@ -11,7 +11,7 @@ from memory_service.review.findings import Finding, finding
 from memory_service.review.interpretation.state import Coding
 from memory_service.review.interpretation.value import Rows
 from memory_service.review.interpretation.walk import flow_of
-from memory_service.review.rules.class_order import classes_listed
+from memory_service.review.rules.data.class_order import classes_listed
 
 __all__ = ["code_rules"]
 

@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, TypeVar
 
-from memory_service.review.assigned import assignments, attributes, command_line
-from memory_service.review.computed import COMPUTED, MOST_VALUES, Known
-from memory_service.review.mappings import Held, Mappings
-from memory_service.review.objects import Objects
-from memory_service.review.script import Function, Script, last_name
+from memory_service.review.constants.assignments import assignments, attributes, command_line
+from memory_service.review.constants.computed import COMPUTED, MOST_VALUES, Known
+from memory_service.review.constants.instances import Objects
+from memory_service.review.constants.mappings import Held, Mappings
+from memory_service.review.source.script import Function, Script, last_name
 
 __all__ = ["Values"]
 

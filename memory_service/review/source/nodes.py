@@ -6,10 +6,10 @@ import ast
 from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from memory_service.review.script import Function, Script, last_name
+from memory_service.review.source.script import Function, Script, last_name
 
 if TYPE_CHECKING:
-    from memory_service.review.values import Values
+    from memory_service.review.constants.values import Values
 
 
 def calls_in(node: ast.AST) -> Iterator[ast.Call]:

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from memory_service.domain.description.metrics import metric_named
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.groups_told import group_column
 from memory_service.review.interpretation.state import Division
 from memory_service.review.interpretation.walk import flow_of
+from memory_service.review.rules.data.group_columns import group_column
 from memory_service.review.rules.loss import VALUE_FAMILIES
-from memory_service.review.script import last_name, words
+from memory_service.review.source.script import last_name, words
 
 __all__ = ["row_rules"]
 

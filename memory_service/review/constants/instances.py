@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from memory_service.review.script import last_name, words
+from memory_service.review.source.script import last_name, words
 
 if TYPE_CHECKING:
-    from memory_service.review.values import Values
+    from memory_service.review.constants.values import Values
 
 __all__ = ["DEEPEST_OBJECT", "Objects"]
 

@@ -6,7 +6,7 @@ import ast
 import re
 
 from memory_service.review.facts import Facts
-from memory_service.review.nodes import (
+from memory_service.review.source.nodes import (
     bases_of,
     calls_in,
     is_call,
@@ -17,7 +17,7 @@ from memory_service.review.nodes import (
     sources_of,
     without_methods,
 )
-from memory_service.review.script import last_name, words
+from memory_service.review.source.script import last_name, words
 
 _ACTIVATIONS = {
     "softmax": "softmax",

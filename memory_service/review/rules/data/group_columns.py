@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from memory_service.review.facts import Facts
 from memory_service.review.interpretation.targets import column_of
-from memory_service.review.script import last_name
-from memory_service.review.told import columns_listed, several_each, texts_told
+from memory_service.review.source.comments import columns_listed, several_each, texts_told
+from memory_service.review.source.script import last_name
 
 __all__ = ["group_column"]
 

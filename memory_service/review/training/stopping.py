@@ -6,9 +6,9 @@ import ast
 import re
 from dataclasses import dataclass
 
-from memory_service.review.nodes import calls_in, pairs
-from memory_service.review.script import Script, last_name, roots, words, words_in
-from memory_service.review.values import Values
+from memory_service.review.constants.values import Values
+from memory_service.review.source.nodes import calls_in, pairs
+from memory_service.review.source.script import Script, last_name, roots, words, words_in
 
 __all__ = ["AnyLoop", "Stopping", "guards_of"]
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from memory_service.review.facts import Facts
 from memory_service.review.interpretation.value import Value, flat
 from memory_service.review.interpretation.walk import flow_of
-from memory_service.review.script import Function, Script, last_name, roots, words_in
+from memory_service.review.source.script import Function, Script, last_name, roots, words_in
 
 __all__ = ["Loader", "loaders_of"]
 

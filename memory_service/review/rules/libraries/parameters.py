@@ -9,8 +9,8 @@ from functools import partial
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.nodes import is_none, keyword_names
-from memory_service.review.script import last_name
+from memory_service.review.source.nodes import is_none, keyword_names
+from memory_service.review.source.script import last_name
 
 wrong = partial(finding, "wrong-parameter")
 

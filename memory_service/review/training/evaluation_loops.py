@@ -6,8 +6,8 @@ import ast
 import re
 
 from memory_service.review.facts import Facts
-from memory_service.review.nodes import arguments_of, caller_of, names_in
-from memory_service.review.script import words_in
+from memory_service.review.source.nodes import arguments_of, caller_of, names_in
+from memory_service.review.source.script import words_in
 
 _OTHER_PASSES = re.compile(
     r"train|(^|_)bn(_|$)|warm|calib|find_lr|lr_find|mc_?drop|dropout|mixup|fit|recon|attack|perturb|generate",

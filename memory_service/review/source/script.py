@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TypeVar
 
-from memory_service.review.short_names import write_in_full
+from memory_service.review.source.short_names import write_in_full
 
 __all__ = ["Function", "Script", "last_name", "name_of", "roots", "words", "words_in"]
 

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from memory_service.review.script import Script
+from memory_service.review.source.script import Script
 
 __all__ = ["columns_listed", "several_each", "texts_told"]
 

@@ -11,10 +11,10 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from memory_service.review.script import last_name
+from memory_service.review.source.script import last_name
 
 if TYPE_CHECKING:
-    from memory_service.review.values import Values
+    from memory_service.review.constants.values import Values
 
 __all__ = ["COMPUTED", "MOST_VALUES", "Known"]
 

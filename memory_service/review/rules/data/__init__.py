@@ -1,0 +1,3 @@
+"""Rules on data: leaks across a division of rows, groups and time, the target among the features, codes
+made anew.
+"""
