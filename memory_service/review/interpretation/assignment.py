@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 
 from memory_service.review.interpretation.evaluation import constant, evaluate
-from memory_service.review.interpretation.learning import sum_into
+from memory_service.review.interpretation.grouping import sum_into
 from memory_service.review.interpretation.rows import element_of
 from memory_service.review.interpretation.selection import set_column
 from memory_service.review.interpretation.state import Walk

@@ -14,13 +14,8 @@ from memory_service.review.interpretation.containers import (
 )
 from memory_service.review.interpretation.evaluation import constant
 from memory_service.review.interpretation.functions import call_value
-from memory_service.review.interpretation.learning import (
-    aggregate,
-    append_to_group,
-    code,
-    keep_rows,
-    transform,
-)
+from memory_service.review.interpretation.grouping import aggregate, append_to_group
+from memory_service.review.interpretation.learning import code, keep_rows, transform
 from memory_service.review.interpretation.registry import LIBRARY, METHODS, library, method
 from memory_service.review.interpretation.rows import divide, grouped_rows, outside_rows, short
 from memory_service.review.interpretation.selection import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 Handler = Callable[..., Any]
 """(walk, node, scope) of a node of the tree, (walk, use) of a call."""
@@ -15,9 +15,12 @@ METHODS: dict[str, Handler] = {}
 LIBRARY: dict[str, Handler] = {}
 
 
-def _in(table: dict[Any, Handler]) -> Callable[..., Callable[[Handler], Handler]]:
-    def of(*keys: Any) -> Callable[[Handler], Handler]:
-        def register(handler: Handler) -> Handler:
+Registered = TypeVar("Registered", bound=Handler)
+
+
+def _in(table: dict[Any, Handler]) -> Callable[..., Callable[[Registered], Registered]]:
+    def of(*keys: Any) -> Callable[[Registered], Registered]:
+        def register(handler: Registered) -> Registered:
             table.update(dict.fromkeys(keys, handler))
             return handler
 

@@ -13,6 +13,7 @@ from memory_service.review.interpretation import (  # noqa: F401 - they register
     containers,
     division,
     expressions,
+    grouping,
     learning,
     statements,
 )
