@@ -10,6 +10,8 @@ from functools import cached_property
 from typing import Any
 
 from memory_service.review.constants.values import Values
+from memory_service.review.interpretation.state import Walk
+from memory_service.review.interpretation.walk import walk_script
 from memory_service.review.source.nodes import is_call
 from memory_service.review.source.script import Script, last_name
 from memory_service.review.training.training import Training
@@ -81,6 +83,11 @@ class Facts:
     def text(self, call: ast.Call, name: str, position: int | None = None) -> str | None:
         """The one text given for a parameter."""
         return self.values.text(self.values.argument(call, name, position))
+
+    @cached_property
+    def walk(self) -> Walk:
+        """What a run of the script would do with its rows."""
+        return walk_script(self.values)
 
     @cached_property
     def modality(self) -> str:

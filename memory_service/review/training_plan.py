@@ -10,9 +10,9 @@ from typing import Any
 
 from memory_service.review.facts import Facts
 from memory_service.review.rules.data_loader import training_batches
+from memory_service.review.rules.data_loaders import loaders_of
 from memory_service.review.rules.mixed_precision import switched_on
 from memory_service.review.source.script import last_name
-from memory_service.review.training.data_loaders import loaders_of
 
 __all__ = ["Meant", "meant_by", "smaller_than"]
 

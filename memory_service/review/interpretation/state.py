@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from memory_service.review.facts import Facts
+from memory_service.review.constants.values import Values
 from memory_service.review.interpretation.targets import Targets
 from memory_service.review.interpretation.value import Flat, Learned, Rows, Scope, Value
 from memory_service.review.source.script import last_name
@@ -98,10 +98,9 @@ class Walk:
     loaders     call of a DataLoader -> the data sets that it got
     """
 
-    def __init__(self, facts: Facts) -> None:
-        self.facts = facts
-        self.script = facts.script
-        self.values = facts.values
+    def __init__(self, values: Values) -> None:
+        self.script = values.script
+        self.values = values
         self.module = Scope({})
         self.steps = self.deep = self.unsure = self.present = 0
         self.active: list[ast.AST] = []
@@ -136,4 +135,4 @@ class Walk:
 
     @cached_property
     def targets(self) -> set[str]:
-        return Targets(self.facts).origins
+        return Targets(self.values).origins

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from functools import cached_property
 
-from memory_service.review.facts import Facts
+from memory_service.review.constants.values import Values
 from memory_service.review.source.script import last_name
 
 __all__ = ["Targets", "column_of"]
@@ -24,14 +24,14 @@ _TARGET_CONST = re.compile(r"^(target|label|y|dependent)(_?(col|column|name|var)
 class Targets:
     """Targets of one script."""
 
-    def __init__(self, facts: Facts) -> None:
-        self.facts = facts
-        self.script = facts.script
+    def __init__(self, values: Values) -> None:
+        self.values = values
+        self.script = values.script
 
     @cached_property
     def targets(self) -> set[str]:
         """Columns that are what is to be predicted."""
-        values, found = self.facts.values, self._told_by_settings()
+        values, found = self.values, self._told_by_settings()
         for node in self.script.all(ast.Assign):
             for target, value in _pairs(node):
                 if _TARGET_NAME.match(target):
@@ -64,7 +64,7 @@ class Targets:
     def _told_by_settings(self) -> set[str]:
         """`target: str = "price"` of a dataclass."""
         told = [s for s in self.script.all(ast.AnnAssign) if _TARGET_CONST.match(last_name(s.target))]
-        return {text for s in told if s.value is not None and (text := self.facts.values.text(s.value))}
+        return {text for s in told if s.value is not None and (text := self.values.text(s.value))}
 
     def _attribute_column(self, node: ast.AST) -> set[str]:
         """`df.price` of a table whose columns are also read or written by name."""
@@ -73,7 +73,7 @@ class Targets:
         base = inner.value if isinstance(inner, ast.Attribute) else None
         named = isinstance(base, ast.Name) and any(
             isinstance(n, ast.Call) and last_name(n.func).startswith("read_")
-            for s in self.facts.values.assigned(base.id, base)
+            for s in self.values.assigned(base.id, base)
             for n in ast.walk(s)
         )
         return found if named else set()
@@ -85,7 +85,7 @@ class Targets:
         for node in self.script.all(ast.Assign):
             called = {last_name(n.func) for n in ast.walk(node.value) if isinstance(n, ast.Call)}
             if called & {"log1p", "log", "log10", "sqrt"} and any(
-                column_of(self.facts, target) in self.targets for target in node.targets
+                column_of(self.values, target) in self.targets for target in node.targets
             ):
                 found |= self._columns(node.value)
         for call in self.script.calls:
@@ -100,7 +100,7 @@ class Targets:
         if last_name(call.func) in ("assign", "with_columns"):
             yield from ((k.arg, k.value) for k in call.keywords if k.arg)
         if last_name(call.func) == "alias" and isinstance(call.func, ast.Attribute) and call.args:
-            text = self.facts.values.text(call.args[0])
+            text = self.values.text(call.args[0])
             if text:
                 yield text, call.func.value
 
@@ -108,9 +108,9 @@ class Targets:
         """The one column that an expression is about."""
         out: set[str] = set()
         for n in ast.walk(node):
-            column = column_of(self.facts, n)
+            column = column_of(self.values, n)
             if isinstance(n, ast.Call) and self.script.qualified(n.func) == "polars.col" and len(n.args) == 1:
-                column = self.facts.values.text(n.args[0])
+                column = self.values.text(n.args[0])
             if column is not None:
                 out.add(column)
         return out if len(out) == 1 else set()
@@ -124,14 +124,14 @@ def _attribute(node: ast.AST) -> set[str]:
     return set() if inner.attr in _NO_COLUMNS or inner.value.id in ("self", "cls") else {inner.attr}
 
 
-def column_of(facts: Facts, node: ast.AST) -> str | None:
+def column_of(values: Values, node: ast.AST) -> str | None:
     """`df["a"]`, `df.loc[:, "a"]`, `df.pop("a")` -> "a"."""
     if isinstance(node, ast.Subscript):
         inner = node.slice
         if isinstance(inner, ast.Tuple) and len(inner.elts) == 2:
             inner = inner.elts[1]
-        found = facts.values.one(inner)
-        if isinstance(node.value, ast.Name) and found in (facts.values.mapping(node.value) or ()):
+        found = values.one(inner)
+        if isinstance(node.value, ast.Name) and found in (values.mapping(node.value) or ()):
             return None  # a key of settings
         return found if isinstance(found, str) else None
     if (
@@ -140,13 +140,13 @@ def column_of(facts: Facts, node: ast.AST) -> str | None:
         and node.args
         and isinstance(node.func, ast.Attribute)
     ):
-        found = facts.values.one(node.args[0])
+        found = values.one(node.args[0])
         return found if isinstance(found, str) else None
     if (
         isinstance(node, ast.Attribute)
         and isinstance(node.value, ast.Name)
         and _TARGET_CONST.match(node.attr)
-        and not isinstance(facts.values.one(node), str)
+        and not isinstance(values.one(node), str)
     ):
         return node.attr
     return None

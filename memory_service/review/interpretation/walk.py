@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 
-from memory_service.review.facts import Facts
+from memory_service.review.constants.values import Values
 from memory_service.review.interpretation import (  # noqa: F401 - they register what they handle
     calls,
     containers,
@@ -24,8 +24,9 @@ from memory_service.review.interpretation.value import Value
 from memory_service.review.source.script import Function
 
 
-def walk_script(walk: Walk) -> None:
+def walk_script(values: Values) -> Walk:
     """The module, then what nothing in it calls: methods that a framework calls, offered functions."""
+    walk = Walk(values)
     walk.returned.append([])
     walk.yielded.append([])
     run_body(walk, walk.script.tree.body, walk.module)
@@ -39,6 +40,7 @@ def walk_script(walk: Walk) -> None:
                 walk.script.scope(function), ast.FunctionDef | ast.AsyncFunctionDef
             ):
                 enter_alone(walk, function)
+    return walk
 
 
 def enter_alone(walk: Walk, function: Function) -> None:
@@ -52,12 +54,3 @@ def enter_alone(walk: Walk, function: Function) -> None:
         owner = walk.objects[around]
     if function not in walk.times:
         enter_function(walk, function, [], {}, owner, walk.module)
-
-
-def flow_of(facts: Facts) -> Walk:
-    """The walk of a script; the same one for every rule that asks."""
-    held = facts.kept.get("flow")
-    if not isinstance(held, Walk):
-        held = facts.kept["flow"] = Walk(facts)
-        walk_script(held)
-    return held

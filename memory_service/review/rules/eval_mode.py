@@ -8,6 +8,14 @@ from collections.abc import Iterable, Iterator
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
+from memory_service.review.rules.evaluation_loops import (
+    goes_beside_training,
+    held_out,
+    only_predicts,
+    over_rows,
+    words_passed,
+)
+from memory_service.review.rules.model_mode import is_ready_made, mode_at, switch_of
 from memory_service.review.source.nodes import (
     bases_of,
     caller_of,
@@ -18,14 +26,6 @@ from memory_service.review.source.nodes import (
     receiver_name,
 )
 from memory_service.review.source.script import Function, last_name, name_of, words_in
-from memory_service.review.training.evaluation_loops import (
-    goes_beside_training,
-    held_out,
-    only_predicts,
-    over_rows,
-    words_passed,
-)
-from memory_service.review.training.model_mode import is_ready_made, mode_at, switch_of
 
 _MODEL = re.compile(
     r"(^|_)(model|net|network|classifier|regressor|unet|student|ema|scorer|backbone|mdl|learner|encoder|"

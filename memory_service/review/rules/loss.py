@@ -9,6 +9,13 @@ from collections.abc import Iterator
 from memory_service.domain.description.metrics import Metric, metric_named
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
+from memory_service.review.rules.activations import (
+    SHAPES,
+    activation_of,
+    last_assigned,
+    units_of,
+    unplaced,
+)
 from memory_service.review.source.nodes import (
     is_call,
     passed_for,
@@ -18,13 +25,6 @@ from memory_service.review.source.nodes import (
     without_methods,
 )
 from memory_service.review.source.script import last_name
-from memory_service.review.training.activations import (
-    SHAPES,
-    activation_of,
-    last_assigned,
-    units_of,
-    unplaced,
-)
 
 Why = tuple[str, str]
 """Message and fix."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
+from memory_service.review.rules.activations import last_assigned
 from memory_service.review.source.nodes import (
     calls_in,
     is_call,
@@ -17,7 +18,6 @@ from memory_service.review.source.nodes import (
     sources_of,
 )
 from memory_service.review.source.script import last_name, words
-from memory_service.review.training.activations import last_assigned
 
 _METRICS = {
     "roc_auc_score": "AUC",

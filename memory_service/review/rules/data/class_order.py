@@ -109,10 +109,10 @@ def _factorized(facts: Facts, listed: list[tuple[ast.AST, str, ast.AST]]) -> Ite
         if isinstance(facts.script.parents.get(call), ast.Subscript)
         and "sort" not in {k.arg for k in call.keywords}
         for n in ast.walk(call)
-        if (column := column_of(facts, n))
+        if (column := column_of(facts.values, n))
     }
     for place, kind, value in listed:
-        if kind == "sorted" and columns & {column_of(facts, n) for n in ast.walk(value)}:
+        if kind == "sorted" and columns & {column_of(facts.values, n) for n in ast.walk(value)}:
             yield finding(
                 "labels-reencoded",
                 place,

@@ -53,7 +53,7 @@ def _counted_columns(facts: Facts) -> Iterator[str]:
     for call in script.called("nunique", "value_counts", "duplicated"):
         if isinstance(call.func, ast.Attribute):
             base = call.func.value
-            column = base.attr if isinstance(base, ast.Attribute) else column_of(facts, base)
+            column = base.attr if isinstance(base, ast.Attribute) else column_of(facts.values, base)
             if (
                 column
                 and _GROUP_COLUMN.match(column)
@@ -78,14 +78,14 @@ def _named_columns(facts: Facts) -> Iterator[str]:
     """It is held under a name that says so."""
     for node in facts.script.all(ast.Assign):
         if any(last_name(target).lower() in _GROUPS for target in node.targets):
-            yield from (c for n in ast.walk(node.value) if (c := column_of(facts, n)))
+            yield from (c for n in ast.walk(node.value) if (c := column_of(facts.values, n)))
 
 
 def _parsed_columns(facts: Facts) -> Iterator[str]:
     """It is cut out of the names of files: `df["patient"] = df["path"].str.split("_").str[0]`."""
     for node in facts.script.all(ast.Assign):
         for target in node.targets:
-            column = column_of(facts, target) if isinstance(target, ast.Subscript) else None
+            column = column_of(facts.values, target) if isinstance(target, ast.Subscript) else None
             if column and _GROUP_COLUMN.match(column) and _cut_from_file(node.value):
                 yield column
     for held in facts.script.all(ast.Dict):

@@ -10,7 +10,6 @@ from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
 from memory_service.review.interpretation.state import Coding
 from memory_service.review.interpretation.value import Rows
-from memory_service.review.interpretation.walk import flow_of
 from memory_service.review.rules.data.class_order import classes_listed
 
 __all__ = ["code_rules"]
@@ -34,7 +33,7 @@ def _recoded(facts: Facts) -> Iterator[Finding]:
         return
     aligned = bool(facts.script.called("reindex", "align"))
     kinds: dict[str, list[Coding]] = defaultdict(list)
-    for coding in flow_of(facts).codings:
+    for coding in facts.walk.codings:
         if coding.sure and coding.rows and not (coding.what == "get_dummies" and aligned):
             kinds[coding.what].append(coding)
     for what, codings in kinds.items():

@@ -7,20 +7,19 @@ from collections.abc import Iterator
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.interpretation.walk import flow_of
 
 __all__ = ["split_rules"]
 
 
 def split_rules(facts: Facts) -> Iterator[Finding]:
     """fit-before-split and target-statistics-before-split."""
-    flow = flow_of(facts)
-    for adapted in flow.adapted:
-        for division in flow.divisions:
+    walk = facts.walk
+    for adapted in walk.adapted:
+        for division in walk.divisions:
             if any(rows.within(adapted.rows) and not rows.divided for rows in division.held.rows):
-                flow.leaks.setdefault(adapted, division.place)
+                walk.leaks.setdefault(adapted, division.place)
     shown: set[ast.AST] = set()
-    for learned, place in flow.leaks.items():
+    for learned, place in walk.leaks.items():
         stated = facts.script.statement(learned.place)
         if stated in shown:
             continue

@@ -10,7 +10,6 @@ from memory_service.domain.description.metrics import metric_named
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
 from memory_service.review.interpretation.state import Division
-from memory_service.review.interpretation.walk import flow_of
 from memory_service.review.rules.data.group_columns import group_column
 from memory_service.review.rules.loss import VALUE_FAMILIES
 from memory_service.review.source.script import last_name, words
@@ -30,7 +29,7 @@ _OF_TIME = re.compile(r"^(shift|rolling|ewm|expanding|append)$|sequence|window|l
 def row_rules(facts: Facts) -> Iterator[Finding]:
     """shuffled-time-series and groups-across-folds."""
     order = facts.script.order
-    found = sorted(flow_of(facts).divisions, key=lambda one: order.get(one.place, 0))
+    found = sorted(facts.walk.divisions, key=lambda one: order.get(one.place, 0))
     yield from _series(facts, found)
     yield from _groups(facts, found)
 

@@ -10,7 +10,6 @@ from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
 from memory_service.review.interpretation.selection import all_of
 from memory_service.review.interpretation.state import Fed
-from memory_service.review.interpretation.walk import flow_of
 
 __all__ = ["target_rules"]
 
@@ -19,7 +18,7 @@ MOST_INPUTS = 20
 
 def target_rules(facts: Facts) -> Iterator[Finding]:
     """target-in-features: the first column of each script that is the answer, or computed from it."""
-    for fed in (part for whole in flow_of(facts).fed for part in _parts(whole)):
+    for fed in (part for whole in facts.walk.fed for part in _parts(whole)):
         for column, place in _telling(fed):
             yield finding(
                 "target-in-features",

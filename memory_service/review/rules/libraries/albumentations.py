@@ -9,6 +9,7 @@ from functools import partial
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
+from memory_service.review.rules.activations import last_assigned
 from memory_service.review.source.nodes import (
     calls_in,
     is_call,
@@ -19,7 +20,6 @@ from memory_service.review.source.nodes import (
     without_methods,
 )
 from memory_service.review.source.script import Function, last_name, words
-from memory_service.review.training.activations import last_assigned
 
 trap = partial(finding, "albumentations-trap")
 

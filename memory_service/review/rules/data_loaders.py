@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 from memory_service.review.facts import Facts
 from memory_service.review.interpretation.value import Value, flat
-from memory_service.review.interpretation.walk import flow_of
 from memory_service.review.source.script import Function, Script, last_name, roots, words_in
 
 __all__ = ["Loader", "loaders_of"]
@@ -100,7 +99,7 @@ def _loader(facts: Facts, call: ast.Call, place: ast.Call) -> Loader:
         return [] if node is None else values.all(node)
 
     dataset = values.argument(call, "dataset", 0)
-    data = flow_of(facts).loaders.get(call, [])
+    data = facts.walk.loaders.get(call, [])
     return Loader(
         call,
         place,
