@@ -17,9 +17,10 @@ from memory_service.review.constants.assignments import assignments, attributes,
 from memory_service.review.constants.computed import COMPUTED, MOST_VALUES, Known
 from memory_service.review.constants.instances import Objects
 from memory_service.review.constants.mappings import Held, Mappings
+from memory_service.review.source.nodes import parameters_of
 from memory_service.review.source.script import Function, Script, last_name
 
-__all__ = ["Values"]
+__all__ = ["Values", "passed_for", "sources_of"]
 
 Node = TypeVar("Node", bound=ast.AST)
 
@@ -371,3 +372,24 @@ def _parameter_of(function: Function, name: str) -> tuple[int | None, ast.AST | 
         if parameter.arg == name:
             return None, default
     return None, None
+
+
+def sources_of(values: Values, node: ast.AST) -> list[ast.AST]:
+    """What a name or an attribute is set to; of any other expression nothing."""
+    if isinstance(node, ast.Name):
+        return values.assigned(node.id, node)
+    return values.sources(node) if isinstance(node, ast.Attribute) else []
+
+
+def passed_for(script: Script, values: Values, name: ast.Name) -> list[ast.AST]:
+    """What other functions pass for a name that is a parameter of the function around."""
+    function = script.function(name)
+    names = parameters_of(function) if function is not None else []
+    if function is None or name.id not in names:
+        return []
+    passed = (
+        values.argument(call, name.id, names.index(name.id))
+        for call in script.calls_by_name.get(function.name, ())
+        if script.function(call) is not function
+    )
+    return [one for one in passed if one is not None]

@@ -5,16 +5,15 @@ from __future__ import annotations
 import ast
 import re
 
+from memory_service.review.constants.values import passed_for, sources_of
 from memory_service.review.facts import Facts
 from memory_service.review.source.nodes import (
     bases_of,
     calls_in,
     is_call,
     is_of_self,
-    passed_for,
     receiver,
     returned_by,
-    sources_of,
     without_methods,
 )
 from memory_service.review.source.script import last_name, words

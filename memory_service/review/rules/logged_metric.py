@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
+from memory_service.review.constants.values import sources_of
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.source.nodes import is_none, receiver_name, sources_of
+from memory_service.review.source.nodes import is_none, receiver_name
 from memory_service.review.source.script import Function, last_name, words
 from memory_service.review.training.training import KERAS, LIGHTNING
 

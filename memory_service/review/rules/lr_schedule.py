@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterator
 from functools import partial
 
+from memory_service.review.constants.values import passed_for, sources_of
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.source.nodes import calls_in, is_call, passed_for, receiver, sources_of
+from memory_service.review.source.nodes import calls_in, is_call, receiver
 from memory_service.review.source.script import last_name, words_in
 
 wrong = partial(finding, "wrong-parameter")

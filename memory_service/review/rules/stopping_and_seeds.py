@@ -6,9 +6,10 @@ import ast
 import re
 from collections.abc import Iterator
 
+from memory_service.review.constants.values import sources_of
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.source.nodes import caller_of, receiver, sources_of
+from memory_service.review.source.nodes import caller_of, receiver
 from memory_service.review.source.script import Function, last_name
 
 MOST_WITHOUT_STOPPING = 5

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from memory_service.review.source.script import Function, Script, last_name
-
-if TYPE_CHECKING:
-    from memory_service.review.constants.values import Values
 
 
 def calls_in(node: ast.AST) -> Iterator[ast.Call]:
@@ -92,27 +88,6 @@ def pairs(targets: Iterable[ast.expr], value: ast.expr) -> Iterator[tuple[ast.ex
             yield from zip(target.elts, value.elts, strict=True)  # type: ignore[attr-defined]
         else:
             yield target, value
-
-
-def sources_of(values: Values, node: ast.AST) -> list[ast.AST]:
-    """What a name or an attribute is set to; of any other expression nothing."""
-    if isinstance(node, ast.Name):
-        return values.assigned(node.id, node)
-    return values.sources(node) if isinstance(node, ast.Attribute) else []
-
-
-def passed_for(script: Script, values: Values, name: ast.Name) -> list[ast.AST]:
-    """What other functions pass for a name that is a parameter of the function around."""
-    function = script.function(name)
-    names = parameters_of(function) if function is not None else []
-    if function is None or name.id not in names:
-        return []
-    passed = (
-        values.argument(call, name.id, names.index(name.id))
-        for call in script.calls_by_name.get(function.name, ())
-        if script.function(call) is not function
-    )
-    return [one for one in passed if one is not None]
 
 
 def caller_of(script: Script, node: ast.AST) -> list[ast.Call]:

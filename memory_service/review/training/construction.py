@@ -8,15 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
-from memory_service.review.constants.values import Values
-from memory_service.review.source.nodes import (
-    calls_in,
-    is_call,
-    is_of_self,
-    names_in,
-    returned_by,
-    sources_of,
-)
+from memory_service.review.constants.values import Values, sources_of
+from memory_service.review.source.nodes import calls_in, is_call, is_of_self, names_in, returned_by
 from memory_service.review.source.script import Script, last_name
 from memory_service.review.training.stopping import AnyLoop
 
