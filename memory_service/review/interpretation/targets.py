@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from memory_service.review.constants.values import Values
+from memory_service.review.source.nodes import pairs
 from memory_service.review.source.script import last_name
 
 __all__ = ["Targets", "column_of"]
@@ -33,7 +34,7 @@ class Targets:
         """Columns that are what is to be predicted."""
         values, found = self.values, self._told_by_settings()
         for node in self.script.all(ast.Assign):
-            for target, value in _pairs(node):
+            for target, value in ((last_name(t), v) for t, v in pairs(node.targets, node.value)):
                 if _TARGET_NAME.match(target):
                     found |= self._columns(value) or self._attribute_column(value)
                 if _TARGET_CONST.match(target):
@@ -48,9 +49,8 @@ class Targets:
                 found |= self._columns(call.args[1]) or _attribute(call.args[1])
             if name in _SCORING and len(call.args) >= 3:
                 found |= self._columns(call.args[2]) or _attribute(call.args[2])
-            for function in self.script.functions.get(name, ())[
-                :1
-            ]:  # `batches(table, table["price"])` of a `y`
+            # `batches(table, table["price"])` of a `y`
+            for function in self.script.functions.get(name, ())[:1]:
                 names = [p.arg for p in function.args.args if p.arg not in ("self", "cls")]
                 given = [*zip(names, call.args, strict=False), *((k.arg, k.value) for k in call.keywords)]
                 for parameter, value in given:
@@ -150,22 +150,6 @@ def column_of(values: Values, node: ast.AST) -> str | None:
     ):
         return node.attr
     return None
-
-
-def _pairs(node: ast.Assign) -> list[tuple[str, ast.AST]]:
-    out: list[tuple[str, ast.AST]] = []
-    for target in node.targets:
-        if isinstance(target, ast.Name):
-            out.append((target.id, node.value))
-        elif isinstance(target, ast.Attribute):
-            out.append((target.attr, node.value))
-        elif (
-            isinstance(target, ast.Tuple)
-            and isinstance(node.value, ast.Tuple)
-            and len(target.elts) == len(node.value.elts)
-        ):
-            out += [(last_name(t), v) for t, v in zip(target.elts, node.value.elts, strict=True)]
-    return out
 
 
 def _uncopied(node: ast.AST) -> ast.AST:

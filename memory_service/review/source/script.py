@@ -20,6 +20,9 @@ Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Module | ast.ClassDef | ast
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Module, ast.ClassDef, ast.Lambda)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_MARKS = (ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop)
+"""Nodes that say how, not what; the parser makes one of each for the whole tree."""
+
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
@@ -57,19 +60,9 @@ class Script:
             node = pending.pop()
             self.order[node] = len(self.order)
             self._of[type(node)].append(node)
-            children = list(ast.iter_child_nodes(node))
-            for child in children:
-                if not isinstance(
-                    child, ast.expr_context | ast.operator | ast.unaryop | ast.cmpop | ast.boolop
-                ):
-                    self.parents[child] = node
-            pending.extend(
-                child
-                for child in reversed(children)
-                if not isinstance(
-                    child, ast.expr_context | ast.operator | ast.unaryop | ast.cmpop | ast.boolop
-                )
-            )
+            children = [child for child in ast.iter_child_nodes(node) if not isinstance(child, _MARKS)]
+            self.parents.update(dict.fromkeys(children, node))
+            pending.extend(reversed(children))
         self.imports, self.modules = _imports(self)
 
     def all(self, kind: type[Node]) -> Sequence[Node]:
@@ -84,10 +77,8 @@ class Script:
     def functions(self) -> dict[str, list[Function]]:
         """Functions and methods by name."""
         out: dict[str, list[Function]] = defaultdict(list)
-        for node in self.all(ast.FunctionDef):
+        for node in (*self.all(ast.FunctionDef), *self.all(ast.AsyncFunctionDef)):
             out[node.name].append(node)
-        for coroutine in self.all(ast.AsyncFunctionDef):
-            out[coroutine.name].append(coroutine)
         return out
 
     @cached_property
