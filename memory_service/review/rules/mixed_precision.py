@@ -19,7 +19,6 @@ _PASTE = {
     "custom_fwd": 'torch.amp.custom_fwd(device_type="cuda")',
     "custom_bwd": 'torch.amp.custom_bwd(device_type="cuda")',
 }
-_VERSION_TEST = re.compile(r"version|hasattr|greater_equal|_ge_|available", re.IGNORECASE)
 _TYPES = ("dtype", "torch_dtype", "param_dtype", "amp_dtype")
 
 
