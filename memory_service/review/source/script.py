@@ -77,8 +77,8 @@ class Script:
     def functions(self) -> dict[str, list[Function]]:
         """Functions and methods by name."""
         out: dict[str, list[Function]] = defaultdict(list)
-        found: list[Function] = [*self.all(ast.FunctionDef), *self.all(ast.AsyncFunctionDef)]
-        for node in found:
+        nodes: list[Function] = [*self.all(ast.FunctionDef), *self.all(ast.AsyncFunctionDef)]
+        for node in nodes:
             out[node.name].append(node)
         return out
 
