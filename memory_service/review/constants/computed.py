@@ -9,17 +9,12 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from memory_service.review.constants.lookup import Known, ValueLookup
 from memory_service.review.source.script import last_name
 
-if TYPE_CHECKING:
-    from memory_service.review.constants.values import Values
-
-__all__ = ["COMPUTED", "MOST_VALUES", "Known"]
-
-Known = list[Any] | None
-"""Values that are possible, or None for "cannot be told"."""
+__all__ = ["COMPUTED", "MOST_VALUES"]
 
 MOST_VALUES = 8
 _LONGEST_TEXT = 2_000
@@ -87,14 +82,14 @@ BUILTINS: Mapping[str, Callable[..., Any]] = {
 }
 
 
-def _constant(_values: Values, node: ast.Constant, _deep: int, _seen: frozenset[ast.AST]) -> Known:
+def _constant(_values: ValueLookup, node: ast.Constant, _deep: int, _seen: frozenset[ast.AST]) -> Known:
     value = node.value
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > LARGEST:
         return None
     return [value]
 
 
-def _subscript(values: Values, node: ast.Subscript, deep: int, seen: frozenset[ast.AST]) -> Known:
+def _subscript(values: ValueLookup, node: ast.Subscript, deep: int, seen: frozenset[ast.AST]) -> Known:
     key = values.of(node.slice, deep, seen)
     if key is None or len(key) != 1:
         return None
@@ -107,7 +102,7 @@ def _subscript(values: Values, node: ast.Subscript, deep: int, seen: frozenset[a
     return [value[key[0]] for value in base if isinstance(value, list | tuple | str)] or None
 
 
-def _sequence(values: Values, node: Any, deep: int, seen: frozenset[ast.AST]) -> Known:
+def _sequence(values: ValueLookup, node: Any, deep: int, seen: frozenset[ast.AST]) -> Known:
     if len(node.elts) > LONGEST_LIST or (isinstance(node, ast.List) and not node.elts):
         return None  # an empty list is one to be filled
     out = []
@@ -125,7 +120,7 @@ def _sequence(values: Values, node: Any, deep: int, seen: frozenset[ast.AST]) ->
     return [out]
 
 
-def _binary(values: Values, node: ast.BinOp, deep: int, seen: frozenset[ast.AST]) -> Known:
+def _binary(values: ValueLookup, node: ast.BinOp, deep: int, seen: frozenset[ast.AST]) -> Known:
     operation = ARITHMETIC.get(type(node.op))
     left, right = values.of(node.left, deep, seen), values.of(node.right, deep, seen)
     if operation is None or left is None or right is None or len(left) * len(right) > MOST_VALUES:
@@ -133,7 +128,7 @@ def _binary(values: Values, node: ast.BinOp, deep: int, seen: frozenset[ast.AST]
     return [bounded(operation(a, b)) for a in left for b in right]
 
 
-def _unary(values: Values, node: ast.UnaryOp, deep: int, seen: frozenset[ast.AST]) -> Known:
+def _unary(values: ValueLookup, node: ast.UnaryOp, deep: int, seen: frozenset[ast.AST]) -> Known:
     found = values.of(node.operand, deep, seen)
     if found is None:
         return None
@@ -142,14 +137,14 @@ def _unary(values: Values, node: ast.UnaryOp, deep: int, seen: frozenset[ast.AST
     return [-value if isinstance(node.op, ast.USub) else value for value in found]
 
 
-def _either(values: Values, node: ast.IfExp, deep: int, seen: frozenset[ast.AST]) -> Known:
+def _either(values: ValueLookup, node: ast.IfExp, deep: int, seen: frozenset[ast.AST]) -> Known:
     test = values.of(node.test, deep, seen)
     if test is not None and len(test) == 1:
         return values.of(node.body if test[0] else node.orelse, deep, seen)
     return values.union([node.body, node.orelse], deep, seen)
 
 
-def _choice(values: Values, node: ast.BoolOp, deep: int, seen: frozenset[ast.AST]) -> Known:
+def _choice(values: ValueLookup, node: ast.BoolOp, deep: int, seen: frozenset[ast.AST]) -> Known:
     first = values.of(node.values[0], deep, seen)
     if isinstance(node.op, ast.And):
         if first is None or len(first) != 1 or (first[0] and len(node.values) > 2):
@@ -174,7 +169,7 @@ _COMPARED: Mapping[type[ast.AST], Callable[[Any, Any], Any]] = {
 }
 
 
-def _compared(values: Values, node: ast.Compare, deep: int, seen: frozenset[ast.AST]) -> Known:
+def _compared(values: ValueLookup, node: ast.Compare, deep: int, seen: frozenset[ast.AST]) -> Known:
     if len(node.ops) != 1:
         return None
     left, right = values.of(node.left, deep, seen), values.of(node.comparators[0], deep, seen)
@@ -183,7 +178,7 @@ def _compared(values: Values, node: ast.Compare, deep: int, seen: frozenset[ast.
     return [bool(_COMPARED[type(node.ops[0])](a, b)) for a in left for b in right]
 
 
-def _joined(values: Values, node: ast.JoinedStr, deep: int, seen: frozenset[ast.AST]) -> Known:
+def _joined(values: ValueLookup, node: ast.JoinedStr, deep: int, seen: frozenset[ast.AST]) -> Known:
     text = ""
     for part in node.values:
         inner = part.value if isinstance(part, ast.FormattedValue) else part
@@ -196,7 +191,7 @@ def _joined(values: Values, node: ast.JoinedStr, deep: int, seen: frozenset[ast.
     return [text]
 
 
-def _call(values: Values, node: ast.Call, deep: int, seen: frozenset[ast.AST]) -> Known:
+def _call(values: ValueLookup, node: ast.Call, deep: int, seen: frozenset[ast.AST]) -> Known:
     name = last_name(node.func)
     if name == "get" and isinstance(node.func, ast.Attribute) and node.args:
         key = values.of(node.args[0], deep, seen)

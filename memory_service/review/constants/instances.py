@@ -5,12 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
 
+from memory_service.review.constants.lookup import ValueLookup
 from memory_service.review.source.script import last_name, words
-
-if TYPE_CHECKING:
-    from memory_service.review.constants.values import Values
 
 __all__ = ["DEEPEST_OBJECT", "Objects"]
 
@@ -26,7 +23,7 @@ class Objects:
 
     def __init__(
         self,
-        values: Values,
+        values: ValueLookup,
         attributes: dict[tuple[str, str], list[ast.AST | None]],
         arguments: dict[str, list[ast.AST]],
     ) -> None:

@@ -9,17 +9,13 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
+from memory_service.review.constants.lookup import Held, ValueLookup
 from memory_service.review.source.script import Function, last_name, words
 from memory_service.review.source.settings_text import settings_of
 
-if TYPE_CHECKING:
-    from memory_service.review.constants.values import Values
-
-__all__ = ["Held", "Mappings", "expand"]
+__all__ = ["Mappings", "expand"]
 
 DEEPEST = 8
 MOST_CALLERS = 24
@@ -37,21 +33,13 @@ _TEXT_LOADERS = words("safe_load full_load loads")
 _PARSED = words("parse_args parse_known_args get_args")
 
 
-@dataclass(frozen=True)
-class Held:
-    """Keys with their expressions; `open` where there may be further ones."""
-
-    known: dict[str, ast.AST] = field(default_factory=dict)
-    open: bool = False
-
-
 _UNKNOWN = Held(open=True)
 
 
 class Mappings:
     """The mappings of one script."""
 
-    def __init__(self, values: Values) -> None:
+    def __init__(self, values: ValueLookup) -> None:
         self._values = values
         self._script = values.script
         self._kept: dict[ast.AST, Held] = {}
@@ -291,7 +279,7 @@ class Mappings:
         return {name: sorted(held, key=self._script.order.__getitem__) for name, held in out.items()}
 
 
-def expand(values: Values) -> None:
+def expand(values: ValueLookup) -> None:
     """Writes out `**more` of each call as keywords, so that every rule sees them; what is open stays."""
     script, left = values.script, MOST_SPREAD
     for call in script.calls:

@@ -14,9 +14,10 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from memory_service.review.constants.assignments import assignments, attributes, command_line
-from memory_service.review.constants.computed import COMPUTED, MOST_VALUES, Known
+from memory_service.review.constants.computed import COMPUTED, MOST_VALUES
 from memory_service.review.constants.instances import Objects
-from memory_service.review.constants.mappings import Held, Mappings
+from memory_service.review.constants.lookup import Held, Known
+from memory_service.review.constants.mappings import Mappings
 from memory_service.review.source.nodes import parameters_of
 from memory_service.review.source.script import Function, Script, last_name
 
