@@ -19,7 +19,7 @@ from memory_service.domain.description.cues import GOAL_WORDS, TASK_OF
 from memory_service.domain.description.input_cues import INPUT_CUES, INPUT_PRIOR
 from memory_service.domain.description.metrics import METRIC_PHRASES, Metric, spell_out
 from memory_service.domain.description.phrases import PhraseTable, words_of
-from memory_service.domain.description.prose import READ_CHARACTERS, told_sentences
+from memory_service.domain.description.prose import READ_CHARACTERS, task_sentences
 from memory_service.domain.description.stated_facts import (
     image_size_in,
     n_classes_in,
@@ -116,9 +116,9 @@ def _table(axis: str, cues: Mapping[str, Mapping[float, str]]) -> dict[str, list
         for weight, listed in by_weight.items():
             for phrase in listed.split(","):
                 key = " ".join(words_of(phrase))
-                held = phrases.setdefault(key, {})
-                held[axis, value] = max(weight, held.get((axis, value), 0.0))
-    return {phrase: [(a, v, w) for (a, v), w in held.items()] for phrase, held in phrases.items()}
+                by_cue = phrases.setdefault(key, {})
+                by_cue[axis, value] = max(weight, by_cue.get((axis, value), 0.0))
+    return {phrase: [(a, v, w) for (a, v), w in by_cue.items()] for phrase, by_cue in phrases.items()}
 
 
 def _joined() -> PhraseTable[tuple[str, str, float]]:
@@ -177,7 +177,7 @@ def facts_and_tasks(text: str, leanings: Leanings | None = None) -> tuple[Inferr
     best = max(scores, key=lambda pair: scores[pair])
     tasks = _by_task(scores)
     ranked = sorted(tasks, key=lambda name: -tasks[name])
-    told = replace(
+    facts = replace(
         stated,
         task=ranked[0],
         confidence=round(tasks[ranked[0]], 3),
@@ -185,7 +185,7 @@ def facts_and_tasks(text: str, leanings: Leanings | None = None) -> tuple[Inferr
         runner_up=ranked[1] if len(ranked) > 1 else None,
         modality=_MODALITY_NAMES.get(best[0], best[0]),
     )
-    return told, tasks
+    return facts, tasks
 
 
 _MODALITY_NAMES = {
@@ -210,7 +210,7 @@ def _read(text: str) -> _Reading:
     mentions: list[tuple[float, float, Metric, str]] = []
     position = 0
     heading_is_evaluation = False
-    for sentence in told_sentences(text):
+    for sentence in task_sentences(text):
         words = words_of(spell_out(sentence))
         is_goal = any(True for _ in _GOALS.find(words))
         evaluates = any(True for _ in _EVALUATIONS.find(words))
@@ -222,15 +222,15 @@ def _read(text: str) -> _Reading:
             counts[key] = counts.get(key, 0.0) + factor
             weights[key] = weight
         for place, phrase, metric in METRIC_PHRASES.find(words):
-            told = 4.0 if evaluates else 2.0 if heading_is_evaluation else 0.5
+            emphasis = 4.0 if evaluates else 2.0 if heading_is_evaluation else 0.5
             earliness = 1.0 / (1.0 + position / 20_000)
             length = 1 + 0.3 * len(phrase.split())
-            metrics[metric] = metrics.get(metric, 0.0) + told * earliness * length
-            if told < _SURE and any(True for _ in _RANKINGS.find(words)):
-                told = _SURE
-            if told >= _SURE or not _is_a_loss(phrase, words):
+            metrics[metric] = metrics.get(metric, 0.0) + emphasis * earliness * length
+            if emphasis < _SURE and any(True for _ in _RANKINGS.find(words)):
+                emphasis = _SURE
+            if emphasis >= _SURE or not _is_a_loss(phrase, words):
                 mentions.append(
-                    (told * earliness * length, told, metric, _around(sentence, words, place, phrase))
+                    (emphasis * earliness * length, emphasis, metric, _around(sentence, words, place, phrase))
                 )
         position += len(sentence)
     cues = {key: (weights[key], counts[key]) for key in counts}
@@ -260,8 +260,8 @@ def _loudest(mentions: list[tuple[float, float, Metric, str]]) -> _Mention | Non
     for weight, _, metric, _ in mentions:
         total[metric] = total.get(metric, 0.0) + weight
     best = max(total, key=lambda metric: total[metric])
-    _, told, _, around = max((m for m in mentions if m[2] == best), key=lambda m: m[0])
-    return _Mention(best, around, told >= _SURE)
+    _, emphasis, _, around = max((m for m in mentions if m[2] == best), key=lambda m: m[0])
+    return _Mention(best, around, emphasis >= _SURE)
 
 
 def _saturated(weight: float, count: float) -> float:
@@ -276,9 +276,9 @@ def _axis_scores(reading: _Reading) -> tuple[dict[str, float], dict[str, float]]
         target = inputs if axis == "input" else answers
         target[value] = target.get(value, 0.0) + _saturated(weight, count)
     total = sum(reading.metrics.values())
-    for metric, told in reading.metrics.items():
+    for metric, emphasis in reading.metrics.items():
         for form, weight in metric.forms.items():
-            answers[form] = answers.get(form, 0.0) + 3.0 * weight * told / total
+            answers[form] = answers.get(form, 0.0) + 3.0 * weight * emphasis / total
     return inputs, answers
 
 
@@ -320,7 +320,7 @@ def _evidence(reading: _Reading, pair: tuple[str, str]) -> tuple[str, ...]:
     for (_, value, phrase), (weight, count) in reading.cues.items():
         if value in pair:
             loud[phrase] = loud.get(phrase, 0.0) + _saturated(weight, count)
-    for metric, told in reading.metrics.items():
+    for metric, emphasis in reading.metrics.items():
         if pair[1] in metric.forms:
-            loud[metric.name] = loud.get(metric.name, 0.0) + told
+            loud[metric.name] = loud.get(metric.name, 0.0) + emphasis
     return tuple(sorted(loud, key=lambda phrase: -loud[phrase])[:6])

@@ -11,7 +11,7 @@ import re
 
 from memory_service.domain.description.phrases import PhraseTable, sentences_of, words_of
 
-__all__ = ["READ_CHARACTERS", "told_sentences"]
+__all__ = ["READ_CHARACTERS", "task_sentences"]
 
 READ_CHARACTERS = 40_000
 """Of a longer text the beginning is read: pages state their task in the first ones."""
@@ -32,7 +32,7 @@ _ADMINISTRATIVE = re.compile(
     r"travel|workshop|partners?|foundation|institutions?|contributors?)\b",
     re.IGNORECASE,
 )
-_TELLING = re.compile(
+_INFORMATIVE = re.compile(
     r"\b(?:overview|description|evaluation|metric|scoring|submission (?:file|format)|data(?:set)?|"
     r"files?|columns?|"
     r"fields?|task|goal|objective|problem|training|test|labels?|annotations?|features?|format|background|"
@@ -52,25 +52,25 @@ _ADMINISTRATIVE_LISTED = (
 _ADMINISTRATIVE_PHRASES = PhraseTable({phrase: [True] for phrase in _ADMINISTRATIVE_LISTED.split(", ")})
 
 
-def told_sentences(text: str) -> list[str]:
+def task_sentences(text: str) -> list[str]:
     """The sentences and lines that can tell the task, in order; of at most `READ_CHARACTERS`.
 
     If everything looks administrative, everything is given back.
     """
     sentences = sentences_of(text[:READ_CHARACTERS])
     long = len(text) >= _LONG_TEXT
-    kept: list[str] = []
+    selected: list[str] = []
     skipping_level = 0
     skipped = 0
     for sentence in sentences:
         heading = _heading(sentence)
         if heading is not None:
             level, title = heading
-            administrative = bool(_ADMINISTRATIVE.search(title)) and not _TELLING.search(title)
+            administrative = bool(_ADMINISTRATIVE.search(title)) and not _INFORMATIVE.search(title)
             if administrative:
                 skipping_level = min(level, skipping_level) if skipping_level else level
                 skipped = 0
-            elif skipping_level and (level <= skipping_level or _TELLING.search(title)):
+            elif skipping_level and (level <= skipping_level or _INFORMATIVE.search(title)):
                 skipping_level = 0
         if skipping_level:
             skipped += 1
@@ -78,8 +78,8 @@ def told_sentences(text: str) -> list[str]:
                 continue
             skipping_level = 0
         if not long or next(iter(_ADMINISTRATIVE_PHRASES.find(words_of(sentence))), None) is None:
-            kept.append(sentence)
-    return kept or sentences
+            selected.append(sentence)
+    return selected or sentences
 
 
 def _heading(line: str) -> tuple[int, str] | None:

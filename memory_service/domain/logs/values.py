@@ -291,9 +291,9 @@ def settings_of(text: str) -> dict[str, Any]:
         if found is not None and name not in out:
             value = found[1].replace(",", "")
             out[name] = float(value) if name == "learning_rate" else int(value)
-    card, kept = _GPU_NAME.search(text), _PERSISTENT.search(text)
+    card, persistent = _GPU_NAME.search(text), _PERSISTENT.search(text)
     if card is not None:
         out["gpu_name"] = card[1].strip()
-    if kept is not None:
-        out["persistent_workers"] = kept[1].lower() == "true"
+    if persistent is not None:
+        out["persistent_workers"] = persistent[1].lower() == "true"
     return out

@@ -11,7 +11,7 @@ from memory_service.domain.monitoring.batch_change import (
     fastest_batch,
 )
 from memory_service.domain.monitoring.projection import Projection, too_late, training_deadline_seconds
-from memory_service.domain.monitoring.run_view import Position, View
+from memory_service.domain.monitoring.run_view import Position, RunView
 from memory_service.domain.monitoring.slowdown import is_loader_bound
 from memory_service.domain.monitoring.verdict import Answer, figures
 from memory_service.domain.quality.quality_index import learning_of, quality_index
@@ -29,7 +29,7 @@ PREDICTION_ERROR = 1.15
 upon."""
 
 
-def time_answer(view: View, projection: Projection | None) -> Answer | None:
+def time_answer(view: RunView, projection: Projection | None) -> Answer | None:
     """R12-R15: None when training ends in time, or nobody knows yet."""
     budget, deadline = view.state.budget_seconds, training_deadline_seconds(view)
     if budget is None or deadline is None or view.state.facts.status != "running":
@@ -50,13 +50,13 @@ def time_answer(view: View, projection: Projection | None) -> Answer | None:
     return _milder(view, projection, deadline)
 
 
-def _stop(view: View, rule: str, why: str) -> Answer:
+def _stop(view: RunView, rule: str, why: str) -> Answer:
     at = view.position
     models = at.fold_index + (1 if at.epochs_done > 0 else 0)
-    kept = "the folds that exist" if models else "whatever checkpoint exists"
+    models_left = "the folds that exist" if models else "whatever checkpoint exists"
     return Answer(
         "stop_and_predict",
-        f"{why}: stop training, predict with {kept} (R19).",
+        f"{why}: stop training, predict with {models_left} (R19).",
         rule,
         {"stop_training": True, "predict_with_folds": models},
         "critical",
@@ -65,7 +65,7 @@ def _stop(view: View, rule: str, why: str) -> Answer:
     )
 
 
-def _milder(view: View, projection: Projection, deadline: float) -> Answer:
+def _milder(view: RunView, projection: Projection, deadline: float) -> Answer:
     """The change that keeps the deadline and costs the least expected quality
     (`domain.quality.quality_index`)."""
     state, at = view.state, view.position
@@ -103,7 +103,7 @@ def _milder(view: View, projection: Projection, deadline: float) -> Answer:
                 "R13" if first_fold and share > EARLY_SHARE and at.epochs_done else "R12",
                 changes,
                 "critical" if projection.end.low > deadline else "warning",
-                seen=f"{cannot}.",
+                observation=f"{cannot}.",
             )
     if at.epochs_done or at.fold_index:
         return _stop(view, "R14", f"{cannot}; not even one more epoch fits")
@@ -111,7 +111,7 @@ def _milder(view: View, projection: Projection, deadline: float) -> Answer:
 
 
 def _best_cut(
-    view: View, room: float, folds: int, epochs: int, at: Position | None = None
+    view: RunView, room: float, folds: int, epochs: int, at: Position | None = None
 ) -> tuple[int, int] | None:
     """(folds, epochs) that `room` more epochs allow, of the highest expected quality; None when none do."""
     at = at or view.position
@@ -149,7 +149,9 @@ def _best_cut(
     return None if best is None else best[1:]
 
 
-def _relaunch(view: View, projection: Projection, deadline: float, cannot: str, room: float) -> Answer | None:
+def _relaunch(
+    view: RunView, projection: Projection, deadline: float, cannot: str, room: float
+) -> Answer | None:
     """Starting again at a faster batch, where the predicted curve says it brings more epochs than staying."""
     budget = view.state.budget_seconds or inf
     batch = view.state.batch_size
@@ -179,7 +181,7 @@ def _relaunch(view: View, projection: Projection, deadline: float, cannot: str, 
     )
 
 
-def _smaller(view: View, projection: Projection, deadline: float, cannot: str) -> Answer:
+def _smaller(view: RunView, projection: Projection, deadline: float, cannot: str) -> Answer:
     """Not one epoch fits and nothing is trained yet: a smaller model where one is known, else fewer
     samples."""
     smaller = view.state.expected.smaller

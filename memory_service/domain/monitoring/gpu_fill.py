@@ -13,8 +13,8 @@ from memory_service.domain.monitoring.batch_change import (
     pays_to_restart,
 )
 from memory_service.domain.monitoring.event import MEMORY_KINDS, number_of
-from memory_service.domain.monitoring.run_view import EpochSeen, View
-from memory_service.domain.monitoring.slowdown import slowdown, throughput_says
+from memory_service.domain.monitoring.run_view import FinishedEpoch, RunView
+from memory_service.domain.monitoring.slowdown import slowdown, throughput_objection
 from memory_service.domain.monitoring.trend import Change, change_point, growth_per_step
 from memory_service.domain.monitoring.verdict import Answer
 from memory_service.errors import InvalidInput
@@ -68,17 +68,17 @@ class Fill:
         return f"{percent} % ({size}{name})"
 
 
-def card_gib(view: View) -> float | None:
+def card_gib(view: RunView) -> float | None:
     """Memory that the fill is a share of: the planned card's (R06), as the run prints it if it is the
     same."""
     sheet = view.state.facts.memory_gib
-    told = number_of(view.summary.setting("total_gib"), most=1e6)
-    if not sheet or not told:
-        return sheet or told
-    return told if told <= SAME_CARD * sheet else sheet
+    reported = number_of(view.summary.setting("total_gib"), most=1e6)
+    if not sheet or not reported:
+        return sheet or reported
+    return reported if reported <= SAME_CARD * sheet else sheet
 
 
-def fill_of(view: View) -> Fill | None:
+def fill_of(view: RunView) -> Fill | None:
     """The fill since the batch, or at once the memory itself, last changed; None when nothing was told."""
     card = card_gib(view)
     for kind in MEMORY_KINDS:
@@ -86,16 +86,16 @@ def fill_of(view: View) -> Fill | None:
         if gib is None or not gib or not card:
             continue
         percent = 100.0 * gib / card
-        between = kind == "allocated_now" or (kind == "unstated" and _explained_by_states(view, gib, percent))
+        between = kind == "allocated_now" or (kind == "unstated" and _is_model_state(view, gib, percent))
         return Fill(percent, gib, card, kind, between)
-    told = view.memory_since("unstated_percent")
-    if told is None:
+    reported = view.memory_since("unstated_percent")
+    if reported is None:
         return None
-    percent = told * (1 << 20) / 1000.0
+    percent = reported * (1 << 20) / 1000.0
     return Fill(percent, None, card, "unstated", percent < STATES_PERCENT)
 
 
-def _explained_by_states(view: View, gib: float, percent: float) -> bool:
+def _is_model_state(view: RunView, gib: float, percent: float) -> bool:
     params = view.state.facts.params_m * 1e6
     if params <= 0:
         return percent < STATES_PERCENT
@@ -106,7 +106,7 @@ def _explained_by_states(view: View, gib: float, percent: float) -> bool:
     return gib <= STATES_TIMES * (8.0 * params + state) / GIB + STATES_PLUS_GIB
 
 
-def monitoring_answer(view: View, fill: Fill | None) -> Answer | None:
+def monitoring_answer(view: RunView, fill: Fill | None) -> Answer | None:
     """R20: no reading of the card's memory, or only one that says nothing of a step's peak."""
     if view.state.facts.device_kind != "cuda" or view.state.facts.is_trees:
         return None
@@ -143,11 +143,11 @@ def monitoring_answer(view: View, fill: Fill | None) -> Answer | None:
         f"{why}: print the peak after the first batch and every epoch (R21).",
         "R20",
         dict(MONITORING),
-        seen=f"{why}.",
+        observation=f"{why}.",
     )
 
 
-def fill_answer(view: View, fill: Fill | None, left_seconds: float | None = None) -> Answer | None:
+def fill_answer(view: RunView, fill: Fill | None, left_seconds: float | None = None) -> Answer | None:
     """R23 by class and fill; throughput decides where it says otherwise. None without a usable reading.
 
     left_seconds   until training ends as it is; None = not known
@@ -159,25 +159,25 @@ def fill_answer(view: View, fill: Fill | None, left_seconds: float | None = None
     if fill.lower_bound:
         if p < 50.0:
             return None
-        return _go(f"{fill.words}: the peak of a step is at least that; no batch is judged by it")
+        return _continue(f"{fill.words}: the peak of a step is at least that; no batch is judged by it")
     if p > 90.0:
-        return _go(f"Memory is at {fill.words}: near the limit, and it runs; do not raise the batch")
+        return _continue(f"Memory is at {fill.words}: near the limit, and it runs; do not raise the batch")
     if p >= 70.0:
-        return _go(f"Memory is at {fill.words}, inside 70-90 %")
+        return _continue(f"Memory is at {fill.words}, inside 70-90 %")
     if p >= 60.0:
         note = ": acceptable, not ideal, for a large model" if large else ": good for a small model"
-        return _go(f"Memory is at {fill.words}{note}")
+        return _continue(f"Memory is at {fill.words}{note}")
     if p >= 50.0 and not large:
-        return _go(f"Memory is at {fill.words}: acceptable for a small model")
+        return _continue(f"Memory is at {fill.words}: acceptable for a small model")
     factor = 2.0 if p < 50.0 else 1.5
     return _raise(view, fill, factor, size, left_seconds)
 
 
-def _go(why: str) -> Answer:
+def _continue(why: str) -> Answer:
     return Answer("continue", f"{why}.", "R23", severity="info")
 
 
-def _raise(view: View, fill: Fill, factor: float, size: str, left_seconds: float | None) -> Answer:
+def _raise(view: RunView, fill: Fill, factor: float, size: str, left_seconds: float | None) -> Answer:
     batch = view.state.batch_size
     low = "under 50 %" if factor == 2.0 else "under 70 %"
     why = f"Memory is at {fill.words}, {low} for a {size} model"
@@ -188,19 +188,19 @@ def _raise(view: View, fill: Fill, factor: float, size: str, left_seconds: float
             "R23",
             {"tell": "batch_size"},
         )
-    to_batch, held = larger_batch(view, factor, fill.percent, fill.kind)
+    to_batch, limited_by = larger_batch(view, factor, fill.percent, fill.kind)
     if _as_planned(view, fill):
-        return _go(
+        return _continue(
             f"{why}, as the plan expects: it took the batch where throughput stops paying or updates "
             "would starve; throughput decides, not fill (R04)"
         )
     if to_batch <= batch:
-        return _go(f"{why}, but batch {batch} stays: {held}")
-    says = throughput_says(view, to_batch)
-    if says is not None:
-        return _go(f"{why}, yet {says}: throughput decides, not fill (R04)")
+        return _continue(f"{why}, but batch {batch} stays: {limited_by}")
+    objection = throughput_objection(view, to_batch)
+    if objection is not None:
+        return _continue(f"{why}, yet {objection}: throughput decides, not fill (R04)")
     changes = {"batch_size": to_batch, **accumulation_for(view, to_batch)}
-    rest = f" ({held})" if held else ""
+    rest = f" ({limited_by})" if limited_by else ""
     if is_late(view) or not pays_to_restart(view, left_seconds, to_batch / batch):
         return Answer(
             "continue",
@@ -215,7 +215,7 @@ def _raise(view: View, fill: Fill, factor: float, size: str, left_seconds: float
             f"{why}: stop it and start again with batch {to_batch} instead of {batch}{rest}.",
             "R23",
             changes,
-            seen=f"{why}.",
+            observation=f"{why}.",
         )
     return Answer(
         "raise_batch",
@@ -223,11 +223,11 @@ def _raise(view: View, fill: Fill, factor: float, size: str, left_seconds: float
         "R23",
         changes,
         "info",
-        seen=f"{why}.",
+        observation=f"{why}.",
     )
 
 
-def _as_planned(view: View, fill: Fill) -> bool:
+def _as_planned(view: RunView, fill: Fill) -> bool:
     expected = view.state.expected
     if not expected.planned or expected.driver_gib is None or not fill.of_gib:
         return False
@@ -239,14 +239,14 @@ def _as_planned(view: View, fill: Fill) -> bool:
     return fill.percent >= PLANNED_SHARE * 100.0 * expected.driver_gib.low / fill.of_gib
 
 
-def memory_trend(view: View) -> Answer | None:
+def memory_trend(view: RunView) -> Answer | None:
     """R25: a jump of memory at one epoch, or a leak that will fill the card before the end."""
     card = card_gib(view)
     kinds = [kind for kind in MEMORY_KINDS if sum(kind in e.memory_gib for e in view.epochs) >= 2]
     if not kinds or not card:
         return None
     rows, percents, change = _levels(view, kinds[0], card)
-    if change is not None and len(rows) - change.index <= TOLD_FOR_EPOCHS:
+    if change is not None and len(rows) - change.index <= REPORTED_FOR_EPOCHS:
         row = rows[change.index]
         return Answer(
             "investigate",
@@ -260,14 +260,14 @@ def memory_trend(view: View) -> Answer | None:
     return _leak(view, percents)
 
 
-def _levels(view: View, kind: str, card: float) -> tuple[list[EpochSeen], list[float], Change | None]:
+def _levels(view: RunView, kind: str, card: float) -> tuple[list[FinishedEpoch], list[float], Change | None]:
     """Epochs with a figure of this kind, the fill at each in percent, and where it moved at once."""
     rows = [e for e in view.epochs if kind in e.memory_gib]
     percents = [100.0 * e.memory_gib[kind] / card for e in rows]
     return rows, percents, change_point(percents)
 
 
-def _latest_level(view: View, kind: str, card: float | None) -> float | None:
+def _latest_level(view: RunView, kind: str, card: float | None) -> float | None:
     """GiB at the level that memory moved to; None where it never moved."""
     if not card:
         return None
@@ -275,11 +275,11 @@ def _latest_level(view: View, kind: str, card: float | None) -> float | None:
     return None if change is None else max(e.memory_gib[kind] for e in rows[change.index :])
 
 
-TOLD_FOR_EPOCHS = 3
+REPORTED_FOR_EPOCHS = 3
 """A change is told of for three epochs; after that it is known, and the new level is judged as it is."""
 
 
-def _leak(view: View, percents: Sequence[float]) -> Answer | None:
+def _leak(view: RunView, percents: Sequence[float]) -> Answer | None:
     step = growth_per_step(percents)
     epochs = view.state.whole("epochs")
     if step is None or epochs is None or percents[-1] - percents[0] < 10.0:

@@ -136,22 +136,22 @@ class State:
     facts: RunFacts
     summary: Summary = field(default_factory=Summary)
     expected: Expectation = field(default_factory=Expectation)
-    asked_seconds: float | None = None
+    requested_seconds: float | None = None
 
     @property
-    def heard_seconds(self) -> float:
+    def last_event_seconds(self) -> float:
         """The run's own time at its latest event."""
         return self.summary.last_us / 1e6
 
     @property
     def now_seconds(self) -> float:
         """The run's own time."""
-        return max(self.heard_seconds, self.asked_seconds or 0.0)
+        return max(self.last_event_seconds, self.requested_seconds or 0.0)
 
     def whole(self, name: str) -> int | None:
         """A count that the run stated (batch_size, epochs, folds, ...), else the one it began with."""
-        told = number_of(self.summary.setting(name), most=1e12)
-        value = told if told is not None and told >= 1 else getattr(self.facts, name, None)
+        reported = number_of(self.summary.setting(name), most=1e12)
+        value = reported if reported is not None and reported >= 1 else getattr(self.facts, name, None)
         return int(value) if value else None
 
     @property

@@ -37,7 +37,7 @@ class Answer:
     set: Mapping[str, Any] = field(default_factory=dict)
     severity: Severity = "warning"
     next_time: Mapping[str, Any] = field(default_factory=dict)
-    seen: str = ""
+    observation: str = ""
 
 
 def figures(value: float) -> str:

@@ -121,9 +121,9 @@ def compare(
         versus = _versus(members, metrics)
         for subject in found:
             # A run that was told and cannot say whether it did so belongs to neither side.
-            told = [one["served"].get(subject, False) for one in members]
-            mine = [i for i, followed in enumerate(told) if followed]
-            others = [i for i, followed in enumerate(told) if followed is False]
+            followed_by = [one["served"].get(subject, False) for one in members]
+            mine = [i for i, followed in enumerate(followed_by) if followed]
+            others = [i for i, followed in enumerate(followed_by) if followed is False]
             if mine and others:
                 found[subject] += _tally(versus[np.ix_(mine, others)])
     return found

@@ -30,32 +30,32 @@ _MEDIANS = ("utilization_percent", "power_w", "clock_mhz", "cpu_percent")
 class Thinned:
     """What becomes of a stretch of events: seq -> new body of those that stay, seqs of those that go."""
 
-    kept: Mapping[int, Mapping[str, Any]]
+    merged: Mapping[int, Mapping[str, Any]]
     gone: tuple[int, ...]
 
 
 def thinned(events: Iterable[tuple[int, str, Mapping[str, Any]]]) -> Iterator[Thinned]:
     """One for each stretch between epochs in which something goes. events: (seq, kind, body) by seq."""
-    stretch: dict[str, list[tuple[int, Mapping[str, Any]]]] = {kind: [] for kind in RAW}
+    interval: dict[str, list[tuple[int, Mapping[str, Any]]]] = {kind: [] for kind in RAW}
     for seq, kind, body in events:
         if kind in RAW:
-            stretch[kind].append((seq, body))
+            interval[kind].append((seq, body))
         elif kind == "epoch":
-            yield from _closed(stretch)
-    yield from _closed(stretch)
+            yield from _closed(interval)
+    yield from _closed(interval)
 
 
-def _closed(stretch: dict[str, list[tuple[int, Mapping[str, Any]]]]) -> Iterator[Thinned]:
-    kept: dict[int, Mapping[str, Any]] = {}
+def _closed(interval: dict[str, list[tuple[int, Mapping[str, Any]]]]) -> Iterator[Thinned]:
+    merged: dict[int, Mapping[str, Any]] = {}
     gone: list[int] = []
-    for kind, told in stretch.items():
-        if len(told) > 1:
-            bodies = [body for _, body in told]
-            kept[told[-1][0]] = _one_of(bodies) if kind == "gpu" else _step_sum(bodies)
-            gone += [seq for seq, _ in told[:-1]]
-        told.clear()
+    for kind, rows in interval.items():
+        if len(rows) > 1:
+            bodies = [body for _, body in rows]
+            merged[rows[-1][0]] = _one_of(bodies) if kind == "gpu" else _step_sum(bodies)
+            gone += [seq for seq, _ in rows[:-1]]
+        rows.clear()
     if gone:
-        yield Thinned(kept, tuple(sorted(gone)))
+        yield Thinned(merged, tuple(sorted(gone)))
 
 
 def _one_of(samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -73,7 +73,7 @@ def waste_of(
     waited = sum(_waited(epoch) for epoch in useful)
     if not any(epoch.loader_wait_percent for epoch in outcome.epochs):
         share = len(useful) / len(outcome.epochs) if outcome.epochs else 1.0
-        waited = share * sum(stretch.waited_seconds for stretch in outcome.stretches)
+        waited = share * sum(window.waited_seconds for window in outcome.step_windows)
     slow = 0.0
     if epoch_seconds_high is not None:
         slow = sum(max(0.0, _whole(e) - _waited(e) - epoch_seconds_high) for e in useful)
@@ -107,10 +107,12 @@ def _up_to_the_best(epochs: Sequence[Epoch], direction: str | None) -> tuple[lis
 def _best(fold: Sequence[Epoch], name: str, direction: str | None) -> int | None:
     """How many epochs it took to the best; None where it was not told or nobody knows what is better."""
     sign = {"max": -1.0, "min": 1.0}.get(direction or "")
-    told = [(v, n) for n, epoch in enumerate(fold, 1) if (v := loss_of(epoch.told.get(name))) is not None]
-    if sign is None or not told:
+    scored = [
+        (v, n) for n, epoch in enumerate(fold, 1) if (v := loss_of(epoch.reported.get(name))) is not None
+    ]
+    if sign is None or not scored:
         return None
-    return min(told, key=lambda one: (sign * one[0], one[1]))[1]
+    return min(scored, key=lambda one: (sign * one[0], one[1]))[1]
 
 
 def _whole(epoch: Epoch) -> float:
