@@ -10,7 +10,16 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["clock_of", "duration_of", "memory_of", "pairs_of", "scores_of", "settings_of", "without_memory"]
+__all__ = [
+    "clock_of",
+    "duration_of",
+    "float_of",
+    "memory_of",
+    "pairs_of",
+    "scores_of",
+    "settings_of",
+    "without_memory",
+]
 
 _NUMBER = r"[-+]?(?:\d{1,18}(?:\.\d{0,18})?|\.\d{1,18})(?:[eE][-+]?\d{1,3})?"
 _IS = r"\s{0,3}[=:]\s{0,3}"
@@ -140,6 +149,14 @@ def _name_before(text: str, end: int) -> str:
     return "" if found is None else found[0].strip()
 
 
+def float_of(text: str | None) -> float | None:
+    """The number that a text is; None for no text and for any other."""
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return None
+
+
 def duration_of(text: str) -> float | None:
     """Seconds of `12`, `00:12`, `1:02:03`, `65s`, `1m05s`; None for anything else, `?` included."""
     plain = text.strip().rstrip("s")
@@ -190,7 +207,7 @@ def scores_of(text: str, best: bool = False) -> dict[str, Any]:
     took = _CLOCK_TIME.search(text)
     if took is not None:
         seconds = duration_of(took[1])
-        out["seconds"] = seconds if seconds is not None else out.get("seconds")
+        out["seconds"] = out.get("seconds") if seconds is None else seconds
     minutes = _MINUTES.search(text)
     if minutes is not None:
         out["seconds"] = int(minutes[1]) * 60.0 + float(minutes[2])

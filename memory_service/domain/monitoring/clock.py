@@ -7,7 +7,6 @@ __all__ = ["AHEAD_SECONDS", "LIVE_SECONDS", "earliest_moment", "latest_moment", 
 AHEAD_SECONDS = 60.0
 """How far a run's clock may gain on the service's while it runs: a second a minute is a bad clock."""
 
-
 LIVE_SECONDS = 3_600.0
 """A run that told something within the last hour may still be going on; what is told of an older one is a
 replay, in which silence means nothing."""

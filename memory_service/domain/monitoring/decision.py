@@ -25,7 +25,7 @@ from memory_service.domain.monitoring.projection import Projection, project
 from memory_service.domain.monitoring.run_view import RunView
 from memory_service.domain.monitoring.slowdown import loader_answer, slow_answer, stall_answer
 from memory_service.domain.monitoring.state import State
-from memory_service.domain.monitoring.verdict import Answer, Verdict
+from memory_service.domain.monitoring.verdict import Answer, Verdict, keep_going
 
 __all__ = ["verdict"]
 
@@ -95,7 +95,7 @@ def _answers(view: RunView, fill: Fill | None, projection: Projection | None) ->
         slow_answer(view, None if fill is None else (fill.percent, fill.kind), left),
     )
     applied = [answer for answer in rules if answer is not None]
-    yield from applied or [Answer("continue", "Nothing stands out.", "R21", severity="info")]
+    yield from applied or [keep_going("Nothing stands out.", "R21")]
 
 
 def _has_something(stop: Answer) -> bool:
@@ -119,9 +119,9 @@ def _may_check(view: RunView) -> bool:
 def _wait(view: RunView) -> Answer:
     first, steps = view.state.expected.first_check_seconds, view.state.expected.not_before_steps
     if view.now < first:
-        return Answer("continue", f"Too early: the first check is at {first:.0f} s.", "R20", severity="info")
+        return keep_going(f"Too early: the first check is at {first:.0f} s.", "R20")
     made = view.steps_seen or 0
-    return Answer("continue", f"Too few steps to mean something: {made} of {steps}.", "R20", severity="info")
+    return keep_going(f"Too few steps to mean something: {made} of {steps}.", "R20")
 
 
 def _next_check(view: RunView) -> float:
@@ -217,4 +217,4 @@ def _ended(view: RunView) -> Answer:
             "warning",
             changes,
         )
-    return Answer("continue", f"The run has ended: {status.replace('_', ' ')}.", "R21", severity="info")
+    return keep_going(f"The run has ended: {status.replace('_', ' ')}.", "R21")

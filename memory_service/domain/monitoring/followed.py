@@ -74,14 +74,12 @@ def _same(a: Any, b: Any) -> bool:
 
 def _reads_after(state: State, at_seconds: float) -> bool:
     """A figure that says something of a step's peak came later."""
-    kinds = [kind for kind in MEMORY_KINDS if kind != "allocated_now"]
-    read = state.summary.reading_us
-    later = read is not None and read > at_seconds * 1e6
-    return later and any(kind in state.summary.peaks for kind in kinds)
+    later = (state.summary.reading_us or 0) > at_seconds * 1e6
+    return later and any(kind in state.summary.peaks for kind in MEMORY_KINDS if kind != "allocated_now")
 
 
 def _did_no_more(state: State, wanted: Mapping[str, Any]) -> bool:
-    """Ended with as many epochs and folds as it was told to, without having said so."""
+    """Whether a run ended with at most the advised epochs and folds."""
     folds = [fold for fold in state.summary.folds.values() if fold.last_epoch is not None]
     if not folds:
         return False

@@ -16,7 +16,7 @@ from memory_service.domain.monitoring.event import MEMORY_KINDS, number_of
 from memory_service.domain.monitoring.run_view import FinishedEpoch, RunView
 from memory_service.domain.monitoring.slowdown import slowdown, throughput_objection
 from memory_service.domain.monitoring.trend import Change, change_point, growth_per_step
-from memory_service.domain.monitoring.verdict import Answer
+from memory_service.domain.monitoring.verdict import Answer, keep_going
 from memory_service.errors import InvalidInput
 
 __all__ = ["Fill", "fill_answer", "fill_of", "memory_trend", "monitoring_answer"]
@@ -117,13 +117,7 @@ def monitoring_answer(view: RunView, fill: Fill | None) -> Answer | None:
         known = "No reading of the card's memory was told"
         if fill is not None:
             known = f"Memory is only known as {fill.words}, which says nothing of a step's peak"
-        return Answer(
-            "continue",
-            f"{known}; throughput is as predicted, and throughput decides.",
-            "R20",
-            severity="info",
-            next_time=MONITORING,
-        )
+        return keep_going(f"{known}; throughput is as predicted, and throughput decides.", "R20", MONITORING)
     why = (
         "No reading of the card's memory in what the run told"
         if fill is None
@@ -131,12 +125,8 @@ def monitoring_answer(view: RunView, fill: Fill | None) -> Answer | None:
         "a step; no batch is judged by it"
     )
     if is_late(view):
-        return Answer(
-            "continue",
-            f"{why}. It is too late to start again for that: print it next time.",
-            "R20",
-            severity="info",
-            next_time=MONITORING,
+        return keep_going(
+            f"{why}. It is too late to start again for that: print it next time.", "R20", MONITORING
         )
     return Answer(
         "add_monitoring",
@@ -159,22 +149,22 @@ def fill_answer(view: RunView, fill: Fill | None, left_seconds: float | None = N
     if fill.lower_bound:
         if p < 50.0:
             return None
-        return _continue(f"{fill.words}: the peak of a step is at least that; no batch is judged by it")
+        return keep_going(
+            f"{fill.words}: the peak of a step is at least that; no batch is judged by it.", "R23"
+        )
+    note = ""
     if p > 90.0:
-        return _continue(f"Memory is at {fill.words}: near the limit, and it runs; do not raise the batch")
-    if p >= 70.0:
-        return _continue(f"Memory is at {fill.words}, inside 70-90 %")
-    if p >= 60.0:
+        note = ": near the limit, and it runs; do not raise the batch"
+    elif p >= 70.0:
+        note = ", inside 70-90 %"
+    elif p >= 60.0:
         note = ": acceptable, not ideal, for a large model" if large else ": good for a small model"
-        return _continue(f"Memory is at {fill.words}{note}")
-    if p >= 50.0 and not large:
-        return _continue(f"Memory is at {fill.words}: acceptable for a small model")
+    elif p >= 50.0 and not large:
+        note = ": acceptable for a small model"
+    if note:
+        return keep_going(f"Memory is at {fill.words}{note}.", "R23")
     factor = 2.0 if p < 50.0 else 1.5
     return _raise(view, fill, factor, size, left_seconds)
-
-
-def _continue(why: str) -> Answer:
-    return Answer("continue", f"{why}.", "R23", severity="info")
 
 
 def _raise(view: RunView, fill: Fill, factor: float, size: str, left_seconds: float | None) -> Answer:
@@ -190,24 +180,23 @@ def _raise(view: RunView, fill: Fill, factor: float, size: str, left_seconds: fl
         )
     to_batch, limited_by = larger_batch(view, factor, fill.percent, fill.kind)
     if _as_planned(view, fill):
-        return _continue(
+        return keep_going(
             f"{why}, as the plan expects: it took the batch where throughput stops paying or updates "
-            "would starve; throughput decides, not fill (R04)"
+            "would starve; throughput decides, not fill (R04).",
+            "R23",
         )
     if to_batch <= batch:
-        return _continue(f"{why}, but batch {batch} stays: {limited_by}")
+        return keep_going(f"{why}, but batch {batch} stays: {limited_by}.", "R23")
     objection = throughput_objection(view, to_batch)
     if objection is not None:
-        return _continue(f"{why}, yet {objection}: throughput decides, not fill (R04)")
+        return keep_going(f"{why}, yet {objection}: throughput decides, not fill (R04).", "R23")
     changes = {"batch_size": to_batch, **accumulation_for(view, to_batch)}
     rest = f" ({limited_by})" if limited_by else ""
     if is_late(view) or not pays_to_restart(view, left_seconds, to_batch / batch):
-        return Answer(
-            "continue",
+        return keep_going(
             f"{why}. Starting again would now cost more than it brings: batch {to_batch} next time{rest}.",
             "R24",
-            severity="info",
-            next_time=changes,
+            changes,
         )
     if factor == 2.0:
         return Answer(

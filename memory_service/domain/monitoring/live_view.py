@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, replace
 from typing import Any
 
 from memory_service.domain.monitoring.gpu_fill import fill_of
@@ -25,8 +26,7 @@ __all__ = ["live_view"]
 
 
 def live_view(state: State) -> dict[str, Any]:
-    """Where the run is, how fast, how full, when it will end; and stretches of `SLOT_SECONDS` of the latest
-    minutes it told of. What was not told is None."""
+    """Position, speed, memory and projected end of a run, its latest time buckets; None = not reported."""
     view, summary = RunView(state), state.summary
     projection, fill = project(view), fill_of(view)
     position = view.position
@@ -45,15 +45,7 @@ def live_view(state: State) -> dict[str, Any]:
         "loader_wait_percent": view.wait_percents[-1] if view.wait_percents else None,
         "utilization_percent": view.utilization,
         "end_minutes": None if projection is None else projection.end.scaled(1.0 / 60.0).as_dict(),
-        "fill": None
-        if fill is None
-        else {
-            "percent": round(fill.percent, 1),
-            "gib": fill.gib,
-            "of_gib": fill.of_gib,
-            "kind": fill.kind,
-            "lower_bound": fill.lower_bound,
-        },
+        "fill": fill and asdict(replace(fill, percent=round(fill.percent, 1))),
         "peaks_gib": {
             kind: round(kib * GIB, 4)
             for kind, kib in sorted(summary.peaks.items())
@@ -61,17 +53,13 @@ def live_view(state: State) -> dict[str, Any]:
         },
         "odd_values": summary.odd,
         "expected": {
-            "samples_per_second": _as_dict(state.expected.samples_per_second),
-            "epoch_seconds": _as_dict(state.expected.epoch_seconds),
-            "driver_gib": _as_dict(state.expected.driver_gib),
+            name: estimate and estimate.as_dict()
+            for name in ("samples_per_second", "epoch_seconds", "driver_gib")
+            for estimate in (getattr(state.expected, name),)
         },
         "stretch_seconds": BUCKET_SECONDS,
         "stretches": [_bucket(n, sums) for n, sums in sorted(summary.time_buckets.items())],
     }
-
-
-def _as_dict(estimate: Any) -> Any:
-    return None if estimate is None else estimate.as_dict()
 
 
 def _bucket(number: int, sums: TimeBucket) -> dict[str, Any]:

@@ -166,12 +166,9 @@ class SummaryAccumulator:
             self._flags(us, body)
 
     def _flags(self, us: int, body: Mapping[str, Any]) -> None:
-        if body.get("out_of_memory") is True:
-            self.out_of_memory_us = latest(self.out_of_memory_us, us)
-        if body.get("error") is True:
-            self.error_us = latest(self.error_us, us)
-        if body.get("throttled") is True:
-            self.throttled_us = latest(self.throttled_us, us)
+        for flag in ("out_of_memory", "error", "throttled"):
+            if body.get(flag) is True:
+                setattr(self, f"{flag}_us", latest(getattr(self, f"{flag}_us"), us))
         if body.get("other_processes") and number_of(body["other_processes"]):
             self.shared_us = latest(self.shared_us, us)
 
@@ -285,36 +282,31 @@ class SummaryAccumulator:
         key = (int(fold), int(epoch))
         record: dict[str, Stamped] = {"done": (us, seq, 1)}
         for name in _EPOCH_NUMBERS:
-            raw = body.get(name)
-            if raw is None:
+            if body.get(name) is None:
                 continue
-            value = number_of(raw)
+            value = number_of(body[name])
             if value is None:
                 self.odd += 1
             else:
                 record[name] = (us, seq, value)
         for name in _EPOCH_SCORES:
-            raw = body.get(name)
-            if raw is None:
-                continue
-            score = loss_of(raw)
-            if score is not None:
+            score = loss_of(body.get(name))
+            if score is not None or is_bad_loss(body.get(name)):
                 record[name] = (us, seq, score)
-            elif is_bad_loss(raw):
-                record[name] = (us, seq, None)
         for name, kind in memory:
             gib = number_of(body[name], most=1e6)
             if gib is not None and not (name == "used_gib" and body.get("process_gib") is not None):
                 record[kind] = (us, seq, round(gib * KIB_PER_GIB))
         self._record(key, record)
         loss, metric = loss_of(body.get("valid_loss")), loss_of(body.get("metric"))
-        self._fold_epoch(*key, None if loss is None else (loss, key[1]), metric, us)
+        self._fold_epoch(*key, loss, metric, us)
         self._moved(us)
         self._bucket_sums(us)[PROGRESS] += 1
 
     def _fold_epoch(
-        self, fold: int, epoch: int, loss: tuple[float, int] | None, metric: float | None, us: int
+        self, fold: int, epoch: int, valid_loss: float | None, metric: float | None, us: int
     ) -> None:
+        loss = None if valid_loss is None else (valid_loss, epoch)
         scored = None if metric is None else (metric, epoch)
         known = self.folds.get(fold)
         if known is not None and known.begun_us is not None and known.begun_us <= us:

@@ -18,7 +18,7 @@ from memory_service.domain.monitoring.batch_change import (
 )
 from memory_service.domain.monitoring.run_view import RunView
 from memory_service.domain.monitoring.trend import change_point, latched
-from memory_service.domain.monitoring.verdict import Answer, figures
+from memory_service.domain.monitoring.verdict import Answer, figures, keep_going
 
 __all__ = [
     "is_loader_bound",
@@ -104,13 +104,7 @@ def loader_answer(view: RunView, *, in_time: bool, left_seconds: float | None = 
     observation = f"{wait:.0f} % of the time goes into waiting for the loader"
     why = f"{observation}: {how}; a larger batch would gain nothing (R26)."
     if in_time and (is_late(view) or not pays_to_restart(view, left_seconds, 1.0 / (1.0 - wait / 100.0))):
-        return Answer(
-            "continue",
-            f"{why} The run ends in time as it is: change it next time.",
-            rule,
-            severity="info",
-            next_time=changes,
-        )
+        return keep_going(f"{why} The run ends in time as it is: change it next time.", rule, changes)
     return Answer("relaunch", why, rule, changes, observation=f"{observation}.")
 
 
@@ -197,7 +191,7 @@ def slow_answer(
         why = alarm or f"A large model keeps the card busy less than the {LOW_UTILIZATION:.0f} % of R05"
         rule = "R18" if alarm else "R05"
     if slow is not None and not pays_to_restart(view, left_seconds, slow.ratio):
-        return Answer("continue", f"{why}; it is over before a new start would pay.", rule, severity="info")
+        return keep_going(f"{why}; it is over before a new start would pay.", rule)
     if busy is not None and busy < LOW_UTILIZATION and waiting is not None and waiting < 10.0:
         percent, reading = fill or (None, None)
         to_batch, _ = larger_batch(view, 2.0, percent, reading)

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from memory_service.domain.common.estimate import Estimate
 
-__all__ = ["ACTIONS", "Action", "Answer", "Severity", "Verdict", "figures"]
+__all__ = ["ACTIONS", "Action", "Answer", "Severity", "Verdict", "figures", "keep_going"]
 
 Action = Literal[
     "continue", "raise_batch", "relaunch", "lower_batch", "reduce_folds", "reduce_epochs",
@@ -38,6 +38,11 @@ class Answer:
     severity: Severity = "warning"
     next_time: Mapping[str, Any] = field(default_factory=dict)
     observation: str = ""
+
+
+def keep_going(why: str, rule: str, next_time: Mapping[str, Any] | None = None) -> Answer:
+    """Nothing to change in this run; `next_time` is for the next one."""
+    return Answer("continue", why, rule, severity="info", next_time=next_time or {})
 
 
 def figures(value: float) -> str:

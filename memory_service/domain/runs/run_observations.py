@@ -51,9 +51,7 @@ def observations_of(
     batches = {epoch.batch_size for epoch in outcome.epochs} | {s.batch_size for s in outcome.step_windows}
     batches |= set(outcome.peaks)
     failed = _failed_batch(case, outcome, ending)
-    used = {batch for batch in (*batches, failed) if batch}
-    if not used and case.batch_size:
-        used = {case.batch_size}
+    used = {batch for batch in (*batches, failed) if batch} or {case.batch_size} - {0}
     excluded = exclusion_of(outcome)
     found = []
     for batch in sorted(used):

@@ -38,11 +38,7 @@ class Peaks:
     driver_gib: float | None = None
 
     def __or__(self, other: Peaks) -> Peaks:
-        return Peaks(
-            _most(self.allocated_gib, other.allocated_gib),
-            _most(self.reserved_gib, other.reserved_gib),
-            _most(self.driver_gib, other.driver_gib),
-        )
+        return Peaks(*(_most(getattr(self, name), getattr(other, name)) for name in self.__slots__))
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,7 +300,7 @@ def _peaks(fields: Mapping[str, Any]) -> Peaks:
 
 def _use(samples: Sequence[Mapping[str, Any]]) -> DeviceUse:
     def numbers(name: str) -> list[float]:
-        return [value for value in (number_of(s.get(name)) for s in samples) if value is not None]
+        return [value for s in samples if (value := number_of(s.get(name))) is not None]
 
     def share(flags: list[bool]) -> float | None:
         return sum(flags) / len(flags) if flags else None

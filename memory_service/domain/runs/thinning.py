@@ -8,7 +8,7 @@ Thinning what was thinned changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -20,9 +20,7 @@ __all__ = ["RAW", "Thinned", "thinned"]
 RAW = ("gpu", "batch")
 
 _SUMS = ("steps", "seconds", "samples", "loader_wait_seconds")
-_MOST = (
-    *MEMORY_FIELDS, "memory_percent", "temperature_c", "host_gib",
-)  # fmt: skip
+_MOST = (*MEMORY_FIELDS, "memory_percent", "temperature_c", "host_gib")
 _MEDIANS = ("utilization_percent", "power_w", "clock_mhz", "cpu_percent")
 
 
@@ -59,15 +57,7 @@ def _closed(interval: dict[str, list[tuple[int, Mapping[str, Any]]]]) -> Iterato
 
 
 def _one_of(samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    out = _latest(samples)
-    for name in _MOST:
-        values = _numbers(samples, name)
-        if values:
-            out[name] = max(values)
-    for name in _MEDIANS:
-        values = _numbers(samples, name)
-        if values:
-            out[name] = median(values)
+    out = _latest(samples) | _over(samples, _MOST, max) | _over(samples, _MEDIANS, median)
     slowed = [bool(s["throttled"]) for s in samples if s.get("throttled") is not None]
     if slowed:
         out["throttled"] = 2 * sum(slowed) > len(slowed)
@@ -86,12 +76,15 @@ def _step_sum(events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         if one.get("loader_wait_seconds") is None and percent is not None and seconds is not None:
             waited = {"loader_wait_seconds": seconds * percent / 100.0}
         plain.append({name: value for name, value in one.items() if name != "loader_wait_percent"} | waited)
-    out = _latest(plain)
-    for name in _SUMS:
-        values = _numbers(plain, name)
-        if values:
-            out[name] = sum(values)
-    return out
+    return _latest(plain) | _over(plain, _SUMS, sum)
+
+
+def _over(
+    bodies: Sequence[Mapping[str, Any]], names: Iterable[str], reduce: Callable[[list[float]], float]
+) -> dict[str, float]:
+    """Name -> one figure for all bodies, of the names that any of them has."""
+    found = {name: _numbers(bodies, name) for name in names}
+    return {name: reduce(values) for name, values in found.items() if values}
 
 
 def _latest(bodies: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
