@@ -85,15 +85,10 @@ def _milder(view: RunView, projection: Projection, deadline: float) -> Answer:
         return faster
     if stay is not None:
         to_folds, to_epochs = stay
-        changes = {
-            k: v for k, v, was in (("folds", to_folds, folds), ("epochs", to_epochs, epochs)) if v != was
-        }
+        planned = {"folds": folds, "epochs": epochs}
+        changes = _changed(planned, to_folds, to_epochs)
         if changes:
-            what = " and ".join(
-                f"{name} {was} -> {changes[name]}"
-                for name, was in (("folds", folds), ("epochs", epochs))
-                if name in changes
-            )
+            what = " and ".join(f"{name} {planned[name]} -> {value}" for name, value in changes.items())
             first_fold = at.fold_index == 0 and folds > 1
             share = epochs * projection.epoch.value / (state.budget_seconds or inf)
             return Answer(
@@ -108,6 +103,11 @@ def _milder(view: RunView, projection: Projection, deadline: float) -> Answer:
     if at.epochs_done or at.fold_index:
         return _stop(view, "R14", f"{cannot}; not even one more epoch fits")
     return _smaller(view, projection, deadline, cannot)
+
+
+def _changed(planned: dict[str, int], folds: int, epochs: int) -> dict[str, int]:
+    cut = {"folds": folds, "epochs": epochs}
+    return {name: value for name, value in cut.items() if value != planned[name]}
 
 
 def _best_cut(
@@ -169,12 +169,11 @@ def _relaunch(
     if cut is None:
         return None
     changes = {"batch_size": to_batch, **accumulation_for(view, to_batch)}
-    changes |= {k: v for k, v, was in (("folds", cut[0], folds), ("epochs", cut[1], epochs)) if v != was}
+    changes |= _changed({"folds": folds, "epochs": epochs}, *cut)
     return Answer(
         "relaunch",
         f"{cannot}. Batch {to_batch} is predicted to be {gain:.1f} times as fast as {batch}: started "
-        f"again now "
-        f"it brings about {again:.0f} epochs where staying brings {room:.0f}.",
+        f"again now it brings about {again:.0f} epochs where staying brings {room:.0f}.",
         "R12",
         changes,
         "critical",
@@ -186,14 +185,8 @@ def _smaller(view: RunView, projection: Projection, deadline: float, cannot: str
     samples."""
     smaller = view.state.expected.smaller
     if smaller:
-        changes = dict(smaller)
-        return Answer(
-            "relaunch",
-            f"{cannot}. Not one epoch fits: start again with {changes.get('model')}.",
-            "R12",
-            changes,
-            "critical",
-        )
+        why = f"{cannot}. Not one epoch fits: start again with {smaller.get('model')}."
+        return Answer("relaunch", why, "R12", dict(smaller), "critical")
     n_train = view.state.whole("n_train")
     share = max(0.0, deadline - view.now - RESTART_SECONDS) / projection.epoch.high / 2
     if n_train and share * n_train >= 1:
@@ -201,8 +194,7 @@ def _smaller(view: RunView, projection: Projection, deadline: float, cannot: str
         return Answer(
             "relaunch",
             f"{cannot}. Not one epoch fits: start again on {keep} of {n_train} samples for two epochs, or "
-            f"with a "
-            "smaller model.",
+            "with a smaller model.",
             "R12",
             {"n_train": keep, "epochs": 2, "folds": 1},
             "critical",

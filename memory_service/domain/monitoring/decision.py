@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import ceil
+from typing import Any
 
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.monitoring.batch_change import accumulation_for, smaller_rung
@@ -65,7 +66,7 @@ def verdict(state: State) -> Verdict:
 
 
 def _answers(view: RunView, fill: Fill | None, projection: Projection | None) -> Iterator[Answer]:
-    """What each rule says, the most urgent first; the last one always says something."""
+    """The answers of the rules, the most urgent first; there is always one."""
     if view.state.facts.status != "running":
         yield _ended(view)
         return
@@ -99,8 +100,7 @@ def _answers(view: RunView, fill: Fill | None, projection: Projection | None) ->
 
 
 def _has_something(stop: Answer) -> bool:
-    """Whether there is a model to predict with, or no time for anything else: then no trouble of the training
-    matters any more."""
+    """Whether there is a model to predict with, or no time for anything else: then training is over."""
     return stop.rule == "R14" or stop.set.get("predict_with_folds", 0) > 0
 
 
@@ -149,21 +149,18 @@ def _out_of_memory(view: RunView) -> Answer | None:
     if not batch or batch < 2:
         return Answer(
             "investigate",
-            "It ran out of memory, and the batch cannot be halved: use gradient "
-            "checkpointing or a smaller input.",
+            "It ran out of memory, and the batch cannot be halved: use gradient checkpointing or a smaller input.",
             "R02",
             {"gradient_checkpointing": True},
             "critical",
         )
+    why = f"It ran out of memory at batch {batch}: halve it and accumulate gradients."
+    return Answer("lower_batch", why, "R02", _halved(view, batch), "critical")
+
+
+def _halved(view: RunView, batch: int) -> dict[str, Any]:
     half = smaller_rung(batch)
-    changes = {"batch_size": half, **accumulation_for(view, half)}
-    return Answer(
-        "lower_batch",
-        f"It ran out of memory at batch {batch}: halve it and accumulate gradients.",
-        "R02",
-        changes,
-        "critical",
-    )
+    return {"batch_size": half, **accumulation_for(view, half)}
 
 
 def _moved_on(view: RunView, when_us: int) -> bool:
@@ -172,13 +169,12 @@ def _moved_on(view: RunView, when_us: int) -> bool:
 
 
 def _bad_loss(view: RunView) -> Answer | None:
-    """The training loss is not a number and did not become one again: nothing more is learned."""
+    """The training loss became NaN or infinite and stayed so."""
     bad, good = view.summary.bad_loss_us, view.summary.good_loss_us
     if bad is None or bad < view.state.since_us or (good is not None and good > bad):
         return None
-    rate = view.state.facts.learning_rate
     reported = view.summary.setting("learning_rate")
-    rate = reported if isinstance(reported, float) else rate
+    rate = reported if isinstance(reported, float) else view.state.facts.learning_rate
     why = "The training loss is not a number (NaN or infinite): nothing more is learned from here on"
     precision = view.summary.setting("precision") or view.state.facts.precision
     if rate:
@@ -207,14 +203,7 @@ def _ended(view: RunView) -> Answer:
     status = view.state.facts.status
     batch = view.state.batch_size
     if status == "out_of_memory" and batch and batch > 1:
-        half = smaller_rung(batch)
-        changes = {"batch_size": half, **accumulation_for(view, half)}
-        return Answer(
-            "lower_batch",
-            f"It ran out of memory at batch {batch}: halve it next time and accumulate gradients.",
-            "R02",
-            changes,
-            "warning",
-            changes,
-        )
+        changes = _halved(view, batch)
+        why = f"It ran out of memory at batch {batch}: halve it next time and accumulate gradients."
+        return Answer("lower_batch", why, "R02", changes, "warning", changes)
     return keep_going(f"The run has ended: {status.replace('_', ' ')}.", "R21")

@@ -45,7 +45,7 @@ _NOT_NUMBERS = {"nan", "+nan", "-nan", "inf", "-inf", "+inf", "infinity", "-infi
 
 
 class Event(NamedTuple):
-    """One thing a run told.
+    """One event of a run.
 
     seq          unique in the run
     at_seconds   the run's own time since its start; a live run and its replay have the same

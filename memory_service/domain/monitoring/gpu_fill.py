@@ -79,7 +79,7 @@ def card_gib(view: RunView) -> float | None:
 
 
 def fill_of(view: RunView) -> Fill | None:
-    """The fill since the batch, or at once the memory itself, last changed; None when nothing was told."""
+    """Memory use since the batch or the memory itself last changed; None without a reading."""
     card = card_gib(view)
     for kind in MEMORY_KINDS:
         gib = _latest_level(view, kind, card) or view.memory_since(kind)
@@ -241,8 +241,7 @@ def memory_trend(view: RunView) -> Answer | None:
             "investigate",
             f"Memory went from {change.before:.0f} % to {change.after:.0f} % at once, at epoch {row.epoch}"
             f"{f' of fold {row.fold}' if row.fold > 1 else ''}: a leak, another batch size, or a part "
-            f"that no "
-            "longer runs on the card.",
+            "that no longer runs on the card.",
             "R25",
             {"check": ["batch size", "tensors kept alive", "model on the card"]},
         )

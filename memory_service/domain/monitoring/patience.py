@@ -14,8 +14,7 @@ PATIENCE = 5
 
 
 def early_stopping(view: RunView, projection: Projection | None) -> Answer | None:
-    """R16: the best epoch lies further back than the patience, by validation loss or a metric of known
-    way."""
+    """R16: the best epoch, by metric or validation loss, lies further back than the patience."""
     at, state = view.position, view.state
     epochs, folds = state.whole("epochs"), state.whole("folds") or 1
     if not view.epochs or at.epochs_done == 0 or state.facts.status != "running":

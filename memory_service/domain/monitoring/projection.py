@@ -46,8 +46,7 @@ class Projection:
 
 
 def training_deadline_seconds(view: RunView) -> float | None:
-    """When training must be over: 15 % of the budget stay (R14), or what inference needs where that is
-    more."""
+    """When training must be over: 15 % of the budget stay (R14), or what inference needs if more."""
     budget = view.state.budget_seconds
     if budget is None:
         return None
@@ -138,7 +137,7 @@ def _epochs_left(view: RunView, epochs: int) -> tuple[float, float]:
 
 
 def _by_run_progress(view: RunView) -> Projection | None:
-    """A progress bar over all epochs of a fold (Hugging Face) tells of its end by itself."""
+    """The projection of a progress bar over all epochs of a fold (Hugging Face)."""
     progress = view.summary.progress
     if progress is None or view.state.facts.status != "running":
         return None

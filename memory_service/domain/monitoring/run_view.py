@@ -32,8 +32,6 @@ from memory_service.domain.planning.budget import split_of
 __all__ = ["FinishedEpoch", "Position", "RunView"]
 
 GIB = 1 / (1 << 20)
-
-
 MID_EPOCH = 0.97
 
 FAR_BEYOND = 2
@@ -71,8 +69,7 @@ class Position:
 
 
 class RunView:
-    """Derived figures of a state, each computed once. Only what was told since the batch last changed
-    counts."""
+    """Figures derived from a state, each computed once, of the time since the batch last changed."""
 
     def __init__(self, state: State) -> None:
         self.state = state
@@ -105,8 +102,8 @@ class RunView:
     def _shared_epoch_seconds(
         self, rows: Sequence[tuple[tuple[int, int], Mapping[str, Any]]]
     ) -> dict[float, float]:
-        """Moment -> seconds an epoch, where several came at one moment: a log that is sent every few minutes
-        has no times of its own, so that its epochs share the time since the moment before."""
+        """Moment -> seconds an epoch, where several came at one moment: a log sent every few minutes has no
+        times of its own, so its epochs share the time since the moment before."""
         units: dict[float, list[int]] = {}
         last: dict[int, int] = {}
         for (fold, epoch), record in rows:
@@ -134,7 +131,7 @@ class RunView:
 
     @cached_property
     def first_number(self) -> int:
-        """What the first epoch is called: 0 or 1, by the least that was told of."""
+        """Number of the first epoch: 0 or 1, by the least that was reported."""
         first = [f.first_epoch for f in self.summary.folds.values() if f.first_epoch is not None]
         return 0 if min(first, default=1) == 0 else 1
 
@@ -156,7 +153,7 @@ class RunView:
         return Position(index, counts[present], done)
 
     def _epochs_done(self, fold: int) -> int:
-        """At most the planned ones. A number far beyond them, alone, is a slip of whoever told it."""
+        """At most the planned ones; a single number far beyond them is a slip."""
         last, planned = self.summary.folds[fold].last_epoch, self.state.whole("epochs")
         if last is None:
             return 0
@@ -196,8 +193,7 @@ class RunView:
 
     @cached_property
     def step_seconds(self) -> float | None:
-        """Mean seconds a step, waiting included: of steps told one by one, else of the latest progress
-        line."""
+        """Mean seconds a step, data-loader wait included: counted, else by the latest progress line."""
         steps = sum(s[STEPS] for _, s in self._buckets if s[BUSY] > 0)
         busy = sum(s[BUSY] for _, s in self._buckets)
         if steps and busy:
@@ -210,19 +206,18 @@ class RunView:
 
     @cached_property
     def longest_pause_seconds(self) -> float:
-        """Between two tellings of progress, the longest so far (of the latest 320 s); 0 where fewer were."""
+        """The longest time between two reports of progress in the latest 320 s; 0 for fewer than two."""
         moved = [n for n, sums in self._buckets if sums[PROGRESS]]
         return max((b - a for a, b in pairwise(moved)), default=0) * float(BUCKET_SECONDS)
 
     @cached_property
     def steps_seen(self) -> int | None:
-        """Training steps so far; None when the run does not tell of steps."""
-        most = max(self.summary.steps, self.summary.top_step)
-        return most or None
+        """Training steps so far; None where the run reports none."""
+        return max(self.summary.steps, self.summary.top_step) or None
 
     @cached_property
     def reported_steps_per_epoch(self) -> int | None:
-        """As a progress line or the run itself said."""
+        """By a progress line or the run's own setting."""
         progress = self.summary.progress
         if progress is not None and progress[2][2] and progress[2][5] == "epoch":
             return int(progress[2][2])
@@ -230,7 +225,7 @@ class RunView:
 
     @cached_property
     def steps_per_epoch(self) -> int | None:
-        """As it was told, else as the training samples and the batch make it."""
+        """As reported, else from the training samples and the batch size."""
         n_train, batch = self.state.whole("n_train"), self.state.batch_size
         if self.reported_steps_per_epoch or not n_train or not batch:
             return self.reported_steps_per_epoch
@@ -245,7 +240,7 @@ class RunView:
 
     @cached_property
     def samples_per_second(self) -> float | None:
-        """Of training steps, waiting for the loader included; None when steps are not told of."""
+        """Throughput of training steps, data-loader wait included; None where steps are not reported."""
         batch = self.state.batch_size
         busy = sum(s[BUSY] for _, s in self._buckets)
         samples = sum(s[SAMPLES] for _, s in self._buckets)
@@ -257,19 +252,17 @@ class RunView:
 
     @cached_property
     def epoch_samples_per_second(self) -> float | None:
-        """Training samples by the whole time of an epoch, validation included: a lower bound of the speed."""
-        seconds = self.later_epoch_seconds or (
-            (self.first_epoch_seconds,) if self.first_epoch_seconds else ()
-        )
+        """Training samples over the whole time of an epoch: a lower bound of the throughput."""
+        seconds = median(self.later_epoch_seconds) if self.later_epoch_seconds else self.first_epoch_seconds
         n_train = self.state.whole("n_train")
         if not seconds or not n_train:
             return None
         fit, _ = split_of(n_train, self.state.whole("folds") or 1)
-        return float(fit) / median(seconds)
+        return float(fit) / seconds
 
     @cached_property
     def wait_percents(self) -> tuple[float, ...]:
-        """Share of time spent waiting for the loader, averaged from the start to each moment told of."""
+        """Data-loader wait in percent of the time, averaged from the start to each time bucket."""
         out, known, waited = [], 0, 0
         for _, sums in self._buckets:
             if sums[WAIT_KNOWN] > 0:
@@ -292,19 +285,19 @@ class RunView:
 
     @cached_property
     def samples_in_training(self) -> int:
-        """How often utilisation was sampled since the first step was told of."""
+        """Samples of utilization since the first step."""
         return self._sampled[0][1]
 
     @cached_property
     def _sampled(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """(sum of utilisation, samples) since the first step was told of, and in all."""
+        """(sum of utilization, samples) since the first step, and in all."""
         first = (self.summary.first_step_us or 0) // (BUCKET_SECONDS * 1_000_000)
         sums = [(bucket >= first, s[UTILIZATION], s[SAMPLED]) for bucket, s in self._buckets]
         training = (sum(u for inside, u, _ in sums if inside), sum(n for inside, _, n in sums if inside))
         return training, (sum(u for _, u, _ in sums), sum(n for _, _, n in sums))
 
     def is_recent(self, when_us: int | None) -> bool:
-        """Whether something was told of within the latest stretch that the summary keeps (320 s)."""
+        """Whether this moment lies within the time that the buckets cover (320 s)."""
         return when_us is not None and when_us / 1e6 >= self.now - BUCKET_SECONDS * MAX_BUCKETS
 
     @cached_property

@@ -136,7 +136,7 @@ def slowdown(view: RunView) -> Slowdown | None:
 
 
 def throughput_objection(view: RunView, to_batch: int) -> str | None:
-    """Why a larger batch would bring no speed, as far as it was measured; None when nothing says so."""
+    """Why a larger batch would bring no speed, as measured; None where nothing speaks against it."""
     batch, measured = view.state.batch_size, view.samples_per_second or view.epoch_samples_per_second
     if not batch or not measured:
         return None
@@ -158,7 +158,7 @@ def throughput_objection(view: RunView, to_batch: int) -> str | None:
 def slow_answer(
     view: RunView, fill: tuple[float, str] | None, left_seconds: float | None = None
 ) -> Answer | None:
-    """R05, R18 and the prediction: slower than it should be, although the loader is not what it waits for.
+    """R05, R18 and the prediction: low throughput that data-loader wait does not explain.
 
     fill           of the card, percent, and which figure it was read from; None = not known
     left_seconds   until training ends as it is; None = not known
@@ -210,7 +210,7 @@ def slow_answer(
 
 
 def _causes(view: RunView) -> tuple[str, list[str]]:
-    """What the card itself said that explains slowness, or what to look at where it said nothing."""
+    """Reported causes of slowness as (sentence, checks); without any, what to check."""
     hot = f" at {view.max_temperature_c:.0f} C" if view.max_temperature_c >= THROTTLE_C else ""
     causes = []
     if view.is_recent(view.summary.shared_us):
@@ -248,7 +248,7 @@ def _r18(view: RunView) -> str | None:
 
 
 def stall_answer(view: RunView) -> Answer | None:
-    """Nothing moves, although the run's own time goes on: other events come, or it is asked about."""
+    """A stall: no progress although the run's own time goes on."""
     state, step_us = view.state, view.summary.step_us
     if state.facts.status != "running" or _is_done(view):
         return None
@@ -257,27 +257,22 @@ def stall_answer(view: RunView) -> Answer | None:
     if limit is None or idle <= limit:
         return None
     what = "step" if view.steps_seen else "epoch" if step_us is not None else "first step"
+    checks = ["loader workers", "deadlock", "disk space"]
     silent = view.now - state.last_event_seconds
     if silent > 0.9 * idle:
         if silent <= SILENT_LEAST_S:
             return None
-        limit = max(limit, SILENT_LEAST_S)
-        return Answer(
-            "investigate",
+        limit, checks = max(limit, SILENT_LEAST_S), ["process alive", *checks]
+        why = (
             f"Nothing was told for {silent:.0f} s, where {limit:.0f} s is the longest that is usual: see "
-            "whether it still runs; if it does, a loader worker hangs, a lock is held or a disk is full.",
-            "stall",
-            {"check": ["process alive", "loader workers", "deadlock", "disk space"]},
-            "critical",
+            "whether it still runs; if it does, a loader worker hangs, a lock is held or a disk is full."
         )
-    return Answer(
-        "investigate",
-        f"No {what} for {idle:.0f} s, where {limit:.0f} s is the longest that is usual: look for a hanging "
-        "loader worker, a deadlock, a full disk.",
-        "stall",
-        {"check": ["loader workers", "deadlock", "disk space"]},
-        "critical",
-    )
+    else:
+        why = (
+            f"No {what} for {idle:.0f} s, where {limit:.0f} s is the longest that is usual: look for a "
+            "hanging loader worker, a deadlock, a full disk."
+        )
+    return Answer("investigate", why, "stall", {"check": checks}, "critical")
 
 
 def _is_done(view: RunView) -> bool:
@@ -288,9 +283,9 @@ def _is_done(view: RunView) -> bool:
 
 
 def _usual_pause(view: RunView) -> float | None:
-    """Seconds without a step (where steps are told of) or an epoch that need no explanation; None = unknown.
+    """Seconds that may pass without a step, or an epoch where steps are not reported; None = unknown.
 
-    A run that tells of epochs only is silent through its first one, and shows by a busy card that it trains.
+    A run that reports epochs only is silent through its first, and shows by a busy card that it trains.
     """
     expected = view.state.expected.epoch_seconds
     epoch = median(view.later_epoch_seconds) if view.later_epoch_seconds else view.first_epoch_seconds

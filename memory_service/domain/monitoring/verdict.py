@@ -23,12 +23,12 @@ Severity = Literal["info", "warning", "critical"]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one rule says.
+    """The answer of one rule.
 
     set        settings to change, by the names of a plan
     rule       R.. of the rules, or the name of a rule that stands in docs/watching.md
     next_time  settings for the next run, when changing this one would cost more than it brings
-    seen       the observation alone, told where another answer is given; "" = `why`
+    observation   the finding alone, for the notes of another answer; "" = `why`
     """
 
     action: Action
