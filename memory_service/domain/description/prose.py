@@ -22,32 +22,28 @@ _MARKDOWN_HEADING = re.compile(r"^\s*(#{1,6})\s+(.*?)[\s#:]*$")
 _BOLD_HEADING = re.compile(r"^\s*\*\*([^*]{2,60})\*\*:?\s*$")
 _ADMINISTRATIVE = re.compile(
     r"\b(?:time ?line|important dates|deadlines?|prizes?|awards?|code requirements?|citations?|cite|"
-    r"acknowledge?ments?|"
-    r"rules|faq|frequently asked|sponsors?|about (?:the )?(?:host|organi[sz]ers?|us|kaggle|nfl|rsna|"
-    r"siim|[A-Z]\w+)|"
-    r"hosts?|team (?:limits?|merg\w+)|getting started|tutorials?|starter|resources|contact|terms|"
-    r"licen[sc]es?|"
-    r"references|hackathon|conference|hardware|organi[sz]ers?|credits?|thanks|support|eligibility|winners?|"
-    r"points|how to participate|register|kernels?[- ]only|code competition|submission limits?|collaboration|"
-    r"travel|workshop|partners?|foundation|institutions?|contributors?)\b",
+    r"acknowledge?ments?|rules|faq|frequently asked|sponsors?|about (?:the )?(?:host|organi[sz]ers?|us|"
+    r"kaggle|nfl|rsna|siim|[A-Z]\w+)|hosts?|team (?:limits?|merg\w+)|getting started|tutorials?|starter|"
+    r"resources|contact|terms|licen[sc]es?|references|hackathon|conference|hardware|organi[sz]ers?|credits?|"
+    r"thanks|support|eligibility|winners?|points|how to participate|register|kernels?[- ]only|code "
+    r"competition|submission limits?|collaboration|travel|workshop|partners?|foundation|institutions?|"
+    r"contributors?)\b",
     re.IGNORECASE,
 )
 _INFORMATIVE = re.compile(
-    r"\b(?:overview|description|evaluation|metric|scoring|submission (?:file|format)|data(?:set)?|"
-    r"files?|columns?|"
-    r"fields?|task|goal|objective|problem|training|test|labels?|annotations?|features?|format|background|"
-    r"introduction|context|what|details?|classes)\b",
+    r"\b(?:overview|description|evaluation|metric|scoring|submission (?:file|format)|data(?:set)?|files?|"
+    r"columns?|fields?|task|goal|objective|problem|training|test|labels?|annotations?|features?|format|"
+    r"background|introduction|context|what|details?|classes)\b",
     re.IGNORECASE,
 )
 _ADMINISTRATIVE_LISTED = (
-    "deadline, prize, team merger, accept the competition rules, pm utc, run time, internet access, "
-    "internet must, external data, pre trained model, unsplash, photo by, photo credit, image credit, "
-    "competition forum, licensed under, we thank, thank you, special thanks, sponsor, final "
-    "submission, entry deadline, private leaderboard, public leaderboard, gpu notebook, cpu notebook, "
-    "notebook run, code competition, write up, courtesy of, team limit, maximum team, rerun, kernel "
-    "only, kernels only, kaggle com, https, http, www, submit button, debugging doc, code "
-    "requirement, discussion board, learn more, read more, watch the, tutorial, co host, "
-    "headquarters, sign up, your account, publicly available, cash"
+    "deadline, prize, team merger, accept the competition rules, pm utc, run time, internet access, internet "
+    "must, external data, pre trained model, unsplash, photo by, photo credit, image credit, competition "
+    "forum, licensed under, we thank, thank you, special thanks, sponsor, final submission, entry deadline, "
+    "private leaderboard, public leaderboard, gpu notebook, cpu notebook, notebook run, code competition, "
+    "write up, courtesy of, team limit, maximum team, rerun, kernel only, kernels only, kaggle com, https, "
+    "http, www, submit button, debugging doc, code requirement, discussion board, learn more, read more, "
+    "watch the, tutorial, co host, headquarters, sign up, your account, publicly available, cash"
 )
 _ADMINISTRATIVE_PHRASES = PhraseTable({phrase: [True] for phrase in _ADMINISTRATIVE_LISTED.split(", ")})
 

@@ -44,9 +44,9 @@ _ELAPSED = re.compile(r"^\s{0,4}\[\d{1,3}:\d{2}(?::\d{2})?\]\s{1,4}")
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One event that the log told of.
+    """One event that the log reported.
 
-    kind, fields   as `watch_event.Event`
+    kind, fields   as `event.Event`
     clock          seconds since 1970 as the line is stamped; None when it is not. For differences only
     """
 

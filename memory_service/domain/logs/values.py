@@ -185,7 +185,7 @@ def pairs_of(text: str) -> Iterator[tuple[str, str, str]]:
 def scores_of(text: str, best: bool = False) -> dict[str, Any]:
     """train_loss, valid_loss, metric, learning_rate, seconds, as far as the text names them.
 
-    Not-a-number losses are kept as the text "nan" or "inf": they mean something.
+    Not-a-number losses are stored as the text "nan" or "inf": they mean something.
     """
     out: dict[str, Any] = {}
     rank = 0
@@ -241,7 +241,7 @@ def _score(value: str) -> float | str:
 
 
 def memory_of(text: str, *, alone_is_total: bool = True) -> dict[str, Any]:
-    """Memory figures with their kind, by the names of `watch_event.MEMORY_FIELDS`, and the card's total.
+    """Memory figures with their kind, by the names of `event.MEMORY_FIELDS`, and the card's total.
 
     alone_is_total   `GPU Memory: 24.0 GB` says how much the card has (R27), not how much is used
     """
@@ -298,7 +298,7 @@ def without_memory(text: str) -> str:
 
 
 def settings_of(text: str) -> dict[str, Any]:
-    """What the line says of the run's settings, by the names of `watch_summary.SETTINGS`."""
+    """What the line says of the run's settings, by the names of `summary.SETTINGS`."""
     out: dict[str, Any] = {}
     plain = text.lower()
     if not any(word in plain for word in _SETTING_WORDS):

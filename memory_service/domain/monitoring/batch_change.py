@@ -46,7 +46,7 @@ LEAST_FASTER = 1.5
 def larger_batch(
     view: RunView, factor: float, fill_percent: float | None, reading: str | None
 ) -> tuple[int, str]:
-    """(batch, what held it back) for `factor` times the present one; the present one when nothing larger
+    """(batch, what limits it) for `factor` times the present one; the present one when nothing larger
     goes.
 
     Memory grows at most in proportion to the batch (weights do not grow), so a fill of 48 % at 384 allows 512

@@ -149,7 +149,8 @@ def _out_of_memory(view: RunView) -> Answer | None:
     if not batch or batch < 2:
         return Answer(
             "investigate",
-            "It ran out of memory, and the batch cannot be halved: use gradient checkpointing or a smaller input.",
+            "It ran out of memory, and the batch cannot be halved: use gradient "
+            "checkpointing or a smaller input.",
             "R02",
             {"gradient_checkpointing": True},
             "critical",

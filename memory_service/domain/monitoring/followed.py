@@ -14,8 +14,8 @@ Followed = Literal["yes", "no", "open"]
 """open: the run still goes on and may take it."""
 
 STOPPED_WITHIN_S, STOPPED_WITHIN_SHARE = 120.0, 0.1
-"""A run that was told to stop did so if it told of nothing new after 2 minutes or a tenth of its time: the
-epoch under way may end."""
+"""Advice to stop was followed if the run sent nothing new after 2 minutes or a tenth of its time: the epoch
+under way may end."""
 
 SAME_VALUE = 1e-6
 
@@ -26,7 +26,7 @@ def followed(
     """Whether `advice` (a verdict's JSON form), given at a moment of the run's own time, was taken; None
     where nothing can tell (a continue, a check of something by hand).
 
-    later   what runs of the same model and place that began after this one said of themselves
+    later   what runs of the same model and place that began after this one stated
     """
     action, changes = str(advice["action"]), dict(advice.get("set") or {})
     ended = state.facts.status != "running"

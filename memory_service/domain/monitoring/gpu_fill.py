@@ -25,7 +25,7 @@ SAME_CARD = 1.15
 """A printed total within 15 % of the data sheet's is the same card, as its driver counts it."""
 
 STATES_TIMES, STATES_PLUS_GIB = 1.5, 0.1
-"""A figure whose kind is not said, and that weights, gradients and optimizer state explain, is one of those
+"""A figure whose kind is not stated, and that weights, gradients and optimizer state explain, is one of those
 printed between steps (claim C01: 0.4 GB of EfficientNet-B4 at batch 32 were no "1 % of the card")."""
 
 STATES_PERCENT = 5.0
@@ -43,7 +43,7 @@ GROWS_TO = 95.0
 class Fill:
     """Share of the card's memory, percent, by the best figure there is.
 
-    kind           what it counts, as it was told
+    kind           of memory, as reported
     lower_bound    only weights and states were seen: the peak is at least this
     """
 
@@ -264,7 +264,7 @@ def _latest_level(view: RunView, kind: str, card: float | None) -> float | None:
 
 
 REPORTED_FOR_EPOCHS = 3
-"""A change is told of for three epochs; after that it is known, and the new level is judged as it is."""
+"""A change is reported for three epochs; after that it is known, and the new level is judged as it is."""
 
 
 def _leak(view: RunView, percents: Sequence[float]) -> Answer | None:

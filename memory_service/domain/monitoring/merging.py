@@ -10,7 +10,7 @@ __all__ = ["earliest", "latest", "merge_folds", "merge_latest", "newer"]
 
 
 def latest(a: int | None, b: int | None) -> int | None:
-    """The larger of two moments or numbers; None is "not told"."""
+    """The larger of two moments or numbers; None is "not reported"."""
     return b if a is None else a if b is None else max(a, b)
 
 
@@ -32,7 +32,7 @@ def merge_latest(known: Mapping[str, Stamped], reported: Mapping[str, Stamped]) 
 
 
 def merge_folds(a: FoldSummary, b: FoldSummary) -> FoldSummary:
-    """One fold from two parts of what was told of it."""
+    """One fold from two parts of its reports."""
     losses = [x for x in (a.lowest_loss, b.lowest_loss) if x is not None]
     low = [x for x in (a.lowest_metric, b.lowest_metric) if x is not None]
     high = [x for x in (a.highest_metric, b.highest_metric) if x is not None]

@@ -55,23 +55,23 @@ USUAL_WORKERS = 8
 STALL_STEPS, STALL_EPOCHS, STALL_LEAST_S, STALL_SETUP_S = 10.0, 3.0, 60.0, 300.0
 """No step for 10 x the expected step and 60 s; outside the middle of an epoch also half an epoch, or before
 the first is over its whole training (validation and checkpoints take no steps); no epoch for 3 x an epoch
-where steps are not told of; no first step or epoch within 5 minutes, or 3 epochs as predicted."""
+where steps are not reported; no first step or epoch within 5 minutes, or 3 epochs as predicted."""
 
 SILENT_LEAST_S = 180.0
 """R21: whoever reads a log to the service does so every 120-180 s; until then silence says nothing."""
 
 PAUSE_TIMES = 2.0
-"""Some tell of every 500th step: twice the longest pause between two tellings is not yet a stall."""
+"""Some report every 500th step: twice the longest pause between two reports is not yet a stall."""
 
 TRAINING_UTILIZATION = 20.0
-"""Percent; a card that is this busy before the first epoch was told of is training."""
+"""Percent; a card that is this busy before the first epoch was reported is training."""
 
 THROTTLE_C = 83.0
 """From about here data centre and desktop cards lower their clocks."""
 
 SLOWER_FROM, LEAST_SLOWER_S, REPORTED_FOR_EPOCHS = 1.5, 1.0, 4
 """Epochs that at once take half again as long and a second longer, two in a row: throttling, another tenant,
-a swapping host. It is told of until four epochs show it; then it is known."""
+a swapping host. It is reported until four epochs show it; then it is known."""
 
 
 def is_loader_bound(view: RunView) -> bool:

@@ -26,12 +26,12 @@ TREES = re.compile(r"lightgbm|lgbm|xgboost|xgb|catboost|histgradient|gbdt|forest
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """What the run said of itself when it began (the body of POST /runs), resolved where the service can.
+    """What the run stated when it began (the body of POST /runs), resolved where the service can.
 
     params_m      of the model, in millions, when a profile or the catalogue knows it; 0 = not known
     device_kind   "cuda" | "mps" | "cpu"
     memory_gib    of the card the fill is read against: the one planned for (R06); None = not known
-    minutes       the budget; None = none was given, then nothing is said about time
+    minutes       the budget; None = none; then time is not judged
     metric_direction   "max" | "min" | None: which way `metric` gets better
     status        "running", or how it ended
     """

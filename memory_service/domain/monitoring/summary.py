@@ -13,11 +13,11 @@ from typing import Any
 __all__ = ["BUCKET_SECONDS", "MAX_BUCKETS", "MAX_EPOCHS", "SETTINGS", "FoldSummary", "Summary"]
 
 MAX_EPOCHS = 48
-"""The latest epochs are kept exactly; trends and projections look at no more."""
+"""The latest epochs are stored exactly; trends and projections look at no more."""
 
 BUCKET_SECONDS = 10
 MAX_BUCKETS = 32
-"""Samples and steps add up per 10 s of the run's time; the latest 320 s are kept, two check intervals."""
+"""Samples and steps add up per 10 s of the run's time; the latest 320 s are stored, two check intervals."""
 
 MAX_FOLDS = 128
 MAX_BATCH_SIZES = 16
@@ -39,7 +39,7 @@ TimeBucket = tuple[int, ...]
 
 STEPS, BUSY, WAIT_KNOWN, WAITED, SAMPLES, UTILIZATION, SAMPLED, PROGRESS, TEMPERATURE = range(9)
 """Steps, their microseconds, the part of these whose waiting for the loader is known, the waiting, samples,
-the sum of utilisation in 1/1000 % and how often it was sampled, how often progress of training was told of;
+the sum of utilization in 1/1000 % and how often it was sampled, how often progress of training was reported;
 TEMPERATURE is a maximum, in 1/10 C."""
 
 
@@ -49,7 +49,7 @@ _STORED_NAMES = {"time_buckets": "slots", "bucket_peaks": "slot_peaks"}
 
 @dataclass(frozen=True, slots=True)
 class FoldSummary:
-    """One fold: the least and greatest epoch number told of, and the best scores as (value, epoch)."""
+    """One fold: the least and greatest epoch number reported, and the best scores as (value, epoch)."""
 
     first_epoch: int | None = None
     last_epoch: int | None = None
@@ -65,7 +65,7 @@ class Summary:
     """A run so far. Empty: `Summary()`. Times in microseconds of the run's own time, memory in KiB.
 
     events        how many were folded, counts: of each kind; odd: values among them that no run can have
-    last_us       the latest time told of: "now" for every verdict
+    last_us       the latest time reported: "now" for every verdict
     steps         training steps counted one by one; top_step: the greatest position in a progress line
     first_step_us, step_us   when training first and last moved; bad_loss_us, good_loss_us: when the
                   training loss last was not a number, last was one

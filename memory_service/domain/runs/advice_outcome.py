@@ -34,7 +34,7 @@ EPOCHS_NEAR = 0.25
 
 
 def brief_of(plan: Mapping[str, Any], pattern_ids: Collection[str]) -> dict[str, Any]:
-    """The part of a plan that is kept with a run; values of a wrong type count as not said.
+    """The part of a plan that is stored with a run; values of a wrong type count as not stated.
 
     A memory that the plan shows as ranked down (`demoted`) was not advised.
     """
@@ -60,7 +60,7 @@ def brief_of(plan: Mapping[str, Any], pattern_ids: Collection[str]) -> dict[str,
 def advice_of(
     brief: Mapping[str, Any], patterns: Mapping[str, Mapping[str, Any]], configuration: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The plan, `followed`: part -> true, false or null (not said), and the memories it told of.
+    """The plan, `followed`: part -> true, false or null (not stated), and the memories it served.
 
     patterns   id -> row; said: what the run runs (model, batch_size, folds, epochs, image_size ...)
     """
@@ -99,7 +99,7 @@ def outcome_of_run(
     minutes: float | None,
     direction: str | None,
 ) -> dict[str, Any]:
-    """What came of a run, as it is kept and shown.
+    """What came of a run, as it is stored and shown.
 
     run         model, gpu, batch_size, precision, folds, epochs, minutes as it said when it began
     summary     wire form of `domain.runs.run_outcome.Outcome`
@@ -137,7 +137,7 @@ def outcome_of_run(
 
 
 def _served(advice: Mapping[str, Any] | None, acted_on: Collection[str]) -> dict[str, bool | None]:
-    """Memory -> whether it was followed (null: cannot be told). A remembered competition is followed where
+    """Memory -> whether it was followed (null: cannot be known). A remembered competition is followed where
     one of its patterns is."""
     out: dict[str, bool | None] = {}
     for one in (advice or {}).get("served", ()):
@@ -151,7 +151,7 @@ def _served(advice: Mapping[str, Any] | None, acted_on: Collection[str]) -> dict
 
 
 def succeeded(status: str, submission: bool | None) -> bool | None:
-    """Whether it left something to score; null where a run was stopped and nobody said."""
+    """Whether it left something to score; null for a stopped run that did not state it."""
     if submission is not None:
         return submission
     return {"completed": True, "stopped": None}.get(status, False)
@@ -195,7 +195,7 @@ def _by_fold(epochs: Sequence[Mapping[str, Any]]) -> dict[int, list[Mapping[str,
 
 
 def _best(fold: Sequence[Mapping[str, Any]], direction: str | None) -> tuple[float, int] | None:
-    """(best metric, epochs up to it) of one fold, where it told metrics and their direction is known."""
+    """(best metric, epochs up to it) of one fold, where it reported metrics and their direction is known."""
     sign = {"max": -1.0, "min": 1.0}.get(direction or "")
     found = ((_number(epoch.get("metric")), n) for n, epoch in enumerate(fold, 1))
     scores = [(value, n) for value, n in found if value is not None]

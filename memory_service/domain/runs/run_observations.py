@@ -46,7 +46,7 @@ def observations_of(
 ) -> list[Observation]:
     """Those with something to say, by batch size.
 
-    case   of what ran, with the batch it began with (0 = not said); figures not filled in
+    case   of what ran, with the batch it began with (0 = not stated); figures not filled in
     """
     batches = {epoch.batch_size for epoch in outcome.epochs} | {s.batch_size for s in outcome.step_windows}
     batches |= set(outcome.peaks)

@@ -31,7 +31,7 @@ WARM_STEPS = 10
 
 @dataclass(frozen=True, slots=True)
 class Peaks:
-    """The most memory that was told, by kind (GiB); None = not told. driver: of this process."""
+    """The most memory that was reported, by kind (GiB); None = not reported. driver: of this process."""
 
     allocated_gib: float | None = None
     reserved_gib: float | None = None
@@ -43,9 +43,9 @@ class Peaks:
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """One finished epoch. `seconds` without validation as far as it was told apart (`valid_seconds`).
+    """One finished epoch. `seconds` without validation as far as reported apart (`valid_seconds`).
 
-    samples   trained on in `seconds`; None when neither told nor known from n_train and folds
+    samples   trained on in `seconds`; None when neither reported nor known from n_train and folds
     """
 
     fold: int
@@ -101,10 +101,10 @@ class DeviceUse:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run did, as far as it told.
+    """What a run did, as far as reported.
 
     epochs    by fold and epoch; of two that claim one place the later seq counts
-    peaks     batch size -> most memory while it was used (None: no batch size was ever told)
+    peaks     batch size -> most memory while it was used (None: no batch size was ever reported)
     last_seconds   own time of the latest event
     first_submission_seconds   own time of the first note that a submission was written
     stalled_seconds   in long pauses between two signs of progress, over the usual pause
@@ -171,7 +171,7 @@ class Outcome:
 
 
 def trained_samples(n_train: int | None, folds: int | None) -> float | None:
-    """Samples of one epoch's training part, where the run said how its data is split."""
+    """Samples of one epoch's training part, where the run stated how its data is split."""
     return float(split_of(n_train, folds)[0]) if n_train and folds else None
 
 
@@ -182,7 +182,7 @@ def outcome_of(
     n_train: int | None = None,
     folds: int | None = None,
 ) -> Outcome:
-    """The outcome of a run that began with these facts (None = not said); what events say later wins."""
+    """The outcome of a run that began with these facts (None = not stated); what events say later wins."""
     ordered = sorted(events, key=lambda event: event.seq)
     reader = _Reader(batch_size, trained_samples(n_train, folds))
     for event in ordered:
@@ -287,7 +287,7 @@ def _stalled(moments: Sequence[float]) -> float:
 
 def _peaks(fields: Mapping[str, Any]) -> Peaks:
     """Never "allocated now": between steps that is about the weights only. The whole card's use counts as the
-    process's where nobody else is said to use it and the process's own share is not told."""
+    process's where nobody else is said to use it and the process's own share is not reported."""
     driver = number_of(fields.get("process_gib"))
     if driver is None and not fields.get("other_processes"):
         driver = number_of(fields.get("used_gib"))

@@ -68,7 +68,7 @@ def _one_of(samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _step_sum(events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The sums; waiting told as a share becomes seconds first."""
+    """The sums; waiting reported as a share becomes seconds first."""
     plain = []
     for one in events:
         percent, seconds = number_of(one.get("loader_wait_percent")), number_of(one.get("seconds"))

@@ -63,7 +63,7 @@ def waste_of(
 ) -> Waste:
     """What of a run that has ended was wasted.
 
-    minutes      how long it took; succeeded: whether it left something to score (None = nobody said)
+    minutes      how long it took; succeeded: whether it left something to score (None = not stated)
     direction    max or min, where the metric's is known
     epoch_seconds_high   of an epoch with validation, as predicted at most; None = not predicted
     """
@@ -105,7 +105,7 @@ def _up_to_the_best(epochs: Sequence[Epoch], direction: str | None) -> tuple[lis
 
 
 def _best(fold: Sequence[Epoch], name: str, direction: str | None) -> int | None:
-    """How many epochs it took to the best; None where it was not told or nobody knows what is better."""
+    """How many epochs it took to the best; None where it was not reported or nobody knows what is better."""
     sign = {"max": -1.0, "min": 1.0}.get(direction or "")
     scored = [
         (v, n) for n, epoch in enumerate(fold, 1) if (v := loss_of(epoch.reported.get(name))) is not None
