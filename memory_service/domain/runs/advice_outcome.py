@@ -14,6 +14,7 @@ from typing import Any
 
 from memory_service.domain.common.vocabulary import size_of
 from memory_service.domain.planning.catalogue import normal_model_name
+from memory_service.domain.runs.run_outcome import best_of
 
 __all__ = ["FOLLOWED", "advice_of", "brief_of", "outcome_of_run", "place_of", "succeeded"]
 
@@ -107,7 +108,7 @@ def outcome_of_run(
     """
     epochs = [one for one in summary.get("epochs") or () if isinstance(one, Mapping)]
     folds = _by_fold(epochs)
-    best = [_best(fold, direction) for fold in folds.values()]
+    best = [best_of((_number(e.get("metric")) for e in fold), direction) for fold in folds.values()]
     scored = [one for one in best if one is not None]
     stated = finish.get("best_metric")
     mean = sum(m for m, _ in scored) / len(scored) if scored else None
@@ -192,16 +193,6 @@ def _by_fold(epochs: Sequence[Mapping[str, Any]]) -> dict[int, list[Mapping[str,
     for epoch in epochs:
         folds.setdefault(int(epoch.get("fold") or 0), []).append(epoch)
     return folds
-
-
-def _best(fold: Sequence[Mapping[str, Any]], direction: str | None) -> tuple[float, int] | None:
-    """(best metric, epochs up to it) of one fold, where it reported metrics and their direction is known."""
-    sign = {"max": -1.0, "min": 1.0}.get(direction or "")
-    found = ((_number(epoch.get("metric")), n) for n, epoch in enumerate(fold, 1))
-    scores = [(value, n) for value, n in found if value is not None]
-    if not scores or sign is None:
-        return None
-    return min(scores, key=lambda one: (sign * one[0], one[1]))
 
 
 def _to_best(best_epoch: int | None, scored: Sequence[tuple[float, int]]) -> float | None:

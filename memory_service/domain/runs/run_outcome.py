@@ -16,7 +16,7 @@ import numpy as np
 from memory_service.domain.monitoring.event import Event, number_of
 from memory_service.domain.planning.budget import split_of
 
-__all__ = ["DeviceUse", "Epoch", "Outcome", "Peaks", "StepWindow", "outcome_of", "trained_samples"]
+__all__ = ["DeviceUse", "Epoch", "Outcome", "Peaks", "StepWindow", "best_of", "outcome_of", "trained_samples"]
 
 EPOCHS_SHOWN = 2_000
 """The latest that a summary keeps one by one; boosted trees report a round as an epoch."""
@@ -173,6 +173,15 @@ class Outcome:
 def trained_samples(n_train: int | None, folds: int | None) -> float | None:
     """Samples of one epoch's training part, where the run stated how its data is split."""
     return float(split_of(n_train, folds)[0]) if n_train and folds else None
+
+
+def best_of(values: Iterable[float | None], direction: str | None) -> tuple[float, int] | None:
+    """(best value, how many values up to it); None without values or a direction ("max" | "min")."""
+    sign = {"max": -1.0, "min": 1.0}.get(direction or "")
+    known = [(value, n) for n, value in enumerate(values, 1) if value is not None]
+    if not known or sign is None:
+        return None
+    return min(known, key=lambda one: (sign * one[0], one[1]))
 
 
 def outcome_of(

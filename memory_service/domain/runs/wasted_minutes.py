@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memory_service.domain.monitoring.event import loss_of
-from memory_service.domain.runs.run_outcome import Epoch, Outcome
+from memory_service.domain.runs.run_outcome import Epoch, Outcome, best_of
 
 __all__ = ["PARTS", "Waste", "waste_of"]
 
@@ -97,22 +97,12 @@ def _up_to_the_best(epochs: Sequence[Epoch], direction: str | None) -> tuple[lis
     for epoch in epochs:
         folds.setdefault(epoch.fold, []).append(epoch)
     for fold in folds.values():
-        best = _best(fold, "metric", direction) or _best(fold, "valid_loss", "min")
-        made = len(fold) if best is None else best
+        best = best_of((loss_of(e.reported.get("metric")) for e in fold), direction)
+        best = best or best_of((loss_of(e.reported.get("valid_loss")) for e in fold), "min")
+        made = len(fold) if best is None else best[1]
         useful += fold[:made]
         after += fold[made:]
     return useful, after
-
-
-def _best(fold: Sequence[Epoch], name: str, direction: str | None) -> int | None:
-    """How many epochs it took to the best; None where it was not reported or nobody knows what is better."""
-    sign = {"max": -1.0, "min": 1.0}.get(direction or "")
-    scored = [
-        (v, n) for n, epoch in enumerate(fold, 1) if (v := loss_of(epoch.reported.get(name))) is not None
-    ]
-    if sign is None or not scored:
-        return None
-    return min(scored, key=lambda one: (sign * one[0], one[1]))[1]
 
 
 def _whole(epoch: Epoch) -> float:
