@@ -8,7 +8,7 @@ from typing import Any
 from memory_service.domain.logs.parser import Context, read_log
 from memory_service.domain.monitoring.decision import verdict
 from memory_service.domain.monitoring.event import Event
-from memory_service.domain.monitoring.reducer import fold_in
+from memory_service.domain.monitoring.reducer import add_events
 from memory_service.domain.monitoring.state import Expectation, RunFacts, State
 from memory_service.domain.monitoring.summary import Summary
 from memory_service.domain.monitoring.verdict import Verdict
@@ -22,7 +22,7 @@ def events(said: Iterable[Said]) -> list[Event]:
 
 
 def judged(facts: RunFacts, said: Iterable[Said], expected: Expectation | None = None) -> Verdict:
-    return verdict(State(facts, fold_in(Summary(), events(said)), expected or Expectation()))
+    return verdict(State(facts, add_events(Summary(), events(said)), expected or Expectation()))
 
 
 def from_log(lines: Iterable[tuple[float, str]]) -> list[Said]:

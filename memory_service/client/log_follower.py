@@ -40,7 +40,7 @@ class LogReader:
         self.clipped_chars += reading.clipped
         for told in reading.events:
             self._tell(told, at)
-        for line in reading.kept:
+        for line in reading.unrecognized:
             if self._kept_chars + len(line) > KEPT_CHARS:
                 self.not_kept += 1
                 continue

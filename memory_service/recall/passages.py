@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from memory_service.domain.description.phrases import PhraseTable, sentences_of, words_of
-from memory_service.domain.description.prose import told_sentences
+from memory_service.domain.description.prose import task_sentences
 
 __all__ = ["QUERY_CHARACTERS", "Passage", "passages_of", "query_passages"]
 
@@ -96,7 +96,7 @@ def query_passages(text: str) -> list[Passage]:
     text = text.strip()
     if len(text) <= QUERY_CHARACTERS:
         return [Passage("predicted", text)]
-    sentences = [piece for sentence in told_sentences(text) for piece in _split_long(sentence)]
+    sentences = [piece for sentence in task_sentences(text) for piece in _split_long(sentence)]
     opening = sentences[:2]
     rest = sentences[2:]
     goal = _best(rest, _GOAL)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memory_service.domain.description.metric_resolution import judged_by
+from memory_service.domain.description.metric_resolution import resolve_metric
 from memory_service.domain.logs.parser import read_log
 from tests.scripts.data import Size
 from tests.scripts.workshop import Trial, Workshop, rows_of, write_rows
@@ -50,7 +50,7 @@ whole_values = target(lambda row: [3 + max(0, min(4, round((float(row[1]) - 40) 
 
 def trial_of(workshop: Workshop, name: str, metric: str, spoil: Spoil | None) -> Trial:
     task = workshop.plan(name)["task"]
-    said = judged_by(metric, "as asked", task).as_dict()
+    said = resolve_metric(metric, "as asked", task).as_dict()
     return workshop.trial(name, size=Size(160, 30), spoil=spoil, metric=said)
 
 
@@ -123,7 +123,7 @@ def test_a_metric_that_is_not_computed_leaves_the_loss_and_is_told_to_nobody(wor
 
 
 def test_masks_are_scored_by_the_metric_of_masks(workshop: Workshop) -> None:
-    said = judged_by("global Dice", "as asked", "image-segmentation").as_dict()
+    said = resolve_metric("global Dice", "as asked", "image-segmentation").as_dict()
     trial = workshop.trial("image-segmentation", size=Size(24, 6), epochs=2, metric=said)
     ended = trial.train()
     assert ended.status == 0, ended.log

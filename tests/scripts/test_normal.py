@@ -52,7 +52,7 @@ def runs_of(service: Service, plan_id: str) -> list[dict[str, Any]]:
 def says_what_it_does(trial: Trial, ended: Ended) -> Reading:
     """What the service reads from its log: each fold and epoch; no line of progress is unread."""
     reading = read_log(ended.log, final=True)
-    assert not [line for line in reading.kept if line.startswith(("Epoch", "=== Fold", "RESOURCES"))]
+    assert not [line for line in reading.unrecognized if line.startswith(("Epoch", "=== Fold", "RESOURCES"))]
     folds = {told.fields.get("fold") for told in reading.events if told.kind == "epoch"}
     assert len(folds) == trial.plan["folds"], ended.log
     return reading

@@ -81,16 +81,16 @@ def allows(scopes: Collection[str], wanted: Collection[str]) -> bool:
     return "admin" in scopes or any(scope in scopes for scope in wanted)
 
 
-def checked_scopes(given: Iterable[str]) -> tuple[str, ...]:
+def checked_scopes(raw: Iterable[str]) -> tuple[str, ...]:
     """The scopes, each once, in the order of `SCOPES`; InvalidInput for an unknown one and for none."""
-    said = [scope.strip().lower() for scope in given if scope.strip()]
-    for scope in said:
+    scopes = [scope.strip().lower() for scope in raw if scope.strip()]
+    for scope in scopes:
         if scope not in SCOPES:
             raise unknown_name("scope", scope, SCOPES)
-    if not said:
+    if not scopes:
         message = f"must name at least one of {', '.join(SCOPES)}"
         raise InvalidInput(f"scopes {message}", [FieldError("scopes", message)])
-    return tuple(scope for scope in SCOPES if scope in said)
+    return tuple(scope for scope in SCOPES if scope in scopes)
 
 
 def _checksum(text: str) -> str:

@@ -115,21 +115,21 @@ _PRECISION_ALIASES = {
 _MODALITY = {"object-detection": "image", "question-answering": "text", "seq2seq": "text"}
 
 
-def parse_task(given: str) -> str:
+def parse_task(raw: str) -> str:
     """The canonical task of a name or alias (case and `_` do not matter); InvalidInput names the nearest."""
-    name = given.strip().lower().replace("_", "-").replace(" ", "-")
+    name = raw.strip().lower().replace("_", "-").replace(" ", "-")
     if name in TASKS:
         return name
     if name in TASK_ALIASES:
         return TASK_ALIASES[name]
-    raise unknown_name("task", given, (*TASKS, *TASK_ALIASES))
+    raise unknown_name("task", raw, (*TASKS, *TASK_ALIASES))
 
 
-def parse_size(given: str) -> Size:
+def parse_size(raw: str) -> Size:
     """small | medium | large; InvalidInput otherwise."""
-    name = given.strip().lower()
+    name = raw.strip().lower()
     if name not in SIZES:
-        raise unknown_name("size", given, SIZES)
+        raise unknown_name("size", raw, SIZES)
     return name  # type: ignore[return-value]
 
 
@@ -140,15 +140,15 @@ def size_of(n_train: int) -> Size:
     return "medium" if n_train < 100_000 else "large"
 
 
-def parse_precision(given: str) -> str:
+def parse_precision(raw: str) -> str:
     """fp32 | tf32 | fp16 | bf16, also by the names measurement files use (`amp-fp16`, `amp`)."""
-    name = given.strip().lower()
+    name = raw.strip().lower()
     name = _PRECISION_ALIASES.get(name, name)
     if name not in PRECISIONS:
-        error = unknown_name("precision", given, PRECISIONS)
+        error = unknown_name("precision", raw, PRECISIONS)
         raise InvalidInput(
-            f"Unknown precision {given!r}; known: {', '.join(PRECISIONS)}",
-            [FieldError("precision", "unknown precision", given, error.errors[0].nearest or PRECISIONS)],
+            f"Unknown precision {raw!r}; known: {', '.join(PRECISIONS)}",
+            [FieldError("precision", "unknown precision", raw, error.errors[0].nearest or PRECISIONS)],
         )
     return name
 

@@ -10,8 +10,7 @@ ANSWER_CUES: dict[str, dict[float, str]] = {
         4: (
             "multi class classification, which of these, one of the class, assign each image, attribution "
             "task, image classification, text classification, binary classification, multi label "
-            "classification, multiclass classification, classification task, classification problem, "
-            "classify"
+            "classification, multiclass classification, classification task, classification problem, classify"
         ),
         3: (
             "likely that, likely to be, names the, which author, chance that, predict the label, assign a "
@@ -34,8 +33,7 @@ ANSWER_CUES: dict[str, dict[float, str]] = {
         ),
         1: (
             "label, identify, type, detect, detection, disease, kind, recognition, true or false, healthy, "
-            "fraud, grade, yes or no, belong, cancer, normal, abnormal, genus, one of the, kind of, "
-            "infected"
+            "fraud, grade, yes or no, belong, cancer, normal, abnormal, genus, one of the, kind of, infected"
         ),
     },
     "value": {

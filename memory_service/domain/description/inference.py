@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -19,7 +20,7 @@ from memory_service.domain.description.cues import GOAL_WORDS, TASK_OF
 from memory_service.domain.description.input_cues import INPUT_CUES, INPUT_PRIOR
 from memory_service.domain.description.metrics import METRIC_PHRASES, Metric, spell_out
 from memory_service.domain.description.phrases import PhraseTable, words_of
-from memory_service.domain.description.prose import READ_CHARACTERS, told_sentences
+from memory_service.domain.description.prose import READ_CHARACTERS, task_sentences
 from memory_service.domain.description.stated_facts import (
     image_size_in,
     n_classes_in,
@@ -40,16 +41,7 @@ _LEANING_WEIGHT = 15.0
 _PAIR_WEIGHT = 40.0
 """Of a cosine to the sentences of a task. 20 to 60 do about as well, 80 worse (docs/recall.md)."""
 
-_EVALUATION_WORDS = (
-    "evaluated on",
-    "evaluation",
-    "evaluated",
-    "metric",
-    "scored",
-    "score is",
-    "judged",
-    "scoring",
-)
+_EVALUATION_WORDS = "evaluated on, evaluation, evaluated, metric, scored, score is, judged, scoring"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,33 +102,26 @@ class _Reading:
     judges: _Mention | None
 
 
-def _table(axis: str, cues: Mapping[str, Mapping[float, str]]) -> dict[str, list[tuple[str, str, float]]]:
-    phrases: dict[str, dict[tuple[str, str], float]] = {}
-    for value, by_weight in cues.items():
-        for weight, listed in by_weight.items():
-            for phrase in listed.split(","):
-                key = " ".join(words_of(phrase))
-                held = phrases.setdefault(key, {})
-                held[axis, value] = max(weight, held.get((axis, value), 0.0))
-    return {phrase: [(a, v, w) for (a, v), w in held.items()] for phrase, held in phrases.items()}
-
-
-def _joined() -> PhraseTable[tuple[str, str, float]]:
-    joined: dict[str, list[tuple[str, str, float]]] = {}
+def _cue_table() -> PhraseTable[tuple[str, str, float]]:
+    """Phrase -> (axis, value, its largest weight there)."""
+    weights: dict[str, dict[tuple[str, str], float]] = {}
     for axis, cues in (("input", INPUT_CUES), ("answer", ANSWER_CUES)):
-        for phrase, keys in _table(axis, cues).items():
-            joined.setdefault(phrase, []).extend(keys)
-    return PhraseTable(joined)
+        for value, by_weight in cues.items():
+            for weight, listed in by_weight.items():
+                for phrase in listed.split(","):
+                    of_phrase = weights.setdefault(" ".join(words_of(phrase)), {})
+                    of_phrase[axis, value] = max(weight, of_phrase.get((axis, value), 0.0))
+    return PhraseTable({phrase: [(*key, w) for key, w in each.items()] for phrase, each in weights.items()})
 
 
-_CUES = _joined()
+_CUES = _cue_table()
 _GOALS = PhraseTable({phrase: [True] for phrase in GOAL_WORDS.split(",")})
-_EVALUATIONS = PhraseTable({phrase: [True] for phrase in _EVALUATION_WORDS})
+_EVALUATIONS = PhraseTable({phrase: [True] for phrase in _EVALUATION_WORDS.split(",")})
 _RANKING_WORDS = (
-    "rated by", "ranked by", "ranking is", "rank the", "criterion", "score", "measured by", "is the measure",
-    "the measure is", "decide",
-)  # fmt: skip
-_RANKINGS = PhraseTable({phrase: [True] for phrase in _RANKING_WORDS})
+    "rated by, ranked by, ranking is, rank the, criterion, score, measured by, is the measure, "
+    "the measure is, decide"
+)
+_RANKINGS = PhraseTable({phrase: [True] for phrase in _RANKING_WORDS.split(",")})
 _TRAINING = frozenset(
     ("loss", "train", "training", "trained", "bce", "lovasz", "backbone", "encoder", "decoder")
 )
@@ -175,9 +160,11 @@ def facts_and_tasks(text: str, leanings: Leanings | None = None) -> tuple[Inferr
     if not scores:
         return stated, {}
     best = max(scores, key=lambda pair: scores[pair])
-    tasks = _by_task(scores)
+    tasks: dict[str, float] = defaultdict(float)
+    for pair, probability in scores.items():
+        tasks[TASK_OF[pair]] += probability
     ranked = sorted(tasks, key=lambda name: -tasks[name])
-    told = replace(
+    facts = replace(
         stated,
         task=ranked[0],
         confidence=round(tasks[ranked[0]], 3),
@@ -185,7 +172,7 @@ def facts_and_tasks(text: str, leanings: Leanings | None = None) -> tuple[Inferr
         runner_up=ranked[1] if len(ranked) > 1 else None,
         modality=_MODALITY_NAMES.get(best[0], best[0]),
     )
-    return told, tasks
+    return facts, dict(tasks)
 
 
 _MODALITY_NAMES = {
@@ -196,21 +183,14 @@ _MODALITY_NAMES = {
 }
 
 
-def _by_task(scores: Mapping[tuple[str, str], float]) -> dict[str, float]:
-    out: dict[str, float] = {}
-    for pair, probability in scores.items():
-        out[TASK_OF[pair]] = out.get(TASK_OF[pair], 0.0) + probability
-    return out
-
-
 def _read(text: str) -> _Reading:
-    counts: dict[tuple[str, str, str], float] = {}
+    counts: dict[tuple[str, str, str], float] = defaultdict(float)
     weights: dict[tuple[str, str, str], float] = {}
-    metrics: dict[Metric, float] = {}
+    metrics: dict[Metric, float] = defaultdict(float)
     mentions: list[tuple[float, float, Metric, str]] = []
     position = 0
     heading_is_evaluation = False
-    for sentence in told_sentences(text):
+    for sentence in task_sentences(text):
         words = words_of(spell_out(sentence))
         is_goal = any(True for _ in _GOALS.find(words))
         evaluates = any(True for _ in _EVALUATIONS.find(words))
@@ -219,18 +199,18 @@ def _read(text: str) -> _Reading:
             heading_is_evaluation = evaluates
         for _, phrase, (axis, value, weight) in _CUES.find(words):
             key = axis, value, phrase
-            counts[key] = counts.get(key, 0.0) + factor
+            counts[key] += factor
             weights[key] = weight
         for place, phrase, metric in METRIC_PHRASES.find(words):
-            told = 4.0 if evaluates else 2.0 if heading_is_evaluation else 0.5
+            emphasis = 4.0 if evaluates else 2.0 if heading_is_evaluation else 0.5
             earliness = 1.0 / (1.0 + position / 20_000)
             length = 1 + 0.3 * len(phrase.split())
-            metrics[metric] = metrics.get(metric, 0.0) + told * earliness * length
-            if told < _SURE and any(True for _ in _RANKINGS.find(words)):
-                told = _SURE
-            if told >= _SURE or not _is_a_loss(phrase, words):
+            metrics[metric] += emphasis * earliness * length
+            if emphasis < _SURE and any(True for _ in _RANKINGS.find(words)):
+                emphasis = _SURE
+            if emphasis >= _SURE or not _is_a_loss(phrase, words):
                 mentions.append(
-                    (told * earliness * length, told, metric, _around(sentence, words, place, phrase))
+                    (emphasis * earliness * length, emphasis, metric, _around(sentence, words, place, phrase))
                 )
         position += len(sentence)
     cues = {key: (weights[key], counts[key]) for key in counts}
@@ -256,12 +236,12 @@ def _loudest(mentions: list[tuple[float, float, Metric, str]]) -> _Mention | Non
         mentions = [m for m in mentions if m[2].name != "mean average precision"]
     if not mentions:
         return None
-    total: dict[Metric, float] = {}
+    total: dict[Metric, float] = defaultdict(float)
     for weight, _, metric, _ in mentions:
-        total[metric] = total.get(metric, 0.0) + weight
+        total[metric] += weight
     best = max(total, key=lambda metric: total[metric])
-    _, told, _, around = max((m for m in mentions if m[2] == best), key=lambda m: m[0])
-    return _Mention(best, around, told >= _SURE)
+    _, emphasis, _, around = max((m for m in mentions if m[2] == best), key=lambda m: m[0])
+    return _Mention(best, around, emphasis >= _SURE)
 
 
 def _saturated(weight: float, count: float) -> float:
@@ -270,15 +250,14 @@ def _saturated(weight: float, count: float) -> float:
 
 
 def _axis_scores(reading: _Reading) -> tuple[dict[str, float], dict[str, float]]:
-    inputs: dict[str, float] = {}
-    answers: dict[str, float] = {}
+    inputs: dict[str, float] = defaultdict(float)
+    answers: dict[str, float] = defaultdict(float)
     for (axis, value, _), (weight, count) in reading.cues.items():
-        target = inputs if axis == "input" else answers
-        target[value] = target.get(value, 0.0) + _saturated(weight, count)
+        (inputs if axis == "input" else answers)[value] += _saturated(weight, count)
     total = sum(reading.metrics.values())
-    for metric, told in reading.metrics.items():
+    for metric, emphasis in reading.metrics.items():
         for form, weight in metric.forms.items():
-            answers[form] = answers.get(form, 0.0) + 3.0 * weight * told / total
+            answers[form] += 3.0 * weight * emphasis / total
     return inputs, answers
 
 
@@ -316,11 +295,11 @@ _NO_LEANINGS = Leanings({}, {})
 
 
 def _evidence(reading: _Reading, pair: tuple[str, str]) -> tuple[str, ...]:
-    loud: dict[str, float] = {}
+    loud: dict[str, float] = defaultdict(float)
     for (_, value, phrase), (weight, count) in reading.cues.items():
         if value in pair:
-            loud[phrase] = loud.get(phrase, 0.0) + _saturated(weight, count)
-    for metric, told in reading.metrics.items():
+            loud[phrase] += _saturated(weight, count)
+    for metric, emphasis in reading.metrics.items():
         if pair[1] in metric.forms:
-            loud[metric.name] = loud.get(metric.name, 0.0) + told
+            loud[metric.name] += emphasis
     return tuple(sorted(loud, key=lambda phrase: -loud[phrase])[:6])

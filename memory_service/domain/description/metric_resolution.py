@@ -15,7 +15,16 @@ from typing import Any, Literal
 from memory_service.domain.description.metrics import METRIC_PHRASES, METRICS, Metric, metric_named, spell_out
 from memory_service.domain.description.phrases import words_of
 
-__all__ = ["ANSWERS", "MEASURES", "Answer", "Form", "Measure", "ResolvedMetric", "judged_by", "measure_of"]
+__all__ = [
+    "ANSWERS",
+    "MEASURES",
+    "Answer",
+    "Form",
+    "Measure",
+    "ResolvedMetric",
+    "measure_of",
+    "resolve_metric",
+]
 
 Answer = Literal["labels", "values", "masks"]
 Form = Literal["chances", "classes", "cut", "grades", "ranked", "values", "logs", "masks"]
@@ -137,20 +146,20 @@ MOST_K = 100
 _PHRASES = [phrase.strip() for metric in METRICS for phrase in metric.phrases.split(",")]
 
 
-def measure_of(said: str, answer: Answer) -> Measure | None:
+def measure_of(text: str, answer: Answer) -> Measure | None:
     """What a script computes for a metric said in these words; None where that would be another metric.
 
     A measure's own name gives that measure back.
     """
-    metric = metric_named(said)
-    words = re.sub(r"[\W_]+", " ", said.lower())
-    if metric is None or _of_several(said) or _MIXED.search(words):
+    metric = metric_named(text)
+    words = re.sub(r"[\W_]+", " ", text.lower())
+    if metric is None or _of_several(text) or _MIXED.search(words):
         return None
     for measure in MEASURES:
         if measure.of != metric.name or measure.answer != answer:
             continue
         if re.search(measure.wants, words) and not (measure.unless and re.search(measure.unless, words)):
-            return _at_k(measure, said) if measure.form == "ranked" else measure
+            return _at_k(measure, text) if measure.form == "ranked" else measure
     return None
 
 
@@ -160,9 +169,9 @@ _MIXED = re.compile(
 )
 
 
-def _of_several(said: str) -> bool:
+def _of_several(text: str) -> bool:
     """Whether it is made of more than one metric: "0.5 AUC + 0.5 F1"."""
-    found = METRIC_PHRASES.find(words_of(spell_out(said)))
+    found = METRIC_PHRASES.find(words_of(spell_out(text)))
     spans = [(place, place + len(phrase.split()), metric.name) for place, phrase, metric in found]
     whole = {
         name
@@ -172,8 +181,8 @@ def _of_several(said: str) -> bool:
     return len(whole) > 1
 
 
-def _at_k(measure: Measure, said: str) -> Measure | None:
-    found = re.search(r"(?:@|\bat|\btop)[\s-]?(\d{1,3})\b", said)
+def _at_k(measure: Measure, text: str) -> Measure | None:
+    found = re.search(r"(?:@|\bat|\btop)[\s-]?(\d{1,3})\b", text)
     if found is None or not 1 <= int(found[1]) <= MOST_K:
         return None
     return replace(measure, name=f"MAP@{found[1]}", k=int(found[1]))
@@ -207,39 +216,41 @@ class ResolvedMetric:
         }
 
 
-def judged_by(said: str, source: str, task: str, stored: Mapping[str, Any] | None = None) -> ResolvedMetric:
+def resolve_metric(
+    text: str, source: str, task: str, stored: Mapping[str, Any] | None = None
+) -> ResolvedMetric:
     """The metric that these words name, for a plan of this task.
 
     stored   what else is known of it: name, metric_family and metric_direction
     """
-    metric, answer = metric_named(said), ANSWERS.get(task)
-    measure = measure_of(said, answer) if answer else None
+    metric, answer = metric_named(text), ANSWERS.get(task)
+    measure = measure_of(text, answer) if answer else None
     row = stored or {}
-    name = row.get("name") or said
+    name = row.get("name") or text
     if measure is None and metric is not None and any((m.of, m.answer) == (name, answer) for m in MEASURES):
-        name = f"a variant of {_phrase_of(metric, said)}"
+        name = f"a variant of {_phrase_of(metric, text)}"
     family = row.get("metric_family") or (metric.family if metric else None)
     direction = row.get("metric_direction") or (metric.direction if metric else None)
     if measure is not None:
         return ResolvedMetric(measure.name, family, direction, source, True)
-    return ResolvedMetric(name, family, direction, source, False, _why_not(said, metric is not None, task))
+    return ResolvedMetric(name, family, direction, source, False, _why_not(text, metric is not None, task))
 
 
-def _phrase_of(metric: Metric, said: str) -> str:
-    found = METRIC_PHRASES.find(words_of(spell_out(said)))
+def _phrase_of(metric: Metric, text: str) -> str:
+    found = METRIC_PHRASES.find(words_of(spell_out(text)))
     return max((phrase for _, phrase, each in found if each == metric), key=len)
 
 
-def _why_not(said: str, known: bool, task: str) -> str | None:
+def _why_not(text: str, known: bool, task: str) -> str | None:
     if task not in ANSWERS:
         return None
-    shown = said if len(said) <= 80 else said[:77] + "..."
+    shown = text if len(text) <= 80 else text[:77] + "..."
     if known:
         kind, _, answer = task.rpartition("-")
         other = f"{kind}-{'regression' if answer == 'classification' else 'classification'}"
-        fits = other in ANSWERS and measure_of(said, ANSWERS[other]) is not None
+        fits = other in ANSWERS and measure_of(text, ANSWERS[other]) is not None
         hint = f" Where that is what counts, ask with task={other}." if fits else ""
         return f'The script for {task} cannot compute "{shown}": it goes by the validation loss.{hint}'
-    near = get_close_matches(said.lower(), _PHRASES, n=1, cutoff=0.8)
+    near = get_close_matches(text.lower(), _PHRASES, n=1, cutoff=0.8)
     meant = f" (do you mean {near[0]}?)" if near else ""
     return f'"{shown}" is no metric that is known here{meant}: the script goes by the validation loss.'

@@ -35,9 +35,8 @@ METRICS: tuple[Metric, ...] = (
         "ROC AUC",
         "auc",
         "max",
-        "roc auc, auc, area under the roc curve, area under the curve, auroc, "
-        "area under the receiver operating characteristic, receiver operating characteristic, roc curve, "
-        "area under roc curve",
+        "roc auc, auc, area under the roc curve, area under the curve, auroc, area under the receiver "
+        "operating characteristic, receiver operating characteristic, roc curve, area under roc curve",
         _CLASS,
     ),
     Metric(
@@ -87,9 +86,8 @@ METRICS: tuple[Metric, ...] = (
         "F1",
         "f-score",
         "max",
-        "f1, f1 score, macro f1, micro f1, mean f1, f score, f measure, mean f score, "
-        "macro f1 score, micro f1 score, micro averaged f1, macro averaged f1, fbeta, f2 score, "
-        "probabilistic f1, pf1",
+        "f1, f1 score, macro f1, micro f1, mean f1, f score, f measure, mean f score, macro f1 score, micro "
+        "f1 score, micro averaged f1, macro averaged f1, fbeta, f2 score, probabilistic f1, pf1",
         {"class": 1.5},
     ),
     Metric("F-beta of pixels", "f-score", "max", "f05 score", {"mask": 2.0}),
@@ -150,10 +148,9 @@ METRICS: tuple[Metric, ...] = (
         "MAE",
         "error-regression",
         "min",
-        "mae, mean absolute error, absolute error, wmae, "
-        "mean absolute percentage error, mape, smape, mean average error, median absolute error, mcmae, "
-        "weighted mean absolute error, log of the mean absolute error, symmetric mean absolute "
-        "percentage error",
+        "mae, mean absolute error, absolute error, wmae, mean absolute percentage error, mape, smape, mean "
+        "average error, median absolute error, mcmae, weighted mean absolute error, log of the mean "
+        "absolute error, symmetric mean absolute percentage error",
         _VALUE,
     ),
     Metric(
@@ -250,9 +247,8 @@ METRICS: tuple[Metric, ...] = (
         "Levenshtein distance",
         "edit-distance",
         "min",
-        "levenshtein, levenshtein distance, edit distance, insertion and deletion, substitution "
-        "insertion and deletion, "
-        "mean levenshtein distance, word error rate, character error rate, cer",
+        "levenshtein, levenshtein distance, edit distance, insertion and deletion, substitution insertion "
+        "and deletion, mean levenshtein distance, word error rate, character error rate, cer",
         {"sequence": 4.0},
     ),
     Metric(

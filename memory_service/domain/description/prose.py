@@ -11,7 +11,7 @@ import re
 
 from memory_service.domain.description.phrases import PhraseTable, sentences_of, words_of
 
-__all__ = ["READ_CHARACTERS", "told_sentences"]
+__all__ = ["READ_CHARACTERS", "task_sentences"]
 
 READ_CHARACTERS = 40_000
 """Of a longer text the beginning is read: pages state their task in the first ones."""
@@ -22,55 +22,51 @@ _MARKDOWN_HEADING = re.compile(r"^\s*(#{1,6})\s+(.*?)[\s#:]*$")
 _BOLD_HEADING = re.compile(r"^\s*\*\*([^*]{2,60})\*\*:?\s*$")
 _ADMINISTRATIVE = re.compile(
     r"\b(?:time ?line|important dates|deadlines?|prizes?|awards?|code requirements?|citations?|cite|"
-    r"acknowledge?ments?|"
-    r"rules|faq|frequently asked|sponsors?|about (?:the )?(?:host|organi[sz]ers?|us|kaggle|nfl|rsna|"
-    r"siim|[A-Z]\w+)|"
-    r"hosts?|team (?:limits?|merg\w+)|getting started|tutorials?|starter|resources|contact|terms|"
-    r"licen[sc]es?|"
-    r"references|hackathon|conference|hardware|organi[sz]ers?|credits?|thanks|support|eligibility|winners?|"
-    r"points|how to participate|register|kernels?[- ]only|code competition|submission limits?|collaboration|"
-    r"travel|workshop|partners?|foundation|institutions?|contributors?)\b",
+    r"acknowledge?ments?|rules|faq|frequently asked|sponsors?|about (?:the )?(?:host|organi[sz]ers?|us|"
+    r"kaggle|nfl|rsna|siim|[A-Z]\w+)|hosts?|team (?:limits?|merg\w+)|getting started|tutorials?|starter|"
+    r"resources|contact|terms|licen[sc]es?|references|hackathon|conference|hardware|organi[sz]ers?|credits?|"
+    r"thanks|support|eligibility|winners?|points|how to participate|register|kernels?[- ]only|code "
+    r"competition|submission limits?|collaboration|travel|workshop|partners?|foundation|institutions?|"
+    r"contributors?)\b",
     re.IGNORECASE,
 )
-_TELLING = re.compile(
-    r"\b(?:overview|description|evaluation|metric|scoring|submission (?:file|format)|data(?:set)?|"
-    r"files?|columns?|"
-    r"fields?|task|goal|objective|problem|training|test|labels?|annotations?|features?|format|background|"
-    r"introduction|context|what|details?|classes)\b",
+_INFORMATIVE = re.compile(
+    r"\b(?:overview|description|evaluation|metric|scoring|submission (?:file|format)|data(?:set)?|files?|"
+    r"columns?|fields?|task|goal|objective|problem|training|test|labels?|annotations?|features?|format|"
+    r"background|introduction|context|what|details?|classes)\b",
     re.IGNORECASE,
 )
 _ADMINISTRATIVE_LISTED = (
-    "deadline, prize, team merger, accept the competition rules, pm utc, run time, internet access, "
-    "internet must, external data, pre trained model, unsplash, photo by, photo credit, image credit, "
-    "competition forum, licensed under, we thank, thank you, special thanks, sponsor, final "
-    "submission, entry deadline, private leaderboard, public leaderboard, gpu notebook, cpu notebook, "
-    "notebook run, code competition, write up, courtesy of, team limit, maximum team, rerun, kernel "
-    "only, kernels only, kaggle com, https, http, www, submit button, debugging doc, code "
-    "requirement, discussion board, learn more, read more, watch the, tutorial, co host, "
-    "headquarters, sign up, your account, publicly available, cash"
+    "deadline, prize, team merger, accept the competition rules, pm utc, run time, internet access, internet "
+    "must, external data, pre trained model, unsplash, photo by, photo credit, image credit, competition "
+    "forum, licensed under, we thank, thank you, special thanks, sponsor, final submission, entry deadline, "
+    "private leaderboard, public leaderboard, gpu notebook, cpu notebook, notebook run, code competition, "
+    "write up, courtesy of, team limit, maximum team, rerun, kernel only, kernels only, kaggle com, https, "
+    "http, www, submit button, debugging doc, code requirement, discussion board, learn more, read more, "
+    "watch the, tutorial, co host, headquarters, sign up, your account, publicly available, cash"
 )
 _ADMINISTRATIVE_PHRASES = PhraseTable({phrase: [True] for phrase in _ADMINISTRATIVE_LISTED.split(", ")})
 
 
-def told_sentences(text: str) -> list[str]:
+def task_sentences(text: str) -> list[str]:
     """The sentences and lines that can tell the task, in order; of at most `READ_CHARACTERS`.
 
     If everything looks administrative, everything is given back.
     """
     sentences = sentences_of(text[:READ_CHARACTERS])
     long = len(text) >= _LONG_TEXT
-    kept: list[str] = []
+    selected: list[str] = []
     skipping_level = 0
     skipped = 0
     for sentence in sentences:
         heading = _heading(sentence)
         if heading is not None:
             level, title = heading
-            administrative = bool(_ADMINISTRATIVE.search(title)) and not _TELLING.search(title)
+            administrative = bool(_ADMINISTRATIVE.search(title)) and not _INFORMATIVE.search(title)
             if administrative:
                 skipping_level = min(level, skipping_level) if skipping_level else level
                 skipped = 0
-            elif skipping_level and (level <= skipping_level or _TELLING.search(title)):
+            elif skipping_level and (level <= skipping_level or _INFORMATIVE.search(title)):
                 skipping_level = 0
         if skipping_level:
             skipped += 1
@@ -78,8 +74,8 @@ def told_sentences(text: str) -> list[str]:
                 continue
             skipping_level = 0
         if not long or next(iter(_ADMINISTRATIVE_PHRASES.find(words_of(sentence))), None) is None:
-            kept.append(sentence)
-    return kept or sentences
+            selected.append(sentence)
+    return selected or sentences
 
 
 def _heading(line: str) -> tuple[int, str] | None:

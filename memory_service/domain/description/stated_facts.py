@@ -13,13 +13,10 @@ __all__ = ["image_size_in", "n_classes_in", "n_train_in", "split_in"]
 
 _NUMBER = r"(\d{1,3}(?:[,\u202f ]\d{3})+|\d+(?:\.\d+)?)\s?(k|K|thousand|million|M|m)?"
 _SAMPLES = (
-    r"(?:images?|photos?|photographs?|pictures?|samples?|examples?|rows?|records?|instances?|"
-    r"observations?|clips?|"
-    r"recordings?|sentences?|comments?|tweets?|essays?|texts?|documents?|articles?|questions?|texts?|"
-    r"molecules?|"
-    r"scans?|patients?|studies|sequences?|videos?|pairs?|segments?|tokens?|files?|x-rays?|materials?|"
-    r"patches|chips|"
-    r"conversations?|notebooks?|events?|tiles?|cases?|entries)"
+    r"(?:images?|photos?|photographs?|pictures?|samples?|examples?|rows?|records?|instances?|observations?|"
+    r"clips?|recordings?|sentences?|comments?|tweets?|essays?|texts?|documents?|articles?|questions?|texts?|"
+    r"molecules?|scans?|patients?|studies|sequences?|videos?|pairs?|segments?|tokens?|files?|x-rays?|"
+    r"materials?|patches|chips|conversations?|notebooks?|events?|tiles?|cases?|entries)"
 )
 _FILLER = r"(?:\s+(?:[a-z-]+)){0,4}?"
 _N_TRAIN = (
@@ -63,9 +60,8 @@ _N_CLASSES = (
     ),
 )
 _BINARY = re.compile(
-    r"\b(?:binary (?:classification|target|label|outcome|classifier)|(?:either|predict) (?:a )?(?:0 "
-    r"or 1|1 or 0|"
-    r"true or false|yes or no)|0/1 label)\b",
+    r"\b(?:binary (?:classification|target|label|outcome|classifier)|(?:either|predict) (?:a )?(?:0 or 1|1 "
+    r"or 0|true or false|yes or no)|0/1 label)\b",
     re.IGNORECASE,
 )
 _IMAGE_SIZE = (
@@ -75,36 +71,29 @@ _IMAGE_SIZE = (
         re.IGNORECASE,
     ),
     re.compile(
-        r"\b(?:images?|photos?|pictures?|scans?|tiles?|patches|chips)\b[^.\n]{0,50}?\b(?:are|is|of|"
-        r"resized to|"
-        r"sized?|measures?|scaled to)\s+(\d{2,4})\s?(?:x|×|by|\*)\s?(\d{2,4})\b",
+        r"\b(?:images?|photos?|pictures?|scans?|tiles?|patches|chips)\b[^.\n]{0,50}?\b(?:are|is|of|resized "
+        r"to|sized?|measures?|scaled to)\s+(\d{2,4})\s?(?:x|×|by|\*)\s?(\d{2,4})\b",
         re.IGNORECASE,
     ),
     re.compile(r"\b(\d{2,4})\s?(?:px|pixels?)\s+(?:a|per|on a|each)\s+(?:side|edge)()", re.IGNORECASE),
 )
 _TIME_SPLIT = re.compile(
-    r"\b(?:split (?:by|on|in|over) time|time[- ]based split|chronological(?:ly)?|(?:following|next|"
-    r"future|later|coming) "
-    r"(?:days?|weeks?|months?|years?|period|quarter)s?|forecast(?:ing)? (?:horizon|period)|after the "
-    r"training period|"
-    r"(?:later|more recent|newer) than (?:the )?train(?:ing)?)\b",
+    r"\b(?:split (?:by|on|in|over) time|time[- ]based split|chronological(?:ly)?|(?:following|next|future|"
+    r"later|coming) (?:days?|weeks?|months?|years?|period|quarter)s?|forecast(?:ing)? (?:horizon|period)|"
+    r"after the training period|(?:later|more recent|newer) than (?:the )?train(?:ing)?)\b",
     re.IGNORECASE,
 )
 _WHO = (
     r"(?:patients?|speakers?|users?|subjects?|people|persons?|locations?|sites?|cameras?|molecules?|"
-    r"participants?|"
-    r"authors?|customers?|drivers?|hospitals?|scenes?|wells?|stores?|breaths?|animals?|individuals?|regions?|"
-    r"fragments?|recordings?|plays|games|devices?|machines?|signers?|cities|buildings?)"
+    r"participants?|authors?|customers?|drivers?|hospitals?|scenes?|wells?|stores?|breaths?|animals?|"
+    r"individuals?|regions?|fragments?|recordings?|plays|games|devices?|machines?|signers?|cities|buildings?)"
 )
 _GROUP_SPLIT = re.compile(
-    rf"\b(?:unseen {_WHO}|(?:different|new|other|disjoint) (?:sets? of )?{_WHO} (?:from|than|that|"
-    rf"which|in the test|"
-    rf"not)|{_WHO} (?:that |which )?(?:do|does|are|is|were|was)? ?(?:not|never) (?:appear|present|"
-    rf"seen|occur|overlap|"
-    rf"in (?:the )?train)\w*|split by {_WHO}|group(?:ed)? by {_WHO}|no {_WHO} (?:in common|appears? "
-    rf"in both|overlap)|"
-    rf"never (?:been )?seen (?:in|during) train(?:ing)?|absent from train(?:ing)?|group (?:folds?|"
-    rf"k-?fold))\b",
+    rf"\b(?:unseen {_WHO}|(?:different|new|other|disjoint) (?:sets? of )?{_WHO} (?:from|than|that|which|in "
+    rf"the test|not)|{_WHO} (?:that |which )?(?:do|does|are|is|were|was)? ?(?:not|never) (?:appear|present|"
+    rf"seen|occur|overlap|in (?:the )?train)\w*|split by {_WHO}|group(?:ed)? by {_WHO}|no {_WHO} (?:in "
+    rf"common|appears? in both|overlap)|never (?:been )?seen (?:in|during) train(?:ing)?|absent from "
+    rf"train(?:ing)?|group (?:folds?|k-?fold))\b",
     re.IGNORECASE,
 )
 _RANDOM_SPLIT = re.compile(

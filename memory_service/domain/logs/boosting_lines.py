@@ -9,6 +9,7 @@ import re
 from dataclasses import replace
 
 from memory_service.domain.logs.context import Body, Context, Events
+from memory_service.domain.logs.values import float_of
 
 __all__ = ["boosting", "catboost", "fit_ended"]
 
@@ -41,10 +42,10 @@ def boosting(line: str, context: Context) -> tuple[Events, Context] | None:
     after = _at_round(context, int(found[1]))
     body: Body = {"fold": after.fold, "epoch": after.epoch}
     for n, (where, what, value) in enumerate(scores):
-        of_training = where.lower().startswith(("train", "learn"))
-        of_training = of_training or (where == "validation_0" and _again(scores[n + 1 :], what))
+        again = any(name == what for _, name, _ in scores[n + 1 :])  # of several sets the last is watched
+        of_training = where.lower().startswith(("train", "learn")) or (where == "validation_0" and again)
         side = "train" if of_training else "valid"
-        number: float | str | None = value if value in ("nan", "inf") else _number(value)
+        number: float | str | None = value if value in ("nan", "inf") else float_of(value)
         if number is None:
             continue
         if _LOWER_IS_BETTER.search(what):
@@ -60,7 +61,7 @@ def catboost(line: str, context: Context) -> tuple[Events, Context] | None:
     if found is None:
         return None
     after = _at_round(context, int(found[1]))
-    whole, part = _number(found[4]), _number(found[6] or "0")
+    whole, part = float_of(found[4]), float_of(found[6] or "0")
     body: Body = {"fold": after.fold, "epoch": after.epoch}
     if whole is not None and part is not None:
         total = whole * _SECONDS[found[5]] + part * _SECONDS[found[7] or "s"]
@@ -90,10 +91,3 @@ def _at_round(context: Context, number: int) -> Context:
 def _again(later: list[tuple[str, str, str]], what: str) -> bool:
     """Whether the same score comes once more: of several sets the last is the one that is watched."""
     return any(name == what for _, name, _ in later)
-
-
-def _number(value: str) -> float | None:
-    try:
-        return float(value)
-    except ValueError:
-        return None

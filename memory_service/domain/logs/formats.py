@@ -192,17 +192,10 @@ def facts_line(line: str, context: Context) -> tuple[Events, Context] | None:
         kind = "gpu" if set(memory) - {"total_gib"} else "note"
         return [(kind, {**settings, **memory})], context
     plain = line.lower()
-    header = any(phrase in plain for phrase in _HEADERS)
-    after = context
     if settings:
-        after = replace(
-            after,
-            epochs=settings.get("epochs", after.epochs),
-            folds=settings.get("folds", after.folds),
-            total_steps=settings.get("total_steps", after.total_steps),
-        )
-        return [("note", settings)], after
-    return ([], after) if header else None
+        planned = only(settings, "epochs", "folds", "total_steps")
+        return [("note", settings)], replace(context, **planned)
+    return ([], context) if any(phrase in plain for phrase in _HEADERS) else None
 
 
 FORMATS: tuple[Form, ...] = (

@@ -23,7 +23,7 @@ __all__ = ["MOST_CHARS", "Context", "Reading", "Told", "read_log"]
 MOST_CHARS = 2_000
 """Of a longer line its first 2000 characters are read and kept; the rest is counted."""
 
-KEPT_CHARS = 500
+MAX_UNRECOGNIZED_CHARS = 500
 
 MOST_FRAMES = 1_000
 """Of more frames on one line only those at 100 % are compared at all."""
@@ -44,9 +44,9 @@ _ELAPSED = re.compile(r"^\s{0,4}\[\d{1,3}:\d{2}(?::\d{2})?\]\s{1,4}")
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One event that the log told of.
+    """One event that the log reported.
 
-    kind, fields   as `watch_event.Event`
+    kind, fields   as `event.Event`
     clock          seconds since 1970 as the line is stamped; None when it is not. For differences only
     """
 
@@ -65,7 +65,7 @@ class Reading:
     """
 
     events: tuple[Told, ...]
-    kept: tuple[str, ...]
+    unrecognized: tuple[str, ...]
     lines: int
     understood: int
     clipped: int
@@ -94,7 +94,7 @@ def read_log(text: str | bytes, context: Context | None = None, *, final: bool =
     else:
         now = replace(now, tail="")
     events: list[Told] = []
-    kept: list[str] = []
+    unrecognized: list[str] = []
     lines = understood = 0
     for frame in _frames(text):
         clipped += max(0, len(frame) - MOST_CHARS)
@@ -102,13 +102,13 @@ def read_log(text: str | bytes, context: Context | None = None, *, final: bool =
         if not line.strip():
             continue
         lines += 1
-        told, now = read_line(line, now)
-        if told is None:
-            kept.append(line[:KEPT_CHARS])
+        line_events, now = read_line(line, now)
+        if line_events is None:
+            unrecognized.append(line[:MAX_UNRECOGNIZED_CHARS])
             continue
         understood += 1
-        events.extend(told)
-    return Reading(tuple(events), tuple(kept), lines, understood, clipped, now)
+        events.extend(line_events)
+    return Reading(tuple(events), tuple(unrecognized), lines, understood, clipped, now)
 
 
 def read_line(line: str, context: Context) -> tuple[tuple[Told, ...] | None, Context]:

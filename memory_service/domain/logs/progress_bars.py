@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from memory_service.domain.logs.context import EPOCH, Body, Context, Events, at_epoch, only, with_fold
-from memory_service.domain.logs.values import duration_of, scores_of
+from memory_service.domain.logs.values import duration_of, float_of, scores_of
 
 __all__ = ["bar", "keras", "yolo_scores"]
 
@@ -46,7 +46,7 @@ def keras(line: str, context: Context) -> tuple[Events, Context] | None:
     took = _KERAS_TIME.match(rest)
     if took is None and "/step" not in rest and not rest.startswith("ETA:"):
         return None
-    each = None if took is None or took[3] is None else _seconds(took[3], took[4])
+    each = None if took is None else float_of(took[3])
     scores = scores_of(rest[took.end() :] if took else rest)
     scores.pop("seconds", None)
     if context.epoch is None or (context.steps is not None and of != context.steps) or not scores:
@@ -58,8 +58,8 @@ def keras(line: str, context: Context) -> tuple[Events, Context] | None:
         body = {**where, **scores, **({} if elapsed is None else {"seconds": elapsed})}
         return [("epoch", body), ("batch", {**where, "step": of, "of": of, "scope": "epoch"})], after
     body = {**where, "step": step, "of": of, "scope": "epoch"}
-    if each is not None:
-        body["elapsed_seconds"] = each * step
+    if took is not None and each is not None:
+        body["elapsed_seconds"] = each * _UNITS[took[4]] * step
     return [("batch", {**body, **only(scores, "train_loss")})], after
 
 
@@ -137,10 +137,3 @@ def yolo_scores(line: str, context: Context) -> tuple[Events, Context] | None:
         return None
     metric = float(found[1].split()[-1])
     return [("epoch", {"fold": context.fold, "epoch": context.epoch, "metric": metric})], context
-
-
-def _seconds(value: str, unit: str) -> float | None:
-    try:
-        return float(value) * _UNITS[unit]
-    except ValueError:
-        return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from memory_service.domain.logs.context import Body, Context, Events, at_epoch, only
-from memory_service.domain.logs.values import memory_of, scores_of, without_memory
+from memory_service.domain.logs.values import float_of, memory_of, scores_of, without_memory
 
 __all__ = ["counted_step", "epoch_step", "evaluation_step", "timm"]
 
@@ -119,10 +119,7 @@ def _waiting(step: int, each: float | None, data: float | None) -> Body:
 
 def _number(pattern: re.Pattern[str], line: str, group: int = 1) -> float | None:
     found = pattern.search(line)
-    try:
-        return None if found is None or found[group] is None else float(found[group])
-    except ValueError:
-        return None
+    return None if found is None else float_of(found[group])
 
 
 def _average(pattern: re.Pattern[str], line: str) -> float | None:

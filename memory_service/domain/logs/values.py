@@ -10,7 +10,16 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["clock_of", "duration_of", "memory_of", "pairs_of", "scores_of", "settings_of", "without_memory"]
+__all__ = [
+    "clock_of",
+    "duration_of",
+    "float_of",
+    "memory_of",
+    "pairs_of",
+    "scores_of",
+    "settings_of",
+    "without_memory",
+]
 
 _NUMBER = r"[-+]?(?:\d{1,18}(?:\.\d{0,18})?|\.\d{1,18})(?:[eE][-+]?\d{1,3})?"
 _IS = r"\s{0,3}[=:]\s{0,3}"
@@ -140,6 +149,14 @@ def _name_before(text: str, end: int) -> str:
     return "" if found is None else found[0].strip()
 
 
+def float_of(text: str | None) -> float | None:
+    """The number that a text is; None for no text and for any other."""
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return None
+
+
 def duration_of(text: str) -> float | None:
     """Seconds of `12`, `00:12`, `1:02:03`, `65s`, `1m05s`; None for anything else, `?` included."""
     plain = text.strip().rstrip("s")
@@ -168,7 +185,7 @@ def pairs_of(text: str) -> Iterator[tuple[str, str, str]]:
 def scores_of(text: str, best: bool = False) -> dict[str, Any]:
     """train_loss, valid_loss, metric, learning_rate, seconds, as far as the text names them.
 
-    Not-a-number losses are kept as the text "nan" or "inf": they mean something.
+    Not-a-number losses are stored as the text "nan" or "inf": they mean something.
     """
     out: dict[str, Any] = {}
     rank = 0
@@ -190,7 +207,7 @@ def scores_of(text: str, best: bool = False) -> dict[str, Any]:
     took = _CLOCK_TIME.search(text)
     if took is not None:
         seconds = duration_of(took[1])
-        out["seconds"] = seconds if seconds is not None else out.get("seconds")
+        out["seconds"] = out.get("seconds") if seconds is None else seconds
     minutes = _MINUTES.search(text)
     if minutes is not None:
         out["seconds"] = int(minutes[1]) * 60.0 + float(minutes[2])
@@ -224,7 +241,7 @@ def _score(value: str) -> float | str:
 
 
 def memory_of(text: str, *, alone_is_total: bool = True) -> dict[str, Any]:
-    """Memory figures with their kind, by the names of `watch_event.MEMORY_FIELDS`, and the card's total.
+    """Memory figures with their kind, by the names of `event.MEMORY_FIELDS`, and the card's total.
 
     alone_is_total   `GPU Memory: 24.0 GB` says how much the card has (R27), not how much is used
     """
@@ -281,7 +298,7 @@ def without_memory(text: str) -> str:
 
 
 def settings_of(text: str) -> dict[str, Any]:
-    """What the line says of the run's settings, by the names of `watch_summary.SETTINGS`."""
+    """What the line says of the run's settings, by the names of `summary.SETTINGS`."""
     out: dict[str, Any] = {}
     plain = text.lower()
     if not any(word in plain for word in _SETTING_WORDS):
@@ -291,9 +308,9 @@ def settings_of(text: str) -> dict[str, Any]:
         if found is not None and name not in out:
             value = found[1].replace(",", "")
             out[name] = float(value) if name == "learning_rate" else int(value)
-    card, kept = _GPU_NAME.search(text), _PERSISTENT.search(text)
+    card, persistent = _GPU_NAME.search(text), _PERSISTENT.search(text)
     if card is not None:
         out["gpu_name"] = card[1].strip()
-    if kept is not None:
-        out["persistent_workers"] = kept[1].lower() == "true"
+    if persistent is not None:
+        out["persistent_workers"] = persistent[1].lower() == "true"
     return out

@@ -6,7 +6,7 @@ from typing import Any
 
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER, floor_to_ladder
 from memory_service.domain.cost.step_time import KNEE_GAIN
-from memory_service.domain.monitoring.run_view import View
+from memory_service.domain.monitoring.run_view import RunView
 from memory_service.domain.planning.schedule import SINGLE_SPLIT_SHARE
 
 __all__ = [
@@ -44,9 +44,9 @@ LEAST_FASTER = 1.5
 
 
 def larger_batch(
-    view: View, factor: float, fill_percent: float | None, reading: str | None
+    view: RunView, factor: float, fill_percent: float | None, reading: str | None
 ) -> tuple[int, str]:
-    """(batch, what held it back) for `factor` times the present one; the present one when nothing larger
+    """(batch, what limits it) for `factor` times the present one; the present one when nothing larger
     goes.
 
     Memory grows at most in proportion to the batch (weights do not grow), so a fill of 48 % at 384 allows 512
@@ -72,7 +72,7 @@ def larger_batch(
     return (wanted, why) if wanted > batch else (batch, why)
 
 
-def _less_than_predicted(view: View, fill_percent: float | None, reading: str | None) -> bool:
+def _less_than_predicted(view: RunView, fill_percent: float | None, reading: str | None) -> bool:
     """Whether the run needs less memory than even the low end of its prediction: then what was measured says
     what fits (a measured figure goes before an estimated one)."""
     expected, card = view.state.expected, view.state.memory_gib
@@ -85,7 +85,7 @@ def _less_than_predicted(view: View, fill_percent: float | None, reading: str | 
     return fill_percent / 100.0 * card < low
 
 
-def predicted_gain(view: View, to_batch: int) -> float | None:
+def predicted_gain(view: RunView, to_batch: int) -> float | None:
     """Samples per second at `to_batch` over those at the present batch, by the predicted curve; None
     without."""
     curve, batch = view.state.expected.curve, view.state.batch_size
@@ -96,7 +96,7 @@ def predicted_gain(view: View, to_batch: int) -> float | None:
     return then / now
 
 
-def fastest_batch(view: View) -> tuple[int, float] | None:
+def fastest_batch(view: RunView) -> tuple[int, float] | None:
     """(batch, gain) of the predicted curve's knee, where it is larger and much faster than the present
     batch."""
     batch = view.state.batch_size or 0
@@ -110,7 +110,7 @@ def fastest_batch(view: View) -> tuple[int, float] | None:
     return best if best is not None and best[1] >= LEAST_FASTER else None
 
 
-def accumulation_for(view: View, to_batch: int) -> dict[str, Any]:
+def accumulation_for(view: RunView, to_batch: int) -> dict[str, Any]:
     """Gradient accumulation that keeps the effective batch where the run accumulates; else nothing."""
     steps, batch = view.state.whole("grad_accumulation") or 1, view.state.batch_size or 1
     if steps <= 1 and to_batch >= batch:
@@ -118,7 +118,7 @@ def accumulation_for(view: View, to_batch: int) -> dict[str, Any]:
     return {"grad_accumulation": max(1, round(steps * batch / to_batch))}
 
 
-def is_late(view: View) -> bool:
+def is_late(view: RunView) -> bool:
     """Whether starting again costs more than it brings."""
     budget = view.state.budget_seconds
     if budget is not None:
@@ -130,7 +130,7 @@ def is_late(view: View) -> bool:
     )
 
 
-def pays_to_restart(view: View, left_seconds: float | None, gain: float) -> bool:
+def pays_to_restart(view: RunView, left_seconds: float | None, gain: float) -> bool:
     """Whether a run of `gain` times the speed, started now, would end before this one; True where the end is
     not known. left_seconds: until training ends as it is."""
     if left_seconds is None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-__all__ = ["AHEAD_SECONDS", "LIVE_SECONDS", "asked_seconds", "earliest_moment", "latest_moment"]
+__all__ = ["AHEAD_SECONDS", "LIVE_SECONDS", "earliest_moment", "latest_moment", "requested_seconds"]
 
 AHEAD_SECONDS = 60.0
 """How far a run's clock may gain on the service's while it runs: a second a minute is a bad clock."""
 
-
 LIVE_SECONDS = 3_600.0
-"""A run that told something within the last hour may still be going on; what is told of an older one is a
-replay, in which silence means nothing."""
+"""A run that reported something within the last hour may go on; reports of an older one are a replay, in
+which silence means nothing."""
 
 
 def latest_moment(started: float, begun: float, now: float) -> float:
@@ -29,16 +28,16 @@ def earliest_moment(started: float) -> float:
     return started - AHEAD_SECONDS
 
 
-def asked_seconds(
-    heard: float, started: float, begun: float, now: float, since_heard: float | None
+def requested_seconds(
+    last_event: float, started: float, begun: float, now: float, since_last_event: float | None
 ) -> float | None:
-    """When a verdict is asked for, in the run's own time; None where the run is not going on just now.
+    """When a verdict is requested, in the run's own time; None where the run is not going on just now.
 
     heard         own time of the latest event, seconds; started, begun, now: as `latest_moment`
     since_heard   seconds by the service's clock since that event came, where this process saw it come: a
                   run whose clock is behind must not seem silent
     """
-    silent = now + max(0.0, started - begun) - started - heard
+    silent = now + max(0.0, started - begun) - started - last_event
     if not 0.0 < silent <= LIVE_SECONDS:
         return None
-    return heard + (silent if since_heard is None else max(0.0, min(silent, since_heard)))
+    return last_event + (silent if since_last_event is None else max(0.0, min(silent, since_last_event)))

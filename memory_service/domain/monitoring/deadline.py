@@ -11,7 +11,7 @@ from memory_service.domain.monitoring.batch_change import (
     fastest_batch,
 )
 from memory_service.domain.monitoring.projection import Projection, too_late, training_deadline_seconds
-from memory_service.domain.monitoring.run_view import Position, View
+from memory_service.domain.monitoring.run_view import Position, RunView
 from memory_service.domain.monitoring.slowdown import is_loader_bound
 from memory_service.domain.monitoring.verdict import Answer, figures
 from memory_service.domain.quality.quality_index import learning_of, quality_index
@@ -29,7 +29,7 @@ PREDICTION_ERROR = 1.15
 upon."""
 
 
-def time_answer(view: View, projection: Projection | None) -> Answer | None:
+def time_answer(view: RunView, projection: Projection | None) -> Answer | None:
     """R12-R15: None when training ends in time, or nobody knows yet."""
     budget, deadline = view.state.budget_seconds, training_deadline_seconds(view)
     if budget is None or deadline is None or view.state.facts.status != "running":
@@ -50,13 +50,13 @@ def time_answer(view: View, projection: Projection | None) -> Answer | None:
     return _milder(view, projection, deadline)
 
 
-def _stop(view: View, rule: str, why: str) -> Answer:
+def _stop(view: RunView, rule: str, why: str) -> Answer:
     at = view.position
     models = at.fold_index + (1 if at.epochs_done > 0 else 0)
-    kept = "the folds that exist" if models else "whatever checkpoint exists"
+    models_left = "the folds that exist" if models else "whatever checkpoint exists"
     return Answer(
         "stop_and_predict",
-        f"{why}: stop training, predict with {kept} (R19).",
+        f"{why}: stop training, predict with {models_left} (R19).",
         rule,
         {"stop_training": True, "predict_with_folds": models},
         "critical",
@@ -65,7 +65,7 @@ def _stop(view: View, rule: str, why: str) -> Answer:
     )
 
 
-def _milder(view: View, projection: Projection, deadline: float) -> Answer:
+def _milder(view: RunView, projection: Projection, deadline: float) -> Answer:
     """The change that keeps the deadline and costs the least expected quality
     (`domain.quality.quality_index`)."""
     state, at = view.state, view.position
@@ -85,15 +85,10 @@ def _milder(view: View, projection: Projection, deadline: float) -> Answer:
         return faster
     if stay is not None:
         to_folds, to_epochs = stay
-        changes = {
-            k: v for k, v, was in (("folds", to_folds, folds), ("epochs", to_epochs, epochs)) if v != was
-        }
+        planned = {"folds": folds, "epochs": epochs}
+        changes = _changed(planned, to_folds, to_epochs)
         if changes:
-            what = " and ".join(
-                f"{name} {was} -> {changes[name]}"
-                for name, was in (("folds", folds), ("epochs", epochs))
-                if name in changes
-            )
+            what = " and ".join(f"{name} {planned[name]} -> {value}" for name, value in changes.items())
             first_fold = at.fold_index == 0 and folds > 1
             share = epochs * projection.epoch.value / (state.budget_seconds or inf)
             return Answer(
@@ -103,15 +98,20 @@ def _milder(view: View, projection: Projection, deadline: float) -> Answer:
                 "R13" if first_fold and share > EARLY_SHARE and at.epochs_done else "R12",
                 changes,
                 "critical" if projection.end.low > deadline else "warning",
-                seen=f"{cannot}.",
+                observation=f"{cannot}.",
             )
     if at.epochs_done or at.fold_index:
         return _stop(view, "R14", f"{cannot}; not even one more epoch fits")
     return _smaller(view, projection, deadline, cannot)
 
 
+def _changed(planned: dict[str, int], folds: int, epochs: int) -> dict[str, int]:
+    cut = {"folds": folds, "epochs": epochs}
+    return {name: value for name, value in cut.items() if value != planned[name]}
+
+
 def _best_cut(
-    view: View, room: float, folds: int, epochs: int, at: Position | None = None
+    view: RunView, room: float, folds: int, epochs: int, at: Position | None = None
 ) -> tuple[int, int] | None:
     """(folds, epochs) that `room` more epochs allow, of the highest expected quality; None when none do."""
     at = at or view.position
@@ -149,7 +149,9 @@ def _best_cut(
     return None if best is None else best[1:]
 
 
-def _relaunch(view: View, projection: Projection, deadline: float, cannot: str, room: float) -> Answer | None:
+def _relaunch(
+    view: RunView, projection: Projection, deadline: float, cannot: str, room: float
+) -> Answer | None:
     """Starting again at a faster batch, where the predicted curve says it brings more epochs than staying."""
     budget = view.state.budget_seconds or inf
     batch = view.state.batch_size
@@ -167,31 +169,24 @@ def _relaunch(view: View, projection: Projection, deadline: float, cannot: str, 
     if cut is None:
         return None
     changes = {"batch_size": to_batch, **accumulation_for(view, to_batch)}
-    changes |= {k: v for k, v, was in (("folds", cut[0], folds), ("epochs", cut[1], epochs)) if v != was}
+    changes |= _changed({"folds": folds, "epochs": epochs}, *cut)
     return Answer(
         "relaunch",
         f"{cannot}. Batch {to_batch} is predicted to be {gain:.1f} times as fast as {batch}: started "
-        f"again now "
-        f"it brings about {again:.0f} epochs where staying brings {room:.0f}.",
+        f"again now it brings about {again:.0f} epochs where staying brings {room:.0f}.",
         "R12",
         changes,
         "critical",
     )
 
 
-def _smaller(view: View, projection: Projection, deadline: float, cannot: str) -> Answer:
+def _smaller(view: RunView, projection: Projection, deadline: float, cannot: str) -> Answer:
     """Not one epoch fits and nothing is trained yet: a smaller model where one is known, else fewer
     samples."""
     smaller = view.state.expected.smaller
     if smaller:
-        changes = dict(smaller)
-        return Answer(
-            "relaunch",
-            f"{cannot}. Not one epoch fits: start again with {changes.get('model')}.",
-            "R12",
-            changes,
-            "critical",
-        )
+        why = f"{cannot}. Not one epoch fits: start again with {smaller.get('model')}."
+        return Answer("relaunch", why, "R12", dict(smaller), "critical")
     n_train = view.state.whole("n_train")
     share = max(0.0, deadline - view.now - RESTART_SECONDS) / projection.epoch.high / 2
     if n_train and share * n_train >= 1:
@@ -199,8 +194,7 @@ def _smaller(view: View, projection: Projection, deadline: float, cannot: str) -
         return Answer(
             "relaunch",
             f"{cannot}. Not one epoch fits: start again on {keep} of {n_train} samples for two epochs, or "
-            f"with a "
-            "smaller model.",
+            "with a smaller model.",
             "R12",
             {"n_train": keep, "epochs": 2, "folds": 1},
             "critical",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import ceil
+from typing import Any
 
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.monitoring.batch_change import accumulation_for, smaller_rung
@@ -22,10 +23,10 @@ from memory_service.domain.monitoring.gpu_fill import (
 )
 from memory_service.domain.monitoring.patience import early_stopping, keeps_deadline
 from memory_service.domain.monitoring.projection import Projection, project
-from memory_service.domain.monitoring.run_view import View
+from memory_service.domain.monitoring.run_view import RunView
 from memory_service.domain.monitoring.slowdown import loader_answer, slow_answer, stall_answer
 from memory_service.domain.monitoring.state import State
-from memory_service.domain.monitoring.verdict import Answer, Verdict
+from memory_service.domain.monitoring.verdict import Answer, Verdict, keep_going
 
 __all__ = ["verdict"]
 
@@ -38,12 +39,12 @@ LOWER_LEARNING_RATE = 0.3
 
 def verdict(state: State) -> Verdict:
     """The answer for this state. The same events in any order give the same answer; it reads no clock."""
-    view = View(state)
+    view = RunView(state)
     fill = fill_of(view)
     projection = project(view)
-    answers = list(_asked(view, fill, projection))
+    answers = list(_answers(view, fill, projection))
     first = next((a for a in answers if a.action != "continue"), None) or answers[0]
-    others = (a.seen or a.why for a in answers if a is not first)
+    others = (a.observation or a.why for a in answers if a is not first)
     notes = tuple(dict.fromkeys(note for note in others if note != first.why))
     budget = state.budget_seconds
     return Verdict(
@@ -64,8 +65,8 @@ def verdict(state: State) -> Verdict:
     )
 
 
-def _asked(view: View, fill: Fill | None, projection: Projection | None) -> Iterator[Answer]:
-    """What each rule says, the most urgent first; the last one always says something."""
+def _answers(view: RunView, fill: Fill | None, projection: Projection | None) -> Iterator[Answer]:
+    """The answers of the rules, the most urgent first; there is always one."""
     if view.state.facts.status != "running":
         yield _ended(view)
         return
@@ -94,17 +95,16 @@ def _asked(view: View, fill: Fill | None, projection: Projection | None) -> Iter
         fill_answer(view, fill, left),
         slow_answer(view, None if fill is None else (fill.percent, fill.kind), left),
     )
-    said = [answer for answer in rules if answer is not None]
-    yield from said or [Answer("continue", "Nothing stands out.", "R21", severity="info")]
+    applied = [answer for answer in rules if answer is not None]
+    yield from applied or [keep_going("Nothing stands out.", "R21")]
 
 
 def _has_something(stop: Answer) -> bool:
-    """Whether there is a model to predict with, or no time for anything else: then no trouble of the training
-    matters any more."""
+    """Whether there is a model to predict with, or no time for anything else: then training is over."""
     return stop.rule == "R14" or stop.set.get("predict_with_folds", 0) > 0
 
 
-def _may_check(view: View) -> bool:
+def _may_check(view: RunView) -> bool:
     """R20's 60 s, and enough steps for cuDNN to have chosen its kernels (`not_before_steps`)."""
     expected = view.state.expected
     if view.now < expected.first_check_seconds:
@@ -116,15 +116,15 @@ def _may_check(view: View) -> bool:
     return view.summary.reading_us is not None or view.now >= LATEST_SETUP_S
 
 
-def _wait(view: View) -> Answer:
+def _wait(view: RunView) -> Answer:
     first, steps = view.state.expected.first_check_seconds, view.state.expected.not_before_steps
     if view.now < first:
-        return Answer("continue", f"Too early: the first check is at {first:.0f} s.", "R20", severity="info")
-    seen = view.steps_seen or 0
-    return Answer("continue", f"Too few steps to mean something: {seen} of {steps}.", "R20", severity="info")
+        return keep_going(f"Too early: the first check is at {first:.0f} s.", "R20")
+    made = view.steps_seen or 0
+    return keep_going(f"Too few steps to mean something: {made} of {steps}.", "R20")
 
 
-def _next_check(view: View) -> float:
+def _next_check(view: RunView) -> float:
     """60 s, then every 150 s (R21 says 120-180), in the run's own time."""
     first, every = view.state.expected.first_check_seconds, view.state.expected.every_seconds
     if view.now < first:
@@ -132,7 +132,7 @@ def _next_check(view: View) -> float:
     return first + every * ceil((view.now - first + 1e-9) / every) if every > 0 else view.now
 
 
-def _eta(view: View, projection: Projection | None) -> Estimate | None:
+def _eta(view: RunView, projection: Projection | None) -> Estimate | None:
     if projection is None:
         return None
     end = projection.end
@@ -140,7 +140,7 @@ def _eta(view: View, projection: Projection | None) -> Estimate | None:
     return Estimate(value, min(low, value), max(high, value), end.grade, end.n, end.basis)
 
 
-def _out_of_memory(view: View) -> Answer | None:
+def _out_of_memory(view: RunView) -> Answer | None:
     """R02: halve the batch and keep the effective one."""
     when = view.summary.out_of_memory_us
     if when is None or when < view.state.since_us or _moved_on(view, when):
@@ -155,30 +155,27 @@ def _out_of_memory(view: View) -> Answer | None:
             {"gradient_checkpointing": True},
             "critical",
         )
+    why = f"It ran out of memory at batch {batch}: halve it and accumulate gradients."
+    return Answer("lower_batch", why, "R02", _halved(view, batch), "critical")
+
+
+def _halved(view: RunView, batch: int) -> dict[str, Any]:
     half = smaller_rung(batch)
-    changes = {"batch_size": half, **accumulation_for(view, half)}
-    return Answer(
-        "lower_batch",
-        f"It ran out of memory at batch {batch}: halve it and accumulate gradients.",
-        "R02",
-        changes,
-        "critical",
-    )
+    return {"batch_size": half, **accumulation_for(view, half)}
 
 
-def _moved_on(view: View, when_us: int) -> bool:
+def _moved_on(view: RunView, when_us: int) -> bool:
     """Whether steps went on for a minute after: the script caught it by itself."""
     return view.summary.step_us is not None and view.summary.step_us > when_us + 60_000_000
 
 
-def _bad_loss(view: View) -> Answer | None:
-    """The training loss is not a number and did not become one again: nothing more is learned."""
+def _bad_loss(view: RunView) -> Answer | None:
+    """The training loss became NaN or infinite and stayed so."""
     bad, good = view.summary.bad_loss_us, view.summary.good_loss_us
     if bad is None or bad < view.state.since_us or (good is not None and good > bad):
         return None
-    rate = view.state.facts.learning_rate
-    told = view.summary.setting("learning_rate")
-    rate = told if isinstance(told, float) else rate
+    reported = view.summary.setting("learning_rate")
+    rate = reported if isinstance(reported, float) else view.state.facts.learning_rate
     why = "The training loss is not a number (NaN or infinite): nothing more is learned from here on"
     precision = view.summary.setting("precision") or view.state.facts.precision
     if rate:
@@ -203,18 +200,11 @@ def _bad_loss(view: View) -> Answer | None:
     )
 
 
-def _ended(view: View) -> Answer:
+def _ended(view: RunView) -> Answer:
     status = view.state.facts.status
     batch = view.state.batch_size
     if status == "out_of_memory" and batch and batch > 1:
-        half = smaller_rung(batch)
-        changes = {"batch_size": half, **accumulation_for(view, half)}
-        return Answer(
-            "lower_batch",
-            f"It ran out of memory at batch {batch}: halve it next time and accumulate gradients.",
-            "R02",
-            changes,
-            "warning",
-            changes,
-        )
-    return Answer("continue", f"The run has ended: {status.replace('_', ' ')}.", "R21", severity="info")
+        changes = _halved(view, batch)
+        why = f"It ran out of memory at batch {batch}: halve it next time and accumulate gradients."
+        return Answer("lower_batch", why, "R02", changes, "warning", changes)
+    return keep_going(f"The run has ended: {status.replace('_', ' ')}.", "R21")

@@ -45,13 +45,13 @@ _NOT_NUMBERS = {"nan", "+nan", "-nan", "inf", "-inf", "+inf", "infinity", "-infi
 
 
 class Event(NamedTuple):
-    """One thing a run told.
+    """One event of a run.
 
     seq          unique in the run
     at_seconds   the run's own time since its start; a live run and its replay have the same
     fields       the body, by these names (all optional; others are ignored):
         any      batch_size, epochs, folds, learning_rate, num_workers, cpu_count, n_train, precision, ...
-                 (see `watch_summary.SETTINGS`): a value that holds from here on
+                 (see `summary.SETTINGS`): a value that holds from here on
         gpu      utilization_percent, temperature_c, total_gib, memory_percent, the names of MEMORY_FIELDS
         batch    progress since the last such event: steps, seconds, samples, loader_wait_percent or
                  loader_wait_seconds, train_loss; or a position: step, of, elapsed_seconds, scope
@@ -70,7 +70,7 @@ class Event(NamedTuple):
 
 def number_of(value: Any, most: float = 1e15) -> float | None:
     """A finite number from 0 to `most`, also as text; None for anything else."""
-    kind = type(value)  # nearly all are told or absent, many times an event
+    kind = type(value)  # nearly all are reported or absent, many times an event
     if kind is float or kind is int:
         return float(value) if 0 <= value <= most else None
     plain = None if value is None else _float_of(value)

@@ -14,8 +14,8 @@ Followed = Literal["yes", "no", "open"]
 """open: the run still goes on and may take it."""
 
 STOPPED_WITHIN_S, STOPPED_WITHIN_SHARE = 120.0, 0.1
-"""A run that was told to stop did so if it told of nothing new after 2 minutes or a tenth of its time: the
-epoch under way may end."""
+"""Advice to stop was followed if the run sent nothing new after 2 minutes or a tenth of its time: the epoch
+under way may end."""
 
 SAME_VALUE = 1e-6
 
@@ -26,27 +26,27 @@ def followed(
     """Whether `advice` (a verdict's JSON form), given at a moment of the run's own time, was taken; None
     where nothing can tell (a continue, a check of something by hand).
 
-    later   what runs of the same model and place that began after this one said of themselves
+    later   what runs of the same model and place that began after this one stated
     """
     action, changes = str(advice["action"]), dict(advice.get("set") or {})
     ended = state.facts.status != "running"
     if action == "stop_and_predict":
-        took = ended and state.now_seconds - at_seconds <= max(
+        taken = ended and state.now_seconds - at_seconds <= max(
             STOPPED_WITHIN_S, STOPPED_WITHIN_SHARE * at_seconds
         )
     elif action == "add_monitoring":
-        took = _reads_after(state, at_seconds)
+        taken = _reads_after(state, at_seconds)
     elif action in ("continue", "investigate"):
         return None
     else:
         wanted = {name: value for name, value in changes.items() if name in _STATED}
         if not wanted:
             return None
-        took = all(_stated_since(state, name, value, at_seconds) for name, value in wanted.items())
-        took = took or any(_says(run, wanted) for run in later)
-        if not took and ended and action in ("reduce_epochs", "reduce_folds"):
-            took = _did_no_more(state, wanted)
-    if took:
+        taken = all(_stated_since(state, name, value, at_seconds) for name, value in wanted.items())
+        taken = taken or any(_began_with(run, wanted) for run in later)
+        if not taken and ended and action in ("reduce_epochs", "reduce_folds"):
+            taken = _did_no_more(state, wanted)
+    if taken:
         return "yes"
     return "no" if ended else "open"
 
@@ -55,11 +55,11 @@ _STATED = ("batch_size", "epochs", "folds", "learning_rate", "num_workers", "gra
 
 
 def _stated_since(state: State, name: str, value: Any, at_seconds: float) -> bool:
-    told = state.summary.settings.get(name)
-    return told is not None and bool(told[0] >= at_seconds * 1e6) and _same(told[2], value)
+    reported = state.summary.settings.get(name)
+    return reported is not None and bool(reported[0] >= at_seconds * 1e6) and _same(reported[2], value)
 
 
-def _says(run: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+def _began_with(run: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     """Whether a later run began with what was advised, as far as runs say such things when they begin."""
     known = {name: value for name, value in wanted.items() if run.get(name) is not None}
     return bool(known) and all(_same(run[name], value) for name, value in known.items())
@@ -74,14 +74,12 @@ def _same(a: Any, b: Any) -> bool:
 
 def _reads_after(state: State, at_seconds: float) -> bool:
     """A figure that says something of a step's peak came later."""
-    kinds = [kind for kind in MEMORY_KINDS if kind != "allocated_now"]
-    read = state.summary.reading_us
-    later = read is not None and read > at_seconds * 1e6
-    return later and any(kind in state.summary.peaks for kind in kinds)
+    later = (state.summary.reading_us or 0) > at_seconds * 1e6
+    return later and any(kind in state.summary.peaks for kind in MEMORY_KINDS if kind != "allocated_now")
 
 
 def _did_no_more(state: State, wanted: Mapping[str, Any]) -> bool:
-    """Ended with as many epochs and folds as it was told to, without having said so."""
+    """Whether a run ended with at most the advised epochs and folds."""
     folds = [fold for fold in state.summary.folds.values() if fold.last_epoch is not None]
     if not folds:
         return False

@@ -13,10 +13,10 @@ from memory_service.domain.monitoring.batch_change import (
     pays_to_restart,
 )
 from memory_service.domain.monitoring.event import MEMORY_KINDS, number_of
-from memory_service.domain.monitoring.run_view import EpochSeen, View
-from memory_service.domain.monitoring.slowdown import slowdown, throughput_says
+from memory_service.domain.monitoring.run_view import FinishedEpoch, RunView
+from memory_service.domain.monitoring.slowdown import slowdown, throughput_objection
 from memory_service.domain.monitoring.trend import Change, change_point, growth_per_step
-from memory_service.domain.monitoring.verdict import Answer
+from memory_service.domain.monitoring.verdict import Answer, keep_going
 from memory_service.errors import InvalidInput
 
 __all__ = ["Fill", "fill_answer", "fill_of", "memory_trend", "monitoring_answer"]
@@ -25,7 +25,7 @@ SAME_CARD = 1.15
 """A printed total within 15 % of the data sheet's is the same card, as its driver counts it."""
 
 STATES_TIMES, STATES_PLUS_GIB = 1.5, 0.1
-"""A figure whose kind is not said, and that weights, gradients and optimizer state explain, is one of those
+"""A figure whose kind is not stated, and that weights, gradients and optimizer state explain, is one of those
 printed between steps (claim C01: 0.4 GB of EfficientNet-B4 at batch 32 were no "1 % of the card")."""
 
 STATES_PERCENT = 5.0
@@ -43,7 +43,7 @@ GROWS_TO = 95.0
 class Fill:
     """Share of the card's memory, percent, by the best figure there is.
 
-    kind           what it counts, as it was told
+    kind           of memory, as reported
     lower_bound    only weights and states were seen: the peak is at least this
     """
 
@@ -68,34 +68,34 @@ class Fill:
         return f"{percent} % ({size}{name})"
 
 
-def card_gib(view: View) -> float | None:
+def card_gib(view: RunView) -> float | None:
     """Memory that the fill is a share of: the planned card's (R06), as the run prints it if it is the
     same."""
     sheet = view.state.facts.memory_gib
-    told = number_of(view.summary.setting("total_gib"), most=1e6)
-    if not sheet or not told:
-        return sheet or told
-    return told if told <= SAME_CARD * sheet else sheet
+    reported = number_of(view.summary.setting("total_gib"), most=1e6)
+    if not sheet or not reported:
+        return sheet or reported
+    return reported if reported <= SAME_CARD * sheet else sheet
 
 
-def fill_of(view: View) -> Fill | None:
-    """The fill since the batch, or at once the memory itself, last changed; None when nothing was told."""
+def fill_of(view: RunView) -> Fill | None:
+    """Memory use since the batch or the memory itself last changed; None without a reading."""
     card = card_gib(view)
     for kind in MEMORY_KINDS:
         gib = _latest_level(view, kind, card) or view.memory_since(kind)
         if gib is None or not gib or not card:
             continue
         percent = 100.0 * gib / card
-        between = kind == "allocated_now" or (kind == "unstated" and _explained_by_states(view, gib, percent))
+        between = kind == "allocated_now" or (kind == "unstated" and _is_model_state(view, gib, percent))
         return Fill(percent, gib, card, kind, between)
-    told = view.memory_since("unstated_percent")
-    if told is None:
+    reported = view.memory_since("unstated_percent")
+    if reported is None:
         return None
-    percent = told * (1 << 20) / 1000.0
+    percent = reported * (1 << 20) / 1000.0
     return Fill(percent, None, card, "unstated", percent < STATES_PERCENT)
 
 
-def _explained_by_states(view: View, gib: float, percent: float) -> bool:
+def _is_model_state(view: RunView, gib: float, percent: float) -> bool:
     params = view.state.facts.params_m * 1e6
     if params <= 0:
         return percent < STATES_PERCENT
@@ -106,7 +106,7 @@ def _explained_by_states(view: View, gib: float, percent: float) -> bool:
     return gib <= STATES_TIMES * (8.0 * params + state) / GIB + STATES_PLUS_GIB
 
 
-def monitoring_answer(view: View, fill: Fill | None) -> Answer | None:
+def monitoring_answer(view: RunView, fill: Fill | None) -> Answer | None:
     """R20: no reading of the card's memory, or only one that says nothing of a step's peak."""
     if view.state.facts.device_kind != "cuda" or view.state.facts.is_trees:
         return None
@@ -117,13 +117,7 @@ def monitoring_answer(view: View, fill: Fill | None) -> Answer | None:
         known = "No reading of the card's memory was told"
         if fill is not None:
             known = f"Memory is only known as {fill.words}, which says nothing of a step's peak"
-        return Answer(
-            "continue",
-            f"{known}; throughput is as predicted, and throughput decides.",
-            "R20",
-            severity="info",
-            next_time=MONITORING,
-        )
+        return keep_going(f"{known}; throughput is as predicted, and throughput decides.", "R20", MONITORING)
     why = (
         "No reading of the card's memory in what the run told"
         if fill is None
@@ -131,23 +125,19 @@ def monitoring_answer(view: View, fill: Fill | None) -> Answer | None:
         "a step; no batch is judged by it"
     )
     if is_late(view):
-        return Answer(
-            "continue",
-            f"{why}. It is too late to start again for that: print it next time.",
-            "R20",
-            severity="info",
-            next_time=MONITORING,
+        return keep_going(
+            f"{why}. It is too late to start again for that: print it next time.", "R20", MONITORING
         )
     return Answer(
         "add_monitoring",
         f"{why}: print the peak after the first batch and every epoch (R21).",
         "R20",
         dict(MONITORING),
-        seen=f"{why}.",
+        observation=f"{why}.",
     )
 
 
-def fill_answer(view: View, fill: Fill | None, left_seconds: float | None = None) -> Answer | None:
+def fill_answer(view: RunView, fill: Fill | None, left_seconds: float | None = None) -> Answer | None:
     """R23 by class and fill; throughput decides where it says otherwise. None without a usable reading.
 
     left_seconds   until training ends as it is; None = not known
@@ -159,25 +149,25 @@ def fill_answer(view: View, fill: Fill | None, left_seconds: float | None = None
     if fill.lower_bound:
         if p < 50.0:
             return None
-        return _go(f"{fill.words}: the peak of a step is at least that; no batch is judged by it")
+        return keep_going(
+            f"{fill.words}: the peak of a step is at least that; no batch is judged by it.", "R23"
+        )
+    note = ""
     if p > 90.0:
-        return _go(f"Memory is at {fill.words}: near the limit, and it runs; do not raise the batch")
-    if p >= 70.0:
-        return _go(f"Memory is at {fill.words}, inside 70-90 %")
-    if p >= 60.0:
+        note = ": near the limit, and it runs; do not raise the batch"
+    elif p >= 70.0:
+        note = ", inside 70-90 %"
+    elif p >= 60.0:
         note = ": acceptable, not ideal, for a large model" if large else ": good for a small model"
-        return _go(f"Memory is at {fill.words}{note}")
-    if p >= 50.0 and not large:
-        return _go(f"Memory is at {fill.words}: acceptable for a small model")
+    elif p >= 50.0 and not large:
+        note = ": acceptable for a small model"
+    if note:
+        return keep_going(f"Memory is at {fill.words}{note}.", "R23")
     factor = 2.0 if p < 50.0 else 1.5
     return _raise(view, fill, factor, size, left_seconds)
 
 
-def _go(why: str) -> Answer:
-    return Answer("continue", f"{why}.", "R23", severity="info")
-
-
-def _raise(view: View, fill: Fill, factor: float, size: str, left_seconds: float | None) -> Answer:
+def _raise(view: RunView, fill: Fill, factor: float, size: str, left_seconds: float | None) -> Answer:
     batch = view.state.batch_size
     low = "under 50 %" if factor == 2.0 else "under 70 %"
     why = f"Memory is at {fill.words}, {low} for a {size} model"
@@ -188,26 +178,25 @@ def _raise(view: View, fill: Fill, factor: float, size: str, left_seconds: float
             "R23",
             {"tell": "batch_size"},
         )
-    to_batch, held = larger_batch(view, factor, fill.percent, fill.kind)
+    to_batch, limited_by = larger_batch(view, factor, fill.percent, fill.kind)
     if _as_planned(view, fill):
-        return _go(
+        return keep_going(
             f"{why}, as the plan expects: it took the batch where throughput stops paying or updates "
-            "would starve; throughput decides, not fill (R04)"
+            "would starve; throughput decides, not fill (R04).",
+            "R23",
         )
     if to_batch <= batch:
-        return _go(f"{why}, but batch {batch} stays: {held}")
-    says = throughput_says(view, to_batch)
-    if says is not None:
-        return _go(f"{why}, yet {says}: throughput decides, not fill (R04)")
+        return keep_going(f"{why}, but batch {batch} stays: {limited_by}.", "R23")
+    objection = throughput_objection(view, to_batch)
+    if objection is not None:
+        return keep_going(f"{why}, yet {objection}: throughput decides, not fill (R04).", "R23")
     changes = {"batch_size": to_batch, **accumulation_for(view, to_batch)}
-    rest = f" ({held})" if held else ""
+    rest = f" ({limited_by})" if limited_by else ""
     if is_late(view) or not pays_to_restart(view, left_seconds, to_batch / batch):
-        return Answer(
-            "continue",
+        return keep_going(
             f"{why}. Starting again would now cost more than it brings: batch {to_batch} next time{rest}.",
             "R24",
-            severity="info",
-            next_time=changes,
+            changes,
         )
     if factor == 2.0:
         return Answer(
@@ -215,7 +204,7 @@ def _raise(view: View, fill: Fill, factor: float, size: str, left_seconds: float
             f"{why}: stop it and start again with batch {to_batch} instead of {batch}{rest}.",
             "R23",
             changes,
-            seen=f"{why}.",
+            observation=f"{why}.",
         )
     return Answer(
         "raise_batch",
@@ -223,11 +212,11 @@ def _raise(view: View, fill: Fill, factor: float, size: str, left_seconds: float
         "R23",
         changes,
         "info",
-        seen=f"{why}.",
+        observation=f"{why}.",
     )
 
 
-def _as_planned(view: View, fill: Fill) -> bool:
+def _as_planned(view: RunView, fill: Fill) -> bool:
     expected = view.state.expected
     if not expected.planned or expected.driver_gib is None or not fill.of_gib:
         return False
@@ -239,35 +228,34 @@ def _as_planned(view: View, fill: Fill) -> bool:
     return fill.percent >= PLANNED_SHARE * 100.0 * expected.driver_gib.low / fill.of_gib
 
 
-def memory_trend(view: View) -> Answer | None:
+def memory_trend(view: RunView) -> Answer | None:
     """R25: a jump of memory at one epoch, or a leak that will fill the card before the end."""
     card = card_gib(view)
     kinds = [kind for kind in MEMORY_KINDS if sum(kind in e.memory_gib for e in view.epochs) >= 2]
     if not kinds or not card:
         return None
     rows, percents, change = _levels(view, kinds[0], card)
-    if change is not None and len(rows) - change.index <= TOLD_FOR_EPOCHS:
+    if change is not None and len(rows) - change.index <= REPORTED_FOR_EPOCHS:
         row = rows[change.index]
         return Answer(
             "investigate",
             f"Memory went from {change.before:.0f} % to {change.after:.0f} % at once, at epoch {row.epoch}"
             f"{f' of fold {row.fold}' if row.fold > 1 else ''}: a leak, another batch size, or a part "
-            f"that no "
-            "longer runs on the card.",
+            "that no longer runs on the card.",
             "R25",
             {"check": ["batch size", "tensors kept alive", "model on the card"]},
         )
     return _leak(view, percents)
 
 
-def _levels(view: View, kind: str, card: float) -> tuple[list[EpochSeen], list[float], Change | None]:
+def _levels(view: RunView, kind: str, card: float) -> tuple[list[FinishedEpoch], list[float], Change | None]:
     """Epochs with a figure of this kind, the fill at each in percent, and where it moved at once."""
     rows = [e for e in view.epochs if kind in e.memory_gib]
     percents = [100.0 * e.memory_gib[kind] / card for e in rows]
     return rows, percents, change_point(percents)
 
 
-def _latest_level(view: View, kind: str, card: float | None) -> float | None:
+def _latest_level(view: RunView, kind: str, card: float | None) -> float | None:
     """GiB at the level that memory moved to; None where it never moved."""
     if not card:
         return None
@@ -275,11 +263,11 @@ def _latest_level(view: View, kind: str, card: float | None) -> float | None:
     return None if change is None else max(e.memory_gib[kind] for e in rows[change.index :])
 
 
-TOLD_FOR_EPOCHS = 3
-"""A change is told of for three epochs; after that it is known, and the new level is judged as it is."""
+REPORTED_FOR_EPOCHS = 3
+"""A change is reported for three epochs; after that it is known, and the new level is judged as it is."""
 
 
-def _leak(view: View, percents: Sequence[float]) -> Answer | None:
+def _leak(view: RunView, percents: Sequence[float]) -> Answer | None:
     step = growth_per_step(percents)
     epochs = view.state.whole("epochs")
     if step is None or epochs is None or percents[-1] - percents[0] < 10.0:

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, replace
 from typing import Any
 
 from memory_service.domain.monitoring.gpu_fill import fill_of
 from memory_service.domain.monitoring.projection import project
-from memory_service.domain.monitoring.run_view import GIB, View
+from memory_service.domain.monitoring.run_view import GIB, RunView
 from memory_service.domain.monitoring.state import State
 from memory_service.domain.monitoring.summary import (
+    BUCKET_SECONDS,
     BUSY,
-    HOT,
     SAMPLED,
     SAMPLES,
-    SLOT_SECONDS,
     STEPS,
-    TOLD,
+    TEMPERATURE,
     UTILIZATION,
+    WAIT_KNOWN,
     WAITED,
-    Slot,
+    TimeBucket,
 )  # fmt: skip
 
-__all__ = ["watch_page"]
+__all__ = ["live_view"]
 
 
-def watch_page(state: State) -> dict[str, Any]:
-    """Where the run is, how fast, how full, when it will end; and stretches of `SLOT_SECONDS` of the latest
-    minutes it told of. What was not told is None."""
-    view, summary = View(state), state.summary
+def live_view(state: State) -> dict[str, Any]:
+    """Position, speed, memory and projected end of a run, its latest time buckets; None = not reported."""
+    view, summary = RunView(state), state.summary
     projection, fill = project(view), fill_of(view)
     position = view.position
     return {
@@ -45,15 +45,7 @@ def watch_page(state: State) -> dict[str, Any]:
         "loader_wait_percent": view.wait_percents[-1] if view.wait_percents else None,
         "utilization_percent": view.utilization,
         "end_minutes": None if projection is None else projection.end.scaled(1.0 / 60.0).as_dict(),
-        "fill": None
-        if fill is None
-        else {
-            "percent": round(fill.percent, 1),
-            "gib": fill.gib,
-            "of_gib": fill.of_gib,
-            "kind": fill.kind,
-            "lower_bound": fill.lower_bound,
-        },
+        "fill": fill and asdict(replace(fill, percent=round(fill.percent, 1))),
         "peaks_gib": {
             kind: round(kib * GIB, 4)
             for kind, kib in sorted(summary.peaks.items())
@@ -61,26 +53,22 @@ def watch_page(state: State) -> dict[str, Any]:
         },
         "odd_values": summary.odd,
         "expected": {
-            "samples_per_second": _wire(state.expected.samples_per_second),
-            "epoch_seconds": _wire(state.expected.epoch_seconds),
-            "driver_gib": _wire(state.expected.driver_gib),
+            name: estimate and estimate.as_dict()
+            for name in ("samples_per_second", "epoch_seconds", "driver_gib")
+            for estimate in (getattr(state.expected, name),)
         },
-        "stretch_seconds": SLOT_SECONDS,
-        "stretches": [_stretch(n, sums) for n, sums in sorted(summary.slots.items())],
+        "stretch_seconds": BUCKET_SECONDS,
+        "stretches": [_bucket(n, sums) for n, sums in sorted(summary.time_buckets.items())],
     }
 
 
-def _wire(estimate: Any) -> Any:
-    return None if estimate is None else estimate.as_dict()
-
-
-def _stretch(number: int, sums: Slot) -> dict[str, Any]:
+def _bucket(number: int, sums: TimeBucket) -> dict[str, Any]:
     busy = sums[BUSY] / 1e6
     return {
-        "at_seconds": number * SLOT_SECONDS,
+        "at_seconds": number * BUCKET_SECONDS,
         "steps": sums[STEPS] or None,
         "samples_per_second": sums[SAMPLES] / busy if busy and sums[SAMPLES] else None,
-        "loader_wait_percent": 100.0 * sums[WAITED] / sums[TOLD] if sums[TOLD] else None,
+        "loader_wait_percent": 100.0 * sums[WAITED] / sums[WAIT_KNOWN] if sums[WAIT_KNOWN] else None,
         "utilization_percent": sums[UTILIZATION] / 1000.0 / sums[SAMPLED] if sums[SAMPLED] else None,
-        "temperature_c": sums[HOT] / 10.0 if sums[HOT] else None,
+        "temperature_c": sums[TEMPERATURE] / 10.0 if sums[TEMPERATURE] else None,
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memory_service.domain.monitoring.projection import Projection, training_deadline_seconds
-from memory_service.domain.monitoring.run_view import View
+from memory_service.domain.monitoring.run_view import RunView
 from memory_service.domain.monitoring.verdict import Answer
 from memory_service.domain.planning.schedule import TREE_PATIENCE_ROUNDS
 
@@ -13,9 +13,8 @@ PATIENCE = 5
 """R16 says 3-5 epochs; without a word of the run or its plan the later one."""
 
 
-def early_stopping(view: View, projection: Projection | None) -> Answer | None:
-    """R16: the best epoch lies further back than the patience, by validation loss or a metric of known
-    way."""
+def early_stopping(view: RunView, projection: Projection | None) -> Answer | None:
+    """R16: the best epoch, by metric or validation loss, lies further back than the patience."""
     at, state = view.position, view.state
     epochs, folds = state.whole("epochs"), state.whole("folds") or 1
     if not view.epochs or at.epochs_done == 0 or state.facts.status != "running":
@@ -41,7 +40,7 @@ def early_stopping(view: View, projection: Projection | None) -> Answer | None:
             f"{why}: stop and predict with the weights of {unit} {best[1]}.",
             "R16",
             {"stop_training": True, "best_epoch": best[1], "predict_with_folds": at.fold_index + 1},
-            seen=f"{why}.",
+            observation=f"{why}.",
         )
     left = "" if projection is None else f", {projection.epochs_left:.0f} {unit}s were still planned"
     return Answer(
@@ -49,11 +48,11 @@ def early_stopping(view: View, projection: Projection | None) -> Answer | None:
         f"{why}: end this fold now and go on to the next{left}.",
         "R16",
         {"epochs": at.epochs_done},
-        seen=f"{why}.",
+        observation=f"{why}.",
     )
 
 
-def keeps_deadline(view: View, projection: Projection | None) -> bool:
+def keeps_deadline(view: RunView, projection: Projection | None) -> bool:
     """Whether training ends in time if this fold ends now and the later ones after as many epochs."""
     deadline = training_deadline_seconds(view)
     if projection is None or deadline is None:

@@ -8,7 +8,7 @@ from statistics import mean, median
 from typing import Any
 
 from memory_service.domain.common.estimate import Estimate
-from memory_service.domain.monitoring.run_view import View
+from memory_service.domain.monitoring.run_view import RunView
 from memory_service.domain.monitoring.trend import latched, spread_of
 from memory_service.domain.planning.budget import FIRST_EPOCH_FACTOR, FOLD_OVERHEAD_S
 
@@ -45,9 +45,8 @@ class Projection:
         return self.n > 0
 
 
-def training_deadline_seconds(view: View) -> float | None:
-    """When training must be over: 15 % of the budget stay (R14), or what inference needs where that is
-    more."""
+def training_deadline_seconds(view: RunView) -> float | None:
+    """When training must be over: 15 % of the budget stay (R14), or what inference needs if more."""
     budget = view.state.budget_seconds
     if budget is None:
         return None
@@ -56,7 +55,7 @@ def training_deadline_seconds(view: View) -> float | None:
     return budget - max(reserve, 0.0 if inference is None else 60.0 * inference.high)
 
 
-def project(view: View) -> Projection | None:
+def project(view: RunView) -> Projection | None:
     """The end of training, measured or else predicted; None when neither, or the epochs are not counted."""
     epochs = view.state.whole("epochs")
     whole = None if view.epochs else _by_run_progress(view)
@@ -68,7 +67,7 @@ def project(view: View) -> Projection | None:
     return _projection(view, one, n, basis, epochs)
 
 
-def _projection(view: View, one: Estimate, n: int, basis: str, epochs: int) -> Projection:
+def _projection(view: RunView, one: Estimate, n: int, basis: str, epochs: int) -> Projection:
     left, most = _epochs_left(view, epochs)
     into = min(max(0.0, view.now - view.epochs[-1].at_seconds), one.value) if view.epochs else 0.0
     folds = max(0, (view.state.whole("folds") or 1) - view.position.fold_index - 1)
@@ -84,7 +83,7 @@ def _projection(view: View, one: Estimate, n: int, basis: str, epochs: int) -> P
     return Projection(one, end, left, n)
 
 
-def epoch_seconds(view: View) -> tuple[Estimate | None, int, str]:
+def epoch_seconds(view: RunView) -> tuple[Estimate | None, int, str]:
     """Seconds of one ordinary epoch, how many were measured, and from what."""
     later = view.later_epoch_seconds
     if later:
@@ -103,10 +102,20 @@ def epoch_seconds(view: View) -> tuple[Estimate | None, int, str]:
         low, value, high = (factor * steps * view.step_seconds for factor in STEPS_ONLY)
         basis = f"{view.steps_seen} measured steps, {steps} an epoch"
         return Estimate(value, low, high, "measured", 1, basis), 0, basis
-    told = view.state.expected
-    wrong = told.epoch_seconds is not None and view.now > SURELY_BEGUN_S + 2.0 * told.epoch_seconds.high
-    if told.epoch_seconds is not None and not wrong and told.batch_size in (None, view.state.batch_size):
-        return told.epoch_seconds, 0, f"predicted, nothing was measured yet ({told.epoch_seconds.basis})"
+    expected = view.state.expected
+    wrong = (
+        expected.epoch_seconds is not None and view.now > SURELY_BEGUN_S + 2.0 * expected.epoch_seconds.high
+    )
+    if (
+        expected.epoch_seconds is not None
+        and not wrong
+        and expected.batch_size in (None, view.state.batch_size)
+    ):
+        return (
+            expected.epoch_seconds,
+            0,
+            f"predicted, nothing was measured yet ({expected.epoch_seconds.basis})",
+        )
     return None, 0, ""
 
 
@@ -114,7 +123,7 @@ def _around(value: float, width: float, grade: Any, n: int, basis: str) -> Estim
     return Estimate(value, value / (1.0 + width), value * (1.0 + width), grade, n, basis)
 
 
-def _epochs_left(view: View, epochs: int) -> tuple[float, float]:
+def _epochs_left(view: RunView, epochs: int) -> tuple[float, float]:
     """(as finished folds went, if every fold goes to its end): early stopping may have ended folds sooner."""
     at = view.position
     folds = view.state.whole("folds") or 1
@@ -127,8 +136,8 @@ def _epochs_left(view: View, epochs: int) -> tuple[float, float]:
     return soon + later * usual, here + later * epochs
 
 
-def _by_run_progress(view: View) -> Projection | None:
-    """A progress bar over all epochs of a fold (Hugging Face) tells of its end by itself."""
+def _by_run_progress(view: RunView) -> Projection | None:
+    """The projection of a progress bar over all epochs of a fold (Hugging Face)."""
     progress = view.summary.progress
     if progress is None or view.state.facts.status != "running":
         return None
@@ -148,7 +157,7 @@ def _by_run_progress(view: View) -> Projection | None:
     return Projection(one, whole, epochs * ((of - step) / of + later), 1)
 
 
-def too_late(view: View, projection: Projection, deadline: float) -> bool:
+def too_late(view: RunView, projection: Projection, deadline: float) -> bool:
     """Whether training will miss its deadline: at the median, and with only a first epoch or steps measured
     even at the early end. Near the deadline it stays as it was (`LATCH_OFF`), judged epoch after epoch."""
     if not projection.certain:
@@ -159,7 +168,7 @@ def too_late(view: View, projection: Projection, deadline: float) -> bool:
     return latched([*_ends_epoch_after_epoch(view), end], deadline, LATCH_OFF * deadline)
 
 
-def _ends_epoch_after_epoch(view: View) -> list[float]:
+def _ends_epoch_after_epoch(view: RunView) -> list[float]:
     """What the projection was after each epoch, by the epochs until then."""
     epochs = view.state.whole("epochs") or 1
     left, _ = _epochs_left(view, epochs)

@@ -14,37 +14,37 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from memory_service.domain.monitoring.event import MEMORY_FIELDS, Event, is_bad_loss, loss_of, number_of
-from memory_service.domain.monitoring.merging import both, latest, newer, newest
+from memory_service.domain.monitoring.merging import latest, merge_folds, merge_latest, newer
 from memory_service.domain.monitoring.summary import (
-    BATCHES_KEPT,
+    BUCKET_SECONDS,
     BUSY,
-    EPOCHS_KEPT,
-    FOLDS_KEPT,
-    HOT,
     KIB_PER_GIB,
-    MOVED,
+    MAX_BATCH_SIZES,
+    MAX_BUCKETS,
+    MAX_EPOCHS,
+    MAX_FOLDS,
+    PROGRESS,
     SAMPLED,
     SAMPLES,
     SETTINGS,
-    SLOT_SECONDS,
-    SLOTS_KEPT,
     STEPS,
-    TOLD,
+    TEMPERATURE,
     US,
     UTILIZATION,
+    WAIT_KNOWN,
     WAITED,
     FoldSummary,
     Stamped,
     Summary,
 )
 
-__all__ = ["fold_in"]
+__all__ = ["add_events"]
 
-NO_SUMS = (0,) * (HOT + 1)
-MOST_EPOCH = 1_000_000
+NO_SUMS = (0,) * (TEMPERATURE + 1)
+MAX_EPOCH_NUMBER = 1_000_000
 """An epoch, fold or step number beyond any real one is counted as odd and otherwise left alone."""
 
-SLOT_US = SLOT_SECONDS * US
+BUCKET_US = BUCKET_SECONDS * US
 
 _SETTINGS = frozenset(SETTINGS)
 _FLAGS = frozenset(("out_of_memory", "error", "throttled", "other_processes"))
@@ -77,22 +77,22 @@ def _shape(*names: str) -> _Shape:
     )
 
 
-def fold_in(summary: Summary, events: Iterable[Event]) -> Summary:
+def add_events(summary: Summary, events: Iterable[Event]) -> Summary:
     """The summary with more events in it, whatever their order. Costs O(events) + O(size of the summary)."""
-    tally = _Tally(summary)
+    accumulator = SummaryAccumulator(summary)
     for event in events:
-        tally.add(event)
-    return tally.summary()
+        accumulator.add(event)
+    return accumulator.summary()
 
 
 _FIELDS = tuple(f.name for f in fields(Summary))
-_MAPPINGS = ("counts", "peaks", "settings", "batches", "epochs", "folds", "slots", "slot_peaks")
+_MAPPINGS = ("counts", "peaks", "settings", "batches", "epochs", "folds", "time_buckets", "bucket_peaks")
 
 
-class _Tally:
+class SummaryAccumulator:
     """A summary while it is being added to."""
 
-    __slots__ = (*_FIELDS, "open", "own")
+    __slots__ = (*_FIELDS, "open_buckets", "owned_peaks")
 
     events: int
     odd: int
@@ -117,22 +117,22 @@ class _Tally:
     progress: Stamped | None
     epochs: dict[tuple[int, int], Mapping[str, Stamped]]
     folds: dict[int, FoldSummary]
-    slots: dict[int, Any]
-    slot_peaks: dict[int, dict[str, int]]
-    open: dict[int, list[int]]
+    time_buckets: dict[int, Any]
+    bucket_peaks: dict[int, dict[str, int]]
+    open_buckets: dict[int, list[int]]
     """Stretches whose sums are lists now; own: whose peaks were copied. These may be changed in place."""
-    own: dict[int, dict[str, int]]
+    owned_peaks: dict[int, dict[str, int]]
 
     def __init__(self, start: Summary) -> None:
         for name in _FIELDS:
             setattr(self, name, getattr(start, name))
         for name in _MAPPINGS:
             setattr(self, name, dict(getattr(start, name)))
-        self.open, self.own = {}, {}
+        self.open_buckets, self.owned_peaks = {}, {}
 
     def summary(self) -> Summary:
-        for slot, sums in self.open.items():
-            self.slots[slot] = tuple(sums)
+        for bucket, sums in self.open_buckets.items():
+            self.time_buckets[bucket] = tuple(sums)
         return Summary(**{name: getattr(self, name) for name in _FIELDS})
 
     def add(self, event: Event) -> None:
@@ -166,12 +166,9 @@ class _Tally:
             self._flags(us, body)
 
     def _flags(self, us: int, body: Mapping[str, Any]) -> None:
-        if body.get("out_of_memory") is True:
-            self.out_of_memory_us = latest(self.out_of_memory_us, us)
-        if body.get("error") is True:
-            self.error_us = latest(self.error_us, us)
-        if body.get("throttled") is True:
-            self.throttled_us = latest(self.throttled_us, us)
+        for flag in ("out_of_memory", "error", "throttled"):
+            if body.get(flag) is True:
+                setattr(self, f"{flag}_us", latest(getattr(self, f"{flag}_us"), us))
         if body.get("other_processes") and number_of(body["other_processes"]):
             self.shared_us = latest(self.shared_us, us)
 
@@ -190,20 +187,20 @@ class _Tally:
                 continue
             self.settings[name] = newer(self.settings.get(name), (us, seq, value))
             if name == "batch_size" and isinstance(value, int) and 0 < value < 1 << 40:
-                self._stated(value, us)
+                self._batch_size_stated(value, us)
 
-    def _stated(self, batch: int, us: int) -> None:
+    def _batch_size_stated(self, batch: int, us: int) -> None:
         first, last = self.batches.get(batch, (us, us))
         self.batches[batch] = (min(first, us), max(last, us))
-        if len(self.batches) > BATCHES_KEPT:
+        if len(self.batches) > MAX_BATCH_SIZES:
             del self.batches[min(self.batches)]
 
-    def _memory(self, us: int, body: Mapping[str, Any], told: Iterable[tuple[str, str]]) -> None:
-        for name, kind in told:
-            given = body[name]
-            if given is None or (name == "used_gib" and body.get("process_gib") is not None):
+    def _memory(self, us: int, body: Mapping[str, Any], reported: Iterable[tuple[str, str]]) -> None:
+        for name, kind in reported:
+            raw = body[name]
+            if raw is None or (name == "used_gib" and body.get("process_gib") is not None):
                 continue
-            gib = number_of(given, most=1e6)
+            gib = number_of(raw, most=1e6)
             if gib is None:
                 self.odd += 1
                 continue
@@ -218,15 +215,15 @@ class _Tally:
             self.peaks[kind] = kib
         if self.reading_us is None or us > self.reading_us:
             self.reading_us = us
-        slot = us // SLOT_US
-        mine = self.own.get(slot)
+        bucket = us // BUCKET_US
+        mine = self.owned_peaks.get(bucket)
         if mine is None:
-            known = self.slot_peaks
-            mine = self.own[slot] = known[slot] = dict(known.get(slot, {}))
-            if len(known) > SLOTS_KEPT:
+            known = self.bucket_peaks
+            mine = self.owned_peaks[bucket] = known[bucket] = dict(known.get(bucket, {}))
+            if len(known) > MAX_BUCKETS:
                 oldest = min(known)
                 del known[oldest]
-                self.own.pop(oldest, None)
+                self.owned_peaks.pop(oldest, None)
         if kib >= mine.get(kind, 0):
             mine[kind] = kib
 
@@ -247,13 +244,13 @@ class _Tally:
             self.busy_us += busy_us
             self.samples += samples
             told_us, waited_us = (0, 0) if waited is None else (busy_us, min(busy_us, round(waited * US)))
-            sums = self._stretch(us)
+            sums = self._bucket_sums(us)
             sums[STEPS] += count
             sums[BUSY] += busy_us
-            sums[TOLD] += told_us
+            sums[WAIT_KNOWN] += told_us
             sums[WAITED] += waited_us
             sums[SAMPLES] += samples
-            sums[MOVED] += 1
+            sums[PROGRESS] += 1
         if step is not None:
             self.top_step = max(self.top_step, int(step))
             where = [number_of(body.get(name), most=1e9) for name in ("fold", "epoch", "of")]
@@ -265,10 +262,10 @@ class _Tally:
             self._moved(us)
             if not steps:
                 percent = number_of(body.get("loader_wait_percent"), most=100.0)
-                sums = self._stretch(us)
-                sums[MOVED] += 1
+                sums = self._bucket_sums(us)
+                sums[PROGRESS] += 1
                 if percent is not None:
-                    sums[TOLD] += US
+                    sums[WAIT_KNOWN] += US
                     sums[WAITED] += round(percent * US / 100.0)
 
     def _moved(self, us: int) -> None:
@@ -279,42 +276,37 @@ class _Tally:
 
     def _epoch(self, us: int, seq: int, body: Mapping[str, Any], memory: Iterable[tuple[str, str]]) -> None:
         epoch, fold = number_of(body.get("epoch")), number_of(body.get("fold", 1))
-        if epoch is None or fold is None or epoch > MOST_EPOCH or fold > MOST_EPOCH:
+        if epoch is None or fold is None or epoch > MAX_EPOCH_NUMBER or fold > MAX_EPOCH_NUMBER:
             self.odd += 1
             return
         key = (int(fold), int(epoch))
         record: dict[str, Stamped] = {"done": (us, seq, 1)}
         for name in _EPOCH_NUMBERS:
-            given = body.get(name)
-            if given is None:
+            if body.get(name) is None:
                 continue
-            value = number_of(given)
+            value = number_of(body[name])
             if value is None:
                 self.odd += 1
             else:
                 record[name] = (us, seq, value)
         for name in _EPOCH_SCORES:
-            given = body.get(name)
-            if given is None:
-                continue
-            score = loss_of(given)
-            if score is not None:
+            score = loss_of(body.get(name))
+            if score is not None or is_bad_loss(body.get(name)):
                 record[name] = (us, seq, score)
-            elif is_bad_loss(given):
-                record[name] = (us, seq, None)
         for name, kind in memory:
             gib = number_of(body[name], most=1e6)
             if gib is not None and not (name == "used_gib" and body.get("process_gib") is not None):
                 record[kind] = (us, seq, round(gib * KIB_PER_GIB))
         self._record(key, record)
         loss, metric = loss_of(body.get("valid_loss")), loss_of(body.get("metric"))
-        self._fold_epoch(*key, None if loss is None else (loss, key[1]), metric, us)
+        self._fold_epoch(*key, loss, metric, us)
         self._moved(us)
-        self._stretch(us)[MOVED] += 1
+        self._bucket_sums(us)[PROGRESS] += 1
 
     def _fold_epoch(
-        self, fold: int, epoch: int, loss: tuple[float, int] | None, metric: float | None, us: int
+        self, fold: int, epoch: int, valid_loss: float | None, metric: float | None, us: int
     ) -> None:
+        loss = None if valid_loss is None else (valid_loss, epoch)
         scored = None if metric is None else (metric, epoch)
         known = self.folds.get(fold)
         if known is not None and known.begun_us is not None and known.begun_us <= us:
@@ -333,24 +325,24 @@ class _Tally:
 
     def _record(self, key: tuple[int, int], record: Mapping[str, Stamped]) -> None:
         known = self.epochs.get(key)
-        self.epochs[key] = record if known is None else newest(known, record)
-        if len(self.epochs) > EPOCHS_KEPT:
+        self.epochs[key] = record if known is None else merge_latest(known, record)
+        if len(self.epochs) > MAX_EPOCHS:
             del self.epochs[min(self.epochs)]
 
     def _fold(self, us: int, body: Mapping[str, Any]) -> None:
         number = number_of(body.get("fold"))
-        if number is None or number > MOST_EPOCH:
+        if number is None or number > MAX_EPOCH_NUMBER:
             self.odd += 1
             return
         self._fold_record(int(number), FoldSummary(begun_us=us, done=body.get("done") is True))
         if body.get("done") is True:
             self._moved(us)
-            self._stretch(us)[MOVED] += 1
+            self._bucket_sums(us)[PROGRESS] += 1
 
-    def _fold_record(self, number: int, told: FoldSummary) -> None:
+    def _fold_record(self, number: int, reported: FoldSummary) -> None:
         known = self.folds.get(number)
-        self.folds[number] = told if known is None else both(known, told)
-        if len(self.folds) > FOLDS_KEPT:
+        self.folds[number] = reported if known is None else merge_folds(known, reported)
+        if len(self.folds) > MAX_FOLDS:
             del self.folds[max(self.folds)]
 
     def _sample(self, us: int, body: Mapping[str, Any]) -> None:
@@ -359,31 +351,31 @@ class _Tally:
         hot = hot if hot is None else number_of(hot, most=200.0)
         if busy is None and hot is None:
             return
-        sums = self._stretch(us)
+        sums = self._bucket_sums(us)
         if busy is not None:
             sums[UTILIZATION] += round(busy * 1000)
             sums[SAMPLED] += 1
         if hot is not None:
-            sums[HOT] = max(sums[HOT], round(hot * 10))
+            sums[TEMPERATURE] = max(sums[TEMPERATURE], round(hot * 10))
 
-    def _stretch(self, us: int) -> list[int]:
+    def _bucket_sums(self, us: int) -> list[int]:
         """The sums of the stretch, to be added to."""
-        slot = us // SLOT_US
-        mine = self.open.get(slot)
+        bucket = us // BUCKET_US
+        mine = self.open_buckets.get(bucket)
         if mine is None:
-            slots = self.slots
-            mine = self.open[slot] = slots[slot] = [*slots.get(slot, NO_SUMS)]
-            if len(slots) > SLOTS_KEPT:
-                oldest = min(slots)
-                del slots[oldest]
-                self.open.pop(oldest, None)
+            time_buckets = self.time_buckets
+            mine = self.open_buckets[bucket] = time_buckets[bucket] = [*time_buckets.get(bucket, NO_SUMS)]
+            if len(time_buckets) > MAX_BUCKETS:
+                oldest = min(time_buckets)
+                del time_buckets[oldest]
+                self.open_buckets.pop(oldest, None)
         return mine
 
     def _loss(self, us: int, body: Mapping[str, Any]) -> None:
-        told = body.get("train_loss", body.get("loss"))
-        if told is None:
+        reported = body.get("train_loss", body.get("loss"))
+        if reported is None:
             return
-        if is_bad_loss(told):
+        if is_bad_loss(reported):
             self.bad_loss_us = latest(self.bad_loss_us, us)
-        elif loss_of(told) is not None:
+        elif loss_of(reported) is not None:
             self.good_loss_us = latest(self.good_loss_us, us)

@@ -14,25 +14,24 @@ from typing import Any
 from memory_service.domain.monitoring.event import MemoryKind
 from memory_service.domain.monitoring.state import State
 from memory_service.domain.monitoring.summary import (
+    BUCKET_SECONDS,
     BUSY,
-    HOT,
-    MOVED,
+    MAX_BUCKETS,
+    PROGRESS,
     SAMPLED,
     SAMPLES,
-    SLOT_SECONDS,
-    SLOTS_KEPT,
     STEPS,
-    TOLD,
+    TEMPERATURE,
     UTILIZATION,
+    WAIT_KNOWN,
     WAITED,
+    FoldSummary,
 )
 from memory_service.domain.planning.budget import split_of
 
-__all__ = ["EpochSeen", "Position", "View"]
+__all__ = ["FinishedEpoch", "Position", "RunView"]
 
 GIB = 1 / (1 << 20)
-
-
 MID_EPOCH = 0.97
 
 FAR_BEYOND = 2
@@ -40,7 +39,7 @@ FAR_BEYOND = 2
 
 
 @dataclass(frozen=True, slots=True)
-class EpochSeen:
+class FinishedEpoch:
     """One finished epoch. seconds: as reported, else between its end and the previous one's; None = unknown.
 
     first   it includes what only a first epoch has: cold page cache, kernels being chosen
@@ -69,9 +68,8 @@ class Position:
     per_fold: tuple[int, ...]
 
 
-class View:
-    """Derived figures of a state, each computed once. Only what was told since the batch last changed
-    counts."""
+class RunView:
+    """Figures derived from a state, each computed once, of the time since the batch last changed."""
 
     def __init__(self, state: State) -> None:
         self.state = state
@@ -79,18 +77,20 @@ class View:
         self.now = state.now_seconds
 
     @cached_property
-    def epochs(self) -> tuple[EpochSeen, ...]:
+    def epochs(self) -> tuple[FinishedEpoch, ...]:
         """Finished epochs in their own order (fold, epoch), of the latest 48."""
         since, rows = self.state.since_us, sorted(self.summary.epochs.items())
-        rows = [(key, record) for key, record in rows if record["done"][0] >= since and self._likely(*key)]
-        out: list[EpochSeen] = []
-        together = self._told_together(rows)
+        rows = [
+            (key, record) for key, record in rows if record["done"][0] >= since and self._is_plausible(*key)
+        ]
+        out: list[FinishedEpoch] = []
+        together = self._shared_epoch_seconds(rows)
         for (fold, epoch), record in rows:
             at = record["done"][0] / 1e6
-            told = record.get("seconds")
-            seconds = told[2] if told else together.get(at) or self._between(out, fold, epoch, at)
+            reported = record.get("seconds")
+            seconds = reported[2] if reported else together.get(at) or self._between(out, fold, epoch, at)
             memory: dict[str, float] = {kind: record[kind][2] * GIB for kind in _KINDS if kind in record}
-            out.append(EpochSeen(
+            out.append(FinishedEpoch(
                 fold, epoch, at, seconds if seconds and seconds > 0 else None,
                 first=not out and epoch <= 1 and fold <= 1,
                 loader_wait_percent=_value(record, "loader_wait_percent"),
@@ -99,9 +99,11 @@ class View:
             ))  # fmt: skip
         return tuple(out)
 
-    def _told_together(self, rows: Sequence[tuple[tuple[int, int], Mapping[str, Any]]]) -> dict[float, float]:
-        """Moment -> seconds an epoch, where several came at one moment: a log that is sent every few minutes
-        has no times of its own, so that its epochs share the time since the moment before."""
+    def _shared_epoch_seconds(
+        self, rows: Sequence[tuple[tuple[int, int], Mapping[str, Any]]]
+    ) -> dict[float, float]:
+        """Moment -> seconds an epoch, where several came at one moment: a log sent every few minutes has no
+        times of its own, so its epochs share the time since the moment before."""
         units: dict[float, list[int]] = {}
         last: dict[int, int] = {}
         for (fold, epoch), record in rows:
@@ -117,29 +119,28 @@ class View:
             before[moments[0]] = self.state.since_us / 1e6
         return {at: (at - before[at]) / sum(each) for at, each in units.items() if len(each) > 1}
 
-    def _between(self, before: list[EpochSeen], fold: int, epoch: int, at: float) -> float | None:
+    def _between(self, before: list[FinishedEpoch], fold: int, epoch: int, at: float) -> float | None:
         if before and before[-1].fold == fold:
             return (at - before[-1].at_seconds) / (epoch - before[-1].epoch)
-        told = self.summary.folds.get(fold)
-        begun = told.begun_us if told is not None else None
-        if begun is not None and begun / 1e6 < at and told is not None and told.first_epoch == epoch:
-            return at - begun / 1e6
+        known = self.summary.folds.get(fold, FoldSummary())
+        if known.begun_us is not None and known.begun_us / 1e6 < at and known.first_epoch == epoch:
+            return at - known.begun_us / 1e6
         if not before and epoch <= 1:
             return at - max(0.0, self.state.since_us / 1e6)
         return None
 
     @cached_property
     def first_number(self) -> int:
-        """What the first epoch is called: 0 or 1, by the least that was told of."""
-        told = [f.first_epoch for f in self.summary.folds.values() if f.first_epoch is not None]
-        return 0 if told and min(told) == 0 else 1
+        """Number of the first epoch: 0 or 1, by the least that was reported."""
+        first = [f.first_epoch for f in self.summary.folds.values() if f.first_epoch is not None]
+        return 0 if min(first, default=1) == 0 else 1
 
     @cached_property
     def position(self) -> Position:
         """Folds and epochs done. Folds, too, may be counted from 0 or from 1."""
-        told, planned = self.summary.folds, self.state.whole("folds")
-        begun = [n for n, f in told.items() if f.last_epoch is not None or f.begun_us is not None]
-        counts = {n: self._epochs_done(n) for n in begun if self._likely(n)}
+        folds, planned = self.summary.folds, self.state.whole("folds")
+        begun = [n for n, f in folds.items() if f.last_epoch is not None or f.begun_us is not None]
+        counts = {n: self._epochs_done(n) for n in begun if self._is_plausible(n)}
         if not counts:
             return Position(0, 0, ())
         *finished, present = sorted(counts)
@@ -147,12 +148,12 @@ class View:
         if planned:
             index = min(index, max(planned - 1, len(finished)))
         done = tuple(counts[n] for n in finished if counts[n] > 0)
-        if told[present].done:
+        if folds[present].done:
             return Position(index + 1, 0, (*done, counts[present]))
         return Position(index, counts[present], done)
 
     def _epochs_done(self, fold: int) -> int:
-        """At most the planned ones. A number far beyond them, alone, is a slip of whoever told it."""
+        """At most the planned ones; a single number far beyond them is a slip."""
         last, planned = self.summary.folds[fold].last_epoch, self.state.whole("epochs")
         if last is None:
             return 0
@@ -161,10 +162,10 @@ class View:
             return done
         if done <= FAR_BEYOND * planned:
             return planned
-        likely = [e.epoch for e in self.epochs if e.fold == fold]
-        return min(planned, max(likely, default=last) - self.first_number + 1)
+        plausible = [e.epoch for e in self.epochs if e.fold == fold]
+        return min(planned, max(plausible, default=last) - self.first_number + 1)
 
-    def _likely(self, fold: int, epoch: int = 0) -> bool:
+    def _is_plausible(self, fold: int, epoch: int = 0) -> bool:
         """Whether a number can be meant: one far beyond the plan is a slip, unless all are beyond it."""
         folds, epochs = self.state.whole("folds"), self.state.whole("epochs")
         if folds and fold > folds and min(self.summary.folds, default=fold) <= folds:
@@ -186,16 +187,15 @@ class View:
         return next((e.seconds for e in self.epochs if e.first), None)
 
     @cached_property
-    def _slots(self) -> list[tuple[int, tuple[int, ...]]]:
-        since = self.state.since_us // (SLOT_SECONDS * 1_000_000)
-        return [(n, sums) for n, sums in sorted(self.summary.slots.items()) if n >= since]
+    def _buckets(self) -> list[tuple[int, tuple[int, ...]]]:
+        since = self.state.since_us // (BUCKET_SECONDS * 1_000_000)
+        return [(n, sums) for n, sums in sorted(self.summary.time_buckets.items()) if n >= since]
 
     @cached_property
     def step_seconds(self) -> float | None:
-        """Mean seconds a step, waiting included: of steps told one by one, else of the latest progress
-        line."""
-        steps = sum(s[STEPS] for _, s in self._slots if s[BUSY] > 0)
-        busy = sum(s[BUSY] for _, s in self._slots)
+        """Mean seconds a step, data-loader wait included: counted, else by the latest progress line."""
+        steps = sum(s[STEPS] for _, s in self._buckets if s[BUSY] > 0)
+        busy = sum(s[BUSY] for _, s in self._buckets)
         if steps and busy:
             return busy / 1e6 / steps
         if self.summary.progress is not None:
@@ -206,19 +206,18 @@ class View:
 
     @cached_property
     def longest_pause_seconds(self) -> float:
-        """Between two tellings of progress, the longest so far (of the latest 320 s); 0 where fewer were."""
-        told = [n for n, sums in self._slots if sums[MOVED]]
-        return max((b - a for a, b in pairwise(told)), default=0) * float(SLOT_SECONDS)
+        """The longest time between two reports of progress in the latest 320 s; 0 for fewer than two."""
+        moved = [n for n, sums in self._buckets if sums[PROGRESS]]
+        return max((b - a for a, b in pairwise(moved)), default=0) * float(BUCKET_SECONDS)
 
     @cached_property
     def steps_seen(self) -> int | None:
-        """Training steps so far; None when the run does not tell of steps."""
-        most = max(self.summary.steps, self.summary.top_step)
-        return most or None
+        """Training steps so far; None where the run reports none."""
+        return max(self.summary.steps, self.summary.top_step) or None
 
     @cached_property
-    def steps_told_per_epoch(self) -> int | None:
-        """As a progress line or the run itself said."""
+    def reported_steps_per_epoch(self) -> int | None:
+        """By a progress line or the run's own setting."""
         progress = self.summary.progress
         if progress is not None and progress[2][2] and progress[2][5] == "epoch":
             return int(progress[2][2])
@@ -226,25 +225,25 @@ class View:
 
     @cached_property
     def steps_per_epoch(self) -> int | None:
-        """As it was told, else as the training samples and the batch make it."""
+        """As reported, else from the training samples and the batch size."""
         n_train, batch = self.state.whole("n_train"), self.state.batch_size
-        if self.steps_told_per_epoch or not n_train or not batch:
-            return self.steps_told_per_epoch
+        if self.reported_steps_per_epoch or not n_train or not batch:
+            return self.reported_steps_per_epoch
         fit, _ = split_of(n_train, self.state.whole("folds") or 1)
         return max(1, ceil(float(fit) / batch))
 
     @cached_property
     def in_mid_epoch(self) -> bool:
         """Whether the latest progress line lies well before the end of its epoch: no validation is due."""
-        progress, of = self.summary.progress, self.steps_told_per_epoch
+        progress, of = self.summary.progress, self.reported_steps_per_epoch
         return progress is not None and of is not None and progress[2][3] < MID_EPOCH * of
 
     @cached_property
     def samples_per_second(self) -> float | None:
-        """Of training steps, waiting for the loader included; None when steps are not told of."""
+        """Throughput of training steps, data-loader wait included; None where steps are not reported."""
         batch = self.state.batch_size
-        busy = sum(s[BUSY] for _, s in self._slots)
-        samples = sum(s[SAMPLES] for _, s in self._slots)
+        busy = sum(s[BUSY] for _, s in self._buckets)
+        samples = sum(s[SAMPLES] for _, s in self._buckets)
         if busy and samples:
             return samples * 1e6 / busy
         if self.step_seconds and batch:
@@ -253,28 +252,26 @@ class View:
 
     @cached_property
     def epoch_samples_per_second(self) -> float | None:
-        """Training samples by the whole time of an epoch, validation included: a lower bound of the speed."""
-        seconds = self.later_epoch_seconds or (
-            (self.first_epoch_seconds,) if self.first_epoch_seconds else ()
-        )
+        """Training samples over the whole time of an epoch: a lower bound of the throughput."""
+        seconds = median(self.later_epoch_seconds) if self.later_epoch_seconds else self.first_epoch_seconds
         n_train = self.state.whole("n_train")
         if not seconds or not n_train:
             return None
         fit, _ = split_of(n_train, self.state.whole("folds") or 1)
-        return float(fit) / median(seconds)
+        return float(fit) / seconds
 
     @cached_property
     def wait_percents(self) -> tuple[float, ...]:
-        """Share of time spent waiting for the loader, averaged from the start to each moment told of."""
-        out, told, waited = [], 0, 0
-        for _, sums in self._slots:
-            if sums[TOLD] > 0:
-                told, waited = told + sums[TOLD], waited + sums[WAITED]
-                out.append(100.0 * waited / told)
+        """Data-loader wait in percent of the time, averaged from the start to each time bucket."""
+        out, known, waited = [], 0, 0
+        for _, sums in self._buckets:
+            if sums[WAIT_KNOWN] > 0:
+                known, waited = known + sums[WAIT_KNOWN], waited + sums[WAITED]
+                out.append(100.0 * waited / known)
         if out:
             return tuple(out)
-        seen = [e.loader_wait_percent for e in self.epochs if e.loader_wait_percent is not None]
-        return tuple(sum(seen[:n]) / n for n in range(1, len(seen) + 1))
+        values = [e.loader_wait_percent for e in self.epochs if e.loader_wait_percent is not None]
+        return tuple(sum(values[:n]) / n for n in range(1, len(values) + 1))
 
     @cached_property
     def utilization(self) -> float | None:
@@ -283,44 +280,44 @@ class View:
         for total, n in (training, all_of_it):
             if n:
                 return total / 1000.0 / n
-        seen = [e.utilization_percent for e in self.epochs if e.utilization_percent is not None]
-        return median(seen) if seen else None
+        values = [e.utilization_percent for e in self.epochs if e.utilization_percent is not None]
+        return median(values) if values else None
 
     @cached_property
     def samples_in_training(self) -> int:
-        """How often utilisation was sampled since the first step was told of."""
+        """Samples of utilization since the first step."""
         return self._sampled[0][1]
 
     @cached_property
     def _sampled(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """(sum of utilisation, samples) since the first step was told of, and in all."""
-        first = (self.summary.first_step_us or 0) // (SLOT_SECONDS * 1_000_000)
-        sums = [(slot >= first, s[UTILIZATION], s[SAMPLED]) for slot, s in self._slots]
+        """(sum of utilization, samples) since the first step, and in all."""
+        first = (self.summary.first_step_us or 0) // (BUCKET_SECONDS * 1_000_000)
+        sums = [(bucket >= first, s[UTILIZATION], s[SAMPLED]) for bucket, s in self._buckets]
         training = (sum(u for inside, u, _ in sums if inside), sum(n for inside, _, n in sums if inside))
         return training, (sum(u for _, u, _ in sums), sum(n for _, _, n in sums))
 
-    def lately(self, when_us: int | None) -> bool:
-        """Whether something was told of within the latest stretch that the summary keeps (320 s)."""
-        return when_us is not None and when_us / 1e6 >= self.now - SLOT_SECONDS * SLOTS_KEPT
+    def is_recent(self, when_us: int | None) -> bool:
+        """Whether this moment lies within the time that the buckets cover (320 s)."""
+        return when_us is not None and when_us / 1e6 >= self.now - BUCKET_SECONDS * MAX_BUCKETS
 
     @cached_property
-    def hottest_c(self) -> float:
-        return max((s[HOT] for _, s in self._slots), default=0) / 10.0
+    def max_temperature_c(self) -> float:
+        return max((s[TEMPERATURE] for _, s in self._buckets), default=0) / 10.0
 
     def memory_since(self, kind: str) -> float | None:
         """Highest figure of a kind in GiB since the batch changed; None when there was none."""
         if self.state.since_us == 0:
             kib = self.summary.peaks.get(kind)
             return None if kib is None else kib * GIB
-        first = self.state.since_us // (SLOT_SECONDS * 1_000_000)
-        seen = [p[kind] * GIB for n, p in self.summary.slot_peaks.items() if n >= first and kind in p]
-        seen += [e.memory_gib[kind] for e in self.epochs if kind in e.memory_gib]
-        return max(seen, default=None)
+        first = self.state.since_us // (BUCKET_SECONDS * 1_000_000)
+        values = [p[kind] * GIB for n, p in self.summary.bucket_peaks.items() if n >= first and kind in p]
+        values += [e.memory_gib[kind] for e in self.epochs if kind in e.memory_gib]
+        return max(values, default=None)
 
 
 _KINDS: tuple[MemoryKind, ...] = ("allocated_now", "peak_allocated", "reserved", "driver", "unstated")
 
 
 def _value(record: Mapping[str, tuple[int, int, object]], name: str) -> float | None:
-    told = record.get(name)
-    return None if told is None else float(told[2])  # type: ignore[arg-type]
+    reported = record.get(name)
+    return None if reported is None else float(reported[2])  # type: ignore[arg-type]

@@ -16,11 +16,18 @@ from memory_service.domain.monitoring.batch_change import (
     pays_to_restart,
     predicted_gain,
 )
-from memory_service.domain.monitoring.run_view import View
+from memory_service.domain.monitoring.run_view import RunView
 from memory_service.domain.monitoring.trend import change_point, latched
-from memory_service.domain.monitoring.verdict import Answer, figures
+from memory_service.domain.monitoring.verdict import Answer, figures, keep_going
 
-__all__ = ["is_loader_bound", "loader_answer", "slow_answer", "slowdown", "stall_answer", "throughput_says"]
+__all__ = [
+    "is_loader_bound",
+    "loader_answer",
+    "slow_answer",
+    "slowdown",
+    "stall_answer",
+    "throughput_objection",
+]
 
 WAIT_ON, WAIT_OFF = 20.0, 15.0
 """Percent of the time spent waiting for the loader that makes it the bottleneck; under 15 it no longer is."""
@@ -48,30 +55,30 @@ USUAL_WORKERS = 8
 STALL_STEPS, STALL_EPOCHS, STALL_LEAST_S, STALL_SETUP_S = 10.0, 3.0, 60.0, 300.0
 """No step for 10 x the expected step and 60 s; outside the middle of an epoch also half an epoch, or before
 the first is over its whole training (validation and checkpoints take no steps); no epoch for 3 x an epoch
-where steps are not told of; no first step or epoch within 5 minutes, or 3 epochs as predicted."""
+where steps are not reported; no first step or epoch within 5 minutes, or 3 epochs as predicted."""
 
 SILENT_LEAST_S = 180.0
 """R21: whoever reads a log to the service does so every 120-180 s; until then silence says nothing."""
 
 PAUSE_TIMES = 2.0
-"""Some tell of every 500th step: twice the longest pause between two tellings is not yet a stall."""
+"""Some report every 500th step: twice the longest pause between two reports is not yet a stall."""
 
 TRAINING_UTILIZATION = 20.0
-"""Percent; a card that is this busy before the first epoch was told of is training."""
+"""Percent; a card that is this busy before the first epoch was reported is training."""
 
-HOT_C = 83.0
+THROTTLE_C = 83.0
 """From about here data centre and desktop cards lower their clocks."""
 
-SLOWER_FROM, LEAST_SLOWER_S, TOLD_FOR_EPOCHS = 1.5, 1.0, 4
+SLOWER_FROM, LEAST_SLOWER_S, REPORTED_FOR_EPOCHS = 1.5, 1.0, 4
 """Epochs that at once take half again as long and a second longer, two in a row: throttling, another tenant,
-a swapping host. It is told of until four epochs show it; then it is known."""
+a swapping host. It is reported until four epochs show it; then it is known."""
 
 
-def is_loader_bound(view: View) -> bool:
+def is_loader_bound(view: RunView) -> bool:
     return latched(view.wait_percents, WAIT_ON, WAIT_OFF)
 
 
-def loader_answer(view: View, *, in_time: bool, left_seconds: float | None = None) -> Answer | None:
+def loader_answer(view: RunView, *, in_time: bool, left_seconds: float | None = None) -> Answer | None:
     """R08, R26: more workers, else cached or smaller samples; a larger batch would wait just as long.
 
     left_seconds   until training ends as it is; None = not known
@@ -79,8 +86,8 @@ def loader_answer(view: View, *, in_time: bool, left_seconds: float | None = Non
     if not is_loader_bound(view):
         return None
     state, wait = view.state, view.wait_percents[-1]
-    cores, told = state.whole("cpu_count"), state.summary.setting("num_workers")
-    workers = 0 if told == 0 else state.whole("num_workers")
+    cores, reported = state.whole("cpu_count"), state.summary.setting("num_workers")
+    workers = 0 if reported == 0 else state.whole("num_workers")
     most = min(cores, MOST_WORKERS) if cores else USUAL_WORKERS
     changes: dict[str, Any]
     if workers is None or workers < most:
@@ -94,17 +101,11 @@ def loader_answer(view: View, *, in_time: bool, left_seconds: float | None = Non
         if state.facts.image_size and state.facts.image_size >= 192:
             how += f" (or train at {int(state.facts.image_size * 0.75) // 32 * 32} px)"
         rule = "R26"
-    seen = f"{wait:.0f} % of the time goes into waiting for the loader"
-    why = f"{seen}: {how}; a larger batch would gain nothing (R26)."
+    observation = f"{wait:.0f} % of the time goes into waiting for the loader"
+    why = f"{observation}: {how}; a larger batch would gain nothing (R26)."
     if in_time and (is_late(view) or not pays_to_restart(view, left_seconds, 1.0 / (1.0 - wait / 100.0))):
-        return Answer(
-            "continue",
-            f"{why} The run ends in time as it is: change it next time.",
-            rule,
-            severity="info",
-            next_time=changes,
-        )
-    return Answer("relaunch", why, rule, changes, seen=f"{seen}.")
+        return keep_going(f"{why} The run ends in time as it is: change it next time.", rule, changes)
+    return Answer("relaunch", why, rule, changes, observation=f"{observation}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,7 @@ class Slowdown:
     words: str
 
 
-def slowdown(view: View) -> Slowdown | None:
+def slowdown(view: RunView) -> Slowdown | None:
     """How measured speed compares with the prediction; None without either."""
     expected = view.state.expected
     if expected.batch_size is not None and expected.batch_size != view.state.batch_size:
@@ -126,16 +127,16 @@ def slowdown(view: View) -> Slowdown | None:
         ratio = rate.value / measured
         words = f"a step takes {ratio:.1f} times as long as predicted ({figures(measured)} samples/s, not "
         return Slowdown(ratio, rate.value / rate.low, f"{words}{figures(rate.value)})")
-    one, seconds = expected.epoch_seconds, view.later_epoch_seconds
-    if one is not None and seconds and one.value > 0:
-        ratio = median(seconds) / one.value
+    epoch, seconds = expected.epoch_seconds, view.later_epoch_seconds
+    if epoch is not None and seconds and epoch.value > 0:
+        ratio = median(seconds) / epoch.value
         words = f"an epoch takes {ratio:.1f} times as long as predicted ({figures(median(seconds))} s, not "
-        return Slowdown(ratio, one.high / one.value, f"{words}{figures(one.value)} s)")
+        return Slowdown(ratio, epoch.high / epoch.value, f"{words}{figures(epoch.value)} s)")
     return None
 
 
-def throughput_says(view: View, to_batch: int) -> str | None:
-    """Why a larger batch would bring no speed, as far as it was measured; None when nothing says so."""
+def throughput_objection(view: RunView, to_batch: int) -> str | None:
+    """Why a larger batch would bring no speed, as measured; None where nothing speaks against it."""
     batch, measured = view.state.batch_size, view.samples_per_second or view.epoch_samples_per_second
     if not batch or not measured:
         return None
@@ -155,9 +156,9 @@ def throughput_says(view: View, to_batch: int) -> str | None:
 
 
 def slow_answer(
-    view: View, fill: tuple[float, str] | None, left_seconds: float | None = None
+    view: RunView, fill: tuple[float, str] | None, left_seconds: float | None = None
 ) -> Answer | None:
-    """R05, R18 and the prediction: slower than it should be, although the loader is not what it waits for.
+    """R05, R18 and the prediction: low throughput that data-loader wait does not explain.
 
     fill           of the card, percent, and which figure it was read from; None = not known
     left_seconds   until training ends as it is; None = not known
@@ -165,7 +166,7 @@ def slow_answer(
     cause, checks = _causes(view)
     seconds = view.later_epoch_seconds
     change = change_point(seconds, jump=LEAST_SLOWER_S, confirm=2)
-    recent = change is not None and len(seconds) - change.index <= TOLD_FOR_EPOCHS
+    recent = change is not None and len(seconds) - change.index <= REPORTED_FOR_EPOCHS
     if change is not None and recent and change.after >= SLOWER_FROM * change.before:
         return Answer(
             "investigate",
@@ -190,7 +191,7 @@ def slow_answer(
         why = alarm or f"A large model keeps the card busy less than the {LOW_UTILIZATION:.0f} % of R05"
         rule = "R18" if alarm else "R05"
     if slow is not None and not pays_to_restart(view, left_seconds, slow.ratio):
-        return Answer("continue", f"{why}; it is over before a new start would pay.", rule, severity="info")
+        return keep_going(f"{why}; it is over before a new start would pay.", rule)
     if busy is not None and busy < LOW_UTILIZATION and waiting is not None and waiting < 10.0:
         percent, reading = fill or (None, None)
         to_batch, _ = larger_batch(view, 2.0, percent, reading)
@@ -202,29 +203,29 @@ def slow_answer(
                 f"are too small at batch {batch}.",
                 "R05",
                 {"batch_size": to_batch, **accumulation_for(view, to_batch)},
-                seen=f"{why}.",
+                observation=f"{why}.",
             )
     beside = "" if busy is None else f"; the card is busy {busy:.0f} % of the time"
     return Answer("investigate", f"{why}{beside}{cause}.", rule, {"check": checks})
 
 
-def _causes(view: View) -> tuple[str, list[str]]:
-    """What the card itself said that explains slowness, or what to look at where it said nothing."""
-    hot = f" at {view.hottest_c:.0f} C" if view.hottest_c >= HOT_C else ""
-    seen = []
-    if view.lately(view.summary.shared_us):
-        seen.append("other processes on the card")
-    if hot or view.lately(view.summary.throttled_us):
-        seen.append(f"the card being throttled{hot}")
-    if seen:
-        return f"; what explains it: {' and '.join(seen)}", seen
+def _causes(view: RunView) -> tuple[str, list[str]]:
+    """Reported causes of slowness as (sentence, checks); without any, what to check."""
+    hot = f" at {view.max_temperature_c:.0f} C" if view.max_temperature_c >= THROTTLE_C else ""
+    causes = []
+    if view.is_recent(view.summary.shared_us):
+        causes.append("other processes on the card")
+    if hot or view.is_recent(view.summary.throttled_us):
+        causes.append(f"the card being throttled{hot}")
+    if causes:
+        return f"; what explains it: {' and '.join(causes)}", causes
     unknown = [] if view.wait_percents else ["loader"]
     return "; nothing that was told explains it", [
         *unknown, "mixed precision", "other processes", "host memory"
     ]  # fmt: skip
 
 
-def _idles(view: View) -> bool:
+def _idles(view: RunView) -> bool:
     """R05, for models that should fill a card: over a minute of training and under 60 % busy."""
     began, busy = view.summary.first_step_us, view.utilization
     if began is None or busy is None or view.state.model_class != "large" or view.state.facts.is_trees:
@@ -234,7 +235,7 @@ def _idles(view: View) -> bool:
     return busy < LOW_UTILIZATION and view.now - began / 1e6 >= view.state.expected.first_check_seconds
 
 
-def _r18(view: View) -> str | None:
+def _r18(view: RunView) -> str | None:
     least = BATCHES_PER_MINUTE.get(modality_of(view.state.facts.task))
     if least is None or not view.step_seconds or view.state.facts.is_trees:
         return None
@@ -246,8 +247,8 @@ def _r18(view: View) -> str | None:
     )
 
 
-def stall_answer(view: View) -> Answer | None:
-    """Nothing moves, although the run's own time goes on: other events come, or it is asked about."""
+def stall_answer(view: RunView) -> Answer | None:
+    """A stall: no progress although the run's own time goes on."""
     state, step_us = view.state, view.summary.step_us
     if state.facts.status != "running" or _is_done(view):
         return None
@@ -256,45 +257,40 @@ def stall_answer(view: View) -> Answer | None:
     if limit is None or idle <= limit:
         return None
     what = "step" if view.steps_seen else "epoch" if step_us is not None else "first step"
-    silent = view.now - state.heard_seconds
+    checks = ["loader workers", "deadlock", "disk space"]
+    silent = view.now - state.last_event_seconds
     if silent > 0.9 * idle:
         if silent <= SILENT_LEAST_S:
             return None
-        limit = max(limit, SILENT_LEAST_S)
-        return Answer(
-            "investigate",
+        limit, checks = max(limit, SILENT_LEAST_S), ["process alive", *checks]
+        why = (
             f"Nothing was told for {silent:.0f} s, where {limit:.0f} s is the longest that is usual: see "
-            "whether it still runs; if it does, a loader worker hangs, a lock is held or a disk is full.",
-            "stall",
-            {"check": ["process alive", "loader workers", "deadlock", "disk space"]},
-            "critical",
+            "whether it still runs; if it does, a loader worker hangs, a lock is held or a disk is full."
         )
-    return Answer(
-        "investigate",
-        f"No {what} for {idle:.0f} s, where {limit:.0f} s is the longest that is usual: look for a hanging "
-        "loader worker, a deadlock, a full disk.",
-        "stall",
-        {"check": ["loader workers", "deadlock", "disk space"]},
-        "critical",
-    )
+    else:
+        why = (
+            f"No {what} for {idle:.0f} s, where {limit:.0f} s is the longest that is usual: look for a "
+            "hanging loader worker, a deadlock, a full disk."
+        )
+    return Answer("investigate", why, "stall", {"check": checks}, "critical")
 
 
-def _is_done(view: View) -> bool:
+def _is_done(view: RunView) -> bool:
     at, epochs, folds = view.position, view.state.whole("epochs"), view.state.whole("folds") or 1
     return epochs is not None and (
         at.fold_index >= folds or (at.fold_index == folds - 1 and at.epochs_done >= epochs)
     )
 
 
-def _usual_pause(view: View) -> float | None:
-    """Seconds without a step (where steps are told of) or an epoch that need no explanation; None = unknown.
+def _usual_pause(view: RunView) -> float | None:
+    """Seconds that may pass without a step, or an epoch where steps are not reported; None = unknown.
 
-    A run that tells of epochs only is silent through its first one, and shows by a busy card that it trains.
+    A run that reports epochs only is silent through its first, and shows by a busy card that it trains.
     """
     expected = view.state.expected.epoch_seconds
     epoch = median(view.later_epoch_seconds) if view.later_epoch_seconds else view.first_epoch_seconds
     if view.summary.step_us is None:
-        if (view.utilization or 0.0) >= TRAINING_UTILIZATION and view.now == view.state.heard_seconds:
+        if (view.utilization or 0.0) >= TRAINING_UTILIZATION and view.now == view.state.last_event_seconds:
             return None
         return max(STALL_SETUP_S, 0.0 if expected is None else STALL_EPOCHS * expected.high)
     usual = max(STALL_LEAST_S, PAUSE_TIMES * view.longest_pause_seconds)

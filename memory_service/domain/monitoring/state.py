@@ -26,12 +26,12 @@ TREES = re.compile(r"lightgbm|lgbm|xgboost|xgb|catboost|histgradient|gbdt|forest
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """What the run said of itself when it began (the body of POST /runs), resolved where the service can.
+    """What the run stated when it began (the body of POST /runs), resolved where the service can.
 
     params_m      of the model, in millions, when a profile or the catalogue knows it; 0 = not known
     device_kind   "cuda" | "mps" | "cpu"
     memory_gib    of the card the fill is read against: the one planned for (R06); None = not known
-    minutes       the budget; None = none was given, then nothing is said about time
+    minutes       the budget; None = none; then time is not judged
     metric_direction   "max" | "min" | None: which way `metric` gets better
     status        "running", or how it ended
     """
@@ -103,7 +103,11 @@ class Expectation:
     def from_plan(cls, plan: Mapping[str, Any]) -> Expectation:
         """What a plan of /recommend (its JSON form) promised; unknown or missing parts stay empty."""
         expected, checks = plan.get("expected") or {}, plan.get("checks") or {}
-        smaller = [a for a in plan.get("alternatives") or () if a.get("objective") == "smaller"]
+        smaller = [
+            {k: v for k, v in alternative.items() if k not in ("objective", "expected")}
+            for alternative in plan.get("alternatives") or ()
+            if alternative.get("objective") == "smaller"
+        ]
         folds = [e for e in plan.get("on_trouble") or () if "planned_percent" in e]
         return cls(
             batch_size=plan.get("batch_size"),
@@ -112,9 +116,7 @@ class Expectation:
             samples_per_second=_estimate(expected.get("samples_per_second")),
             epoch_seconds=_estimate(expected.get("epoch_seconds")),
             inference_minutes=_estimate(expected.get("inference_minutes")),
-            smaller={k: v for k, v in smaller[0].items() if k not in ("objective", "expected")}
-            if smaller
-            else None,
+            smaller=smaller[0] if smaller else None,
             bound=expected.get("bound", "gpu"),
             patience=plan.get("early_stopping_patience"),
             first_check_seconds=checks.get("first_after_seconds", FIRST_CHECK_S),
@@ -127,31 +129,31 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Everything a verdict is made of. The same state gives the same verdict, whenever it is asked for.
+    """Everything a verdict is made of. The same state always gives the same verdict.
 
-    asked_seconds   when the verdict was asked for, in the run's own time, where the run is known to be going
-                    on: silence is time too. None = judged at its latest event
+    requested_seconds   when the verdict was requested, in the run's own time, while the run goes on: silence
+                        is time too. None = judged at its latest event
     """
 
     facts: RunFacts
     summary: Summary = field(default_factory=Summary)
     expected: Expectation = field(default_factory=Expectation)
-    asked_seconds: float | None = None
+    requested_seconds: float | None = None
 
     @property
-    def heard_seconds(self) -> float:
+    def last_event_seconds(self) -> float:
         """The run's own time at its latest event."""
         return self.summary.last_us / 1e6
 
     @property
     def now_seconds(self) -> float:
         """The run's own time."""
-        return max(self.heard_seconds, self.asked_seconds or 0.0)
+        return max(self.last_event_seconds, self.requested_seconds or 0.0)
 
     def whole(self, name: str) -> int | None:
         """A count that the run stated (batch_size, epochs, folds, ...), else the one it began with."""
-        told = number_of(self.summary.setting(name), most=1e12)
-        value = told if told is not None and told >= 1 else getattr(self.facts, name, None)
+        stated = number_of(self.summary.setting(name), most=1e12) or 0.0
+        value = stated if stated >= 1 else getattr(self.facts, name, None)
         return int(value) if value else None
 
     @property
@@ -215,11 +217,4 @@ def class_of_model(name: str, params_m: float) -> str:
 def _estimate(raw: Any) -> Estimate | None:
     if isinstance(raw, Estimate) or raw is None:
         return raw
-    return Estimate(
-        raw["value"],
-        raw["low"],
-        raw["high"],
-        raw.get("grade", "estimated"),
-        raw.get("n", 0),
-        raw.get("basis", ""),
-    )
+    return Estimate(**{name: raw[name] for name in Estimate.__slots__ if name in raw})

@@ -10,17 +10,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-__all__ = ["EPOCHS_KEPT", "SETTINGS", "SLOTS_KEPT", "SLOT_SECONDS", "FoldSummary", "Summary"]
+__all__ = ["BUCKET_SECONDS", "MAX_BUCKETS", "MAX_EPOCHS", "SETTINGS", "FoldSummary", "Summary"]
 
-EPOCHS_KEPT = 48
-"""The latest epochs are kept exactly; trends and projections look at no more."""
+MAX_EPOCHS = 48
+"""The latest epochs are stored exactly; trends and projections look at no more."""
 
-SLOT_SECONDS = 10
-SLOTS_KEPT = 32
-"""Samples and steps add up per 10 s of the run's time; the latest 320 s are kept, two check intervals."""
+BUCKET_SECONDS = 10
+MAX_BUCKETS = 32
+"""Samples and steps add up per 10 s of the run's time; the latest 320 s are stored, two check intervals."""
 
-FOLDS_KEPT = 128
-BATCHES_KEPT = 16
+MAX_FOLDS = 128
+MAX_BATCH_SIZES = 16
 
 US, KIB_PER_GIB = 1_000_000, 1 << 20
 
@@ -34,18 +34,22 @@ SETTINGS = (
 Stamped = tuple[int, int, Any]
 """(own time in microseconds, seq, value): the larger (time, seq) wins."""
 
-Slot = tuple[int, ...]
-"""Sums of one stretch, at these places."""
+TimeBucket = tuple[int, ...]
+"""Sums of one time bucket, at these places."""
 
-STEPS, BUSY, TOLD, WAITED, SAMPLES, UTILIZATION, SAMPLED, MOVED, HOT = range(9)
+STEPS, BUSY, WAIT_KNOWN, WAITED, SAMPLES, UTILIZATION, SAMPLED, PROGRESS, TEMPERATURE = range(9)
 """Steps, their microseconds, the part of these whose waiting for the loader is known, the waiting, samples,
-the sum of utilisation in 1/1000 % and how often it was sampled, how often progress of training was told of;
-HOT is a maximum, in 1/10 C."""
+the sum of utilization in 1/1000 % and how often it was sampled, how often progress of training was reported;
+TEMPERATURE is a maximum, in 1/10 C."""
+
+
+_STORED_NAMES = {"time_buckets": "slots", "bucket_peaks": "slot_peaks"}
+"""Field -> its key in stored summaries, where that is another."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoldSummary:
-    """One fold: the least and greatest epoch number told of, and the best scores as (value, epoch)."""
+    """One fold: the least and greatest epoch number reported, and the best scores as (value, epoch)."""
 
     first_epoch: int | None = None
     last_epoch: int | None = None
@@ -61,7 +65,7 @@ class Summary:
     """A run so far. Empty: `Summary()`. Times in microseconds of the run's own time, memory in KiB.
 
     events        how many were folded, counts: of each kind; odd: values among them that no run can have
-    last_us       the latest time told of: "now" for every verdict
+    last_us       the latest time reported: "now" for every verdict
     steps         training steps counted one by one; top_step: the greatest position in a progress line
     first_step_us, step_us   when training first and last moved; bad_loss_us, good_loss_us: when the
                   training loss last was not a number, last was one
@@ -69,9 +73,9 @@ class Summary:
     peaks         memory kind -> [(time us, KiB)]: highest so far, and the latest reading
     settings      name -> the latest statement; batches: batch size -> [first, last time it was stated]
     progress      the latest position line
-    epochs        "fold:epoch" -> field -> Stamped, the latest EPOCHS_KEPT; `done` marks a finished one
-    slots         number of a stretch of SLOT_SECONDS -> its sums, the latest SLOTS_KEPT
-    slot_peaks    the same stretches -> memory kind -> highest KiB
+    epochs        "fold:epoch" -> field -> Stamped, the latest MAX_EPOCHS; `done` marks a finished one
+    time_buckets  number of a bucket of BUCKET_SECONDS -> its sums, the latest MAX_BUCKETS
+    bucket_peaks  the same buckets -> memory kind -> highest KiB
     """
 
     events: int = 0
@@ -97,17 +101,17 @@ class Summary:
     progress: Stamped | None = None
     epochs: Mapping[tuple[int, int], Mapping[str, Stamped]] = field(default_factory=dict)
     folds: Mapping[int, FoldSummary] = field(default_factory=dict)
-    slots: Mapping[int, Slot] = field(default_factory=dict)
-    slot_peaks: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    time_buckets: Mapping[int, TimeBucket] = field(default_factory=dict)
+    bucket_peaks: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
 
     def setting(self, name: str) -> Any:
         """The latest statement of a setting; None when there was none."""
-        told = self.settings.get(name)
-        return None if told is None else told[2]
+        stamped = self.settings.get(name)
+        return None if stamped is None else stamped[2]
 
     def as_dict(self) -> dict[str, Any]:
         """JSON form, a few kilobytes; keys that JSON cannot hold become text."""
-        out: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
+        out = {_STORED_NAMES.get(f.name, f.name): getattr(self, f.name) for f in fields(self)}
         out["epochs"] = [[*key, record] for key, record in sorted(self.epochs.items())]
         out["folds"] = {number: asdict(fold) for number, fold in self.folds.items()}
         for name in ("batches", "slots", "slot_peaks", "folds"):
@@ -119,14 +123,14 @@ class Summary:
         """Inverse of `as_dict`, also after JSON; unknown keys are left out."""
         known = {f.name for f in fields(cls)}
         data = {name: value for name, value in raw.items() if name in known}
-        data["settings"] = {name: tuple(told) for name, told in data.get("settings", {}).items()}
+        data["settings"] = {name: tuple(stamped) for name, stamped in data.get("settings", {}).items()}
         data["epochs"] = {
-            (int(f), int(e)): {name: tuple(told) for name, told in record.items()}
+            (int(f), int(e)): {name: tuple(stamped) for name, stamped in record.items()}
             for f, e, record in data.get("epochs", [])
         }
         data["batches"] = {int(key): tuple(value) for key, value in data.get("batches", {}).items()}
-        data["slots"] = {int(key): _slot_from(value) for key, value in data.get("slots", {}).items()}
-        data["slot_peaks"] = {int(key): value for key, value in data.get("slot_peaks", {}).items()}
+        data["time_buckets"] = {int(key): _bucket_from(value) for key, value in raw.get("slots", {}).items()}
+        data["bucket_peaks"] = {int(key): value for key, value in raw.get("slot_peaks", {}).items()}
         data["folds"] = {int(key): _fold_from(value) for key, value in data.get("folds", {}).items()}
         if data.get("progress") is not None:
             data["progress"] = tuple(data["progress"])
@@ -140,6 +144,6 @@ def _fold_from(raw: Mapping[str, Any]) -> FoldSummary:
     return FoldSummary(**data)
 
 
-def _slot_from(raw: Sequence[int]) -> Slot:
-    """Written before `MOVED` was counted, it has none."""
-    return tuple(raw) if len(raw) > HOT else (*raw[:MOVED], 0, *raw[MOVED:])
+def _bucket_from(raw: Sequence[int]) -> TimeBucket:
+    """Written before `PROGRESS` was counted, it has none."""
+    return tuple(raw) if len(raw) > TEMPERATURE else (*raw[:PROGRESS], 0, *raw[PROGRESS:])

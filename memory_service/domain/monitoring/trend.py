@@ -38,7 +38,7 @@ def change_point(values: Sequence[float], jump: float = JUMP, confirm: int = 1) 
 
     At i: the step from i-1 to i is at least `jump`, so is the distance between the median of up to five
     values before i and that of up to three from i on, and both are `NOISE_TIMES` the median step elsewhere.
-    confirm   values that must lie on the new level before it counts; 1 = told at once
+    confirm   values that must lie on the new level before it counts; 1 = reported at once
     """
     steps = [abs(b - a) for a, b in pairwise(values)]
     for i in range(len(values) - confirm, 0, -1):

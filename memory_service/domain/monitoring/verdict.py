@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from memory_service.domain.common.estimate import Estimate
 
-__all__ = ["ACTIONS", "Action", "Answer", "Severity", "Verdict", "figures"]
+__all__ = ["ACTIONS", "Action", "Answer", "Severity", "Verdict", "figures", "keep_going"]
 
 Action = Literal[
     "continue", "raise_batch", "relaunch", "lower_batch", "reduce_folds", "reduce_epochs",
@@ -23,12 +23,12 @@ Severity = Literal["info", "warning", "critical"]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one rule says.
+    """The answer of one rule.
 
     set        settings to change, by the names of a plan
     rule       R.. of the rules, or the name of a rule that stands in docs/watching.md
     next_time  settings for the next run, when changing this one would cost more than it brings
-    seen       the observation alone, told where another answer is given; "" = `why`
+    observation   the finding alone, for the notes of another answer; "" = `why`
     """
 
     action: Action
@@ -37,7 +37,12 @@ class Answer:
     set: Mapping[str, Any] = field(default_factory=dict)
     severity: Severity = "warning"
     next_time: Mapping[str, Any] = field(default_factory=dict)
-    seen: str = ""
+    observation: str = ""
+
+
+def keep_going(why: str, rule: str, next_time: Mapping[str, Any] | None = None) -> Answer:
+    """Nothing to change in this run; `next_time` is for the next one."""
+    return Answer("continue", why, rule, severity="info", next_time=next_time or {})
 
 
 def figures(value: float) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 from memory_service.domain.common.vocabulary import size_of
 from memory_service.domain.planning.catalogue import normal_model_name
+from memory_service.domain.runs.run_outcome import best_of
 
 __all__ = ["FOLLOWED", "advice_of", "brief_of", "outcome_of_run", "place_of", "succeeded"]
 
@@ -34,7 +35,7 @@ EPOCHS_NEAR = 0.25
 
 
 def brief_of(plan: Mapping[str, Any], pattern_ids: Collection[str]) -> dict[str, Any]:
-    """The part of a plan that is kept with a run; values of a wrong type count as not said.
+    """The part of a plan that is stored with a run; values of a wrong type count as not stated.
 
     A memory that the plan shows as ranked down (`demoted`) was not advised.
     """
@@ -58,9 +59,9 @@ def brief_of(plan: Mapping[str, Any], pattern_ids: Collection[str]) -> dict[str,
 
 
 def advice_of(
-    brief: Mapping[str, Any], patterns: Mapping[str, Mapping[str, Any]], said: Mapping[str, Any]
+    brief: Mapping[str, Any], patterns: Mapping[str, Mapping[str, Any]], configuration: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The plan, `followed`: part -> true, false or null (not said), and the memories it told of.
+    """The plan, `followed`: part -> true, false or null (not stated), and the memories it served.
 
     patterns   id -> row; said: what the run runs (model, batch_size, folds, epochs, image_size ...)
     """
@@ -72,14 +73,14 @@ def advice_of(
         {
             "pattern": key,
             "competition": patterns[key].get("competition"),
-            "followed": _pattern_followed(patterns[key], said),
+            "followed": _pattern_followed(patterns[key], configuration),
         }
         for key in brief.get("served", ())
         if key in patterns
     ]
     return {
         "plan": plan,
-        "followed": {name: _same(name, compared.get(name), said.get(name)) for name in FOLLOWED},
+        "followed": {name: _same(name, compared.get(name), configuration.get(name)) for name in FOLLOWED},
         "served": served,
     }
 
@@ -99,7 +100,7 @@ def outcome_of_run(
     minutes: float | None,
     direction: str | None,
 ) -> dict[str, Any]:
-    """What came of a run, as it is kept and shown.
+    """What came of a run, as it is stored and shown.
 
     run         model, gpu, batch_size, precision, folds, epochs, minutes as it said when it began
     summary     wire form of `domain.runs.run_outcome.Outcome`
@@ -107,10 +108,11 @@ def outcome_of_run(
     """
     epochs = [one for one in summary.get("epochs") or () if isinstance(one, Mapping)]
     folds = _by_fold(epochs)
-    best = [_best(fold, direction) for fold in folds.values()]
+    best = [best_of((_number(e.get("metric")) for e in fold), direction) for fold in folds.values()]
     scored = [one for one in best if one is not None]
-    said = finish.get("best_metric")
-    metric = said if said is not None else (sum(m for m, _ in scored) / len(scored) if scored else None)
+    stated = finish.get("best_metric")
+    mean = sum(m for m, _ in scored) / len(scored) if scored else None
+    metric = mean if stated is None else stated
     first = _number(summary.get("first_submission_seconds"))
     status, submission = str(finish["status"]), finish.get("submission")
     return {
@@ -118,7 +120,7 @@ def outcome_of_run(
         "succeeded": succeeded(status, submission),
         "submission": submission,
         "metric": metric,
-        "metric_from": None if metric is None else "finish" if said is not None else "epochs",
+        "metric_from": None if metric is None else "epochs" if stated is None else "finish",
         "test_metric": finish.get("test_metric"),
         "direction": direction,
         "epochs_to_best": _to_best(finish.get("best_epoch"), scored),
@@ -136,7 +138,7 @@ def outcome_of_run(
 
 
 def _served(advice: Mapping[str, Any] | None, acted_on: Collection[str]) -> dict[str, bool | None]:
-    """Memory -> whether it was followed (null: cannot be told). A remembered competition is followed where
+    """Memory -> whether it was followed (null: cannot be known). A remembered competition is followed where
     one of its patterns is."""
     out: dict[str, bool | None] = {}
     for one in (advice or {}).get("served", ()):
@@ -150,21 +152,21 @@ def _served(advice: Mapping[str, Any] | None, acted_on: Collection[str]) -> dict
 
 
 def succeeded(status: str, submission: bool | None) -> bool | None:
-    """Whether it left something to score; null where a run was stopped and nobody said."""
+    """Whether it left something to score; null for a stopped run that did not state it."""
     if submission is not None:
         return submission
     return {"completed": True, "stopped": None}.get(status, False)
 
 
-def _pattern_followed(pattern: Mapping[str, Any], said: Mapping[str, Any]) -> bool | None:
+def _pattern_followed(pattern: Mapping[str, Any], configuration: Mapping[str, Any]) -> bool | None:
     advice = pattern.get("advice") or {}
-    told = [name for name in DECIDING.get(str(pattern.get("kind")), ()) if advice.get(name) is not None]
-    if told == ["models"]:
-        return any(_same("model", name, said.get("model")) for name in advice["models"])
-    held = [_near(name, advice[name], said.get(name)) for name in told]
-    if not held or None in held:
-        return False if False in held else None
-    return all(held)
+    names = [name for name in DECIDING.get(str(pattern.get("kind")), ()) if advice.get(name) is not None]
+    if names == ["models"]:
+        return any(_same("model", name, configuration.get("model")) for name in advice["models"])
+    matches = [_near(name, advice[name], configuration.get(name)) for name in names]
+    if not matches or None in matches:
+        return False if False in matches else None
+    return all(matches)
 
 
 def _same(name: str, advised: Any, done: Any) -> bool | None:
@@ -188,18 +190,9 @@ def _base(model: Any) -> str:
 
 def _by_fold(epochs: Sequence[Mapping[str, Any]]) -> dict[int, list[Mapping[str, Any]]]:
     folds: dict[int, list[Mapping[str, Any]]] = {}
-    for one in epochs:
-        folds.setdefault(int(one.get("fold") or 0), []).append(one)
+    for epoch in epochs:
+        folds.setdefault(int(epoch.get("fold") or 0), []).append(epoch)
     return folds
-
-
-def _best(fold: Sequence[Mapping[str, Any]], direction: str | None) -> tuple[float, int] | None:
-    """(best metric, epochs up to it) of one fold, where it told metrics and their direction is known."""
-    sign = {"max": -1.0, "min": 1.0}.get(direction or "")
-    told = [(value, n) for n, one in enumerate(fold, 1) if (value := _number(one.get("metric"))) is not None]
-    if not told or sign is None:
-        return None
-    return min(told, key=lambda one: (sign * one[0], one[1]))
 
 
 def _to_best(best_epoch: int | None, scored: Sequence[tuple[float, int]]) -> float | None:

@@ -120,10 +120,10 @@ def compare(
     for members in companies.values():
         versus = _versus(members, metrics)
         for subject in found:
-            # A run that was told and cannot say whether it did so belongs to neither side.
-            told = [one["served"].get(subject, False) for one in members]
-            mine = [i for i, followed in enumerate(told) if followed]
-            others = [i for i, followed in enumerate(told) if followed is False]
+            # A run that was served it, unknown whether it followed, belongs to neither side.
+            followed_by = [one["served"].get(subject, False) for one in members]
+            mine = [i for i, followed in enumerate(followed_by) if followed]
+            others = [i for i, followed in enumerate(followed_by) if followed is False]
             if mine and others:
                 found[subject] += _tally(versus[np.ix_(mine, others)])
     return found
@@ -144,7 +144,7 @@ def _company(one: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _versus(members: Sequence[Mapping[str, Any]], metrics: bool) -> NDArray[np.int8]:
-    """[i, j] = 1 where i did better than j, -1 where worse, 0 where the same or not to be told."""
+    """[i, j] = 1 where i did better than j, -1 where worse, 0 where the same or not known."""
     succeeded = np.array([bool(one["succeeded"]) for one in members], dtype=np.int8)
     out = succeeded[:, None] - succeeded[None, :]
     direction = members[0].get("direction")

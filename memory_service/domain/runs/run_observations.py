@@ -24,7 +24,7 @@ EndStatus = Literal["completed", "stopped", "out_of_memory", "timed_out", "crash
 
 LARGEST_SHARE = 0.1
 LARGEST_WAIT_PERCENT = 10.0
-FEWEST_STRETCHES = 2
+MIN_WINDOWS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,24 +46,22 @@ def observations_of(
 ) -> list[Observation]:
     """Those with something to say, by batch size.
 
-    case   of what ran, with the batch it began with (0 = not said); figures not filled in
+    case   of what ran, with the batch it began with (0 = not stated); figures not filled in
     """
-    batches = {epoch.batch_size for epoch in outcome.epochs} | {s.batch_size for s in outcome.stretches}
+    batches = {epoch.batch_size for epoch in outcome.epochs} | {s.batch_size for s in outcome.step_windows}
     batches |= set(outcome.peaks)
     failed = _failed_batch(case, outcome, ending)
-    told = {batch for batch in (*batches, failed) if batch}
-    if not told and case.batch_size:
-        told = {case.batch_size}
+    used = {batch for batch in (*batches, failed) if batch} or {case.batch_size} - {0}
     excluded = exclusion_of(outcome)
     found = []
-    for batch in sorted(told):
+    for batch in sorted(used):
         one = _of_batch(replace(case, batch_size=batch, excluded=excluded), outcome)
         if batch == failed:
             one = replace(one, out_of_memory=True)
         if one.step_seconds is None and ending.status == "timed_out":
             least = _at_least(batch, outcome, ending, trained_samples(n_train, folds))
             one = replace(one, at_least_seconds=least)
-        if _says_something(one):
+        if _has_figures(one):
             found.append(one)
     return found
 
@@ -85,8 +83,8 @@ def steady_step_seconds(outcome: Outcome, batch_size: int) -> tuple[float | None
     epochs = [e.step_seconds for e in outcome.steady if e.batch_size == batch_size and e.step_seconds]
     if epochs:
         return float(np.median(epochs)), len(epochs)
-    parts = [s for s in outcome.stretches if s.batch_size == batch_size and not s.first and s.step_seconds]
-    if len(parts) < FEWEST_STRETCHES:
+    parts = [s for s in outcome.step_windows if s.batch_size == batch_size and not s.first and s.step_seconds]
+    if len(parts) < MIN_WINDOWS:
         return None, 0
     return _weighted_median([p.step_seconds for p in parts], [p.steps for p in parts]), len(parts)
 
@@ -119,7 +117,7 @@ def _failed_batch(case: Observation, outcome: Outcome, ending: Ending) -> int | 
         return None
     if ending.batch_size:
         return ending.batch_size
-    used = [epoch.batch_size for epoch in outcome.epochs] + [s.batch_size for s in outcome.stretches]
+    used = [epoch.batch_size for epoch in outcome.epochs] + [s.batch_size for s in outcome.step_windows]
     return next((batch for batch in reversed(used) if batch), None) or case.batch_size or None
 
 
@@ -135,9 +133,9 @@ def _at_least(batch: int, outcome: Outcome, ending: Ending, samples: float | Non
     return cut / -(-per_epoch // batch) if cut > 0.0 else None
 
 
-def _says_something(one: Observation) -> bool:
-    told = (one.step_seconds, one.at_least_seconds, one.peak_allocated_gib, one.peak_reserved_gib)
-    return one.out_of_memory or any(value is not None for value in (*told, one.peak_driver_gib))
+def _has_figures(one: Observation) -> bool:
+    figures = (one.step_seconds, one.at_least_seconds, one.peak_allocated_gib, one.peak_reserved_gib)
+    return one.out_of_memory or any(value is not None for value in (*figures, one.peak_driver_gib))
 
 
 def _weighted_median(values: Sequence[float], weights: Sequence[float]) -> float:

@@ -16,7 +16,7 @@ import numpy as np
 from memory_service.domain.monitoring.event import Event, number_of
 from memory_service.domain.planning.budget import split_of
 
-__all__ = ["DeviceUse", "Epoch", "Outcome", "Peaks", "Stretch", "outcome_of", "trained_samples"]
+__all__ = ["DeviceUse", "Epoch", "Outcome", "Peaks", "StepWindow", "best_of", "outcome_of", "trained_samples"]
 
 EPOCHS_SHOWN = 2_000
 """The latest that a summary keeps one by one; boosted trees report a round as an epoch."""
@@ -31,25 +31,21 @@ WARM_STEPS = 10
 
 @dataclass(frozen=True, slots=True)
 class Peaks:
-    """The most memory that was told, by kind (GiB); None = not told. driver: of this process."""
+    """The most memory that was reported, by kind (GiB); None = not reported. driver: of this process."""
 
     allocated_gib: float | None = None
     reserved_gib: float | None = None
     driver_gib: float | None = None
 
     def __or__(self, other: Peaks) -> Peaks:
-        return Peaks(
-            _most(self.allocated_gib, other.allocated_gib),
-            _most(self.reserved_gib, other.reserved_gib),
-            _most(self.driver_gib, other.driver_gib),
-        )
+        return Peaks(*(_most(getattr(self, name), getattr(other, name)) for name in self.__slots__))
 
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """One finished epoch. `seconds` without validation as far as it was told apart (`valid_seconds`).
+    """One finished epoch. `seconds` without validation as far as reported apart (`valid_seconds`).
 
-    samples   trained on in `seconds`; None when neither told nor known from n_train and folds
+    samples   trained on in `seconds`; None when neither reported nor known from n_train and folds
     """
 
     fold: int
@@ -61,7 +57,7 @@ class Epoch:
     valid_seconds: float | None
     samples: float | None
     loader_wait_percent: float | None
-    told: Mapping[str, Any]
+    reported: Mapping[str, Any]
 
     @property
     def step_seconds(self) -> float | None:
@@ -73,7 +69,7 @@ class Epoch:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class StepWindow:
     """Steps that a batch event summed up; `first`: the run had not made `WARM_STEPS` before it."""
 
     batch_size: int | None
@@ -105,17 +101,17 @@ class DeviceUse:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run did, as far as it told.
+    """What a run did, as far as reported.
 
     epochs    by fold and epoch; of two that claim one place the later seq counts
-    peaks     batch size -> most memory while it was used (None: no batch size was ever told)
+    peaks     batch size -> most memory while it was used (None: no batch size was ever reported)
     last_seconds   own time of the latest event
     first_submission_seconds   own time of the first note that a submission was written
     stalled_seconds   in long pauses between two signs of progress, over the usual pause
     """
 
     epochs: tuple[Epoch, ...] = ()
-    stretches: tuple[Stretch, ...] = ()
+    step_windows: tuple[StepWindow, ...] = ()
     use: DeviceUse = field(default_factory=DeviceUse)
     peaks: Mapping[int | None, Peaks] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -150,10 +146,10 @@ class Outcome:
     @property
     def loader_wait_percent(self) -> float | None:
         """Median over the steady epochs that tell, else over the batch events."""
-        told = [e.loader_wait_percent for e in self.steady if e.loader_wait_percent is not None]
-        if told:
-            return _median(told)
-        waits = [100.0 * s.waited_seconds / s.seconds for s in self.stretches if s.seconds and not s.first]
+        waits = [e.loader_wait_percent for e in self.steady if e.loader_wait_percent is not None]
+        if waits:
+            return _median(waits)
+        waits = [100.0 * s.waited_seconds / s.seconds for s in self.step_windows if s.seconds and not s.first]
         return _median(waits)
 
     def as_dict(self) -> dict[str, Any]:
@@ -169,14 +165,23 @@ class Outcome:
             "events": dict(self.counts),
             "last_event_after_seconds": self.last_seconds,
             "first_submission_seconds": self.first_submission_seconds,
-            "epochs": [dict(epoch.told) for epoch in shown],
+            "epochs": [dict(epoch.reported) for epoch in shown],
             "epochs_left_out": len(self.epochs) - len(shown),
         }
 
 
 def trained_samples(n_train: int | None, folds: int | None) -> float | None:
-    """Samples of one epoch's training part, where the run said how its data is split."""
+    """Samples of one epoch's training part, where the run stated how its data is split."""
     return float(split_of(n_train, folds)[0]) if n_train and folds else None
+
+
+def best_of(values: Iterable[float | None], direction: str | None) -> tuple[float, int] | None:
+    """(best value, how many values up to it); None without values or a direction ("max" | "min")."""
+    sign = {"max": -1.0, "min": 1.0}.get(direction or "")
+    known = [(value, n) for n, value in enumerate(values, 1) if value is not None]
+    if not known or sign is None:
+        return None
+    return min(known, key=lambda one: (sign * one[0], one[1]))
 
 
 def outcome_of(
@@ -186,12 +191,12 @@ def outcome_of(
     n_train: int | None = None,
     folds: int | None = None,
 ) -> Outcome:
-    """The outcome of a run that began with these facts (None = not said); what events say later wins."""
-    told = sorted(events, key=lambda event: event.seq)
+    """The outcome of a run that began with these facts (None = not stated); what events say later wins."""
+    ordered = sorted(events, key=lambda event: event.seq)
     reader = _Reader(batch_size, trained_samples(n_train, folds))
-    for event in told:
+    for event in ordered:
         reader.read(event)
-    return reader.outcome(told)
+    return reader.outcome(ordered)
 
 
 class _Reader:
@@ -202,7 +207,7 @@ class _Reader:
         self.batch = batch_size
         self.usual_samples = samples
         self.epochs: dict[tuple[int, int], Epoch] = {}
-        self.stretches: list[Stretch] = []
+        self.step_windows: list[StepWindow] = []
         self.peaks: dict[int | None, Peaks] = {}
         self.pending = Peaks()
         self.steps = 0
@@ -221,7 +226,7 @@ class _Reader:
             self._epoch(event)
             self._settle()
         elif event.kind == "batch":
-            self._stretch(fields)
+            self._step_window(fields)
         elif event.kind == "note":
             self.out_of_memory |= fields.get("out_of_memory") is True
 
@@ -250,7 +255,7 @@ class _Reader:
             {"fold": fold, "epoch": epoch, "batch_size": self.batch, **fields},
         )
 
-    def _stretch(self, fields: Mapping[str, Any]) -> None:
+    def _step_window(self, fields: Mapping[str, Any]) -> None:
         steps, seconds = number_of(fields.get("steps")), number_of(fields.get("seconds"))
         if not steps or int(steps) < 1 or not seconds:
             return
@@ -258,30 +263,30 @@ class _Reader:
         waited = number_of(fields.get("loader_wait_seconds"))
         waited = seconds * percent / 100.0 if waited is None else waited
         first = self.steps < WARM_STEPS
-        self.stretches.append(Stretch(self.batch, int(steps), seconds, min(waited, seconds), first))
+        self.step_windows.append(StepWindow(self.batch, int(steps), seconds, min(waited, seconds), first))
         self.steps += int(steps)
 
-    def outcome(self, told: Sequence[Event]) -> Outcome:
+    def outcome(self, events: Sequence[Event]) -> Outcome:
         if self.pending != Peaks():
             self._settle()
-        times = [event.at_seconds for event in told]
-        submitted = [event.at_seconds for event in told if event.fields.get("submission") is True]
+        times = [event.at_seconds for event in events]
+        submitted = [event.at_seconds for event in events if event.fields.get("submission") is True]
         return Outcome(
             tuple(self.epochs[key] for key in sorted(self.epochs)),
-            tuple(self.stretches),
-            _use([event.fields for event in told if event.kind == "gpu"]),
+            tuple(self.step_windows),
+            _use([event.fields for event in events if event.kind == "gpu"]),
             self.peaks,
-            dict(sorted(Counter(event.kind for event in told).items())),
+            dict(sorted(Counter(event.kind for event in events).items())),
             max(times, default=None),
             self.out_of_memory,
             min(submitted, default=None),
-            _stalled([event.at_seconds for event in told if event.kind != "gpu"]),
+            _stalled([event.at_seconds for event in events if event.kind != "gpu"]),
         )
 
 
 def _stalled(moments: Sequence[float]) -> float:
-    told = sorted(moments)
-    pauses = [after - before for before, after in pairwise(told) if after > before]
+    ordered = sorted(moments)
+    pauses = [after - before for before, after in pairwise(ordered) if after > before]
     if not pauses:
         return 0.0
     usual = float(np.median(pauses))
@@ -291,7 +296,7 @@ def _stalled(moments: Sequence[float]) -> float:
 
 def _peaks(fields: Mapping[str, Any]) -> Peaks:
     """Never "allocated now": between steps that is about the weights only. The whole card's use counts as the
-    process's where nobody else is said to use it and the process's own share is not told."""
+    process's where nobody else is said to use it and the process's own share is not reported."""
     driver = number_of(fields.get("process_gib"))
     if driver is None and not fields.get("other_processes"):
         driver = number_of(fields.get("used_gib"))
@@ -304,10 +309,10 @@ def _peaks(fields: Mapping[str, Any]) -> Peaks:
 
 def _use(samples: Sequence[Mapping[str, Any]]) -> DeviceUse:
     def numbers(name: str) -> list[float]:
-        return [value for value in (number_of(s.get(name)) for s in samples) if value is not None]
+        return [value for s in samples if (value := number_of(s.get(name))) is not None]
 
-    def share(told: list[bool]) -> float | None:
-        return sum(told) / len(told) if told else None
+    def share(flags: list[bool]) -> float | None:
+        return sum(flags) / len(flags) if flags else None
 
     others = [value > 0 for value in numbers("other_processes")]
     slowed = [bool(s["throttled"]) for s in samples if s.get("throttled") is not None]

@@ -8,7 +8,7 @@ Thinning what was thinned changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -20,9 +20,7 @@ __all__ = ["RAW", "Thinned", "thinned"]
 RAW = ("gpu", "batch")
 
 _SUMS = ("steps", "seconds", "samples", "loader_wait_seconds")
-_MOST = (
-    *MEMORY_FIELDS, "memory_percent", "temperature_c", "host_gib",
-)  # fmt: skip
+_MOST = (*MEMORY_FIELDS, "memory_percent", "temperature_c", "host_gib")
 _MEDIANS = ("utilization_percent", "power_w", "clock_mhz", "cpu_percent")
 
 
@@ -30,44 +28,36 @@ _MEDIANS = ("utilization_percent", "power_w", "clock_mhz", "cpu_percent")
 class Thinned:
     """What becomes of a stretch of events: seq -> new body of those that stay, seqs of those that go."""
 
-    kept: Mapping[int, Mapping[str, Any]]
+    merged: Mapping[int, Mapping[str, Any]]
     gone: tuple[int, ...]
 
 
 def thinned(events: Iterable[tuple[int, str, Mapping[str, Any]]]) -> Iterator[Thinned]:
     """One for each stretch between epochs in which something goes. events: (seq, kind, body) by seq."""
-    stretch: dict[str, list[tuple[int, Mapping[str, Any]]]] = {kind: [] for kind in RAW}
+    interval: dict[str, list[tuple[int, Mapping[str, Any]]]] = {kind: [] for kind in RAW}
     for seq, kind, body in events:
         if kind in RAW:
-            stretch[kind].append((seq, body))
+            interval[kind].append((seq, body))
         elif kind == "epoch":
-            yield from _closed(stretch)
-    yield from _closed(stretch)
+            yield from _closed(interval)
+    yield from _closed(interval)
 
 
-def _closed(stretch: dict[str, list[tuple[int, Mapping[str, Any]]]]) -> Iterator[Thinned]:
-    kept: dict[int, Mapping[str, Any]] = {}
+def _closed(interval: dict[str, list[tuple[int, Mapping[str, Any]]]]) -> Iterator[Thinned]:
+    merged: dict[int, Mapping[str, Any]] = {}
     gone: list[int] = []
-    for kind, told in stretch.items():
-        if len(told) > 1:
-            bodies = [body for _, body in told]
-            kept[told[-1][0]] = _one_of(bodies) if kind == "gpu" else _step_sum(bodies)
-            gone += [seq for seq, _ in told[:-1]]
-        told.clear()
+    for kind, rows in interval.items():
+        if len(rows) > 1:
+            bodies = [body for _, body in rows]
+            merged[rows[-1][0]] = _one_of(bodies) if kind == "gpu" else _step_sum(bodies)
+            gone += [seq for seq, _ in rows[:-1]]
+        rows.clear()
     if gone:
-        yield Thinned(kept, tuple(sorted(gone)))
+        yield Thinned(merged, tuple(sorted(gone)))
 
 
 def _one_of(samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    out = _latest(samples)
-    for name in _MOST:
-        values = _numbers(samples, name)
-        if values:
-            out[name] = max(values)
-    for name in _MEDIANS:
-        values = _numbers(samples, name)
-        if values:
-            out[name] = median(values)
+    out = _latest(samples) | _over(samples, _MOST, max) | _over(samples, _MEDIANS, median)
     slowed = [bool(s["throttled"]) for s in samples if s.get("throttled") is not None]
     if slowed:
         out["throttled"] = 2 * sum(slowed) > len(slowed)
@@ -78,7 +68,7 @@ def _one_of(samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _step_sum(events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The sums; waiting told as a share becomes seconds first."""
+    """The sums; waiting reported as a share becomes seconds first."""
     plain = []
     for one in events:
         percent, seconds = number_of(one.get("loader_wait_percent")), number_of(one.get("seconds"))
@@ -86,12 +76,15 @@ def _step_sum(events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         if one.get("loader_wait_seconds") is None and percent is not None and seconds is not None:
             waited = {"loader_wait_seconds": seconds * percent / 100.0}
         plain.append({name: value for name, value in one.items() if name != "loader_wait_percent"} | waited)
-    out = _latest(plain)
-    for name in _SUMS:
-        values = _numbers(plain, name)
-        if values:
-            out[name] = sum(values)
-    return out
+    return _latest(plain) | _over(plain, _SUMS, sum)
+
+
+def _over(
+    bodies: Sequence[Mapping[str, Any]], names: Iterable[str], reduce: Callable[[list[float]], float]
+) -> dict[str, float]:
+    """Name -> one figure for all bodies, of the names that any of them has."""
+    found = {name: _numbers(bodies, name) for name in names}
+    return {name: reduce(values) for name, values in found.items() if values}
 
 
 def _latest(bodies: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

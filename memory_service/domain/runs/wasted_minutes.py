@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memory_service.domain.monitoring.event import loss_of
-from memory_service.domain.runs.run_outcome import Epoch, Outcome
+from memory_service.domain.runs.run_outcome import Epoch, Outcome, best_of
 
 __all__ = ["PARTS", "Waste", "waste_of"]
 
@@ -63,7 +63,7 @@ def waste_of(
 ) -> Waste:
     """What of a run that has ended was wasted.
 
-    minutes      how long it took; succeeded: whether it left something to score (None = nobody said)
+    minutes      how long it took; succeeded: whether it left something to score (None = not stated)
     direction    max or min, where the metric's is known
     epoch_seconds_high   of an epoch with validation, as predicted at most; None = not predicted
     """
@@ -73,7 +73,7 @@ def waste_of(
     waited = sum(_waited(epoch) for epoch in useful)
     if not any(epoch.loader_wait_percent for epoch in outcome.epochs):
         share = len(useful) / len(outcome.epochs) if outcome.epochs else 1.0
-        waited = share * sum(stretch.waited_seconds for stretch in outcome.stretches)
+        waited = share * sum(window.waited_seconds for window in outcome.step_windows)
     slow = 0.0
     if epoch_seconds_high is not None:
         slow = sum(max(0.0, _whole(e) - _waited(e) - epoch_seconds_high) for e in useful)
@@ -97,20 +97,12 @@ def _up_to_the_best(epochs: Sequence[Epoch], direction: str | None) -> tuple[lis
     for epoch in epochs:
         folds.setdefault(epoch.fold, []).append(epoch)
     for fold in folds.values():
-        best = _best(fold, "metric", direction) or _best(fold, "valid_loss", "min")
-        made = len(fold) if best is None else best
+        best = best_of((loss_of(e.reported.get("metric")) for e in fold), direction)
+        best = best or best_of((loss_of(e.reported.get("valid_loss")) for e in fold), "min")
+        made = len(fold) if best is None else best[1]
         useful += fold[:made]
         after += fold[made:]
     return useful, after
-
-
-def _best(fold: Sequence[Epoch], name: str, direction: str | None) -> int | None:
-    """How many epochs it took to the best; None where it was not told or nobody knows what is better."""
-    sign = {"max": -1.0, "min": 1.0}.get(direction or "")
-    told = [(v, n) for n, epoch in enumerate(fold, 1) if (v := loss_of(epoch.told.get(name))) is not None]
-    if sign is None or not told:
-        return None
-    return min(told, key=lambda one: (sign * one[0], one[1]))[1]
 
 
 def _whole(epoch: Epoch) -> float:

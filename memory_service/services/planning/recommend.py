@@ -18,7 +18,7 @@ from memory_service.domain.calibration.registered_device import cores_beside
 from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN, modality_of, size_of
 from memory_service.domain.cost.rates import with_cores
 from memory_service.domain.description.inference import InferredFacts
-from memory_service.domain.description.metric_resolution import ResolvedMetric, judged_by
+from memory_service.domain.description.metric_resolution import ResolvedMetric, resolve_metric
 from memory_service.domain.parallel.parallel import with_parallel_sets
 from memory_service.domain.planning.candidates import CandidateSets, price_candidates
 from memory_service.domain.planning.planner import make_plan
@@ -294,7 +294,7 @@ def _metric(
     """As asked > as the text says it is judged > the record of the very competition > what the text names,
     where it can judge such a task ("with more accuracy" says nothing of prices). Never a neighbour's."""
     if question.metric is not None:
-        return judged_by(question.metric, "as asked", task)
+        return resolve_metric(question.metric, "as asked", task)
     said = text.said
     from_text = _metric_of_text(said, task)
     if from_text is not None and said is not None and said.metric_sure:
@@ -305,7 +305,7 @@ def _metric(
         record = knowledge.competitions.get(slug, {})
         where = f"the record of {slug}, which the description is of"
     if record.get("metric"):
-        return judged_by(str(record["metric"]), where, task, record)
+        return resolve_metric(str(record["metric"]), where, task, record)
     return from_text if from_text is not None and from_text.in_script else None
 
 
@@ -313,7 +313,7 @@ def _metric_of_text(said: InferredFacts | None, task: str) -> ResolvedMetric | N
     if said is None or said.metric is None or said.metric_words is None:
         return None
     known = {"metric_family": said.metric_family, "metric_direction": said.metric_direction}
-    return judged_by(said.metric_words, "the description", task, {"name": said.metric, **known})
+    return resolve_metric(said.metric_words, "the description", task, {"name": said.metric, **known})
 
 
 def _cpu_count(question: Question, cards: tuple[TargetDevice, ...], inferred: list[str]) -> int:

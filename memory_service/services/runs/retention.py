@@ -79,7 +79,7 @@ def _thin_run(database: Database, run_id: str, before: dt.datetime, *, ended: bo
             for one in part:
                 stored = {
                     seq: orjson.dumps(body, option=orjson.OPT_SORT_KEYS).decode()
-                    for seq, body in one.kept.items()
+                    for seq, body in one.merged.items()
                 }
                 gone += outcomes.thin(writing.session, run_id, stored, one.gone)
     with database.write_untracked() as writing:

@@ -191,7 +191,7 @@ def _told(reading: Reading | None, place: _Place, written: float) -> tuple[float
         moment = written if clock is None or shift is None else min(clock + shift, written)
         found.append(fitting(place.next_seq + len(found), reported.kind, _iso(moment), reported.fields))
     last = _iso(written)
-    for text in _notes(reading.kept):
+    for text in _notes(reading.unrecognized):
         found.append(fitting(place.next_seq + len(found), "note", last, {"text": text}))
     return shift, found
 

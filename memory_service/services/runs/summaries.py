@@ -22,7 +22,7 @@ import orjson
 from cachetools import LRUCache
 
 from memory_service.domain.monitoring.event import Event
-from memory_service.domain.monitoring.reducer import fold_in
+from memory_service.domain.monitoring.reducer import add_events
 from memory_service.domain.monitoring.summary import Summary
 from memory_service.schemas.events import SERVER_SEQ
 from memory_service.services.database.caches import Caches
@@ -89,7 +89,7 @@ class _Live:
     def now(self) -> Summary:
         with self.lock:
             if self.pending:
-                self.summary, self.pending = fold_in(self.summary, self.pending), []
+                self.summary, self.pending = add_events(self.summary, self.pending), []
             return self.summary
 
 

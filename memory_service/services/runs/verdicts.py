@@ -13,10 +13,10 @@ from typing import Any
 
 from cachetools import LRUCache
 
-from memory_service.domain.monitoring.clock import asked_seconds
+from memory_service.domain.monitoring.clock import requested_seconds
 from memory_service.domain.monitoring.decision import verdict
 from memory_service.domain.monitoring.followed import followed
-from memory_service.domain.monitoring.live_view import watch_page
+from memory_service.domain.monitoring.live_view import live_view
 from memory_service.domain.monitoring.state import Expectation, RunFacts, State
 from memory_service.domain.monitoring.summary import SETTINGS, Summary
 from memory_service.errors import Conflict, NotFound, OutOfSpace, Unavailable
@@ -138,7 +138,7 @@ def watched_page(transaction: ReadTransaction, run: Run) -> dict[str, Any]:
     return {
         "outcome": run.summary or outcome_so_far(transaction, run, state.summary),
         "verdict": verdict(state).as_dict(),
-        "watch": watch_page(state),
+        "watch": live_view(state),
         "verdicts": [
             {
                 "given_at": utc_text(each.given_at.isoformat()),
@@ -167,7 +167,7 @@ def state_of(transaction: ReadTransaction, run: Run) -> State:
             known = memory.held.get(run.id)
         heard_at = begun if not summary.events else None if known is None else known.heard_at
         since = None if heard_at is None else now - heard_at
-        requested = asked_seconds(summary.last_us / 1e6, started, begun, now, since)
+        requested = requested_seconds(summary.last_us / 1e6, started, begun, now, since)
     return State(facts, summary, expected, requested)
 
 

@@ -13,8 +13,8 @@ from memory_service.domain.description.metric_resolution import (
     ANSWERS,
     MEASURES,
     Answer,
-    judged_by,
     measure_of,
+    resolve_metric,
 )
 from memory_service.domain.description.metrics import METRICS
 from memory_service.domain.planning.plan_text import MOST_TOKENS, plan_markdown, rough_tokens
@@ -75,7 +75,7 @@ def test_only_exactly_what_is_said_is_computed(said: str, answer: Answer, name: 
 
 @given(st.text(max_size=60), st.sampled_from(list(ANSWERS)))
 def test_any_words_are_a_metric_of_which_nothing_wrong_is_said(said: str, task: str):
-    judged = judged_by(said, "as asked", task)
+    judged = resolve_metric(said, "as asked", task)
     assert judged.in_script is (judged.note is None)
     if judged.in_script:
         measure = measure_of(judged.name, ANSWERS[task])
@@ -127,7 +127,9 @@ def test_a_plan_says_its_metric_in_one_line_of_its_text():
 
 
 def test_a_metric_of_the_other_kind_of_answer_names_the_task_to_ask_for():
-    of_values = judged_by("RMSLE", "as asked", "tabular-classification")
+    of_values = resolve_metric("RMSLE", "as asked", "tabular-classification")
     assert of_values.in_script is False
     assert str(of_values.note).endswith("ask with task=tabular-regression.")
-    assert "ask with" not in str(judged_by("MAP@5 of retrieval", "as asked", "image-classification").note)
+    assert "ask with" not in str(
+        resolve_metric("MAP@5 of retrieval", "as asked", "image-classification").note
+    )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from memory_service.domain.logs.parser import MOST_CHARS, Reading, read_log
 from memory_service.domain.monitoring.decision import verdict
 from memory_service.domain.monitoring.event import Event
-from memory_service.domain.monitoring.reducer import fold_in
+from memory_service.domain.monitoring.reducer import add_events
 from memory_service.domain.monitoring.state import RunFacts, State
 from memory_service.domain.monitoring.summary import Summary
 
@@ -76,8 +76,10 @@ PIECES = st.sampled_from(
 )
 def test_no_text_breaks_it_or_its_verdict(text: str | bytes, final: bool) -> None:
     reading = read_log(text, final=final)
-    assert reading.lines == reading.understood + len(reading.kept)
-    summary = fold_in(Summary(), [Event(i, t.kind, 60.0 + i, t.fields) for i, t in enumerate(reading.events)])
+    assert reading.lines == reading.understood + len(reading.unrecognized)
+    summary = add_events(
+        Summary(), [Event(i, t.kind, 60.0 + i, t.fields) for i, t in enumerate(reading.events)]
+    )
     assert verdict(State(RunFacts(minutes=10.0), summary)).why
 
 
@@ -96,7 +98,7 @@ def test_fifty_megabytes_take_bounded_time(name: str) -> None:
     reading = read_log(HUGE[name] + b"\nEpoch 4/30 loss=0.5\n")
     assert time.process_time() - began < 8.0
     assert reading.events[-1].fields["epoch"] == 4
-    assert all(len(line) <= MOST_CHARS for line in reading.kept)
+    assert all(len(line) <= MOST_CHARS for line in reading.unrecognized)
     unfinished = read_log(HUGE[name])
     assert len(unfinished.context.tail) <= 2 * MOST_CHARS
 
@@ -147,4 +149,4 @@ def test_hard_lines_cost_no_more_than_milliseconds(piece: str) -> None:
 def test_binary_noise_is_kept_as_text() -> None:
     reading: Reading = read_log(bytes(range(256)) * 500 + b"\n")
     assert reading.understood == 0
-    assert reading.kept
+    assert reading.unrecognized

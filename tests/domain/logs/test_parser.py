@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from memory_service.domain.logs.parser import Context, Told, read_log
 from memory_service.domain.monitoring.event import MEMORY_FIELDS, Event
-from memory_service.domain.monitoring.reducer import fold_in
+from memory_service.domain.monitoring.reducer import add_events
 from memory_service.domain.monitoring.summary import Summary
 from memory_service.schemas.events import EVENT_FIELDS, parse_events
 
@@ -162,7 +162,7 @@ def test_hugging_face() -> None:
             "{'train_runtime': 123.4, 'train_samples_per_second': 72.1, 'train_loss': 0.55, 'epoch': 3.0}",
         ]
     )
-    summary = fold_in(Summary(), [Event(i, k, 1.0 * i, f) for i, (k, f) in enumerate(told(lines))])
+    summary = add_events(Summary(), [Event(i, k, 1.0 * i, f) for i, (k, f) in enumerate(told(lines))])
     assert [summary.setting(n) for n in ("n_train", "epochs", "batch_size", "total_steps")] == [
         9000,
         3,
@@ -173,7 +173,7 @@ def test_hugging_face() -> None:
     assert summary.progress[2] == [1, None, 1689, 500, 83.0, "run"]
     assert summary.epochs[1, 1]["valid_loss"][2] == 0.4
     assert summary.epochs[1, 2]["train_loss"][2] == 0.31
-    assert read_log(lines).kept == ()
+    assert read_log(lines).unrecognized == ()
 
 
 def test_an_evaluation_of_hugging_face_changes_no_setting_and_no_position() -> None:
@@ -189,7 +189,7 @@ def test_an_evaluation_of_hugging_face_changes_no_setting_and_no_position() -> N
     )
     reading = read_log(lines, final=True)
     assert [event.kind for event in reading.events] == ["batch", "batch"]
-    assert reading.kept == ()
+    assert reading.unrecognized == ()
     after = read_log("***** Running training *****\n  Num examples = 9,000\n", reading.context)
     assert [event.fields for event in after.events] == [{"n_train": 9000}]
 
@@ -277,7 +277,7 @@ def test_a_bar_over_epochs_is_epochs() -> None:
 def test_scores_under_an_epoch_of_their_own() -> None:
     lines = "Epoch 2/10\n----------\ntrain Loss: 0.5 Acc: 0.80\nval Loss: 0.4 Acc: 0.90\n"
     reading = read_log(lines)
-    assert reading.kept == ("----------",)
+    assert reading.unrecognized == ("----------",)
     fields: dict[str, Any] = {}
     for event in reading.events:
         fields.update(event.fields)
@@ -308,7 +308,7 @@ def test_stamps_give_differences() -> None:
 
 def test_what_is_not_understood_is_kept_and_counted() -> None:
     reading = read_log("hello\n\nloading data...\nEpoch 1/3 loss=1\n")
-    assert (reading.lines, reading.understood, reading.kept) == (3, 1, ("hello", "loading data..."))
+    assert (reading.lines, reading.understood, reading.unrecognized) == (3, 1, ("hello", "loading data..."))
 
 
 SAMPLE = (
@@ -338,13 +338,13 @@ def test_pieces_may_end_anywhere(cuts: list[int]) -> None:
         piece = read_log(text[start:end], context, final=end == len(text))
         events, kept, context = (
             [*events, *piece.events],
-            [*kept, *piece.kept],
+            [*kept, *piece.unrecognized],
             Context.from_dict(piece.context.as_dict()),
         )
         if end == len(text):
             break
     assert tuple(events) == whole.events
-    assert tuple(kept) == whole.kept
+    assert tuple(kept) == whole.unrecognized
 
 
 def test_every_event_of_a_log_may_be_sent_as_it_is() -> None:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from memory_service.domain.logs.parser import Context, Told, read_log
 from memory_service.domain.monitoring.event import Event
-from memory_service.domain.monitoring.reducer import fold_in
-from memory_service.domain.monitoring.run_view import View
+from memory_service.domain.monitoring.reducer import add_events
+from memory_service.domain.monitoring.run_view import RunView
 from memory_service.domain.monitoring.state import RunFacts, State
 from memory_service.domain.monitoring.summary import Summary
 
@@ -134,8 +134,8 @@ def test_timm_says_how_long_it_waits_and_its_test_lines_are_no_epochs_of_a_secon
     assert "loader_wait_percent" not in first, "workers are only being started"
     has(last, step=1250, of=1251, elapsed_seconds=456.25, loader_wait_percent=40.0)
     has(second, epoch=1, loader_wait_percent=40.0)
-    summary = fold_in(Summary(), [Event(i, k, 60.0 * i, f) for i, (k, f) in enumerate(told("timm"))])
-    assert View(State(RunFacts(), summary)).wait_percents[-1] == pytest.approx(40.0)
+    summary = add_events(Summary(), [Event(i, k, 60.0 * i, f) for i, (k, f) in enumerate(told("timm"))])
+    assert RunView(State(RunFacts(), summary)).wait_percents[-1] == pytest.approx(40.0)
 
 
 def test_keras_unfinished_bars_are_positions() -> None:
@@ -225,13 +225,13 @@ def test_pieces_may_end_inside_a_character(cuts: list[int]) -> None:
     context = Context()
     for start, end in itertools.pairwise([0, *sorted(cuts), len(ALL)]):
         piece = read_log(ALL[start:end], context, final=end == len(ALL) and start < end)
-        events, kept = [*events, *piece.events], [*kept, *piece.kept]
+        events, kept = [*events, *piece.events], [*kept, *piece.unrecognized]
         context = Context.from_dict(piece.context.as_dict())
     last = read_log(b"", context, final=True)
     events = [*events, *last.events]
     assert [e for e in events if not unfinished(e)] == [e for e in whole.events if not unfinished(e)]
     assert [e for e in whole.events if e not in events] == []
-    assert tuple(kept) == whole.kept
+    assert tuple(kept) == whole.unrecognized
 
 
 def test_every_single_byte_may_be_a_piece_of_its_own() -> None:

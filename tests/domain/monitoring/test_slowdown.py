@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.monitoring.decision import verdict
-from memory_service.domain.monitoring.reducer import fold_in
+from memory_service.domain.monitoring.reducer import add_events
 from memory_service.domain.monitoring.state import Expectation, RunFacts, State
 from memory_service.domain.monitoring.summary import Summary
 from memory_service.domain.monitoring.verdict import Verdict
@@ -369,7 +369,7 @@ def test_a_first_epoch_that_is_long_is_no_stall_while_the_card_is_busy() -> None
 
 
 def asked(said: list[Said], seconds: float, facts: RunFacts = RUN) -> Verdict:
-    return verdict(State(facts, fold_in(Summary(), events(said)), asked_seconds=seconds))
+    return verdict(State(facts, add_events(Summary(), events(said)), requested_seconds=seconds))
 
 
 def test_silence_is_a_stall_when_it_is_asked_about() -> None:

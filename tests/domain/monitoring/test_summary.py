@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from memory_service.domain.monitoring.decision import verdict
 from memory_service.domain.monitoring.event import MEMORY_FIELDS, Event
-from memory_service.domain.monitoring.reducer import fold_in
+from memory_service.domain.monitoring.reducer import add_events
 from memory_service.domain.monitoring.state import Expectation, RunFacts, State
-from memory_service.domain.monitoring.summary import EPOCHS_KEPT, SLOTS_KEPT, Summary
+from memory_service.domain.monitoring.summary import MAX_BUCKETS, MAX_EPOCHS, Summary
 from memory_service.domain.monitoring.verdict import ACTIONS
 
 FACTS = RunFacts(
@@ -100,19 +100,19 @@ runs = st.lists(said, max_size=40).map(
 @settings(suppress_health_check=[HealthCheck.too_slow], max_examples=80)
 @given(runs, st.randoms(use_true_random=False), st.integers(0, 40))
 def test_order_and_split_do_not_matter(told: list[Event], chance: random.Random, cut: int) -> None:
-    straight = fold_in(Summary(), told)
+    straight = add_events(Summary(), told)
     mixed = told[:]
     chance.shuffle(mixed)
-    assert fold_in(Summary(), mixed) == straight
-    left = fold_in(Summary(), mixed[:cut])
-    assert fold_in(Summary.from_dict(json.loads(json.dumps(left.as_dict()))), mixed[cut:]) == straight
+    assert add_events(Summary(), mixed) == straight
+    left = add_events(Summary(), mixed[:cut])
+    assert add_events(Summary.from_dict(json.loads(json.dumps(left.as_dict()))), mixed[cut:]) == straight
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow], max_examples=80)
 @given(runs, st.booleans(), st.sampled_from(["running", "completed", "out_of_memory", "timed_out"]))
 def test_any_events_have_a_verdict_that_json_can_hold(told: list[Event], bare: bool, status: str) -> None:
     facts = RunFacts(status=status) if bare else FACTS
-    answer = verdict(State(facts, fold_in(Summary(), told)))
+    answer = verdict(State(facts, add_events(Summary(), told)))
     assert answer.action in ACTIONS
     assert answer.why
     assert answer.rule
@@ -141,9 +141,9 @@ def long_run(n: int) -> list[Event]:
 
 
 def test_a_summary_stays_small_however_long_the_run() -> None:
-    short, long = (fold_in(Summary(), long_run(n)) for n in (3_000, 30_000))
-    assert len(long.epochs) <= EPOCHS_KEPT
-    assert len(long.slots) <= SLOTS_KEPT
+    short, long = (add_events(Summary(), long_run(n)) for n in (3_000, 30_000))
+    assert len(long.epochs) <= MAX_EPOCHS
+    assert len(long.time_buckets) <= MAX_BUCKETS
     sizes = [len(json.dumps(summary.as_dict())) for summary in (short, long)]
     assert sizes[1] < 1.2 * sizes[0]
     assert sizes[1] < 30_000
@@ -151,7 +151,7 @@ def test_a_summary_stays_small_however_long_the_run() -> None:
 
 def test_a_clock_that_runs_backwards_or_jumps_loses_nothing() -> None:
     told = [Event(i, "batch", at, {"steps": 10}) for i, at in enumerate([5.0, 50.0, 20.0, -30.0, 21.0, 70.0])]
-    summary = fold_in(Summary(), told)
+    summary = add_events(Summary(), told)
     assert summary.steps == 60
     assert summary.last_us == 70_000_000
     assert summary.odd == 1, "a time before the start is counted as odd and taken as the start"
@@ -162,13 +162,15 @@ def test_epoch_ten_to_the_nine_is_absorbed() -> None:
         Event(0, "epoch", 30.0, {"epoch": 1, "seconds": 30.0, "train_loss": 1.0}),
         Event(1, "epoch", 60.0, {"epoch": 10**9, "seconds": 30.0, "train_loss": 1.0}),
     ]
-    summary = fold_in(Summary(), told)
+    summary = add_events(Summary(), told)
     assert list(summary.epochs) == [(1, 1)]
     assert summary.odd == 1
 
 
 def test_negative_seconds_are_counted_and_not_used() -> None:
-    summary = fold_in(Summary(), [Event(0, "epoch", 30.0, {"epoch": 1, "seconds": -3.0, "train_loss": 1.0})])
+    summary = add_events(
+        Summary(), [Event(0, "epoch", 30.0, {"epoch": 1, "seconds": -3.0, "train_loss": 1.0})]
+    )
     assert summary.odd == 1
     assert "seconds" not in summary.epochs[1, 1]
 
@@ -178,7 +180,7 @@ def test_the_later_statement_about_an_epoch_holds() -> None:
         Event(0, "epoch", 30.0, {"epoch": 1, "seconds": 20.0, "train_loss": 1.0}),
         Event(7, "epoch", 40.0, {"epoch": 1, "valid_loss": 0.7, "seconds": 25.0}),
     ]
-    record = fold_in(Summary(), reversed(told)).epochs[1, 1]
+    record = add_events(Summary(), reversed(told)).epochs[1, 1]
     assert (record["seconds"][2], record["train_loss"][2], record["valid_loss"][2]) == (25.0, 1.0, 0.7)
 
 
@@ -192,13 +194,15 @@ def test_ten_thousand_folds_and_huge_texts_stay_small() -> None:
     told = [Event(n, "fold", 1.0, {"fold": n, "gpu_name": "x" * 500}) for n in range(10_000)]
     told += [Event(10_000 + n, "epoch", 2.0, {"fold": n, "epoch": n}) for n in range(2_000)]
     told += [Event(200_000 + n, "note", 3.0, {"batch_size": n + 1}) for n in range(2_000)]
-    summary = fold_in(Summary(), told)
+    summary = add_events(Summary(), told)
     assert len(json.dumps(summary.as_dict())) < 60_000
     assert summary.events == 14_000
 
 
 def test_a_summary_written_before_progress_was_counted_is_read() -> None:
-    summary = fold_in(Summary(), [Event(0, "gpu", 5.0, {"utilization_percent": 50.0, "temperature_c": 61.0})])
+    summary = add_events(
+        Summary(), [Event(0, "gpu", 5.0, {"utilization_percent": 50.0, "temperature_c": 61.0})]
+    )
     raw = json.loads(json.dumps(summary.as_dict()))
     raw["slots"] = {key: [*sums[:7], sums[8]] for key, sums in raw["slots"].items()}
     assert Summary.from_dict(raw) == summary

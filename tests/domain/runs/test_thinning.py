@@ -30,7 +30,7 @@ def _apply(events: Raw) -> Raw:
     kept: dict[int, Any] = {}
     gone: set[int] = set()
     for one in thinned(events):
-        kept |= one.kept
+        kept |= one.merged
         gone |= set(one.gone)
     return [(seq, kind, kept.get(seq, body)) for seq, kind, body in events if seq not in gone]
 
@@ -45,8 +45,8 @@ def test_epochs_peaks_and_steps_are_what_they_were() -> None:
     old, new = _outcome(before), _outcome(after)
     assert new.epochs == old.epochs
     assert new.peaks == old.peaks
-    assert sum(s.steps for s in new.stretches) == sum(s.steps for s in old.stretches) == 150
-    waited = [sum(s.waited_seconds for s in outcome.stretches) for outcome in (new, old)]
+    assert sum(s.steps for s in new.step_windows) == sum(s.steps for s in old.step_windows) == 150
+    waited = [sum(s.waited_seconds for s in outcome.step_windows) for outcome in (new, old)]
     assert waited[0] == pytest.approx(waited[1])
     assert new.use.utilization_percent == old.use.utilization_percent
 

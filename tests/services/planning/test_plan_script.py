@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from memory_service.domain.description.metric_resolution import ANSWERS, MEASURES, judged_by
+from memory_service.domain.description.metric_resolution import ANSWERS, MEASURES, resolve_metric
 from memory_service.domain.logs.parser import read_log
 from memory_service.services.database.transactions import Database
 from memory_service.services.planning.plan_script import NoScript, plan_script
@@ -113,7 +113,7 @@ def test_a_name_from_outside_cannot_become_code(plans):
 
 
 def judged(plan: dict[str, Any], said: str) -> dict[str, Any]:
-    return {**plan, "metric": judged_by(said, "as asked", plan["task"]).as_dict()}
+    return {**plan, "metric": resolve_metric(said, "as asked", plan["task"]).as_dict()}
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_its_log_lines_are_understood_with_their_memory(plans, monkeypatch, caps
     print("Early stopping at epoch 3")
     reading = read_log(capsys.readouterr().out, final=True)
     told: list[tuple[str, dict[str, Any]]] = [(event.kind, dict(event.fields)) for event in reading.events]
-    assert reading.kept == ()
+    assert reading.unrecognized == ()
     assert told[0][1] | told[2][1] | {"gpu_name": "NVIDIA A10", "cpu_count": 1} == {
         "cpu_count": 1,
         "batch_size": script.BATCH_SIZE,

@@ -74,7 +74,7 @@ def test_only_what_is_older_is_thinned_and_what_is_learned_from_it_stays(databas
         before.peaks,
         before.epoch_seconds,
     )
-    assert sum(s.steps for s in after.stretches) == 750
+    assert sum(s.steps for s in after.step_windows) == 750
 
 
 def test_an_old_run_that_was_told_today_waits(database: Database) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from memory_service.domain.monitoring.reducer import fold_in
+from memory_service.domain.monitoring.reducer import add_events
 from memory_service.domain.monitoring.summary import Summary
 from memory_service.errors import OutOfSpace
 from memory_service.services.database.transactions import Database
@@ -41,7 +41,7 @@ def _is_of_all_events(database: Database, run_id: str) -> Summary:
     with database.read() as unit:
         told = [event_of(*one, start) for one in runs.events_of(unit.session, run_id)]
         summary = read_summary(unit, run_id, start)
-    assert summary == fold_in(Summary(), told)
+    assert summary == add_events(Summary(), told)
     return summary
 
 
