@@ -47,11 +47,11 @@ def export(
     if format == "parquet" and output is None:
         raise InvalidInput("parquet is written to a file: give --output FILE")
     filters: dict[str, str] = {}
-    for given in where or ():
-        field, equals, value = given.partition("=")
+    for raw in where or ():
+        field, equals, value = raw.partition("=")
         if not equals or field in filters:
             message = "is given twice" if equals else "must be NAME=VALUE"
-            raise InvalidInput(f"--where {message}", [FieldError("where", message, given)])
+            raise InvalidInput(f"--where {message}", [FieldError("where", message, raw)])
         filters[field] = value
     with Database(load_settings(database_url=database).database_url) as opened:
         databases.require_head(opened)

@@ -42,10 +42,10 @@ def create(
     """Make a key. It is shown this once: only a hash of it is kept."""
     from memory_service.services.access.keys import create_key
 
-    scopes = [part for given in scope for part in given.split(",")]
+    scopes = [part for each in scope for part in each.split(",")]
     with _opened(database) as opened:
-        made = create_key(opened, name, scopes, expires_days=expires_days, who=caller())
-    emit(made, json, _made)
+        key = create_key(opened, name, scopes, expires_days=expires_days, who=caller())
+    emit(key, json, _new_key)
 
 
 @_app.command("list")
@@ -54,8 +54,8 @@ def list_all(database: Url = None, json: bool = JSON_OPTION) -> None:
     from memory_service.services.access.keys import list_keys
 
     with _opened(database) as opened:
-        found = list_keys(opened)
-    emit({"items": found}, json, lambda _: _listed(found))
+        keys = list_keys(opened)
+    emit({"items": keys}, json, lambda _: _listed(keys))
 
 
 @_app.command("revoke")
@@ -78,8 +78,8 @@ def rotate(
     from memory_service.services.access.keys import rotate_key
 
     with _opened(database) as opened:
-        made = rotate_key(opened, name, who=caller())
-    emit(made, json, _made)
+        key = rotate_key(opened, name, who=caller())
+    emit(key, json, _new_key)
 
 
 def _opened(url: str | None) -> Database:
@@ -92,14 +92,14 @@ def _opened(url: str | None) -> Database:
     return opened
 
 
-def _made(made: dict[str, Any]) -> RenderableType:
-    ends = f"until {made['expires_at'][:10]}" if made["expires_at"] else "until it is revoked"
-    told = f"Key {made['id']} ({made['name']}): {', '.join(made['scopes'])}, {ends}. It is shown this once:"
-    return Group(Text(told), Text(made["key"], style="bold", no_wrap=True))
+def _new_key(key: dict[str, Any]) -> RenderableType:
+    ends = f"until {key['expires_at'][:10]}" if key["expires_at"] else "until it is revoked"
+    line = f"Key {key['id']} ({key['name']}): {', '.join(key['scopes'])}, {ends}. It is shown this once:"
+    return Group(Text(line), Text(key["key"], style="bold", no_wrap=True))
 
 
-def _listed(found: Sequence[dict[str, Any]]) -> RenderableType:
-    if not found:
+def _listed(keys: Sequence[dict[str, Any]]) -> RenderableType:
+    if not keys:
         return "No keys. Make one: memory-service keys create NAME --scope read,tell"
     rows = [
         (
@@ -111,6 +111,6 @@ def _listed(found: Sequence[dict[str, Any]]) -> RenderableType:
             (key["expires_at"] or "never")[:10],
             (key["last_used_at"] or "never")[:16].replace("T", " "),
         )
-        for key in found
+        for key in keys
     ]
     return table(None, ("id", "name", "scopes", "status", "made", "expires", "last used"), rows)

@@ -59,8 +59,8 @@ def fail(error: MemoryServiceError, json: bool = False) -> NoReturn:
         stderr.print(error.detail, markup=False, highlight=False, soft_wrap=True)
         for item in error.errors:
             hint = f" (nearest: {', '.join(item.nearest)})" if item.nearest else ""
-            told = f"  {item.field}: {item.message}{hint}"
-            stderr.print(told, markup=False, highlight=False, soft_wrap=True)
+            line = f"  {item.field}: {item.message}{hint}"
+            stderr.print(line, markup=False, highlight=False, soft_wrap=True)
     raise typer.Exit(EXIT_REFUSED)
 
 

@@ -83,7 +83,7 @@ class Reporter:
         self._latest: Latest[Mapping[str, Any]] = Latest(self._send, BETWEEN_SECONDS)
         self.refused: Refused | None = None
 
-    def tell(self, body: Mapping[str, Any]) -> None:
+    def report(self, body: Mapping[str, Any]) -> None:
         """Send this soon; what was not sent yet is left out."""
         self._latest.tell(body)
 

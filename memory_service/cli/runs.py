@@ -41,9 +41,9 @@ def runs(
     if run_id is not None:
         emit(run_page(store, run_id), json, _one)
         return
-    asked = {"status": status, "gpu": gpu, "model": model, "competition": competition}
+    filters = {"status": status, "gpu": gpu, "model": model, "competition": competition}
     with store.read() as unit:
-        page = list_rows(unit, "runs", asked, "-started_at", limit)
+        page = list_rows(unit, "runs", filters, "-started_at", limit)
     emit({"items": page.items, "next": page.next}, json, _many)
 
 
@@ -141,7 +141,8 @@ def _one(page: dict[str, Any]) -> Any:
     )
     epochs = [
         tuple(
-            _shown(e.get(name)) for name in ("fold", "epoch", "seconds", "train_loss", "valid_loss", "metric")
+            _number(e.get(name))
+            for name in ("fold", "epoch", "seconds", "train_loss", "valid_loss", "metric")
         )
         for e in page["outcome"]["epochs"]
     ]
@@ -149,5 +150,5 @@ def _one(page: dict[str, Any]) -> Any:
     return Group(table(title, columns, rows), table(None, heads, epochs))
 
 
-def _shown(value: Any) -> Any:
+def _number(value: Any) -> Any:
     return f"{value:.5g}" if isinstance(value, float) else value

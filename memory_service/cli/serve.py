@@ -53,8 +53,8 @@ def serve(
     settings = load_settings(host=host, port=port, database_url=database)
     level = settings.log_level
     log_to_stderr(level)
-    for told in unread(os.environ):
-        _log.warning("%s", told)
+    for warning in unread(os.environ):
+        _log.warning("%s", warning)
     opened = Database(settings.database_url)
     try:
         require_head(opened)

@@ -13,10 +13,10 @@ log = logging.getLogger("memory_service.client")
 
 Hook = TypeVar("Hook", bound=Callable[..., Any])
 
-_told: set[str] = set()
+_logged: set[str] = set()
 
 
-def quiet(hook: Hook) -> Hook:
+def never_raise(hook: Hook) -> Hook:
     """The hook, answering None instead of raising."""
 
     @functools.wraps(hook)
@@ -24,8 +24,8 @@ def quiet(hook: Hook) -> Hook:
         try:
             return hook(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 - never the training's problem
-            if hook.__qualname__ not in _told:
-                _told.add(hook.__qualname__)
+            if hook.__qualname__ not in _logged:
+                _logged.add(hook.__qualname__)
                 log.warning("memory-service: %s failed: %r", hook.__qualname__, error)
             return None
 

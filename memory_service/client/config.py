@@ -73,13 +73,13 @@ def load_config(mode: str | None = None, server: str | None = None) -> Config:
         chosen = "offline" if chosen == "online" else chosen
     folder = spool_folder(env)
     most = min(_number(env, "MEMORY_SPOOL_MIB", 64.0), SPOOLS_MIB) * MIB
-    left = max(SPOOLS_MIB * MIB - _taken(folder), LEAST_SPOOL_MIB * MIB)
+    remaining = max(SPOOLS_MIB * MIB - _spooled_bytes(folder), LEAST_SPOOL_MIB * MIB)
     return Config(
         mode=chosen,
         server=address,
         spool=folder,
         flush_seconds=_number(env, "MEMORY_FLUSH_SECONDS", 5.0),
-        spool_bytes=int(min(most, left)),
+        spool_bytes=int(min(most, remaining)),
         key=api_key(env),
     )
 
@@ -105,7 +105,7 @@ def spool_folder(env: Mapping[str, str]) -> Path:
     return base / "memory-service" / "spool"
 
 
-def _taken(folder: Path) -> int:
+def _spooled_bytes(folder: Path) -> int:
     try:
         return sum(path.stat().st_size for path in folder.glob("*.jsonl"))
     except OSError:
@@ -113,12 +113,12 @@ def _taken(folder: Path) -> int:
 
 
 def _number(env: Mapping[str, str], name: str, default: float) -> float:
-    given = env.get(name)
+    raw = env.get(name)
     try:
-        value = float(given) if given else default
+        value = float(raw) if raw else default
     except ValueError:
         value = -1.0
     if not 0.0 < value < 1e6:
-        log.warning("%s %r is no positive number: taken as %g", name, given, default)
+        log.warning("%s %r is no positive number: taken as %g", name, raw, default)
         return default
     return value

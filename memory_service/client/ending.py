@@ -45,14 +45,14 @@ def status_of(error: BaseException | None) -> str:
 
 def _no_memory(error: BaseException) -> bool:
     """Whether it, or what it was raised from, says so."""
-    seen: BaseException | None = error
+    cause: BaseException | None = error
     for _ in range(5):
-        if seen is None:
+        if cause is None:
             return False
-        said = f"{type(seen).__name__}: {str(seen)[:2000]}".lower()
-        if isinstance(seen, MemoryError) or any(words in said for words in NO_MEMORY):
+        message = f"{type(cause).__name__}: {str(cause)[:2000]}".lower()
+        if isinstance(cause, MemoryError) or any(words in message for words in NO_MEMORY):
             return True
-        seen = seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__)
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
     return False
 
 
@@ -60,7 +60,7 @@ _running: set[Ending] = set()
 _installed = False
 
 
-def remember(run: Ending) -> None:
+def register(run: Ending) -> None:
     """Until it ends: a script that exits, or is told to (SIGTERM), takes its runs to their end."""
     global _installed
     if not _running:
@@ -74,7 +74,7 @@ def remember(run: Ending) -> None:
         atexit.register(_at_exit)
 
 
-def forget(run: Ending) -> None:
+def unregister(run: Ending) -> None:
     """It has ended."""
     _running.discard(run)
     if not _running:

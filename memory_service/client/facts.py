@@ -21,18 +21,18 @@ __all__ = ["OWN", "body_of", "from_plan", "guessed_task", "host_facts", "own_mod
 PLAIN = ("task", "plan_id", "minutes", "precision", "folds", "epochs")
 OF_THE_MODEL = ("batch_size", "grad_accumulation")
 SIZES = ("image_size", "seq_len", "n_features")
-OWN = "custom"
+CUSTOM = "custom"
 """What a network or a card is called that the service does not know: watched, without predictions."""
 
 NAMED = {"batch": "batch_size", "workers": "num_workers", "max_epochs": "epochs"}
 """Other words for a field that scripts use."""
 
 
-def body_of(given: Mapping[str, Any], plan: Any = None) -> dict[str, Any]:
+def body_of(fields: Mapping[str, Any], plan: Any = None) -> dict[str, Any]:
     """The body of POST /runs but for `gpu: "auto"`: given fields first, then the plan's. Values are made
     plain; what is None is not said."""
-    body = from_plan(plan, given.get("model"))
-    for name, value in given.items():
+    body = from_plan(plan, fields.get("model"))
+    for name, value in fields.items():
         if value is not None:
             body[NAMED.get(name, name)] = _plain(value)
     return body
@@ -60,10 +60,10 @@ def from_plan(plan: Any, model: Any = None) -> dict[str, Any]:
     return {name: value for name, value in body.items() if value is not None and value is not False}
 
 
-def own_model(module: Any, said: Mapping[str, Any]) -> str | None:
+def custom_model(module: Any, facts: Mapping[str, Any]) -> str | None:
     """What a network is called whose framework tells only its class; None where a plan tells its model."""
-    planned = said.get("plan") is not None or said.get("plan_id") is not None
-    return None if planned else f"{OWN}/{type(module).__name__}"
+    planned = facts.get("plan") is not None or facts.get("plan_id") is not None
+    return None if planned else f"{CUSTOM}/{type(module).__name__}"
 
 
 def host_facts() -> dict[str, Any]:

@@ -48,7 +48,7 @@ def launch(
         ended = False
         while True:
             if _copy(tail, reader, show=show):
-                reader.tell_rest()
+                reader.send_unparsed()
             elif ended:
                 break
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -57,8 +57,8 @@ def launch(
         code = process.returncode
     with contextlib.suppress(Exception):
         reader.read(b"", final=True)
-        reader.tell_rest()
-        reader.tell_counts()
+        reader.send_unparsed()
+        reader.send_counts()
         run.finish(ended_as(code, reader))
     return (code if code >= 0 else 128 - code), reader, run
 

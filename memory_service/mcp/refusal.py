@@ -19,9 +19,9 @@ def refused(error: MemoryServiceError) -> CallToolResult:
 
 def refused_text(error: MemoryServiceError) -> str:
     """The code that HTTP and the command line show, its sentence, and a line for each field."""
-    told = problem_of(error)
-    lines = [f"{error.code}: {told['detail']}"]
-    for wrong in told["errors"]:
+    problem = problem_of(error)
+    lines = [f"{error.code}: {problem['detail']}"]
+    for wrong in problem["errors"]:
         given = "" if wrong["given"] is None else f"; given: {wrong['given']!r}"
         near = f"; nearest: {', '.join(wrong['nearest'])}" if wrong["nearest"] else ""
         lines.append(f"- {wrong['field'] or 'arguments'}: {wrong['message']}{given}{near}")

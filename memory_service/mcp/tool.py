@@ -58,8 +58,8 @@ def caller_of(context: ServerRequestContext[Any, Any]) -> Caller:
     return Caller(state.get("key_name"), state.get("scopes"))
 
 
-Given = dict[str, Any]
-Call = Callable[[Service, Given, Caller], Awaitable[Answer]]
+Arguments = dict[str, Any]
+Call = Callable[[Service, Arguments, Caller], Awaitable[Answer]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +88,8 @@ class Tool:
 
 def spread(n: Mapping[str, Any], unit: str = "") -> str:
     """A figure with its central 80 % and its grade: `12.3 (10.2-14.1) GiB, estimated`."""
-    told = f"{figures(n['value'])} ({figures(n['low'])}-{figures(n['high'])})"
-    return f"{told}{f' {unit}' if unit else ''}, {n['grade']}"
+    text = f"{figures(n['value'])} ({figures(n['low'])}-{figures(n['high'])})"
+    return f"{text}{f' {unit}' if unit else ''}, {n['grade']}"
 
 
 def hints(*, reads: bool, repeats: bool) -> ToolAnnotations:
@@ -100,12 +100,14 @@ def hints(*, reads: bool, repeats: bool) -> ToolAnnotations:
     )
 
 
-def threaded(call: Callable[[Service, Given, Caller], Answer]) -> Call:
+def threaded(call: Callable[[Service, Arguments, Caller], Answer]) -> Call:
     """A call that blocks, in a thread of its own. Who gives up waiting is let go at once; the thread ends its
     one transaction, whole or not at all."""
 
     @wraps(call)
-    async def soon(service: Service, given: Given, caller: Caller) -> Answer:
-        return await anyio.to_thread.run_sync(partial(call, service, given, caller), abandon_on_cancel=True)
+    async def soon(service: Service, arguments: Arguments, caller: Caller) -> Answer:
+        return await anyio.to_thread.run_sync(
+            partial(call, service, arguments, caller), abandon_on_cancel=True
+        )
 
     return soon

@@ -104,10 +104,10 @@ class CudaSemantics(TorchFunctionMode):
         cacheable = value.is_leaf and value.requires_grad and value.dtype is torch.float32
         if not cacheable or self._casts is None:
             return value.to(torch.float16)
-        known = self._casts.get(id(value))
-        if known is None:
-            known = self._casts[id(value)] = value.to(torch.float16)
-        return known
+        cached = self._casts.get(id(value))
+        if cached is None:
+            cached = self._casts[id(value)] = value.to(torch.float16)
+        return cached
 
     def _dropout(
         self,
@@ -123,8 +123,8 @@ class CudaSemantics(TorchFunctionMode):
     def _softmax(self, name: str, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         x = args[0] if args else kwargs["input"]
         dim = kwargs.get("dim", args[1] if len(args) > 1 else -1)
-        asked = kwargs.get("dtype")
-        if not _is_half(x) or asked not in (None, torch.float32) or not isinstance(dim, int):
+        dtype = kwargs.get("dtype")
+        if not _is_half(x) or dtype not in (None, torch.float32) or not isinstance(dim, int):
             return func(*args, **kwargs)
         op = torch.ops.aten._softmax if name == "softmax" else torch.ops.aten._log_softmax
         return op(x, dim, True)

@@ -51,7 +51,7 @@ def build_composed(name: str, input_size: int | None, n_outputs: int | None) -> 
     head, _, encoder = name.partition("/")
     current = timm_name(encoder)
     if head not in COMPOSED or current is None:
-        raise unknown_name("model", name, [f"{known}/efficientnet_b0" for known in COMPOSED])
+        raise unknown_name("model", name, [f"{option}/efficientnet_b0" for option in COMPOSED])
     outputs = n_outputs or (CAPTION_VOCABULARY if head == "caption" else 10)
     if head == "spec":
         return _spectrogram(name, current, input_size or DEFAULT_AUDIO_FRAMES, outputs)

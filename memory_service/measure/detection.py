@@ -38,10 +38,10 @@ def build_detector(name: str, input_size: int | None, n_outputs: int | None) -> 
     encoders train whole. input_size is the side of a square image (800 x 1333 images: about 1 033).
     """
     head, _, encoder = name.partition("/")
-    known = _TORCHVISION_BACKBONES if head != "ssd" else ("resnet50",)
+    backbones = _TORCHVISION_BACKBONES if head != "ssd" else ("resnet50",)
     current = timm_name(encoder)
     if head not in DETECTORS or current is None or (head == "ssd" and current != "resnet50"):
-        raise unknown_name("model", name, [f"{d}/{k}" for d in DETECTORS for k in known])
+        raise unknown_name("model", name, [f"{d}/{k}" for d in DETECTORS for k in backbones])
     size = input_size or (300 if head == "ssd" else DEFAULT_SIZE)
     classes = n_outputs or (81 if head == "ssd" else COCO_CLASSES)
     module = on_meta(
@@ -86,17 +86,17 @@ class _TimmPyramid(nn.Module):
             encoder, pretrained=False, features_only=True, **size_arguments(encoder, size)
         )
         info: Any = self.body.feature_info
-        wanted = [index for index, stride in enumerate(info.reduction()) if 4 <= stride <= 32]
-        self.wanted = wanted
-        self.channels_last_features = [getattr(self.body, "output_fmt", "NCHW") == "NHWC"] * len(wanted)
-        channels = [info.channels()[index] for index in wanted]
+        levels = [index for index, stride in enumerate(info.reduction()) if 4 <= stride <= 32]
+        self.levels = levels
+        self.channels_last_features = [getattr(self.body, "output_fmt", "NCHW") == "NHWC"] * len(levels)
+        channels = [info.channels()[index] for index in levels]
         self.fpn = FeaturePyramidNetwork(channels, 256, extra_blocks=extra)
         self.out_channels = 256
 
     def forward(self, x: Tensor) -> dict[str, Tensor]:
         features = self.body(x)
         picked = {}
-        for index, last in zip(self.wanted, self.channels_last_features, strict=True):
+        for index, last in zip(self.levels, self.channels_last_features, strict=True):
             feature = features[index]
             picked[str(index)] = feature.permute(0, 3, 1, 2) if last else feature
         pyramid: dict[str, Tensor] = self.fpn(picked)

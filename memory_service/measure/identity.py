@@ -40,7 +40,7 @@ BUSY_SHARE = 0.05
 BUSY_CORE = 0.1
 """Cores another process takes before it is listed as a tenant of the processor."""
 
-LOOK_SECONDS = 0.25
+WATCH_SECONDS = 0.25
 """How long a processor's load is watched."""
 
 _DEVICE = re.compile(r"^(cpu|mps|cuda(?::(\d{1,3}))?)$")
@@ -59,9 +59,9 @@ class Tenant:
         return asdict(self)
 
     def __str__(self) -> str:
-        held = f", {self.memory_gib:.2f} GiB" if self.memory_gib is not None else ""
+        gib = f", {self.memory_gib:.2f} GiB" if self.memory_gib is not None else ""
         used = f", {self.cores:.1f} cores" if self.cores is not None else ""
-        return f"{self.command} (pid {self.pid}{held}{used})"
+        return f"{self.command} (pid {self.pid}{gib}{used})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +139,13 @@ def occupancy(device: str) -> Occupancy:
     if kind != "cuda":
         return _host_occupancy()
     load = nvml.load_of(index)
-    mine = _own_processes()
-    others = [Tenant(pid, _command(pid), held) for pid, held in load.processes if pid not in mine]
-    own_gib = sum(held or 0.0 for pid, held in load.processes if pid in mine)
-    memory = max(0.0, load.used_gib - own_gib) / load.total_gib
+    tree = _process_tree()
+    tenants = [Tenant(pid, _command(pid), gib) for pid, gib in load.processes if pid not in tree]
+    tree_gib = sum(gib or 0.0 for pid, gib in load.processes if pid in tree)
+    memory = max(0.0, load.used_gib - tree_gib) / load.total_gib
     share = load.utilization or 0.0
     busy = memory > BUSY_SHARE or share > BUSY_SHARE
-    return Occupancy(tuple(others), memory, share, busy)
+    return Occupancy(tuple(tenants), memory, share, busy)
 
 
 def cores_of_process() -> int:
@@ -188,25 +188,25 @@ def _host_memory_gib() -> float:
 
 
 def _host_occupancy() -> Occupancy:
-    mine, spent = _own_processes(), {}
+    tree, spent = _process_tree(), {}
     watched = {process.pid: process for process in psutil.process_iter()}
     before = psutil.cpu_times()
     for pid, process in watched.items():
         spent[pid] = _cpu_seconds(process)
     started = time.monotonic()
-    time.sleep(LOOK_SECONDS)
+    time.sleep(WATCH_SECONDS)
     after = psutil.cpu_times()
     seconds = time.monotonic() - started
-    others, own = [], 0.0
+    tenants, tree_cores = [], 0.0
     for pid, process in watched.items():
         cores = (_cpu_seconds(process) - spent[pid]) / seconds
-        if pid in mine:
-            own += max(cores, 0.0)
+        if pid in tree:
+            tree_cores += max(cores, 0.0)
         elif cores >= BUSY_CORE:
-            others.append(Tenant(pid, _command(pid), cores=round(cores, 2)))
+            tenants.append(Tenant(pid, _command(pid), cores=round(cores, 2)))
     host = os.cpu_count() or 1
-    taken = max(0.0, (busy_seconds(after) - busy_seconds(before)) / seconds - own)
-    return Occupancy(tuple(others), 0.0, min(1.0, taken / host), False)
+    busy_cores = max(0.0, (busy_seconds(after) - busy_seconds(before)) / seconds - tree_cores)
+    return Occupancy(tuple(tenants), 0.0, min(1.0, busy_cores / host), False)
 
 
 def busy_seconds(times: Any) -> float:
@@ -223,7 +223,7 @@ def _cpu_seconds(process: psutil.Process) -> float:
     return float(times.user + times.system)
 
 
-def _own_processes() -> set[int]:
+def _process_tree() -> set[int]:
     """This process and everything it started."""
     me = psutil.Process()
     return {me.pid, *(child.pid for child in me.children(recursive=True))}
@@ -255,8 +255,8 @@ def _versions() -> dict[str, str | None]:
 def _cpu_name() -> str:
     if sys.platform == "darwin":
         command = ["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"]
-        said = subprocess.run(command, capture_output=True, text=True, check=False, timeout=5)  # noqa: S603
-        return said.stdout.strip() or platform.processor()
+        output = subprocess.run(command, capture_output=True, text=True, check=False, timeout=5)  # noqa: S603
+        return output.stdout.strip() or platform.processor()
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:

@@ -49,10 +49,10 @@ class Ledger(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def mark_gradient(self, gradient: Tensor) -> None:
         """From now on this storage counts as a parameter's gradient."""
         key = gradient.untyped_storage()._cdata
-        known = self._live.get(key)
-        if known is not None and key not in self._gradients:
-            self._gradients[key] = known[1]
-            self._gradient += known[1]
+        entry = self._live.get(key)
+        if entry is not None and key not in self._gradients:
+            self._gradients[key] = entry[1]
+            self._gradient += entry[1]
 
     def works(self, phase: str) -> dict[str, Work]:
         """Work per operation class of "forward" or "backward"."""

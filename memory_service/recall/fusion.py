@@ -57,8 +57,8 @@ def ranks_of(scores: Scores, depth: int = 1000) -> NDArray[np.float64]:
         ranks = np.full(n, 0.0)
         top = scores > floor
         ranks[top] = ranks_of(scores[top], n)
-        taken = int(top.sum())
-        ranks[~top] = (taken + 1 + n) / 2.0
+        above = int(top.sum())
+        ranks[~top] = (above + 1 + n) / 2.0
         return ranks
     _, inverse, counts = np.unique(-scores, return_inverse=True, return_counts=True)
     ends = np.cumsum(counts)

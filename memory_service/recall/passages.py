@@ -25,12 +25,12 @@ QUERY_CHARACTERS = 400
 """Of each passage of a long question: 600 and 500 find the same neighbours and cost more (docs/recall.md)."""
 
 _MAX_SENTENCE = 400
-_JUDGED_PHRASES = (
+_METRIC_PHRASES = (
     "evaluated, evaluation, metric, scored, score, judged, scoring, submission, leaderboard, average "
     "over, accuracy, auc, error, f1, loss, precision, kappa, correlation, dice, iou, for each, "
     "format, header"
 )
-_JUDGED = PhraseTable({phrase: [True] for phrase in _JUDGED_PHRASES.split(", ")})
+_METRIC = PhraseTable({phrase: [True] for phrase in _METRIC_PHRASES.split(", ")})
 _DATA_PHRASES = (
     "data, dataset, train, training set, test set, file, folder, csv, image, text, audio, column, "
     "feature, recording, sample, label, annotation, annotated, collected, captured, video, row, json, "
@@ -64,7 +64,7 @@ def passages_of(competition: Mapping[str, Any]) -> list[Passage]:
     task = _text(competition, "task").replace("-", " ")
     sentences = [piece for sentence in sentences_of(description) for piece in _split_long(sentence)]
     data = [s for s in sentences if _hits(_DATA, s) >= 2]
-    judged = [s for s in sentences if _hits(_JUDGED, s) >= 1]
+    metric = [s for s in sentences if _hits(_METRIC, s) >= 1]
     out = [
         Passage(
             "predicted", _joined([f"{title}.", summary, f"Task: {task}." if task else "", *sentences[:2]])
@@ -80,7 +80,7 @@ def passages_of(competition: Mapping[str, Any]) -> list[Passage]:
                 ]
             ),
         ),
-        Passage("judged", _joined([_labelled("Metric", competition, "metric"), *judged])),
+        Passage("judged", _joined([_labelled("Metric", competition, "metric"), *metric])),
     ]
     out += [Passage("text", piece) for piece in _pieces(sentences)]
     return [passage for passage in out if passage.text]
@@ -101,11 +101,11 @@ def query_passages(text: str) -> list[Passage]:
     rest = sentences[2:]
     goal = _best(rest, _GOAL)
     data = _best([s for s in rest if s not in goal], _DATA)
-    judged = _best([s for s in rest if s not in goal and s not in data], _JUDGED)
+    metric = _best([s for s in rest if s not in goal and s not in data], _METRIC)
     chosen = [
         Passage("predicted", _joined([*(_cut(s, 200) for s in opening), *goal], QUERY_CHARACTERS)),
         Passage("data", _joined(data, QUERY_CHARACTERS)),
-        Passage("judged", _joined(judged, QUERY_CHARACTERS)),
+        Passage("judged", _joined(metric, QUERY_CHARACTERS)),
     ]
     return [passage for passage in chosen if passage.text]
 
@@ -117,7 +117,7 @@ def _best(sentences: list[str], table: PhraseTable[bool]) -> list[str]:
         for index, sentence in enumerate(sentences)
         if len(sentence) >= 25
     ]
-    taken: list[int] = []
+    chosen: list[int] = []
     length = 0
     for score, negative in sorted(scored, reverse=True):
         if score <= 0:
@@ -125,9 +125,9 @@ def _best(sentences: list[str], table: PhraseTable[bool]) -> list[str]:
         size = len(sentences[-negative])
         if length + size > QUERY_CHARACTERS:
             continue
-        taken.append(-negative)
+        chosen.append(-negative)
         length += size
-    return [sentences[index] for index in sorted(taken)]
+    return [sentences[index] for index in sorted(chosen)]
 
 
 def _hits(table: PhraseTable[bool], sentence: str) -> int:

@@ -29,7 +29,7 @@ of the seeded ones reach 0.80-0.88 and are found by name; different competitions
 
 _SAME_NAME = 0.6
 _RARITY_SAMPLE = 4_000
-_KEPT_TEXTS = 2_000
+_CACHED_TEXTS = 2_000
 _EDITION = re.compile(
     r"^(?:\d{1,4}|fgvc\d*|redux|edition|kernels?|only|challenge|competition|the|series|playground|season|part|v\d+|"
     r"jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|at|ii|iii|iv|icml|mlsp|first|second|third)$"
@@ -66,8 +66,8 @@ class RecallSnapshot:
         position = {row["slug"]: i for i, row in enumerate(competitions)}
         index = None
         if vectors is not None:
-            kept = [i for i, slug in enumerate(owners) if slug in position]
-            index = VectorIndex([position[owners[i]] for i in kept], vectors[kept], len(competitions))
+            indexed = [i for i, slug in enumerate(owners) if slug in position]
+            index = VectorIndex([position[owners[i]] for i in indexed], vectors[indexed], len(competitions))
         step = max(1, len(competitions) // _RARITY_SAMPLE)
         return cls(
             revision=revision,
@@ -85,12 +85,12 @@ class RecallSnapshot:
 
     def plain_text(self, index: int) -> str:
         """The prose of one competition as words are counted in it; kept, as the same ones are found again."""
-        held = self._plain.get(index)
-        if held is None:
-            if len(self._plain) >= _KEPT_TEXTS:
+        cached = self._plain.get(index)
+        if cached is None:
+            if len(self._plain) >= _CACHED_TEXTS:
                 self._plain.clear()
-            held = self._plain[index] = plain(searched_text(self.competitions[index]))
-        return held
+            cached = self._plain[index] = plain(searched_text(self.competitions[index]))
+        return cached
 
     @cached_property
     def _plain(self) -> dict[int, str]:
@@ -102,10 +102,10 @@ class RecallSnapshot:
         Those are other editions by name, and competitions of the same task whose `closeness` (cosine per
         competition to this one's passages, if known) reaches `NEAR_DUPLICATE_COSINE`.
         """
-        own = self._names[index]
+        name_words = self._names[index]
         task = self.competitions[index].get("task")
         same_task = np.array([row.get("task") == task for row in self.competitions], dtype=np.bool_)
-        alike = np.array([_overlap(own, name) >= _SAME_NAME for name in self._names], dtype=np.bool_)
+        alike = np.array([_overlap(name_words, name) >= _SAME_NAME for name in self._names], dtype=np.bool_)
         if closeness is not None:
             alike |= closeness >= NEAR_DUPLICATE_COSINE
         family = alike & same_task

@@ -107,16 +107,16 @@ class StructureTable:
         """0..1 per competition: the weight of the facts both share, by the weight of those the question
         knows."""
         total = np.zeros(len(self.kinds), dtype=np.float32)
-        known = 0.0
+        known_weight = 0.0
         for name, weight in weights.items():
             value = getattr(kind, name)
             if value is None:
                 continue
-            known += weight
+            known_weight += weight
             code = self._codes[name].get(value)
             if code is not None:
                 total += weight * (self._columns[name] == code)
-        return total / known if known else total
+        return total / known_weight if known_weight else total
 
 
 def _class_bucket(n_classes: int) -> str:
@@ -126,12 +126,12 @@ def _class_bucket(n_classes: int) -> str:
     return "over 1000"
 
 
-def shared_facts(asked: Kind, found: Kind) -> list[str]:
+def shared_facts(query: Kind, match: Kind) -> list[str]:
     """What two kinds have in common, in words for a person, weightiest first."""
     words = []
     for name in ("task", "modality", "metric_family", "n_classes", "size", "split"):
-        value = getattr(asked, name)
-        if value is None or value != getattr(found, name):
+        value = getattr(query, name)
+        if value is None or value != getattr(match, name):
             continue
         if name == "modality" and "task" in words:
             continue

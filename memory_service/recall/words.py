@@ -68,8 +68,8 @@ class Rarity:
 
     def weight(self, word: str) -> float:
         """Inverse document frequency as in bm25; 0 for a word that most texts hold or that none holds."""
-        held = self.document_frequency.get(singular(word), 0)
-        return float(np.log1p((self.n - held + 0.5) / (held + 0.5))) if held else 0.0
+        frequency = self.document_frequency.get(singular(word), 0)
+        return float(np.log1p((self.n - frequency + 0.5) / (frequency + 0.5))) if frequency else 0.0
 
     def terms(self, text: str, limit: int = MAX_TERMS) -> list[str]:
         """The words of a text most worth searching for: rare among what is stored, frequent in the text."""

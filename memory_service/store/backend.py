@@ -23,7 +23,7 @@ EMBEDDING_DIMENSIONS = 384
 BUSY_SECONDS = 15
 """How long a writer waits for another before it gives up: seeding everything takes about 2 s."""
 
-_KEPT = ("version", "created_at")
+_NOT_OVERWRITTEN = ("version", "created_at")
 
 
 def checked_vector(value: Any) -> Vector32:
@@ -124,5 +124,5 @@ class Dialect(ABC):
         """Fill an empty database from a file of `backup`."""
 
     def upsert_with(self, insert: Any, session: Session, rows: Sequence[Mapping[str, Any]], key: str) -> None:
-        taken = {name: insert.excluded[name] for name in rows[0] if name not in (key, *_KEPT)}
-        session.execute(insert.on_conflict_do_update(index_elements=[key], set_=taken), list(rows))
+        values = {name: insert.excluded[name] for name in rows[0] if name not in (key, *_NOT_OVERWRITTEN)}
+        session.execute(insert.on_conflict_do_update(index_elements=[key], set_=values), list(rows))

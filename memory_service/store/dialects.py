@@ -95,11 +95,11 @@ def for_url(url: URL) -> Dialect:
     return _DIALECTS[url.get_backend_name()]
 
 
-def parse_url(given: str) -> URL:
+def parse_url(raw: str) -> URL:
     """`sqlite:///path` or `postgresql://…` (`postgres://` too) as a URL with its driver; InvalidInput
     otherwise."""
     try:
-        url = make_url(given)
+        url = make_url(raw)
     except (ArgumentError, ValueError):  # ValueError: a port that is no number
         url = None
     backend = url.get_backend_name() if url is not None else ""
@@ -107,18 +107,18 @@ def parse_url(given: str) -> URL:
     if url is None or backend not in _DIALECTS:
         raise _bad_url("a database URL begins with sqlite:/// or postgresql://")
     if backend == "postgresql":
-        return _password_in_its_place(url).set(drivername="postgresql+psycopg")
+        return _move_password(url).set(drivername="postgresql+psycopg")
     if url.database in (None, "", ":memory:") or "mode=memory" in str(url):
         raise _bad_url("an embedded database is a file: sqlite:///path/to/memory.sqlite3")
     return url.set(drivername="sqlite+pysqlite")
 
 
-def _password_in_its_place(url: URL) -> URL:
+def _move_password(url: URL) -> URL:
     """A password may stand in the query, too (libpq takes it there), where no URL hides it when shown."""
-    given = url.query.get("password")
-    if given is None:
+    raw = url.query.get("password")
+    if raw is None:
         return url
-    password = given if isinstance(given, str) else given[-1]
+    password = raw if isinstance(raw, str) else raw[-1]
     return url.set(password=password).difference_update_query(["password"])
 
 

@@ -91,12 +91,14 @@ class Sqlite(Dialect):
             "CREATE VIRTUAL TABLE passages_words USING fts5("
             "text, content='passages', content_rowid='id', tokenize='porter unicode61 remove_diacritics 2')"
         )
-        take = "INSERT INTO passages_words(passages_words, rowid, text) VALUES ('delete', old.id, old.text);"
-        give = "INSERT INTO passages_words(rowid, text) VALUES (new.id, new.text);"
+        unindex = (
+            "INSERT INTO passages_words(passages_words, rowid, text) VALUES ('delete', old.id, old.text);"
+        )
+        index = "INSERT INTO passages_words(rowid, text) VALUES (new.id, new.text);"
         for suffix, when, body in (
-            ("insert", "AFTER INSERT", give),
-            ("delete", "AFTER DELETE", take),
-            ("update", "AFTER UPDATE OF text", take + give),
+            ("insert", "AFTER INSERT", index),
+            ("delete", "AFTER DELETE", unindex),
+            ("update", "AFTER UPDATE OF text", unindex + index),
         ):
             connection.exec_driver_sql(
                 f"CREATE TRIGGER passages_words_{suffix} {when} ON passages BEGIN {body} END"
@@ -108,10 +110,10 @@ class Sqlite(Dialect):
         connection.exec_driver_sql("DROP TABLE IF EXISTS passages_words")
 
     def missing_search(self, connection: Connection) -> list[str]:
-        wanted = ["passages_words", *(f"passages_words_{when}" for when in ("insert", "delete", "update"))]
+        expected = ["passages_words", *(f"passages_words_{when}" for when in ("insert", "delete", "update"))]
         rows = connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type IN ('table', 'trigger')")
         there = {row[0] for row in rows}
-        return [name for name in wanted if name not in there]
+        return [name for name in expected if name not in there]
 
     def search_words(self, session: Session, words: Sequence[str], limit: int) -> list[tuple[int, float]]:
         found = session.execute(

@@ -39,7 +39,7 @@ def asset(name: str) -> str:
     return f"/static/{name}?v={_digest(name)}"
 
 
-def takes_gzip(request: Request) -> bool:
+def accepts_gzip(request: Request) -> bool:
     """Whether the browser reads gzip."""
     return "gzip" in request.headers.get("accept-encoding", "")
 
@@ -47,7 +47,7 @@ def takes_gzip(request: Request) -> bool:
 def compressed(request: Request, response: Response) -> Response:
     """The answer in gzip where the browser reads it and it is worth it."""
     response.headers["Vary"] = "Accept-Encoding"
-    if takes_gzip(request) and len(response.body) > 1_000:
+    if accepts_gzip(request) and len(response.body) > 1_000:
         response.body = gzip.compress(bytes(response.body), 5, mtime=0)
         response.headers["Content-Encoding"] = "gzip"
         response.headers["Content-Length"] = str(len(response.body))
@@ -59,18 +59,18 @@ def static(request: Request, name: str) -> Response:
     """One of the files; 304 when the browser has it."""
     if name not in _names():
         raise HTTPException(404)
-    found = _read(name)
-    current = request.query_params.get("v") == found.digest
+    file = _read(name)
+    current = request.query_params.get("v") == file.digest
     headers = {
         "Cache-Control": _FOR_EVER if current else "no-cache",
-        "ETag": f'"{found.digest}"',
+        "ETag": f'"{file.digest}"',
         "Vary": "Accept-Encoding",
     }
     if request.headers.get("if-none-match") == headers["ETag"]:
         return Response(status_code=304, headers=headers)
-    if not takes_gzip(request):
-        return Response(found.body, headers=headers, media_type=found.media_type)
-    return Response(found.packed, headers=headers | {"Content-Encoding": "gzip"}, media_type=found.media_type)
+    if not accepts_gzip(request):
+        return Response(file.body, headers=headers, media_type=file.media_type)
+    return Response(file.packed, headers=headers | {"Content-Encoding": "gzip"}, media_type=file.media_type)
 
 
 @lru_cache(maxsize=1)

@@ -50,16 +50,16 @@ _NUMBERS = itertools.count(1)
 @lru_cache(maxsize=1)
 def environment() -> Environment:
     """The environment of all pages; made once a process."""
-    made = Environment(
+    jinja = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_shown,
+        finalize=_printable,
     )
-    made.policies["json.dumps_function"] = _as_json
-    made.globals.update(
+    jinja.policies["json.dumps_function"] = _as_json
+    jinja.globals.update(
         asset=asset,
         nav=NAV,
         grades=GRADES,
@@ -67,7 +67,7 @@ def environment() -> Environment:
         reader=ANYBODY,
         fresh=lambda: f"n{next(_NUMBERS):x}",
     )
-    made.filters.update(
+    jinja.filters.update(
         amount=text.amount,
         clock=text.clock,
         counted=_counted,
@@ -79,7 +79,7 @@ def environment() -> Environment:
         ruled=_ruled,
         title_of=text.title_of,
     )
-    return made
+    return jinja
 
 
 def rendered(template: str, **view: Any) -> str:
@@ -87,7 +87,7 @@ def rendered(template: str, **view: Any) -> str:
     return environment().get_template(template).render(**view)
 
 
-def _shown(value: Any) -> Any:
+def _printable(value: Any) -> Any:
     """What stands between `{{` and `}}`: no control characters, whoever wrote the text."""
     return text.plain(value) if type(value) is str and not isinstance(value, Markup) else value
 
@@ -111,11 +111,11 @@ def _counted(choices: Iterable[tuple[str, int]]) -> list[tuple[str, str]]:
     return [(value, f"{value} ({count:,})") for value, count in choices]
 
 
-def _ruled(told: str) -> Markup:
+def _ruled(sentence: str) -> Markup:
     """A sentence in which each rule (R02, S06) leads to its rows of the strategy tables."""
     return Markup("").join(
         Markup('<a href="/browse/strategies?rule={0}">{0}</a>').format(part) if n % 2 else text.plain(part)
-        for n, part in enumerate(_RULE.split(told))
+        for n, part in enumerate(_RULE.split(sentence))
     )
 
 

@@ -24,7 +24,7 @@ __all__ = ["install", "is_page", "shown"]
 Handler = Callable[[Request, Any], Response | Awaitable[Response]]
 
 _SECONDS_BETWEEN = 2
-_KEPT = ("allow", "retry-after", "www-authenticate")
+_KEPT_HEADERS = ("allow", "retry-after", "www-authenticate")
 
 
 def install(app: FastAPI) -> None:
@@ -39,8 +39,8 @@ def shown(scope: Scope, response: Response) -> Response:
     if not is_page(request):
         return response
     document = orjson.loads(bytes(response.body))
-    kept = {name: value for name, value in response.headers.items() if name in _KEPT}
-    return _page(request, document, kept)
+    headers = {name: value for name, value in response.headers.items() if name in _KEPT_HEADERS}
+    return _page(request, document, headers)
 
 
 def is_page(request: Request) -> bool:

@@ -49,10 +49,10 @@ class Here:
     def link(self, **changes: Any) -> str:
         """This page with other fields of the query; None takes one away. A change begins at the first
         page."""
-        kept = {name: value for name, value in self.query.items() if name != "cursor"}
-        kept |= {name: str(value) for name, value in changes.items()}
+        query = {name: value for name, value in self.query.items() if name != "cursor"}
+        query |= {name: str(value) for name, value in changes.items()}
         gone = {name for name, value in changes.items() if value is None}
-        return _url(self.path, {name: value for name, value in kept.items() if name not in gone})
+        return _url(self.path, {name: value for name, value in query.items() if name not in gone})
 
     def at(self, path: str) -> str:
         """Another path, asked the same."""
@@ -60,9 +60,11 @@ class Here:
 
     def file(self, form: str) -> str:
         """The same rows, all of them, as `csv`, `jsonl` or `parquet`; for `json` the page as it is."""
-        left = () if form == "json" else _PAGING
+        dropped = () if form == "json" else _PAGING
         stem = "/index" if self.path == "/" else self.path
-        return _url(f"{stem}.{form}", {name: value for name, value in self.query.items() if name not in left})
+        return _url(
+            f"{stem}.{form}", {name: value for name, value in self.query.items() if name not in dropped}
+        )
 
 
 class Pages(APIRouter):
@@ -101,9 +103,9 @@ class Pages(APIRouter):
         Register before a page whose path could take these for a name."""
 
         def rows(request: Request) -> Response:
-            asked = {name: value for name, value in query_of(request).items() if name not in _PAGING}
-            form, sort = request.url.path.rpartition(".")[2], asked.pop("sort", None)
-            pieces = stream_rows(database_of(request), table, asked, sort, form)
+            filters = {name: value for name, value in query_of(request).items() if name not in _PAGING}
+            form, sort = request.url.path.rpartition(".")[2], filters.pop("sort", None)
+            pieces = stream_rows(database_of(request), table, filters, sort, form)
             return StreamingResponse(pieces, media_type=MEDIA_TYPES[form])
 
         self._in_every_form(path, rows)
@@ -114,9 +116,9 @@ class Pages(APIRouter):
         """The same of rows that are computed rather than stored."""
 
         def rows(request: Request) -> Response:
-            asked = {name: value for name, value in query_of(request).items() if name not in _PAGING}
+            filters = {name: value for name, value in query_of(request).items() if name not in _PAGING}
             form = request.url.path.rpartition(".")[2]
-            pieces = in_format(rows_of(database_of(request), asked), form)
+            pieces = in_format(rows_of(database_of(request), filters), form)
             return StreamingResponse(pieces, media_type=MEDIA_TYPES[form])
 
         self._in_every_form(path, rows)
@@ -174,8 +176,8 @@ def query_of(request: Request) -> dict[str, str]:
     """Field -> text. A form sends the fields that were left empty, too: those count as not given.
     InvalidInput for a field given twice and for text that is not UTF-8."""
     raw: bytes = request.scope["query_string"]
-    given = b"&".join(part for part in raw.split(b"&") if part.partition(b"=")[2])
-    return parse_query_string(given)
+    filled = b"&".join(part for part in raw.split(b"&") if part.partition(b"=")[2])
+    return parse_query_string(filled)
 
 
 async def form_of(request: Request) -> dict[str, str]:

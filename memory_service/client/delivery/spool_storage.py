@@ -16,7 +16,7 @@ class InUseError(Exception):
     """The process that writes this spool is alive."""
 
 
-class Medium(Protocol):
+class SpoolStorage(Protocol):
     """Bytes that grow at the end or are replaced whole; OSError where they cannot be kept. size: how many."""
 
     size: int

@@ -87,8 +87,8 @@ def _sent(path: Path, server: str | None, wires: dict[str, Wire], sleep: Callabl
     delivery = Delivery(spool, wire, lambda _: None, troubles.append)
     step = _delivered(delivery, sleep)
     if step.outcome == "refused":
-        kept = spool.set_aside(step.why) or path
-        return Synced(str(kept), delivery.run_id, "refused", delivery.sent, step.why)
+        moved = spool.set_aside(step.why) or path
+        return Synced(str(moved), delivery.run_id, "refused", delivery.sent, step.why)
     # A run that was begun elsewhere ends elsewhere: with its events sent it owes nothing.
     done = step.outcome == "done" or (step.outcome == "idle" and spool.finish is None)
     spool.close(remove=done)

@@ -57,8 +57,8 @@ class Hardware:
 
     def tensor(self, *shape: int, precision: str = "fp32", gradient: bool = False) -> torch.Tensor:
         """Normal random values on the device: zeros would need less power than real data."""
-        made = torch.randn(*shape, device=self.device, dtype=self.dtype(precision))
-        return made.requires_grad_(gradient)
+        tensor = torch.randn(*shape, device=self.device, dtype=self.dtype(precision))
+        return tensor.requires_grad_(gradient)
 
     def synchronize(self) -> None:
         """Wait for the device; a processor is never behind."""
@@ -116,15 +116,15 @@ class Cpu(Hardware):
 
     def __init__(self, torch_device: str, uuid: str) -> None:
         super().__init__(torch_device, uuid)
-        self._forgets = False
+        self._resets_peak = False
         torch.ones(ALLOCATOR_BYTES, dtype=torch.int8)
 
     def tensor(self, *shape: int, precision: str = "fp32", gradient: bool = False) -> torch.Tensor:
         """Random values that repeat: drawing millions of them would cost more than the measurement."""
         values = prod(shape)
         some = torch.randn(min(values, REPEATED_VALUES)).to(self.dtype(precision))
-        made = some.repeat(-(-values // len(some)))[:values].reshape(shape)
-        return made.clone().requires_grad_(gradient)
+        tensor = some.repeat(-(-values // len(some)))[:values].reshape(shape)
+        return tensor.clone().requires_grad_(gradient)
 
     def release(self) -> None:
         """What the C library kept for later goes back to the system, so that it does not hide a peak."""
@@ -136,16 +136,16 @@ class Cpu(Hardware):
         return resident_gib()
 
     def start_peak(self) -> None:
-        self._forgets = False
+        self._resets_peak = False
         with contextlib.suppress(OSError):  # macOS, and containers that forbid it
             Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-            self._forgets = True
+            self._resets_peak = True
 
     def peak(self) -> float | None:
-        if not self._forgets:
+        if not self._resets_peak:
             return None
-        found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="ascii"))
-        return int(found.group(1)) * 1024 / GIB if found else None
+        match = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="ascii"))
+        return int(match.group(1)) * 1024 / GIB if match else None
 
 
 class Cuda(Hardware):
@@ -184,8 +184,8 @@ class Cuda(Hardware):
     def arithmetic(self, precision: str) -> Iterator[None]:
         backends: Any = torch.backends
         before = backends.cuda.matmul.fp32_precision, backends.cudnn.conv.fp32_precision
-        wanted = "tf32" if precision == "tf32" else "ieee"
-        backends.cuda.matmul.fp32_precision = backends.cudnn.conv.fp32_precision = wanted
+        fp32_precision = "tf32" if precision == "tf32" else "ieee"
+        backends.cuda.matmul.fp32_precision = backends.cudnn.conv.fp32_precision = fp32_precision
         try:
             yield
         finally:
@@ -205,10 +205,10 @@ class Cuda(Hardware):
     def reserved(self) -> dict[str, float]:
         from memory_service.measure import nvml
 
-        told = {"reserved_gib": torch.cuda.max_memory_reserved(self.device) / GIB}
+        peaks = {"reserved_gib": torch.cuda.max_memory_reserved(self.device) / GIB}
         # in a container the driver counts this process under another pid: then the whole card's use stands
         driver = nvml.used_gib(self.uuid, os.getpid()) or nvml.used_gib(self.uuid)
-        return told if driver is None else {**told, "driver_gib": driver}
+        return peaks if driver is None else {**peaks, "driver_gib": driver}
 
 
 class Mps(Hardware):

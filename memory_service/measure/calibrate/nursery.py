@@ -70,18 +70,18 @@ def _request() -> dict[str, Any] | None:
         if not byte:
             return None
         read += byte
-    asked: dict[str, Any] = json.loads(read)
-    return asked
+    request: dict[str, Any] = json.loads(read)
+    return request
 
 
 def _serve(context: Any, wire: int, request: Mapping[str, Any]) -> None:
-    ours, theirs = context.Pipe(duplex=False)
-    told = {**request, "forked": context.get_start_method() == "fork"}
-    child = context.Process(target=_child, args=(theirs, told, os.getpid()))
+    parent_end, child_end = context.Pipe(duplex=False)
+    options = {**request, "forked": context.get_start_method() == "fork"}
+    child = context.Process(target=_child, args=(child_end, options, os.getpid()))
     child.start()
-    theirs.close()
-    why = _pass_on(wire, ours, child, time.monotonic() + float(request["limit_seconds"]), request)
-    ours.close()
+    child_end.close()
+    why = _pass_on(wire, parent_end, child, time.monotonic() + float(request["limit_seconds"]), request)
+    parent_end.close()
     child.join()
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)
     ended = {"event": "ended", "section": request["section"], "why": why}
@@ -152,13 +152,13 @@ def _die_with(nursery: int) -> None:
     if os.getppid() != nursery:
         os._exit(1)
 
-    def look() -> None:
+    def watch_parent() -> None:
         while os.getppid() == nursery:
             time.sleep(1.0)
         os._exit(1)
 
     if sys.platform != "linux":
-        threading.Thread(target=look, daemon=True).start()
+        threading.Thread(target=watch_parent, daemon=True).start()
 
 
 if __name__ == "__main__":

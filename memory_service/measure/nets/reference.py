@@ -93,11 +93,11 @@ class _Inverted(nn.Module):
             nn.Conv2d(hidden, after, 1, bias=False),
             nn.BatchNorm2d(after),
         )
-        self.keeps = stride == 1 and before == after
+        self.is_residual = stride == 1 and before == after
 
     def forward(self, x: Tensor) -> Tensor:
         y: Tensor = self.body(x)
-        return x + y if self.keeps else y
+        return x + y if self.is_residual else y
 
 
 class _Mobile(nn.Module):

@@ -31,8 +31,8 @@ def copy(source: ReadSession, target: WriteSession) -> dict[str, int]:
     with dialect.many_passages(target):
         for table in Base.metadata.sorted_tables:
             copied[table.name] = 0
-            told = source.connection().execution_options(yield_per=ROWS_AT_ONCE).execute(select(table))
-            for part in told.mappings().partitions():
+            rows = source.connection().execution_options(yield_per=ROWS_AT_ONCE).execute(select(table))
+            for part in rows.mappings().partitions():
                 target.connection().execute(insert(table), [dict(row) for row in part])
                 copied[table.name] += len(part)
     dialect.numbers_go_on(target.connection())

@@ -34,9 +34,9 @@ def find(session: ReadSession, key_id: str) -> ApiKey | None:
 def find_or_another(session: ReadSession, key_id: str) -> ApiKey | None:
     """The key of this public id, else any other one: reading a row takes longer than reading none, by which
     ids could be told apart. None where there are no keys."""
-    own = select(ApiKey.id).where(ApiKey.id == key_id).scalar_subquery()
+    exact = select(ApiKey.id).where(ApiKey.id == key_id).scalar_subquery()
     first = select(func.min(ApiKey.id)).scalar_subquery()
-    return session.scalars(select(ApiKey).where(ApiKey.id == func.coalesce(own, first))).one_or_none()
+    return session.scalars(select(ApiKey).where(ApiKey.id == func.coalesce(exact, first))).one_or_none()
 
 
 def in_use(session: ReadSession, name: str) -> ApiKey | None:

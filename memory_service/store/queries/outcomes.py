@@ -109,10 +109,10 @@ def subjects_in(session: ReadSession, place: str) -> set[str]:
 
 def tallies_of(session: ReadSession, subjects: Iterable[str]) -> dict[str, Tally]:
     """Subject -> what all places together say of it; those without any are left out."""
-    wanted = sorted(set(subjects))
+    ordered = sorted(set(subjects))
     found: dict[str, Tally] = {}
-    for start in range(0, len(wanted), 500):
-        query = select(tables.Tally).where(tables.Tally.subject.in_(wanted[start : start + 500]))
+    for start in range(0, len(ordered), 500):
+        query = select(tables.Tally).where(tables.Tally.subject.in_(ordered[start : start + 500]))
         for row in session.scalars(query):
             found[row.subject] = found.get(row.subject, Tally()) + _tally(row)
     return found
@@ -175,9 +175,9 @@ def to_thin(session: ReadSession, before: dt.datetime, limit: int) -> list[tuple
     return [(row.id, row.finished_at is not None) for row in found]
 
 
-def thin(session: WriteSession, run_id: str, kept: Mapping[int, str], gone: Sequence[int]) -> int:
+def thin(session: WriteSession, run_id: str, bodies: Mapping[int, str], gone: Sequence[int]) -> int:
     """Give these events (seq -> body) new bodies and delete those; how many are gone."""
-    for seq, body in kept.items():
+    for seq, body in bodies.items():
         session.execute(
             update(RunEvent).where(RunEvent.run_id == run_id, RunEvent.seq == seq).values(body=body),
             execution_options={"synchronize_session": False},

@@ -80,8 +80,8 @@ def columns(entity: type[Base]) -> tuple[str, ...]:
     if not issubclass(entity, Correctable):
         return tuple(c.name for c in entity.__table__.columns)
     names = [c.name for c in entity.__table__.columns if c.name not in BOOKKEEPING]
-    own = [name for name in names if name not in ("source", "grade")]
-    return (*own, "source", "grade", *BOOKKEEPING)
+    facts = [name for name in names if name not in ("source", "grade")]
+    return (*facts, "source", "grade", *BOOKKEEPING)
 
 
 def key_of(entity: type[Base]) -> str:
@@ -90,10 +90,10 @@ def key_of(entity: type[Base]) -> str:
 
 
 def column(entity: type[Base], name: str) -> InstrumentedAttribute[Any]:
-    found = getattr(entity, name)
-    if not isinstance(found, InstrumentedAttribute):
+    attribute = getattr(entity, name)
+    if not isinstance(attribute, InstrumentedAttribute):
         raise TypeError(f"{name} is no column of {entity.__tablename__}")
-    return found
+    return attribute
 
 
 def values_of(row: Correctable) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def insert_all(session: WriteSession, table: str, rows: Sequence[Mapping[str, An
     if not rows:
         return
     session.execute(insert(ENTITIES[table]), list(rows))
-    _keep_tasks(session, table, rows)
+    _replace_tasks(session, table, rows)
 
 
 def change(session: WriteSession, row: Correctable, values: Mapping[str, Any]) -> None:
@@ -137,7 +137,7 @@ def change(session: WriteSession, row: Correctable, values: Mapping[str, Any]) -
         setattr(row, name, value)
     session.flush()
     table = row.__tablename__
-    _keep_tasks(session, table, [values_of(row)])
+    _replace_tasks(session, table, [values_of(row)])
 
 
 def remove(session: WriteSession, row: Correctable) -> None:
@@ -176,11 +176,11 @@ def _table(entity: type[Base]) -> Table:
     return table
 
 
-def _keep_tasks(session: WriteSession, table: str, rows: Iterable[Mapping[str, Any]]) -> None:
+def _replace_tasks(session: WriteSession, table: str, rows: Iterable[Mapping[str, Any]]) -> None:
     if table != "models":
         return
-    wanted = [{"model": row["name"], "task": task} for row in rows for task in dict.fromkeys(row["tasks"])]
+    task_rows = [{"model": row["name"], "task": task} for row in rows for task in dict.fromkeys(row["tasks"])]
     names = sorted({row["name"] for row in rows})
     session.execute(delete(ModelTask).where(ModelTask.model.in_(names)))
-    if wanted:
-        session.execute(insert(ModelTask), wanted)
+    if task_rows:
+        session.execute(insert(ModelTask), task_rows)

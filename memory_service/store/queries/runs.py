@@ -112,10 +112,10 @@ def add_events(at: Statements, events: Sequence[Event]) -> int:
 
 def bodies(at: Statements, run_id: str, seqs: Iterable[int]) -> dict[int, tuple[str, str]]:
     """seq -> (kind, body) of those that are there."""
-    wanted = sorted(set(seqs))
+    ordered = sorted(set(seqs))
     found: dict[int, tuple[str, str]] = {}
-    for start in range(0, len(wanted), 500):
-        some = wanted[start : start + 500]
+    for start in range(0, len(ordered), 500):
+        some = ordered[start : start + 500]
         mark = at.dialect.mark
         query = f"SELECT seq, kind, body FROM run_events WHERE run_id = {mark} AND seq IN "  # noqa: S608
         query += f"({', '.join([mark] * len(some))})"

@@ -41,7 +41,7 @@ def option(
             {"position": "right", "nameTextStyle": {"align": "right"}, "splitLine": {"show": False}}
         )
     named = [s["name"] for s in series if s.get("name") and not s.get("unnamed")]
-    kept = [{key: value for key, value in s.items() if key != "unnamed"} for s in series]
+    plain = [{key: value for key, value in s.items() if key != "unnamed"} for s in series]
     flat = all(s["type"] == "scatter" for s in series)
     return {
         "grid": {"left": 12, "right": 24, "top": 56, "bottom": 34, "containLabel": True},
@@ -49,7 +49,7 @@ def option(
         "tooltip": {"trigger": "item" if flat else "axis"},
         "xAxis": dict(x),
         "yAxis": ys if len(ys) > 1 else ys[0],
-        "series": kept,
+        "series": plain,
     }
 
 
@@ -84,12 +84,12 @@ def bars(name: str, data: Sequence[Any], *, colour: str = "", stack: str = "", *
 
 def band(name: str, data: Sequence[tuple[float, float, float]], *, colour: str) -> list[Series]:
     """The area between low and high: `[(x, low, high), ...]`. Two series stacked, the lower one unseen."""
-    quiet: dict[str, Any] = {
+    hidden: dict[str, Any] = {
         "type": "line", "stack": f"band {name}", "stackStrategy": "all", "symbol": "none", "silent": True,
         "lineStyle": {"opacity": 0}, "tooltip": {"show": False}, "emphasis": {"disabled": True},
     }  # fmt: skip
-    low = {**quiet, "name": f"{name} from", "unnamed": True, "data": [[x, a] for x, a, _ in data]}
-    width = {**quiet, "name": name, "data": [[x, b - a] for x, a, b in data]}
+    low = {**hidden, "name": f"{name} from", "unnamed": True, "data": [[x, a] for x, a, _ in data]}
+    width = {**hidden, "name": name, "data": [[x, b - a] for x, a, b in data]}
     width |= {"areaStyle": {"color": colour, "opacity": 0.18}, "itemStyle": {"color": colour}}
     return [low, width]
 
@@ -118,8 +118,8 @@ def mark(x: float, y: float, label: str, *, colour: str = "var(--accent)") -> di
     }  # fmt: skip
 
 
-def zoomed(made: Mapping[str, Any]) -> dict[str, Any]:
+def zoomed(chart: Mapping[str, Any]) -> dict[str, Any]:
     """The chart with a slider below it, for long runs."""
-    grid = {**made["grid"], "bottom": 74}
+    grid = {**chart["grid"], "bottom": 74}
     zoom = [{"type": "slider", "xAxisIndex": 0, "height": 22, "bottom": 6, "brushSelect": False}]
-    return {**made, "grid": grid, "dataZoom": zoom}
+    return {**chart, "grid": grid, "dataZoom": zoom}

@@ -26,7 +26,7 @@ Form = Annotated[dict[str, str], Depends(form_of)]
 @router.page("/browse/edit/{table}/{key:path}")
 def edit(request: Request, table: str, key: str) -> Response:
     """The row as a form."""
-    return _shown(request, table, key, {})
+    return _form(request, table, key, {})
 
 
 @router.form("/browse/edit/{table}/{key:path}")
@@ -37,12 +37,12 @@ def edited(request: Request, table: str, key: str, form: Form) -> Response:
     form = _untouched(page, form)
     form, meanwhile = rebased(database, table, page, form)
     if meanwhile:
-        told = "Somebody changed this row since you read it; nothing of yours is kept yet."
-        return _shown(request, table, key, form, status=409, refused=told, meanwhile=meanwhile)
+        message = "Somebody changed this row since you read it; nothing of yours is kept yet."
+        return _form(request, table, key, form, status=409, refused=message, meanwhile=meanwhile)
     try:
         changes = changes_of(table, page["row"], form)
         if form.get("step") != "save":
-            return _shown(request, table, key, form, looked=seen(page["row"], changes))
+            return _form(request, table, key, form, looked=seen(page["row"], changes))
         correct_row(
             database,
             table,
@@ -56,11 +56,11 @@ def edited(request: Request, table: str, key: str, form: Form) -> Response:
     except Moved:  # between reading and writing, just now
         page = edit_page(database, table, key)
         form, meanwhile = rebased(database, table, page, form)
-        told = "Somebody changed this row just now; nothing of yours is kept yet."
-        return _shown(request, table, key, form, status=409, refused=told, meanwhile=meanwhile)
+        message = "Somebody changed this row just now; nothing of yours is kept yet."
+        return _form(request, table, key, form, status=409, refused=message, meanwhile=meanwhile)
     except InvalidInput as refusal:
         errors = {error.field.partition(".")[0]: error.message for error in refusal.errors}
-        return _shown(request, table, key, form, status=422, refused=refusal.detail, errors=errors)
+        return _form(request, table, key, form, status=422, refused=refusal.detail, errors=errors)
     return see(page_of(table) + quote(key, safe="/@+:"))
 
 
@@ -78,13 +78,13 @@ def undone(request: Request, table: str, key: str, form: Form) -> Response:
     return see(where.rstrip("/") if row is None else where + quote(key, safe="/@+:"))
 
 
-def _shown(
-    request: Request, table: str, key: str, form: dict[str, str], status: int = 200, **told: object
+def _form(
+    request: Request, table: str, key: str, form: dict[str, str], status: int = 200, **more: object
 ) -> Response:
     data = edit_page(database_of(request), table, key)
     view: dict[str, Any] = {"form": form, "looked": None, "refused": None, "meanwhile": None, "errors": {}}
     back = page_of(table) + quote(key, safe="/@+:")
-    return answer(request, "edit.html", data, title=f"Edit {key}", status=status, back=back, **(view | told))
+    return answer(request, "edit.html", data, title=f"Edit {key}", status=status, back=back, **(view | more))
 
 
 def _untouched(page: dict[str, Any], form: dict[str, str]) -> dict[str, str]:

@@ -34,9 +34,9 @@ router.files("/browse/runs", "runs")
 @router.page("/browse/runs")
 def run_list(request: Request) -> Response:
     """All runs, the latest first; and where last week's minutes went."""
-    asked = query_of(request)
-    still = asked.pop(STILL, None) is not None
-    data = runs_page(database_of(request), asked, dt.datetime.now(dt.UTC))
+    query = query_of(request)
+    still = query.pop(STILL, None) is not None
+    data = runs_page(database_of(request), query, dt.datetime.now(dt.UTC))
     return answer(request, "runs/list.html", data, title="Runs", statuses=STATUSES, still=still)
 
 
@@ -65,8 +65,8 @@ def run(request: Request, run_id: str) -> Response:
 def events(request: Request, run_id: str) -> Response:
     """All that a run told, or what it told of one `kind`, in the order of seq."""
     form = request.url.path.rpartition(".")[2]
-    asked = {**query_of(request), "run_id": run_id}
-    return _file(stream_rows(database_of(request), "run-events", asked, None, form), form)
+    query = {**query_of(request), "run_id": run_id}
+    return _file(stream_rows(database_of(request), "run-events", query, None, form), form)
 
 
 @router.get("/browse/runs/{run_id}/epochs.csv")

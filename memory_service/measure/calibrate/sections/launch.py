@@ -22,16 +22,16 @@ SMALL = 32
 
 def measure(probe: Probe, hardware: Hardware, seconds: float) -> Iterator[tuple[str, Measurement]]:
     work, launches = _WORK[probe.name](hardware)
-    found = measured(probe, hardware, work, seconds)
+    timing = measured(probe, hardware, work, seconds)
     yield (
         probe.name,
         Measurement(
-            found.value / launches,
-            found.unit,
-            found.p20 / launches,
-            found.p80 / launches,
-            found.n,
-            found.flagged,
+            timing.value / launches,
+            timing.unit,
+            timing.p20 / launches,
+            timing.p80 / launches,
+            timing.n,
+            timing.flagged,
         ),
     )
 

@@ -38,8 +38,8 @@ def measure(probe: Probe, hardware: Hardware, seconds: float) -> Iterator[tuple[
     booster.update()
 
     def tree() -> float:
-        begun = time.perf_counter()
+        tree_started = time.perf_counter()
         booster.update()
-        return time.perf_counter() - begun
+        return time.perf_counter() - tree_started
 
     yield probe.name, repeat(tree, ends)
