@@ -219,8 +219,8 @@ def _render(result: Mapping[str, Any]) -> RenderableType:
     checked = (result["self_check"] or {}).get("median_error_percent")
     check = "" if checked is None else f"; reference networks predicted within {checked:.0f} % (median)"
     why = f": {result['why']}" if result["why"] else ""
-    head = f"{result['device']} ({result['gpu']}): {result['status']} after {result['seconds']:.1f} s{why}{check}"
-    parts: list[RenderableType] = [Text(head, style="bold")]
+    head = f"{result['device']} ({result['gpu']}): {result['status']} after {result['seconds']:.1f} s"
+    parts: list[RenderableType] = [Text(head + why + check, style="bold")]
     if rows:
         parts.append(table(None, ("section", ">median", "unit", ">p20–p80", ">n", ""), rows))
     if result["missing"]:

@@ -111,8 +111,8 @@ def watch(
         emit(answer, json, lambda _: None)
     else:
         stderr.print(
-            f"memory-service: run {watched.run_id} {watched.status}; {reader.understood} of {reader.lines} lines "
-            "understood",
+            f"memory-service: run {watched.run_id} {watched.status}; "
+            f"{reader.understood} of {reader.lines} lines understood",
             markup=False, highlight=False, soft_wrap=True,
         )  # fmt: skip
     if code:

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-__all__ = ["quiet"]
+__all__ = ["never_raise"]
 
 log = logging.getLogger("memory_service.client")
 

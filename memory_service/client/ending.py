@@ -11,7 +11,7 @@ import threading
 from types import FrameType
 from typing import Protocol
 
-__all__ = ["STATUSES", "forget", "remember", "status_of"]
+__all__ = ["STATUSES", "register", "status_of", "unregister"]
 
 STATUSES = ("completed", "stopped", "out_of_memory", "timed_out", "crashed")
 

@@ -16,7 +16,7 @@ from typing import Any
 from memory_service import __version__
 from memory_service.client.gpu_sampler import cores
 
-__all__ = ["OWN", "body_of", "from_plan", "guessed_task", "host_facts", "own_model", "script_text"]
+__all__ = ["CUSTOM", "body_of", "custom_model", "from_plan", "guessed_task", "host_facts", "script_text"]
 
 PLAIN = ("task", "plan_id", "minutes", "precision", "folds", "epochs")
 OF_THE_MODEL = ("batch_size", "grad_accumulation")

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["Gauge", "torch_memory"]
+__all__ = ["GpuSampler", "torch_memory"]
 
 GIB = 2.0**30
 SAMPLE_EVERY_S = 2.0

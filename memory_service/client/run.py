@@ -22,7 +22,7 @@ from memory_service.client.gpu_sampler import GpuSampler, torch_device, torch_me
 from memory_service.client.step_timer import EpochTimes, Loader, StepTimer
 from memory_service.client.verdict import NOT_YET, Verdict
 
-__all__ = ["Run", "whole"]
+__all__ = ["Run", "positive_int"]
 
 log = logging.getLogger("memory_service.client")
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
-__all__ = ["EpochTimes", "Loader", "Meter"]
+__all__ = ["EpochTimes", "Loader", "StepTimer"]
 
 REPORT_EVERY_S = 2.0
 

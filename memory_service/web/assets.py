@@ -15,7 +15,7 @@ from fastapi import APIRouter, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-__all__ = ["STATIC", "asset", "compressed", "router", "takes_gzip"]
+__all__ = ["STATIC", "accepts_gzip", "asset", "compressed", "router"]
 
 router = APIRouter(include_in_schema=False)
 

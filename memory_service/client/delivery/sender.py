@@ -28,7 +28,7 @@ from memory_service.client.delivery.spool import Spool
 from memory_service.client.fields import RAW_KINDS, cleaned
 from memory_service.client.verdict import NOT_YET, Verdict
 
-__all__ = ["Courier", "pause_before", "utc"]
+__all__ = ["EventSender", "pause_before", "utc"]
 
 log = logging.getLogger("memory_service.client")
 

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import Protocol
 
-__all__ = ["Disk", "InUseError", "Medium", "Memory"]
+__all__ = ["Disk", "InUseError", "Memory", "SpoolStorage"]
 
 
 class InUseError(Exception):
