@@ -48,7 +48,7 @@ def runs(
 
 
 def accuracy_report(answer: dict[str, Any]) -> Any:
-    """The errors of frozen predictions as a table; a sentence when there is nothing to score."""
+    """The errors of frozen predictions as a table, or a sentence."""
     counted = answer["runs"]
     if not counted["scored"]:
         return (

@@ -81,6 +81,6 @@ def serve(
 
 
 def _share_memory() -> None:
-    """What MALLOC_ARENA_MAX does, where the C library is glibc."""
+    """As MALLOC_ARENA_MAX, where the C library is glibc."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_ARENA_MAX, _ARENAS)

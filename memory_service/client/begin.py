@@ -82,8 +82,7 @@ def attach(run_id: str, *, pid: int | None = None, mode: str | None = None, serv
 
 
 def is_first(environment: Mapping[str, str]) -> bool:
-    """Whether this is the only process of a training, or the first of several, as torchrun, accelerate and
-    Lightning number them."""
+    """Whether this process reports: the only one, or rank 0 (torchrun, accelerate, Lightning)."""
     rank = environment.get("RANK") or environment.get("LOCAL_RANK") or "0"
     return not rank.isdigit() or int(rank) == 0
 
@@ -126,7 +125,6 @@ def _start_run(
 
 
 def _attach_run(config: Config, run_id: str, pid: int | None) -> Run:
-    """More events for a run that was begun, and will be ended, elsewhere."""
     key = str(uuid.UUID(run_id))
     # Its own events count up from 0; these come behind them, and behind those of whoever attached before.
     first_seq = int((time.time() - ATTACHED_SINCE) * 1000.0) * 4096

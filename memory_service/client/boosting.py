@@ -26,7 +26,7 @@ TRAIN = ("train", "learn")
 
 
 class _Rounds:
-    """Tells of rounds as they pass."""
+    """Reports boosting rounds as epochs."""
 
     def __init__(self, run: Run, fold: int | None, metric: str | None) -> None:
         self._run, self._fold, self._metric = run, fold, metric
@@ -45,7 +45,7 @@ class _Rounds:
 
     @never_raise
     def report(self) -> None:
-        """Tell of the last round, unless it was told of."""
+        """Report the last round, unless it was reported."""
         if self._pending is None:
             return
         (number, scores), self._pending = self._pending, None

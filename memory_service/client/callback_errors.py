@@ -17,7 +17,7 @@ _logged: set[str] = set()
 
 
 def never_raise(hook: Hook) -> Hook:
-    """The hook, answering None instead of raising."""
+    """The hook; an exception is logged once and None returned."""
 
     @functools.wraps(hook)
     def never_raises(*args: Any, **kwargs: Any) -> Any:

@@ -47,8 +47,7 @@ LEAST_SPOOL_MIB = 1
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """mode: one of MODES; server: without a slash at the end; spool: the folder; spool_bytes: of one run;
-    key: what is shown to the server, and nowhere else."""
+    """spool: the folder; spool_bytes: of one run; key: sent to the server, and nowhere else."""
 
     mode: str = "online"
     server: str = DEFAULT_SERVER
@@ -59,8 +58,7 @@ class Config:
 
 
 def load_config(mode: str | None = None, server: str | None = None) -> Config:
-    """From the environment, `mode` and `server` first. A wrong value is logged and the default taken: a
-    misspelt setting must not end a training."""
+    """From the environment; a wrong value is logged and the default taken."""
     env = os.environ
     chosen = (mode or env.get("MEMORY_MODE") or "online").strip().lower()
     if chosen not in MODES:

@@ -33,7 +33,7 @@ class Ending(Protocol):
 
 
 def status_of(error: BaseException | None) -> str:
-    """How a run ended that ended with this."""
+    """The status of a run that ended with this exception, or none."""
     if error is None or isinstance(error, GeneratorExit):
         return "completed"
     if isinstance(error, SystemExit):
@@ -44,7 +44,7 @@ def status_of(error: BaseException | None) -> str:
 
 
 def _no_memory(error: BaseException) -> bool:
-    """Whether it, or what it was raised from, says so."""
+    """Whether the exception or one of its causes is out of memory."""
     cause: BaseException | None = error
     for _ in range(5):
         if cause is None:
@@ -61,7 +61,7 @@ _installed = False
 
 
 def register(run: Ending) -> None:
-    """Until it ends: a script that exits, or is told to (SIGTERM), takes its runs to their end."""
+    """End this run when the script exits or gets SIGTERM."""
     global _installed
     if not _running:
         with contextlib.suppress(ValueError, OSError):
@@ -75,7 +75,6 @@ def register(run: Ending) -> None:
 
 
 def unregister(run: Ending) -> None:
-    """It has ended."""
     _running.discard(run)
     if not _running:
         with contextlib.suppress(ValueError, OSError):
@@ -84,14 +83,14 @@ def unregister(run: Ending) -> None:
 
 
 def _at_exit() -> None:
-    """Runs that were not finished: by the exception that ended the script, if one did."""
+    """Finish open runs by the exception that ended the script, if any."""
     error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
     for run in list(_running):
         run.finish_by(error)
 
 
 def _on_sigterm(number: int, frame: FrameType | None) -> None:
-    """Only where the script had no handler of its own; afterwards it ends as if there were none."""
+    """Only where the script had no handler of its own; then end as if there were none."""
     del frame
     if os.getpid() in {run.owner for run in _running}:
         for run in list(_running):

@@ -73,8 +73,7 @@ _CLEANERS = {
 
 
 def cleaned(kind: str, values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """(fields as the service takes them, what was left out and why). None means not said. A one-element
-    tensor becomes a number here, so this is called where the script calls."""
+    """(fields as the service takes them, what was left out and why). Tensors become numbers here."""
     cleaners, out, problems = _CLEANERS[kind], {}, []
     for name, value in values.items():
         if value is None:

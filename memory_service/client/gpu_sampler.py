@@ -28,7 +28,7 @@ power brake; the ordinary power cap (0x4) is how large cards always run."""
 
 
 class GpuSampler:
-    """Samples until `stop`. `report(fields)` gets every sample as the fields of a gpu event."""
+    """Samples GPU, process tree and host until `stop`; `report(fields)` gets each as a gpu event."""
 
     def __init__(
         self,
@@ -54,12 +54,12 @@ class GpuSampler:
         threading.Thread(target=self._run, name="memory-service-gpu-sampler", daemon=True).start()
 
     def wait_for_name(self, seconds: float = 3.0) -> str | None:
-        """The card's name as its driver says it, None where there is none or it does not answer in time."""
+        """The driver's name of the GPU; None where there is none or it does not answer in time."""
         self._ready.wait(seconds)
         return self.name
 
     def pop_utilization(self) -> float | None:
-        """Mean utilisation in percent since this was last asked; None without a sample."""
+        """Mean utilisation in percent since the last call; None without a sample."""
         (total, count), self._busy = self._busy, [0.0, 0]
         return total / count if count else None
 
@@ -134,8 +134,9 @@ class GpuSampler:
         return fields
 
     def _share(self, holders: dict[int, int | None]) -> dict[str, Any]:
-        """The part of this process and its children. In a container NVML tells the host's process ids, which
-        mean nothing here: a single one, unknown here, while torch uses the card is taken for this process."""
+        """The part of this process and its children. In a container NVML gives the host's process ids:
+        a single unknown one, while torch uses the GPU, is taken for this process.
+        """
         mine = {pid for pid in holders if pid in self._tree.pids}
         if not mine and len(holders) == 1 and torch_memory(0):
             (only,) = holders
@@ -159,7 +160,6 @@ class _Tree:
         self._cores = cores()
 
     def refresh(self) -> None:
-        """Find the children there are now."""
         if not self._pid:
             return
         import psutil
@@ -226,7 +226,7 @@ def _torch_uuid(index: int | None) -> str | None:
 
 
 def _first_visible(nvml: Any) -> Any:
-    """The card that CUDA's device 0 is, in the driver's order; None where CUDA_VISIBLE_DEVICES hides all."""
+    """CUDA's device 0 in the driver's order; None where CUDA_VISIBLE_DEVICES hides all."""
     listed = os.environ.get("CUDA_VISIBLE_DEVICES")
     first = "0" if listed is None else listed.split(",")[0].strip()
     if first.isdigit():

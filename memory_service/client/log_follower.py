@@ -49,14 +49,14 @@ class LogReader:
 
     @property
     def ended_as(self) -> str:
-        """The status of a run of which nothing but the log is known."""
+        """The status of a run known only by its log."""
         if self.out_of_memory or self.error:
             return "out_of_memory" if self.out_of_memory else "crashed"
         at, of = self._context.epoch, self._context.epochs
         return "stopped" if of and at is not None and at < of - 1 else "completed"
 
     def send_unparsed(self) -> None:
-        """Pass on the lines that were not understood so far."""
+        """Send the lines that were not understood so far as notes."""
         while self._unparsed:
             some, size = [], 0
             while self._unparsed and size + len(self._unparsed[0]) < NOTE_CHARS:
@@ -65,7 +65,7 @@ class LogReader:
             self._run.note("\n".join(some))
 
     def send_counts(self) -> None:
-        """How much of the log was understood."""
+        """Send how much of the log was understood."""
         text = f"log: {self.lines} lines, {self.understood} understood"
         for number, what in (
             (self.dropped_lines, "lines not passed on"),
@@ -81,8 +81,7 @@ class LogReader:
 
 
 class LogTail:
-    """New bytes of a file that somebody writes; a file that is made anew (rotated, cut) is read from its
-    start."""
+    """New bytes of a file that is being written; a rotated or truncated file is read from its start."""
 
     def __init__(self, path: Path, start: int = 0) -> None:
         self._path, self._at = path, start
@@ -112,10 +111,9 @@ def follow(
     stop: Callable[[], bool],
     every_seconds: float = 0.5,
 ) -> LogReader:
-    """Read a log that another process writes until `stop()` or until nothing was added for `idle_seconds`.
+    """Read a log that another process writes until `stop()` or `idle_seconds` without new bytes.
 
-    Lines that were there before are dated by their own clocks, the last of them when the file was last
-    written; without clocks they all count as written then.
+    Lines that were there before are dated by their own clocks, the last of them at the file's last change.
     """
     reader, tail = LogReader(run), LogTail(path)
     size, written = _facts(path)
@@ -142,14 +140,13 @@ def follow(
 
 
 def _pieces(tail: LogTail, size: int) -> Iterator[bytes]:
-    """The first `size` bytes, as far as they are there."""
     while size > 0 and (piece := tail.read(min(size, BLOCK_BYTES))):
         size -= len(piece)
         yield piece
 
 
 def _dated(path: Path, size: int, written: float) -> Callable[[float | None], float]:
-    """When a line was written, from its clock: clocks have no zone, so the last one stands for `written`."""
+    """When a line was written, from its clock without a zone: the last one stands for `written`."""
     clocks: list[float] = []
     context = Context()
     for piece in _pieces(LogTail(path), size):

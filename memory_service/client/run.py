@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class Run:
-    """One run. Made by `watch`; calls belong to the training thread."""
+    """One run, made by `watch`; calls belong to the training thread."""
 
     def __init__(
         self,
@@ -57,17 +57,17 @@ class Run:
 
     @classmethod
     def silent(cls) -> Run:
-        """One of which nothing is told."""
+        """A run that reports nothing."""
         return cls("", None, None)
 
     @property
     def verdict(self) -> Verdict:
-        """The last one the service gave; `known` is False until it gave one."""
+        """The last one the service gave; `known` is False before."""
         return self._sender.verdict if self._sender is not None else NOT_YET
 
     @property
     def problems(self) -> list[str]:
-        """What went wrong so far, each thing once; it was logged as well."""
+        """What went wrong so far, each thing once; also logged."""
         return list(self._sender.problems) if self._sender is not None else []
 
     def batch(self, samples: int | None = None) -> None:
@@ -78,8 +78,7 @@ class Run:
             self._complain("batch", error)
 
     def loader(self, loader: Iterable[T]) -> Iterable[T]:
-        """The training loader, with the time that the script waits for it measured. Iterating over it counts
-        the steps, too, unless `batch` is called."""
+        """The training loader, timed. Iterating counts the steps unless `batch` is called."""
         return Loader(loader, self._step_timer) if not self._ended else loader
 
     def epoch(
@@ -123,7 +122,7 @@ class Run:
             self.record("fold", {"fold": fold, "folds": folds, "done": done or None, **more}, needs="fold")
 
     def set(self, **settings: Any) -> None:
-        """Settings that hold from here on, e.g. `batch_size=64` after memory ran out."""
+        """Settings from here on, e.g. `batch_size=64` after memory ran out."""
         with self._guarded("set"):
             self.record("note", settings)
             self._step_timer.batch_size = (
@@ -153,10 +152,11 @@ class Run:
         flush_seconds: float | None = None,
         **other: Any,
     ) -> bool:
-        """The run has ended: completed | stopped | out_of_memory | timed_out | crashed; the rest as in
-        `result`. Waits until all is sent, MEMORY_FLUSH_SECONDS at most, and not at all for a service that
-        does not answer. True when the service has everything; the spool has it otherwise. Called again it
-        does nothing."""
+        """End the run: completed | stopped | out_of_memory | timed_out | crashed; the rest as in `result`.
+
+        Waits until all is sent, MEMORY_FLUSH_SECONDS at most. True when the service has everything; the spool
+        has it otherwise. Called again it does nothing.
+        """
         if self._ended or self._sender is None or self._config is None or os.getpid() != self.owner:
             return False
         if status not in STATUSES:
@@ -234,7 +234,7 @@ class Run:
     def record(
         self, kind: str, fields: Mapping[str, Any], at: float | None = None, needs: str | None = None
     ) -> None:
-        """Hand over an event. `needs`: the field without which it says nothing."""
+        """Queue an event. `needs`: the field without which it is worthless."""
         sender = self._sender
         if sender is None:
             return
@@ -270,7 +270,7 @@ class Run:
 
 
 class _Guard:
-    """What goes wrong inside is logged and ends here: it is never the training's problem."""
+    """Logs an exception instead of raising it into the training."""
 
     def __init__(self, run: Run, about: str) -> None:
         self._run, self._about = run, about
@@ -288,7 +288,7 @@ class _Guard:
 
 
 def _times(times: EpochTimes, seconds: float | None, more: Mapping[str, Any]) -> dict[str, Any]:
-    """Where the script times the epoch itself, only it knows what its figure includes."""
+    """An epoch timed by the script: only it knows what its figure includes."""
     if seconds is not None or "valid_seconds" in more:
         return {"seconds": seconds}
     return {"seconds": times.seconds, "valid_seconds": times.valid_seconds}

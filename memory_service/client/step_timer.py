@@ -20,7 +20,7 @@ REPORT_EVERY_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class EpochTimes:
-    """One epoch as it was seen here; None = nothing told of it.
+    """One measured epoch; None = not measured.
 
     seconds         validation included; valid_seconds: from the last training step on
     wait_percent    of the time in training steps that went into waiting for the loader
@@ -79,12 +79,12 @@ class StepTimer:
         self._counted = False
 
     def end_batch(self, samples: int | None) -> None:
-        """The script asks for the next batch: a step, unless it told of it itself."""
+        """The script asks for the next batch: a step, unless it counted it itself."""
         if not self._counted:
             self.step(samples)
 
     def flush(self, now: float) -> None:
-        """Hand over what has come together."""
+        """Report the steps since the last flush."""
         self._due = now + REPORT_EVERY_S
         if not self._steps:
             return
@@ -119,8 +119,7 @@ class StepTimer:
 
 
 class Loader:
-    """Iterates over `inner` as it is and tells the meter when the script waits for it. Everything else (its
-    length, its sampler, ...) is `inner`'s own."""
+    """Iterates over `inner` and times waiting for it. Everything else is `inner`'s own."""
 
     def __init__(self, inner: Iterable[Any], step_timer: StepTimer) -> None:
         self._inner, self._step_timer = inner, step_timer

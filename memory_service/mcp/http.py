@@ -28,7 +28,7 @@ PATH = "/mcp"
 
 
 class Endpoint:
-    """The ASGI application of `/mcp`, answering between start and end of `running`."""
+    """The ASGI application of `/mcp`, answering inside `running`."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -36,7 +36,6 @@ class Endpoint:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """For the application's lifespan."""
         manager = StreamableHTTPSessionManager(
             build_server(self._service),
             json_response=True,
@@ -58,7 +57,7 @@ class Endpoint:
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """What was read, to be read once more; then whatever comes."""
+    """A receive that repeats the body, then whatever comes."""
     waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> Message:
@@ -73,7 +72,7 @@ def route_to(endpoint: Endpoint) -> Route:
 
 
 class _Counted(Route):
-    """Tells its path to whoever counts requests by route, as the application's other routes do."""
+    """Reports its path to what counts requests by route."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         match, child_scope = super().matches(scope)

@@ -64,7 +64,7 @@ Task: {description}
 
 
 def render(name: str, raw: Mapping[str, str] | None) -> wire.GetPromptResult:
-    """The prompt, filled in. MCPError (invalid params) for an unknown one and for what is missing."""
+    """The prompt, filled in. MCPError (invalid params) for an unknown or incomplete one."""
     prompt = next((prompt for prompt in PROMPTS if prompt.name == name), None)
     if prompt is None:
         raise MCPError(wire.INVALID_PARAMS, f"There is no prompt {name[:80]!r}; there is {_NAME}")

@@ -13,12 +13,11 @@ _AGAIN = "Nothing of this call was kept; call again in a few seconds."
 
 
 def refused(error: MemoryServiceError) -> CallToolResult:
-    """The result that tells a model to put its call right."""
     return CallToolResult(content=[TextContent(type="text", text=refused_text(error))], is_error=True)
 
 
 def refused_text(error: MemoryServiceError) -> str:
-    """The code that HTTP and the command line show, its sentence, and a line for each field."""
+    """The code, the sentence, and a line for each field."""
     problem = problem_of(error)
     lines = [f"{error.code}: {problem['detail']}"]
     for wrong in problem["errors"]:

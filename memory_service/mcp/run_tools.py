@@ -88,7 +88,7 @@ _FIRST = "events.0."
 
 
 def _event(arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """(run, what is told of it); a figure that is not finite is told as text, as JSON has none."""
+    """(run id, event); a figure that is not finite becomes text, as JSON has none."""
     event = {name: _finite(value) for name, value in arguments.items() if value is not None}
     run_id = event.pop("run_id", None)
     if not isinstance(run_id, str):
@@ -140,7 +140,7 @@ def _verdict_text(verdict: Mapping[str, Any]) -> str:
 
 
 def _event_properties() -> dict[str, Any]:
-    """Every field of every kind of event, once, with the kinds it belongs to."""
+    """Every field of every kind of event, once, with its kinds."""
     properties: dict[str, Any] = {
         "kind": {"type": "string", "enum": list(EVENT_FIELDS), "description": _KINDS_ABOUT},
         "seq": {

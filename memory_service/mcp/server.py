@@ -45,7 +45,7 @@ _Context = ServerRequestContext[Any, Any]
 
 
 def build_server(service: Service) -> Server[Any]:
-    """A server over the services of one process; it keeps nothing between two calls."""
+    """A stateless server over the services of one process."""
 
     async def list_tools(_: _Context, __: Any) -> wire.ListToolsResult:
         return wire.ListToolsResult(tools=[tool.listed() for tool in TOOLS.values()])
@@ -107,7 +107,7 @@ def build_server(service: Service) -> Server[Any]:
 
 
 async def knowledge_soon(service: Service) -> None:
-    """Returns when questions can be answered, or when waiting longer is no use: then asking says why."""
+    """Wait until questions can be answered, or waiting is no use: then asking says why."""
     with anyio.move_on_after(KNOWLEDGE_WITHIN_SECONDS):
         while not service.preparation.state.knowledge and service.preparation.state.failed is None:
             await anyio.sleep(0.05)

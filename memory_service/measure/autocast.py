@@ -46,10 +46,9 @@ SINGLE_OUTPUT = frozenset({"cumprod", "cumsum", "prod", "sum", "vector_norm", "l
 
 
 class CudaSemantics(TorchFunctionMode):
-    """Routes torch functions as a CUDA device would: autocast to fp16 when asked, dropout, attention.
+    """Routes torch functions as a CUDA device would: autocast to fp16, dropout, attention.
 
-    The half-precision copy of a parameter is made once and kept until `forget_casts`, as autocast's cache
-    does until its region ends.
+    A parameter's half-precision copy is cached until `forget_casts`, as autocast does in its region.
     """
 
     def __init__(self, *, amp: bool, fused_attention: bool) -> None:
@@ -161,8 +160,7 @@ class CudaSemantics(TorchFunctionMode):
         dropout_p: float,
         scale: float | None,
     ) -> Tensor:
-        """Products and softmax one by one, as PyTorch does where no fused kernel takes the shapes (both
-        scaled)."""
+        """Unfused: products (both scaled) and softmax one by one."""
         root = math.sqrt(scale or 1.0 / math.sqrt(query.shape[-1]))
         scores = (query * root) @ (key * root).transpose(-2, -1)
         if mask is not None:

@@ -41,15 +41,13 @@ class BuiltModel:
     positional: bool = True
 
     def inputs(self, batch: int, device: str = "meta") -> dict[str, Tensor]:
-        """Zero tensors of one batch on `device`; call it inside a FakeTensorMode to get fake ones."""
+        """Zero tensors of one batch; fake ones inside a FakeTensorMode."""
         return self.make_inputs(batch, device)
 
     def forward(self, inputs: Inputs) -> Any:
-        """The module's outputs for what `inputs` returned."""
         return self.module(*inputs.values()) if self.positional else self.module(**inputs)
 
     def loss(self, outputs: Any, inputs: Inputs) -> Tensor:
-        """The training loss as a scalar: cross entropy, mean squared error, Dice + cross entropy, ..."""
         return self.make_loss(outputs, inputs)
 
     @property
@@ -81,7 +79,7 @@ def image_inputs(size: int, channels: int = 3) -> Callable[[int, str], dict[str,
 def token_inputs(
     seq_len: int, mask: Literal["none", "tokens", "square"] = "none"
 ) -> Callable[[int, str], dict[str, Tensor]]:
-    """Inputs of a text model: ids (batch, seq_len) int64; for models that insist, a mask that hides nothing.
+    """Token ids (batch, seq_len) int64, and a mask that hides nothing where a model needs one.
 
     mask  "tokens" (batch, seq_len) of ones | "square" (1, 1, seq_len, seq_len) of zeros to be added to scores
     """

@@ -47,7 +47,7 @@ VIDEO_NETS = (
 
 
 def build_composed(name: str, input_size: int | None, n_outputs: int | None) -> BuiltModel:
-    """`<head>/<timm encoder>` for the heads of `COMPOSED`; InvalidInput for an unknown head or encoder."""
+    """`<head>/<timm encoder>` for the heads of `COMPOSED`; InvalidInput for others."""
     head, _, encoder = name.partition("/")
     current = timm_name(encoder)
     if head not in COMPOSED or current is None:

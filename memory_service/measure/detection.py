@@ -34,8 +34,8 @@ _TORCHVISION_BACKBONES = ("resnet18", "resnet34", "resnet50", "resnet101", "resn
 def build_detector(name: str, input_size: int | None, n_outputs: int | None) -> BuiltModel:
     """`retinanet/resnet50`, `fasterrcnn/efficientnet_b3`, `maskrcnn/resnet101`, `fcos/...`, `ssd/resnet50`.
 
-    ResNets train as torchvision and detectron2 train them: batch norm, stem and first stage frozen; other
-    encoders train whole. input_size is the side of a square image (800 x 1333 images: about 1 033).
+    ResNets as torchvision and detectron2 train them: batch norm, stem and first stage frozen; other encoders
+    train whole. input_size is the side of a square image (800 x 1333 images: about 1 033).
     """
     head, _, encoder = name.partition("/")
     backbones = _TORCHVISION_BACKBONES if head != "ssd" else ("resnet50",)

@@ -48,7 +48,7 @@ _DEVICE = re.compile(r"^(cpu|mps|cuda(?::(\d{1,3}))?)$")
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """Another process on the device: GiB of a card (None: the driver does not say), cores of a processor."""
+    """Another process on the device: GiB of a GPU (None: unknown), cores of a processor."""
 
     pid: int
     command: str
@@ -66,11 +66,11 @@ class Tenant:
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
-    """What others take of a device now.
+    """What others use of a device now.
 
-    tenants   those with memory on a card, those that use a processor's cores
-    memory_share, busy_share   of a card's memory and time, 0..1; of a processor: 0 and the cores' share
-    busy      a calibration would be refused (cards only: a processor always has other processes)
+    tenants   processes with memory on a GPU, or using a processor's cores
+    memory_share, busy_share   of a GPU's memory and time, 0..1; of a processor: 0 and the cores' share
+    busy      a calibration would be refused (GPUs only)
     """
 
     tenants: tuple[Tenant, ...]
@@ -98,13 +98,12 @@ def device_kind(device: str) -> tuple[str, int]:
 
 
 def local_devices() -> list[str]:
-    """Devices of this host a calibration can be asked for, cards first."""
+    """Devices of this host, GPUs first."""
     return [*nvml.card_names(), *(["mps"] if _is_apple() else []), "cpu"]
 
 
 def identify(device: str) -> Fingerprint:
-    """Its fingerprint now. InvalidInput for an unknown word or an index past the cards; Unavailable where
-    there is no driver, no Apple GPU, or the card does not answer."""
+    """The device's fingerprint. InvalidInput for an unknown device; Unavailable where it does not answer."""
     kind, index = device_kind(device)
     versions = _versions()
     if kind == "cuda":
@@ -133,8 +132,7 @@ def identify(device: str) -> Fingerprint:
 
 
 def occupancy(device: str) -> Occupancy:
-    """What other processes take of the device now; of a processor over a quarter of a second. Errors as of
-    `identify`."""
+    """What other processes use of the device, a processor over 0.25 s. Errors as of `identify`."""
     kind, index = device_kind(device)
     if kind != "cuda":
         return _host_occupancy()
@@ -149,7 +147,7 @@ def occupancy(device: str) -> Occupancy:
 
 
 def cores_of_process() -> int:
-    """Cores that a process started here may use: its affinity, and the quota of its container."""
+    """Cores by the affinity and the container's quota."""
     try:
         allowed = len(os.sched_getaffinity(0))
     except AttributeError:
@@ -177,7 +175,7 @@ def _quota_v1(path: Path) -> float | None:
 
 
 def _host_memory_gib() -> float:
-    """Of the host, or what its container may take."""
+    """Of the host, or its container's limit."""
     total = float(psutil.virtual_memory().total)
     for limit in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         try:
@@ -210,7 +208,7 @@ def _host_occupancy() -> Occupancy:
 
 
 def busy_seconds(times: Any) -> float:
-    """Seconds of cores spent on anything, stolen by the hypervisor included."""
+    """Seconds of cores spent, stolen by the hypervisor included."""
     kinds = ("user", "nice", "system", "irq", "softirq", "steal")
     return float(sum(getattr(times, name, 0.0) for name in kinds))
 
@@ -224,7 +222,7 @@ def _cpu_seconds(process: psutil.Process) -> float:
 
 
 def _process_tree() -> set[int]:
-    """This process and everything it started."""
+    """This process and its children."""
     me = psutil.Process()
     return {me.pid, *(child.pid for child in me.children(recursive=True))}
 
@@ -237,7 +235,7 @@ def _command(pid: int) -> str:
 
 
 def _versions() -> dict[str, str | None]:
-    """Of torch, CUDA and cuDNN as installed, read from files: importing torch would cost seconds."""
+    """Of torch, CUDA and cuDNN, read from files: importing torch would cost seconds."""
     found: dict[str, str | None] = {"torch": None, "cuda": None, "cudnn": None}
     spec = importlib.util.find_spec("torch")
     if spec is not None and spec.origin:

@@ -42,10 +42,10 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How busy a card is now.
+    """Use of a card now.
 
     processes       (pid, GiB or None where the driver does not say)
-    utilization     share of the last second in which a kernel ran, 0..1; None: not told (MIG)
+    utilization     share of the last second with a kernel, 0..1; None: unknown (MIG)
     """
 
     used_gib: float
@@ -55,7 +55,7 @@ class Load:
 
 
 def card_names() -> list[str]:
-    """ "cuda:0", ... for every card or slice a process started now would see; [] without a driver."""
+    """ "cuda:0", ... as a process started now would see them; [] without a driver."""
     try:
         with _nvml() as nvml:
             return [f"cuda:{index}" for index, _ in enumerate(_visible(nvml))]
@@ -64,8 +64,7 @@ def card_names() -> list[str]:
 
 
 def card(index: int) -> Card:
-    """The `index`-th visible card. InvalidInput past the last; Unavailable without a driver or when it is
-    gone."""
+    """The `index`-th visible card. InvalidInput past the last; Unavailable without a driver."""
     with _nvml() as nvml, _handle(nvml, index) as handle:
         whole = _parent(nvml, handle)
         name = _text(nvml.nvmlDeviceGetName(handle))
@@ -86,7 +85,7 @@ def card(index: int) -> Card:
 
 
 def load_of(index: int) -> Load:
-    """Memory, utilisation and processes of the `index`-th visible card now. Errors as of `card`."""
+    """Of the `index`-th visible card. Errors as of `card`."""
     with _nvml() as nvml, _handle(nvml, index) as handle:
         used, total = _memory(nvml, handle)
         rates = _try_query(nvml, partial(nvml.nvmlDeviceGetUtilizationRates, handle))
@@ -99,7 +98,7 @@ def load_of(index: int) -> Load:
 
 
 def used_gib(uuid: str, pid: int | None = None) -> float | None:
-    """GiB in use on a card (or slice) by its UUID, of one process or of all; None where it is not told."""
+    """GiB used on a card (or slice), of one process or of all; None where unknown."""
     with _nvml() as nvml:
         handle = _query(nvml, partial(nvml.nvmlDeviceGetHandleByUUID, uuid))
         if pid is None:
@@ -110,7 +109,7 @@ def used_gib(uuid: str, pid: int | None = None) -> float | None:
 
 
 def sampled(uuid: str) -> tuple[float | None, float | None]:
-    """(clock of the multiprocessors in MHz, temperature in degrees Celsius) now; None where not told."""
+    """(multiprocessor clock in MHz, temperature in degrees Celsius); None where unknown."""
     with _nvml() as nvml:
         handle = _parent(nvml, _query(nvml, partial(nvml.nvmlDeviceGetHandleByUUID, uuid)))
         clock = _try_query(nvml, partial(nvml.nvmlDeviceGetClockInfo, handle, nvml.NVML_CLOCK_SM))
@@ -180,7 +179,7 @@ def _named(nvml: Any, every: list[Any], word: str) -> Any | None:
 
 
 def _parts(nvml: Any, whole: Any) -> list[Any]:
-    """The slices of a card that is cut, else the card itself."""
+    """The MIG slices of a card, else the card itself."""
     try:
         mode = _try_query(nvml, partial(nvml.nvmlDeviceGetMigMode, whole))
     except nvml.NVMLError:  # lost: whoever asks for this card is told, the others are still counted
@@ -196,13 +195,13 @@ def _parts(nvml: Any, whole: Any) -> list[Any]:
 
 
 def _parent(nvml: Any, handle: Any) -> Any:
-    """The whole card of a slice; the handle itself where it is one."""
+    """The whole card of a slice."""
     whole = _try_query(nvml, partial(nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle, handle))
     return handle if whole is None else whole
 
 
 def _memory(nvml: Any, handle: Any) -> tuple[float, float]:
-    """(used, total) in GiB; used without the driver's own reserve where the driver tells them apart."""
+    """(used, total) in GiB; without the driver's reserve where it is listed apart."""
     info = _try_query(nvml, lambda: nvml.nvmlDeviceGetMemoryInfo(handle, nvml.nvmlMemory_v2))
     if info is None:
         info = nvml.nvmlDeviceGetMemoryInfo(handle)
@@ -210,7 +209,7 @@ def _memory(nvml: Any, handle: Any) -> tuple[float, float]:
 
 
 def _try_query(nvml: Any, query: Callable[[], Any]) -> Any | None:
-    """The answer, or None where this card or driver does not give it; a lost card passes through."""
+    """The answer, or None where this card or driver has none; a lost card raises."""
     try:
         return query()
     except nvml.NVMLError as error:

@@ -29,9 +29,8 @@ _TILE_OUT, _TILE_IN = 64, 32
 class RooflineTally:
     """Rows `[phase, class, tile halvings, group width, flops/sample, bytes/sample, flops, bytes, kernels]`.
 
-    class is the index in OP_CLASSES; tile halvings = -2 x log2(share of the padded tile that is useful),
-    rounded; group width = channels per group of a grouped convolution, else 0; bytes are read + written,
-    norms twice.
+    class: index in OP_CLASSES; tile halvings = -2 x log2(useful share of the padded tile), rounded; group
+    width: channels per group of a grouped convolution, else 0; bytes are read + written, norms twice.
     """
 
     def __init__(self, batch: int) -> None:
@@ -70,7 +69,7 @@ class RooflineTally:
     def _convolution(
         self, phase: str, x: Tensor, weight: Tensor, out: Tensor, groups: int, transposed: bool, computed: str
     ) -> None:
-        """`made` is what the kernel computes: "out", "input" (gradient of x) or "weight"."""
+        """`computed`: "out", "input" (gradient of x) or "weight"."""
         area = prod(weight.shape[2:])
         places = x if transposed else out
         flops = 2 * places.shape[0] * prod(places.shape[2:]) * prod(weight.shape)

@@ -48,9 +48,9 @@ def _deprecated() -> dict[str, str | None]:
 
 
 def timm_name(name: str) -> str | None:
-    """The current `arch` or `arch.tag` of a timm name, or None when timm knows no such model.
+    """The current `arch` or `arch.tag` of a timm name, or None.
 
-    Hub prefixes (`timm/`, `hf-hub:timm/`) fall; an unknown tag falls too, for it changes weights, not cost.
+    Hub prefixes (`timm/`, `hf-hub:timm/`) and unknown tags are dropped: tags change weights, not cost.
     """
     plain = name.strip()
     for prefix in ("hf-hub:", "hf_hub:", "timm/"):
@@ -69,7 +69,7 @@ def is_timm_name(name: str) -> bool:
 
 
 def _registered(name: str) -> Any:
-    """The pretrained configuration timm keeps under exactly this name, or None."""
+    """timm's pretrained configuration of exactly this name, or None."""
     try:
         return get_pretrained_cfg(name, allow_unregistered=False)
     except RuntimeError:
@@ -77,7 +77,7 @@ def _registered(name: str) -> Any:
 
 
 def _configuration(current: str) -> Any:
-    """The pretrained configuration of a tag; the architecture's default one where a tag has none."""
+    """Of the tag, else of the architecture."""
     return _registered(current) or _registered(get_arch_name(current))
 
 
@@ -125,7 +125,7 @@ def build_timm(name: str, input_size: int | None, n_outputs: int | None) -> Buil
 
 
 def _construct(current: str, arguments: dict[str, Any], size: int, *, resized: bool) -> nn.Module:
-    """Attention models are told their image size; convolutional ones refuse the argument and need none."""
+    """Attention models need `img_size`; convolutional ones refuse it."""
     attempts = ([{"img_size": size}] if resized else []) + [{}]
 
     def attempt(extra: dict[str, Any]) -> Callable[[], nn.Module]:

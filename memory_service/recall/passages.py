@@ -54,11 +54,7 @@ class Passage:
 
 
 def passages_of(competition: Mapping[str, Any]) -> list[Passage]:
-    """The passages of a stored competition (a row of the `competitions` table as a mapping), at least one.
-
-    Uses title, summary, description, task, modality, domain, label_structure, metric and pitfalls where
-    present.
-    """
+    """The passages of a competition's row, at least one."""
     title = _text(competition, "title") or _text(competition, "slug").replace("-", " ")
     summary, description = _text(competition, "summary"), _text(competition, "description")
     task = _text(competition, "task").replace("-", " ")
@@ -87,11 +83,10 @@ def passages_of(competition: Mapping[str, Any]) -> list[Passage]:
 
 
 def query_passages(text: str) -> list[Passage]:
-    """One to three passages of a question, best first: the whole of a short text, else what says most.
+    """One to three passages of a question: the whole of a short text, else what says most.
 
-    A long text gives its title and opening with the sentences that state the goal, those that name the
-    data, and those that tell how answers are judged; each at most `QUERY_CHARACTERS` characters of whole
-    sentences.
+    A long text gives its title and opening with the goal, the data, and the metric; each at most
+    `QUERY_CHARACTERS` characters of whole sentences.
     """
     text = text.strip()
     if len(text) <= QUERY_CHARACTERS:
@@ -111,7 +106,7 @@ def query_passages(text: str) -> list[Passage]:
 
 
 def _best(sentences: list[str], table: PhraseTable[bool]) -> list[str]:
-    """The sentences with most hits per length, as many as fit a passage, in their order in the text."""
+    """The sentences with most hits per length, as many as fit a passage, in text order."""
     scored = [
         (_hits(table, sentence) / (30 + len(sentence)) ** 0.5, -index)
         for index, sentence in enumerate(sentences)

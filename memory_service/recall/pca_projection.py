@@ -15,8 +15,7 @@ together. 0 mixed photographs with tables about photographs, 1 drew one heap per
 
 
 def flat_map(vectors: NDArray[np.float32], tasks: Sequence[str | None]) -> NDArray[np.float64]:
-    """Places (N, 2), about -1..1, of N unit vectors (N, D) with their tasks: the two directions in which they
-    differ most (principal components). Always the same for the same rows, whatever else is there."""
+    """Places (N, 2), about -1..1, of unit vectors (N, D) and tasks by two principal components."""
     if len(tasks) < 3:
         return np.array([[float(i), 0.0] for i in range(len(tasks))]).reshape(-1, 2)
     names = sorted({task for task in tasks if task})

@@ -38,10 +38,9 @@ _EDITION = re.compile(
 
 @dataclass(frozen=True)
 class RecallSnapshot:
-    """All competitions of one knowledge revision; every array over competitions follows the order of the
-    rows.
+    """All competitions of one knowledge revision; arrays follow the order of the rows.
 
-    `state` tells whether another revision holds the same competitions and passages.
+    state   equal for revisions with the same competitions and passages
     """
 
     revision: int
@@ -61,8 +60,7 @@ class RecallSnapshot:
         owners: Sequence[str] = (),
         vectors: NDArray[np.float32] | None = None,
     ) -> RecallSnapshot:
-        """From rows of `competitions` and, for the exact index, passage vectors (P, 384) with their owners'
-        slugs."""
+        """From rows of `competitions` and passage vectors (P, 384) with their owners' slugs."""
         position = {row["slug"]: i for i, row in enumerate(competitions)}
         index = None
         if vectors is not None:
@@ -84,7 +82,7 @@ class RecallSnapshot:
         return {row["slug"]: i for i, row in enumerate(self.competitions)}
 
     def plain_text(self, index: int) -> str:
-        """The prose of one competition as words are counted in it; kept, as the same ones are found again."""
+        """The prose of one competition as words are counted in it; cached."""
         cached = self._plain.get(index)
         if cached is None:
             if len(self._plain) >= _CACHED_TEXTS:
@@ -97,10 +95,10 @@ class RecallSnapshot:
         return {}
 
     def family_of(self, index: int, closeness: NDArray[np.float32] | None = None) -> NDArray[np.bool_]:
-        """True for the competition itself and its near-duplicates (C,).
+        """True for the competition and its near-duplicates (C,).
 
-        Those are other editions by name, and competitions of the same task whose `closeness` (cosine per
-        competition to this one's passages, if known) reaches `NEAR_DUPLICATE_COSINE`.
+        These are editions by name, and competitions of the same task with `closeness` (cosine to this one's
+        passages) of at least `NEAR_DUPLICATE_COSINE`.
         """
         name_words = self._names[index]
         task = self.competitions[index].get("task")
@@ -118,7 +116,7 @@ class RecallSnapshot:
 
 
 def edition_words(name: str) -> frozenset[str]:
-    """The words that name a competition, without years, months and numbers of editions."""
+    """The words of a competition's name without years, months and editions."""
     return frozenset(word for word in words_of(name) if len(word) > 1 and not _EDITION.match(word))
 
 

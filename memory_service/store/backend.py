@@ -69,7 +69,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def create_extensions(self, connection: Connection) -> None:
-        """What the tables need before they can be made."""
+        """Before the tables are made."""
 
     @abstractmethod
     def create_search(self, connection: Connection) -> None:
@@ -84,8 +84,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def search_words(self, session: Session, words: Sequence[str], limit: int) -> list[tuple[int, float]]:
-        """(passage id, score), best first, of passages with any of the words (already plain: letters,
-        digits)."""
+        """(passage id, score), best first, of passages with any of the plain words."""
 
     @abstractmethod
     def nearest(self, session: Session, vector: Vector32, limit: int) -> list[tuple[int, float]]:
@@ -93,11 +92,11 @@ class Dialect(ABC):
 
     @abstractmethod
     def many_passages(self, session: Session) -> contextlib.AbstractContextManager[None]:
-        """Around the insertion of thousands of passages in one transaction: build the indexes once, after."""
+        """Around thousands of insertions in one transaction: build the indexes once, after."""
 
     @abstractmethod
     def seed_alone(self, session: Session) -> None:
-        """Wait until no other process seeds, to the end of the transaction; other writers go on."""
+        """Lock seeding against other processes to the end of the transaction; other writers go on."""
 
     @abstractmethod
     def upsert(self, session: Session, table: Table, rows: Sequence[Mapping[str, Any]], key: str) -> None:
@@ -105,7 +104,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def numbers_go_on(self, connection: Connection) -> None:
-        """Rows came with numbers of their own: the next one follows them."""
+        """Continue id sequences behind rows inserted with explicit ids."""
 
     @abstractmethod
     def migrating(self, engine: Engine) -> contextlib.AbstractContextManager[Connection]:

@@ -53,8 +53,7 @@ Embedding = VectorBytes().with_variant(PgVector(), "postgresql")
 
 
 class UtcDateTime(TypeDecorator[dt.datetime]):
-    """An aware UTC time. SQLite keeps no zone, so the zone is put back on reading; a naive time is
-    refused."""
+    """An aware UTC time, also on SQLite, which keeps no zone; a naive time is refused."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
@@ -76,7 +75,7 @@ _OUT_OF_SPACE = {"SQLITE_FULL", "53100"}
 
 
 def out_of_space(error: DBAPIError) -> bool:
-    """Whether the database refused because its disk (or its own limit) is full."""
+    """Whether the database refused because its disk is full."""
     cause = error.orig
     code = getattr(cause, "sqlite_errorname", None) or getattr(cause, "sqlstate", None)
     return code in _OUT_OF_SPACE
@@ -96,8 +95,7 @@ def for_url(url: URL) -> Dialect:
 
 
 def parse_url(raw: str) -> URL:
-    """`sqlite:///path` or `postgresql://…` (`postgres://` too) as a URL with its driver; InvalidInput
-    otherwise."""
+    """`sqlite:///path` or `postgresql://…` (`postgres://` too) as a URL with its driver; InvalidInput."""
     try:
         url = make_url(raw)
     except (ArgumentError, ValueError):  # ValueError: a port that is no number
@@ -114,7 +112,7 @@ def parse_url(raw: str) -> URL:
 
 
 def _move_password(url: URL) -> URL:
-    """A password may stand in the query, too (libpq takes it there), where no URL hides it when shown."""
+    """A password in the query (as libpq takes it) goes where a shown URL hides it."""
     raw = url.query.get("password")
     if raw is None:
         return url

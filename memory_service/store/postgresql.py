@@ -87,7 +87,7 @@ class Postgresql(Dialect):
         }
 
     def install(self, engine: Engine) -> None:
-        """Everything is said by the connection's options."""
+        """Nothing: all is in the connection's options."""
 
     def create_extensions(self, connection: Connection) -> None:
         try:

@@ -19,11 +19,11 @@ _WROTE = "memory_service_wrote"
 
 
 class ReadSession(Session):
-    """Reads one snapshot. Adding or changing an object is a mistake of the caller and raises TypeError."""
+    """Reads one snapshot. Adding or changing an object raises TypeError."""
 
     @property
     def statements(self) -> Statements:
-        """Plain statements in this session's transaction. What it holds unwritten is not seen by them."""
+        """Driver-level statements in this transaction; unflushed objects are not seen by them."""
         connection = self.connection()
         return Statements(connection.connection.driver_connection, dialects.of(connection))
 
@@ -33,8 +33,7 @@ class ReadSession(Session):
 
 
 class WriteSession(ReadSession):
-    """Reads and writes in one transaction that its boundary (`services.database.transactions`) commits or
-    rolls back."""
+    """Reads and writes in one transaction; `services.database.transactions` commits or rolls back."""
 
     def flush(self, objects: Sequence[Any] | None = None) -> None:
         Session.flush(self, objects)
@@ -57,7 +56,7 @@ def _executed(state: ORMExecuteState) -> None:
 
 
 def bump_revision(session: WriteSession, now: dt.datetime) -> None:
-    """Raise the knowledge revision by one: last in a transaction, so that writers queue here only briefly."""
+    """Raise the knowledge revision: last in a transaction, so that writers queue only briefly."""
     session.execute(
         update(Knowledge).where(Knowledge.id == 1).values(revision=Knowledge.revision + 1, updated_at=now),
         execution_options={"synchronize_session": False},

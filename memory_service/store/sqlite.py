@@ -147,7 +147,7 @@ class Sqlite(Dialect):
         self.upsert_with(sqlite.insert(table), session, rows, key)
 
     def numbers_go_on(self, connection: Connection) -> None:
-        """A new number is one more than the largest there is."""
+        """Nothing: a new id is the largest plus one."""
 
     @contextlib.contextmanager
     def migrating(self, engine: Engine) -> Iterator[Connection]:

@@ -26,7 +26,7 @@ _FOR_EVER = "public, max-age=31536000, immutable"
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """One file: its bytes, the same in gzip, its media type, a digest of its content."""
+    """A static file, its gzip, media type and content digest."""
 
     body: bytes
     packed: bytes
@@ -35,17 +35,16 @@ class Asset:
 
 
 def asset(name: str) -> str:
-    """The URL of a file below `static/`; KeyError for one that is not there."""
+    """The URL of a file below `static/`; KeyError for an unknown one."""
     return f"/static/{name}?v={_digest(name)}"
 
 
 def accepts_gzip(request: Request) -> bool:
-    """Whether the browser reads gzip."""
     return "gzip" in request.headers.get("accept-encoding", "")
 
 
 def compressed(request: Request, response: Response) -> Response:
-    """The answer in gzip where the browser reads it and it is worth it."""
+    """The response in gzip where the browser reads it and it is worth it."""
     response.headers["Vary"] = "Accept-Encoding"
     if accepts_gzip(request) and len(response.body) > 1_000:
         response.body = gzip.compress(bytes(response.body), 5, mtime=0)
@@ -56,7 +55,7 @@ def compressed(request: Request, response: Response) -> Response:
 
 @router.get("/static/{name:path}")
 def static(request: Request, name: str) -> Response:
-    """One of the files; 304 when the browser has it."""
+    """304 when the browser has the file."""
     if name not in _names():
         raise HTTPException(404)
     file = _read(name)

@@ -34,7 +34,7 @@ class Reply:
 
 
 class Wire:
-    """One server, one connection that is kept."""
+    """One kept connection to one server."""
 
     def __init__(self, server: str, key: str | None = None) -> None:
         self.server = server
@@ -83,7 +83,6 @@ class Wire:
         )
 
     def close(self) -> None:
-        """Let the connection go."""
         client, self._client = self._client, None
         if client is not None:
             try:

@@ -27,10 +27,10 @@ NOT_A_NAME = re.compile(r"[^\w.\-/ ]+")
 class Step:
     """What one request came to.
 
-    idle      there is nothing to send now
+    idle      nothing to send now
     progress  something arrived; ask again
-    later     the service is away: try again, after `retry_after` if it said so
-    done      the end is told, and all before it
+    later     the service is away: try again, after `retry_after` seconds if set
+    done      everything was sent, the end included
     refused   the service will not take this run; `why`
     """
 
@@ -86,8 +86,7 @@ class Delivery:
         return self._without_refused_fields(reply) or Step("refused", reply.why)
 
     def _without_refused_fields(self, reply: Reply) -> Step | None:
-        """A run is worth more than a field of it: what the service does not know is left out, or told as
-        something of the script's own. None where nothing can be given up."""
+        """Drop or replace the fields the service refused; None where nothing can be given up."""
         run = dict(self._spool.header["run"])
         usual = self._spool.header.get("usual") or {}
         refused = {
@@ -133,7 +132,7 @@ class Delivery:
         return Step("refused", reply.why)
 
     def _without_refused_events(self, part: Part, reply: Reply) -> Step:
-        """An event that the service cannot take must not hold up those behind it."""
+        """Send the rest: one bad event must not hold up those behind it."""
         wrong = {
             int(match[1])
             for error in reply.body.get("errors") or ()
@@ -151,7 +150,7 @@ class Delivery:
         return Step("progress")
 
     def _restart(self, reply: Reply) -> Step:
-        """The service does not know the run (any more: its database was put back): begin it anew."""
+        """The service does not know the run (its database was restored): begin it anew."""
         self._restarts += 1
         if self._restarts > MOST_RESTARTS:
             return Step("refused", reply.why)
@@ -189,7 +188,7 @@ def _body(part: Part) -> bytes:
 
 
 def _replacement(name: str, raw: str, usual: Mapping[str, Any]) -> Any:
-    """What a required name that the service does not know is told as; None where there is nothing."""
+    """What a required name that the service does not know is replaced by; None for nothing."""
     if name in ("gpu", "model"):
         if name == "gpu" and usual.get(name) not in (None, "cpu", raw):
             return usual[name]  # as the driver names the card

@@ -47,19 +47,18 @@ _alive: weakref.WeakSet[EventSender] = weakref.WeakSet()
 
 
 def utc(seconds: float) -> str:
-    """Seconds since 1970 as the service takes times: ISO 8601, UTC, with Z."""
+    """ISO 8601, UTC, with Z."""
     return dt.datetime.fromtimestamp(seconds, dt.UTC).isoformat().replace("+00:00", "Z")
 
 
 def pause_before(attempt: int, retry_after: float | None, draw: Callable[[], float]) -> float:
-    """Seconds to wait before attempt 1, 2, ... after a failure: doubling from 0.5 s up to 60 s, less a random
-    part of up to a half, so that many clients do not come back at once; never less than the server asked."""
+    """Seconds before attempt 1, 2, ...: from 0.5 to 60 s with jitter, at least `retry_after`."""
     longest = min(FIRST_PAUSE_S * 2.0 ** min(attempt - 1, 30), LONGEST_PAUSE_S)
     return max(longest * (1.0 - 0.5 * draw()), retry_after or 0.0)
 
 
 class EventSender:
-    """One run's way out. `put` and `finish` may be called from any thread and from a signal handler."""
+    """Spools and sends the events of one run. `put` and `finish` are safe in threads and signal handlers."""
 
     def __init__(
         self,
@@ -69,8 +68,7 @@ class EventSender:
         first_seq: int = 0,
         usual: Mapping[str, Any] | None = None,
     ) -> None:
-        """body: of POST /runs; None for a run that was begun elsewhere. usual: what it is to say where the
-        service asks for a field that is not in it."""
+        """body: of POST /runs, None for a run begun elsewhere; usual: defaults the service may require."""
         self.run_id = run_id
         self.verdict: Verdict = NOT_YET
         self.problems: list[str] = []
@@ -94,20 +92,17 @@ class EventSender:
             self._send_ended = self._all_sent = True
 
     def put(self, kind: str, fields: Mapping[str, Any], at: float) -> None:
-        """Hand over an event that happened at `at` (seconds since 1970). Never blocks."""
+        """Queue an event of the moment `at` (seconds since 1970). Never blocks."""
         if not self._forked:
             self._queue.put((kind, fields, at))
 
     def finish(self, body: Mapping[str, Any], at: float, patience: float) -> None:
-        """Hand over the end: what is put later is not kept. An empty body ends nothing but the telling: the
-        run goes on elsewhere. patience: seconds that are spent on a service that does not take it now."""
+        """Queue the end; later events are dropped. An empty body: the run goes on elsewhere."""
         self._patience = patience
         self.put("", body, at)
 
     def wait(self, seconds: float) -> bool:
-        """After `finish`: True once all is sent (mode offline: on disk). False after `seconds` at most, or
-        as soon as the service does not answer; the spool then has the rest. Only sleeps: it may interrupt
-        itself."""
+        """After `finish`: True once all is sent (offline: on disk); False after `seconds`. Only sleeps."""
         until = time.monotonic() + seconds
         while not (self._all_written and self._send_ended) and not self._forked and time.monotonic() < until:
             time.sleep(0.005)
@@ -119,7 +114,7 @@ class EventSender:
         return complete
 
     def after_fork(self) -> None:
-        """In a forked child this run does nothing: it belongs to the parent."""
+        """A forked child does nothing: the run belongs to the parent."""
         self._forked = True
         self._spool.release()
 
@@ -231,7 +226,7 @@ class EventSender:
         return f"it is kept in {path}, and `memory-service sync` sends it"
 
     def _warn(self, about: str, message: str) -> None:
-        """Once for each thing that can go wrong."""
+        """Once for each `about`."""
         if about not in self._warned and len(self._warned) < 50:
             self._warned.add(about)
             self.problems.append(message)

@@ -100,8 +100,7 @@ class Spool:
 
     @classmethod
     def open(cls, path: Path, most_bytes: int = 1 << 40) -> Spool:
-        """One that was left behind. InUseError while its process lives; OSError; ValueError for a file that
-        is no spool."""
+        """A spool left behind. InUseError while its process lives; OSError; ValueError for no spool."""
         spool = cls(Disk(path, new=False), most_bytes)
         try:
             spool._recover()
@@ -116,7 +115,7 @@ class Spool:
         return self._storage.path if isinstance(self._storage, Disk) else None
 
     def append(self, events: Iterable[Mapping[str, Any]], finish: Mapping[str, Any] | None = None) -> None:
-        """Keep events, each with a seq above all before, and the end if it is known."""
+        """Write events, each with a seq above all before, and the end if it is known."""
         lines, summaries = [], finish is not None
         for event in events:
             lines.append(line_of(event))
@@ -152,7 +151,7 @@ class Spool:
             return Part(tuple(lines), last, end, self._generation)
 
     def acknowledge(self, part: Part) -> None:
-        """These are on the service's disk: they need not be sent again, nor kept."""
+        """Forget events that are on the service's disk."""
         with self._lock:
             self.acked = max(self.acked, part.last_seq)
             if part.generation == self._generation:
@@ -162,21 +161,20 @@ class Spool:
                 self._rewrite(line for line, _ in self._lines(self._read_at))
 
     def change_run(self, body: Mapping[str, Any]) -> None:
-        """Begin the run with this instead."""
+        """Begin the run with this body instead."""
         with self._lock:
             self.header["run"] = dict(body)
             self._rewrite([line for line, _ in self._lines(self._read_at)])
 
     def close(self, *, remove: bool = False) -> None:
-        """Give up the lock; `remove` when everything in it is acknowledged."""
+        """Give up the lock; `remove`: everything was acknowledged."""
         with self._lock:
             if not remove:
                 self._sync(force=True)
             self._storage.close(remove=remove)
 
     def set_aside(self, why: str) -> Path | None:
-        """Into the folder of what a service refused for good, with its reason, and closed; None where it is
-        in memory. The oldest there go when they take more than ASIDE_BYTES."""
+        """Move to the folder of refused runs, with the reason, and close; None in memory."""
         with self._lock:
             self.header["refused"] = why
             self._rewrite([line for line, _ in self._lines(self._read_at)])
@@ -193,7 +191,7 @@ class Spool:
             return path
 
     def release(self) -> None:
-        """In a forked child: let go of the file, so that the parent's lock ends with the parent."""
+        """In a forked child: close the file, so that the parent's lock ends with the parent."""
         self._storage.close(remove=False)
 
     def _write(self, data: bytes) -> None:
@@ -210,8 +208,7 @@ class Spool:
             self._synced, self._unsynced = now, False
 
     def _to_memory(self, error: OSError, data: bytes) -> None:
-        """The disk is full or gone: what is unsent and still readable goes on in memory. The file stays for a
-        later sync; a seq sent from both places counts once."""
+        """The disk is full or gone: go on in memory. The file stays for a later sync."""
         self.trouble = str(error)
         unsent = line_of(self.header)
         with contextlib.suppress(OSError):
@@ -262,7 +259,7 @@ class Spool:
                 yield line, at
 
     def _recover(self) -> None:
-        """Read what a process that is gone has left."""
+        """Read what a dead process left."""
         good = 0
         for line, after in self._lines(0):
             good = after

@@ -17,7 +17,7 @@ class InUseError(Exception):
 
 
 class SpoolStorage(Protocol):
-    """Bytes that grow at the end or are replaced whole; OSError where they cannot be kept. size: how many."""
+    """Bytes that grow at the end or are replaced whole; OSError where they cannot be written."""
 
     size: int
 

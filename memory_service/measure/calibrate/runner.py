@@ -50,15 +50,15 @@ CROWDED_SHARE = 0.5
 
 
 class _StoppedError(Exception):
-    """Somebody closed stdin, or sent a signal."""
+    """Stdin was closed, or a signal came."""
 
 
 @dataclass
 class _State:
-    """What has been told so far; refused: the first reason of a figure that could not be had."""
+    """What was reported so far; refused: the first reason why a figure was not measured."""
 
     started: float
-    found: set[str] = field(default_factory=set)
+    measured: set[str] = field(default_factory=set)
     missing: set[str] = field(default_factory=set)
     cut: bool = False
     refused: str = ""
@@ -97,7 +97,7 @@ def _stop(number: int, _frame: object) -> None:
 
 
 def _age_seconds() -> float:
-    """How long this process has existed: starting Python counts too."""
+    """Since this process started, the start of Python included."""
     try:
         fields = Path("/proc/self/stat").read_text(encoding="ascii").rpartition(")")[2].split()
         uptime = float(Path("/proc/uptime").read_text(encoding="ascii").split()[0])
@@ -261,7 +261,7 @@ class _Runner:
         return None if ended["why"] is None else str(ended["why"])
 
     def _read_until(self, accept: Callable[[Mapping[str, Any]], bool], deadline: float) -> None:
-        """Read the nursery's events until `wanted` says so or the deadline; EOFError when it died."""
+        """Read the nursery's events until `accept` or the deadline; EOFError when it died."""
         while time.monotonic() < deadline:
             while b"\n" in self._read:
                 text, _, rest = bytes(self._read).partition(b"\n")
@@ -285,7 +285,7 @@ class _Runner:
         self.tell({"event": "progress", "done": done, "of": total, "doing": doing, "seconds": seconds})
 
     def _check_contention(self, kind: str, device: str, before: Occupancy, busy_before: float) -> str | None:
-        """Tell it if others took the device meanwhile; a sentence of what they took, else None."""
+        """Report use of the device by others meanwhile, as a sentence; else None."""
         if kind == "cuda":
             after = occupancy(device)
             if before.busy or after.busy:
@@ -305,7 +305,7 @@ class _Runner:
 
 @dataclass(frozen=True)
 class _Selection:
-    """sections: name -> its probes, in order; absent: name -> why it is not asked for."""
+    """sections: name -> its probes, in order; absent: name -> why it is not run."""
 
     sections: Mapping[str, list[Probe]]
     absent: Mapping[str, str]
@@ -313,7 +313,7 @@ class _Selection:
 
 
 def precisions_of(fingerprint: Fingerprint) -> tuple[tuple[str, ...], dict[str, str]]:
-    """What the hardware has, and why it has not the rest: ("fp32", "fp16"), {"matmul.bf16": "..."}."""
+    """(precisions of the hardware, {"matmul.bf16": why it lacks this one})."""
     least = {"fp32": 0.0, "fp16": 7.0, "tf32": 8.0, "bf16": 8.0}
     has: list[str] = []
     absent: dict[str, str] = {}

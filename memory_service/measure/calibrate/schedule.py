@@ -46,7 +46,7 @@ CONTEXT_SECONDS = 1.5
 
 
 def share_of(section: str, kind: str) -> Share:
-    """By the longest beginning of its name that is listed; others get half a second."""
+    """By the longest listed prefix; others get half a second."""
     prefix = max((name for name in SHARES if section.startswith(name)), key=len, default="")
     share = SHARES.get(prefix, Share(0.5, 0.0))
     if kind == "cpu" or prefix in ("trees", "loader", "memory.process"):

@@ -31,9 +31,9 @@ WINDOW_SECONDS = 2e-4
 def measured(
     probe: Probe, hardware: Hardware, work: Callable[[], object], seconds: float, *, cold: bool = False
 ) -> Measurement:
-    """Repeat `work` for about `seconds`, warm-up included, and say it in the probe's unit.
+    """Repeat `work` for about `seconds`, warm-up included; in the probe's unit.
 
-    cold   the device's cache is flushed before each repetition, outside the timed window
+    cold   flush the device's cache before each repetition, outside the timed window
     """
     ends = time.perf_counter() + seconds
     once = _warm_up(hardware, work, seconds * WARMUP_SHARE)
@@ -48,7 +48,7 @@ def measured(
 
 
 def _warm_up(hardware: Hardware, work: Callable[[], object], seconds: float) -> float:
-    """Seconds of the last of a few repetitions that load and allocate: two at least, WARM if short."""
+    """Seconds of the last warm-up repetition: two at least, WARMUP if short."""
     hardware.timed(work, 1)
     started = time.perf_counter()
     once = hardware.timed(work, 1)
@@ -59,7 +59,7 @@ def _warm_up(hardware: Hardware, work: Callable[[], object], seconds: float) -> 
 
 
 def repeat(sample: Callable[[], float], ends: float, earlier: Sequence[float] = ()) -> Measurement:
-    """Seconds of one repetition until `ends` (of perf_counter), at least LEAST times; `begun` count too."""
+    """Seconds of one repetition until `ends` (of perf_counter), at least LEAST times; `earlier` count too."""
     middle = ends - (ends - time.perf_counter()) / 2
     first = _sample_until(sample, middle, earlier)
     if not first.flagged or time.perf_counter() >= middle + (ends - middle) / 2:

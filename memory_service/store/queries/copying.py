@@ -17,14 +17,13 @@ _COUNTER = Knowledge.__tablename__
 
 
 def holds_rows(connection: Connection) -> bool:
-    """Whether anything is kept in tables that are at head, but for the counter that each new one has."""
+    """Whether any table but the counter has rows."""
     tables = (table for table in Base.metadata.sorted_tables if table.name != _COUNTER)
     return any(connection.scalar(select(exists(select(table)))) for table in tables)
 
 
 def copy(source: ReadSession, target: WriteSession) -> dict[str, int]:
-    """How many rows of each table, the search's indexes made anew. Both stand at head, and the target holds
-    nothing."""
+    """Rows copied of each table; both stand at head, and the target is empty."""
     copied: dict[str, int] = {}
     dialect = dialects.of(target)
     target.execute(delete(Knowledge))

@@ -39,8 +39,7 @@ _COUNTS = ("served", "followed", "compared", "without", "better", "same", "worse
 
 
 def alone(session: WriteSession) -> None:
-    """Wait until no other process counts, to the end of the transaction. Every write of knowledge ends by
-    raising the same row, so whoever holds it sees all outcomes that are kept."""
+    """Lock outcomes to the end of the transaction; every write of knowledge takes the same row."""
     session.execute(select(Knowledge.revision).where(Knowledge.id == 1).with_for_update())
 
 
@@ -49,7 +48,7 @@ def of_run(session: ReadSession, run_id: str) -> Outcome | None:
 
 
 def begin(session: WriteSession, run_id: str, place: str, advice: Any, now: dt.datetime) -> None:
-    """Keep what a run that begins was advised."""
+    """Store what a run was advised when it began."""
     row = {"run_id": run_id, "place": place, "advice": advice, "updated_at": now}
     session.execute(insert(Outcome), [row])
 
@@ -62,7 +61,7 @@ def keep(
     outcome: Mapping[str, Any],
     now: dt.datetime,
 ) -> None:
-    """Give a run this outcome, and its servings, instead of those it has."""
+    """Replace a run's outcome and servings."""
     values = {"place": place, "ended_at": ended_at, "outcome": dict(outcome), "updated_at": now}
     changed = session.execute(
         update(Outcome).where(Outcome.run_id == run_id).values(**values),
@@ -108,7 +107,7 @@ def subjects_in(session: ReadSession, place: str) -> set[str]:
 
 
 def tallies_of(session: ReadSession, subjects: Iterable[str]) -> dict[str, Tally]:
-    """Subject -> what all places together say of it; those without any are left out."""
+    """Subject -> its tally over all places; those without any are left out."""
     ordered = sorted(set(subjects))
     found: dict[str, Tally] = {}
     for start in range(0, len(ordered), 500):
@@ -119,7 +118,7 @@ def tallies_of(session: ReadSession, subjects: Iterable[str]) -> dict[str, Tally
 
 
 def tallies(session: ReadSession) -> dict[str, dict[str, Tally]]:
-    """Subject -> place -> what the runs there say of it; places where nothing was compared are left out."""
+    """Subject -> place -> tally; places where nothing was compared are left out."""
     columns = [getattr(tables.Tally, name) for name in ("subject", "place", *_COUNTS)]
     query = select(*columns).where(tables.Tally.weight > 0.0)
     found: dict[str, dict[str, Tally]] = {}
@@ -152,22 +151,21 @@ def fingerprint(session: ReadSession) -> tuple[int, str]:
 
 
 def direction_of(session: ReadSession, slug: str | None) -> str | None:
-    """Which way a competition's metric improves; None where that is not known."""
+    """Which way a competition's metric improves; None where unknown."""
     if slug is None:
         return None
     return session.scalar(select(Competition.metric_direction).where(Competition.slug == slug))
 
 
 def unconcluded(session: ReadSession, limit: int) -> list[str]:
-    """Runs that have ended and have no outcome: their server was killed, or older than outcomes."""
+    """Ended runs without an outcome: their server was killed, or older than outcomes."""
     query = select(Run.id).outerjoin(Outcome, Outcome.run_id == Run.id)
     query = query.where(Run.finished_at.is_not(None), Run.finish.is_not(None), Outcome.ended_at.is_(None))
     return list(session.scalars(query.order_by(Run.finished_at, Run.id).limit(limit)))
 
 
 def to_thin(session: ReadSession, before: dt.datetime, limit: int) -> list[tuple[str, bool]]:
-    """(run, whether it has ended) of runs that ended, or began and never ended, before a moment and are not
-    thinned yet, the oldest first. One that the service was told of later (an old log, a late sync) waits."""
+    """(run, whether it ended) of unthinned runs that ended (or began) before a moment, oldest first."""
     query = select(Run.id, Run.finished_at).outerjoin(Outcome, Outcome.run_id == Run.id)
     query = query.where(func.coalesce(Run.finished_at, Run.started_at) < before, Run.created_at < before)
     query = query.where(or_(Outcome.run_id.is_(None), Outcome.thinned_at.is_(None)))
@@ -176,7 +174,7 @@ def to_thin(session: ReadSession, before: dt.datetime, limit: int) -> list[tuple
 
 
 def thin(session: WriteSession, run_id: str, bodies: Mapping[int, str], gone: Sequence[int]) -> int:
-    """Give these events (seq -> body) new bodies and delete those; how many are gone."""
+    """Replace the bodies of these events and delete the others; how many were deleted."""
     for seq, body in bodies.items():
         session.execute(
             update(RunEvent).where(RunEvent.run_id == run_id, RunEvent.seq == seq).values(body=body),

@@ -60,7 +60,7 @@ class NewPassage:
 
 @dataclass(frozen=True, slots=True)
 class StoredPassage:
-    """What is known of a stored passage without its vector."""
+    """A stored passage without its vector."""
 
     id: int
     competition: str
@@ -90,7 +90,6 @@ class Hit:
 
 
 def digest(text: str) -> str:
-    """By this two passages are the same text."""
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
@@ -124,7 +123,7 @@ def replace(session: WriteSession, competition: str, passages: Sequence[NewPassa
 
 
 def many(session: WriteSession) -> contextlib.AbstractContextManager[None]:
-    """Around thousands of `replace` in one transaction: indexes are built once, at the end of the block."""
+    """Around thousands of `replace`: indexes are built once, at the end of the block."""
     return dialects.of(session).many_passages(session)
 
 

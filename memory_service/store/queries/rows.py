@@ -76,7 +76,7 @@ BOOKKEEPING = ("version", "origin", "corrected", "seed_digest", "created_at", "u
 
 
 def columns(entity: type[Base]) -> tuple[str, ...]:
-    """Column names in the order of the table's definition, key first, what the store adds last."""
+    """Column names in the order of the table's definition, key first, bookkeeping last."""
     if not issubclass(entity, Correctable):
         return tuple(c.name for c in entity.__table__.columns)
     names = [c.name for c in entity.__table__.columns if c.name not in BOOKKEEPING]
@@ -102,12 +102,12 @@ def values_of(row: Correctable) -> dict[str, Any]:
 
 
 def own_values(row: Correctable) -> dict[str, Any]:
-    """The same without what the store keeps about a row (`BOOKKEEPING`)."""
+    """The same without `BOOKKEEPING`."""
     return {name: value for name, value in values_of(row).items() if name not in BOOKKEEPING}
 
 
 def all_rows(session: ReadSession, table: str) -> list[dict[str, Any]]:
-    """Every row of a table of knowledge as its seed would be written, ordered by key."""
+    """Every row as its seed would be written, ordered by key."""
     entity = ENTITIES[table]
     names = [name for name in columns(entity) if name not in BOOKKEEPING]
     query = select(*(column(entity, name) for name in names)).order_by(column(entity, key_of(entity)))
@@ -115,7 +115,7 @@ def all_rows(session: ReadSession, table: str) -> list[dict[str, Any]]:
 
 
 def find(session: ReadSession, table: str, key: str, *, to_change: bool = False) -> Correctable | None:
-    """The row, locked against other writers when it is about to be changed."""
+    """The row, locked against other writers with `to_change`."""
     entity = ENTITIES[table]
     query = select(entity).where(column(entity, key_of(entity)) == key)
     if to_change:
@@ -158,7 +158,6 @@ def upsert(session: WriteSession, table: str, rows: Sequence[Mapping[str, Any]])
 
 
 def bookkeeping(origin: str, now: dt.datetime, seed_digest: str | None = None) -> dict[str, Any]:
-    """What a new row carries beside its values."""
     return {
         "version": 1,
         "origin": origin,

@@ -62,7 +62,7 @@ def add(session: WriteSession, values: Mapping[str, Any]) -> None:
 
 
 def find(session: ReadSession, run_id: str, *, to_change: bool = False) -> Run | None:
-    """The run; locked against other writers when it is about to be changed."""
+    """The run; locked against other writers with `to_change`."""
     query = select(Run).where(Run.id == run_id)
     if to_change:
         query = query.with_for_update().execution_options(populate_existing=True)
@@ -76,13 +76,13 @@ def change(session: WriteSession, run_id: str, values: Mapping[str, Any]) -> Non
 
 
 def without_waste(session: ReadSession, after: str, limit: int) -> Sequence[Run]:
-    """Runs that have ended and of which nobody counted what was wasted, by id behind `after`."""
+    """Ended runs without counted waste, by id behind `after`."""
     query = select(Run).where(Run.wasted_minutes.is_(None), Run.finished_at.is_not(None), Run.id > after)
     return session.scalars(query.order_by(Run.id).limit(limit)).all()
 
 
 def add_waste(session: WriteSession, run_id: str, values: Mapping[str, Any]) -> None:
-    """Where nobody did meanwhile."""
+    """Unless it was counted meanwhile."""
     session.execute(
         update(Run).where(Run.id == run_id, Run.wasted_minutes.is_(None)).values(**values),
         execution_options={"synchronize_session": False},
@@ -90,21 +90,19 @@ def add_waste(session: WriteSession, run_id: str, values: Mapping[str, Any]) -> 
 
 
 def statuses(at: Statements, run_ids: Iterable[str]) -> dict[str, str]:
-    """id -> status of those that are there. They can get no other status until this transaction ends, so an
-    event is either seen by the finish or sees it."""
+    """id -> status, unchanged to the end of the transaction: an event and a finish see each other."""
     found = at.locked(Run.__tablename__, ("id", "status"), run_ids, at.dialect.keep_row)
     return dict(found)
 
 
 def begun(session: ReadSession, run_ids: Collection[str]) -> dict[str, tuple[dt.datetime, dt.datetime]]:
-    """id -> (start by the run's own clock, when it was begun by ours) of those that are there; neither ever
-    changes."""
+    """id -> (start by the run's own clock, creation by ours); neither ever changes."""
     query = select(Run.id, Run.started_at, Run.created_at).where(Run.id.in_(sorted(run_ids)))
     return {row.id: (row.started_at, row.created_at) for row in session.execute(query)}
 
 
 def add_events(at: Statements, events: Sequence[Event]) -> int:
-    """Insert rows of `EVENT_COLUMNS`; those whose (run, seq) is taken are passed over. How many were new."""
+    """Insert rows of `EVENT_COLUMNS`, skipping taken (run, seq); how many were new."""
     if not events:
         return 0
     return at.insert_new(RunEvent.__tablename__, EVENT_COLUMNS, events)
@@ -140,7 +138,7 @@ def last_seq(at: Statements, run_id: str, before: int) -> int:
 
 
 def begun_after(session: ReadSession, run: Run, limit: int) -> list[Mapping[str, Any]]:
-    """What the first runs of the same model, task and competition said that began after this one."""
+    """The bodies of the first runs of the same model, task and competition after this one."""
     query = select(Run.given).where(Run.model == run.model, Run.task == run.task)
     query = query.where(Run.created_at > run.created_at)
     same = Run.competition.is_(None) if run.competition is None else Run.competition == run.competition
@@ -148,7 +146,7 @@ def begun_after(session: ReadSession, run: Run, limit: int) -> list[Mapping[str,
 
 
 def events_of(session: ReadSession, run_id: str, kinds: Sequence[str] = ()) -> list[tuple[int, str, str]]:
-    """(seq, kind, body) of a run in the order of seq: one stretch of the tree, whatever else is there."""
+    """(seq, kind, body) in the order of seq."""
     query = select(RunEvent.seq, RunEvent.kind, RunEvent.body).where(RunEvent.run_id == run_id)
     if kinds:
         query = query.where(RunEvent.kind.in_(kinds))
@@ -161,7 +159,7 @@ def latest_events(session: ReadSession, run_id: str, limit: int) -> list[tuple[i
 
 
 def latest_marks(session: ReadSession, run_id: str, limit: int) -> list[tuple[int, str, str]]:
-    """The same of those that are no raw samples, however many of these there are."""
+    """The same without raw samples."""
     return _latest(session, run_id, limit, text(NOT_RAW))
 
 
@@ -191,7 +189,7 @@ def ended(session: ReadSession, filters: Mapping[str, Any], limit: int) -> Seque
 
 
 def observations_by_run(session: ReadSession, run_ids: Collection[str]) -> dict[str, list[Mapping[str, Any]]]:
-    """run -> its observations, for many runs at once."""
+    """Run -> its observations."""
     found: dict[str, list[Mapping[str, Any]]] = {}
     ids = sorted(run_ids)
     for start in range(0, len(ids), 500):
@@ -202,7 +200,6 @@ def observations_by_run(session: ReadSession, run_ids: Collection[str]) -> dict[
 
 
 def observations_of(session: ReadSession, run_id: str) -> list[Mapping[str, Any]]:
-    """Those of one run, by id."""
     query = select(Observation.observation).where(Observation.run_id == run_id).order_by(Observation.id)
     return list(session.scalars(query))
 
@@ -210,7 +207,6 @@ def observations_of(session: ReadSession, run_id: str) -> list[Mapping[str, Any]
 def replace_observations(
     session: WriteSession, run_id: str, found: Sequence[Mapping[str, Any]], now: dt.datetime
 ) -> None:
-    """Give a run these observations instead of those it has."""
     session.execute(delete(Observation).where(Observation.run_id == run_id))
     if found:
         rows = [

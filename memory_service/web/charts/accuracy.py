@@ -20,7 +20,7 @@ FEWEST = 5
 
 
 def scatter(rows: Sequence[Row], unit: str, group: str = "family") -> dict[str, Any] | None:
-    """Predicted over measured on log axes, a series a group, the line where both are equal.
+    """Predicted over measured on log axes, a series a group, with the diagonal.
 
     rows    of `services.pages.accuracy`: "points"; group: "family" or "device" (the GPU model where none)
     """
@@ -54,8 +54,7 @@ def scatter(rows: Sequence[Row], unit: str, group: str = "family") -> dict[str, 
 
 
 def coverage(rows: Sequence[Row], meant_percent: float) -> dict[str, Any] | None:
-    """Share of measurements inside the 80 % interval by group, beside what is meant; small groups are left
-    out."""
+    """Share of measurements inside the 80 % interval by group; small groups are left out."""
     scored = [row for row in rows if row["n"] >= FEWEST][:12]
     if not scored:
         return None
@@ -70,7 +69,7 @@ def coverage(rows: Sequence[Row], meant_percent: float) -> dict[str, Any] | None
 
 
 def sides(item: Row) -> dict[str, Any] | None:
-    """What each side of a disagreement allows, as a stretch of one axis; None where a side has no numbers."""
+    """What each side of a conflict allows, on one axis; None where a side has no numbers."""
     rows = list(reversed(item["sides"]))
     numbers = [(row["low"], row["low"] if row["high"] is None else row["high"]) for row in rows]
     if not rows or any(low is None for low, _ in numbers):

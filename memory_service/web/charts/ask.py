@@ -11,10 +11,9 @@ __all__ = ["quality_over_minutes"]
 
 
 def quality_over_minutes(data: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The best expected quality of each budget, every model's best plan within this one, and the choices of
-    the objectives; None when no plan fits the memory of the cards.
+    """Best quality of each budget, models within this one, the objectives' picks; None where no plan fits.
 
-    given   `points` of `services.pages.ask`
+    data   `points` of `services.pages.ask`
     """
     if not data["front"]:
         return None

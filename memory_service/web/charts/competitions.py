@@ -14,7 +14,7 @@ _SHAPES = ("circle", "triangle", "rect", "diamond", "pin", "roundRect", "arrow",
 
 
 def plane(placed: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Competitions as points, one colour and shape per kind of input; each leads to its page."""
+    """Competitions as points, one colour and shape per kind of input; linked to their pages."""
     if not placed:
         return None
     kinds: dict[str, list[Mapping[str, Any]]] = {}
@@ -45,7 +45,7 @@ def plane(placed: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
 
 
 def score_over_minutes(curves: Sequence[Mapping[str, Any]], metric: str) -> dict[str, Any] | None:
-    """Best validation score so far of each run, over its minutes; None without a run of two scored epochs."""
+    """Best validation score so far of each run; None without a run of two scored epochs."""
     if not curves:
         return None
     series = [

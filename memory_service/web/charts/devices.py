@@ -11,7 +11,7 @@ __all__ = ["figures_over_time", "products_by_size", "share_of_sheet"]
 
 
 def share_of_sheet(compared: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Measured figures in percent of the data sheet's; None where it says none of them."""
+    """Measured figures in percent of the data sheet's; None where it has none."""
     compared_rows = [row for row in compared if row["of_sheet_percent"] is not None]
     if not compared_rows:
         return None
@@ -37,8 +37,7 @@ def figures_over_time(history: Sequence[Mapping[str, Any]]) -> dict[str, Any] | 
 
 
 def products_by_size(sections: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Matrix products: work a second over the side of the matrices, one line a precision with its p20-p80
-    band; None where fewer than two sizes were measured."""
+    """Matrix products over their side, a line a precision with its p20-p80 band; None under two sizes."""
     lines: dict[str, list[tuple[int, Mapping[str, Any]]]] = {}
     for row in sections:
         group, _, rest = row["section"].partition(".")

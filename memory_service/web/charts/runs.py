@@ -16,7 +16,7 @@ _COLOURS = 8
 
 
 def memory_over_time(run: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Kinds of reading drawn apart, and the card's memory as a limit; None where nothing was read."""
+    """Memory readings by kind, with the GPU's memory as a limit; None without readings."""
     samples, epochs = run["curves"]["card"], run["curves"]["epochs"]
     series = []
     for name, rows, field, colour in (
@@ -39,7 +39,7 @@ def memory_over_time(run: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def speed_over_time(run: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Samples a second as they were told, over the band of the prediction."""
+    """Reported samples a second over the predicted band."""
     reported = _xy(run["curves"]["steps"], "samples_per_second")
     if not reported:
         return None
@@ -57,7 +57,7 @@ def speed_over_time(run: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def waiting_over_time(run: Mapping[str, Any]) -> dict[str, Any] | None:
-    """How busy the card was, and how long steps waited for the loader, in percent."""
+    """GPU utilisation and loader wait in percent."""
     curves = run["curves"]
     series = [
         line(name, data, colour=colour, dashed=dashed)

@@ -29,13 +29,12 @@ Form = Annotated[dict[str, str], Depends(form_of)]
 
 @router.page("/browse/devices")
 def devices(request: Request) -> Response:
-    """Registered devices, and the data sheets of GPU models."""
     return _list(request, {})
 
 
 @router.form("/browse/devices")
 def register(request: Request, form: Form) -> Response:
-    """Register a device and measure it: then look at its calibration, or copy the command."""
+    """Register a device and measure it: then its calibration, or the command to copy."""
     service = service_of(request)
     said = {name: value.strip() for name, value in form.items() if value.strip()}
     try:
@@ -72,7 +71,6 @@ def _list(request: Request, told: dict[str, Any], status: int = 200) -> Response
 
 @router.page("/browse/devices/{name:path}")
 def device(request: Request, name: str) -> Response:
-    """A GPU model or a device: data sheet, calibrations, drift."""
     data = device_page(database_of(request), name)
     charts = {
         each["name"]: {"sheet": share_of_sheet(each["compared"]), "time": figures_over_time(each["history"])}
@@ -85,7 +83,6 @@ def device(request: Request, name: str) -> Response:
 
 @router.page("/browse/calibrations/{key}")
 def calibration(request: Request, key: str) -> Response:
-    """One calibration: how far it is, its sections with their spread."""
     data = calibration_page(database_of(request), key)
     products = [row for group in data["groups"] if group["group"] == "matmul" for row in group["sections"]]
     return answer(

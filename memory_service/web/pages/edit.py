@@ -25,13 +25,12 @@ Form = Annotated[dict[str, str], Depends(form_of)]
 
 @router.page("/browse/edit/{table}/{key:path}")
 def edit(request: Request, table: str, key: str) -> Response:
-    """The row as a form."""
     return _form(request, table, key, {})
 
 
 @router.form("/browse/edit/{table}/{key:path}")
 def edited(request: Request, table: str, key: str, form: Form) -> Response:
-    """Show the difference (`step=look`), or keep it (`step=save`)."""
+    """Show the difference (`step=look`), or save it (`step=save`)."""
     database = database_of(request)
     page = edit_page(database, table, key)
     form = _untouched(page, form)
@@ -66,7 +65,7 @@ def edited(request: Request, table: str, key: str, form: Form) -> Response:
 
 @router.form("/browse/undo/{table}/{key:path}")
 def undone(request: Request, table: str, key: str, form: Form) -> Response:
-    """Take back one change of a row's history."""
+    """Undo one change of a row's history."""
     entry = form.get("entry", "")
     if not entry.isascii() or not entry.isdigit() or len(entry) > 18:
         raise InvalidInput(
@@ -88,8 +87,7 @@ def _form(
 
 
 def _untouched(page: dict[str, Any], form: dict[str, str]) -> dict[str, str]:
-    """A field that says what the form showed says what the row says: the form had to make some characters
-    visible, and they must not be kept so."""
+    """A field left as the form showed it keeps the row's value, control characters included."""
     rows = {field["name"]: field["value"] for field in page["fields"]}
     return {
         name: rows[name] if name in rows and value.strip() == plain(rows[name]).strip() else value

@@ -30,7 +30,7 @@ _LONGEST_PATH = 2_000
 
 
 def sent_to_login(scope: Scope) -> Response | None:
-    """To the login page and from there back, where a person asked for a page."""
+    """A redirect to the login page and back, for a request of a page."""
     request = Request(scope)
     if not is_page(request) and scope["path"] != "/docs":
         return None
@@ -41,13 +41,12 @@ def sent_to_login(scope: Scope) -> Response | None:
 
 @router.get(LOGIN)
 def login(request: Request) -> Response:
-    """The form."""
     return _form(request, request.query_params.get("next", ""))
 
 
 @router.post(LOGIN)
 async def signed_in(request: Request, form: Form) -> Response:
-    """A new session, whatever the browser sent; or the form again."""
+    """A new session, or the form again."""
     service, next_page = service_of(request), form.get("next", "")
     key = parse(form.get("key", "").strip())
     if key is None:
@@ -75,7 +74,6 @@ async def signed_in(request: Request, form: Form) -> Response:
 
 @router.post("/browse/logout")
 def signed_out(request: Request, form: Form) -> Response:  # noqa: ARG001 - its token is checked
-    """The session's end."""
     service, session_id = service_of(request), session_in(request.headers.get("cookie", ""))
     if session_id is not None and request.state.csrf is not None:
         sign_out(service.database, session_id, request.state.key_name)
@@ -93,7 +91,7 @@ def _form(request: Request, next_page: str, refused: str | None = None) -> Respo
 
 
 def _local_page(next_page: str) -> str:
-    """The page that was asked for, when it is one of this server's; else the first one."""
+    """The page that was asked for if it is of this server; else the first one."""
     parts = (
         urlsplit(next_page) if len(next_page) <= _LONGEST_PATH and next_page.isprintable() else urlsplit("")
     )

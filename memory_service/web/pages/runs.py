@@ -33,7 +33,6 @@ router.files("/browse/runs", "runs")
 
 @router.page("/browse/runs")
 def run_list(request: Request) -> Response:
-    """All runs, the latest first; and where last week's minutes went."""
     query = query_of(request)
     still = query.pop(STILL, None) is not None
     data = runs_page(database_of(request), query, dt.datetime.now(dt.UTC))
@@ -42,7 +41,6 @@ def run_list(request: Request) -> Response:
 
 @router.page("/browse/runs/{run_id}")
 def run(request: Request, run_id: str) -> Response:
-    """One run: curves, verdicts, plan against what happened."""
     database = database_of(request)
     data = one_run_page(database, knowledge_of(database), run_id)
     losses = [("train_loss", "training loss"), ("valid_loss", "validation loss")]
@@ -63,7 +61,7 @@ def run(request: Request, run_id: str) -> Response:
 @router.get("/browse/runs/{run_id}/events.jsonl")
 @router.get("/browse/runs/{run_id}/events.parquet")
 def events(request: Request, run_id: str) -> Response:
-    """All that a run told, or what it told of one `kind`, in the order of seq."""
+    """Events of a run, or those of one `kind`, in the order of seq."""
     form = request.url.path.rpartition(".")[2]
     query = {**query_of(request), "run_id": run_id}
     return _file(stream_rows(database_of(request), "run-events", query, None, form), form)
@@ -72,7 +70,6 @@ def events(request: Request, run_id: str) -> Response:
 @router.get("/browse/runs/{run_id}/epochs.csv")
 @router.get("/browse/runs/{run_id}/epochs.jsonl")
 def epochs(request: Request, run_id: str) -> Response:
-    """The epochs that are kept of a run."""
     form = request.url.path.rpartition(".")[2]
     return _file(in_format(epochs_table(database_of(request), run_id), form), form)
 

@@ -69,7 +69,7 @@ def copies(probe: Probe, hardware: Hardware, seconds: float) -> Iterator[tuple[s
 
 
 def generate(folder: Path, side: int) -> None:
-    """JPEG files that compress about as photographs do: soft shapes with some grain."""
+    """JPEG files that compress about as photographs: soft shapes with some grain."""
     draw = np.random.default_rng(11)
     for index in range(FILES):
         coarse = Image.fromarray(draw.integers(0, 256, (12, 12, 3), dtype=np.uint8)).resize((side, side))

@@ -44,7 +44,7 @@ def linear(probe: Probe, hardware: Hardware, seconds: float) -> Iterator[tuple[s
 
 
 def convolution(probe: Probe, hardware: Hardware, seconds: float) -> Iterator[tuple[str, Measurement]]:
-    """Its workspace (peak beyond the tensors) comes with it at the larger batch."""
+    """At the larger batch with its workspace (peak beyond the tensors)."""
     shape, layout = probe.facts, LAYOUTS[probe.layout]
     side = shape["side"]
     x = _laid_out(hardware, probe, layout, probe.batch, shape["channels"], side, side)
@@ -71,7 +71,7 @@ def convolution(probe: Probe, hardware: Hardware, seconds: float) -> Iterator[tu
 
 
 def _peak_of(hardware: Hardware, work: Callable[[], object]) -> float | None:
-    """GiB at the peak of one repetition beyond what was there before; None where it is not told."""
+    """GiB at the peak of one repetition beyond those before; None where unknown."""
     hardware.release()
     before = hardware.memory_now()
     hardware.start_peak()

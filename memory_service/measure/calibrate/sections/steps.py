@@ -26,7 +26,7 @@ WARMUP_STEPS = 1
 
 
 def measure(probe: Probe, hardware: Hardware, seconds: float) -> Iterator[tuple[str, Measurement]]:
-    """Time, and the peaks in every sense; of a processor the growth of the process since before the model."""
+    """Time and peaks; of a processor the growth of the process since before the model."""
     ends = time.perf_counter() + seconds
     net = _net(probe, hardware)
     if hardware.kind == "cpu":
@@ -52,7 +52,7 @@ def measure(probe: Probe, hardware: Hardware, seconds: float) -> Iterator[tuple[
 
 
 def sustained(probe: Probe, hardware: Hardware, seconds: float) -> Iterator[tuple[str, Measurement]]:
-    """Throughput of the last fifth of a long run against its first fifth; below one: it throttles."""
+    """Throughput of the last fifth of a long run over its first; below one: it throttles."""
     ends = time.perf_counter() + seconds
     net = REFERENCE_NETS[hardware.kind][0]
     precision, layout = ("fp32", "nchw") if hardware.kind != "cuda" else (_half(), "nhwc")

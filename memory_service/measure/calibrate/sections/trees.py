@@ -18,7 +18,6 @@ __all__ = ["measure"]
 
 
 def measure(probe: Probe, hardware: Hardware, seconds: float) -> Iterator[tuple[str, Measurement]]:  # noqa: ARG001
-    """Binning comes with the trees: one table serves both."""
     import lightgbm
 
     ends = time.perf_counter() + seconds
