@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from memory_service.cli.caller import caller
+from memory_service.cli.databases import open_at_head
 from memory_service.cli.output import JSON_OPTION, emit, table
-
-if TYPE_CHECKING:
-    from memory_service.services.database.transactions import Database
 
 __all__ = ["register"]
 
@@ -43,7 +41,7 @@ def create(
     from memory_service.services.access.keys import create_key
 
     scopes = [part for each in scope for part in each.split(",")]
-    with _opened(database) as opened:
+    with open_at_head(database) as opened:
         key = create_key(opened, name, scopes, expires_days=expires_days, who=caller())
     emit(key, json, _new_key)
 
@@ -53,7 +51,7 @@ def list_all(database: Url = None, json: bool = JSON_OPTION) -> None:
     """All keys, the latest first, with their last use; never the keys themselves."""
     from memory_service.services.access.keys import list_keys
 
-    with _opened(database) as opened:
+    with open_at_head(database) as opened:
         keys = list_keys(opened)
     emit({"items": keys}, json, lambda _: _listed(keys))
 
@@ -65,7 +63,7 @@ def revoke(
     """Take a key back: it ends within seconds, and so do its sessions."""
     from memory_service.services.access.keys import revoke_key
 
-    with _opened(database) as opened:
+    with open_at_head(database) as opened:
         gone = revoke_key(opened, name, who=caller())
     emit(gone, json, lambda _: f"Key {gone['id']} ({gone['name']}) is revoked.")
 
@@ -77,19 +75,9 @@ def rotate(
     """Make another key of the same name, scopes and length of life; the one before ends within seconds."""
     from memory_service.services.access.keys import rotate_key
 
-    with _opened(database) as opened:
+    with open_at_head(database) as opened:
         key = rotate_key(opened, name, who=caller())
     emit(key, json, _new_key)
-
-
-def _opened(url: str | None) -> Database:
-    from memory_service.services.database.transactions import Database
-    from memory_service.services.operations.database import require_head
-    from memory_service.settings import load_settings
-
-    opened = Database(load_settings(database_url=url).database_url)
-    require_head(opened)
-    return opened
 
 
 def _new_key(key: dict[str, Any]) -> RenderableType:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from memory_service.cli.databases import open_ready
 from memory_service.cli.output import JSON_OPTION, emit, graded, stdout, table
 
 __all__ = ["accuracy_report", "register"]
@@ -30,14 +31,10 @@ def runs(
     json: bool = JSON_OPTION,
 ) -> None:
     """Runs, the latest first, what was predicted (pred.) beside what happened; or one with its epochs."""
-    from memory_service.services.database.transactions import Database
-    from memory_service.services.operations.database import ensure_ready
     from memory_service.services.runs.runs import run_page
     from memory_service.services.tables.catalogue import list_rows
-    from memory_service.settings import load_settings
 
-    store = Database(load_settings(database_url=database).database_url)
-    ensure_ready(store)
+    store = open_ready(database)
     if run_id is not None:
         emit(run_page(store, run_id), json, _one)
         return

@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from memory_service.domain.cost.families import family_of
 from memory_service.errors import unknown_name
-from memory_service.measure.built import BuiltModel, image_inputs, on_meta
+from memory_service.measure.built import BuiltModel, image_model, on_meta
 from memory_service.measure.vision import size_arguments, timm_name
 
 __all__ = ["DETECTORS", "build_detector"]
@@ -42,23 +42,14 @@ def build_detector(name: str, input_size: int | None, n_outputs: int | None) -> 
     current = timm_name(encoder)
     if head not in DETECTORS or current is None or (head == "ssd" and current != "resnet50"):
         raise unknown_name("model", name, [f"{d}/{k}" for d in DETECTORS for k in backbones])
-    size = input_size or (300 if head == "ssd" else DEFAULT_SIZE)
+    default = 300 if head == "ssd" else DEFAULT_SIZE
+    size = input_size or default
     classes = n_outputs or (81 if head == "ssd" else COCO_CLASSES)
     module = on_meta(
         lambda: _SsdR50(classes) if head == "ssd" else _pyramid_detector(head, current, classes, size)
     )
-    return BuiltModel(
-        name=name,
-        library="torchvision",
-        family=family_of(current),
-        module=module,
-        input_kind="image_size",
-        input_size=size,
-        default_input_size=300 if head == "ssd" else DEFAULT_SIZE,
-        n_outputs=classes,
-        make_inputs=image_inputs(size),
-        make_loss=dense_detection_loss,
-    )
+    family, loss = family_of(current), dense_detection_loss
+    return image_model(name, "torchvision", family, module, size, default, classes, make_loss=loss)
 
 
 def dense_detection_loss(outputs: Any, inputs: Mapping[str, Tensor]) -> Tensor:

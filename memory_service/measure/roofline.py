@@ -88,14 +88,8 @@ class RooflineTally:
         self._add(phase, kind, flops, useful, width, [(x, 1), (weight, 1), (out, 1)], 1)
 
     def _convolution_backward(self, phase: str, args: Sequence[Any]) -> None:
-        grad, x, weight, transposed, groups, output_mask = (
-            args[0],
-            args[1],
-            args[2],
-            bool(args[7]),
-            int(args[9]),
-            args[10],
-        )
+        grad, x, weight = args[:3]
+        transposed, groups, output_mask = bool(args[7]), int(args[9]), args[10]
         for computed, required in zip(("input", "weight"), output_mask, strict=False):
             if required:
                 self._convolution(phase, x, weight, grad, groups, transposed, computed)

@@ -98,7 +98,7 @@ def query_passages(text: str) -> list[Passage]:
     data = _best([s for s in rest if s not in goal], _DATA)
     metric = _best([s for s in rest if s not in goal and s not in data], _METRIC)
     chosen = [
-        Passage("predicted", _joined([*(_cut(s, 200) for s in opening), *goal], QUERY_CHARACTERS)),
+        Passage("predicted", _joined([*(s[:200] for s in opening), *goal], QUERY_CHARACTERS)),
         Passage("data", _joined(data, QUERY_CHARACTERS)),
         Passage("judged", _joined(metric, QUERY_CHARACTERS)),
     ]
@@ -152,10 +152,6 @@ def _joined(sentences: Iterable[str], limit: int = PASSAGE_CHARACTERS) -> str:
 
 def _split_long(sentence: str) -> list[str]:
     return [sentence[start : start + _MAX_SENTENCE] for start in range(0, len(sentence), _MAX_SENTENCE)]
-
-
-def _cut(sentence: str, length: int) -> str:
-    return sentence[:length]
 
 
 def _text(row: Mapping[str, Any], key: str) -> str:

@@ -96,7 +96,7 @@ class Pages(APIRouter):
         return register
 
     def files(self, path: str, table: str) -> None:
-        """GET `path.csv`, `.jsonl`, `.parquet`: all matching rows of a table. Register before `{name:path}` pages."""
+        """GET `path.csv`, `.jsonl`, `.parquet`: all matching rows. Register before `{name:path}` pages."""
 
         def rows(request: Request) -> Response:
             filters = {name: value for name, value in query_of(request).items() if name not in _PAGING}

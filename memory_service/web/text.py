@@ -30,7 +30,7 @@ def cut(text: str, most: int = 400) -> str:
 
 
 def amount(value: Any, digits: int = 3) -> str:
-    """Any JSON value: numbers to significant digits (whole parts never rounded), thousands marked; – for None."""
+    """Any JSON value: numbers to significant digits (whole parts never rounded), thousands marked."""
     if value is None or value in ("", [], {}):
         return NOT_KNOWN
     if isinstance(value, bool):

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import delete, func, insert, select, update
 
-from memory_service.store.session import ReadSession, WriteSession
+from memory_service.store.session import ReadSession, WriteSession, bulk
 from memory_service.store.tables.keys import ApiKey, BrowserSession
 
 __all__ = [
@@ -54,10 +54,7 @@ def add(session: WriteSession, values: Mapping[str, Any]) -> None:
 
 
 def change(session: WriteSession, key_id: str, values: Mapping[str, Any]) -> None:
-    session.execute(
-        update(ApiKey).where(ApiKey.id == key_id).values(**values),
-        execution_options={"synchronize_session": False},
-    )
+    bulk(session, update(ApiKey).where(ApiKey.id == key_id).values(**values))
 
 
 def used(session: WriteSession, last: Mapping[str, dt.datetime]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import case, delete, func, insert, or_, select, update
 
 from memory_service.domain.runs.pattern_effect import Tally
-from memory_service.store.session import ReadSession, WriteSession
+from memory_service.store.session import ReadSession, WriteSession, bulk
 from memory_service.store.tables import outcomes as tables
 from memory_service.store.tables.knowledge import Competition, Knowledge
 from memory_service.store.tables.outcomes import Outcome, Serving
@@ -63,11 +63,8 @@ def keep(
 ) -> None:
     """Replace a run's outcome and servings."""
     values = {"place": place, "ended_at": ended_at, "outcome": dict(outcome), "updated_at": now}
-    changed = session.execute(
-        update(Outcome).where(Outcome.run_id == run_id).values(**values),
-        execution_options={"synchronize_session": False},
-    )
-    if getattr(changed, "rowcount", 0) == 0:
+    changed = bulk(session, update(Outcome).where(Outcome.run_id == run_id).values(**values))
+    if changed == 0:
         session.execute(insert(Outcome), [{"run_id": run_id, **values}])
     session.execute(delete(Serving).where(Serving.run_id == run_id))
     rows = [
@@ -176,25 +173,17 @@ def to_thin(session: ReadSession, before: dt.datetime, limit: int) -> list[tuple
 def thin(session: WriteSession, run_id: str, bodies: Mapping[int, str], gone: Sequence[int]) -> int:
     """Replace the bodies of these events and delete the others; how many were deleted."""
     for seq, body in bodies.items():
-        session.execute(
-            update(RunEvent).where(RunEvent.run_id == run_id, RunEvent.seq == seq).values(body=body),
-            execution_options={"synchronize_session": False},
-        )
+        event = (RunEvent.run_id == run_id, RunEvent.seq == seq)
+        bulk(session, update(RunEvent).where(*event).values(body=body))
     for start in range(0, len(gone), 500):
         some = gone[start : start + 500]
-        session.execute(
-            delete(RunEvent).where(RunEvent.run_id == run_id, RunEvent.seq.in_(some)),
-            execution_options={"synchronize_session": False},
-        )
+        bulk(session, delete(RunEvent).where(RunEvent.run_id == run_id, RunEvent.seq.in_(some)))
     return len(gone)
 
 
 def mark_thinned(session: WriteSession, run_id: str, place: str, now: dt.datetime) -> None:
-    changed = session.execute(
-        update(Outcome).where(Outcome.run_id == run_id).values(thinned_at=now),
-        execution_options={"synchronize_session": False},
-    )
-    if getattr(changed, "rowcount", 0) == 0:
+    changed = bulk(session, update(Outcome).where(Outcome.run_id == run_id).values(thinned_at=now))
+    if changed == 0:
         row = {"run_id": run_id, "place": place, "thinned_at": now, "updated_at": now}
         session.execute(insert(Outcome), [row])
 

@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, delete, func, insert, or_, select, update
 
 from memory_service.store import dialects
 from memory_service.store.dialects import EMBEDDING_DIMENSIONS, Vector32
-from memory_service.store.session import ReadSession, WriteSession
+from memory_service.store.session import ReadSession, WriteSession, bulk
 from memory_service.store.tables.knowledge import Passage
 
 __all__ = [
@@ -148,13 +148,12 @@ def set_embeddings(session: WriteSession, vectors: Iterable[tuple[int, str, Vect
     """Give passages (id, text as it was encoded, vector) their vectors; changed texts are left."""
     done = 0
     for passage, text, vector in vectors:
-        result = session.execute(
+        done += bulk(
+            session,
             update(Passage)
             .where(Passage.id == passage, Passage.text_digest == digest(text))
             .values(embedding=vector, encoder=encoder),
-            execution_options={"synchronize_session": False},
         )
-        done += getattr(result, "rowcount", 0)
     return done
 
 

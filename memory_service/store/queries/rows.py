@@ -15,7 +15,7 @@ from sqlalchemy.orm import InstrumentedAttribute
 from sqlalchemy.orm.exc import StaleDataError
 
 from memory_service.store import dialects
-from memory_service.store.session import ReadSession, WriteSession
+from memory_service.store.session import ReadSession, WriteSession, locked_if
 from memory_service.store.tables.knowledge import (
     Base,
     Calibration,
@@ -117,9 +117,7 @@ def all_rows(session: ReadSession, table: str) -> list[dict[str, Any]]:
 def find(session: ReadSession, table: str, key: str, *, to_change: bool = False) -> Correctable | None:
     """The row, locked against other writers with `to_change`."""
     entity = ENTITIES[table]
-    query = select(entity).where(column(entity, key_of(entity)) == key)
-    if to_change:
-        query = query.with_for_update().execution_options(populate_existing=True)
+    query = locked_if(select(entity).where(column(entity, key_of(entity)) == key), to_change)
     return session.scalars(query).one_or_none()
 
 

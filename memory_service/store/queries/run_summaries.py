@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import and_, func, insert, select, update
 
-from memory_service.store.session import ReadSession, WriteSession
+from memory_service.store.session import ReadSession, WriteSession, bulk, locked_if
 from memory_service.store.statements import Statements
 from memory_service.store.tables.runs import RunAdvice, RunLog, RunSummary
 
@@ -63,9 +63,7 @@ def keep_summaries(at: Statements, rows: Sequence[tuple[str, int, str, str]]) ->
 
 def log_of(session: ReadSession, run_id: str, *, to_change: bool = False) -> RunLog | None:
     """How far the log was read; locked with `to_change`."""
-    query = select(RunLog).where(RunLog.run_id == run_id)
-    if to_change:
-        query = query.with_for_update().execution_options(populate_existing=True)
+    query = locked_if(select(RunLog).where(RunLog.run_id == run_id), to_change)
     return session.scalars(query).one_or_none()
 
 
@@ -74,10 +72,7 @@ def keep_log(session: WriteSession, run_id: str, values: Mapping[str, Any], *, n
     if new:
         session.execute(insert(RunLog), [{"run_id": run_id, **values}])
         return
-    session.execute(
-        update(RunLog).where(RunLog.run_id == run_id).values(**values),
-        execution_options={"synchronize_session": False},
-    )
+    bulk(session, update(RunLog).where(RunLog.run_id == run_id).values(**values))
 
 
 def last_advice(session: ReadSession, run_id: str) -> RunAdvice | None:

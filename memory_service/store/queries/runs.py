@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Row, TextClause, delete, insert, select, text, update
 
-from memory_service.store.session import ReadSession, WriteSession
+from memory_service.store.session import ReadSession, WriteSession, bulk, locked_if
 from memory_service.store.statements import Statements
 from memory_service.store.tables.runs import NOT_RAW, Observation, Run, RunEvent
 
@@ -63,16 +63,12 @@ def add(session: WriteSession, values: Mapping[str, Any]) -> None:
 
 def find(session: ReadSession, run_id: str, *, to_change: bool = False) -> Run | None:
     """The run; locked against other writers with `to_change`."""
-    query = select(Run).where(Run.id == run_id)
-    if to_change:
-        query = query.with_for_update().execution_options(populate_existing=True)
+    query = locked_if(select(Run).where(Run.id == run_id), to_change)
     return session.scalars(query).one_or_none()
 
 
 def change(session: WriteSession, run_id: str, values: Mapping[str, Any]) -> None:
-    session.execute(
-        update(Run).where(Run.id == run_id).values(**values), execution_options={"synchronize_session": False}
-    )
+    bulk(session, update(Run).where(Run.id == run_id).values(**values))
 
 
 def without_waste(session: ReadSession, after: str, limit: int) -> Sequence[Run]:
@@ -83,10 +79,7 @@ def without_waste(session: ReadSession, after: str, limit: int) -> Sequence[Run]
 
 def add_waste(session: WriteSession, run_id: str, values: Mapping[str, Any]) -> None:
     """Unless it was counted meanwhile."""
-    session.execute(
-        update(Run).where(Run.id == run_id, Run.wasted_minutes.is_(None)).values(**values),
-        execution_options={"synchronize_session": False},
-    )
+    bulk(session, update(Run).where(Run.id == run_id, Run.wasted_minutes.is_(None)).values(**values))
 
 
 def statuses(at: Statements, run_ids: Iterable[str]) -> dict[str, str]:
