@@ -23,9 +23,9 @@ __all__ = [
     "WORD_RATIO_LEFT_OUT",
     "WORD_RATIO_SAME",
     "K",
+    "described_competition",
     "fuse",
     "ranks_of",
-    "told_of",
 ]
 
 K = 60.0
@@ -87,7 +87,9 @@ def fuse(
     return total / best
 
 
-def told_of(embedding: Scores | None, words: Scores | None, ratio: float = WORD_RATIO_FIRST) -> int | None:
+def described_competition(
+    embedding: Scores | None, words: Scores | None, ratio: float = WORD_RATIO_FIRST
+) -> int | None:
     """The index of the competition a text describes, None if none stands out by `ratio`."""
     if words is None or len(words) < 2:
         return None

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from memory_service.domain.description.phrases import words_of
 from memory_service.recall.index import VectorIndex
 from memory_service.recall.structure import StructureTable, kind_of
-from memory_service.recall.words import Rarity, plain
+from memory_service.recall.words import DocumentFrequencies, plain
 
 __all__ = ["NEAR_DUPLICATE_COSINE", "RecallSnapshot", "edition_words", "searched_text"]
 
@@ -48,7 +48,7 @@ class RecallSnapshot:
     competitions: tuple[Mapping[str, Any], ...]
     structure: StructureTable
     vectors: VectorIndex | None
-    rarity: Rarity
+    document_frequencies: DocumentFrequencies
 
     @classmethod
     def build(
@@ -73,7 +73,7 @@ class RecallSnapshot:
             competitions=tuple(competitions),
             structure=StructureTable([kind_of(row) for row in competitions]),
             vectors=index,
-            rarity=Rarity.of(searched_text(row) for row in competitions[::step]),
+            document_frequencies=DocumentFrequencies.of(searched_text(row) for row in competitions[::step]),
         )
 
     @cached_property

@@ -20,7 +20,7 @@ import numpy as np
 
 from memory_service.domain.description.phrases import singular
 
-__all__ = ["MAX_FOUND", "MAX_TERMS", "Rarity", "plain", "shared_terms"]
+__all__ = ["MAX_FOUND", "MAX_TERMS", "DocumentFrequencies", "plain", "shared_terms"]
 
 MAX_TERMS = 32
 """Terms of one search, the rarest of the question. A long description has hundreds."""
@@ -48,7 +48,7 @@ _STOP = frozenset(_STOP_WORDS.split())
 
 
 @dataclass(frozen=True, slots=True)
-class Rarity:
+class DocumentFrequencies:
     """Document frequencies of words (in the singular) over `n` stored texts."""
 
     document_frequency: Mapping[str, int]
@@ -56,7 +56,7 @@ class Rarity:
     mean_length: float = 1.0
 
     @classmethod
-    def of(cls, texts: Iterable[str]) -> Rarity:
+    def of(cls, texts: Iterable[str]) -> DocumentFrequencies:
         counts: Counter[str] = Counter()
         n = length = 0
         for text in texts:

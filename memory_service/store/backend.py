@@ -47,9 +47,9 @@ class Dialect(ABC):
     """Where a value goes in a statement that the driver gets as it is."""
     rows_at_once: ClassVar[int] = 1
     """Rows of one plain INSERT."""
-    begin_writing: ClassVar[str]
+    begin_write: ClassVar[str]
     lock_row: ClassVar[str] = ""
-    keep_row: ClassVar[str] = ""
+    share_lock: ClassVar[str] = ""
     """Behind a SELECT: nobody else may write its rows, or may lock them so, until the transaction ends. Where
     one writer has the whole database nothing needs to be said."""
     read_options: ClassVar[Mapping[str, Any]]
@@ -95,7 +95,7 @@ class Dialect(ABC):
         """Around thousands of insertions in one transaction: build the indexes once, after."""
 
     @abstractmethod
-    def seed_alone(self, session: Session) -> None:
+    def lock_seeding(self, session: Session) -> None:
         """Lock seeding against other processes to the end of the transaction; other writers go on."""
 
     @abstractmethod
@@ -103,7 +103,7 @@ class Dialect(ABC):
         """Insert rows; where the key is taken, overwrite the other columns but `version` and `created_at`."""
 
     @abstractmethod
-    def numbers_go_on(self, connection: Connection) -> None:
+    def advance_sequences(self, connection: Connection) -> None:
         """Continue id sequences behind rows inserted with explicit ids."""
 
     @abstractmethod

@@ -44,7 +44,7 @@ class Sqlite(Dialect):
     rows_at_once = 50
     # A deferred transaction that reads, then writes, fails at once when another wrote between: no waiting
     # helps it. IMMEDIATE takes the writer's place first, where busy_timeout does wait.
-    begin_writing = "BEGIN IMMEDIATE"
+    begin_write = "BEGIN IMMEDIATE"
     read_options: ClassVar[Mapping[str, Any]] = {"memory_service_mode": "read"}
     write_options: ClassVar[Mapping[str, Any]] = {"memory_service_mode": "write"}
     glance_options: ClassVar[Mapping[str, Any]] = {"memory_service_mode": "glance"}
@@ -81,7 +81,7 @@ class Sqlite(Dialect):
             return
         connection.exec_driver_sql(f"PRAGMA query_only = {int(mode == 'read')}")
         if mode != "append":
-            connection.exec_driver_sql(Sqlite.begin_writing if mode == "write" else "BEGIN")
+            connection.exec_driver_sql(Sqlite.begin_write if mode == "write" else "BEGIN")
 
     def create_extensions(self, connection: Connection) -> None:
         """SQLite's full text is compiled in."""
@@ -140,13 +140,13 @@ class Sqlite(Dialect):
     def many_passages(self, session: Session) -> contextlib.AbstractContextManager[None]:  # noqa: ARG002
         return contextlib.nullcontext()
 
-    def seed_alone(self, session: Session) -> None:
+    def lock_seeding(self, session: Session) -> None:
         """A write transaction is alone already."""
 
     def upsert(self, session: Session, table: Table, rows: Sequence[Mapping[str, Any]], key: str) -> None:
         self.upsert_with(sqlite.insert(table), session, rows, key)
 
-    def numbers_go_on(self, connection: Connection) -> None:
+    def advance_sequences(self, connection: Connection) -> None:
         """Nothing: a new id is the largest plus one."""
 
     @contextlib.contextmanager

@@ -9,14 +9,14 @@ from memory_service.store.session import ReadSession, WriteSession
 from memory_service.store.tables.keys import Base
 from memory_service.store.tables.knowledge import Knowledge
 
-__all__ = ["copy", "holds_rows"]
+__all__ = ["copy", "has_rows"]
 
 ROWS_AT_ONCE = 2_000
 
 _COUNTER = Knowledge.__tablename__
 
 
-def holds_rows(connection: Connection) -> bool:
+def has_rows(connection: Connection) -> bool:
     """Whether any table but the counter has rows."""
     tables = (table for table in Base.metadata.sorted_tables if table.name != _COUNTER)
     return any(connection.scalar(select(exists(select(table)))) for table in tables)
@@ -34,5 +34,5 @@ def copy(source: ReadSession, target: WriteSession) -> dict[str, int]:
             for part in rows.mappings().partitions():
                 target.connection().execute(insert(table), [dict(row) for row in part])
                 copied[table.name] += len(part)
-    dialect.numbers_go_on(target.connection())
+    dialect.advance_sequences(target.connection())
     return copied

@@ -16,13 +16,12 @@ from memory_service.store.tables.outcomes import Outcome, Serving
 from memory_service.store.tables.runs import Run, RunEvent
 
 __all__ = [
-    "alone",
     "begin",
     "direction_of",
     "fingerprint",
     "keep",
-    "keep_tallies",
     "latest",
+    "lock",
     "mark_thinned",
     "of_place",
     "of_run",
@@ -33,12 +32,13 @@ __all__ = [
     "thin",
     "to_thin",
     "unconcluded",
+    "write_tallies",
 ]
 
 _COUNTS = ("served", "followed", "compared", "without", "better", "same", "worse", "weight", "won")
 
 
-def alone(session: WriteSession) -> None:
+def lock(session: WriteSession) -> None:
     """Lock outcomes to the end of the transaction; every write of knowledge takes the same row."""
     session.execute(select(Knowledge.revision).where(Knowledge.id == 1).with_for_update())
 
@@ -125,7 +125,7 @@ def tallies(session: ReadSession) -> dict[str, dict[str, Tally]]:
     return found
 
 
-def keep_tallies(session: WriteSession, place: str, counted: Mapping[str, Tally], now: dt.datetime) -> None:
+def write_tallies(session: WriteSession, place: str, counted: Mapping[str, Tally], now: dt.datetime) -> None:
     """Replace the tallies of these subjects in one place."""
     if not counted:
         return

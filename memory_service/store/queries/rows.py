@@ -45,7 +45,7 @@ __all__ = [
     "find",
     "insert_all",
     "key_of",
-    "own_values",
+    "knowledge_values",
     "remove",
     "upsert",
     "values_of",
@@ -101,7 +101,7 @@ def values_of(row: Correctable) -> dict[str, Any]:
     return {name: getattr(row, name) for name in columns(type(row))}
 
 
-def own_values(row: Correctable) -> dict[str, Any]:
+def knowledge_values(row: Correctable) -> dict[str, Any]:
     """The same without `BOOKKEEPING`."""
     return {name: value for name, value in values_of(row).items() if name not in BOOKKEEPING}
 

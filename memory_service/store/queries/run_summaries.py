@@ -12,23 +12,23 @@ from memory_service.store.statements import Statements
 from memory_service.store.tables.runs import RunAdvice, RunLog, RunSummary
 
 __all__ = [
-    "Kept",
+    "SummaryState",
     "add_advice",
     "advice_of",
     "begin_summary",
-    "keep_log",
-    "keep_summaries",
     "last_advice",
     "last_advices",
     "lock",
     "log_of",
     "summary_of",
+    "write_log",
+    "write_summaries",
 ]
 
 _TABLE = RunSummary.__tablename__
 
 
-class Kept(NamedTuple):
+class SummaryState(NamedTuple):
     """The state of a run's stored summary."""
 
     run_id: str
@@ -41,10 +41,10 @@ def begin_summary(at: Statements, run_ids: Sequence[str], text: str | None = Non
     at.insert_new(_TABLE, ("run_id", "summary"), [(each, text) for each in run_ids])
 
 
-def lock(at: Statements, run_ids: Iterable[str]) -> dict[str, Kept]:
+def lock(at: Statements, run_ids: Iterable[str]) -> dict[str, SummaryState]:
     """Lock these runs against new events to the end of the transaction, in the order of ids."""
-    found = at.locked(_TABLE, Kept._fields, run_ids, at.dialect.lock_row)
-    return {row[0]: Kept(*row) for row in found}
+    found = at.locked(_TABLE, SummaryState._fields, run_ids, at.dialect.lock_row)
+    return {row[0]: SummaryState(*row) for row in found}
 
 
 def summary_of(at: Statements, run_id: str) -> tuple[int | None, str | None, str | None] | None:
@@ -54,7 +54,7 @@ def summary_of(at: Statements, run_id: str) -> tuple[int | None, str | None, str
     return found[0] if found else None
 
 
-def keep_summaries(at: Statements, rows: Sequence[tuple[str, int, str, str]]) -> None:
+def write_summaries(at: Statements, rows: Sequence[tuple[str, int, str, str]]) -> None:
     """Write (run, upto, mark, summary as JSON) of locked runs."""
     mark = at.dialect.mark
     change = f"UPDATE {_TABLE} SET upto = {mark}, mark = {mark}, summary = {mark} "  # noqa: S608
@@ -67,7 +67,7 @@ def log_of(session: ReadSession, run_id: str, *, to_change: bool = False) -> Run
     return session.scalars(query).one_or_none()
 
 
-def keep_log(session: WriteSession, run_id: str, values: Mapping[str, Any], *, new: bool) -> None:
+def write_log(session: WriteSession, run_id: str, values: Mapping[str, Any], *, new: bool) -> None:
     """IntegrityError where `new` is wrong."""
     if new:
         session.execute(insert(RunLog), [{"run_id": run_id, **values}])

@@ -18,11 +18,10 @@ __all__ = [
     "add",
     "add_events",
     "add_waste",
-    "begun",
-    "begun_after",
     "bodies",
     "change",
     "ended",
+    "events_between",
     "events_of",
     "find",
     "last_seq",
@@ -31,8 +30,9 @@ __all__ = [
     "observations_by_run",
     "observations_of",
     "replace_observations",
+    "start_times",
+    "started_after",
     "statuses",
-    "told_between",
     "wasted_since",
     "without_waste",
 ]
@@ -84,11 +84,11 @@ def add_waste(session: WriteSession, run_id: str, values: Mapping[str, Any]) -> 
 
 def statuses(at: Statements, run_ids: Iterable[str]) -> dict[str, str]:
     """id -> status, unchanged to the end of the transaction: an event and a finish see each other."""
-    found = at.locked(Run.__tablename__, ("id", "status"), run_ids, at.dialect.keep_row)
+    found = at.locked(Run.__tablename__, ("id", "status"), run_ids, at.dialect.share_lock)
     return dict(found)
 
 
-def begun(session: ReadSession, run_ids: Collection[str]) -> dict[str, tuple[dt.datetime, dt.datetime]]:
+def start_times(session: ReadSession, run_ids: Collection[str]) -> dict[str, tuple[dt.datetime, dt.datetime]]:
     """id -> (start by the run's own clock, creation by ours); neither ever changes."""
     query = select(Run.id, Run.started_at, Run.created_at).where(Run.id.in_(sorted(run_ids)))
     return {row.id: (row.started_at, row.created_at) for row in session.execute(query)}
@@ -114,7 +114,7 @@ def bodies(at: Statements, run_id: str, seqs: Iterable[int]) -> dict[int, tuple[
     return found
 
 
-def told_between(at: Statements, run_id: str, after: int, before: int) -> list[tuple[int, str, str]]:
+def events_between(at: Statements, run_id: str, after: int, before: int) -> list[tuple[int, str, str]]:
     """(seq, kind, body) of those with after < seq < before."""
     mark = at.dialect.mark
     query = "SELECT seq, kind, body FROM run_events "
@@ -130,7 +130,7 @@ def last_seq(at: Statements, run_id: str, before: int) -> int:
     return -1 if found is None else int(found)
 
 
-def begun_after(session: ReadSession, run: Run, limit: int) -> list[Mapping[str, Any]]:
+def started_after(session: ReadSession, run: Run, limit: int) -> list[Mapping[str, Any]]:
     """The bodies of the first runs of the same model, task and competition after this one."""
     query = select(Run.given).where(Run.model == run.model, Run.task == run.task)
     query = query.where(Run.created_at > run.created_at)

@@ -7,10 +7,10 @@ from typing import Any
 
 from memory_service.web.charts.base import axis, band, bars, limit, line, option
 
-__all__ = ["figures_over_time", "products_by_size", "share_of_sheet"]
+__all__ = ["figures_over_time", "products_by_size", "share_of_data_sheet"]
 
 
-def share_of_sheet(compared: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+def share_of_data_sheet(compared: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """Measured figures in percent of the data sheet's; None where it has none."""
     compared_rows = [row for row in compared if row["of_sheet_percent"] is not None]
     if not compared_rows:

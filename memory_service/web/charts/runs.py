@@ -7,7 +7,13 @@ from typing import Any
 
 from memory_service.web.charts.base import Series, axis, band, deadline, limit, line, option, points
 
-__all__ = ["memory_over_time", "scores_over_time", "speed_over_time", "told_over_time", "waiting_over_time"]
+__all__ = [
+    "memory_over_time",
+    "scores_over_time",
+    "speed_over_time",
+    "verdicts_over_time",
+    "waiting_over_time",
+]
 
 _MINUTES = "Minutes since the run began"
 _SEVERITY_COLOURS = {"critical": "var(--bad)", "warning": "var(--weak)", "info": "var(--fair)"}
@@ -92,7 +98,7 @@ def scores_over_time(
     return option(axis(_MINUTES), axis(name, at="y", scale=True), series) if series else None
 
 
-def told_over_time(run: Mapping[str, Any]) -> dict[str, Any] | None:
+def verdicts_over_time(run: Mapping[str, Any]) -> dict[str, Any] | None:
     """Every verdict at its minute, by what it asked for, its severity by colour and shape; the end of the
     budget as a line."""
     verdicts = run["verdicts"]

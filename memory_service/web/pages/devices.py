@@ -15,7 +15,7 @@ from memory_service.schemas.devices import RegisterDeviceForm
 from memory_service.schemas.problems import checked
 from memory_service.services.devices.registration import register_device
 from memory_service.services.pages.devices import calibration_page, device_page, devices_page
-from memory_service.web.charts.devices import figures_over_time, products_by_size, share_of_sheet
+from memory_service.web.charts.devices import figures_over_time, products_by_size, share_of_data_sheet
 from memory_service.web.site import Pages, answer, form_of, query_of, see
 
 __all__ = ["router"]
@@ -73,7 +73,10 @@ def _list(request: Request, told: dict[str, Any], status: int = 200) -> Response
 def device(request: Request, name: str) -> Response:
     data = device_page(database_of(request), name)
     charts = {
-        each["name"]: {"sheet": share_of_sheet(each["compared"]), "time": figures_over_time(each["history"])}
+        each["name"]: {
+            "sheet": share_of_data_sheet(each["compared"]),
+            "time": figures_over_time(each["history"]),
+        }
         for each in data["registered"]
     }
     server = str(request.base_url).rstrip("/")

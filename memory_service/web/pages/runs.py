@@ -17,7 +17,7 @@ from memory_service.web.charts.runs import (
     memory_over_time,
     scores_over_time,
     speed_over_time,
-    told_over_time,
+    verdicts_over_time,
     waiting_over_time,
 )
 from memory_service.web.site import Pages, answer, query_of
@@ -50,7 +50,7 @@ def run(request: Request, run_id: str) -> Response:
         "waiting": waiting_over_time(data),
         "loss": scores_over_time(data, losses, "Loss"),
         "metric": scores_over_time(data, [("metric", "validation metric")], "Metric"),
-        "told": told_over_time(data),
+        "told": verdicts_over_time(data),
     }
     title = f"Run {data['id'][:8]}, {data['model'][:100]}"
     still = STILL in query_of(request)
