@@ -36,25 +36,25 @@ def devices(request: Request) -> Response:
 def register(request: Request, form: Form) -> Response:
     """Register a device and measure it: then its calibration, or the command to copy."""
     service = service_of(request)
-    said = {name: value.strip() for name, value in form.items() if value.strip()}
+    fields = {name: value.strip() for name, value in form.items() if value.strip()}
     try:
-        named = {"name": said.get("device", ""), **said, "calibrate": True}
-        asked = checked(RegisterDeviceForm, named).explicit()
-        shown, _ = register_device(
+        body = {"name": fields.get("device", ""), **fields, "calibrate": True}
+        query = checked(RegisterDeviceForm, body).explicit()
+        registered, _ = register_device(
             database_of(request),
-            asked,
+            query,
             calibrating=service.calibrating if service.settings.calibrate else None,
             server=str(request.base_url),
             who=who_of(request),
         )
     except (InvalidInput, Conflict) as refusal:
         return _list(request, {"form": form, "refused": refusal.detail}, status=refusal.status)
-    if shown["calibration"] is not None:
-        return see(f"/browse/calibrations/{shown['calibration']['id']}")
-    return see(f"/browse/devices/{quote(shown['name'])}")
+    if registered["calibration"] is not None:
+        return see(f"/browse/calibrations/{registered['calibration']['id']}")
+    return see(f"/browse/devices/{quote(registered['name'])}")
 
 
-def _list(request: Request, told: dict[str, Any], status: int = 200) -> Response:
+def _list(request: Request, view: dict[str, Any], status: int = 200) -> Response:
     data = devices_page(database_of(request), query_of(request) if request.method == "GET" else {})
     allowed = service_of(request).settings.calibrate
     return answer(
@@ -65,7 +65,7 @@ def _list(request: Request, told: dict[str, Any], status: int = 200) -> Response
         status=status,
         may_calibrate=allowed,
         server=str(request.base_url).rstrip("/"),
-        **{"form": {}, "refused": None, **told},
+        **{"form": {}, "refused": None, **view},
     )
 
 
