@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from memory_service.domain.common.vocabulary import Mode
 from memory_service.domain.description.inference import infer_facts
 from memory_service.recall.encoder import load_encoder
-from memory_service.recall.fusion import WEIGHTS, fuse, told_of
+from memory_service.recall.fusion import WEIGHTS, described_competition, fuse
 from memory_service.recall.snapshot import RecallSnapshot
 from memory_service.recall.structure import kind_of
 from memory_service.services.competitions.neighbours import (
@@ -209,7 +209,7 @@ def _fused(
 
 def _told(snapshot: RecallSnapshot, asked: Asked) -> list[int]:
     order = _fused(snapshot, asked, WEIGHTS["task"])
-    first = told_of(asked.signals["embedding"], asked.signals["words"])
+    first = described_competition(asked.signals["embedding"], asked.signals["words"])
     return order if first is None else [first, *(i for i in order if i != first)]
 
 

@@ -17,7 +17,7 @@ __all__ = ["app", "main"]
 
 
 class _Refusing(TyperGroup):
-    """Turns every refusal of the service into exit code 1 with the same words that HTTP uses."""
+    """A refusal of the service becomes exit code 1 with the words of HTTP."""
 
     def invoke(self, ctx: Any) -> Any:
         from memory_service.cli.output import fail
@@ -65,5 +65,5 @@ _mount()
 
 
 def main() -> None:
-    """Entry point: exit 0 good, 1 refused or failed, 2 wrong usage."""
+    """Exit 0 good, 1 refused or failed, 2 wrong usage."""
     app()

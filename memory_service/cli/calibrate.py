@@ -29,7 +29,7 @@ __all__ = ["register"]
 _DELIVER_WITHIN_SECONDS = 60.0
 _STOPPING = ("SIGINT", "SIGTERM", "SIGHUP")
 
-Tell = Callable[["Report"], None]
+OnReport = Callable[["Report"], None]
 
 
 def register(app: typer.Typer) -> None:
@@ -62,19 +62,19 @@ def calibrate(
     stderr.print(
         f"{word}: {fingerprint.name}, {fingerprint.memory_gib:.1f} GiB", highlight=False, markup=False
     )
-    with _stoppable() as stop, _shown() as tell:
+    with _stoppable() as stop, _progress_bar() as on_report:
         if server is not None:
-            made = _for_server(server, name, word, fingerprint, budget_seconds, force, stop, tell)
+            result = _for_server(server, name, word, fingerprint, budget_seconds, force, stop, on_report)
         else:
-            made = _for_database(database, name, word, fingerprint, budget_seconds, force, stop, tell)
-    emit(made, json, _render)
-    if made["status"] != "done":
+            result = _for_database(database, name, word, fingerprint, budget_seconds, force, stop, on_report)
+    emit(result, json, _render)
+    if result["status"] != "done":
         raise typer.Exit(1)
 
 
 def _for_database(
     url: str | None, name: str | None, word: str, fingerprint: Fingerprint, budget: float, force: bool,
-    stop: Stop, tell: Tell,
+    stop: Stop, on_report: OnReport,
 ) -> dict[str, Any]:  # fmt: skip
     from memory_service.services.database.transactions import Database
     from memory_service.services.devices.calibrations import get_calibration
@@ -89,14 +89,16 @@ def _for_database(
         if not seeding.is_seeded(opened):
             seeding.seed(opened)
         name = name or usual_name(opened, fingerprint, word)
-        begun = begin(opened, name, fingerprint, word=word, budget_seconds=budget, force=force, who=caller())
-        carry_out(opened, begun, stop=stop, tell=tell)
-        return get_calibration(opened, begun.id)
+        calibration = begin(
+            opened, name, fingerprint, word=word, budget_seconds=budget, force=force, who=caller()
+        )
+        carry_out(opened, calibration, stop=stop, tell=on_report)
+        return get_calibration(opened, calibration.id)
 
 
 def _for_server(
     server: str, name: str | None, word: str, fingerprint: Fingerprint, budget: float, force: bool,
-    stop: Stop, tell: Tell,
+    stop: Stop, on_report: OnReport,
 ) -> dict[str, Any]:  # fmt: skip
     from memory_service import __version__
     from memory_service.cli.remote import Reporter, checked_url, post
@@ -115,17 +117,17 @@ def _for_server(
     for report in benchmark(word, fingerprint.kind, budget, force=force, stop=stop):
         last = about | _sent(report)
         if report.status == "running":
-            reporter.tell(last)
+            reporter.report(last)
         if reporter.refused is not None:
             stop.now(f"the server refused it: {reporter.refused.detail}")
-        tell(report)
+        on_report(report)
     try:
         return reporter.finish(last, _DELIVER_WITHIN_SECONDS)
     except MemoryServiceError:
-        kept = Path(f"calibration-{about['id']}.json").resolve()
-        kept.write_text(jsons.dumps(last), encoding="utf-8")
+        saved = Path(f"calibration-{about['id']}.json").resolve()
+        saved.write_text(jsons.dumps(last), encoding="utf-8")
         stderr.print(
-            f"What was measured is in {kept}: POST it to {url} as application/json.", highlight=False
+            f"What was measured is in {saved}: POST it to {url} as application/json.", highlight=False
         )
         raise
 
@@ -151,13 +153,13 @@ def _stoppable() -> Iterator[Stop]:
     stop = Stop()
     before: dict[int, Any] = {}
 
-    def ask(number: int, _frame: object) -> None:
+    def interrupt(number: int, _frame: object) -> None:
         stop.now(f"stopped by {signal.Signals(number).name}")
         signal.signal(number, before[number])
 
     for number in (getattr(signal, name) for name in _STOPPING if hasattr(signal, name)):
         before[number] = signal.getsignal(number)
-        signal.signal(number, ask)
+        signal.signal(number, interrupt)
     try:
         yield stop
     finally:
@@ -166,7 +168,7 @@ def _stoppable() -> Iterator[Stop]:
 
 
 @contextmanager
-def _shown() -> Iterator[Tell]:
+def _progress_bar() -> Iterator[OnReport]:
     """A bar on a terminal, else a line for every figure; both on stderr."""
     if not sys.stderr.isatty():
         yield _lines()
@@ -178,31 +180,31 @@ def _shown() -> Iterator[Tell]:
     with bar:
         task = bar.add_task("beginning", total=1.0)
 
-        def tell(report: Report) -> None:
+        def on_report(report: Report) -> None:
             bar.update(task, completed=report.progress, description=(report.doing or report.status)[:40])
 
-        yield tell
+        yield on_report
 
 
-def _lines() -> Tell:
-    told: set[str] = set()
+def _lines() -> OnReport:
+    printed: set[str] = set()
 
-    def tell(report: Report) -> None:
+    def on_report(report: Report) -> None:
         for name, found in report.sections.items():
-            if name not in told:
+            if name not in printed:
                 spread = f"{found.p20:.4g}–{found.p80:.4g}, n {found.n}"
-                said = f"{report.seconds:6.1f} s  {name}: {found.value:.4g} {found.unit} ({spread})"
-                stderr.print(said, highlight=False, markup=False, soft_wrap=True)
+                line = f"{report.seconds:6.1f} s  {name}: {found.value:.4g} {found.unit} ({spread})"
+                stderr.print(line, highlight=False, markup=False, soft_wrap=True)
         for name, why in report.missing.items():
-            if name not in told:
-                said = f"{report.seconds:6.1f} s  {name}: not measured, {why}"
-                stderr.print(said, highlight=False, markup=False, soft_wrap=True)
-        told.update(report.sections, report.missing)
+            if name not in printed:
+                line = f"{report.seconds:6.1f} s  {name}: not measured, {why}"
+                stderr.print(line, highlight=False, markup=False, soft_wrap=True)
+        printed.update(report.sections, report.missing)
 
-    return tell
+    return on_report
 
 
-def _render(made: Mapping[str, Any]) -> RenderableType:
+def _render(result: Mapping[str, Any]) -> RenderableType:
     rows = [
         (
             name,
@@ -212,19 +214,21 @@ def _render(made: Mapping[str, Any]) -> RenderableType:
             m["n"],
             "spread" * m["flagged"],
         )
-        for name, m in made["sections"].items()
+        for name, m in result["sections"].items()
     ]
-    checked = (made["self_check"] or {}).get("median_error_percent")
+    checked = (result["self_check"] or {}).get("median_error_percent")
     check = "" if checked is None else f"; reference networks predicted within {checked:.0f} % (median)"
-    why = f": {made['why']}" if made["why"] else ""
-    head = f"{made['device']} ({made['gpu']}): {made['status']} after {made['seconds']:.1f} s{why}{check}"
-    parts: list[RenderableType] = [Text(head, style="bold")]
+    why = f": {result['why']}" if result["why"] else ""
+    head = f"{result['device']} ({result['gpu']}): {result['status']} after {result['seconds']:.1f} s"
+    parts: list[RenderableType] = [Text(head + why + check, style="bold")]
     if rows:
         parts.append(table(None, ("section", ">median", "unit", ">p20–p80", ">n", ""), rows))
-    if made["missing"]:
-        parts.append(table("Not measured", (">sections", "why", "which"), _by_reason(made["missing"])))
-    if not made["usable"]:
-        parts.append(Text("Predictions do not use it" + (": it was disturbed" if made["contended"] else "")))
+    if result["missing"]:
+        parts.append(table("Not measured", (">sections", "why", "which"), _by_reason(result["missing"])))
+    if not result["usable"]:
+        parts.append(
+            Text("Predictions do not use it" + (": it was disturbed" if result["contended"] else ""))
+        )
     return Group(*parts)
 
 

@@ -8,7 +8,7 @@ __all__ = ["caller"]
 
 
 def caller() -> str:
-    """The user of the system, and that it was a command."""
+    """The system's user, and that it was a command."""
     try:
         return f"{getpass.getuser()} (command line)"
     except (KeyError, OSError):  # a container without a user of this number

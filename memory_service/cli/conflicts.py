@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from memory_service.cli.databases import open_ready
 from memory_service.cli.output import JSON_OPTION, emit, table
 
 __all__ = ["register"]
@@ -22,12 +23,8 @@ def conflicts(
 ) -> None:
     """Claims, estimates and measurements of one thing whose intervals do not meet, the widest apart first."""
     from memory_service.services.conflicts.conflicts import conflicts as find
-    from memory_service.services.database.transactions import Database
-    from memory_service.services.operations.database import ensure_ready
-    from memory_service.settings import load_settings
 
-    store = Database(load_settings(database_url=database).database_url)
-    ensure_ready(store)
+    store = open_ready(database)
     emit({"items": find(store)}, json, _render)
 
 

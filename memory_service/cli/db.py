@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from memory_service.cli.databases import open_at_head, open_database
 from memory_service.cli.output import JSON_OPTION, emit, table
-
-if TYPE_CHECKING:
-    from memory_service.services.database.transactions import Database
 
 __all__ = ["register"]
 
@@ -30,13 +28,6 @@ def register(app: typer.Typer) -> None:
     app.command("seed")(seed)
 
 
-def _open(url: str | None) -> Database:
-    from memory_service.services.database.transactions import Database
-    from memory_service.settings import load_settings
-
-    return Database(load_settings(database_url=url).database_url)
-
-
 @_db.command("upgrade")
 def upgrade(
     revision: Annotated[str, typer.Argument(help="A revision, `head` or `base`.")] = "head",
@@ -46,7 +37,7 @@ def upgrade(
     """Bring the tables to the revision of this program (an embedded database is saved first)."""
     from memory_service.services.operations import database as databases
 
-    with _open(database) as opened:
+    with open_database(database) as opened:
         report = databases.upgrade(opened, revision)
     saved = f"; saved before as {report.backup}" if report.backup else ""
     same = report.before == report.after
@@ -63,7 +54,7 @@ def check(database: Url = None, json: bool = JSON_OPTION) -> None:
     """Compare the database with what this program needs; exit 1 when anything is wrong."""
     from memory_service.services.operations import database as databases
 
-    with _open(database) as opened:
+    with open_database(database) as opened:
         report = databases.check(opened)
     lines: list[tuple[str, object]] = [
         ("database", report.url),
@@ -89,7 +80,7 @@ def backup(
     """Save everything in one new file, while the server goes on."""
     from memory_service.services.operations import database as databases
 
-    with _open(database) as opened:
+    with open_database(database) as opened:
         target = databases.backup(opened, file)
     size = target.stat().st_size
     emit({"file": str(target), "bytes": size}, json, lambda _: f"{target} ({size / 2**20:.1f} MiB)")
@@ -104,7 +95,7 @@ def restore(
     """Fill an empty database from a backup and upgrade it."""
     from memory_service.services.operations import database as databases
 
-    with _open(database) as opened:
+    with open_database(database) as opened:
         report = databases.restore(opened, file)
     emit(_plain(asdict(report)), json, lambda _: f"restored from {file}, at revision {report.after}")
 
@@ -119,7 +110,7 @@ def copy(
     is written meanwhile is not in the copy."""
     from memory_service.services.operations import database as databases
 
-    with _open(database) as old, _open(to) as new:
+    with open_database(database) as old, open_database(to) as new:
         rows = databases.copy(old, new)
         line = f"{sum(rows.values())} rows of {old.url} are in {new.url}"
     emit({"rows": rows}, json, lambda _: line)
@@ -135,13 +126,11 @@ def thin(
     json: bool = JSON_OPTION,
 ) -> None:
     """Thin raw samples of old runs to one an epoch now; a server does so every day."""
-    from memory_service.services.operations import database as databases
     from memory_service.services.runs.retention import thin as thin_raw
     from memory_service.settings import load_settings
 
     days = load_settings().keep_raw_days if keep_days is None else keep_days
-    with _open(database) as opened:
-        databases.require_head(opened)
+    with open_at_head(database) as opened:
         done = thin_raw(opened, days)
     emit(done, json, lambda _: f"{done['runs']} runs thinned, {done['events']} raw samples are gone")
 
@@ -155,7 +144,6 @@ def seed(
 ) -> None:
     """Load the shipped knowledge; rows that people corrected stay as they are."""
     from memory_service.services.editorial import seeding
-    from memory_service.services.operations import database as databases
     from memory_service.settings import load_settings
 
     encoder = None
@@ -165,8 +153,7 @@ def seed(
         encoder, reason = encoder_at(load_settings().embedding_model)
         if encoder is None:
             typer.echo(f"no embedding model ({reason}); search will go by words", err=True)
-    with _open(database) as opened:
-        databases.require_head(opened)
+    with open_at_head(database) as opened:
         report = seeding.seed(opened, encoder=encoder)
     columns = ("table", ">added", ">changed", ">removed", ">unchanged", ">kept", ">skipped")
     drawn = table(

@@ -26,8 +26,12 @@ def doctor(
     from memory_service.services.operations.doctor import examine
     from memory_service.settings import load_settings
 
-    found = examine(load_settings(database_url=database))
-    rows = [(f.part, f.status, f.found, f.advice) for f in found]
-    emit([asdict(f) for f in found], json, lambda _: table(None, ("part", "status", "found", "advice"), rows))
-    if any(f.status == "problem" for f in found):
+    findings = examine(load_settings(database_url=database))
+    rows = [(f.part, f.status, f.found, f.advice) for f in findings]
+    emit(
+        [asdict(f) for f in findings],
+        json,
+        lambda _: table(None, ("part", "status", "found", "advice"), rows),
+    )
+    if any(f.status == "problem" for f in findings):
         raise typer.Exit(1)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from memory_service.cli.databases import open_ready
 from memory_service.cli.output import JSON_OPTION, emit, stderr
 
 if TYPE_CHECKING:
@@ -110,10 +111,5 @@ def evaluate(
 def _evaluate_runs(database: str | None, json: bool) -> None:
     from memory_service.cli.runs import accuracy_report
     from memory_service.services.accuracy.scored_runs import accuracy
-    from memory_service.services.database.transactions import Database
-    from memory_service.services.operations.database import ensure_ready
-    from memory_service.settings import load_settings
 
-    store = Database(load_settings(database_url=database).database_url)
-    ensure_ready(store)
-    emit(accuracy(store), json, accuracy_report)
+    emit(accuracy(open_ready(database)), json, accuracy_report)

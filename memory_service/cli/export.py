@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from memory_service.cli.databases import open_at_head
+
 __all__ = ["register"]
 
 
@@ -37,24 +39,20 @@ def export(
     """Write a whole table, or the rows that match. An unknown name is answered with the nearest ones; the
     events of a run are `run-events -w run_id=…`."""
     from memory_service.errors import Conflict, FieldError, InvalidInput
-    from memory_service.services.database.transactions import Database
-    from memory_service.services.operations import database as databases
     from memory_service.services.operations.export import stream_rows
-    from memory_service.settings import load_settings
 
     if output is not None and output.exists():
         raise Conflict(f"{output} exists; an export overwrites nothing")
     if format == "parquet" and output is None:
         raise InvalidInput("parquet is written to a file: give --output FILE")
     filters: dict[str, str] = {}
-    for given in where or ():
-        field, equals, value = given.partition("=")
+    for raw in where or ():
+        field, equals, value = raw.partition("=")
         if not equals or field in filters:
             message = "is given twice" if equals else "must be NAME=VALUE"
-            raise InvalidInput(f"--where {message}", [FieldError("where", message, given)])
+            raise InvalidInput(f"--where {message}", [FieldError("where", message, raw)])
         filters[field] = value
-    with Database(load_settings(database_url=database).database_url) as opened:
-        databases.require_head(opened)
+    with open_at_head(database) as opened:
         pieces = stream_rows(opened, name, filters, sort, format)
         if output is None:
             sys.stdout.buffer.writelines(pieces)

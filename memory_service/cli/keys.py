@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from memory_service.cli.caller import caller
+from memory_service.cli.databases import open_at_head
 from memory_service.cli.output import JSON_OPTION, emit, table
-
-if TYPE_CHECKING:
-    from memory_service.services.database.transactions import Database
 
 __all__ = ["register"]
 
@@ -42,10 +40,10 @@ def create(
     """Make a key. It is shown this once: only a hash of it is kept."""
     from memory_service.services.access.keys import create_key
 
-    scopes = [part for given in scope for part in given.split(",")]
-    with _opened(database) as opened:
-        made = create_key(opened, name, scopes, expires_days=expires_days, who=caller())
-    emit(made, json, _made)
+    scopes = [part for each in scope for part in each.split(",")]
+    with open_at_head(database) as opened:
+        key = create_key(opened, name, scopes, expires_days=expires_days, who=caller())
+    emit(key, json, _new_key)
 
 
 @_app.command("list")
@@ -53,9 +51,9 @@ def list_all(database: Url = None, json: bool = JSON_OPTION) -> None:
     """All keys, the latest first, with their last use; never the keys themselves."""
     from memory_service.services.access.keys import list_keys
 
-    with _opened(database) as opened:
-        found = list_keys(opened)
-    emit({"items": found}, json, lambda _: _listed(found))
+    with open_at_head(database) as opened:
+        keys = list_keys(opened)
+    emit({"items": keys}, json, lambda _: _listed(keys))
 
 
 @_app.command("revoke")
@@ -65,7 +63,7 @@ def revoke(
     """Take a key back: it ends within seconds, and so do its sessions."""
     from memory_service.services.access.keys import revoke_key
 
-    with _opened(database) as opened:
+    with open_at_head(database) as opened:
         gone = revoke_key(opened, name, who=caller())
     emit(gone, json, lambda _: f"Key {gone['id']} ({gone['name']}) is revoked.")
 
@@ -77,29 +75,19 @@ def rotate(
     """Make another key of the same name, scopes and length of life; the one before ends within seconds."""
     from memory_service.services.access.keys import rotate_key
 
-    with _opened(database) as opened:
-        made = rotate_key(opened, name, who=caller())
-    emit(made, json, _made)
+    with open_at_head(database) as opened:
+        key = rotate_key(opened, name, who=caller())
+    emit(key, json, _new_key)
 
 
-def _opened(url: str | None) -> Database:
-    from memory_service.services.database.transactions import Database
-    from memory_service.services.operations.database import require_head
-    from memory_service.settings import load_settings
-
-    opened = Database(load_settings(database_url=url).database_url)
-    require_head(opened)
-    return opened
+def _new_key(key: dict[str, Any]) -> RenderableType:
+    ends = f"until {key['expires_at'][:10]}" if key["expires_at"] else "until it is revoked"
+    line = f"Key {key['id']} ({key['name']}): {', '.join(key['scopes'])}, {ends}. It is shown this once:"
+    return Group(Text(line), Text(key["key"], style="bold", no_wrap=True))
 
 
-def _made(made: dict[str, Any]) -> RenderableType:
-    ends = f"until {made['expires_at'][:10]}" if made["expires_at"] else "until it is revoked"
-    told = f"Key {made['id']} ({made['name']}): {', '.join(made['scopes'])}, {ends}. It is shown this once:"
-    return Group(Text(told), Text(made["key"], style="bold", no_wrap=True))
-
-
-def _listed(found: Sequence[dict[str, Any]]) -> RenderableType:
-    if not found:
+def _listed(keys: Sequence[dict[str, Any]]) -> RenderableType:
+    if not keys:
         return "No keys. Make one: memory-service keys create NAME --scope read,tell"
     rows = [
         (
@@ -111,6 +99,6 @@ def _listed(found: Sequence[dict[str, Any]]) -> RenderableType:
             (key["expires_at"] or "never")[:10],
             (key["last_used_at"] or "never")[:16].replace("T", " "),
         )
-        for key in found
+        for key in keys
     ]
     return table(None, ("id", "name", "scopes", "status", "made", "expires", "last used"), rows)

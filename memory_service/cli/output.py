@@ -34,7 +34,7 @@ _JSON = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
 
 
 def emit(data: Any, json: bool, render: Callable[[Any], Any]) -> None:
-    """Prints `data`: as JSON with `--json`, else what `render(data)` returns (renderable or string)."""
+    """Print `data` as JSON with `--json`, else what `render(data)` returns."""
     if json:
         sys.stdout.write(orjson.dumps(data, option=_JSON | orjson.OPT_INDENT_2).decode() + "\n")
         return
@@ -44,14 +44,14 @@ def emit(data: Any, json: bool, render: Callable[[Any], Any]) -> None:
 
 
 def log_to_stderr(level: str) -> None:
-    """What the service says of itself; libraries that tell much are heard from warnings up."""
+    """The service's log; chatty libraries from warnings up."""
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     for chatty in ("alembic", "mcp", "sentence_transformers", "httpx2"):
         logging.getLogger(chatty).setLevel(max(logging.WARNING, logging.getLevelName(level)))
 
 
 def fail(error: MemoryServiceError, json: bool = False) -> NoReturn:
-    """Prints a refusal on stderr (as a problem document with `--json`) and exits 1."""
+    """Print a refusal on stderr (a problem document with `--json`) and exit 1."""
     if json:
         sys.stderr.write(orjson.dumps(problem_of(error)).decode() + "\n")
     else:
@@ -59,16 +59,13 @@ def fail(error: MemoryServiceError, json: bool = False) -> NoReturn:
         stderr.print(error.detail, markup=False, highlight=False, soft_wrap=True)
         for item in error.errors:
             hint = f" (nearest: {', '.join(item.nearest)})" if item.nearest else ""
-            told = f"  {item.field}: {item.message}{hint}"
-            stderr.print(told, markup=False, highlight=False, soft_wrap=True)
+            line = f"  {item.field}: {item.message}{hint}"
+            stderr.print(line, markup=False, highlight=False, soft_wrap=True)
     raise typer.Exit(EXIT_REFUSED)
 
 
 def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
-    """A plain table; numbers right-aligned by giving the column name a leading `>`.
-
-    The first column says what a row is: in a narrow window the others are folded before it.
-    """
+    """A plain table; a leading `>` aligns a column right. The first column is never folded."""
     drawn = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)
     for place, name in enumerate(columns):
         side: JustifyMethod = "right" if name.startswith(">") else "left"
@@ -79,7 +76,7 @@ def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[Any
 
 
 def graded(estimate: Mapping[str, Any] | None, unit: str = "") -> tuple[str, str]:
-    """Two cells of a `{value, low, high, grade, ...}`: `12.3 GiB (11.0–13.9)`, and what that is worth."""
+    """Two cells of an estimate: `12.3 GiB (11.0–13.9)` and its grade."""
     if not estimate:
         return "–", ""
     value, low, high = (_short(estimate[key], n) for key, n in (("value", 4), ("low", 3), ("high", 3)))

@@ -106,10 +106,10 @@ def _catalogue(seeds: Path | None, json: bool) -> None:
     )
 
 
-def _seeds(given: Path | None) -> Path:
+def _seeds(folder: Path | None) -> Path:
     from memory_service.resources import path
 
-    return given or path("seeds")
+    return folder or path("seeds")
 
 
 def _drawn(traced: Profile) -> None:

@@ -26,7 +26,7 @@ _LONGEST_PAUSE_SECONDS = 8.0
 
 
 class Refused(MemoryServiceError):
-    """What the server answered, with its own code and words."""
+    """The server's answer, with its own code and words."""
 
     def __init__(self, document: Mapping[str, Any], status: int) -> None:
         errors = [
@@ -51,8 +51,7 @@ def checked_url(server: str) -> str:
 
 
 def post(url: str, body: Mapping[str, Any]) -> dict[str, Any]:
-    """The server's JSON answer; MEMORY_API_KEY is shown to it. Refused with its words, Unavailable when it
-    cannot be reached or fails."""
+    """The server's JSON answer. Refused with its words, Unavailable when it cannot be reached or fails."""
     key = api_key(os.environ)
     request = urllib.request.Request(  # noqa: S310 - the scheme was checked
         url, json.dumps(body).encode(), {"Content-Type": "application/json"}, method="POST"
@@ -73,22 +72,19 @@ def post(url: str, body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Reporter:
-    """Sends the latest state of something, again and again, without holding up who makes it.
-
-    `refused` is what the server said no to; then nothing more is sent.
-    """
+    """Sends the latest state without blocking; stops once `refused`."""
 
     def __init__(self, url: str) -> None:
         self._url = url
         self._latest: Latest[Mapping[str, Any]] = Latest(self._send, BETWEEN_SECONDS)
         self.refused: Refused | None = None
 
-    def tell(self, body: Mapping[str, Any]) -> None:
-        """Send this soon; what was not sent yet is left out."""
+    def report(self, body: Mapping[str, Any]) -> None:
+        """Send this soon, instead of what was not sent yet."""
         self._latest.tell(body)
 
     def finish(self, body: Mapping[str, Any], within_seconds: float) -> dict[str, Any]:
-        """Send the last state, trying again for so long; the server's answer. Refused or Unavailable."""
+        """Send the last state, retrying for `within_seconds`. Refused or Unavailable."""
         self._latest.close(TIMEOUT_SECONDS)
         until, pause = time.monotonic() + within_seconds, 0.5
         while True:

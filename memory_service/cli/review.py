@@ -11,6 +11,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from memory_service.cli.databases import open_ready
 from memory_service.cli.options import takes_fields_of
 from memory_service.cli.output import EXIT_REFUSED, EXIT_USAGE, JSON_OPTION, emit, stderr, stdout
 from memory_service.schemas.review import ReviewFacts
@@ -27,7 +28,7 @@ def register(app: typer.Typer) -> None:
 
 @takes_fields_of(ReviewFacts, without=("filename",))
 def review(
-    given: dict[str, str],
+    fields: dict[str, str],
     script: Annotated[
         Path, typer.Argument(help="The training script; - reads standard input.", allow_dash=True)
     ],
@@ -44,7 +45,7 @@ def review(
     if fail_on not in _LEVELS:
         _usage(f"--fail-on must be one of {', '.join(_LEVELS)}, not {fail_on!r}")
     answer = review_script(
-        _database(database) if "gpu" in given else None, {**given, "script": _read(script)}
+        open_ready(database) if "gpu" in fields else None, {**fields, "script": _read(script)}
     )
     if sarif:
         emit(as_sarif(answer["findings"], str(script), __version__), True, str)
@@ -57,11 +58,11 @@ def review(
 def render_review(answer: Mapping[str, Any], name: str) -> RenderableType:
     """Findings in order of lines, each with its fix, then what was not checked."""
     parts: list[RenderableType] = []
-    for found in answer["findings"]:
-        head = Text(f"{name}:{found['line']}:{found['column']} ")
-        head.append(f"{found['severity']} {found['rule']}", style=_STYLE[found["severity"]])
-        head.append(f" ({found['source']}) {found['message']}")
-        parts += [head, Text("\n".join(f"    {line}" for line in found["fix"].splitlines()), style="green")]
+    for finding in answer["findings"]:
+        head = Text(f"{name}:{finding['line']}:{finding['column']} ")
+        head.append(f"{finding['severity']} {finding['rule']}", style=_STYLE[finding["severity"]])
+        head.append(f" ({finding['source']}) {finding['message']}")
+        parts += [head, Text("\n".join(f"    {line}" for line in finding["fix"].splitlines()), style="green")]
     counts = ", ".join(f"{n} {level}{'' if n == 1 else 's'}" for level, n in answer["counts"].items())
     parts.append(Text(f"{name}: {'nothing to change' if answer['ok'] else counts}", style="bold"))
     read = ", ".join(f"{key}={value}" for key, value in answer["read"].items())
@@ -88,13 +89,3 @@ def _read(script: Path) -> bytes:
 def _usage(message: str) -> None:
     stderr.print(message, markup=False, highlight=False)
     raise typer.Exit(EXIT_USAGE)
-
-
-def _database(url: str | None) -> Any:
-    from memory_service.services.database.transactions import Database
-    from memory_service.services.operations.database import ensure_ready
-    from memory_service.settings import load_settings
-
-    store = Database(load_settings(database_url=url).database_url)
-    ensure_ready(store)
-    return store

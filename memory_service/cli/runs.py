@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from memory_service.cli.databases import open_ready
 from memory_service.cli.output import JSON_OPTION, emit, graded, stdout, table
 
 __all__ = ["accuracy_report", "register"]
@@ -30,25 +31,21 @@ def runs(
     json: bool = JSON_OPTION,
 ) -> None:
     """Runs, the latest first, what was predicted (pred.) beside what happened; or one with its epochs."""
-    from memory_service.services.database.transactions import Database
-    from memory_service.services.operations.database import ensure_ready
     from memory_service.services.runs.runs import run_page
     from memory_service.services.tables.catalogue import list_rows
-    from memory_service.settings import load_settings
 
-    store = Database(load_settings(database_url=database).database_url)
-    ensure_ready(store)
+    store = open_ready(database)
     if run_id is not None:
         emit(run_page(store, run_id), json, _one)
         return
-    asked = {"status": status, "gpu": gpu, "model": model, "competition": competition}
+    filters = {"status": status, "gpu": gpu, "model": model, "competition": competition}
     with store.read() as unit:
-        page = list_rows(unit, "runs", asked, "-started_at", limit)
+        page = list_rows(unit, "runs", filters, "-started_at", limit)
     emit({"items": page.items, "next": page.next}, json, _many)
 
 
 def accuracy_report(answer: dict[str, Any]) -> Any:
-    """The errors of frozen predictions as a table; a sentence when there is nothing to score."""
+    """The errors of frozen predictions as a table, or a sentence."""
     counted = answer["runs"]
     if not counted["scored"]:
         return (
@@ -141,7 +138,8 @@ def _one(page: dict[str, Any]) -> Any:
     )
     epochs = [
         tuple(
-            _shown(e.get(name)) for name in ("fold", "epoch", "seconds", "train_loss", "valid_loss", "metric")
+            _number(e.get(name))
+            for name in ("fold", "epoch", "seconds", "train_loss", "valid_loss", "metric")
         )
         for e in page["outcome"]["epochs"]
     ]
@@ -149,5 +147,5 @@ def _one(page: dict[str, Any]) -> Any:
     return Group(table(title, columns, rows), table(None, heads, epochs))
 
 
-def _shown(value: Any) -> Any:
+def _number(value: Any) -> Any:
     return f"{value:.5g}" if isinstance(value, float) else value

@@ -53,8 +53,8 @@ def serve(
     settings = load_settings(host=host, port=port, database_url=database)
     level = settings.log_level
     log_to_stderr(level)
-    for told in unread(os.environ):
-        _log.warning("%s", told)
+    for warning in unread(os.environ):
+        _log.warning("%s", warning)
     opened = Database(settings.database_url)
     try:
         require_head(opened)
@@ -81,6 +81,6 @@ def serve(
 
 
 def _share_memory() -> None:
-    """What MALLOC_ARENA_MAX does, where the C library is glibc."""
+    """As MALLOC_ARENA_MAX, where the C library is glibc."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_ARENA_MAX, _ARENAS)

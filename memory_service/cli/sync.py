@@ -35,14 +35,14 @@ def sync(
     is kept aside and named. Exit 1 when something is left that was not aside before."""
     from memory_service.client.delivery.sync import sync as send
 
-    found = [one.as_dict() for one in send(server, folder, refused=refused)]
-    emit({"spools": found}, json, lambda _: _drawn(found))
-    if any(one["outcome"] in ("away", "refused", "unreadable") for one in found):
+    spools = [one.as_dict() for one in send(server, folder, refused=refused)]
+    emit({"spools": spools}, json, lambda _: _drawn(spools))
+    if any(one["outcome"] in ("away", "refused", "unreadable") for one in spools):
         raise typer.Exit(1)
 
 
-def _drawn(found: Sequence[dict[str, Any]]) -> RenderableType:
-    if not found:
+def _drawn(spools: Sequence[dict[str, Any]]) -> RenderableType:
+    if not spools:
         return "Nothing waits to be sent."
-    rows = [(one["run_id"], one["outcome"], one["events"], one["why"]) for one in found]
+    rows = [(one["run_id"], one["outcome"], one["events"], one["why"]) for one in spools]
     return table(None, ["run", "outcome", ">events", "why"], rows)

@@ -73,11 +73,11 @@ def watch(
     from memory_service.client.log_follower import follow
     from memory_service.client.run import Run
 
-    given = locals()
-    facts: dict[str, Any] = {name: given[name] for name in _FACTS if given[name] is not None}
+    options = locals()
+    facts: dict[str, Any] = {name: options[name] for name in _FACTS if options[name] is not None}
     attached = run is not None and not facts and plan is None and not command
 
-    def begun(process: int | None) -> Run:
+    def start(process: int | None) -> Run:
         if attached:
             return attach(str(run), pid=process, server=server)
         if task is None and plan is None and plan_id is None:
@@ -87,32 +87,32 @@ def watch(
     code = 0
     if command:
         try:
-            code, reader, told = launch(command, logfile, begun, show=not json)
+            code, reader, watched = launch(command, logfile, start, show=not json)
         except OSError as error:
             stderr.print(f"cannot run {command[0]}: {error}", markup=False, highlight=False)
             raise typer.Exit(127 if isinstance(error, FileNotFoundError) else 126) from None
     else:
-        told = begun(pid or 0)
+        watched = start(pid or 0)
         try:
-            reader = follow(logfile, told, idle_seconds=idle_seconds, stop=lambda: _gone(pid))
+            reader = follow(logfile, watched, idle_seconds=idle_seconds, stop=lambda: _gone(pid))
         except KeyboardInterrupt:
-            told.finish("stopped")
+            watched.finish("stopped")
             raise typer.Exit(130) from None
-        told.finish(reader.ended_as)
+        watched.finish(reader.ended_as)
     answer = {
-        "run_id": told.run_id,
-        "status": told.status,
+        "run_id": watched.run_id,
+        "status": watched.status,
         "exit_code": code,
         "log": {"lines": reader.lines, "understood": reader.understood},
-        "verdict": dict(told.verdict.raw) or None,
-        "problems": told.problems,
+        "verdict": dict(watched.verdict.raw) or None,
+        "problems": watched.problems,
     }
     if json:
         emit(answer, json, lambda _: None)
     else:
         stderr.print(
-            f"memory-service: run {told.run_id} {told.status}; {reader.understood} of {reader.lines} lines "
-            "understood",
+            f"memory-service: run {watched.run_id} {watched.status}; "
+            f"{reader.understood} of {reader.lines} lines understood",
             markup=False, highlight=False, soft_wrap=True,
         )  # fmt: skip
     if code:

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from memory_service.client.config import Config, load_config
-from memory_service.client.delivery.sender import Courier, utc
-from memory_service.client.ending import remember
-from memory_service.client.facts import OWN, body_of, guessed_task, host_facts, script_text
-from memory_service.client.gpu_sampler import SAMPLE_EVERY_S, TREE_EVERY_S, Gauge
-from memory_service.client.run import Run, whole
+from memory_service.client.delivery.sender import EventSender, utc
+from memory_service.client.ending import register
+from memory_service.client.facts import CUSTOM, body_of, guessed_task, host_facts, script_text
+from memory_service.client.gpu_sampler import SAMPLE_EVERY_S, TREE_EVERY_S, GpuSampler
+from memory_service.client.run import Run, positive_int
 
 __all__ = ["attach", "watch"]
 
@@ -56,16 +56,16 @@ def watch(
     Never raises: what cannot be used is logged, and the run goes untold. Of the processes of one distributed
     training only the first tells (RANK, LOCAL_RANK).
     """
-    given = {"plan_id": plan_id, "task": task, "model": model, "batch_size": batch_size, **facts}
+    fields = {"plan_id": plan_id, "task": task, "model": model, "batch_size": batch_size, **facts}
     if mode in ("train", "infer"):
-        given["mode"], mode = mode, None
+        fields["mode"], mode = mode, None
     try:
         config = load_config(mode, server)
         if config.mode == "disabled" or not is_first(os.environ):
             return Run.silent()
         # A plan's batch is a promise: what the loader gives is counted, unless the script says its own.
-        said = whole(body_of(given).get("batch_size"))
-        return _begun(config, body_of(given, plan), said, gpu, run_id, pid)
+        explicit_batch = positive_int(body_of(fields).get("batch_size"))
+        return _start_run(config, body_of(fields, plan), explicit_batch, gpu, run_id, pid)
     except Exception as error:  # noqa: BLE001 - never the training's problem
         log.warning("memory-service: this run goes untold: %r", error)
         return Run.silent()
@@ -75,20 +75,19 @@ def attach(run_id: str, *, pid: int | None = None, mode: str | None = None, serv
     """Tell more of a run that was begun elsewhere, which also ends it. Never raises, as `watch`."""
     try:
         config = load_config(mode, server)
-        return Run.silent() if config.mode == "disabled" else _attached(config, run_id, pid)
+        return Run.silent() if config.mode == "disabled" else _attach_run(config, run_id, pid)
     except Exception as error:  # noqa: BLE001 - never the training's problem
         log.warning("memory-service: run %s goes untold: %r", run_id, error)
         return Run.silent()
 
 
 def is_first(environment: Mapping[str, str]) -> bool:
-    """Whether this is the only process of a training, or the first of several, as torchrun, accelerate and
-    Lightning number them."""
+    """Whether this process reports: the only one, or rank 0 (torchrun, accelerate, Lightning)."""
     rank = environment.get("RANK") or environment.get("LOCAL_RANK") or "0"
     return not rank.isdigit() or int(rank) == 0
 
 
-def _begun(
+def _start_run(
     config: Config,
     body: dict[str, Any],
     batch_size: int | None,
@@ -97,47 +96,46 @@ def _begun(
     pid: int | None,
 ) -> Run:
     key = str(uuid.UUID(run_id)) if run_id else str(uuid.uuid4())
-    samples: list[Run] = []
-    gauge = Gauge(
-        lambda fields: samples[0].tell("gpu", fields) if samples else None,
+    created: list[Run] = []
+    gpu_sampler = GpuSampler(
+        lambda fields: created[0].record("gpu", fields) if created else None,
         pid=pid,
         tree_every_seconds=TREE_EVERY_S if pid is None else SAMPLE_EVERY_S,
     )
-    seen = gauge.wait_for_name()
-    begun = time.time()
-    usual = {"model": OWN, "task": guessed_task(script_text(sys.argv)), "gpu": seen or "cpu"}
+    gpu_name = gpu_sampler.wait_for_name()
+    started = time.time()
+    usual = {"model": CUSTOM, "task": guessed_task(script_text(sys.argv)), "gpu": gpu_name or "cpu"}
     if gpu != "auto":
         body["gpu"] = gpu
-    elif seen:
-        body["gpu"] = seen
+    elif gpu_name:
+        body["gpu"] = gpu_name
     if "plan_id" not in body:  # else the service may know the plan: it says what it lacks
         body = {**usual, **body}
-    host = host_facts() | {"gpu_seen": seen is not None}
-    if seen:
-        host |= {"gpu_name": seen, "gpu_memory_gib": gauge.total_gib}
-    body = {**body, "started_at": body.get("started_at") or utc(begun), "host": body.get("host") or host}
-    courier = Courier(config, key, body, usual=usual)
-    run = Run(key, config, courier, batch_size, gauge, begun)
-    samples.append(run)
-    if gauge.total_gib:
-        run.tell("note", {"total_gib": gauge.total_gib, "gpu_name": gauge.name})
-    remember(run)
+    host = host_facts() | {"gpu_seen": gpu_name is not None}
+    if gpu_name:
+        host |= {"gpu_name": gpu_name, "gpu_memory_gib": gpu_sampler.total_gib}
+    body = {**body, "started_at": body.get("started_at") or utc(started), "host": body.get("host") or host}
+    sender = EventSender(config, key, body, usual=usual)
+    run = Run(key, config, sender, batch_size, gpu_sampler, started)
+    created.append(run)
+    if gpu_sampler.total_gib:
+        run.record("note", {"total_gib": gpu_sampler.total_gib, "gpu_name": gpu_sampler.name})
+    register(run)
     return run
 
 
-def _attached(config: Config, run_id: str, pid: int | None) -> Run:
-    """More events for a run that was begun, and will be ended, elsewhere."""
+def _attach_run(config: Config, run_id: str, pid: int | None) -> Run:
     key = str(uuid.UUID(run_id))
     # Its own events count up from 0; these come behind them, and behind those of whoever attached before.
     first_seq = int((time.time() - ATTACHED_SINCE) * 1000.0) * 4096
-    samples: list[Run] = []
-    gauge = Gauge(
-        lambda fields: samples[0].tell("gpu", fields) if samples else None,
+    created: list[Run] = []
+    gpu_sampler = GpuSampler(
+        lambda fields: created[0].record("gpu", fields) if created else None,
         pid=pid,
         tree_every_seconds=SAMPLE_EVERY_S,
     )
-    run = Run(key, config, Courier(config, key, None, first_seq), None, gauge, time.time())
+    run = Run(key, config, EventSender(config, key, None, first_seq), None, gpu_sampler, time.time())
     run.is_attached = True
-    samples.append(run)
-    remember(run)
+    created.append(run)
+    register(run)
     return run

@@ -15,59 +15,59 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from memory_service.client.callback_errors import quiet
+from memory_service.client.callback_errors import never_raise
 from memory_service.client.run import Run
 
 __all__ = ["CatBoostCallback", "lightgbm_callback", "xgboost_callback"]
 
-TELL_EVERY_S = 0.5
+REPORT_EVERY_S = 0.5
 LOSSES = ("loss", "rmse", "mae", "mse", "l1", "l2", "error", "mape", "entropy", "poisson", "quantile")
 TRAIN = ("train", "learn")
 
 
 class _Rounds:
-    """Tells of rounds as they pass."""
+    """Reports boosting rounds as epochs."""
 
     def __init__(self, run: Run, fold: int | None, metric: str | None) -> None:
         self._run, self._fold, self._metric = run, fold, metric
-        self._told_at = time.perf_counter()
+        self._reported_at = time.perf_counter()
         self._since = 0
         self._due = 0.0
-        self._untold: tuple[int, list[tuple[str, str, float]]] | None = None
+        self._pending: tuple[int, list[tuple[str, str, float]]] | None = None
 
-    @quiet
-    def passed(self, number: int, scores: list[tuple[str, str, float]], *, last: bool) -> None:
+    @never_raise
+    def add(self, number: int, scores: list[tuple[str, str, float]], *, last: bool) -> None:
         """Round `number` (from 0) ended; scores: (data, metric, value)."""
         self._since += 1
-        self._untold = (number, scores)
+        self._pending = (number, scores)
         if last or time.perf_counter() >= self._due:
-            self.ended()
+            self.report()
 
-    @quiet
-    def ended(self) -> None:
-        """Tell of the last round, unless it was told of."""
-        if self._untold is None:
+    @never_raise
+    def report(self) -> None:
+        """Report the last round, unless it was reported."""
+        if self._pending is None:
             return
-        (number, scores), self._untold = self._untold, None
+        (number, scores), self._pending = self._pending, None
         now = time.perf_counter()
-        seconds = (now - self._told_at) / self._since
+        seconds = (now - self._reported_at) / self._since
         self._run.epoch(number, seconds=seconds, fold=self._fold, **self._figures(scores))
-        self._told_at, self._since, self._due = now, 0, now + TELL_EVERY_S
+        self._reported_at, self._since, self._due = now, 0, now + REPORT_EVERY_S
 
-    @quiet
-    def passed_with(self, number: int, histories: Any) -> None:
+    @never_raise
+    def add_latest(self, number: int, histories: Any) -> None:
         """The same, with the scores of all rounds so far: {data: {metric: [values]}}."""
-        self.passed(number, _latest(histories), last=False)
+        self.add(number, _latest(histories), last=False)
 
     def _figures(self, scores: list[tuple[str, str, float]]) -> dict[str, float]:
-        found: dict[str, float] = {}
+        figures: dict[str, float] = {}
         for data, name, value in scores:
             side = "train" if data.lower().startswith(TRAIN) else "valid"
             if any(word in name.lower() for word in LOSSES):
-                found.setdefault(f"{side}_loss", value)
+                figures.setdefault(f"{side}_loss", value)
             if side == "valid" and self._metric in (None, name):
-                found.setdefault("metric", value)
-        return found
+                figures.setdefault("metric", value)
+        return figures
 
 
 def lightgbm_callback(
@@ -76,12 +76,12 @@ def lightgbm_callback(
     """For `callbacks=` of lightgbm.train, of lightgbm.cv and of the scikit-learn estimators."""
     rounds = _Rounds(run, fold, metric)
 
-    @quiet
-    def tell(env: Any) -> None:
-        rounds.passed(env.iteration, _rows(env), last=env.iteration + 1 >= env.end_iteration)
+    @never_raise
+    def record_round(env: Any) -> None:
+        rounds.add(env.iteration, _rows(env), last=env.iteration + 1 >= env.end_iteration)
 
-    tell.order = 25  # type: ignore[attr-defined]  # after evaluation, before early stopping raises (30)
-    return tell
+    record_round.order = 25  # type: ignore[attr-defined]  # after evaluation, before early stopping raises (30)
+    return record_round
 
 
 def xgboost_callback(run: Run, *, fold: int | None = None, metric: str | None = None) -> Any:
@@ -93,11 +93,11 @@ def xgboost_callback(run: Run, *, fold: int | None = None, metric: str | None = 
         """Tells of each round; never ends the training."""
 
         def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:  # noqa: ARG002
-            rounds.passed_with(epoch, evals_log)
+            rounds.add_latest(epoch, evals_log)
             return False
 
         def after_training(self, model: Any) -> Any:
-            rounds.ended()
+            rounds.report()
             return model
 
     return WatchCallback()
@@ -111,12 +111,12 @@ class CatBoostCallback:
 
     def after_iteration(self, info: Any) -> bool:
         """CatBoost counts rounds from 1. True: go on."""
-        self._tell(info)
+        self._record(info)
         return True
 
-    @quiet
-    def _tell(self, info: Any) -> None:
-        self._rounds.passed_with(info.iteration - 1, info.metrics)
+    @never_raise
+    def _record(self, info: Any) -> None:
+        self._rounds.add_latest(info.iteration - 1, info.metrics)
 
 
 def _rows(env: Any) -> list[tuple[str, str, float]]:
@@ -126,10 +126,10 @@ def _rows(env: Any) -> list[tuple[str, str, float]]:
 
 def _latest(histories: Any) -> list[tuple[str, str, float]]:
     """The last value of each in {data: {metric: [values]}}; XGBoost's cv keeps (mean, deviation)."""
-    found = []
+    latest = []
     for data, metrics in (histories or {}).items():
         for name, values in metrics.items():
             if len(values):
                 value = values[-1]
-                found.append((str(data), str(name), float(value[0] if isinstance(value, tuple) else value)))
-    return found
+                latest.append((str(data), str(name), float(value[0] if isinstance(value, tuple) else value)))
+    return latest

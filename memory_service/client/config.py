@@ -47,8 +47,7 @@ LEAST_SPOOL_MIB = 1
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """mode: one of MODES; server: without a slash at the end; spool: the folder; spool_bytes: of one run;
-    key: what is shown to the server, and nowhere else."""
+    """spool: the folder; spool_bytes: of one run; key: sent to the server, and nowhere else."""
 
     mode: str = "online"
     server: str = DEFAULT_SERVER
@@ -59,8 +58,7 @@ class Config:
 
 
 def load_config(mode: str | None = None, server: str | None = None) -> Config:
-    """From the environment, `mode` and `server` first. A wrong value is logged and the default taken: a
-    misspelt setting must not end a training."""
+    """From the environment; a wrong value is logged and the default taken."""
     env = os.environ
     chosen = (mode or env.get("MEMORY_MODE") or "online").strip().lower()
     if chosen not in MODES:
@@ -73,13 +71,13 @@ def load_config(mode: str | None = None, server: str | None = None) -> Config:
         chosen = "offline" if chosen == "online" else chosen
     folder = spool_folder(env)
     most = min(_number(env, "MEMORY_SPOOL_MIB", 64.0), SPOOLS_MIB) * MIB
-    left = max(SPOOLS_MIB * MIB - _taken(folder), LEAST_SPOOL_MIB * MIB)
+    remaining = max(SPOOLS_MIB * MIB - _spooled_bytes(folder), LEAST_SPOOL_MIB * MIB)
     return Config(
         mode=chosen,
         server=address,
         spool=folder,
         flush_seconds=_number(env, "MEMORY_FLUSH_SECONDS", 5.0),
-        spool_bytes=int(min(most, left)),
+        spool_bytes=int(min(most, remaining)),
         key=api_key(env),
     )
 
@@ -105,7 +103,7 @@ def spool_folder(env: Mapping[str, str]) -> Path:
     return base / "memory-service" / "spool"
 
 
-def _taken(folder: Path) -> int:
+def _spooled_bytes(folder: Path) -> int:
     try:
         return sum(path.stat().st_size for path in folder.glob("*.jsonl"))
     except OSError:
@@ -113,12 +111,12 @@ def _taken(folder: Path) -> int:
 
 
 def _number(env: Mapping[str, str], name: str, default: float) -> float:
-    given = env.get(name)
+    raw = env.get(name)
     try:
-        value = float(given) if given else default
+        value = float(raw) if raw else default
     except ValueError:
         value = -1.0
     if not 0.0 < value < 1e6:
-        log.warning("%s %r is no positive number: taken as %g", name, given, default)
+        log.warning("%s %r is no positive number: taken as %g", name, raw, default)
         return default
     return value

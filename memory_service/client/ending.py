@@ -11,7 +11,7 @@ import threading
 from types import FrameType
 from typing import Protocol
 
-__all__ = ["STATUSES", "forget", "remember", "status_of"]
+__all__ = ["STATUSES", "register", "status_of", "unregister"]
 
 STATUSES = ("completed", "stopped", "out_of_memory", "timed_out", "crashed")
 
@@ -33,7 +33,7 @@ class Ending(Protocol):
 
 
 def status_of(error: BaseException | None) -> str:
-    """How a run ended that ended with this."""
+    """The status of a run that ended with this exception, or none."""
     if error is None or isinstance(error, GeneratorExit):
         return "completed"
     if isinstance(error, SystemExit):
@@ -44,15 +44,15 @@ def status_of(error: BaseException | None) -> str:
 
 
 def _no_memory(error: BaseException) -> bool:
-    """Whether it, or what it was raised from, says so."""
-    seen: BaseException | None = error
+    """Whether the exception or one of its causes is out of memory."""
+    cause: BaseException | None = error
     for _ in range(5):
-        if seen is None:
+        if cause is None:
             return False
-        said = f"{type(seen).__name__}: {str(seen)[:2000]}".lower()
-        if isinstance(seen, MemoryError) or any(words in said for words in NO_MEMORY):
+        message = f"{type(cause).__name__}: {str(cause)[:2000]}".lower()
+        if isinstance(cause, MemoryError) or any(words in message for words in NO_MEMORY):
             return True
-        seen = seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__)
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
     return False
 
 
@@ -60,8 +60,8 @@ _running: set[Ending] = set()
 _installed = False
 
 
-def remember(run: Ending) -> None:
-    """Until it ends: a script that exits, or is told to (SIGTERM), takes its runs to their end."""
+def register(run: Ending) -> None:
+    """End this run when the script exits or gets SIGTERM."""
     global _installed
     if not _running:
         with contextlib.suppress(ValueError, OSError):
@@ -74,8 +74,7 @@ def remember(run: Ending) -> None:
         atexit.register(_at_exit)
 
 
-def forget(run: Ending) -> None:
-    """It has ended."""
+def unregister(run: Ending) -> None:
     _running.discard(run)
     if not _running:
         with contextlib.suppress(ValueError, OSError):
@@ -84,14 +83,14 @@ def forget(run: Ending) -> None:
 
 
 def _at_exit() -> None:
-    """Runs that were not finished: by the exception that ended the script, if one did."""
+    """Finish open runs by the exception that ended the script, if any."""
     error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
     for run in list(_running):
         run.finish_by(error)
 
 
 def _on_sigterm(number: int, frame: FrameType | None) -> None:
-    """Only where the script had no handler of its own; afterwards it ends as if there were none."""
+    """Only where the script had no handler of its own; then end as if there were none."""
     del frame
     if os.getpid() in {run.owner for run in _running}:
         for run in list(_running):

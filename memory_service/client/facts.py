@@ -16,32 +16,32 @@ from typing import Any
 from memory_service import __version__
 from memory_service.client.gpu_sampler import cores
 
-__all__ = ["OWN", "body_of", "from_plan", "guessed_task", "host_facts", "own_model", "script_text"]
+__all__ = ["CUSTOM", "body_of", "custom_model", "from_plan", "guessed_task", "host_facts", "script_text"]
 
 PLAIN = ("task", "plan_id", "minutes", "precision", "folds", "epochs")
 OF_THE_MODEL = ("batch_size", "grad_accumulation")
 SIZES = ("image_size", "seq_len", "n_features")
-OWN = "custom"
+CUSTOM = "custom"
 """What a network or a card is called that the service does not know: watched, without predictions."""
 
 NAMED = {"batch": "batch_size", "workers": "num_workers", "max_epochs": "epochs"}
 """Other words for a field that scripts use."""
 
 
-def body_of(given: Mapping[str, Any], plan: Any = None) -> dict[str, Any]:
-    """The body of POST /runs but for `gpu: "auto"`: given fields first, then the plan's. Values are made
-    plain; what is None is not said."""
-    body = from_plan(plan, given.get("model"))
-    for name, value in given.items():
+def body_of(fields: Mapping[str, Any], plan: Any = None) -> dict[str, Any]:
+    """The body of POST /runs but for `gpu: "auto"`: explicit fields first, then the plan's."""
+    body = from_plan(plan, fields.get("model"))
+    for name, value in fields.items():
         if value is not None:
             body[NAMED.get(name, name)] = _plain(value)
     return body
 
 
 def from_plan(plan: Any, model: Any = None) -> dict[str, Any]:
-    """What an answer of /recommend (as a mapping, its JSON text, or a file with it) says of the run; for
-    another model than the plan's nothing of its batch and sizes. The card is the service's to tell: it knows
-    which devices are registered."""
+    """The run's facts in an answer of /recommend (mapping, JSON text or file).
+
+    The batch and sizes only for the plan's model. No gpu: only the service knows the registered devices.
+    """
     if isinstance(plan, (str, Path)):
         text = str(plan)
         plan = json.loads(text if text.lstrip().startswith("{") else Path(text).read_text(encoding="utf-8"))
@@ -60,14 +60,14 @@ def from_plan(plan: Any, model: Any = None) -> dict[str, Any]:
     return {name: value for name, value in body.items() if value is not None and value is not False}
 
 
-def own_model(module: Any, said: Mapping[str, Any]) -> str | None:
-    """What a network is called whose framework tells only its class; None where a plan tells its model."""
-    planned = said.get("plan") is not None or said.get("plan_id") is not None
-    return None if planned else f"{OWN}/{type(module).__name__}"
+def custom_model(module: Any, facts: Mapping[str, Any]) -> str | None:
+    """`custom/<class>` for a network known only by its class; None where a plan names the model."""
+    planned = facts.get("plan") is not None or facts.get("plan_id") is not None
+    return None if planned else f"{CUSTOM}/{type(module).__name__}"
 
 
 def host_facts() -> dict[str, Any]:
-    """Facts of this machine and process; `cpu_count` is what the service reckons with."""
+    """Facts of this machine and process."""
     facts: dict[str, Any] = {
         "cpu_count": cores(),
         "system": platform.system(),
@@ -98,7 +98,7 @@ TASKS = (
 
 
 def guessed_task(text: str) -> str:
-    """The task that a script's text looks like: of use for the page of a run, not for predictions."""
+    """The task a script's text looks like: for the page of a run, not for predictions."""
     plain = text[:1_000_000].lower()
     return next((task for task, words in TASKS if re.search(words, plain)), "image-classification")
 

@@ -72,14 +72,13 @@ _CLEANERS = {
 }
 
 
-def cleaned(kind: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """(fields as the service takes them, what was left out and why). None means not said. A one-element
-    tensor becomes a number here, so this is called where the script calls."""
-    known, out, problems = _CLEANERS[kind], {}, []
-    for name, value in given.items():
+def cleaned(kind: str, values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """(fields as the service takes them, what was left out and why). Tensors become numbers here."""
+    cleaners, out, problems = _CLEANERS[kind], {}, []
+    for name, value in values.items():
         if value is None:
             continue
-        clean = known.get(name)
+        clean = cleaners.get(name)
         if clean is None:
             problems.append(f"{name!r} is no field of a {kind} event")
             continue

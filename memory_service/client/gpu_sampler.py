@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["Gauge", "torch_memory"]
+__all__ = ["GpuSampler", "torch_memory"]
 
 GIB = 2.0**30
 SAMPLE_EVERY_S = 2.0
@@ -27,8 +27,8 @@ THROTTLED = 0x8 | 0x20 | 0x40 | 0x80
 power brake; the ordinary power cap (0x4) is how large cards always run."""
 
 
-class Gauge:
-    """Samples until `stop`. `report(fields)` gets every sample as the fields of a gpu event."""
+class GpuSampler:
+    """Samples GPU, process tree and host until `stop`; `report(fields)` gets each as a gpu event."""
 
     def __init__(
         self,
@@ -51,15 +51,15 @@ class Gauge:
         self._index_of_handle: int | None = None
         self._tree = _Tree(os.getpid() if pid is None else pid)
         self._busy = [0.0, 0]
-        threading.Thread(target=self._run, name="memory-service-gauge", daemon=True).start()
+        threading.Thread(target=self._run, name="memory-service-gpu-sampler", daemon=True).start()
 
     def wait_for_name(self, seconds: float = 3.0) -> str | None:
-        """The card's name as its driver says it, None where there is none or it does not answer in time."""
+        """The driver's name of the GPU; None where there is none or it does not answer in time."""
         self._ready.wait(seconds)
         return self.name
 
-    def take_utilization(self) -> float | None:
-        """Mean utilisation in percent since this was last asked; None without a sample."""
+    def pop_utilization(self) -> float | None:
+        """Mean utilisation in percent since the last call; None without a sample."""
         (total, count), self._busy = self._busy, [0.0, 0]
         return total / count if count else None
 
@@ -71,13 +71,13 @@ class Gauge:
             with contextlib.suppress(Exception):
                 self._open()
             self._ready.set()
-            looked = -1e9
+            refreshed = -1e9
             while not self._stop.wait(self._every):
                 now = time.monotonic()
-                if now - looked >= self._tree_every:
-                    looked = now
+                if now - refreshed >= self._tree_every:
+                    refreshed = now
                     with contextlib.suppress(Exception):
-                        self._tree.look()
+                        self._tree.refresh()
                 fields = self.sample()
                 if fields:
                     self._report(fields)
@@ -87,7 +87,7 @@ class Gauge:
     def sample(self) -> dict[str, Any]:
         """One sample; what is not known is left out."""
         fields: dict[str, Any] = {}
-        for part in (self._card, lambda: torch_memory(self.device_index or 0), self._tree.use):
+        for part in (self._gpu_fields, lambda: torch_memory(self.device_index or 0), self._tree.use):
             with contextlib.suppress(Exception):
                 fields |= part()
         busy = fields.get("utilization_percent")
@@ -106,7 +106,7 @@ class Gauge:
             self.name = _text(pynvml.nvmlDeviceGetName(self._handle))
             self.total_gib = pynvml.nvmlDeviceGetMemoryInfo(self._handle).total / GIB
 
-    def _card(self) -> dict[str, Any]:
+    def _gpu_fields(self) -> dict[str, Any]:
         nvml, handle = self._nvml, self._handle
         if nvml is None or handle is None:
             return {}
@@ -118,24 +118,25 @@ class Gauge:
                     handle = self._handle = nvml.nvmlDeviceGetHandleByUUID(uuid)
         fields: dict[str, Any] = {}
 
-        def ask(name: str, question: Callable[[], Any]) -> None:
+        def read(name: str, getter: Callable[[], Any]) -> None:
             with contextlib.suppress(nvml.NVMLError, AttributeError):
-                fields[name] = question()
+                fields[name] = getter()
 
-        ask("used_gib", lambda: nvml.nvmlDeviceGetMemoryInfo(handle).used / GIB)
-        ask("utilization_percent", lambda: float(nvml.nvmlDeviceGetUtilizationRates(handle).gpu))
-        ask("power_w", lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000.0)
-        ask("temperature_c", lambda: float(nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)))
-        ask("clock_mhz", lambda: float(nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)))
-        ask("throttled", lambda: bool(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle) & THROTTLED))
+        read("used_gib", lambda: nvml.nvmlDeviceGetMemoryInfo(handle).used / GIB)
+        read("utilization_percent", lambda: float(nvml.nvmlDeviceGetUtilizationRates(handle).gpu))
+        read("power_w", lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000.0)
+        read("temperature_c", lambda: float(nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)))
+        read("clock_mhz", lambda: float(nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)))
+        read("throttled", lambda: bool(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle) & THROTTLED))
         with contextlib.suppress(nvml.NVMLError, AttributeError):
             listed = nvml.nvmlDeviceGetComputeRunningProcesses(handle)
             fields |= self._share({int(p.pid): p.usedGpuMemory for p in listed})
         return fields
 
     def _share(self, holders: dict[int, int | None]) -> dict[str, Any]:
-        """The part of this process and its children. In a container NVML tells the host's process ids, which
-        mean nothing here: a single one, unknown here, while torch uses the card is taken for this process."""
+        """The part of this process and its children. In a container NVML gives the host's process ids:
+        a single unknown one, while torch uses the GPU, is taken for this process.
+        """
         mine = {pid for pid in holders if pid in self._tree.pids}
         if not mine and len(holders) == 1 and torch_memory(0):
             (only,) = holders
@@ -143,9 +144,9 @@ class Gauge:
         if not mine and any(not _is_here(pid) for pid in holders):
             return {}  # nothing can be said of whose they are
         out: dict[str, Any] = {"other_processes": len(holders) - len(mine)}
-        held = [holders[pid] for pid in mine]
-        if held and all(h is not None for h in held):
-            out["process_gib"] = sum(h for h in held if h is not None) / GIB
+        used = [holders[pid] for pid in mine]
+        if used and all(h is not None for h in used):
+            out["process_gib"] = sum(h for h in used if h is not None) / GIB
         return out
 
 
@@ -158,16 +159,15 @@ class _Tree:
         self._processes: dict[int, Any] = {}
         self._cores = cores()
 
-    def look(self) -> None:
-        """Find the children there are now."""
+    def refresh(self) -> None:
         if not self._pid:
             return
         import psutil
 
         first = self._processes.get(self._pid) or psutil.Process(self._pid)
-        found = {process.pid: process for process in (first, *first.children(recursive=True))}
-        self._processes = {pid: self._processes.get(pid, process) for pid, process in found.items()}
-        self.pids = set(found)
+        tree = {process.pid: process for process in (first, *first.children(recursive=True))}
+        self._processes = {pid: self._processes.get(pid, process) for pid, process in tree.items()}
+        self.pids = set(tree)
 
     def use(self) -> dict[str, Any]:
         """cpu_percent of all cores this process may use since the last call; host_gib of memory."""
@@ -226,7 +226,7 @@ def _torch_uuid(index: int | None) -> str | None:
 
 
 def _first_visible(nvml: Any) -> Any:
-    """The card that CUDA's device 0 is, in the driver's order; None where CUDA_VISIBLE_DEVICES hides all."""
+    """CUDA's device 0 in the driver's order; None where CUDA_VISIBLE_DEVICES hides all."""
     listed = os.environ.get("CUDA_VISIBLE_DEVICES")
     first = "0" if listed is None else listed.split(",")[0].strip()
     if first.isdigit():

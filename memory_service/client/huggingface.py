@@ -7,8 +7,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from memory_service.client.begin import watch as begin
-from memory_service.client.callback_errors import quiet
-from memory_service.client.facts import own_model
+from memory_service.client.callback_errors import never_raise
+from memory_service.client.facts import custom_model
 from memory_service.client.run import Run
 from memory_service.client.verdict import NOT_YET, Verdict
 
@@ -38,18 +38,18 @@ class WatchCallback(_Callback):  # type: ignore[misc]
     ) -> None:
         self.run = run
         self.verdict: Verdict = NOT_YET
-        self._own = run is None
+        self._owns_run = run is None
         self._facts, self._metric, self._obey = facts, metric, obey_stop
-        self._asked = self._epoch_began = 0.0
+        self._wait_began = self._epoch_began = 0.0
         self._train_loss: Any = None
         self._ended: dict[str, Any] | None = None
 
-    @quiet
+    @never_raise
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if self.run is None and state.is_world_process_zero:
             model = kwargs.get("model")
             facts: dict[str, Any] = {
-                "model": own_model(model, self._facts),
+                "model": custom_model(model, self._facts),
                 "batch_size": args.per_device_train_batch_size * max(1, getattr(args, "n_gpu", 1) or 1),
                 "epochs": round(state.num_train_epochs) or None if state.num_train_epochs < 10**6 else None,
                 "precision": "bf16" if args.bf16 else "fp16" if args.fp16 else None,
@@ -59,41 +59,41 @@ class WatchCallback(_Callback):  # type: ignore[misc]
             }
             self.run = begin(**{**facts, **self._facts})
 
-    @quiet
+    @never_raise
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self._tell_epoch(control, {})
-        self._epoch_began = self._asked = time.perf_counter()
+        self._record_epoch(control, {})
+        self._epoch_began = self._wait_began = time.perf_counter()
         if self.run is not None:
-            self.run._meter.began()
+            self.run._step_timer.start_iteration()
 
-    @quiet
+    @never_raise
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self._tell_epoch(control, {})
+        self._record_epoch(control, {})
         if self.run is not None:
-            self.run._meter.waited(time.perf_counter() - self._asked)
+            self.run._step_timer.add_wait(time.perf_counter() - self._wait_began)
 
-    @quiet
+    @never_raise
     def on_substep_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._step()
 
-    @quiet
+    @never_raise
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._step()
 
-    @quiet
+    @never_raise
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
         loss = (logs or {}).get("loss")
         self._train_loss = self._train_loss if loss is None else loss
 
-    @quiet
+    @never_raise
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         now = time.perf_counter()
         number = max(0, round(state.epoch or 1) - 1)
         self._ended = {"epoch": number, "now": now, "seconds": now - self._epoch_began}
         if not (control.should_evaluate or control.should_log):
-            self._tell_epoch(control, {})
+            self._record_epoch(control, {})
 
-    @quiet
+    @never_raise
     def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **kwargs: Any) -> None:
         found = dict(metrics or {})
         name = self._metric or args.metric_for_best_model
@@ -104,21 +104,21 @@ class WatchCallback(_Callback):  # type: ignore[misc]
             valid = time.perf_counter() - self._ended["now"]
             self._ended["seconds"] += valid
             scores = {"valid_loss": found.get("eval_loss"), "metric": score, "valid_seconds": valid}
-            self._tell_epoch(control, scores)
+            self._record_epoch(control, scores)
 
-    @quiet
+    @never_raise
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self._tell_epoch(control, {})
-        if self.run is not None and self._own:
+        self._record_epoch(control, {})
+        if self.run is not None and self._owns_run:
             done = {"best_metric": getattr(state, "best_metric", None)}
             self.run.finish(**{name: value for name, value in done.items() if value is not None})
 
     def _step(self) -> None:
         if self.run is not None:
             self.run.batch()
-        self._asked = time.perf_counter()
+        self._wait_began = time.perf_counter()
 
-    def _tell_epoch(self, control: Any, scores: dict[str, Any]) -> None:
+    def _record_epoch(self, control: Any, scores: dict[str, Any]) -> None:
         ended, self._ended = self._ended, None
         if ended is None or self.run is None:
             return

@@ -30,9 +30,9 @@ STOPPED_BY = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 def launch(
     command: Sequence[str], log: Path, begin: Callable[[int], Run], *, show: bool = True
 ) -> tuple[int, LogReader, Run]:
-    """Run a command to its end; (its exit code, what was read, the run), 128 + N where signal N ended it.
+    """Run a command to its end; (exit code, the log's reader, the run); 128 + N where signal N ended it.
 
-    begin   makes the run, told of the process id once the command runs. show: copy the output to stdout
+    begin   makes the run from the process id. show: copy the output to stdout
     OSError where the command cannot be started or the log cannot be written.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -48,7 +48,7 @@ def launch(
         ended = False
         while True:
             if _copy(tail, reader, show=show):
-                reader.tell_rest()
+                reader.send_unparsed()
             elif ended:
                 break
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -57,8 +57,8 @@ def launch(
         code = process.returncode
     with contextlib.suppress(Exception):
         reader.read(b"", final=True)
-        reader.tell_rest()
-        reader.tell_counts()
+        reader.send_unparsed()
+        reader.send_counts()
         run.finish(ended_as(code, reader))
     return (code if code >= 0 else 128 - code), reader, run
 
@@ -75,7 +75,7 @@ def ended_as(code: int, reader: LogReader) -> str:
 
 
 def _copy(tail: LogTail, reader: LogReader, *, show: bool) -> bool:
-    """Whether there was something new; what goes wrong with it is not the training's problem."""
+    """Whether there was something new."""
     piece = tail.read()
     if not piece:
         return False
@@ -91,7 +91,7 @@ def _copy(tail: LogTail, reader: LogReader, *, show: bool) -> bool:
 
 
 def _mute() -> None:
-    """Nobody reads the output any more (`| head`): what is left of it must not change the exit code."""
+    """Nobody reads the output any more (`| head`): writing to it must not change the exit code."""
     with contextlib.suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
@@ -99,7 +99,7 @@ def _mute() -> None:
 
 
 class _forwarding:  # noqa: N801 - reads as what it does
-    """Passes signals on to the process. A terminal's Ctrl-C reaches it anyway: then it is not sent twice."""
+    """Passes signals on to the process. A terminal's Ctrl-C reaches it anyway."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process

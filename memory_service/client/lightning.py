@@ -13,9 +13,9 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from memory_service.client.begin import watch as begin
-from memory_service.client.callback_errors import quiet
+from memory_service.client.callback_errors import never_raise
 from memory_service.client.ending import status_of
-from memory_service.client.facts import own_model
+from memory_service.client.facts import custom_model
 from memory_service.client.run import Run
 from memory_service.client.verdict import NOT_YET, Verdict
 
@@ -52,53 +52,53 @@ class WatchCallback(_Callback):  # type: ignore[misc]
         super().__init__()
         self.run = run
         self.verdict: Verdict = NOT_YET
-        self._own = run is None
+        self._owns_run = run is None
         self._facts, self._metric, self._obey = facts, metric, obey_stop
-        self._asked: float | None = None
+        self._wait_began: float | None = None
         self._epoch_began = self._valid_began = 0.0
         self._valid_seconds: float | None = None
 
-    @quiet
+    @never_raise
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         if self.run is None and trainer.is_global_zero:
             facts = {
-                "model": own_model(pl_module, self._facts),
+                "model": custom_model(pl_module, self._facts),
                 "epochs": trainer.max_epochs if (trainer.max_epochs or 0) > 0 else None,
                 "precision": PRECISIONS.get(str(getattr(trainer, "precision", "")).split("-")[0]),
                 "grad_accumulation": getattr(trainer, "accumulate_grad_batches", None),
             }
             self.run = begin(**{**facts, **_data_facts(trainer), **self._facts})
 
-    @quiet
+    @never_raise
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
         if self.run is not None:
-            self._epoch_began = self._asked = time.perf_counter()
+            self._epoch_began = self._wait_began = time.perf_counter()
             self._valid_seconds = None
-            self.run._meter.began()
+            self.run._step_timer.start_iteration()
 
-    @quiet
+    @never_raise
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
-        if self.run is not None and self._asked is not None:
-            self.run._meter.waited(time.perf_counter() - self._asked)
+        if self.run is not None and self._wait_began is not None:
+            self.run._step_timer.add_wait(time.perf_counter() - self._wait_began)
 
-    @quiet
+    @never_raise
     def on_train_batch_end(
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         if self.run is not None:
             self.run.batch()
-            self._asked = time.perf_counter()
+            self._wait_began = time.perf_counter()
 
-    @quiet
+    @never_raise
     def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
         self._valid_began = time.perf_counter()
 
-    @quiet
+    @never_raise
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
         if not trainer.sanity_checking:
             self._valid_seconds = (self._valid_seconds or 0.0) + time.perf_counter() - self._valid_began
 
-    @quiet
+    @never_raise
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
         if self.run is None:
             return
@@ -114,14 +114,14 @@ class WatchCallback(_Callback):  # type: ignore[misc]
         if self._obey and self.verdict.action == "stop_and_predict":
             trainer.should_stop = True
 
-    @quiet
+    @never_raise
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
-        if self.run is not None and self._own:
+        if self.run is not None and self._owns_run:
             self.run.finish_by(exception)
 
-    @quiet
+    @never_raise
     def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
-        if self.run is not None and self._own:
+        if self.run is not None and self._owns_run:
             self.run.finish(status_of(None))
 
 

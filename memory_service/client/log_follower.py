@@ -14,7 +14,7 @@ __all__ = ["LogReader", "LogTail"]
 
 BLOCK_BYTES = 1 << 20
 NOTE_CHARS = 16_000
-KEPT_CHARS = 256 * 1024
+MAX_UNPARSED_CHARS = 256 * 1024
 """Of lines that are not understood; what goes beyond stays in the log alone, and is counted."""
 
 
@@ -24,9 +24,9 @@ class LogReader:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._context = Context()
-        self._kept: list[str] = []
-        self._kept_chars = 0
-        self.lines = self.understood = self.clipped_chars = self.not_kept = 0
+        self._unparsed: list[str] = []
+        self._unparsed_chars = 0
+        self.lines = self.understood = self.clipped_chars = self.dropped_lines = 0
         self.out_of_memory = self.error = False
 
     def read(
@@ -38,51 +38,50 @@ class LogReader:
         self.lines += reading.lines
         self.understood += reading.understood
         self.clipped_chars += reading.clipped
-        for told in reading.events:
-            self._tell(told, at)
+        for event in reading.events:
+            self._send(event, at)
         for line in reading.unrecognized:
-            if self._kept_chars + len(line) > KEPT_CHARS:
-                self.not_kept += 1
+            if self._unparsed_chars + len(line) > MAX_UNPARSED_CHARS:
+                self.dropped_lines += 1
                 continue
-            self._kept.append(line)
-            self._kept_chars += len(line) + 1
+            self._unparsed.append(line)
+            self._unparsed_chars += len(line) + 1
 
     @property
     def ended_as(self) -> str:
-        """The status of a run of which nothing but the log is known."""
+        """The status of a run known only by its log."""
         if self.out_of_memory or self.error:
             return "out_of_memory" if self.out_of_memory else "crashed"
         at, of = self._context.epoch, self._context.epochs
         return "stopped" if of and at is not None and at < of - 1 else "completed"
 
-    def tell_rest(self) -> None:
-        """Pass on the lines that were not understood so far."""
-        while self._kept:
+    def send_unparsed(self) -> None:
+        """Send the lines that were not understood so far as notes."""
+        while self._unparsed:
             some, size = [], 0
-            while self._kept and size + len(self._kept[0]) < NOTE_CHARS:
-                some.append(self._kept.pop(0))
+            while self._unparsed and size + len(self._unparsed[0]) < NOTE_CHARS:
+                some.append(self._unparsed.pop(0))
                 size += len(some[-1]) + 1
             self._run.note("\n".join(some))
 
-    def tell_counts(self) -> None:
-        """How much of the log was understood."""
-        said = f"log: {self.lines} lines, {self.understood} understood"
+    def send_counts(self) -> None:
+        """Send how much of the log was understood."""
+        text = f"log: {self.lines} lines, {self.understood} understood"
         for number, what in (
-            (self.not_kept, "lines not passed on"),
+            (self.dropped_lines, "lines not passed on"),
             (self.clipped_chars, "characters clipped"),
         ):
-            said += f", {number} {what}" if number else ""
-        self._run.note(said)
+            text += f", {number} {what}" if number else ""
+        self._run.note(text)
 
-    def _tell(self, told: Told, at: Callable[[float | None], float] | None) -> None:
-        self.out_of_memory |= told.fields.get("out_of_memory") is True
-        self.error |= told.fields.get("error") is True
-        self._run.event(told.kind, told.fields, None if at is None else at(told.clock))
+    def _send(self, event: Told, at: Callable[[float | None], float] | None) -> None:
+        self.out_of_memory |= event.fields.get("out_of_memory") is True
+        self.error |= event.fields.get("error") is True
+        self._run.event(event.kind, event.fields, None if at is None else at(event.clock))
 
 
 class LogTail:
-    """New bytes of a file that somebody writes; a file that is made anew (rotated, cut) is read from its
-    start."""
+    """New bytes of a file that is being written; a rotated or truncated file is read from its start."""
 
     def __init__(self, path: Path, start: int = 0) -> None:
         self._path, self._at = path, start
@@ -112,10 +111,9 @@ def follow(
     stop: Callable[[], bool],
     every_seconds: float = 0.5,
 ) -> LogReader:
-    """Read a log that another process writes until `stop()` or until nothing was added for `idle_seconds`.
+    """Read a log that another process writes until `stop()` or `idle_seconds` without new bytes.
 
-    Lines that were there before are dated by their own clocks, the last of them when the file was last
-    written; without clocks they all count as written then.
+    Lines that were there before are dated by their own clocks, the last of them at the file's last change.
     """
     reader, tail = LogReader(run), LogTail(path)
     size, written = _facts(path)
@@ -123,39 +121,38 @@ def follow(
         at = _dated(path, size, written)
         for piece in _pieces(tail, size):
             reader.read(piece, at=at)
-            reader.tell_rest()
-    quiet_since = time.monotonic()
+            reader.send_unparsed()
+    idle_since = time.monotonic()
     while not stop():
         piece = tail.read()
         if piece:
-            quiet_since = time.monotonic()
+            idle_since = time.monotonic()
             reader.read(piece)
-            reader.tell_rest()
+            reader.send_unparsed()
             continue
-        if time.monotonic() - quiet_since >= idle_seconds:
+        if time.monotonic() - idle_since >= idle_seconds:
             break
         time.sleep(every_seconds)
     reader.read(b"", final=True)
-    reader.tell_rest()
-    reader.tell_counts()
+    reader.send_unparsed()
+    reader.send_counts()
     return reader
 
 
 def _pieces(tail: LogTail, size: int) -> Iterator[bytes]:
-    """The first `size` bytes, as far as they are there."""
     while size > 0 and (piece := tail.read(min(size, BLOCK_BYTES))):
         size -= len(piece)
         yield piece
 
 
 def _dated(path: Path, size: int, written: float) -> Callable[[float | None], float]:
-    """When a line was written, from its clock: clocks have no zone, so the last one stands for `written`."""
+    """When a line was written, from its clock without a zone: the last one stands for `written`."""
     clocks: list[float] = []
     context = Context()
     for piece in _pieces(LogTail(path), size):
         reading = read_log(piece, context)
         context = reading.context
-        found = [told.clock for told in reading.events if told.clock is not None]
+        found = [event.clock for event in reading.events if event.clock is not None]
         clocks = [min(clocks + found), max(clocks + found)] if clocks + found else []
     if not clocks:
         return lambda _: written

@@ -15,14 +15,14 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from memory_service.client.config import Config
-from memory_service.client.delivery.sender import Courier
-from memory_service.client.ending import STATUSES, forget, status_of
+from memory_service.client.delivery.sender import EventSender
+from memory_service.client.ending import STATUSES, status_of, unregister
 from memory_service.client.fields import as_float, cleaned
-from memory_service.client.gpu_sampler import Gauge, torch_device, torch_memory
-from memory_service.client.step_timer import EpochTimes, Loader, Meter
+from memory_service.client.gpu_sampler import GpuSampler, torch_device, torch_memory
+from memory_service.client.step_timer import EpochTimes, Loader, StepTimer
 from memory_service.client.verdict import NOT_YET, Verdict
 
-__all__ = ["Run", "whole"]
+__all__ = ["Run", "positive_int"]
 
 log = logging.getLogger("memory_service.client")
 
@@ -30,57 +30,56 @@ T = TypeVar("T")
 
 
 class Run:
-    """One run. Made by `watch`; calls belong to the training thread."""
+    """One run, made by `watch`; calls belong to the training thread."""
 
     def __init__(
         self,
         run_id: str,
         config: Config | None,
-        courier: Courier | None,
+        sender: EventSender | None,
         batch_size: int | None = None,
-        gauge: Gauge | None = None,
-        begun: float = 0.0,
+        gpu_sampler: GpuSampler | None = None,
+        started: float = 0.0,
     ) -> None:
         self.run_id = run_id
         self.owner = os.getpid()
         self.is_attached = False
         """Whether it was begun, and will be ended, elsewhere."""
-        self.status = "running" if courier is not None else "disabled"
+        self.status = "running" if sender is not None else "disabled"
         """running, how it ended, or disabled"""
-        self._config, self._courier, self._gauge = config, courier, gauge
-        self._meter = Meter(batch_size, lambda fields: self.tell("batch", fields))
-        self._zero = (begun or time.time(), time.perf_counter())
+        self._config, self._sender, self._gpu_sampler = config, sender, gpu_sampler
+        self._step_timer = StepTimer(batch_size, lambda fields: self.record("batch", fields))
+        self._zero = (started or time.time(), time.perf_counter())
         self._fold: int | None = None
-        self._ended = courier is None
-        self._said: dict[str, Any] = {}
+        self._ended = sender is None
+        self._result: dict[str, Any] = {}
         self._complained: set[str] = set()
 
     @classmethod
     def silent(cls) -> Run:
-        """One of which nothing is told."""
+        """A run that reports nothing."""
         return cls("", None, None)
 
     @property
     def verdict(self) -> Verdict:
-        """The last one the service gave; `known` is False until it gave one."""
-        return self._courier.verdict if self._courier is not None else NOT_YET
+        """The last one the service gave; `known` is False before."""
+        return self._sender.verdict if self._sender is not None else NOT_YET
 
     @property
     def problems(self) -> list[str]:
-        """What went wrong so far, each thing once; it was logged as well."""
-        return list(self._courier.problems) if self._courier is not None else []
+        """What went wrong so far, each thing once; also logged."""
+        return list(self._sender.problems) if self._sender is not None else []
 
     def batch(self, samples: int | None = None) -> None:
         """A training step of `samples` samples (default: the run's batch size) has ended. About 1 µs."""
         try:
-            self._meter.step(samples)
+            self._step_timer.step(samples)
         except Exception as error:  # noqa: BLE001
             self._complain("batch", error)
 
     def loader(self, loader: Iterable[T]) -> Iterable[T]:
-        """The training loader, with the time that the script waits for it measured. Iterating over it counts
-        the steps, too, unless `batch` is called."""
-        return Loader(loader, self._meter) if not self._ended else loader
+        """The training loader, timed. Iterating counts the steps unless `batch` is called."""
+        return Loader(loader, self._step_timer) if not self._ended else loader
 
     def epoch(
         self,
@@ -100,43 +99,45 @@ class Run:
                   knows better than what is measured here
         """
         with self._guarded("epoch"):
-            times = self._meter.end_epoch()
+            times = self._step_timer.end_epoch()
             now = self._now()
             measured: dict[str, Any] = {"loader_wait_percent": times.wait_percent, "samples": times.samples}
             measured |= _times(times, seconds, more)
-            if self._gauge is not None:
-                self._gauge.device_index = torch_device()
-                measured["utilization_percent"] = self._gauge.take_utilization()
+            if self._gpu_sampler is not None:
+                self._gpu_sampler.device_index = torch_device()
+                measured["utilization_percent"] = self._gpu_sampler.pop_utilization()
             measured |= torch_memory(torch_device() or 0)
             scores = {"train_loss": train_loss, "valid_loss": valid_loss, "metric": metric}
             where = {"epoch": epoch, "fold": self._fold if fold is None else fold}
-            said = {name: value for name, value in {**scores, **more}.items() if value is not None}
-            self.tell("epoch", {**where, **measured, **said}, now, needs="epoch")
-            self._meter.batch_size = whole(more.get("batch_size")) or self._meter.batch_size
+            values = {name: value for name, value in {**scores, **more}.items() if value is not None}
+            self.record("epoch", {**where, **measured, **values}, now, needs="epoch")
+            self._step_timer.batch_size = positive_int(more.get("batch_size")) or self._step_timer.batch_size
         return self.verdict
 
     def fold(self, fold: int, folds: int | None = None, *, done: bool = False, **more: Any) -> None:
         """A fold begins, or with `done=True` has ended (metric=, best_epoch=, seconds=)."""
         with self._guarded("fold"):
             self._fold = None if done else fold
-            self._meter.end_epoch()
-            self.tell("fold", {"fold": fold, "folds": folds, "done": done or None, **more}, needs="fold")
+            self._step_timer.end_epoch()
+            self.record("fold", {"fold": fold, "folds": folds, "done": done or None, **more}, needs="fold")
 
     def set(self, **settings: Any) -> None:
-        """Settings that hold from here on, e.g. `batch_size=64` after memory ran out."""
+        """Settings from here on, e.g. `batch_size=64` after memory ran out."""
         with self._guarded("set"):
-            self.tell("note", settings)
-            self._meter.batch_size = whole(settings.get("batch_size")) or self._meter.batch_size
+            self.record("note", settings)
+            self._step_timer.batch_size = (
+                positive_int(settings.get("batch_size")) or self._step_timer.batch_size
+            )
 
     def note(self, text: str, **more: Any) -> None:
         """A remark; `out_of_memory=True`, `error=True` or `submission=True` where it is one of those."""
         with self._guarded("note"):
-            self.tell("note", {"text": text, **more})
+            self.record("note", {"text": text, **more})
 
     def event(self, kind: str, fields: Mapping[str, Any], at: float | None = None) -> None:
         """Any event of POST /runs/{id}/events, at `at` (seconds since 1970) or now."""
         with self._guarded("event"):
-            self.tell(kind, fields, at)
+            self.record(kind, fields, at)
 
     def finish(
         self,
@@ -151,33 +152,34 @@ class Run:
         flush_seconds: float | None = None,
         **other: Any,
     ) -> bool:
-        """The run has ended: completed | stopped | out_of_memory | timed_out | crashed; the rest as in
-        `result`. Waits until all is sent, MEMORY_FLUSH_SECONDS at most, and not at all for a service that
-        does not answer. True when the service has everything; the spool has it otherwise. Called again it
-        does nothing."""
-        if self._ended or self._courier is None or self._config is None or os.getpid() != self.owner:
+        """End the run: completed | stopped | out_of_memory | timed_out | crashed; the rest as in `result`.
+
+        Waits until all is sent, MEMORY_FLUSH_SECONDS at most. True when the service has everything; the spool
+        has it otherwise. Called again it does nothing.
+        """
+        if self._ended or self._sender is None or self._config is None or os.getpid() != self.owner:
             return False
         if status not in STATUSES:
             self._complain("status", f"the run ended {status!r}, which is none of {', '.join(STATUSES)}")
             status = "completed"
         self._ended, self.status = True, status
         with self._guarded("finish"):
-            self._meter.flush(time.perf_counter())
-            if self._gauge is not None:
-                self._gauge.stop()
+            self._step_timer.flush(time.perf_counter())
+            if self._gpu_sampler is not None:
+                self._gpu_sampler.stop()
                 last = torch_memory(torch_device() or 0)
                 if last:
-                    self.tell("gpu", last)
+                    self.record("gpu", last)
         self.result(
             best_metric=best_metric, best_epoch=best_epoch, test_metric=test_metric, submission=submission,
             followed=followed, batch_size=batch_size, **other,
         )  # fmt: skip
         with self._guarded("finish"):
-            body = {} if self.is_attached else {"status": status, **self._said}
+            body = {} if self.is_attached else {"status": status, **self._result}
             patience = self._config.flush_seconds if flush_seconds is None else flush_seconds
-            self._courier.finish(body, self._now(), patience)
-            forget(self)
-            return self._courier.wait(patience)
+            self._sender.finish(body, self._now(), patience)
+            unregister(self)
+            return self._sender.wait(patience)
         return False
 
     def result(
@@ -200,14 +202,14 @@ class Run:
         followed      ids of the plan's `evidence` that were acted on, where nothing else would show it
         batch_size    the one that ran out of memory, where it is not the run's
         """
-        said = {
+        values = {
             "best_metric": best_metric, "best_epoch": best_epoch, "test_metric": test_metric,
             "submission": submission, "followed": followed, "batch_size": batch_size,
         }  # fmt: skip
-        for name, value in said.items():
+        for name, value in values.items():
             if value is not None:
                 with self._guarded(name):
-                    self._said[name] = _RESULT[name](value)
+                    self._result[name] = _RESULT[name](value)
         for name in other:
             self._complain(name, f"{name!r} is nothing that the end of a run tells")
 
@@ -224,31 +226,31 @@ class Run:
         status = status_of(error)
         if not self._ended and error is not None and status in ("crashed", "out_of_memory"):
             with self._guarded("note"):
-                said = f"{type(error).__name__}: {error}"[:2000]
+                values = f"{type(error).__name__}: {error}"[:2000]
                 oom = True if status == "out_of_memory" else None
-                self.tell("note", {"text": said, "error": True, "out_of_memory": oom})
+                self.record("note", {"text": values, "error": True, "out_of_memory": oom})
         self.finish(status)
 
-    def tell(
+    def record(
         self, kind: str, fields: Mapping[str, Any], at: float | None = None, needs: str | None = None
     ) -> None:
-        """Hand over an event. `needs`: the field without which it says nothing."""
-        courier = self._courier
-        if courier is None:
+        """Queue an event. `needs`: the field without which it is worthless."""
+        sender = self._sender
+        if sender is None:
             return
         if kind in ("gpu", "batch"):
-            if self._gauge is not None and kind == "batch":
-                self._gauge.device_index = torch_device()
-            courier.put(kind, fields, at or self._now())
+            if self._gpu_sampler is not None and kind == "batch":
+                self._gpu_sampler.device_index = torch_device()
+            sender.put(kind, fields, at or self._now())
             return
-        known, problems = cleaned(kind, fields)
+        clean, problems = cleaned(kind, fields)
         for problem in problems:
             self._complain(problem.split("=")[0], f"{kind}: {problem}")
-        if needs is not None and needs not in known:
+        if needs is not None and needs not in clean:
             if not problems:
                 self._complain(kind, f"{kind}: it has no number")
             return
-        courier.put(kind, known, at or self._now())
+        sender.put(kind, clean, at or self._now())
 
     def _now(self) -> float:
         """Seconds since 1970, by a clock that never goes back."""
@@ -262,13 +264,13 @@ class Run:
         if about not in self._complained and len(self._complained) < 50:
             self._complained.add(about)
             message = f"left out: {what}" if isinstance(what, str) else f"{about} failed: {what!r}"
-            if self._courier is not None:
-                self._courier.problems.append(message)
+            if self._sender is not None:
+                self._sender.problems.append(message)
             log.warning("memory-service: %s", message)
 
 
 class _Guard:
-    """What goes wrong inside is logged and ends here: it is never the training's problem."""
+    """Logs an exception instead of raising it into the training."""
 
     def __init__(self, run: Run, about: str) -> None:
         self._run, self._about = run, about
@@ -286,7 +288,7 @@ class _Guard:
 
 
 def _times(times: EpochTimes, seconds: float | None, more: Mapping[str, Any]) -> dict[str, Any]:
-    """Where the script times the epoch itself, only it knows what its figure includes."""
+    """An epoch timed by the script: only it knows what its figure includes."""
     if seconds is not None or "valid_seconds" in more:
         return {"seconds": seconds}
     return {"seconds": times.seconds, "valid_seconds": times.valid_seconds}
@@ -305,7 +307,7 @@ _RESULT: dict[str, Callable[[Any], Any]] = {
 }  # fmt: skip
 
 
-def whole(value: Any) -> int | None:
+def positive_int(value: Any) -> int | None:
     """The positive whole number in a value, if it is one."""
     try:
         return int(value) if value and int(value) > 0 else None

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
-__all__ = ["EpochTimes", "Loader", "Meter"]
+__all__ = ["EpochTimes", "Loader", "StepTimer"]
 
 REPORT_EVERY_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class EpochTimes:
-    """One epoch as it was seen here; None = nothing told of it.
+    """One measured epoch; None = not measured.
 
     seconds         validation included; valid_seconds: from the last training step on
     wait_percent    of the time in training steps that went into waiting for the loader
@@ -32,28 +32,28 @@ class EpochTimes:
     wait_percent: float | None
 
 
-class Meter:
+class StepTimer:
     """Times steps; `report(fields)` gets each two seconds' sum."""
 
     def __init__(self, batch_size: int | None, report: Callable[[dict[str, Any]], None]) -> None:
         self.batch_size = batch_size
         self._report = report
-        self._born = perf_counter()
-        self._due = self._born
+        self._created = perf_counter()
+        self._due = self._created
         self._mark: float | None = None
-        self._told = False
+        self._counted = False
         self._steps = self._samples = 0
         self._seconds = self._waited = 0.0
-        self._knows_wait = False
+        self._has_wait = False
         self._epoch_began: float | None = None
         self._epoch_before: float | None = None
         self._epoch = [0.0, 0.0, 0.0]
-        self._epoch_knows_wait = False
+        self._epoch_has_wait = False
 
     def step(self, samples: int | None = None) -> None:
         """A training step has ended."""
         now = perf_counter()
-        self._told = True
+        self._counted = True
         mark, self._mark = self._mark, now
         if mark is None:
             if self._epoch_began is None:
@@ -65,42 +65,42 @@ class Meter:
         if now >= self._due:
             self.flush(now)
 
-    def began(self) -> None:
+    def start_iteration(self) -> None:
         """An iteration over the training loader begins."""
         self._mark = now = perf_counter()
         if self._epoch_began is None:
             self._epoch_began = now
-        self._told = True
+        self._counted = True
 
-    def waited(self, seconds: float) -> None:
+    def add_wait(self, seconds: float) -> None:
         """The loader took this long to give a batch."""
         self._waited += seconds
-        self._knows_wait = True
-        self._told = False
+        self._has_wait = True
+        self._counted = False
 
-    def consumed(self, samples: int | None) -> None:
-        """The script asks for the next batch: a step, unless it told of it itself."""
-        if not self._told:
+    def end_batch(self, samples: int | None) -> None:
+        """The script asks for the next batch: a step, unless it counted it itself."""
+        if not self._counted:
             self.step(samples)
 
     def flush(self, now: float) -> None:
-        """Hand over what has come together."""
+        """Report the steps since the last flush."""
         self._due = now + REPORT_EVERY_S
         if not self._steps:
             return
         fields: dict[str, Any] = {"steps": self._steps, "seconds": self._seconds}
         if self._samples:
             fields["samples"] = self._samples
-        if self._knows_wait:
+        if self._has_wait:
             fields["loader_wait_seconds"] = min(self._waited, self._seconds)
         epoch = self._epoch
         epoch[0] += self._seconds
         epoch[1] += self._waited
         epoch[2] += self._samples
-        self._epoch_knows_wait |= self._knows_wait
+        self._epoch_has_wait |= self._has_wait
         self._steps = self._samples = 0
         self._seconds = self._waited = 0.0
-        self._knows_wait = False
+        self._has_wait = False
         self._report(fields)
 
     def end_epoch(self) -> EpochTimes:
@@ -110,40 +110,39 @@ class Meter:
         busy, waited, samples = self._epoch
         began = self._epoch_began if self._epoch_began is not None else self._epoch_before
         if began is None:
-            began = self._born
+            began = self._created
         valid = now - self._mark if self._mark is not None and busy else None
-        percent = 100.0 * min(waited / busy, 1.0) if busy and self._epoch_knows_wait else None
-        self._epoch, self._epoch_knows_wait = [0.0, 0.0, 0.0], False
+        percent = 100.0 * min(waited / busy, 1.0) if busy and self._epoch_has_wait else None
+        self._epoch, self._epoch_has_wait = [0.0, 0.0, 0.0], False
         self._epoch_began, self._epoch_before, self._mark = None, now, None
         return EpochTimes(now - began, valid, int(samples) or None, percent)
 
 
 class Loader:
-    """Iterates over `inner` as it is and tells the meter when the script waits for it. Everything else (its
-    length, its sampler, ...) is `inner`'s own."""
+    """Iterates over `inner` and times waiting for it. Everything else is `inner`'s own."""
 
-    def __init__(self, inner: Iterable[Any], meter: Meter) -> None:
-        self._inner, self._meter = inner, meter
+    def __init__(self, inner: Iterable[Any], step_timer: StepTimer) -> None:
+        self._inner, self._step_timer = inner, step_timer
 
     def __len__(self) -> int:
         return len(self._inner)  # type: ignore[arg-type]
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("_inner", "_meter"):  # while it is being copied
+        if name in ("_inner", "_step_timer"):  # while it is being copied
             raise AttributeError(name)
         return getattr(self._inner, name)
 
     def __iter__(self) -> Iterator[Any]:
-        meter = self._meter
-        meter.began()
-        asked = perf_counter()
+        step_timer = self._step_timer
+        step_timer.start_iteration()
+        wait_began = perf_counter()
         for batch in self._inner:
-            meter.waited(perf_counter() - asked)
+            step_timer.add_wait(perf_counter() - wait_began)
             yield batch
-            meter.consumed(None if meter.batch_size else samples_of(batch))
-            asked = perf_counter()
-        meter.waited(0.0)
-        meter._told = True
+            step_timer.end_batch(None if step_timer.batch_size else samples_of(batch))
+            wait_began = perf_counter()
+        step_timer.add_wait(0.0)
+        step_timer._counted = True
 
 
 def samples_of(batch: Any) -> int | None:

@@ -19,17 +19,17 @@ _Competition = addition_of("competitions")
 
 
 @threaded
-def remember_competition(service: Service, given: dict[str, Any], caller: Caller) -> Answer:
-    said = {name: value for name, value in given.items() if value is not None}
-    values, signature = split_signature(checked(_Competition, said))
+def remember_competition(service: Service, arguments: dict[str, Any], caller: Caller) -> Answer:
+    body = {name: value for name, value in arguments.items() if value is not None}
+    values, signature = split_signature(checked(_Competition, body))
     if caller.name is not None:
         signature["who"] = caller.name
     database = service.preparation.require_knowledge()
     row = add_row(database, "competitions", values, encoder=service.preparation.encoder, **signature)
-    shown = {name: row[name] for name in shapes.Remembered.model_fields if name in row} | {"row": row}
+    data = {name: row[name] for name in shapes.Remembered.model_fields if name in row} | {"row": row}
     inferred = ", ".join(f"{name}={row.get(name)}" for name in row["inferred"])
     read = f"; read from its text: {inferred}" if inferred else ""
-    return Answer(f"{row['slug']} is known now ({row['task']}){read}", shown)
+    return Answer(f"{row['slug']} is known now ({row['task']}){read}", data)
 
 
 TOOLS = (

@@ -28,7 +28,7 @@ PATH = "/mcp"
 
 
 class Endpoint:
-    """The ASGI application of `/mcp`, answering between start and end of `running`."""
+    """The ASGI application of `/mcp`, answering inside `running`."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -36,7 +36,6 @@ class Endpoint:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """For the application's lifespan."""
         manager = StreamableHTTPSessionManager(
             build_server(self._service),
             json_response=True,
@@ -54,17 +53,17 @@ class Endpoint:
         if self._manager is None:
             raise Unavailable("The service is starting or ending; ask again in a moment")
         body = await raw_body(Request(scope, receive))
-        await self._manager.handle_request(scope, _again(body, receive), send)
+        await self._manager.handle_request(scope, _replay(body, receive), send)
 
 
-def _again(body: bytes, receive: Receive) -> Receive:
-    """What was read, to be read once more; then whatever comes."""
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """A receive that repeats the body, then whatever comes."""
     waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
-    async def hear() -> Message:
+    async def replay() -> Message:
         return waiting.pop() if waiting else await receive()
 
-    return hear
+    return replay
 
 
 def route_to(endpoint: Endpoint) -> Route:
@@ -73,8 +72,8 @@ def route_to(endpoint: Endpoint) -> Route:
 
 
 class _Counted(Route):
-    """Tells its path to whoever counts requests by route, as the application's other routes do."""
+    """Reports its path to what counts requests by route."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        match, found = super().matches(scope)
-        return match, {**found, "route": self} if match != Match.NONE else found
+        match, child_scope = super().matches(scope)
+        return match, {**child_scope, "route": self} if match != Match.NONE else child_scope

@@ -39,10 +39,10 @@ class PlanRequest(RecommendRequest):
 
 
 @threaded
-def recommend_plan(service: Service, given: dict[str, Any], _: Caller) -> Answer:
-    asked = checked(PlanRequest, given)
-    form = asked.form or "plan"
-    plan = recommend(service.preparation.require_knowledge(), asked.to_domain())
+def recommend_plan(service: Service, arguments: dict[str, Any], _: Caller) -> Answer:
+    query = checked(PlanRequest, arguments)
+    form = query.form or "plan"
+    plan = recommend(service.preparation.require_knowledge(), query.to_domain())
     head = {"form": form, "plan_id": plan["plan_id"], "feasible": plan["feasible"]}
     if form == "script":
         script = plan_script(plan)
@@ -54,24 +54,24 @@ def recommend_plan(service: Service, given: dict[str, Any], _: Caller) -> Answer
 
 
 @threaded
-def find_similar_competitions(service: Service, given: dict[str, Any], _: Caller) -> Answer:
-    asked = checked(SimilarRequest, given)
-    found = similar(service.preparation.require_knowledge(), asked).as_dict()
-    shown = {name: found[name] for name in shapes.Found.model_fields if name != "items"}
-    shown["items"] = [{n: hit[n] for n in shapes.Neighbour.model_fields} for hit in found["items"]]
-    lines = [f"{n}. {hit['slug']} ({hit['task']}): {hit['why']}" for n, hit in enumerate(shown["items"], 1)]
-    about = f"task of the text: {shown['inferred_task']}" if shown["inferred_task"] else ""
-    text = "\n".join(part for part in (about, *lines, shown["reason"] or "") if part)
-    return Answer(text or "nothing alike is known", shown)
+def find_similar_competitions(service: Service, arguments: dict[str, Any], _: Caller) -> Answer:
+    query = checked(SimilarRequest, arguments)
+    answer = similar(service.preparation.require_knowledge(), query).as_dict()
+    data = {name: answer[name] for name in shapes.Found.model_fields if name != "items"}
+    data["items"] = [{n: hit[n] for n in shapes.Neighbour.model_fields} for hit in answer["items"]]
+    lines = [f"{n}. {hit['slug']} ({hit['task']}): {hit['why']}" for n, hit in enumerate(data["items"], 1)]
+    about = f"task of the text: {data['inferred_task']}" if data["inferred_task"] else ""
+    text = "\n".join(part for part in (about, *lines, data["reason"] or "") if part)
+    return Answer(text or "nothing alike is known", data)
 
 
 @threaded
-def predict_fit(service: Service, given: dict[str, Any], _: Caller) -> Answer:
-    found = predict(service.preparation.require_knowledge(), checked(PredictRequest, given))
-    shown = {name: found.get(name) for name in shapes.Fits.model_fields}
-    shown["warnings"] = found.get("warnings", [])
-    shown["curve"] = [_point(point) for point in found.get("curve", ())]
-    return Answer(_fit_text(shown), shown)
+def predict_fit(service: Service, arguments: dict[str, Any], _: Caller) -> Answer:
+    answer = predict(service.preparation.require_knowledge(), checked(PredictRequest, arguments))
+    data = {name: answer.get(name) for name in shapes.Fits.model_fields}
+    data["warnings"] = answer.get("warnings", [])
+    data["curve"] = [_point(point) for point in answer.get("curve", ())]
+    return Answer(_fit_text(data), data)
 
 
 def _point(point: Mapping[str, Any]) -> dict[str, Any]:
@@ -86,40 +86,42 @@ def _point(point: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _fit_text(shown: Mapping[str, Any]) -> str:
+def _fit_text(data: Mapping[str, Any]) -> str:
     def line(about: str, name: str, unit: str) -> str:
-        n = shown[name]
+        n = data[name]
         return "" if n is None else f"{about}: {spread(n, unit)}"
 
-    most, knee, instead = shown["max_batch_size"], shown["knee_batch_size"], shown["would_fit"] or {}
+    most, knee, instead = data["max_batch_size"], data["knee_batch_size"], data["would_fit"] or {}
     lines = [
-        f"{shown['model']} on {shown['gpu']}: {'fits' if shown['fits'] else 'does not fit'}",
+        f"{data['model']} on {data['gpu']}: {'fits' if data['fits'] else 'does not fit'}",
         f"batch: at most {spread(most)}" if most else "",
         f"knee of throughput: batch {knee}" if knee else "",
         line("peak memory", "peak_memory_gib", "GiB"),
         line("speed", "samples_per_second", "samples/s"),
         f"would fit: {', '.join(f'{n}={v}' for n, v in instead.items() if n != 'why')}" if instead else "",
-        *shown["warnings"],
+        *data["warnings"],
     ]
     return "\n".join(line for line in lines if line)
 
 
-_MOST_SHOWN = 40
+_MAX_FINDINGS = 40
 
 
 @threaded
-def review_of_script(service: Service, given: dict[str, Any], _: Caller) -> Answer:
-    found = review_script(service.preparation.require_knowledge(), checked(ReviewRequest, given).explicit())
-    shown = {name: found[name] for name in shapes.Reviewed.model_fields}
-    counts = ", ".join(f"{n} {severity}{'s' * (n != 1)}" for severity, n in shown["counts"].items() if n)
+def review_of_script(service: Service, arguments: dict[str, Any], _: Caller) -> Answer:
+    answer = review_script(
+        service.preparation.require_knowledge(), checked(ReviewRequest, arguments).explicit()
+    )
+    data = {name: answer[name] for name in shapes.Reviewed.model_fields}
+    counts = ", ".join(f"{n} {severity}{'s' * (n != 1)}" for severity, n in data["counts"].items() if n)
     lines = [counts or "ok: nothing to correct"]
     lines += [
         f"line {each['line']}: {each['severity']} {each['rule']}: {each['message']} Fix: {each['fix']}"
-        for each in shown["findings"][:_MOST_SHOWN]
+        for each in data["findings"][:_MAX_FINDINGS]
     ]
-    if len(shown["findings"]) > _MOST_SHOWN:
-        lines.append(f"and {len(shown['findings']) - _MOST_SHOWN} more; correct these first")
-    return Answer("\n".join(lines), shown)
+    if len(data["findings"]) > _MAX_FINDINGS:
+        lines.append(f"and {len(data['findings']) - _MAX_FINDINGS} more; correct these first")
+    return Answer("\n".join(lines), data)
 
 
 _READS = hints(reads=True, repeats=True)

@@ -63,19 +63,19 @@ Task: {description}
    from it."""
 
 
-def render(name: str, given: Mapping[str, str] | None) -> wire.GetPromptResult:
-    """The prompt, filled in. MCPError (invalid params) for an unknown one and for what is missing."""
+def render(name: str, raw: Mapping[str, str] | None) -> wire.GetPromptResult:
+    """The prompt, filled in. MCPError (invalid params) for an unknown or incomplete one."""
     prompt = next((prompt for prompt in PROMPTS if prompt.name == name), None)
     if prompt is None:
         raise MCPError(wire.INVALID_PARAMS, f"There is no prompt {name[:80]!r}; there is {_NAME}")
     arguments = prompt.arguments or []
-    said = {key: text.strip() for key, text in (given or {}).items() if text.strip()}
-    missing = [each.name for each in arguments if each.required and each.name not in said]
-    unknown = sorted(said.keys() - {each.name for each in arguments})
+    filled = {key: text.strip() for key, text in (raw or {}).items() if text.strip()}
+    missing = [each.name for each in arguments if each.required and each.name not in filled]
+    unknown = sorted(filled.keys() - {each.name for each in arguments})
     if missing or unknown:
         wrong = [f"{key} is required" for key in missing] + [f"{key} is no argument" for key in unknown]
         known = ", ".join(each.name for each in arguments)
         raise MCPError(wire.INVALID_PARAMS, f"{'; '.join(wrong)}; {name} takes {known}")
-    text = _STEPS.format(**{"minutes": "30", **said})
+    text = _STEPS.format(**{"minutes": "30", **filled})
     message = wire.PromptMessage(role="user", content=wire.TextContent(type="text", text=text))
     return wire.GetPromptResult(description=prompt.description, messages=[message])

@@ -13,15 +13,14 @@ _AGAIN = "Nothing of this call was kept; call again in a few seconds."
 
 
 def refused(error: MemoryServiceError) -> CallToolResult:
-    """The result that tells a model to put its call right."""
     return CallToolResult(content=[TextContent(type="text", text=refused_text(error))], is_error=True)
 
 
 def refused_text(error: MemoryServiceError) -> str:
-    """The code that HTTP and the command line show, its sentence, and a line for each field."""
-    told = problem_of(error)
-    lines = [f"{error.code}: {told['detail']}"]
-    for wrong in told["errors"]:
+    """The code, the sentence, and a line for each field."""
+    problem = problem_of(error)
+    lines = [f"{error.code}: {problem['detail']}"]
+    for wrong in problem["errors"]:
         given = "" if wrong["given"] is None else f"; given: {wrong['given']!r}"
         near = f"; nearest: {', '.join(wrong['nearest'])}" if wrong["nearest"] else ""
         lines.append(f"- {wrong['field'] or 'arguments'}: {wrong['message']}{given}{near}")

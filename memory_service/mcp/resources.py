@@ -79,7 +79,7 @@ TEMPLATES = (
 
 
 async def read(service: Service, uri: str) -> wire.ReadResourceResult:
-    """The text of a resource. MCPError (invalid params) for one that there is not."""
+    """The text of a resource. MCPError (invalid params) for an unknown one."""
     if uri.startswith(_ROW):
         kind, make = _JSON, partial(_row, service, uri.removeprefix(_ROW))
     elif uri in {resource.uri for resource in RESOURCES}:

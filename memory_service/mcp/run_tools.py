@@ -34,49 +34,49 @@ _PREDICTED = ("peak_memory_gib", "samples_per_second", "epoch_seconds", "total_m
 
 
 @threaded
-def start_run(service: Service, given: dict[str, Any], caller: Caller) -> Answer:
-    said = {name: value for name, value in given.items() if value is not None}
-    begun, new = begin_run(service.preparation.require_knowledge(), said, who=caller.name)
-    prediction = begun["prediction"]
-    shown = {
-        "run_id": begun["run_id"],
-        "status": begun["status"],
+def start_run(service: Service, arguments: dict[str, Any], caller: Caller) -> Answer:
+    body = {name: value for name, value in arguments.items() if value is not None}
+    started, new = begin_run(service.preparation.require_knowledge(), body, who=caller.name)
+    prediction = started["prediction"]
+    data = {
+        "run_id": started["run_id"],
+        "status": started["status"],
         "expected": {name: prediction.get(name) for name in _PREDICTED},
         "fits": prediction.get("fits"),
         "why_not": prediction.get("why_not"),
-        "notes": begun["notes"],
+        "notes": started["notes"],
     }
     lines = [
-        f"run_id={begun['run_id']}" + ("" if new else " (it had begun already)"),
-        *(f"expected {name}: {spread(n)}" for name, n in shown["expected"].items() if n is not None),
-        *([f"nothing is predicted: {shown['why_not']}"] if shown["why_not"] else []),
-        *begun["notes"],
+        f"run_id={started['run_id']}" + ("" if new else " (it had begun already)"),
+        *(f"expected {name}: {spread(n)}" for name, n in data["expected"].items() if n is not None),
+        *([f"nothing is predicted: {data['why_not']}"] if data["why_not"] else []),
+        *started["notes"],
         _LAUNCH,
     ]
-    return Answer("\n".join(lines), shown)
+    return Answer("\n".join(lines), data)
 
 
-async def report_progress(service: Service, given: dict[str, Any], _: Caller) -> Answer:
-    run_id, event = _event(given)
+async def report_progress(service: Service, arguments: dict[str, Any], _: Caller) -> Answer:
+    run_id, event = _event(arguments)
     chosen = "seq" not in event
     event.setdefault("at", dt.datetime.now(dt.UTC).isoformat())
     database = service.preparation.require_knowledge()
     while True:
         if chosen:
             event["seq"] = max(event.get("seq", 0) + 1, time.time_ns() // 1_000)
-        taken = await _told(database, run_id, event)
-        if taken["accepted"] or not chosen:
+        report = await _report(database, run_id, event)
+        if report["accepted"] or not chosen:
             break
-    shown = {
+    data = {
         "run_id": run_id,
         "seq": event["seq"],
-        **{name: taken[name] for name in ("accepted", "duplicates", "verdict")},
+        **{name: report[name] for name in ("accepted", "duplicates", "verdict")},
     }
-    again = "" if taken["accepted"] else f"seq {event['seq']} was told before: what it said then stands\n"
-    return Answer(again + _verdict_text(taken["verdict"]), shown)
+    again = "" if report["accepted"] else f"seq {event['seq']} was told before: what it said then stands\n"
+    return Answer(again + _verdict_text(report["verdict"]), data)
 
 
-async def _told(database: Database, run_id: str, event: Mapping[str, Any]) -> dict[str, Any]:
+async def _report(database: Database, run_id: str, event: Mapping[str, Any]) -> dict[str, Any]:
     try:
         return await take_events(database, run_id, {"events": [event]})
     except InvalidInput as error:  # of the one event whose fields are the arguments themselves
@@ -87,9 +87,9 @@ async def _told(database: Database, run_id: str, event: Mapping[str, Any]) -> di
 _FIRST = "events.0."
 
 
-def _event(given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """(run, what is told of it); a figure that is not finite is told as text, as JSON has none."""
-    event = {name: _finite(value) for name, value in given.items() if value is not None}
+def _event(arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """(run id, event); a figure that is not finite becomes text, as JSON has none."""
+    event = {name: _finite(value) for name, value in arguments.items() if value is not None}
     run_id = event.pop("run_id", None)
     if not isinstance(run_id, str):
         message = "is required: what start_run gave"
@@ -104,11 +104,11 @@ def _finite(value: Any) -> Any:
 
 
 @threaded
-def finish_of_run(service: Service, given: dict[str, Any], caller: Caller) -> Answer:
-    said = {name: value for name, value in given.items() if value is not None}
-    run_id, said = _event(said)
-    page = finish_run(service.preparation.require_knowledge(), run_id, said, who=caller.name)
-    shown = {
+def finish_of_run(service: Service, arguments: dict[str, Any], caller: Caller) -> Answer:
+    body = {name: value for name, value in arguments.items() if value is not None}
+    run_id, body = _event(body)
+    page = finish_run(service.preparation.require_knowledge(), run_id, body, who=caller.name)
+    data = {
         "run_id": page["id"],
         "status": page["status"],
         "finished_at": page["finished_at"],
@@ -121,7 +121,7 @@ def finish_of_run(service: Service, given: dict[str, Any], caller: Caller) -> An
         f"({c['error_percent']:+.0f} %)"
         for c in page["comparison"]
     ]
-    return Answer("\n".join(lines), shown)
+    return Answer("\n".join(lines), data)
 
 
 def _verdict_text(verdict: Mapping[str, Any]) -> str:
@@ -140,9 +140,9 @@ def _verdict_text(verdict: Mapping[str, Any]) -> str:
 
 
 def _event_properties() -> dict[str, Any]:
-    """Every field of every kind of event, once, with the kinds it belongs to."""
-    found: dict[str, Any] = {
-        "kind": {"type": "string", "enum": list(EVENT_FIELDS), "description": _KINDS_TOLD},
+    """Every field of every kind of event, once, with its kinds."""
+    properties: dict[str, Any] = {
+        "kind": {"type": "string", "enum": list(EVENT_FIELDS), "description": _KINDS_ABOUT},
         "seq": {
             "type": "integer",
             "minimum": 0,
@@ -161,15 +161,17 @@ def _event_properties() -> dict[str, Any]:
             plain = {key: v for key, v in forms[0].items() if key in ("type", "enum")}
             if len(forms) > 1:
                 plain = {"anyOf": [plain, {"type": "string", "enum": ["nan", "inf", "-inf"]}]}
-            found.setdefault(name, {**plain, "description": ""})
-            found[name]["description"] += ("/" if found[name]["description"] else "of ") + name_of_kind
+            properties.setdefault(name, {**plain, "description": ""})
+            properties[name]["description"] += (
+                "/" if properties[name]["description"] else "of "
+            ) + name_of_kind
     everywhere = "of " + "/".join(EVENT_FIELDS)
-    for name, shape in found.items():
+    for name, shape in properties.items():
         if shape["description"] == everywhere:
             shape["description"] = "a setting, as it is now"
         if name in _MEANINGS:
             shape["description"] += f": {_MEANINGS[name]}"
-    return found
+    return properties
 
 
 _MEANINGS = {
@@ -201,7 +203,7 @@ _MEANINGS = {
 }
 
 
-_KINDS_TOLD = (
+_KINDS_ABOUT = (
     "epoch: after every epoch, with fold, epoch, seconds, losses, metric, peak_allocated_gib. gpu: a reading "
     "of the card. batch: within an epoch, step of steps. fold: one ended. note: text, or out_of_memory=true."
 )

@@ -45,23 +45,23 @@ _Context = ServerRequestContext[Any, Any]
 
 
 def build_server(service: Service) -> Server[Any]:
-    """A server over the services of one process; it keeps nothing between two calls."""
+    """A stateless server over the services of one process."""
 
     async def list_tools(_: _Context, __: Any) -> wire.ListToolsResult:
         return wire.ListToolsResult(tools=[tool.listed() for tool in TOOLS.values()])
 
-    async def call_tool(context: _Context, asked: wire.CallToolRequestParams) -> wire.CallToolResult:
-        tool = TOOLS.get(asked.name)
+    async def call_tool(context: _Context, params: wire.CallToolRequestParams) -> wire.CallToolResult:
+        tool = TOOLS.get(params.name)
         if tool is None:
-            near = unknown_name("tool", asked.name, tuple(TOOLS))
+            near = unknown_name("tool", params.name, tuple(TOOLS))
             raise MCPError(wire.INVALID_PARAMS, near.detail)
         try:
             caller = caller_of(context)
             caller.check(tool.name, tool.scope)
-            given = dict(asked.arguments or {})
-            check_texts(given)
+            arguments = dict(params.arguments or {})
+            check_texts(arguments)
             await knowledge_soon(service)
-            return (await tool.call(service, given, caller)).as_result()
+            return (await tool.call(service, arguments, caller)).as_result()
         except MemoryServiceError as error:
             return refused(error)
         except Exception:  # noqa: BLE001 - logged with its trace, which must not reach an agent
@@ -76,20 +76,20 @@ def build_server(service: Service) -> Server[Any]:
         return wire.ListResourceTemplatesResult(resource_templates=list(resources.TEMPLATES))
 
     async def read_resource(
-        context: _Context, asked: wire.ReadResourceRequestParams
+        context: _Context, params: wire.ReadResourceRequestParams
     ) -> wire.ReadResourceResult:
         try:
             caller_of(context).check("resources", "read")
             await knowledge_soon(service)
-            return await resources.read(service, str(asked.uri))
+            return await resources.read(service, str(params.uri))
         except MemoryServiceError as error:
-            raise MCPError(wire.INTERNAL_ERROR, refused_text(error), {"uri": str(asked.uri)}) from None
+            raise MCPError(wire.INTERNAL_ERROR, refused_text(error), {"uri": str(params.uri)}) from None
 
     async def list_prompts(_: _Context, __: Any) -> wire.ListPromptsResult:
         return wire.ListPromptsResult(prompts=list(prompts.PROMPTS))
 
-    async def get_prompt(_: _Context, asked: wire.GetPromptRequestParams) -> wire.GetPromptResult:
-        return prompts.render(asked.name, asked.arguments)
+    async def get_prompt(_: _Context, params: wire.GetPromptRequestParams) -> wire.GetPromptResult:
+        return prompts.render(params.name, params.arguments)
 
     return Server(
         "memory-service",
@@ -107,7 +107,7 @@ def build_server(service: Service) -> Server[Any]:
 
 
 async def knowledge_soon(service: Service) -> None:
-    """Returns when questions can be answered, or when waiting longer is no use: then asking says why."""
+    """Wait until questions can be answered, or waiting is no use: then asking says why."""
     with anyio.move_on_after(KNOWLEDGE_WITHIN_SECONDS):
         while not service.preparation.state.knowledge and service.preparation.state.failed is None:
             await anyio.sleep(0.05)

@@ -20,8 +20,7 @@ STOP_WITHIN_SECONDS = 2.0
 
 
 def serve_stdio(settings: Settings) -> None:
-    """Answer until the input ends. The first message is answered at once; the database is upgraded and
-    seeded, and the encoder loaded, behind it. While this runs, whatever prints to stdout reaches stderr."""
+    """Answer until the input ends; database and encoder get ready meanwhile. Prints go to stderr."""
     service = Service(settings)
     anyio.run(_serve, service)
     if not service.preparation.stop(STOP_WITHIN_SECONDS):

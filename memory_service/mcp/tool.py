@@ -25,7 +25,7 @@ Scope = Literal["read", "tell", "edit"]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """text: what an agent reads; data: the same as JSON, of the tool's output schema."""
+    """text: what an agent reads; data: the same by the tool's output schema."""
 
     text: str
     data: dict[str, Any]
@@ -38,7 +38,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who calls: the name of the key that was shown (None: none was), and what it may do (None: all)."""
+    """The key's name and scopes (None: no key, everything allowed)."""
 
     name: str | None = None
     scopes: Collection[str] | None = None
@@ -50,21 +50,20 @@ class Caller:
 
 
 def caller_of(context: ServerRequestContext[Any, Any]) -> Caller:
-    """Over HTTP what the gate found (`api.security.auth_middleware`); over stdio whoever started this
-    process."""
+    """Over HTTP from `api.security.auth_middleware`; over stdio without a key."""
     if context.request is None:
         return Caller()
     state = context.request.scope["state"]
     return Caller(state.get("key_name"), state.get("scopes"))
 
 
-Given = dict[str, Any]
-Call = Callable[[Service, Given, Caller], Awaitable[Answer]]
+Arguments = dict[str, Any]
+Call = Callable[[Service, Arguments, Caller], Awaitable[Answer]]
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """`scope`: what a key must hold, that of the tool's HTTP sibling."""
+    """`scope`: of the tool's HTTP sibling."""
 
     name: str
     title: str
@@ -88,24 +87,24 @@ class Tool:
 
 def spread(n: Mapping[str, Any], unit: str = "") -> str:
     """A figure with its central 80 % and its grade: `12.3 (10.2-14.1) GiB, estimated`."""
-    told = f"{figures(n['value'])} ({figures(n['low'])}-{figures(n['high'])})"
-    return f"{told}{f' {unit}' if unit else ''}, {n['grade']}"
+    text = f"{figures(n['value'])} ({figures(n['low'])}-{figures(n['high'])})"
+    return f"{text}{f' {unit}' if unit else ''}, {n['grade']}"
 
 
 def hints(*, reads: bool, repeats: bool) -> ToolAnnotations:
-    """reads: nothing is written; repeats: the same call again changes nothing more. Nothing here ever
-    destroys what is stored, or reaches out of the service."""
+    """reads: nothing is written; repeats: the same call again changes nothing more."""
     return ToolAnnotations(
         read_only_hint=reads, destructive_hint=False, idempotent_hint=repeats, open_world_hint=False
     )
 
 
-def threaded(call: Callable[[Service, Given, Caller], Answer]) -> Call:
-    """A call that blocks, in a thread of its own. Who gives up waiting is let go at once; the thread ends its
-    one transaction, whole or not at all."""
+def threaded(call: Callable[[Service, Arguments, Caller], Answer]) -> Call:
+    """A blocking call in a thread. An abandoned one still ends its one transaction."""
 
     @wraps(call)
-    async def soon(service: Service, given: Given, caller: Caller) -> Answer:
-        return await anyio.to_thread.run_sync(partial(call, service, given, caller), abandon_on_cancel=True)
+    async def soon(service: Service, arguments: Arguments, caller: Caller) -> Answer:
+        return await anyio.to_thread.run_sync(
+            partial(call, service, arguments, caller), abandon_on_cancel=True
+        )
 
     return soon

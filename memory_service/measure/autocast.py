@@ -46,10 +46,9 @@ SINGLE_OUTPUT = frozenset({"cumprod", "cumsum", "prod", "sum", "vector_norm", "l
 
 
 class CudaSemantics(TorchFunctionMode):
-    """Routes torch functions as a CUDA device would: autocast to fp16 when asked, dropout, attention.
+    """Routes torch functions as a CUDA device would: autocast to fp16, dropout, attention.
 
-    The half-precision copy of a parameter is made once and kept until `forget_casts`, as autocast's cache
-    does until its region ends.
+    A parameter's half-precision copy is cached until `forget_casts`, as autocast does in its region.
     """
 
     def __init__(self, *, amp: bool, fused_attention: bool) -> None:
@@ -104,10 +103,10 @@ class CudaSemantics(TorchFunctionMode):
         cacheable = value.is_leaf and value.requires_grad and value.dtype is torch.float32
         if not cacheable or self._casts is None:
             return value.to(torch.float16)
-        known = self._casts.get(id(value))
-        if known is None:
-            known = self._casts[id(value)] = value.to(torch.float16)
-        return known
+        cached = self._casts.get(id(value))
+        if cached is None:
+            cached = self._casts[id(value)] = value.to(torch.float16)
+        return cached
 
     def _dropout(
         self,
@@ -123,8 +122,8 @@ class CudaSemantics(TorchFunctionMode):
     def _softmax(self, name: str, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         x = args[0] if args else kwargs["input"]
         dim = kwargs.get("dim", args[1] if len(args) > 1 else -1)
-        asked = kwargs.get("dtype")
-        if not _is_half(x) or asked not in (None, torch.float32) or not isinstance(dim, int):
+        dtype = kwargs.get("dtype")
+        if not _is_half(x) or dtype not in (None, torch.float32) or not isinstance(dim, int):
             return func(*args, **kwargs)
         op = torch.ops.aten._softmax if name == "softmax" else torch.ops.aten._log_softmax
         return op(x, dim, True)
@@ -161,8 +160,7 @@ class CudaSemantics(TorchFunctionMode):
         dropout_p: float,
         scale: float | None,
     ) -> Tensor:
-        """Products and softmax one by one, as PyTorch does where no fused kernel takes the shapes (both
-        scaled)."""
+        """Unfused: products (both scaled) and softmax one by one."""
         root = math.sqrt(scale or 1.0 / math.sqrt(query.shape[-1]))
         scores = (query * root) @ (key * root).transpose(-2, -1)
         if mask is not None:

@@ -26,8 +26,8 @@ def build_model(
     library     "timm" keeps a name from being read in any other way
     input_size  pixels a side, tokens or columns; None = the model's own default
     n_outputs   classes (or masks, or vocabulary); None = 1000 for images, else the config's
-    config      the figures of the catalogue row (`CatalogueModel.config`) for what timm does not know
-    Raises InvalidInput for a name nobody can build (with the nearest), and for an impossible size.
+    config      of the catalogue row, for what timm does not know
+    InvalidInput for an unknown name (with the nearest) and an impossible size.
     """
     if input_size is not None and input_size < 1:
         raise InvalidInput(

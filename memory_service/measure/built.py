@@ -10,9 +10,23 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-__all__ = ["BuiltModel", "classification_loss", "image_inputs", "on_meta", "token_inputs"]
+__all__ = ["BuiltModel", "classification_loss", "image_inputs", "image_model", "on_meta", "token_inputs"]
 
 Inputs = Mapping[str, Tensor]
+Loss = Callable[[Any, Inputs], Tensor]
+
+
+def classification_loss(outputs: Any, _inputs: Inputs) -> Tensor:
+    """Cross entropy over the second axis against class 0; a tuple's auxiliary outputs count 0.4 each."""
+    heads = outputs if isinstance(outputs, tuple | list) else (outputs,)
+    losses: list[Tensor] = []
+    for logits in heads:
+        target = torch.zeros((logits.shape[0], *logits.shape[2:]), dtype=torch.long, device=logits.device)
+        losses.append(functional.cross_entropy(logits, target))
+    total = losses[0]
+    for loss in losses[1:]:
+        total = total + 0.4 * loss
+    return total
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +51,17 @@ class BuiltModel:
     default_input_size: int
     n_outputs: int
     make_inputs: Callable[[int, str], dict[str, Tensor]]
-    make_loss: Callable[[Any, Inputs], Tensor]
+    make_loss: Loss = classification_loss
     positional: bool = True
 
     def inputs(self, batch: int, device: str = "meta") -> dict[str, Tensor]:
-        """Zero tensors of one batch on `device`; call it inside a FakeTensorMode to get fake ones."""
+        """Zero tensors of one batch; fake ones inside a FakeTensorMode."""
         return self.make_inputs(batch, device)
 
     def forward(self, inputs: Inputs) -> Any:
-        """The module's outputs for what `inputs` returned."""
         return self.module(*inputs.values()) if self.positional else self.module(**inputs)
 
     def loss(self, outputs: Any, inputs: Inputs) -> Tensor:
-        """The training loss as a scalar: cross entropy, mean squared error, Dice + cross entropy, ..."""
         return self.make_loss(outputs, inputs)
 
     @property
@@ -81,7 +93,7 @@ def image_inputs(size: int, channels: int = 3) -> Callable[[int, str], dict[str,
 def token_inputs(
     seq_len: int, mask: Literal["none", "tokens", "square"] = "none"
 ) -> Callable[[int, str], dict[str, Tensor]]:
-    """Inputs of a text model: ids (batch, seq_len) int64; for models that insist, a mask that hides nothing.
+    """Token ids (batch, seq_len) int64, and a mask that hides nothing where a model needs one.
 
     mask  "tokens" (batch, seq_len) of ones | "square" (1, 1, seq_len, seq_len) of zeros to be added to scores
     """
@@ -97,14 +109,20 @@ def token_inputs(
     return make
 
 
-def classification_loss(outputs: Any, _inputs: Inputs) -> Tensor:
-    """Cross entropy over the second axis against class 0; a tuple's auxiliary outputs count 0.4 each."""
-    heads = outputs if isinstance(outputs, tuple | list) else (outputs,)
-    losses: list[Tensor] = []
-    for logits in heads:
-        target = torch.zeros((logits.shape[0], *logits.shape[2:]), dtype=torch.long, device=logits.device)
-        losses.append(functional.cross_entropy(logits, target))
-    total = losses[0]
-    for loss in losses[1:]:
-        total = total + 0.4 * loss
-    return total
+def image_model(
+    name: str,
+    library: str,
+    family: str,
+    module: nn.Module,
+    size: int,
+    default_size: int,
+    n_outputs: int,
+    *,
+    channels: int = 3,
+    make_loss: Loss = classification_loss,
+) -> BuiltModel:
+    """A model of square images of `size` pixels a side."""
+    inputs = image_inputs(size, channels)
+    return BuiltModel(
+        name, library, family, module, "image_size", size, default_size, n_outputs, inputs, make_loss
+    )

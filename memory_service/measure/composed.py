@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from memory_service.domain.cost.families import family_of
 from memory_service.errors import unknown_name
-from memory_service.measure.built import BuiltModel, classification_loss, image_inputs, on_meta
+from memory_service.measure.built import BuiltModel, image_inputs, on_meta
 from memory_service.measure.nets import NETS
 from memory_service.measure.vision import default_image_size, size_arguments, timm_name
 
@@ -47,11 +47,11 @@ VIDEO_NETS = (
 
 
 def build_composed(name: str, input_size: int | None, n_outputs: int | None) -> BuiltModel:
-    """`<head>/<timm encoder>` for the heads of `COMPOSED`; InvalidInput for an unknown head or encoder."""
+    """`<head>/<timm encoder>` for the heads of `COMPOSED`; InvalidInput for others."""
     head, _, encoder = name.partition("/")
     current = timm_name(encoder)
     if head not in COMPOSED or current is None:
-        raise unknown_name("model", name, [f"{known}/efficientnet_b0" for known in COMPOSED])
+        raise unknown_name("model", name, [f"{option}/efficientnet_b0" for option in COMPOSED])
     outputs = n_outputs or (CAPTION_VOCABULARY if head == "caption" else 10)
     if head == "spec":
         return _spectrogram(name, current, input_size or DEFAULT_AUDIO_FRAMES, outputs)
@@ -75,8 +75,9 @@ def build_composed(name: str, input_size: int | None, n_outputs: int | None) -> 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         module = on_meta(make[head])
-    return _built(
-        name, "timm", current, module, "image_size", size, default_image_size(current), outputs, inputs[head]
+    default = default_image_size(current)
+    return BuiltModel(
+        name, "timm", family_of(current), module, "image_size", size, default, outputs, inputs[head]
     )
 
 
@@ -105,7 +106,7 @@ def build_net(
 
     module = on_meta(lambda: constructor(first, outputs, **figures))
     kind = {"table": "n_features", "image": "image_size"}.get(form, "seq_len")
-    return _built(name, "torch", family or net, module, kind, size, default, outputs, inputs)
+    return BuiltModel(name, "torch", family or net, module, kind, size, default, outputs, inputs)
 
 
 def build_video(name: str, input_size: int | None, n_outputs: int | None) -> BuiltModel:
@@ -123,7 +124,7 @@ def build_video(name: str, input_size: int | None, n_outputs: int | None) -> Bui
         return {"x": torch.zeros(batch, 3, 16, size, size, device=device)}
 
     family = "swin" if name.startswith("swin") else "mvit" if name.startswith("mvit") else "conv3d"
-    return _built(name, "torchvision", family, module, "image_size", size, default, outputs, inputs)
+    return BuiltModel(name, "torchvision", family, module, "image_size", size, default, outputs, inputs)
 
 
 def _spectrogram(name: str, current: str, frames: int, outputs: int) -> BuiltModel:
@@ -140,31 +141,8 @@ def _spectrogram(name: str, current: str, frames: int, outputs: int) -> BuiltMod
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         module = on_meta(construct)
-    return _built(name, "timm", current, module, "seq_len", frames, DEFAULT_AUDIO_FRAMES, outputs, inputs)
-
-
-def _built(
-    name: str,
-    library: str,
-    family: str,
-    module: nn.Module,
-    kind: str,
-    size: int,
-    default: int,
-    outputs: int,
-    inputs: Callable[[int, str], dict[str, Tensor]],
-) -> BuiltModel:
     return BuiltModel(
-        name=name,
-        library=library,
-        family=family_of(family) if library == "timm" else family,
-        module=module,
-        input_kind=kind,
-        input_size=size,
-        default_input_size=default,
-        n_outputs=outputs,
-        make_inputs=inputs,
-        make_loss=classification_loss,
+        name, "timm", family_of(current), module, "seq_len", frames, DEFAULT_AUDIO_FRAMES, outputs, inputs
     )
 
 

@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from memory_service.domain.cost.families import family_of
 from memory_service.errors import unknown_name
-from memory_service.measure.built import BuiltModel, image_inputs, on_meta
+from memory_service.measure.built import BuiltModel, image_model, on_meta
 from memory_service.measure.vision import size_arguments, timm_name
 
 __all__ = ["DETECTORS", "build_detector"]
@@ -34,31 +34,22 @@ _TORCHVISION_BACKBONES = ("resnet18", "resnet34", "resnet50", "resnet101", "resn
 def build_detector(name: str, input_size: int | None, n_outputs: int | None) -> BuiltModel:
     """`retinanet/resnet50`, `fasterrcnn/efficientnet_b3`, `maskrcnn/resnet101`, `fcos/...`, `ssd/resnet50`.
 
-    ResNets train as torchvision and detectron2 train them: batch norm, stem and first stage frozen; other
-    encoders train whole. input_size is the side of a square image (800 x 1333 images: about 1 033).
+    ResNets as torchvision and detectron2 train them: batch norm, stem and first stage frozen; other encoders
+    train whole. input_size is the side of a square image (800 x 1333 images: about 1 033).
     """
     head, _, encoder = name.partition("/")
-    known = _TORCHVISION_BACKBONES if head != "ssd" else ("resnet50",)
+    backbones = _TORCHVISION_BACKBONES if head != "ssd" else ("resnet50",)
     current = timm_name(encoder)
     if head not in DETECTORS or current is None or (head == "ssd" and current != "resnet50"):
-        raise unknown_name("model", name, [f"{d}/{k}" for d in DETECTORS for k in known])
-    size = input_size or (300 if head == "ssd" else DEFAULT_SIZE)
+        raise unknown_name("model", name, [f"{d}/{k}" for d in DETECTORS for k in backbones])
+    default = 300 if head == "ssd" else DEFAULT_SIZE
+    size = input_size or default
     classes = n_outputs or (81 if head == "ssd" else COCO_CLASSES)
     module = on_meta(
         lambda: _SsdR50(classes) if head == "ssd" else _pyramid_detector(head, current, classes, size)
     )
-    return BuiltModel(
-        name=name,
-        library="torchvision",
-        family=family_of(current),
-        module=module,
-        input_kind="image_size",
-        input_size=size,
-        default_input_size=300 if head == "ssd" else DEFAULT_SIZE,
-        n_outputs=classes,
-        make_inputs=image_inputs(size),
-        make_loss=dense_detection_loss,
-    )
+    family, loss = family_of(current), dense_detection_loss
+    return image_model(name, "torchvision", family, module, size, default, classes, make_loss=loss)
 
 
 def dense_detection_loss(outputs: Any, inputs: Mapping[str, Tensor]) -> Tensor:
@@ -86,17 +77,17 @@ class _TimmPyramid(nn.Module):
             encoder, pretrained=False, features_only=True, **size_arguments(encoder, size)
         )
         info: Any = self.body.feature_info
-        wanted = [index for index, stride in enumerate(info.reduction()) if 4 <= stride <= 32]
-        self.wanted = wanted
-        self.channels_last_features = [getattr(self.body, "output_fmt", "NCHW") == "NHWC"] * len(wanted)
-        channels = [info.channels()[index] for index in wanted]
+        levels = [index for index, stride in enumerate(info.reduction()) if 4 <= stride <= 32]
+        self.levels = levels
+        self.channels_last_features = [getattr(self.body, "output_fmt", "NCHW") == "NHWC"] * len(levels)
+        channels = [info.channels()[index] for index in levels]
         self.fpn = FeaturePyramidNetwork(channels, 256, extra_blocks=extra)
         self.out_channels = 256
 
     def forward(self, x: Tensor) -> dict[str, Tensor]:
         features = self.body(x)
         picked = {}
-        for index, last in zip(self.wanted, self.channels_last_features, strict=True):
+        for index, last in zip(self.levels, self.channels_last_features, strict=True):
             feature = features[index]
             picked[str(index)] = feature.permute(0, 3, 1, 2) if last else feature
         pyramid: dict[str, Tensor] = self.fpn(picked)

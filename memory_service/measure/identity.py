@@ -40,7 +40,7 @@ BUSY_SHARE = 0.05
 BUSY_CORE = 0.1
 """Cores another process takes before it is listed as a tenant of the processor."""
 
-LOOK_SECONDS = 0.25
+WATCH_SECONDS = 0.25
 """How long a processor's load is watched."""
 
 _DEVICE = re.compile(r"^(cpu|mps|cuda(?::(\d{1,3}))?)$")
@@ -48,7 +48,7 @@ _DEVICE = re.compile(r"^(cpu|mps|cuda(?::(\d{1,3}))?)$")
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """Another process on the device: GiB of a card (None: the driver does not say), cores of a processor."""
+    """Another process on the device: GiB of a GPU (None: unknown), cores of a processor."""
 
     pid: int
     command: str
@@ -59,18 +59,18 @@ class Tenant:
         return asdict(self)
 
     def __str__(self) -> str:
-        held = f", {self.memory_gib:.2f} GiB" if self.memory_gib is not None else ""
+        gib = f", {self.memory_gib:.2f} GiB" if self.memory_gib is not None else ""
         used = f", {self.cores:.1f} cores" if self.cores is not None else ""
-        return f"{self.command} (pid {self.pid}{held}{used})"
+        return f"{self.command} (pid {self.pid}{gib}{used})"
 
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
-    """What others take of a device now.
+    """What others use of a device now.
 
-    tenants   those with memory on a card, those that use a processor's cores
-    memory_share, busy_share   of a card's memory and time, 0..1; of a processor: 0 and the cores' share
-    busy      a calibration would be refused (cards only: a processor always has other processes)
+    tenants   processes with memory on a GPU, or using a processor's cores
+    memory_share, busy_share   of a GPU's memory and time, 0..1; of a processor: 0 and the cores' share
+    busy      a calibration would be refused (GPUs only)
     """
 
     tenants: tuple[Tenant, ...]
@@ -98,13 +98,12 @@ def device_kind(device: str) -> tuple[str, int]:
 
 
 def local_devices() -> list[str]:
-    """Devices of this host a calibration can be asked for, cards first."""
+    """Devices of this host, GPUs first."""
     return [*nvml.card_names(), *(["mps"] if _is_apple() else []), "cpu"]
 
 
 def identify(device: str) -> Fingerprint:
-    """Its fingerprint now. InvalidInput for an unknown word or an index past the cards; Unavailable where
-    there is no driver, no Apple GPU, or the card does not answer."""
+    """The device's fingerprint. InvalidInput for an unknown device; Unavailable where it does not answer."""
     kind, index = device_kind(device)
     versions = _versions()
     if kind == "cuda":
@@ -133,23 +132,22 @@ def identify(device: str) -> Fingerprint:
 
 
 def occupancy(device: str) -> Occupancy:
-    """What other processes take of the device now; of a processor over a quarter of a second. Errors as of
-    `identify`."""
+    """What other processes use of the device, a processor over 0.25 s. Errors as of `identify`."""
     kind, index = device_kind(device)
     if kind != "cuda":
         return _host_occupancy()
     load = nvml.load_of(index)
-    mine = _own_processes()
-    others = [Tenant(pid, _command(pid), held) for pid, held in load.processes if pid not in mine]
-    own_gib = sum(held or 0.0 for pid, held in load.processes if pid in mine)
-    memory = max(0.0, load.used_gib - own_gib) / load.total_gib
+    tree = _process_tree()
+    tenants = [Tenant(pid, _command(pid), gib) for pid, gib in load.processes if pid not in tree]
+    tree_gib = sum(gib or 0.0 for pid, gib in load.processes if pid in tree)
+    memory = max(0.0, load.used_gib - tree_gib) / load.total_gib
     share = load.utilization or 0.0
     busy = memory > BUSY_SHARE or share > BUSY_SHARE
-    return Occupancy(tuple(others), memory, share, busy)
+    return Occupancy(tuple(tenants), memory, share, busy)
 
 
 def cores_of_process() -> int:
-    """Cores that a process started here may use: its affinity, and the quota of its container."""
+    """Cores by the affinity and the container's quota."""
     try:
         allowed = len(os.sched_getaffinity(0))
     except AttributeError:
@@ -177,7 +175,7 @@ def _quota_v1(path: Path) -> float | None:
 
 
 def _host_memory_gib() -> float:
-    """Of the host, or what its container may take."""
+    """Of the host, or its container's limit."""
     total = float(psutil.virtual_memory().total)
     for limit in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         try:
@@ -188,29 +186,29 @@ def _host_memory_gib() -> float:
 
 
 def _host_occupancy() -> Occupancy:
-    mine, spent = _own_processes(), {}
+    tree, spent = _process_tree(), {}
     watched = {process.pid: process for process in psutil.process_iter()}
     before = psutil.cpu_times()
     for pid, process in watched.items():
         spent[pid] = _cpu_seconds(process)
     started = time.monotonic()
-    time.sleep(LOOK_SECONDS)
+    time.sleep(WATCH_SECONDS)
     after = psutil.cpu_times()
     seconds = time.monotonic() - started
-    others, own = [], 0.0
+    tenants, tree_cores = [], 0.0
     for pid, process in watched.items():
         cores = (_cpu_seconds(process) - spent[pid]) / seconds
-        if pid in mine:
-            own += max(cores, 0.0)
+        if pid in tree:
+            tree_cores += max(cores, 0.0)
         elif cores >= BUSY_CORE:
-            others.append(Tenant(pid, _command(pid), cores=round(cores, 2)))
+            tenants.append(Tenant(pid, _command(pid), cores=round(cores, 2)))
     host = os.cpu_count() or 1
-    taken = max(0.0, (busy_seconds(after) - busy_seconds(before)) / seconds - own)
-    return Occupancy(tuple(others), 0.0, min(1.0, taken / host), False)
+    busy_cores = max(0.0, (busy_seconds(after) - busy_seconds(before)) / seconds - tree_cores)
+    return Occupancy(tuple(tenants), 0.0, min(1.0, busy_cores / host), False)
 
 
 def busy_seconds(times: Any) -> float:
-    """Seconds of cores spent on anything, stolen by the hypervisor included."""
+    """Seconds of cores spent, stolen by the hypervisor included."""
     kinds = ("user", "nice", "system", "irq", "softirq", "steal")
     return float(sum(getattr(times, name, 0.0) for name in kinds))
 
@@ -223,8 +221,8 @@ def _cpu_seconds(process: psutil.Process) -> float:
     return float(times.user + times.system)
 
 
-def _own_processes() -> set[int]:
-    """This process and everything it started."""
+def _process_tree() -> set[int]:
+    """This process and its children."""
     me = psutil.Process()
     return {me.pid, *(child.pid for child in me.children(recursive=True))}
 
@@ -237,7 +235,7 @@ def _command(pid: int) -> str:
 
 
 def _versions() -> dict[str, str | None]:
-    """Of torch, CUDA and cuDNN as installed, read from files: importing torch would cost seconds."""
+    """Of torch, CUDA and cuDNN, read from files: importing torch would cost seconds."""
     found: dict[str, str | None] = {"torch": None, "cuda": None, "cudnn": None}
     spec = importlib.util.find_spec("torch")
     if spec is not None and spec.origin:
@@ -255,8 +253,8 @@ def _versions() -> dict[str, str | None]:
 def _cpu_name() -> str:
     if sys.platform == "darwin":
         command = ["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"]
-        said = subprocess.run(command, capture_output=True, text=True, check=False, timeout=5)  # noqa: S603
-        return said.stdout.strip() or platform.processor()
+        output = subprocess.run(command, capture_output=True, text=True, check=False, timeout=5)  # noqa: S603
+        return output.stdout.strip() or platform.processor()
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:

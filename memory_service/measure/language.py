@@ -41,10 +41,10 @@ _HEADS = {
 def build_transformer(
     name: str, config: Mapping[str, Any], input_size: int | None, n_outputs: int | None, family: str
 ) -> BuiltModel:
-    """A transformers model from the figures of its catalogue row.
+    """A transformers model from its catalogue row; InvalidInput past `max_input_size` tokens.
 
     config: {"model_type": "bert", "head": "sequence-classification", "figures": {"hidden_size": 768, ...},
-    "default_input_size": 256, "max_input_size": 512}. Raises InvalidInput past `max_input_size` tokens.
+    "default_input_size": 256, "max_input_size": 512}.
     """
     import transformers
 
@@ -98,10 +98,9 @@ def build_transformer(
 
 
 def _register_unmasked_attention() -> str:
-    """The name under which transformers runs fused attention without building a mask.
+    """The name of fused attention that builds no mask, as for a batch without padding.
 
-    Its own masks are read back to see whether they can be dropped, which a tensor without values cannot
-    answer; with a mask of ones it drops them, so the graph is the one an unpadded batch gets.
+    The library's own masks are read back, which a tensor without values cannot be.
     """
     from transformers import AttentionInterface
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
@@ -113,7 +112,6 @@ def _register_unmasked_attention() -> str:
 def _interface(
     head: str, config: Mapping[str, Any], settings: Any, size: int
 ) -> tuple[Callable[[int, str], dict[str, Tensor]], Callable[[Any, Mapping[str, Tensor]], Tensor]]:
-    """Inputs and loss that go with a head."""
     if head == "audio-classification":
         return _audio_inputs(config, settings, size), _logits_loss
     tokens = token_inputs(size, _MASKS.get(str(config["model_type"]), "none"))

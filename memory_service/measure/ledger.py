@@ -47,12 +47,12 @@ class Ledger(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._mark()
 
     def mark_gradient(self, gradient: Tensor) -> None:
-        """From now on this storage counts as a parameter's gradient."""
+        """This storage is a parameter's gradient."""
         key = gradient.untyped_storage()._cdata
-        known = self._live.get(key)
-        if known is not None and key not in self._gradients:
-            self._gradients[key] = known[1]
-            self._gradient += known[1]
+        entry = self._live.get(key)
+        if entry is not None and key not in self._gradients:
+            self._gradients[key] = entry[1]
+            self._gradient += entry[1]
 
     def works(self, phase: str) -> dict[str, Work]:
         """Work per operation class of "forward" or "backward"."""
@@ -68,8 +68,7 @@ class Ledger(TorchDispatchMode):  # type: ignore[no-untyped-call]
         }
 
     def largest_convs(self) -> dict[str, float]:
-        """Class of convolution -> most bytes per sample that one call reads and writes (cuDNN's workspace
-        follows)."""
+        """Class of convolution -> most bytes per sample of one call, read and written."""
         return dict(sorted(self._convs.items()))
 
     def __torch_dispatch__(

@@ -42,10 +42,10 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How busy a card is now.
+    """Use of a card now.
 
     processes       (pid, GiB or None where the driver does not say)
-    utilization     share of the last second in which a kernel ran, 0..1; None: not told (MIG)
+    utilization     share of the last second with a kernel, 0..1; None: unknown (MIG)
     """
 
     used_gib: float
@@ -55,7 +55,7 @@ class Load:
 
 
 def card_names() -> list[str]:
-    """ "cuda:0", ... for every card or slice a process started now would see; [] without a driver."""
+    """ "cuda:0", ... as a process started now would see them; [] without a driver."""
     try:
         with _nvml() as nvml:
             return [f"cuda:{index}" for index, _ in enumerate(_visible(nvml))]
@@ -64,14 +64,13 @@ def card_names() -> list[str]:
 
 
 def card(index: int) -> Card:
-    """The `index`-th visible card. InvalidInput past the last; Unavailable without a driver or when it is
-    gone."""
+    """The `index`-th visible card. InvalidInput past the last; Unavailable without a driver."""
     with _nvml() as nvml, _handle(nvml, index) as handle:
         whole = _parent(nvml, handle)
         name = _text(nvml.nvmlDeviceGetName(handle))
-        capability = _told(nvml, partial(nvml.nvmlDeviceGetCudaComputeCapability, whole))
+        capability = _try_query(nvml, partial(nvml.nvmlDeviceGetCudaComputeCapability, whole))
         number = capability[0] + capability[1] / 10 if capability else None
-        limit = _told(nvml, partial(nvml.nvmlDeviceGetEnforcedPowerLimit, whole))
+        limit = _try_query(nvml, partial(nvml.nvmlDeviceGetEnforcedPowerLimit, whole))
         base, cut, profile = name.partition(" MIG ")
         return Card(
             name=base,
@@ -86,35 +85,35 @@ def card(index: int) -> Card:
 
 
 def load_of(index: int) -> Load:
-    """Memory, utilisation and processes of the `index`-th visible card now. Errors as of `card`."""
+    """Of the `index`-th visible card. Errors as of `card`."""
     with _nvml() as nvml, _handle(nvml, index) as handle:
         used, total = _memory(nvml, handle)
-        rates = _told(nvml, partial(nvml.nvmlDeviceGetUtilizationRates, handle))
-        found: dict[int, float | None] = {}
+        rates = _try_query(nvml, partial(nvml.nvmlDeviceGetUtilizationRates, handle))
+        processes: dict[int, float | None] = {}
         for listed in (nvml.nvmlDeviceGetComputeRunningProcesses, nvml.nvmlDeviceGetGraphicsRunningProcesses):
-            for process in _told(nvml, partial(listed, handle)) or ():
-                held = process.usedGpuMemory
-                found[int(process.pid)] = None if held is None else held / GIB
-        return Load(used, total, rates.gpu / 100 if rates is not None else None, tuple(found.items()))
+            for process in _try_query(nvml, partial(listed, handle)) or ():
+                memory = process.usedGpuMemory
+                processes[int(process.pid)] = None if memory is None else memory / GIB
+        return Load(used, total, rates.gpu / 100 if rates is not None else None, tuple(processes.items()))
 
 
 def used_gib(uuid: str, pid: int | None = None) -> float | None:
-    """GiB in use on a card (or slice) by its UUID, of one process or of all; None where it is not told."""
+    """GiB used on a card (or slice), of one process or of all; None where unknown."""
     with _nvml() as nvml:
-        handle = _asked(nvml, partial(nvml.nvmlDeviceGetHandleByUUID, uuid))
+        handle = _query(nvml, partial(nvml.nvmlDeviceGetHandleByUUID, uuid))
         if pid is None:
             return _memory(nvml, handle)[0]
-        processes = _told(nvml, partial(nvml.nvmlDeviceGetComputeRunningProcesses, handle)) or ()
+        processes = _try_query(nvml, partial(nvml.nvmlDeviceGetComputeRunningProcesses, handle)) or ()
         mine = [p.usedGpuMemory for p in processes if p.pid == pid and p.usedGpuMemory is not None]
         return sum(mine) / GIB if mine else None
 
 
 def sampled(uuid: str) -> tuple[float | None, float | None]:
-    """(clock of the multiprocessors in MHz, temperature in degrees Celsius) now; None where not told."""
+    """(multiprocessor clock in MHz, temperature in degrees Celsius); None where unknown."""
     with _nvml() as nvml:
-        handle = _parent(nvml, _asked(nvml, partial(nvml.nvmlDeviceGetHandleByUUID, uuid)))
-        clock = _told(nvml, partial(nvml.nvmlDeviceGetClockInfo, handle, nvml.NVML_CLOCK_SM))
-        heat = _told(nvml, partial(nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU))
+        handle = _parent(nvml, _query(nvml, partial(nvml.nvmlDeviceGetHandleByUUID, uuid)))
+        clock = _try_query(nvml, partial(nvml.nvmlDeviceGetClockInfo, handle, nvml.NVML_CLOCK_SM))
+        heat = _try_query(nvml, partial(nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU))
         return clock, heat
 
 
@@ -140,10 +139,10 @@ def _nvml() -> Iterator[Any]:
 def _handle(nvml: Any, index: int) -> Iterator[Any]:
     handles = _visible(nvml)
     if index >= len(handles):
-        seen = ", ".join(f"cuda:{i}" for i in range(len(handles))) or "none"
+        visible = ", ".join(f"cuda:{i}" for i in range(len(handles))) or "none"
         raise InvalidInput(
-            f"There is no cuda:{index} here; visible: {seen}",
-            [FieldError("device", "past the visible cards", f"cuda:{index}", tuple(seen.split(", "))[:5])],
+            f"There is no cuda:{index} here; visible: {visible}",
+            [FieldError("device", "past the visible cards", f"cuda:{index}", tuple(visible.split(", "))[:5])],
         )
     try:
         yield handles[index]
@@ -154,7 +153,7 @@ def _handle(nvml: Any, index: int) -> Iterator[Any]:
 def _visible(nvml: Any) -> list[Any]:
     """Handles in the order a process started with this environment counts them."""
     every = [
-        _asked(nvml, partial(nvml.nvmlDeviceGetHandleByIndex, index))
+        _query(nvml, partial(nvml.nvmlDeviceGetHandleByIndex, index))
         for index in range(nvml.nvmlDeviceGetCount())
     ]
     listed = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -162,10 +161,10 @@ def _visible(nvml: Any) -> list[Any]:
         return [part for whole in every for part in _parts(nvml, whole)]
     chosen: list[Any] = []
     for word in (token.strip() for token in listed.split(",")):
-        found = _named(nvml, every, word)
-        if found is None:
+        part = _named(nvml, every, word)
+        if part is None:
             break  # as CUDA does: whatever follows a wrong entry is not visible
-        chosen.append(found)
+        chosen.append(part)
     return chosen
 
 
@@ -180,39 +179,39 @@ def _named(nvml: Any, every: list[Any], word: str) -> Any | None:
 
 
 def _parts(nvml: Any, whole: Any) -> list[Any]:
-    """The slices of a card that is cut, else the card itself."""
+    """The MIG slices of a card, else the card itself."""
     try:
-        mode = _told(nvml, partial(nvml.nvmlDeviceGetMigMode, whole))
+        mode = _try_query(nvml, partial(nvml.nvmlDeviceGetMigMode, whole))
     except nvml.NVMLError:  # lost: whoever asks for this card is told, the others are still counted
         return [whole]
     if not mode or not mode[0]:
         return [whole]
     slices = []
-    for index in range(_told(nvml, partial(nvml.nvmlDeviceGetMaxMigDeviceCount, whole)) or 0):
-        part = _told(nvml, partial(nvml.nvmlDeviceGetMigDeviceHandleByIndex, whole, index))
+    for index in range(_try_query(nvml, partial(nvml.nvmlDeviceGetMaxMigDeviceCount, whole)) or 0):
+        part = _try_query(nvml, partial(nvml.nvmlDeviceGetMigDeviceHandleByIndex, whole, index))
         if part is not None:
             slices.append(part)
     return slices or [whole]
 
 
 def _parent(nvml: Any, handle: Any) -> Any:
-    """The whole card of a slice; the handle itself where it is one."""
-    whole = _told(nvml, partial(nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle, handle))
+    """The whole card of a slice."""
+    whole = _try_query(nvml, partial(nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle, handle))
     return handle if whole is None else whole
 
 
 def _memory(nvml: Any, handle: Any) -> tuple[float, float]:
-    """(used, total) in GiB; used without the driver's own reserve where the driver tells them apart."""
-    info = _told(nvml, lambda: nvml.nvmlDeviceGetMemoryInfo(handle, nvml.nvmlMemory_v2))
+    """(used, total) in GiB; without the driver's reserve where it is listed apart."""
+    info = _try_query(nvml, lambda: nvml.nvmlDeviceGetMemoryInfo(handle, nvml.nvmlMemory_v2))
     if info is None:
         info = nvml.nvmlDeviceGetMemoryInfo(handle)
     return info.used / GIB, info.total / GIB
 
 
-def _told(nvml: Any, ask: Callable[[], Any]) -> Any | None:
-    """The answer, or None where this card or driver does not give it; a lost card passes through."""
+def _try_query(nvml: Any, query: Callable[[], Any]) -> Any | None:
+    """The answer, or None where this card or driver has none; a lost card raises."""
     try:
-        return ask()
+        return query()
     except nvml.NVMLError as error:
         if isinstance(
             error, nvml.NVMLError_GpuIsLost | nvml.NVMLError_Unknown | nvml.NVMLError_ResetRequired
@@ -221,9 +220,9 @@ def _told(nvml: Any, ask: Callable[[], Any]) -> Any | None:
         return None
 
 
-def _asked(nvml: Any, ask: Callable[[], Any]) -> Any:
+def _query(nvml: Any, query: Callable[[], Any]) -> Any:
     try:
-        return ask()
+        return query()
     except nvml.NVMLError as error:
         raise Unavailable(f"A card stopped answering: {error}") from error
 

@@ -29,9 +29,8 @@ _TILE_OUT, _TILE_IN = 64, 32
 class RooflineTally:
     """Rows `[phase, class, tile halvings, group width, flops/sample, bytes/sample, flops, bytes, kernels]`.
 
-    class is the index in OP_CLASSES; tile halvings = -2 x log2(share of the padded tile that is useful),
-    rounded; group width = channels per group of a grouped convolution, else 0; bytes are read + written,
-    norms twice.
+    class: index in OP_CLASSES; tile halvings = -2 x log2(useful share of the padded tile), rounded; group
+    width: channels per group of a grouped convolution, else 0; bytes are read + written, norms twice.
     """
 
     def __init__(self, batch: int) -> None:
@@ -40,12 +39,12 @@ class RooflineTally:
 
     def rows(self, phase: str | None = None) -> list[list[float]]:
         """All rows in a stable order; `phase` renames the forward pass (inference is one)."""
-        shown = [
+        rows = [
             [PHASES.index(phase) if phase else key[0], key[1], key[3], key[4], *values]
             for key, values in sorted(self._rows.items())
         ]
         return [
-            [int(f"{v:.0f}") if float(v).is_integer() else float(f"{v:.6g}") for v in row] for row in shown
+            [int(f"{v:.0f}") if float(v).is_integer() else float(f"{v:.6g}") for v in row] for row in rows
         ]
 
     def account(
@@ -68,9 +67,9 @@ class RooflineTally:
             self._add(phase, "elementwise", 0, 1.0, 0, moved, 2 if passes == 2 else 1)
 
     def _convolution(
-        self, phase: str, x: Tensor, weight: Tensor, out: Tensor, groups: int, transposed: bool, made: str
+        self, phase: str, x: Tensor, weight: Tensor, out: Tensor, groups: int, transposed: bool, computed: str
     ) -> None:
-        """`made` is what the kernel computes: "out", "input" (gradient of x) or "weight"."""
+        """`computed`: "out", "input" (gradient of x) or "weight"."""
         area = prod(weight.shape[2:])
         places = x if transposed else out
         flops = 2 * places.shape[0] * prod(places.shape[2:]) * prod(weight.shape)
@@ -84,23 +83,17 @@ class RooflineTally:
         else:
             kind, width = "grouped_conv", min(wide, narrow)
         if kind != "depthwise_conv":
-            columns, reduced = (narrow, wide * area) if made == "input" else (wide, narrow * area)
+            columns, reduced = (narrow, wide * area) if computed == "input" else (wide, narrow * area)
             useful = tile_share(columns, _TILE_OUT) * tile_share(reduced, _TILE_IN)
         self._add(phase, kind, flops, useful, width, [(x, 1), (weight, 1), (out, 1)], 1)
 
     def _convolution_backward(self, phase: str, args: Sequence[Any]) -> None:
-        grad, x, weight, transposed, groups, wanted = (
-            args[0],
-            args[1],
-            args[2],
-            bool(args[7]),
-            int(args[9]),
-            args[10],
-        )
-        for made, asked in zip(("input", "weight"), wanted, strict=False):
-            if asked:
-                self._convolution(phase, x, weight, grad, groups, transposed, made)
-        if wanted[2]:
+        grad, x, weight = args[:3]
+        transposed, groups, output_mask = bool(args[7]), int(args[9]), args[10]
+        for computed, required in zip(("input", "weight"), output_mask, strict=False):
+            if required:
+                self._convolution(phase, x, weight, grad, groups, transposed, computed)
+        if output_mask[2]:
             self._add(phase, "elementwise", 0, 1.0, 0, [(grad, 1)], 1)
 
     def _product(self, phase: str, left: Tensor, right: Tensor, out: Tensor) -> None:

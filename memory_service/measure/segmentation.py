@@ -7,7 +7,7 @@ and mean absolute error for images, on every pixel.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from memory_service.domain.cost.families import family_of
 from memory_service.errors import FieldError, InvalidInput, unknown_name
-from memory_service.measure.built import BuiltModel, classification_loss, image_inputs, on_meta
+from memory_service.measure.built import BuiltModel, Loss, classification_loss, image_model, on_meta
 from memory_service.measure.vision import size_arguments, timm_name
 
 __all__ = ["DECODERS", "PlainUNet", "build_plain_unet", "build_segmentation"]
@@ -49,7 +49,7 @@ def build_segmentation(
     current = timm_name(encoder)
     if current is None:
         raise unknown_name(
-            "model", name, [f"{head}/{known}" for known in ("resnet34", "resnet50", "efficientnet_b3")]
+            "model", name, [f"{head}/{option}" for option in ("resnet34", "resnet50", "efficientnet_b3")]
         )
     size = input_size or DEFAULT_SIZE
     if size % 32:
@@ -78,7 +78,8 @@ def build_segmentation(
                 f"{encoder} cannot be the encoder of a {head}: {error}",
                 [FieldError("model", "the encoder gives no feature pyramid", name)],
             ) from error
-    return _dense(name, "smp", family_of(current), module, size, outputs, regression)
+    loss: Loss = pixel_regression_loss if regression else mask_loss
+    return image_model(name, "smp", family_of(current), module, size, DEFAULT_SIZE, outputs, make_loss=loss)
 
 
 def build_plain_unet(
@@ -101,7 +102,10 @@ def build_plain_unet(
     channels = int(config.get("in_chans", 3))
     deep = bool(config.get("deep_supervision", False))
     module = on_meta(lambda: PlainUNet(channels, outputs, widths, str(config.get("norm", "batch")), deep))
-    return _dense(name, "torch", "unet", module, size, outputs, bool(config.get("regression")), channels)
+    loss: Loss = pixel_regression_loss if config.get("regression") else mask_loss
+    return image_model(
+        name, "torch", "unet", module, size, DEFAULT_SIZE, outputs, channels=channels, make_loss=loss
+    )
 
 
 class PlainUNet(nn.Module):
@@ -152,31 +156,6 @@ def _double(channels: int, width: int, norm: str) -> nn.Sequential:
 
     layers = [nn.Conv2d(channels, width, 3, padding=1), normalise(), activate()]
     return nn.Sequential(*layers, nn.Conv2d(width, width, 3, padding=1), normalise(), activate())
-
-
-def _dense(
-    name: str,
-    library: str,
-    family: str,
-    module: nn.Module,
-    size: int,
-    outputs: int,
-    regression: bool,
-    channels: int = 3,
-) -> BuiltModel:
-    loss: Callable[[Any, Mapping[str, Tensor]], Tensor] = pixel_regression_loss if regression else mask_loss
-    return BuiltModel(
-        name=name,
-        library=library,
-        family=family,
-        module=module,
-        input_kind="image_size",
-        input_size=size,
-        default_input_size=DEFAULT_SIZE,
-        n_outputs=outputs,
-        make_inputs=image_inputs(size, channels),
-        make_loss=loss,
-    )
 
 
 def mask_loss(outputs: Any, inputs: Mapping[str, Tensor]) -> Tensor:

@@ -37,16 +37,17 @@ def trace_profile(
     """One training step and one inference step of `built`, as bytes and work per sample.
 
     precision      "amp": CUDA autocast to half precision with fp32 weights; "fp32": as it is
-    checkpointing  recompute blocks in the backward pass; ValueError where the module offers no such thing
-    The peak counts parameters, buffers, inputs, autocast's weight copies, saved tensors and the gradients
-    that are alive; `extra["peak_gradients_kept"]` is the same when gradients survive from step to step.
-    Optimizer state is not in it. Errors of a model's own code pass through.
+    checkpointing  recompute blocks in the backward pass; ValueError where the module cannot
+    The peak counts parameters, buffers, inputs, autocast's weight copies, saved tensors and live gradients,
+    not optimizer state; `extra["peak_gradients_kept"]` is the same when gradients survive from step to step.
     """
     ledger = trace_ledger(built, precision, fused_attention, checkpointing, channels_last)
     inference = _infer(built, precision, fused_attention, channels_last)
     module = built.module
     params = sum(p.numel() for p in module.parameters())
-    kept = sum(-(-p.numel() * p.element_size() // 512) * 512 for p in module.parameters() if p.requires_grad)
+    gradient_bytes = sum(
+        -(-p.numel() * p.element_size() // 512) * 512 for p in module.parameters() if p.requires_grad
+    )
     return Profile(
         model=built.name,
         library=built.library,
@@ -72,7 +73,7 @@ def trace_profile(
             "roofline": ledger.roofline.rows() + inference.roofline.rows("inference"),
             "peak_gradients_kept": [
                 [p.fixed_bytes, p.per_sample_bytes]
-                for p in envelope([(f - g + kept, s) for f, s, g in ledger.moments])
+                for p in envelope([(f - g + gradient_bytes, s) for f, s, g in ledger.moments])
             ],
         },
     )
@@ -108,8 +109,7 @@ def trace_ledger(
 
 
 def _backward(loss: Tensor) -> None:
-    """`loss.backward()`, which as a torch function would suspend the function mode while blocks are
-    recomputed."""
+    """`loss.backward()` without suspending the function mode while blocks are recomputed."""
     _engine_run_backward(
         (loss,), (torch.ones_like(loss),), False, False, (), allow_unreachable=True, accumulate_grad=True
     )

@@ -16,10 +16,9 @@ about one point among the 320 scored rows."""
 
 
 def unlisted_row(name: str, models: Mapping[str, CatalogueModel]) -> CatalogueModel:
-    """A row for any name `build_model` understands; InvalidInput, with the nearest names, for any other.
+    """A row for any name `build_model` understands; InvalidInput, with the nearest names, for others.
 
-    Tasks and score are those of the catalogue's nearest model: built the same way, of the same family if one
-    is there, nearest in parameters on a log scale.
+    Tasks and score are of the catalogue's nearest model: same builder, same family if any, then parameters.
     """
     built = build_model(name)
     params_m = max(built.params, 1) / 1e6

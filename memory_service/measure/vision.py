@@ -13,7 +13,7 @@ from torch import nn
 
 from memory_service.domain.cost.families import family_of
 from memory_service.errors import FieldError, InvalidInput, unknown_name
-from memory_service.measure.built import BuiltModel, classification_loss, image_inputs, on_meta
+from memory_service.measure.built import BuiltModel, image_model, on_meta
 
 __all__ = [
     "build_timm",
@@ -48,9 +48,9 @@ def _deprecated() -> dict[str, str | None]:
 
 
 def timm_name(name: str) -> str | None:
-    """The current `arch` or `arch.tag` of a timm name, or None when timm knows no such model.
+    """The current `arch` or `arch.tag` of a timm name, or None.
 
-    Hub prefixes (`timm/`, `hf-hub:timm/`) fall; an unknown tag falls too, for it changes weights, not cost.
+    Hub prefixes (`timm/`, `hf-hub:timm/`) and unknown tags are dropped: tags change weights, not cost.
     """
     plain = name.strip()
     for prefix in ("hf-hub:", "hf_hub:", "timm/"):
@@ -69,7 +69,7 @@ def is_timm_name(name: str) -> bool:
 
 
 def _registered(name: str) -> Any:
-    """The pretrained configuration timm keeps under exactly this name, or None."""
+    """timm's pretrained configuration of exactly this name, or None."""
     try:
         return get_pretrained_cfg(name, allow_unregistered=False)
     except RuntimeError:
@@ -77,7 +77,7 @@ def _registered(name: str) -> Any:
 
 
 def _configuration(current: str) -> Any:
-    """The pretrained configuration of a tag; the architecture's default one where a tag has none."""
+    """Of the tag, else of the architecture."""
     return _registered(current) or _registered(get_arch_name(current))
 
 
@@ -102,30 +102,18 @@ def build_timm(name: str, input_size: int | None, n_outputs: int | None) -> Buil
     default = default_image_size(current)
     size = default if input_size is None else input_size
     channels = int(config.input_size[0]) if config is not None else 3
-    arguments: dict[str, Any] = (
-        {"pretrained": False, "in_chans": channels} if channels != 3 else {"pretrained": False}
-    )
-    arguments |= _RETIRED.get(name, ("", {}))[1]
+    arguments: dict[str, Any] = {"pretrained": False, **_RETIRED.get(name, ("", {}))[1]}
+    if channels != 3:
+        arguments["in_chans"] = channels
     outputs = 1000 if n_outputs is None else n_outputs
     arguments["num_classes"] = outputs
 
     module = _construct(current, arguments, size, resized=size != default)
-    return BuiltModel(
-        name=current,
-        library="timm",
-        family=family_of(current),
-        module=module,
-        input_kind="image_size",
-        input_size=size,
-        default_input_size=default,
-        n_outputs=outputs,
-        make_inputs=image_inputs(size, channels),
-        make_loss=classification_loss,
-    )
+    return image_model(current, "timm", family_of(current), module, size, default, outputs, channels=channels)
 
 
 def _construct(current: str, arguments: dict[str, Any], size: int, *, resized: bool) -> nn.Module:
-    """Attention models are told their image size; convolutional ones refuse the argument and need none."""
+    """Attention models need `img_size`; convolutional ones refuse it."""
     attempts = ([{"img_size": size}] if resized else []) + [{}]
 
     def attempt(extra: dict[str, Any]) -> Callable[[], nn.Module]:
@@ -177,15 +165,4 @@ def build_torchvision(name: str, input_size: int | None, n_outputs: int | None) 
             f"{current} cannot be built for {size} pixels: {error}",
             [FieldError("image_size", "not possible for this model", size)],
         ) from error
-    return BuiltModel(
-        name=current,
-        library="torchvision",
-        family=family_of(current),
-        module=module,
-        input_kind="image_size",
-        input_size=size,
-        default_input_size=default,
-        n_outputs=outputs,
-        make_inputs=image_inputs(size),
-        make_loss=classification_loss,
-    )
+    return image_model(current, "torchvision", family_of(current), module, size, default, outputs)

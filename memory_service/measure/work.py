@@ -68,12 +68,12 @@ def _conv_flops(x: Tensor, weight: Tensor, out: Tensor, transposed: bool) -> int
 
 
 def _conv_backward(args: Sequence[Any]) -> OpCost:
-    grad, x, weight, transposed, groups, wanted = args[0], args[1], args[2], args[7], args[9], args[10]
+    grad, x, weight, transposed, groups, output_mask = args[0], args[1], args[2], args[7], args[9], args[10]
     each = _conv_flops(x, weight, grad, transposed)
     return (
         _conv_class(weight, groups, transposed),
-        each * (bool(wanted[0]) + bool(wanted[1])),
-        sum(map(bool, wanted)),
+        each * (bool(output_mask[0]) + bool(output_mask[1])),
+        sum(map(bool, output_mask)),
     )
 
 

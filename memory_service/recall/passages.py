@@ -25,12 +25,12 @@ QUERY_CHARACTERS = 400
 """Of each passage of a long question: 600 and 500 find the same neighbours and cost more (docs/recall.md)."""
 
 _MAX_SENTENCE = 400
-_JUDGED_PHRASES = (
+_METRIC_PHRASES = (
     "evaluated, evaluation, metric, scored, score, judged, scoring, submission, leaderboard, average "
     "over, accuracy, auc, error, f1, loss, precision, kappa, correlation, dice, iou, for each, "
     "format, header"
 )
-_JUDGED = PhraseTable({phrase: [True] for phrase in _JUDGED_PHRASES.split(", ")})
+_METRIC = PhraseTable({phrase: [True] for phrase in _METRIC_PHRASES.split(", ")})
 _DATA_PHRASES = (
     "data, dataset, train, training set, test set, file, folder, csv, image, text, audio, column, "
     "feature, recording, sample, label, annotation, annotated, collected, captured, video, row, json, "
@@ -54,17 +54,13 @@ class Passage:
 
 
 def passages_of(competition: Mapping[str, Any]) -> list[Passage]:
-    """The passages of a stored competition (a row of the `competitions` table as a mapping), at least one.
-
-    Uses title, summary, description, task, modality, domain, label_structure, metric and pitfalls where
-    present.
-    """
+    """The passages of a competition's row, at least one."""
     title = _text(competition, "title") or _text(competition, "slug").replace("-", " ")
     summary, description = _text(competition, "summary"), _text(competition, "description")
     task = _text(competition, "task").replace("-", " ")
     sentences = [piece for sentence in sentences_of(description) for piece in _split_long(sentence)]
     data = [s for s in sentences if _hits(_DATA, s) >= 2]
-    judged = [s for s in sentences if _hits(_JUDGED, s) >= 1]
+    metric = [s for s in sentences if _hits(_METRIC, s) >= 1]
     out = [
         Passage(
             "predicted", _joined([f"{title}.", summary, f"Task: {task}." if task else "", *sentences[:2]])
@@ -80,18 +76,17 @@ def passages_of(competition: Mapping[str, Any]) -> list[Passage]:
                 ]
             ),
         ),
-        Passage("judged", _joined([_labelled("Metric", competition, "metric"), *judged])),
+        Passage("judged", _joined([_labelled("Metric", competition, "metric"), *metric])),
     ]
     out += [Passage("text", piece) for piece in _pieces(sentences)]
     return [passage for passage in out if passage.text]
 
 
 def query_passages(text: str) -> list[Passage]:
-    """One to three passages of a question, best first: the whole of a short text, else what says most.
+    """One to three passages of a question: the whole of a short text, else what says most.
 
-    A long text gives its title and opening with the sentences that state the goal, those that name the
-    data, and those that tell how answers are judged; each at most `QUERY_CHARACTERS` characters of whole
-    sentences.
+    A long text gives its title and opening with the goal, the data, and the metric; each at most
+    `QUERY_CHARACTERS` characters of whole sentences.
     """
     text = text.strip()
     if len(text) <= QUERY_CHARACTERS:
@@ -101,23 +96,23 @@ def query_passages(text: str) -> list[Passage]:
     rest = sentences[2:]
     goal = _best(rest, _GOAL)
     data = _best([s for s in rest if s not in goal], _DATA)
-    judged = _best([s for s in rest if s not in goal and s not in data], _JUDGED)
+    metric = _best([s for s in rest if s not in goal and s not in data], _METRIC)
     chosen = [
-        Passage("predicted", _joined([*(_cut(s, 200) for s in opening), *goal], QUERY_CHARACTERS)),
+        Passage("predicted", _joined([*(s[:200] for s in opening), *goal], QUERY_CHARACTERS)),
         Passage("data", _joined(data, QUERY_CHARACTERS)),
-        Passage("judged", _joined(judged, QUERY_CHARACTERS)),
+        Passage("judged", _joined(metric, QUERY_CHARACTERS)),
     ]
     return [passage for passage in chosen if passage.text]
 
 
 def _best(sentences: list[str], table: PhraseTable[bool]) -> list[str]:
-    """The sentences with most hits per length, as many as fit a passage, in their order in the text."""
+    """The sentences with most hits per length, as many as fit a passage, in text order."""
     scored = [
         (_hits(table, sentence) / (30 + len(sentence)) ** 0.5, -index)
         for index, sentence in enumerate(sentences)
         if len(sentence) >= 25
     ]
-    taken: list[int] = []
+    chosen: list[int] = []
     length = 0
     for score, negative in sorted(scored, reverse=True):
         if score <= 0:
@@ -125,9 +120,9 @@ def _best(sentences: list[str], table: PhraseTable[bool]) -> list[str]:
         size = len(sentences[-negative])
         if length + size > QUERY_CHARACTERS:
             continue
-        taken.append(-negative)
+        chosen.append(-negative)
         length += size
-    return [sentences[index] for index in sorted(taken)]
+    return [sentences[index] for index in sorted(chosen)]
 
 
 def _hits(table: PhraseTable[bool], sentence: str) -> int:
@@ -157,10 +152,6 @@ def _joined(sentences: Iterable[str], limit: int = PASSAGE_CHARACTERS) -> str:
 
 def _split_long(sentence: str) -> list[str]:
     return [sentence[start : start + _MAX_SENTENCE] for start in range(0, len(sentence), _MAX_SENTENCE)]
-
-
-def _cut(sentence: str, length: int) -> str:
-    return sentence[:length]
 
 
 def _text(row: Mapping[str, Any], key: str) -> str:

@@ -304,7 +304,7 @@ _encoding = threading.Lock()
 
 
 def leanings_of(encoder: Encodes, vectors: NDArray[np.float32]) -> Leanings:
-    """How near a question's passages (q, 384) are to each kind, around 0; its sentences are encoded once."""
+    """Similarity of a question's passages (q, 384) to each kind, around 0."""
     with _encoding:
         if encoder not in _encoded:
             _encoded[encoder] = (
@@ -327,7 +327,7 @@ def _axis(encoder: Encodes, sentences: Mapping[_Name, tuple[str, ...]]) -> _Axis
 
 
 def _near(axis: _Axis[_Name], vectors: NDArray[np.float32]) -> dict[_Name, float]:
-    """Mean over the passages, then of each kind's two nearest sentences, less the mean over the kinds."""
+    """Mean over passages, then of each kind's two nearest sentences, less the mean over kinds."""
     names, places, sentences = axis
     cosines = np.append((vectors @ sentences.T).mean(axis=0), np.float32(-1.0))
     near = np.sort(cosines[places], axis=1)[:, -2:].mean(axis=1)

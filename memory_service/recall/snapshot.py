@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from memory_service.domain.description.phrases import words_of
 from memory_service.recall.index import VectorIndex
 from memory_service.recall.structure import StructureTable, kind_of
-from memory_service.recall.words import Rarity, plain
+from memory_service.recall.words import DocumentFrequencies, plain
 
 __all__ = ["NEAR_DUPLICATE_COSINE", "RecallSnapshot", "edition_words", "searched_text"]
 
@@ -29,7 +29,7 @@ of the seeded ones reach 0.80-0.88 and are found by name; different competitions
 
 _SAME_NAME = 0.6
 _RARITY_SAMPLE = 4_000
-_KEPT_TEXTS = 2_000
+_CACHED_TEXTS = 2_000
 _EDITION = re.compile(
     r"^(?:\d{1,4}|fgvc\d*|redux|edition|kernels?|only|challenge|competition|the|series|playground|season|part|v\d+|"
     r"jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|at|ii|iii|iv|icml|mlsp|first|second|third)$"
@@ -38,10 +38,9 @@ _EDITION = re.compile(
 
 @dataclass(frozen=True)
 class RecallSnapshot:
-    """All competitions of one knowledge revision; every array over competitions follows the order of the
-    rows.
+    """All competitions of one knowledge revision; arrays follow the order of the rows.
 
-    `state` tells whether another revision holds the same competitions and passages.
+    state   equal for revisions with the same competitions and passages
     """
 
     revision: int
@@ -49,7 +48,7 @@ class RecallSnapshot:
     competitions: tuple[Mapping[str, Any], ...]
     structure: StructureTable
     vectors: VectorIndex | None
-    rarity: Rarity
+    document_frequencies: DocumentFrequencies
 
     @classmethod
     def build(
@@ -61,13 +60,12 @@ class RecallSnapshot:
         owners: Sequence[str] = (),
         vectors: NDArray[np.float32] | None = None,
     ) -> RecallSnapshot:
-        """From rows of `competitions` and, for the exact index, passage vectors (P, 384) with their owners'
-        slugs."""
+        """From rows of `competitions` and passage vectors (P, 384) with their owners' slugs."""
         position = {row["slug"]: i for i, row in enumerate(competitions)}
         index = None
         if vectors is not None:
-            kept = [i for i, slug in enumerate(owners) if slug in position]
-            index = VectorIndex([position[owners[i]] for i in kept], vectors[kept], len(competitions))
+            indexed = [i for i, slug in enumerate(owners) if slug in position]
+            index = VectorIndex([position[owners[i]] for i in indexed], vectors[indexed], len(competitions))
         step = max(1, len(competitions) // _RARITY_SAMPLE)
         return cls(
             revision=revision,
@@ -75,7 +73,7 @@ class RecallSnapshot:
             competitions=tuple(competitions),
             structure=StructureTable([kind_of(row) for row in competitions]),
             vectors=index,
-            rarity=Rarity.of(searched_text(row) for row in competitions[::step]),
+            document_frequencies=DocumentFrequencies.of(searched_text(row) for row in competitions[::step]),
         )
 
     @cached_property
@@ -84,28 +82,28 @@ class RecallSnapshot:
         return {row["slug"]: i for i, row in enumerate(self.competitions)}
 
     def plain_text(self, index: int) -> str:
-        """The prose of one competition as words are counted in it; kept, as the same ones are found again."""
-        held = self._plain.get(index)
-        if held is None:
-            if len(self._plain) >= _KEPT_TEXTS:
+        """The prose of one competition as words are counted in it; cached."""
+        cached = self._plain.get(index)
+        if cached is None:
+            if len(self._plain) >= _CACHED_TEXTS:
                 self._plain.clear()
-            held = self._plain[index] = plain(searched_text(self.competitions[index]))
-        return held
+            cached = self._plain[index] = plain(searched_text(self.competitions[index]))
+        return cached
 
     @cached_property
     def _plain(self) -> dict[int, str]:
         return {}
 
     def family_of(self, index: int, closeness: NDArray[np.float32] | None = None) -> NDArray[np.bool_]:
-        """True for the competition itself and its near-duplicates (C,).
+        """True for the competition and its near-duplicates (C,).
 
-        Those are other editions by name, and competitions of the same task whose `closeness` (cosine per
-        competition to this one's passages, if known) reaches `NEAR_DUPLICATE_COSINE`.
+        These are editions by name, and competitions of the same task with `closeness` (cosine to this one's
+        passages) of at least `NEAR_DUPLICATE_COSINE`.
         """
-        own = self._names[index]
+        name_words = self._names[index]
         task = self.competitions[index].get("task")
         same_task = np.array([row.get("task") == task for row in self.competitions], dtype=np.bool_)
-        alike = np.array([_overlap(own, name) >= _SAME_NAME for name in self._names], dtype=np.bool_)
+        alike = np.array([_overlap(name_words, name) >= _SAME_NAME for name in self._names], dtype=np.bool_)
         if closeness is not None:
             alike |= closeness >= NEAR_DUPLICATE_COSINE
         family = alike & same_task
@@ -118,7 +116,7 @@ class RecallSnapshot:
 
 
 def edition_words(name: str) -> frozenset[str]:
-    """The words that name a competition, without years, months and numbers of editions."""
+    """The words of a competition's name without years, months and editions."""
     return frozenset(word for word in words_of(name) if len(word) > 1 and not _EDITION.match(word))
 
 

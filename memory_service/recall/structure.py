@@ -48,8 +48,7 @@ _ANSWERS = {
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """The facts two competitions are compared by; None where unknown. `n_classes` and `size` are classes of
-    size."""
+    """The facts competitions are compared by; None where unknown. `n_classes` and `size` are buckets."""
 
     task: str | None = None
     modality: str | None = None
@@ -61,8 +60,7 @@ class Kind:
 
 
 def kind_of(facts: Mapping[str, Any]) -> Kind:
-    """The kind of a competition from its row, of a question from its facts. `size` may stand for
-    `n_train`."""
+    """The kind of a competition's row or of a question's facts. `size` may replace `n_train`."""
     task = facts.get("task")
     metric = facts.get("metric")
     family = facts.get("metric_family")
@@ -96,27 +94,25 @@ class StructureTable:
             self._columns[name] = np.array([codes.get(value, -1) for value in values], dtype=np.int32)
 
     def task_probability(self, probabilities: Mapping[str, float]) -> NDArray[np.float32]:
-        """How likely each competition's task is the asked one (C,); 0 where the competition's task is
-        unknown."""
+        """Probability of each competition's task (C,); 0 where it is unknown."""
         by_code = np.zeros(len(self._codes["task"]) + 1, dtype=np.float32)
         for task, code in self._codes["task"].items():
             by_code[code] = probabilities.get(task, 0.0)
         return by_code[self._columns["task"]]
 
     def scores(self, kind: Kind, weights: Mapping[str, float] = FACT_WEIGHTS) -> NDArray[np.float32]:
-        """0..1 per competition: the weight of the facts both share, by the weight of those the question
-        knows."""
+        """0..1 per competition: weight of shared facts over the weight of the question's known facts."""
         total = np.zeros(len(self.kinds), dtype=np.float32)
-        known = 0.0
+        known_weight = 0.0
         for name, weight in weights.items():
             value = getattr(kind, name)
             if value is None:
                 continue
-            known += weight
+            known_weight += weight
             code = self._codes[name].get(value)
             if code is not None:
                 total += weight * (self._columns[name] == code)
-        return total / known if known else total
+        return total / known_weight if known_weight else total
 
 
 def _class_bucket(n_classes: int) -> str:
@@ -126,12 +122,12 @@ def _class_bucket(n_classes: int) -> str:
     return "over 1000"
 
 
-def shared_facts(asked: Kind, found: Kind) -> list[str]:
-    """What two kinds have in common, in words for a person, weightiest first."""
+def shared_facts(query: Kind, match: Kind) -> list[str]:
+    """What two kinds have in common, in words, weightiest first."""
     words = []
     for name in ("task", "modality", "metric_family", "n_classes", "size", "split"):
-        value = getattr(asked, name)
-        if value is None or value != getattr(found, name):
+        value = getattr(query, name)
+        if value is None or value != getattr(match, name):
             continue
         if name == "modality" and "task" in words:
             continue

@@ -20,7 +20,7 @@ import numpy as np
 
 from memory_service.domain.description.phrases import singular
 
-__all__ = ["MAX_FOUND", "MAX_TERMS", "Rarity", "plain", "shared_terms"]
+__all__ = ["MAX_FOUND", "MAX_TERMS", "DocumentFrequencies", "plain", "shared_terms"]
 
 MAX_TERMS = 32
 """Terms of one search, the rarest of the question. A long description has hundreds."""
@@ -48,15 +48,15 @@ _STOP = frozenset(_STOP_WORDS.split())
 
 
 @dataclass(frozen=True, slots=True)
-class Rarity:
-    """How many of `n` stored texts hold a word (in the singular); words never seen are the rarest."""
+class DocumentFrequencies:
+    """Document frequencies of words (in the singular) over `n` stored texts."""
 
     document_frequency: Mapping[str, int]
     n: int
     mean_length: float = 1.0
 
     @classmethod
-    def of(cls, texts: Iterable[str]) -> Rarity:
+    def of(cls, texts: Iterable[str]) -> DocumentFrequencies:
         counts: Counter[str] = Counter()
         n = length = 0
         for text in texts:
@@ -67,12 +67,12 @@ class Rarity:
         return cls(counts, n, length / max(1, n))
 
     def weight(self, word: str) -> float:
-        """Inverse document frequency as in bm25; 0 for a word that most texts hold or that none holds."""
-        held = self.document_frequency.get(singular(word), 0)
-        return float(np.log1p((self.n - held + 0.5) / (held + 0.5))) if held else 0.0
+        """Inverse document frequency as in bm25; 0 for a word of most texts or of none."""
+        frequency = self.document_frequency.get(singular(word), 0)
+        return float(np.log1p((self.n - frequency + 0.5) / (frequency + 0.5))) if frequency else 0.0
 
     def terms(self, text: str, limit: int = MAX_TERMS) -> list[str]:
-        """The words of a text most worth searching for: rare among what is stored, frequent in the text."""
+        """The words of a text worth searching for: rare in the store, frequent in the text."""
         counts: Counter[str] = Counter()
         spelled: dict[str, str] = {}
         for word in _TERM.findall(text[:_READ_CHARACTERS]):
@@ -86,7 +86,7 @@ class Rarity:
         return [spelled[word] for word in ranked[:limit]]
 
     def affordable(self, terms: Sequence[str], n_texts: int, budget: int = MAX_FOUND) -> list[str]:
-        """Those of the terms whose search finds about `budget` of `n_texts` texts at most; never none."""
+        """The terms whose search finds at most about `budget` of `n_texts` texts; never none."""
         scale = n_texts / max(1, self.n)
         out: list[str] = []
         cost = 0.0
@@ -108,23 +108,22 @@ class Rarity:
 
 
 def plain(text: str) -> str:
-    """Lower case, single blanks around every word and nothing else: the form in which words are counted
-    quickly."""
+    """Lower case, single blanks around every word, nothing else."""
     return f" {' '.join(_TERM.findall(text.lower()))} "
 
 
 def shared_terms(terms: Sequence[str], text: str, limit: int = 3) -> tuple[str, ...]:
-    """The first of the searched terms that a `plain` text holds, for saying why it was found."""
+    """The first searched terms that a `plain` text holds."""
     return tuple(islice((term for term in terms if _occurrences(term, text)), limit))
 
 
 @lru_cache(maxsize=65536)
 def _stem(term: str) -> str:
-    """What all spellings of a term begin with: most texts do not hold it, and are asked once, not thrice."""
+    """The prefix that all counted spellings share."""
     one = singular(term)
     return one if term.startswith(one) else one[:-1]
 
 
 def _occurrences(term: str, text: str) -> int:
-    """As it was spelled, in the singular and with an s: three searches in C instead of reading every word."""
+    """As spelled, in the singular, and with an s: three searches in C."""
     return sum(text.count(f" {form} ") for form in {term, singular(term), singular(term) + "s"})

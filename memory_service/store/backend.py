@@ -23,7 +23,7 @@ EMBEDDING_DIMENSIONS = 384
 BUSY_SECONDS = 15
 """How long a writer waits for another before it gives up: seeding everything takes about 2 s."""
 
-_KEPT = ("version", "created_at")
+_NOT_OVERWRITTEN = ("version", "created_at")
 
 
 def checked_vector(value: Any) -> Vector32:
@@ -47,9 +47,9 @@ class Dialect(ABC):
     """Where a value goes in a statement that the driver gets as it is."""
     rows_at_once: ClassVar[int] = 1
     """Rows of one plain INSERT."""
-    begin_writing: ClassVar[str]
+    begin_write: ClassVar[str]
     lock_row: ClassVar[str] = ""
-    keep_row: ClassVar[str] = ""
+    share_lock: ClassVar[str] = ""
     """Behind a SELECT: nobody else may write its rows, or may lock them so, until the transaction ends. Where
     one writer has the whole database nothing needs to be said."""
     read_options: ClassVar[Mapping[str, Any]]
@@ -69,7 +69,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def create_extensions(self, connection: Connection) -> None:
-        """What the tables need before they can be made."""
+        """Before the tables are made."""
 
     @abstractmethod
     def create_search(self, connection: Connection) -> None:
@@ -84,8 +84,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def search_words(self, session: Session, words: Sequence[str], limit: int) -> list[tuple[int, float]]:
-        """(passage id, score), best first, of passages with any of the words (already plain: letters,
-        digits)."""
+        """(passage id, score), best first, of passages with any of the plain words."""
 
     @abstractmethod
     def nearest(self, session: Session, vector: Vector32, limit: int) -> list[tuple[int, float]]:
@@ -93,19 +92,19 @@ class Dialect(ABC):
 
     @abstractmethod
     def many_passages(self, session: Session) -> contextlib.AbstractContextManager[None]:
-        """Around the insertion of thousands of passages in one transaction: build the indexes once, after."""
+        """Around thousands of insertions in one transaction: build the indexes once, after."""
 
     @abstractmethod
-    def seed_alone(self, session: Session) -> None:
-        """Wait until no other process seeds, to the end of the transaction; other writers go on."""
+    def lock_seeding(self, session: Session) -> None:
+        """Lock seeding against other processes to the end of the transaction; other writers go on."""
 
     @abstractmethod
     def upsert(self, session: Session, table: Table, rows: Sequence[Mapping[str, Any]], key: str) -> None:
         """Insert rows; where the key is taken, overwrite the other columns but `version` and `created_at`."""
 
     @abstractmethod
-    def numbers_go_on(self, connection: Connection) -> None:
-        """Rows came with numbers of their own: the next one follows them."""
+    def advance_sequences(self, connection: Connection) -> None:
+        """Continue id sequences behind rows inserted with explicit ids."""
 
     @abstractmethod
     def migrating(self, engine: Engine) -> contextlib.AbstractContextManager[Connection]:
@@ -124,5 +123,5 @@ class Dialect(ABC):
         """Fill an empty database from a file of `backup`."""
 
     def upsert_with(self, insert: Any, session: Session, rows: Sequence[Mapping[str, Any]], key: str) -> None:
-        taken = {name: insert.excluded[name] for name in rows[0] if name not in (key, *_KEPT)}
-        session.execute(insert.on_conflict_do_update(index_elements=[key], set_=taken), list(rows))
+        values = {name: insert.excluded[name] for name in rows[0] if name not in (key, *_NOT_OVERWRITTEN)}
+        session.execute(insert.on_conflict_do_update(index_elements=[key], set_=values), list(rows))

@@ -53,8 +53,7 @@ Embedding = VectorBytes().with_variant(PgVector(), "postgresql")
 
 
 class UtcDateTime(TypeDecorator[dt.datetime]):
-    """An aware UTC time. SQLite keeps no zone, so the zone is put back on reading; a naive time is
-    refused."""
+    """An aware UTC time, also on SQLite, which keeps no zone; a naive time is refused."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
@@ -76,7 +75,7 @@ _OUT_OF_SPACE = {"SQLITE_FULL", "53100"}
 
 
 def out_of_space(error: DBAPIError) -> bool:
-    """Whether the database refused because its disk (or its own limit) is full."""
+    """Whether the database refused because its disk is full."""
     cause = error.orig
     code = getattr(cause, "sqlite_errorname", None) or getattr(cause, "sqlstate", None)
     return code in _OUT_OF_SPACE
@@ -95,11 +94,10 @@ def for_url(url: URL) -> Dialect:
     return _DIALECTS[url.get_backend_name()]
 
 
-def parse_url(given: str) -> URL:
-    """`sqlite:///path` or `postgresql://…` (`postgres://` too) as a URL with its driver; InvalidInput
-    otherwise."""
+def parse_url(raw: str) -> URL:
+    """`sqlite:///path` or `postgresql://…` (`postgres://` too) as a URL with its driver; InvalidInput."""
     try:
-        url = make_url(given)
+        url = make_url(raw)
     except (ArgumentError, ValueError):  # ValueError: a port that is no number
         url = None
     backend = url.get_backend_name() if url is not None else ""
@@ -107,18 +105,18 @@ def parse_url(given: str) -> URL:
     if url is None or backend not in _DIALECTS:
         raise _bad_url("a database URL begins with sqlite:/// or postgresql://")
     if backend == "postgresql":
-        return _password_in_its_place(url).set(drivername="postgresql+psycopg")
+        return _move_password(url).set(drivername="postgresql+psycopg")
     if url.database in (None, "", ":memory:") or "mode=memory" in str(url):
         raise _bad_url("an embedded database is a file: sqlite:///path/to/memory.sqlite3")
     return url.set(drivername="sqlite+pysqlite")
 
 
-def _password_in_its_place(url: URL) -> URL:
-    """A password may stand in the query, too (libpq takes it there), where no URL hides it when shown."""
-    given = url.query.get("password")
-    if given is None:
+def _move_password(url: URL) -> URL:
+    """A password in the query (as libpq takes it) goes where a shown URL hides it."""
+    raw = url.query.get("password")
+    if raw is None:
         return url
-    password = given if isinstance(given, str) else given[-1]
+    password = raw if isinstance(raw, str) else raw[-1]
     return url.set(password=password).difference_update_query(["password"])
 
 

@@ -18,7 +18,7 @@ from sqlalchemy import table as sql_table
 
 from memory_service.errors import InvalidInput
 
-__all__ = ["FORMAT", "manifest", "numbers_go_on", "read", "write"]
+__all__ = ["FORMAT", "advance_sequences", "manifest", "read", "write"]
 
 FORMAT = "memory-service-postgresql-1"
 
@@ -117,10 +117,10 @@ def read(connection: Connection, source: Path) -> None:
             ):
                 while block := rows.read(1 << 16):
                     stream.write(block)
-    numbers_go_on(connection)
+    advance_sequences(connection)
 
 
-def numbers_go_on(connection: Connection) -> None:
+def advance_sequences(connection: Connection) -> None:
     """The next row that gets its number here follows those that came with theirs."""
     for table, column in connection.execute(
         text(

@@ -20,7 +20,7 @@ def _to_json(value: Any) -> str:
 
 
 def make_engine(url: str) -> Engine:
-    """An engine for `sqlite:///file` or `postgresql://…`; the folder of an embedded database is made.
+    """An engine for `sqlite:///file` or `postgresql://…`; the folder of a file is made.
 
     InvalidInput for another URL; Unavailable when the folder cannot be made.
     """

@@ -47,9 +47,9 @@ class Postgresql(Dialect):
     embedded = False
     errors = psycopg.Error
     mark = "%s"
-    begin_writing = "BEGIN"
+    begin_write = "BEGIN"
     lock_row = " FOR UPDATE"
-    keep_row = " FOR KEY SHARE"
+    share_lock = " FOR KEY SHARE"
     # One snapshot for a whole answer: the knowledge revision and the rows it counts belong together.
     read_options: ClassVar[Mapping[str, Any]] = {
         "isolation_level": "REPEATABLE READ",
@@ -87,7 +87,7 @@ class Postgresql(Dialect):
         }
 
     def install(self, engine: Engine) -> None:
-        """Everything is said by the connection's options."""
+        """Nothing: all is in the connection's options."""
 
     def create_extensions(self, connection: Connection) -> None:
         try:
@@ -150,15 +150,15 @@ class Postgresql(Dialect):
         connection.exec_driver_sql("SET LOCAL maintenance_work_mem = '256MB'")
         connection.exec_driver_sql(_VECTOR_INDEX)
 
-    def seed_alone(self, session: Session) -> None:
+    def lock_seeding(self, session: Session) -> None:
         # Not a lock on the knowledge's row: writers take that last; held while touching rows, it deadlocks.
         session.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": self.SEED_LOCK})
 
     def upsert(self, session: Session, table: Table, rows: Sequence[Mapping[str, Any]], key: str) -> None:
         self.upsert_with(postgresql.insert(table), session, rows, key)
 
-    def numbers_go_on(self, connection: Connection) -> None:
-        dump.numbers_go_on(connection)
+    def advance_sequences(self, connection: Connection) -> None:
+        dump.advance_sequences(connection)
 
     @contextlib.contextmanager
     def migrating(self, engine: Engine) -> Iterator[Connection]:

@@ -48,7 +48,6 @@ def current(connection: Connection) -> str | None:
 
 
 def is_empty(connection: Connection) -> bool:
-    """No table of ours is there."""
     return not set(inspect(connection).get_table_names()) & set(Base.metadata.tables)
 
 
@@ -66,7 +65,7 @@ def migrate(engine: Engine, target: str = "head") -> tuple[str | None, str | Non
 
 
 def differences(connection: Connection) -> list[str]:
-    """What the tables have that the metadata has not, or the other way round; empty when they match."""
+    """Differences between tables and metadata, either way; empty when they match."""
     context = MigrationContext.configure(connection, opts=_compare_options())
     found = [str(difference) for difference in compare_metadata(context, Base.metadata)]
     missing = dialects.of(connection).missing_search(connection)

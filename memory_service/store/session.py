@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import event, update
+from sqlalchemy import Select, UpdateBase, event, update
 from sqlalchemy.orm import ORMExecuteState, Session, UOWTransaction
 
 from memory_service.store import dialects
@@ -19,11 +19,11 @@ _WROTE = "memory_service_wrote"
 
 
 class ReadSession(Session):
-    """Reads one snapshot. Adding or changing an object is a mistake of the caller and raises TypeError."""
+    """Reads one snapshot. Adding or changing an object raises TypeError."""
 
     @property
     def statements(self) -> Statements:
-        """Plain statements in this session's transaction. What it holds unwritten is not seen by them."""
+        """Driver-level statements in this transaction; unflushed objects are not seen by them."""
         connection = self.connection()
         return Statements(connection.connection.driver_connection, dialects.of(connection))
 
@@ -33,8 +33,7 @@ class ReadSession(Session):
 
 
 class WriteSession(ReadSession):
-    """Reads and writes in one transaction that its boundary (`services.database.transactions`) commits or
-    rolls back."""
+    """Reads and writes in one transaction; `services.database.transactions` commits or rolls back."""
 
     def flush(self, objects: Sequence[Any] | None = None) -> None:
         Session.flush(self, objects)
@@ -56,9 +55,18 @@ def _executed(state: ORMExecuteState) -> None:
         state.session.info[_WROTE] = True
 
 
+def locked_if(query: Select[Any], to_change: bool) -> Select[Any]:
+    """The query; `to_change`: of fresh rows, locked against other writers."""
+    return query.with_for_update().execution_options(populate_existing=True) if to_change else query
+
+
+def bulk(session: WriteSession, statement: UpdateBase) -> int:
+    """Run an UPDATE or DELETE past the session's loaded objects; how many rows it changed."""
+    result = session.execute(statement, execution_options={"synchronize_session": False})
+    return int(getattr(result, "rowcount", 0))
+
+
 def bump_revision(session: WriteSession, now: dt.datetime) -> None:
-    """Raise the knowledge revision by one: last in a transaction, so that writers queue here only briefly."""
-    session.execute(
-        update(Knowledge).where(Knowledge.id == 1).values(revision=Knowledge.revision + 1, updated_at=now),
-        execution_options={"synchronize_session": False},
-    )
+    """Raise the knowledge revision: last in a transaction, so that writers queue only briefly."""
+    values = {"revision": Knowledge.revision + 1, "updated_at": now}
+    bulk(session, update(Knowledge).where(Knowledge.id == 1).values(values))

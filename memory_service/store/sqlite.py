@@ -44,7 +44,7 @@ class Sqlite(Dialect):
     rows_at_once = 50
     # A deferred transaction that reads, then writes, fails at once when another wrote between: no waiting
     # helps it. IMMEDIATE takes the writer's place first, where busy_timeout does wait.
-    begin_writing = "BEGIN IMMEDIATE"
+    begin_write = "BEGIN IMMEDIATE"
     read_options: ClassVar[Mapping[str, Any]] = {"memory_service_mode": "read"}
     write_options: ClassVar[Mapping[str, Any]] = {"memory_service_mode": "write"}
     glance_options: ClassVar[Mapping[str, Any]] = {"memory_service_mode": "glance"}
@@ -81,7 +81,7 @@ class Sqlite(Dialect):
             return
         connection.exec_driver_sql(f"PRAGMA query_only = {int(mode == 'read')}")
         if mode != "append":
-            connection.exec_driver_sql(Sqlite.begin_writing if mode == "write" else "BEGIN")
+            connection.exec_driver_sql(Sqlite.begin_write if mode == "write" else "BEGIN")
 
     def create_extensions(self, connection: Connection) -> None:
         """SQLite's full text is compiled in."""
@@ -91,12 +91,14 @@ class Sqlite(Dialect):
             "CREATE VIRTUAL TABLE passages_words USING fts5("
             "text, content='passages', content_rowid='id', tokenize='porter unicode61 remove_diacritics 2')"
         )
-        take = "INSERT INTO passages_words(passages_words, rowid, text) VALUES ('delete', old.id, old.text);"
-        give = "INSERT INTO passages_words(rowid, text) VALUES (new.id, new.text);"
+        unindex = (
+            "INSERT INTO passages_words(passages_words, rowid, text) VALUES ('delete', old.id, old.text);"
+        )
+        index = "INSERT INTO passages_words(rowid, text) VALUES (new.id, new.text);"
         for suffix, when, body in (
-            ("insert", "AFTER INSERT", give),
-            ("delete", "AFTER DELETE", take),
-            ("update", "AFTER UPDATE OF text", take + give),
+            ("insert", "AFTER INSERT", index),
+            ("delete", "AFTER DELETE", unindex),
+            ("update", "AFTER UPDATE OF text", unindex + index),
         ):
             connection.exec_driver_sql(
                 f"CREATE TRIGGER passages_words_{suffix} {when} ON passages BEGIN {body} END"
@@ -108,10 +110,10 @@ class Sqlite(Dialect):
         connection.exec_driver_sql("DROP TABLE IF EXISTS passages_words")
 
     def missing_search(self, connection: Connection) -> list[str]:
-        wanted = ["passages_words", *(f"passages_words_{when}" for when in ("insert", "delete", "update"))]
+        expected = ["passages_words", *(f"passages_words_{when}" for when in ("insert", "delete", "update"))]
         rows = connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type IN ('table', 'trigger')")
         there = {row[0] for row in rows}
-        return [name for name in wanted if name not in there]
+        return [name for name in expected if name not in there]
 
     def search_words(self, session: Session, words: Sequence[str], limit: int) -> list[tuple[int, float]]:
         found = session.execute(
@@ -138,14 +140,14 @@ class Sqlite(Dialect):
     def many_passages(self, session: Session) -> contextlib.AbstractContextManager[None]:  # noqa: ARG002
         return contextlib.nullcontext()
 
-    def seed_alone(self, session: Session) -> None:
+    def lock_seeding(self, session: Session) -> None:
         """A write transaction is alone already."""
 
     def upsert(self, session: Session, table: Table, rows: Sequence[Mapping[str, Any]], key: str) -> None:
         self.upsert_with(sqlite.insert(table), session, rows, key)
 
-    def numbers_go_on(self, connection: Connection) -> None:
-        """A new number is one more than the largest there is."""
+    def advance_sequences(self, connection: Connection) -> None:
+        """Nothing: a new id is the largest plus one."""
 
     @contextlib.contextmanager
     def migrating(self, engine: Engine) -> Iterator[Connection]:

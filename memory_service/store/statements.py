@@ -18,7 +18,7 @@ __all__ = ["Statements"]
 
 
 class Statements:
-    """One driver's connection, inside a transaction that somebody else began and ends."""
+    """A driver's connection, inside a transaction that its owner begins and ends."""
 
     __slots__ = ("_driver", "dialect")
 
@@ -39,7 +39,6 @@ class Statements:
         return found
 
     def change(self, statement: str, values: Sequence[Any]) -> int:
-        """How many rows the statement changed."""
         try:
             return int(self._driver.execute(statement, values).rowcount)
         except self.dialect.errors as error:
@@ -57,14 +56,13 @@ class Statements:
     def locked(
         self, table: str, columns: Sequence[str], keys: Iterable[str], lock: str
     ) -> list[tuple[Any, ...]]:
-        """Values of the rows whose first column is one of `keys`, in their order; `lock`: the dialect's
-        `lock_row` or `keep_row`."""
-        wanted = tuple(sorted(set(keys)))
-        if not wanted:
+        """Values of the rows with these keys, ordered; `lock`: the dialect's `lock_row` or `keep_row`."""
+        sorted_keys = tuple(sorted(set(keys)))
+        if not sorted_keys:
             return []
-        marks = ", ".join([self.dialect.mark] * len(wanted))
+        marks = ", ".join([self.dialect.mark] * len(sorted_keys))
         query = f"SELECT {', '.join(columns)} FROM {table} WHERE {columns[0]} IN ({marks})"  # noqa: S608
-        return self.rows(f"{query} ORDER BY {columns[0]}{lock}", wanted)
+        return self.rows(f"{query} ORDER BY {columns[0]}{lock}", sorted_keys)
 
     def insert_new(self, table: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> int:
         """Insert rows, passing over those whose key is taken; how many were new."""

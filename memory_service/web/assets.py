@@ -15,7 +15,7 @@ from fastapi import APIRouter, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-__all__ = ["STATIC", "asset", "compressed", "router", "takes_gzip"]
+__all__ = ["STATIC", "accepts_gzip", "asset", "compressed", "router"]
 
 router = APIRouter(include_in_schema=False)
 
@@ -26,7 +26,7 @@ _FOR_EVER = "public, max-age=31536000, immutable"
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """One file: its bytes, the same in gzip, its media type, a digest of its content."""
+    """A static file, its gzip, media type and content digest."""
 
     body: bytes
     packed: bytes
@@ -35,19 +35,18 @@ class Asset:
 
 
 def asset(name: str) -> str:
-    """The URL of a file below `static/`; KeyError for one that is not there."""
+    """The URL of a file below `static/`; KeyError for an unknown one."""
     return f"/static/{name}?v={_digest(name)}"
 
 
-def takes_gzip(request: Request) -> bool:
-    """Whether the browser reads gzip."""
+def accepts_gzip(request: Request) -> bool:
     return "gzip" in request.headers.get("accept-encoding", "")
 
 
 def compressed(request: Request, response: Response) -> Response:
-    """The answer in gzip where the browser reads it and it is worth it."""
+    """The response in gzip where the browser reads it and it is worth it."""
     response.headers["Vary"] = "Accept-Encoding"
-    if takes_gzip(request) and len(response.body) > 1_000:
+    if accepts_gzip(request) and len(response.body) > 1_000:
         response.body = gzip.compress(bytes(response.body), 5, mtime=0)
         response.headers["Content-Encoding"] = "gzip"
         response.headers["Content-Length"] = str(len(response.body))
@@ -56,21 +55,21 @@ def compressed(request: Request, response: Response) -> Response:
 
 @router.get("/static/{name:path}")
 def static(request: Request, name: str) -> Response:
-    """One of the files; 304 when the browser has it."""
+    """304 when the browser has the file."""
     if name not in _names():
         raise HTTPException(404)
-    found = _read(name)
-    current = request.query_params.get("v") == found.digest
+    file = _read(name)
+    current = request.query_params.get("v") == file.digest
     headers = {
         "Cache-Control": _FOR_EVER if current else "no-cache",
-        "ETag": f'"{found.digest}"',
+        "ETag": f'"{file.digest}"',
         "Vary": "Accept-Encoding",
     }
     if request.headers.get("if-none-match") == headers["ETag"]:
         return Response(status_code=304, headers=headers)
-    if not takes_gzip(request):
-        return Response(found.body, headers=headers, media_type=found.media_type)
-    return Response(found.packed, headers=headers | {"Content-Encoding": "gzip"}, media_type=found.media_type)
+    if not accepts_gzip(request):
+        return Response(file.body, headers=headers, media_type=file.media_type)
+    return Response(file.packed, headers=headers | {"Content-Encoding": "gzip"}, media_type=file.media_type)
 
 
 @lru_cache(maxsize=1)

@@ -49,17 +49,17 @@ _NUMBERS = itertools.count(1)
 
 @lru_cache(maxsize=1)
 def environment() -> Environment:
-    """The environment of all pages; made once a process."""
-    made = Environment(
+    """The Jinja environment of all pages, made once."""
+    jinja = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_shown,
+        finalize=_printable,
     )
-    made.policies["json.dumps_function"] = _as_json
-    made.globals.update(
+    jinja.policies["json.dumps_function"] = _as_json
+    jinja.globals.update(
         asset=asset,
         nav=NAV,
         grades=GRADES,
@@ -67,7 +67,7 @@ def environment() -> Environment:
         reader=ANYBODY,
         fresh=lambda: f"n{next(_NUMBERS):x}",
     )
-    made.filters.update(
+    jinja.filters.update(
         amount=text.amount,
         clock=text.clock,
         counted=_counted,
@@ -79,21 +79,20 @@ def environment() -> Environment:
         ruled=_ruled,
         title_of=text.title_of,
     )
-    return made
+    return jinja
 
 
 def rendered(template: str, **view: Any) -> str:
-    """A page as HTML."""
     return environment().get_template(template).render(**view)
 
 
-def _shown(value: Any) -> Any:
-    """What stands between `{{` and `}}`: no control characters, whoever wrote the text."""
+def _printable(value: Any) -> Any:
+    """Text between `{{` and `}}` without control characters."""
     return text.plain(value) if type(value) is str and not isinstance(value, Markup) else value
 
 
 def _as_json(value: Any, **_: Any) -> str:
-    """JSON for a script; NaN and infinity, which JSON has not, become null, and texts are as on the page."""
+    """JSON for a script: NaN and infinity become null, texts are as on the page."""
     options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
     return orjson.dumps(_readable(value), option=options).decode()
 
@@ -107,20 +106,20 @@ def _readable(value: Any) -> Any:
 
 
 def _counted(choices: Iterable[tuple[str, int]]) -> list[tuple[str, str]]:
-    """Options of a select from `[(value, how many rows)]`."""
+    """Options of a select from `[(value, rows)]`."""
     return [(value, f"{value} ({count:,})") for value, count in choices]
 
 
-def _ruled(told: str) -> Markup:
-    """A sentence in which each rule (R02, S06) leads to its rows of the strategy tables."""
+def _ruled(sentence: str) -> Markup:
+    """A sentence in which each rule (R02, S06) links to its strategy rows."""
     return Markup("").join(
         Markup('<a href="/browse/strategies?rule={0}">{0}</a>').format(part) if n % 2 else text.plain(part)
-        for n, part in enumerate(_RULE.split(told))
+        for n, part in enumerate(_RULE.split(sentence))
     )
 
 
 def _href(path: str, *parts: Any) -> str:
-    """A URL of this server: `{}` in the path takes the next part, quoted."""
+    """A URL of this server: `{}` takes the next part, quoted."""
     for part in parts:
         path = path.replace("{}", quote(str(part), safe="/@+:"), 1)
     return path

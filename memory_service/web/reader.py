@@ -13,14 +13,13 @@ __all__ = ["ANYBODY", "Reader", "reader_of"]
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """name: of the key that signed in, None without one; csrf: the token that each form carries."""
+    """name: of the key that signed in, None without one; csrf: the token of each form."""
 
     name: str | None
     scopes: frozenset[str]
     csrf: str | None
 
     def may(self, scope: str) -> bool:
-        """Whether to show what this scope allows."""
         return allows(self.scopes, (scope,))
 
 
@@ -28,7 +27,7 @@ ANYBODY = Reader(None, frozenset(SCOPES), None)
 
 
 def reader_of(request: Request) -> Reader:
-    """By what `api.security.auth_middleware` found out. Nobody, where it refused before it knew."""
+    """As `api.security.auth_middleware` found out; without scopes where it refused before."""
     state = request.scope.get("state", {})
     if "scopes" not in state:
         return Reader(None, frozenset(), None)

@@ -24,27 +24,27 @@ __all__ = ["install", "is_page", "shown"]
 Handler = Callable[[Request, Any], Response | Awaitable[Response]]
 
 _SECONDS_BETWEEN = 2
-_KEPT = ("allow", "retry-after", "www-authenticate")
+_KEPT_HEADERS = ("allow", "retry-after", "www-authenticate")
 
 
 def install(app: FastAPI) -> None:
-    """Behind the refusals of `api.problems`: pages get theirs as HTML, everything else as before."""
+    """Over the handlers of `api.problems`: pages get HTML."""
     for kind in (MemoryServiceError, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, _as_page(app.exception_handlers[kind]))
 
 
 def shown(scope: Scope, response: Response) -> Response:
-    """A refusal as a page where a person asked for one, else as it is."""
+    """A refusal as HTML where a page was requested, else as it is."""
     request = Request(scope)
     if not is_page(request):
         return response
     document = orjson.loads(bytes(response.body))
-    kept = {name: value for name, value in response.headers.items() if name in _KEPT}
-    return _page(request, document, kept)
+    headers = {name: value for name, value in response.headers.items() if name in _KEPT_HEADERS}
+    return _page(request, document, headers)
 
 
 def is_page(request: Request) -> bool:
-    """Whether a person asked for a page rather than a program for its data."""
+    """Whether HTML was requested, not data."""
     path: str = request.scope["path"]
     data = wants_json(request) or path.endswith((".json", ".csv", ".jsonl", ".parquet"))
     return (path == "/" or path.startswith("/browse")) and not data

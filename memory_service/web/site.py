@@ -41,28 +41,29 @@ Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """Where the reader is: the page's path and what was asked of it. Links keep what they do not change."""
+    """The page's path and query. Links keep what they do not change."""
 
     path: str
     query: Mapping[str, str]
 
     def link(self, **changes: Any) -> str:
-        """This page with other fields of the query; None takes one away. A change begins at the first
-        page."""
-        kept = {name: value for name, value in self.query.items() if name != "cursor"}
-        kept |= {name: str(value) for name, value in changes.items()}
+        """This page with other query fields; None removes one. Paging starts anew."""
+        query = {name: value for name, value in self.query.items() if name != "cursor"}
+        query |= {name: str(value) for name, value in changes.items()}
         gone = {name for name, value in changes.items() if value is None}
-        return _url(self.path, {name: value for name, value in kept.items() if name not in gone})
+        return _url(self.path, {name: value for name, value in query.items() if name not in gone})
 
     def at(self, path: str) -> str:
-        """Another path, asked the same."""
+        """Another path with the same query."""
         return _url(path, self.query)
 
     def file(self, form: str) -> str:
-        """The same rows, all of them, as `csv`, `jsonl` or `parquet`; for `json` the page as it is."""
-        left = () if form == "json" else _PAGING
+        """All the rows as `csv`, `jsonl` or `parquet`; `json`: the page as it is."""
+        dropped = () if form == "json" else _PAGING
         stem = "/index" if self.path == "/" else self.path
-        return _url(f"{stem}.{form}", {name: value for name, value in self.query.items() if name not in left})
+        return _url(
+            f"{stem}.{form}", {name: value for name, value in self.query.items() if name not in dropped}
+        )
 
 
 class Pages(APIRouter):
@@ -83,9 +84,7 @@ class Pages(APIRouter):
         return register
 
     def form(self, path: str) -> Callable[[Endpoint], Endpoint]:
-        """POST `path` (`api.request_middleware` refuses what another site sends, `form_of` a form without
-        its session's
-        token). Answer with `see(...)`, or with a page that says what is wrong."""
+        """POST `path`, with the session's token; answer with `see(...)` or a page with the error."""
 
         def register(endpoint: Endpoint) -> Endpoint:
             checked = [Depends(form_of)]
@@ -97,13 +96,12 @@ class Pages(APIRouter):
         return register
 
     def files(self, path: str, table: str) -> None:
-        """GET `path.csv`, `.jsonl`, `.parquet`: all rows of a table of the store that match the filters.
-        Register before a page whose path could take these for a name."""
+        """GET `path.csv`, `.jsonl`, `.parquet`: all matching rows. Register before `{name:path}` pages."""
 
         def rows(request: Request) -> Response:
-            asked = {name: value for name, value in query_of(request).items() if name not in _PAGING}
-            form, sort = request.url.path.rpartition(".")[2], asked.pop("sort", None)
-            pieces = stream_rows(database_of(request), table, asked, sort, form)
+            filters = {name: value for name, value in query_of(request).items() if name not in _PAGING}
+            form, sort = request.url.path.rpartition(".")[2], filters.pop("sort", None)
+            pieces = stream_rows(database_of(request), table, filters, sort, form)
             return StreamingResponse(pieces, media_type=MEDIA_TYPES[form])
 
         self._in_every_form(path, rows)
@@ -111,12 +109,12 @@ class Pages(APIRouter):
     def computed_files(
         self, path: str, rows_of: Callable[[Database, Mapping[str, str]], TableExport]
     ) -> None:
-        """The same of rows that are computed rather than stored."""
+        """The same of computed rows."""
 
         def rows(request: Request) -> Response:
-            asked = {name: value for name, value in query_of(request).items() if name not in _PAGING}
+            filters = {name: value for name, value in query_of(request).items() if name not in _PAGING}
             form = request.url.path.rpartition(".")[2]
-            pieces = in_format(rows_of(database_of(request), asked), form)
+            pieces = in_format(rows_of(database_of(request), filters), form)
             return StreamingResponse(pieces, media_type=MEDIA_TYPES[form])
 
         self._in_every_form(path, rows)
@@ -136,10 +134,7 @@ def answer(
     headers: Mapping[str, str] | None = None,
     **view: Any,
 ) -> Response:
-    """The page, or its `data` where the URL ends in `.json`.
-
-    The template sees `data`, `title`, `here`, and what else `view` names (charts, choices of filters).
-    """
+    """The page, or its `data` where the URL ends in `.json`; `view`: more for the template."""
     if wants_json(request):
         return compressed(request, json_answer(data, status))
     here, reader = here_of(request), reader_of(request)
@@ -149,17 +144,16 @@ def answer(
 
 
 def see(path: str) -> Response:
-    """After a form was taken: go and look there (303), so that reloading sends nothing again."""
+    """Redirect after a form (303), so that reloading sends nothing again."""
     return RedirectResponse(path, 303)
 
 
 def wants_json(request: Request) -> bool:
-    """Whether the page was asked for as `.json`."""
     return str(getattr(request.scope.get("route"), "path", "")).endswith(".json")
 
 
 def here_of(request: Request) -> Here:
-    """Where the reader is, as links see it. A query that cannot be read counts as none."""
+    """An unreadable query counts as none."""
     try:
         query = query_of(request)
     except InvalidInput:
@@ -171,16 +165,17 @@ def here_of(request: Request) -> Here:
 
 
 def query_of(request: Request) -> dict[str, str]:
-    """Field -> text. A form sends the fields that were left empty, too: those count as not given.
-    InvalidInput for a field given twice and for text that is not UTF-8."""
+    """Field -> text without empty fields. InvalidInput for a repeated field and what is not UTF-8."""
     raw: bytes = request.scope["query_string"]
-    given = b"&".join(part for part in raw.split(b"&") if part.partition(b"=")[2])
-    return parse_query_string(given)
+    filled = b"&".join(part for part in raw.split(b"&") if part.partition(b"=")[2])
+    return parse_query_string(filled)
 
 
 async def form_of(request: Request) -> dict[str, str]:
-    """Field -> text of a form that was sent (a dependency of form routes); empty fields are kept as "".
-    TooLarge; InvalidInput for what is not UTF-8 or given twice; CsrfMissing."""
+    """Field -> text of a form, empty fields included (a dependency of form routes).
+
+    TooLarge; InvalidInput for what is not UTF-8 or repeated; CsrfMissing.
+    """
     raw = await raw_body(request)
     try:
         pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=1_000)

@@ -17,8 +17,7 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud
 
 
 def plain(text: str) -> str:
-    """Text from outside as it may be shown: terminal colours gone, other control characters and those that
-    turn the direction of writing made visible."""
+    """Terminal colours removed; control characters and those that turn the writing direction visible."""
     if not _CONTROL.search(text):
         return text
     text = text.replace("\r\n", "\n")
@@ -26,13 +25,12 @@ def plain(text: str) -> str:
 
 
 def cut(text: str, most: int = 400) -> str:
-    """The text, or its beginning and how much of it there is."""
+    """The text, or its beginning and its length."""
     return text if len(text) <= most else f"{text[:most].rstrip()}… ({len(text):,} characters)"
 
 
 def amount(value: Any, digits: int = 3) -> str:
-    """Any JSON value: numbers to significant digits (a whole part is never rounded) with thousands marked, a
-    dash for what is not known."""
+    """Any JSON value: numbers to significant digits (whole parts never rounded), thousands marked."""
     if value is None or value in ("", [], {}):
         return NOT_KNOWN
     if isinstance(value, bool):
@@ -55,7 +53,7 @@ def interval(estimate: Mapping[str, Any], digits: int = 3) -> str:
 
 
 def minutes(value: float | None) -> str:
-    """Minutes as a person says them: `45 s`, `12.3 min`, `2 h 05 min`."""
+    """`45 s`, `12.3 min`, `2 h 05 min`."""
     if value is None or not math.isfinite(value):
         return NOT_KNOWN
     if abs(value) < 1:
@@ -67,7 +65,6 @@ def minutes(value: float | None) -> str:
 
 
 def clock(seconds: float | None) -> str:
-    """Seconds as a person says them."""
     if seconds is not None and 0 < abs(seconds) < 10:
         return f"{_number(float(seconds), 3)} s"
     return minutes(None if seconds is None else seconds / 60)

@@ -108,9 +108,9 @@ def test_lightning_obeys_a_verdict_to_stop_where_it_was_asked_to(
 
     monkeypatch.setenv("MEMORY_SERVER", scripted.url)
     run = watch(task="tabular", model="custom", server=scripted.url)
-    assert run._courier is not None
+    assert run._sender is not None
     scripted.answer = lambda path, body: (200, {}, {})
-    run._courier.verdict = Verdict(action="stop_and_predict", known=True)
+    run._sender.verdict = Verdict(action="stop_and_predict", known=True)
     for obey, epochs in ((False, 3), (True, 1)):
         callback = WatchCallback(run, obey_stop=obey)
         assert lightning_fit(callback) == epochs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from memory_service.recall.pca_projection import flat_map
+from memory_service.recall.pca_projection import pca_projection
 
 
 def test_alike_ones_lie_near_whatever_their_number():
@@ -13,7 +13,7 @@ def test_alike_ones_lie_near_whatever_their_number():
     vectors = np.concatenate([centre + 0.05 * draw.standard_normal((20, 16)) for centre in centres])
     vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
     tasks = [None] * 60
-    places = flat_map(vectors, tasks)
+    places = pca_projection(vectors, tasks)
     assert places.shape == (60, 2)
     assert np.abs(places).max() == 1.0
     groups = places.reshape(3, 20, 2)
@@ -22,10 +22,10 @@ def test_alike_ones_lie_near_whatever_their_number():
         np.linalg.norm(groups[a].mean(axis=0) - groups[b].mean(axis=0)) for a, b in ((0, 1), (0, 2), (1, 2))
     )
     assert between > 2 * within
-    assert np.array_equal(places, flat_map(vectors, tasks))
+    assert np.array_equal(places, pca_projection(vectors, tasks))
 
 
 def test_none_one_and_two_have_places_too():
     for count in range(3):
         vectors = np.zeros((count, 0 if count == 0 else 4), dtype=np.float32)
-        assert flat_map(vectors, ["image-classification"] * count).shape == (count, 2)
+        assert pca_projection(vectors, ["image-classification"] * count).shape == (count, 2)

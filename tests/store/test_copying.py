@@ -52,7 +52,7 @@ def test_everything_is_copied_into_the_other_kind_of_database(
     told(seeded_database, case(), epochs(0.5, train_loss="nan"))
     create_key(seeded_database, "ada", ["admin"], who="ada")
     with monkeypatch.context() as patched:
-        patched.setattr(type(other.dialect), "numbers_go_on", interrupted)
+        patched.setattr(type(other.dialect), "advance_sequences", interrupted)
         with pytest.raises(KeyboardInterrupt):
             databases.copy(seeded_database, other)
     copied = databases.copy(seeded_database, other)

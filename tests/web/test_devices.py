@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from memory_service.web.charts.devices import figures_over_time, products_by_size, share_of_sheet
+from memory_service.web.charts.devices import figures_over_time, products_by_size, share_of_data_sheet
 from tests.conftest import Servers
 from tests.web.conftest import Site, Visitor, follow, running
 
@@ -115,5 +115,5 @@ def test_charts_draw_only_what_was_measured():
     assert made is not None
     assert made["series"][0]["data"] == [[1024, 5.0], [4096, 9.0]]
     assert products_by_size(sections[:1]) is None
-    assert share_of_sheet([{"figure": "launch.us", "of_sheet_percent": None}]) is None
+    assert share_of_data_sheet([{"figure": "launch.us", "of_sheet_percent": None}]) is None
     assert figures_over_time([]) is None

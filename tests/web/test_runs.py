@@ -15,7 +15,7 @@ from memory_service.web.charts.runs import (
     memory_over_time,
     scores_over_time,
     speed_over_time,
-    told_over_time,
+    verdicts_over_time,
 )
 from tests.conftest import Servers
 from tests.web.conftest import Site, Visitor, follow, running, settled
@@ -197,10 +197,10 @@ def test_verdicts_stand_at_their_minute_beside_the_budget():
         {"at_seconds": 120.0, "action": "raise_batch", "rule": "R23", "severity": "info"},
         {"at_seconds": 2400.0, "action": "stop_and_predict", "rule": "R14", "severity": "critical"},
     ]
-    chart = told_over_time(run(verdicts=told))
+    chart = verdicts_over_time(run(verdicts=told))
     assert chart is not None
     assert [each["name"] for each in chart["series"]] == ["critical", "info"]
     assert chart["series"][0]["data"][0]["value"] == [40.0, "stop and predict"]
     assert chart["series"][0]["markLine"]["data"] == [{"xAxis": 30.0}]
     assert chart["xAxis"]["max"] > 40.0
-    assert told_over_time(run(verdicts=[])) is None
+    assert verdicts_over_time(run(verdicts=[])) is None

@@ -34,7 +34,7 @@ class Reply:
 
 
 class Wire:
-    """One server, one connection that is kept."""
+    """One kept connection to one server."""
 
     def __init__(self, server: str, key: str | None = None) -> None:
         self.server = server
@@ -47,7 +47,7 @@ class Wire:
             import httpx2
 
             if self._client is None:
-                self._client = self._made(httpx2)
+                self._client = self._make_client(httpx2)
             answer = self._client.post(
                 path,
                 content=body,
@@ -55,35 +55,34 @@ class Wire:
                 timeout=httpx2.Timeout(seconds, connect=min(CONNECT_S, seconds)),
             )
             status, content = answer.status_code, answer.content
-            wait = _retry_after(answer.headers.get("Retry-After"))
+            wait = _retry_seconds(answer.headers.get("Retry-After"))
         except Exception as error:  # noqa: BLE001 - whatever goes wrong, the training goes on
             reached = type(error).__name__ not in ("ConnectError", "ConnectTimeout")
             return Reply("later", why=f"{type(error).__name__}: {error}"[:300], reached=reached)
-        told = _json(content)
+        content_json = _json(content)
         if 200 <= status < 300:
-            return Reply("done", status, told)
+            return Reply("done", status, content_json)
         if status < 400:
             content = f"it redirects to {answer.headers.get('Location')}: set MEMORY_SERVER to that".encode()
-        why = f"{status} {told.get('detail') or content[:200].decode('utf-8', 'replace')}"
+        why = f"{status} {content_json.get('detail') or content[:200].decode('utf-8', 'replace')}"
         if status == NO_KEY:
-            return Reply("later", status, told, f"{why} (MEMORY_API_KEY)", reached=False)
+            return Reply("later", status, content_json, f"{why} (MEMORY_API_KEY)", reached=False)
         if status >= 500 or status in LATER:
-            return Reply("later", status, told, why, wait)
-        return Reply("refused", status, told, why)
+            return Reply("later", status, content_json, why, wait)
+        return Reply("refused", status, content_json, why)
 
-    def _made(self, httpx2: Any) -> Any:
+    def _make_client(self, httpx2: Any) -> Any:
         """Reading the certificates takes longer than everything else; without TLS they are not needed, and a
         redirect, which could lead to where they are, is not followed."""
         parts = urlsplit(self.server)
         tls = parts.scheme == "https"
-        near = (parts.hostname or "").lower() in ("127.0.0.1", "localhost", "::1")
-        shown = {"Authorization": f"Bearer {self._key}"} if self._key else {}
+        is_local = (parts.hostname or "").lower() in ("127.0.0.1", "localhost", "::1")
+        headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
         return httpx2.Client(
-            base_url=self.server, headers=shown, trust_env=not near, follow_redirects=tls, verify=tls
+            base_url=self.server, headers=headers, trust_env=not is_local, follow_redirects=tls, verify=tls
         )
 
     def close(self) -> None:
-        """Let the connection go."""
         client, self._client = self._client, None
         if client is not None:
             try:
@@ -94,23 +93,23 @@ class Wire:
 
 def _json(content: bytes) -> Mapping[str, Any]:
     try:
-        told = json.loads(content)
+        content_json = json.loads(content)
     except ValueError:
         return {}
-    return told if isinstance(told, dict) else {}
+    return content_json if isinstance(content_json, dict) else {}
 
 
-def _retry_after(given: str | None) -> float | None:
+def _retry_seconds(header: str | None) -> float | None:
     """Seconds, or an HTTP date."""
-    if not given:
+    if not header:
         return None
     try:
-        seconds = float(given)
+        seconds = float(header)
     except ValueError:
         import email.utils
 
         try:
-            seconds = email.utils.parsedate_to_datetime(given).timestamp() - time.time()
+            seconds = email.utils.parsedate_to_datetime(header).timestamp() - time.time()
         except (TypeError, ValueError):
             return None
     return None if math.isnan(seconds) else min(max(seconds, 0.0), MOST_RETRY_AFTER_S)

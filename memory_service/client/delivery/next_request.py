@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from memory_service.client.delivery.http import READ_S, Reply, Wire
 from memory_service.client.delivery.spool import Part, Spool
-from memory_service.client.facts import OWN
+from memory_service.client.facts import CUSTOM
 
 __all__ = ["Delivery", "Step"]
 
@@ -27,10 +27,10 @@ NOT_A_NAME = re.compile(r"[^\w.\-/ ]+")
 class Step:
     """What one request came to.
 
-    idle      there is nothing to send now
+    idle      nothing to send now
     progress  something arrived; ask again
-    later     the service is away: try again, after `retry_after` if it said so
-    done      the end is told, and all before it
+    later     the service is away: try again, after `retry_after` seconds if set
+    done      everything was sent, the end included
     refused   the service will not take this run; `why`
     """
 
@@ -48,7 +48,7 @@ class Delivery:
     ) -> None:
         self._spool, self._wire = spool, wire
         self._on_verdict, self._on_trouble = on_verdict, on_trouble
-        self._begun = spool.header.get("run") is None
+        self._started = spool.header.get("run") is None
         self._finished = False
         self._restarts = self._begins = 0
         self._most_bytes = MOST_BYTES
@@ -63,7 +63,7 @@ class Delivery:
         """The next request, answered within about `seconds`."""
         if self._finished:
             return Step("done")
-        if not self._begun:
+        if not self._started:
             body = json.dumps({"run_id": self.run_id, **self._spool.header["run"]}).encode()
             return self._on_begin(self._wire.post("/runs", body, seconds))
         part = self._spool.unsent(MOST_EVENTS, self._most_bytes)
@@ -78,16 +78,15 @@ class Delivery:
         if reply.status == 409:  # the id is ours: it is this run, and what was first said of it holds
             self._on_trouble(f"the run had begun already, with other facts: {reply.why}")
         if reply.outcome == "done" or reply.status == 409:
-            self._begun = True
+            self._started = True
             self._on_verdict(reply.body.get("verdict"))
             return Step("progress")
         if reply.outcome == "later":
             return _later(reply)
-        return self._with_less(reply) or Step("refused", reply.why)
+        return self._without_refused_fields(reply) or Step("refused", reply.why)
 
-    def _with_less(self, reply: Reply) -> Step | None:
-        """A run is worth more than a field of it: what the service does not know is left out, or told as
-        something of the script's own. None where nothing can be given up."""
+    def _without_refused_fields(self, reply: Reply) -> Step | None:
+        """Drop or replace the fields the service refused; None where nothing can be given up."""
         run = dict(self._spool.header["run"])
         usual = self._spool.header.get("usual") or {}
         refused = {
@@ -95,31 +94,32 @@ class Delivery:
             for error in reply.body.get("errors") or ()
             if isinstance(error, dict)
         }
-        told = {name: usual[name] for name in refused - set(run) if name in usual}
+        replaced = {name: usual[name] for name in refused - set(run) if name in usual}
         refused &= set(run)
-        if reply.status != 422 or not (refused or told) or self._begins >= MOST_BEGINS:
+        if reply.status != 422 or not (refused or replaced) or self._begins >= MOST_BEGINS:
             return None
         self._begins += 1
         for name in refused:
-            given = run.pop(name)
-            instead = _instead(name, str(given), usual)
-            if instead is not None:
-                told[name] = instead
+            raw = run.pop(name)
+            replacement = _replacement(name, str(raw), usual)
+            if replacement is not None:
+                replaced[name] = replacement
             elif name in usual:
                 return None
-        self._spool.change_run(run | told)
-        goes = f"; it is told as {', '.join(f'{n} {v}' for n, v in sorted(told.items()))}" if told else ""
-        self._on_trouble(f"the run goes on without what the service does not take ({reply.why}){goes}")
+        self._spool.change_run(run | replaced)
+        pairs = ", ".join(f"{name} {value}" for name, value in sorted(replaced.items()))
+        suffix = f"; it is told as {pairs}" if replaced else ""
+        self._on_trouble(f"the run goes on without what the service does not take ({reply.why}){suffix}")
         return Step("progress")
 
     def _on_events(self, part: Part, reply: Reply) -> Step:
         if reply.outcome == "done":
-            self._arrived(part)
+            self._acknowledge(part)
             self._on_verdict(reply.body.get("verdict"))
             self._most_bytes = min(2 * self._most_bytes, MOST_BYTES)
             return Step("progress")
         if reply.status == 404 and self._spool.header.get("run") is not None:
-            return self._again(reply)
+            return self._restart(reply)
         if reply.outcome == "later":
             if reply.status == 0 and reply.reached:  # perhaps it was too much for the time
                 self._most_bytes = max(LEAST_BYTES, self._most_bytes // 2)
@@ -128,31 +128,33 @@ class Delivery:
             self._most_bytes = max(1, sum(map(len, part.events)) // 2)
             return Step("progress")
         if reply.status in (400, 413, 422):
-            return self._without_the_wrong(part, reply)
+            return self._without_refused_events(part, reply)
         return Step("refused", reply.why)
 
-    def _without_the_wrong(self, part: Part, reply: Reply) -> Step:
-        """An event that the service cannot take must not hold up those behind it."""
+    def _without_refused_events(self, part: Part, reply: Reply) -> Step:
+        """Send the rest: one bad event must not hold up those behind it."""
         wrong = {
-            int(found[1])
+            int(match[1])
             for error in reply.body.get("errors") or ()
-            if isinstance(error, dict) and (found := re.match(r"events\.(\d+)\b", str(error.get("field"))))
+            if isinstance(error, dict) and (match := re.match(r"events\.(\d+)\b", str(error.get("field"))))
         }
-        kept = tuple(e for i, e in enumerate(part.events) if wrong and i not in wrong)
-        self._on_trouble(f"{len(part.events) - len(kept)} events were refused and left out: {reply.why}")
-        if kept:
-            again = self._wire.post(f"/runs/{self.run_id}/events", b'{"events":[' + b",".join(kept) + b"]}")
+        accepted = tuple(e for i, e in enumerate(part.events) if wrong and i not in wrong)
+        self._on_trouble(f"{len(part.events) - len(accepted)} events were refused and left out: {reply.why}")
+        if accepted:
+            again = self._wire.post(
+                f"/runs/{self.run_id}/events", b'{"events":[' + b",".join(accepted) + b"]}"
+            )
             if again.outcome == "later":
                 return _later(again)
-        self._arrived(part)
+        self._acknowledge(part)
         return Step("progress")
 
-    def _again(self, reply: Reply) -> Step:
-        """The service does not know the run (any more: its database was put back): begin it anew."""
+    def _restart(self, reply: Reply) -> Step:
+        """The service does not know the run (its database was restored): begin it anew."""
         self._restarts += 1
         if self._restarts > MOST_RESTARTS:
             return Step("refused", reply.why)
-        self._begun = False
+        self._started = False
         return Step("progress")
 
     def _on_finish(self, reply: Reply) -> Step:
@@ -166,13 +168,13 @@ class Delivery:
                 return Step("refused", reply.why)
             self._on_trouble(f"the run has another end already: {reply.why}")
         elif reply.status == 404 and self._spool.header.get("run") is not None:
-            return self._again(reply)
+            return self._restart(reply)
         elif reply.outcome == "later":
             return _later(reply)
         self._finished = True
         return Step("done")
 
-    def _arrived(self, part: Part) -> None:
+    def _acknowledge(self, part: Part) -> None:
         self._spool.acknowledge(part)
         self.sent += len(part.events)
 
@@ -185,12 +187,12 @@ def _body(part: Part) -> bytes:
     return b'{"events":[' + b",".join(part.events) + b"]}"
 
 
-def _instead(name: str, given: str, usual: Mapping[str, Any]) -> Any:
-    """What a required name that the service does not know is told as; None where there is nothing."""
+def _replacement(name: str, raw: str, usual: Mapping[str, Any]) -> Any:
+    """What a required name that the service does not know is replaced by; None for nothing."""
     if name in ("gpu", "model"):
-        if name == "gpu" and usual.get(name) not in (None, "cpu", given):
+        if name == "gpu" and usual.get(name) not in (None, "cpu", raw):
             return usual[name]  # as the driver names the card
-        if given == OWN:
+        if raw == CUSTOM:
             return None
-        return OWN if given.casefold().startswith(OWN) else f"{OWN}/{NOT_A_NAME.sub('-', given)[:120]}"
-    return usual[name] if name in usual and usual[name] != given else None
+        return CUSTOM if raw.casefold().startswith(CUSTOM) else f"{CUSTOM}/{NOT_A_NAME.sub('-', raw)[:120]}"
+    return usual[name] if name in usual and usual[name] != raw else None

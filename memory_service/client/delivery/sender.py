@@ -28,11 +28,11 @@ from memory_service.client.delivery.spool import Spool
 from memory_service.client.fields import RAW_KINDS, cleaned
 from memory_service.client.verdict import NOT_YET, Verdict
 
-__all__ = ["Courier", "pause_before", "utc"]
+__all__ = ["EventSender", "pause_before", "utc"]
 
 log = logging.getLogger("memory_service.client")
 
-KEEP_EVERY_S = 0.05
+WRITE_EVERY_S = 0.05
 """The keeper wakes at most this often, however fast events come."""
 
 SEND_EVERY_S = 2.0
@@ -43,23 +43,22 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 60.0
 
 Item = tuple[str, Mapping[str, Any], float]
 
-_alive: weakref.WeakSet[Courier] = weakref.WeakSet()
+_alive: weakref.WeakSet[EventSender] = weakref.WeakSet()
 
 
 def utc(seconds: float) -> str:
-    """Seconds since 1970 as the service takes times: ISO 8601, UTC, with Z."""
+    """ISO 8601, UTC, with Z."""
     return dt.datetime.fromtimestamp(seconds, dt.UTC).isoformat().replace("+00:00", "Z")
 
 
 def pause_before(attempt: int, retry_after: float | None, draw: Callable[[], float]) -> float:
-    """Seconds to wait before attempt 1, 2, ... after a failure: doubling from 0.5 s up to 60 s, less a random
-    part of up to a half, so that many clients do not come back at once; never less than the server asked."""
+    """Seconds before attempt 1, 2, ...: from 0.5 to 60 s with jitter, at least `retry_after`."""
     longest = min(FIRST_PAUSE_S * 2.0 ** min(attempt - 1, 30), LONGEST_PAUSE_S)
     return max(longest * (1.0 - 0.5 * draw()), retry_after or 0.0)
 
 
-class Courier:
-    """One run's way out. `put` and `finish` may be called from any thread and from a signal handler."""
+class EventSender:
+    """Spools and sends the events of one run. `put` and `finish` are safe in threads and signal handlers."""
 
     def __init__(
         self,
@@ -69,8 +68,7 @@ class Courier:
         first_seq: int = 0,
         usual: Mapping[str, Any] | None = None,
     ) -> None:
-        """body: of POST /runs; None for a run that was begun elsewhere. usual: what it is to say where the
-        service asks for a field that is not in it."""
+        """body: of POST /runs, None for a run begun elsewhere; usual: defaults the service may require."""
         self.run_id = run_id
         self.verdict: Verdict = NOT_YET
         self.problems: list[str] = []
@@ -79,7 +77,7 @@ class Courier:
         self._queue: queue.SimpleQueue[Item] = queue.SimpleQueue()
         self._seq = first_seq
         self._wake, self._ending = threading.Event(), threading.Event()
-        self._kept_all = self._over = self._told_all = self._forked = False
+        self._all_written = self._send_ended = self._all_sent = self._forked = False
         self._warned: set[str] = set()
         self._advised: object = None
         header = {"run": body, "run_id": run_id, "server": config.server, "usual": usual or {}}
@@ -87,64 +85,61 @@ class Courier:
         if self._spool.trouble:
             self._warn("disk", f"{config.spool} takes nothing ({self._spool.trouble}): kept in memory only")
         _alive.add(self)
-        self._start("keeper", self._keep)
+        self._start("keeper", self._write_loop)
         if config.mode == "online":
-            self._start("sender", self._send)
+            self._start("sender", self._send_loop)
         else:
-            self._over = self._told_all = True
+            self._send_ended = self._all_sent = True
 
     def put(self, kind: str, fields: Mapping[str, Any], at: float) -> None:
-        """Hand over an event that happened at `at` (seconds since 1970). Never blocks."""
+        """Queue an event of the moment `at` (seconds since 1970). Never blocks."""
         if not self._forked:
             self._queue.put((kind, fields, at))
 
     def finish(self, body: Mapping[str, Any], at: float, patience: float) -> None:
-        """Hand over the end: what is put later is not kept. An empty body ends nothing but the telling: the
-        run goes on elsewhere. patience: seconds that are spent on a service that does not take it now."""
+        """Queue the end; later events are dropped. An empty body: the run goes on elsewhere."""
         self._patience = patience
         self.put("", body, at)
 
     def wait(self, seconds: float) -> bool:
-        """After `finish`: True once all is sent (mode offline: on disk). False after `seconds` at most, or
-        as soon as the service does not answer; the spool then has the rest. Only sleeps: it may interrupt
-        itself."""
+        """After `finish`: True once all is sent (offline: on disk); False after `seconds`. Only sleeps."""
         until = time.monotonic() + seconds
-        while not (self._kept_all and self._over) and not self._forked and time.monotonic() < until:
+        while not (self._all_written and self._send_ended) and not self._forked and time.monotonic() < until:
             time.sleep(0.005)
         online = self._config.mode == "online"
-        complete = self._kept_all and self._over and self._told_all
-        told_why = self._warned & {"away", "refused", "send"}
-        if online and not complete and not told_why:
+        complete = self._all_written and self._send_ended and self._all_sent
+        warned = self._warned & {"away", "refused", "send"}
+        if online and not complete and not warned:
             self._warn("left", f"not all of the run could be sent; {self._where()}")
         return complete
 
     def after_fork(self) -> None:
-        """In a forked child this run does nothing: it belongs to the parent."""
+        """A forked child does nothing: the run belongs to the parent."""
         self._forked = True
-        self._spool.forget()
+        self._spool.release()
 
     def _start(self, name: str, target: Callable[[], None]) -> None:
         threading.Thread(target=target, name=f"memory-service-{name}", daemon=True).start()
 
-    def _keep(self) -> None:
-        while not self._kept_all:
+    def _write_loop(self) -> None:
+        while not self._all_written:
             items = [self._queue.get()]
             with contextlib.suppress(queue.Empty):
                 while True:
                     items.append(self._queue.get_nowait())
             try:
-                self._keep_these(items)
+                self._write(items)
             except Exception as error:  # noqa: BLE001 - never the training's problem
                 self._warn("keep", f"{len(items)} events could not be kept: {error!r}")
-                self._kept_all |= any(kind == "" for kind, _, _ in items)
-            if not self._kept_all:
-                time.sleep(KEEP_EVERY_S)
+                self._all_written |= any(kind == "" for kind, _, _ in items)
+            if not self._all_written:
+                time.sleep(WRITE_EVERY_S)
         self._ending.set()
         self._wake.set()
         if self._config.mode != "online":
             self._spool.close()
 
-    def _keep_these(self, items: list[Item]) -> None:
+    def _write(self, items: list[Item]) -> None:
         events: list[dict[str, Any]] = []
         finish: dict[str, Any] | None = None
         ended = False
@@ -152,10 +147,10 @@ class Courier:
             if kind == "":
                 ended, finish = True, {**fields, "at": utc(at)} if fields else None
                 break
-            known, problems = cleaned(kind, fields) if kind in RAW_KINDS else (dict(fields), [])
+            clean, problems = cleaned(kind, fields) if kind in RAW_KINDS else (dict(fields), [])
             if problems:
                 self._warn("fields", f"left out: {problems[0]}")
-            events.append({"seq": self._seq, "kind": kind, "at": utc(at), **known})
+            events.append({"seq": self._seq, "kind": kind, "at": utc(at), **clean})
             self._seq += 1
         if self._spool.dropped:
             text = f"{self._spool.dropped} older events were dropped: the spool was full"
@@ -165,17 +160,17 @@ class Courier:
         self._spool.append(events, finish)
         if self._spool.trouble:
             self._warn("disk", f"the disk takes nothing more ({self._spool.trouble}): kept in memory only")
-        self._kept_all |= ended
+        self._all_written |= ended
         if ended or any(event["kind"] not in RAW_KINDS for event in events):
             self._wake.set()
 
-    def _send(self) -> None:
+    def _send_loop(self) -> None:
         wire = Wire(self._config.server, self._config.key)
         delivery = Delivery(self._spool, wire, self._on_verdict, lambda why: self._warn(why, why))
         failures, ended, step = 0, False, Step("idle")
         try:
             while step.outcome not in ("done", "refused"):
-                ending = self._kept_all
+                ending = self._all_written
                 if ending and not ended:  # what it was away for before says nothing of the seconds left
                     ended, failures = True, 0
                 step = delivery.step()
@@ -196,18 +191,18 @@ class Courier:
                     failures = 0
                     self._ending.wait(SEND_GAP_S)
             self._spool_done(step)
-            self._told_all = step.outcome == "done"
+            self._all_sent = step.outcome == "done"
         except Exception as error:  # noqa: BLE001 - never the training's problem
             self._warn("send", f"sending ended: {error!r}; {self._where()}")
         finally:
-            self._over = True
+            self._send_ended = True
             wire.close()
 
     def _spool_done(self, step: Step) -> None:
         if step.outcome == "refused":
             self._warn("refused", f"{self._config.server} refuses the run for good: {step.why}; it is kept "
                        "aside, and `memory-service sync --refused` tries it again")  # fmt: skip
-        while not self._kept_all:  # refused while the run goes on: the keeper still writes
+        while not self._all_written:  # refused while the run goes on: the keeper still writes
             self._ending.wait()
         if step.outcome == "refused":
             self._spool.set_aside(step.why)
@@ -231,7 +226,7 @@ class Courier:
         return f"it is kept in {path}, and `memory-service sync` sends it"
 
     def _warn(self, about: str, message: str) -> None:
-        """Once for each thing that can go wrong."""
+        """Once for each `about`."""
         if about not in self._warned and len(self._warned) < 50:
             self._warned.add(about)
             self.problems.append(message)
@@ -239,8 +234,8 @@ class Courier:
 
 
 def _after_fork() -> None:
-    for courier in list(_alive):
-        courier.after_fork()
+    for sender in list(_alive):
+        sender.after_fork()
 
 
 if hasattr(os, "register_at_fork"):

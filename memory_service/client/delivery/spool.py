@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from memory_service.client.delivery.spool_storage import Disk, Medium, Memory
+from memory_service.client.delivery.spool_storage import Disk, Memory, SpoolStorage
 from memory_service.client.fields import RAW_KINDS
 
 __all__ = ["ASIDE", "Part", "Spool", "line_of"]
@@ -64,8 +64,8 @@ def line_of(record: Mapping[str, Any]) -> bytes:
 class Spool:
     """One run's spool. Any thread may call; errors of the disk end in memory, not with the caller."""
 
-    def __init__(self, medium: Medium, most_bytes: int) -> None:
-        self._medium = medium
+    def __init__(self, storage: SpoolStorage, most_bytes: int) -> None:
+        self._storage = storage
         self._most = most_bytes
         self._lock = threading.RLock()
         self._read_at = 0
@@ -85,14 +85,14 @@ class Spool:
     @classmethod
     def create(cls, folder: Path, run_id: str, header: Mapping[str, Any], most_bytes: int) -> Spool:
         """A new spool; in memory, with `trouble`, where the folder takes no file."""
-        medium: Medium
+        storage: SpoolStorage
         trouble = None
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            medium = Disk(folder / f"{run_id}.jsonl", new=True)
+            storage = Disk(folder / f"{run_id}.jsonl", new=True)
         except OSError as error:
-            medium, trouble = Memory(), str(error)
-        spool = cls(medium, most_bytes if trouble is None else min(most_bytes, MEMORY_BYTES))
+            storage, trouble = Memory(), str(error)
+        spool = cls(storage, most_bytes if trouble is None else min(most_bytes, MEMORY_BYTES))
         spool.trouble = trouble
         spool.header = dict(header)
         spool._write(line_of(header))
@@ -100,8 +100,7 @@ class Spool:
 
     @classmethod
     def open(cls, path: Path, most_bytes: int = 1 << 40) -> Spool:
-        """One that was left behind. InUseError while its process lives; OSError; ValueError for a file that
-        is no spool."""
+        """A spool left behind. InUseError while its process lives; OSError; ValueError for no spool."""
         spool = cls(Disk(path, new=False), most_bytes)
         try:
             spool._recover()
@@ -113,10 +112,10 @@ class Spool:
     @property
     def path(self) -> Path | None:
         """The file; None in memory."""
-        return self._medium.path if isinstance(self._medium, Disk) else None
+        return self._storage.path if isinstance(self._storage, Disk) else None
 
     def append(self, events: Iterable[Mapping[str, Any]], finish: Mapping[str, Any] | None = None) -> None:
-        """Keep events, each with a seq above all before, and the end if it is known."""
+        """Write events, each with a seq above all before, and the end if it is known."""
         lines, summaries = [], finish is not None
         for event in events:
             lines.append(line_of(event))
@@ -128,31 +127,31 @@ class Spool:
         with self._lock:
             self._write(b"".join(lines))
             self._unsynced |= summaries
-            if self._medium.size > self._most:
+            if self._storage.size > self._most:
                 self._shrink()
             self._sync(force=finish is not None)
 
     def unsent(self, most_events: int, most_bytes: int) -> Part | None:
         """The next events to send, at least one; None when there is none."""
         with self._lock:
-            found: list[bytes] = []
+            lines: list[bytes] = []
             last, end, size = -1, self._read_at, 0
             for line, after in self._lines(self._read_at):
                 seq = _seq(line)
                 if seq is not None and seq > self.acked:
-                    if found and (len(found) >= most_events or size + len(line) > most_bytes):
+                    if lines and (len(lines) >= most_events or size + len(line) > most_bytes):
                         break
-                    found.append(line)
+                    lines.append(line)
                     size += len(line) + 1
                     last = seq
                 end = after
-            if not found:
+            if not lines:
                 self._read_at = end
                 return None
-            return Part(tuple(found), last, end, self._generation)
+            return Part(tuple(lines), last, end, self._generation)
 
     def acknowledge(self, part: Part) -> None:
-        """These are on the service's disk: they need not be sent again, nor kept."""
+        """Forget events that are on the service's disk."""
         with self._lock:
             self.acked = max(self.acked, part.last_seq)
             if part.generation == self._generation:
@@ -162,21 +161,20 @@ class Spool:
                 self._rewrite(line for line, _ in self._lines(self._read_at))
 
     def change_run(self, body: Mapping[str, Any]) -> None:
-        """Begin the run with this instead."""
+        """Begin the run with this body instead."""
         with self._lock:
             self.header["run"] = dict(body)
             self._rewrite([line for line, _ in self._lines(self._read_at)])
 
     def close(self, *, remove: bool = False) -> None:
-        """Give up the lock; `remove` when everything in it is acknowledged."""
+        """Give up the lock; `remove`: everything was acknowledged."""
         with self._lock:
             if not remove:
                 self._sync(force=True)
-            self._medium.close(remove=remove)
+            self._storage.close(remove=remove)
 
     def set_aside(self, why: str) -> Path | None:
-        """Into the folder of what a service refused for good, with its reason, and closed; None where it is
-        in memory. The oldest there go when they take more than ASIDE_BYTES."""
+        """Move to the folder of refused runs, with the reason, and close; None in memory."""
         with self._lock:
             self.header["refused"] = why
             self._rewrite([line for line, _ in self._lines(self._read_at)])
@@ -192,13 +190,13 @@ class Spool:
         except OSError:
             return path
 
-    def forget(self) -> None:
-        """In a forked child: let go of the file, so that the parent's lock ends with the parent."""
-        self._medium.close(remove=False)
+    def release(self) -> None:
+        """In a forked child: close the file, so that the parent's lock ends with the parent."""
+        self._storage.close(remove=False)
 
     def _write(self, data: bytes) -> None:
         try:
-            self._medium.write(data)
+            self._storage.write(data)
         except OSError as error:
             self._to_memory(error, data)
 
@@ -206,18 +204,19 @@ class Spool:
         now = time.monotonic()
         if self._unsynced and (force or now - self._synced >= FSYNC_EVERY_S):
             with contextlib.suppress(OSError):
-                self._medium.sync()
+                self._storage.sync()
             self._synced, self._unsynced = now, False
 
     def _to_memory(self, error: OSError, data: bytes) -> None:
-        """The disk is full or gone: what is unsent and still readable goes on in memory. The file stays for a
-        later sync; a seq sent from both places counts once."""
+        """The disk is full or gone: go on in memory. The file stays for a later sync."""
         self.trouble = str(error)
-        kept = line_of(self.header)
+        unsent = line_of(self.header)
         with contextlib.suppress(OSError):
-            kept += b"".join(line + b"\n" for line, _ in self._lines(self._read_at) if _seq(line) is not None)
-        self._medium.close(remove=False)
-        self._medium = Memory(kept + data)
+            unsent += b"".join(
+                line + b"\n" for line, _ in self._lines(self._read_at) if _seq(line) is not None
+            )
+        self._storage.close(remove=False)
+        self._storage = Memory(unsent + data)
         self._most = min(self._most, MEMORY_BYTES)
         self._read_at, self._generation = 0, self._generation + 1
 
@@ -240,7 +239,7 @@ class Spool:
         body = [line for line in lines if not line.startswith(CONTROL)]
         head = line_of(self.header) + line_of({"acked": self.acked})
         try:
-            self._medium.replace(head + b"".join(line + b"\n" for line in body))
+            self._storage.replace(head + b"".join(line + b"\n" for line in body))
         except OSError as error:
             self._to_memory(error, b"")
             return
@@ -248,19 +247,19 @@ class Spool:
 
     def _lines(self, at: int) -> Iterator[tuple[bytes, int]]:
         """(line without its end, where the next begins); a torn last line is left out."""
-        held = b""
+        tail = b""
         while True:
-            block = self._medium.read(at + len(held), BLOCK_BYTES)
+            block = self._storage.read(at + len(tail), BLOCK_BYTES)
             if not block:
                 return
-            held += block
-            *whole, held = held.split(b"\n")
+            tail += block
+            *whole, tail = tail.split(b"\n")
             for line in whole:
                 at += len(line) + 1
                 yield line, at
 
     def _recover(self) -> None:
-        """Read what a process that is gone has left."""
+        """Read what a dead process left."""
         good = 0
         for line, after in self._lines(0):
             good = after
@@ -281,15 +280,15 @@ class Spool:
                 self.last_at = record.get("at") or self.last_at
         if not self.header:
             raise ValueError("does not begin as a spool does")
-        if good < self._medium.size:
+        if good < self._storage.size:
             self._write(b"\n")  # the last line was cut off with its process: ended so, it is passed over
 
 
 def _make_room(folder: Path) -> None:
-    kept = 0
+    total = 0
     for path in sorted(folder.glob("*.jsonl"), key=lambda p: p.stat().st_mtime, reverse=True):
-        kept += path.stat().st_size
-        if kept > ASIDE_BYTES:
+        total += path.stat().st_size
+        if total > ASIDE_BYTES:
             path.unlink()
 
 

@@ -9,15 +9,15 @@ import os
 from pathlib import Path
 from typing import Protocol
 
-__all__ = ["Disk", "InUseError", "Medium", "Memory"]
+__all__ = ["Disk", "InUseError", "Memory", "SpoolStorage"]
 
 
 class InUseError(Exception):
     """The process that writes this spool is alive."""
 
 
-class Medium(Protocol):
-    """Bytes that grow at the end or are replaced whole; OSError where they cannot be kept. size: how many."""
+class SpoolStorage(Protocol):
+    """Bytes that grow at the end or are replaced whole; OSError where they cannot be written."""
 
     size: int
 

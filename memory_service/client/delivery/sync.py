@@ -33,9 +33,8 @@ LONGEST_WAIT_S = 60.0
 class Synced:
     """What became of one spool.
 
-    outcome   sent: the service has all of it, the file is gone · in_use: its process lives and sends it ·
-              away: the service did not answer · refused: it will not take the run, which is kept aside ·
-              aside: it was refused before, and was not tried now · unreadable: no spool
+    outcome   sent | in_use: its process lives and sends it | away: no answer | refused: kept aside now |
+              aside: refused before, not tried now | unreadable: no spool
     events    acknowledged now
     """
 
@@ -56,9 +55,9 @@ def sync(
     refused: bool = False,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[Synced]:
-    """Send every spool of `folder` (default: the one in MEMORY_HOME) to `server` (default: the one each was
-    meant for), oldest first; one result each. A run whose process is gone without telling its end has crashed
-    at its last event. What a service refused for good stays aside and is named, or tried again if `refused`.
+    """Send every spool of `folder` to `server` (default: the one of each), oldest first; one result each.
+
+    A run whose process ended without its end has crashed at its last event. refused: try refused runs again.
     """
     place = folder or spool_folder(os.environ)
     wires: dict[str, Wire] = {}
@@ -87,8 +86,8 @@ def _sent(path: Path, server: str | None, wires: dict[str, Wire], sleep: Callabl
     delivery = Delivery(spool, wire, lambda _: None, troubles.append)
     step = _delivered(delivery, sleep)
     if step.outcome == "refused":
-        kept = spool.set_aside(step.why) or path
-        return Synced(str(kept), delivery.run_id, "refused", delivery.sent, step.why)
+        moved = spool.set_aside(step.why) or path
+        return Synced(str(moved), delivery.run_id, "refused", delivery.sent, step.why)
     # A run that was begun elsewhere ends elsewhere: with its events sent it owes nothing.
     done = step.outcome == "done" or (step.outcome == "idle" and spool.finish is None)
     spool.close(remove=done)

@@ -19,6 +19,6 @@ __all__ = ["command"]
 
 
 def command(device: str, budget_seconds: float, force: bool = False) -> list[str]:
-    """What starts a calibration with this interpreter; keep its stdin open while it is wanted."""
-    said = [sys.executable, "-m", __name__, "--device", device, "--budget-seconds", f"{budget_seconds:g}"]
-    return [*said, "--force"] if force else said
+    """The command line of a calibration; keep its stdin open while it is wanted."""
+    args = [sys.executable, "-m", __name__, "--device", device, "--budget-seconds", f"{budget_seconds:g}"]
+    return [*args, "--force"] if force else args

@@ -17,11 +17,11 @@ def main() -> int:
     parser.add_argument("--force", action="store_true", help="also when others use the device")
     parser.add_argument("--only", default="", help="sections, with commas: matmul, step.cnn, trees")
     parser.add_argument("--with", dest="extra", default="", help="module with further PROBES and measure()")
-    said = parser.parse_args()
-    if not 1.0 <= said.budget_seconds <= 3600.0:
-        parser.error(f"--budget-seconds must be 1 to 3600, got {said.budget_seconds:g}")
-    only = tuple(word for word in said.only.split(",") if word)
-    return run(said.device, said.budget_seconds, force=said.force, only=only, extra=said.extra)
+    args = parser.parse_args()
+    if not 1.0 <= args.budget_seconds <= 3600.0:
+        parser.error(f"--budget-seconds must be 1 to 3600, got {args.budget_seconds:g}")
+    only = tuple(word for word in args.only.split(",") if word)
+    return run(args.device, args.budget_seconds, force=args.force, only=only, extra=args.extra)
 
 
 if __name__ == "__main__":

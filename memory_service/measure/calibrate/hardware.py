@@ -42,7 +42,7 @@ REPEATED_VALUES = 2**16
 
 
 class Hardware:
-    """What every section asks of a device."""
+    """A device as every section uses it."""
 
     kind = "cpu"
     forked = False
@@ -56,15 +56,14 @@ class Hardware:
         return DTYPES[precision]
 
     def tensor(self, *shape: int, precision: str = "fp32", gradient: bool = False) -> torch.Tensor:
-        """Normal random values on the device: zeros would need less power than real data."""
-        made = torch.randn(*shape, device=self.device, dtype=self.dtype(precision))
-        return made.requires_grad_(gradient)
+        """Normal random values: zeros would need less power than real data."""
+        tensor = torch.randn(*shape, device=self.device, dtype=self.dtype(precision))
+        return tensor.requires_grad_(gradient)
 
     def synchronize(self) -> None:
         """Wait for the device; a processor is never behind."""
 
     def timed(self, work: Callable[[], object], times: int) -> float:
-        """Seconds of `times` repetitions."""
         self.synchronize()
         started = time.perf_counter()
         for _ in range(times):
@@ -73,24 +72,24 @@ class Hardware:
         return time.perf_counter() - started
 
     def flush(self) -> None:
-        """Put other data into the last-level cache, where the arrays themselves are not larger than it."""
+        """Evict the last-level cache."""
 
     def release(self) -> None:
-        """Give back what the allocator holds for later."""
+        """Free the allocator's cache."""
 
     @contextmanager
     def arithmetic(self, precision: str) -> Iterator[None]:  # noqa: ARG002 - only cards have TF32
-        """Products of fp32 values in TF32 or in full, as the precision says."""
+        """fp32 products in TF32 or in full, as the precision says."""
         yield
 
     def autocast(self, precision: str) -> contextlib.AbstractContextManager[Any]:
-        """Mixed precision for fp16 and bf16, nothing for the others."""
+        """Mixed precision for fp16 and bf16."""
         if precision in ("fp16", "bf16"):
             return torch.autocast(self.device.type, dtype=self.dtype(precision))
         return contextlib.nullcontext()
 
     def scaler(self, precision: str) -> Any | None:
-        """What fp16 training scales its loss with; None where it does not."""
+        """The loss scaler of fp16 training, else None."""
         return torch.amp.GradScaler(self.device.type) if precision == "fp16" else None
 
     def memory_now(self) -> float:
@@ -98,16 +97,15 @@ class Hardware:
         raise NotImplementedError
 
     def start_peak(self) -> None:
-        """Forget the peak so far."""
+        """Reset the peak."""
         raise NotImplementedError
 
     def peak(self) -> float | None:
-        """GiB at the peak since `start_peak`, in the same sense as `memory_now`; None: not told here."""
+        """GiB at the peak since `start_peak`, as `memory_now` counts; None: not known here."""
         raise NotImplementedError
 
     def reserved(self) -> dict[str, float]:
-        """The peak in other senses since `start_peak`: "reserved_gib", "driver_gib"; {} where there are
-        none."""
+        """Other peaks since `start_peak`: "reserved_gib", "driver_gib", where known."""
         return {}
 
 
@@ -116,18 +114,18 @@ class Cpu(Hardware):
 
     def __init__(self, torch_device: str, uuid: str) -> None:
         super().__init__(torch_device, uuid)
-        self._forgets = False
+        self._resets_peak = False
         torch.ones(ALLOCATOR_BYTES, dtype=torch.int8)
 
     def tensor(self, *shape: int, precision: str = "fp32", gradient: bool = False) -> torch.Tensor:
         """Random values that repeat: drawing millions of them would cost more than the measurement."""
         values = prod(shape)
         some = torch.randn(min(values, REPEATED_VALUES)).to(self.dtype(precision))
-        made = some.repeat(-(-values // len(some)))[:values].reshape(shape)
-        return made.clone().requires_grad_(gradient)
+        tensor = some.repeat(-(-values // len(some)))[:values].reshape(shape)
+        return tensor.clone().requires_grad_(gradient)
 
     def release(self) -> None:
-        """What the C library kept for later goes back to the system, so that it does not hide a peak."""
+        """Return free memory to the system, so that it does not hide a peak."""
         if sys.platform == "linux":
             with contextlib.suppress(OSError, AttributeError):  # another C library than glibc
                 ctypes.CDLL(None).malloc_trim(0)
@@ -136,16 +134,16 @@ class Cpu(Hardware):
         return resident_gib()
 
     def start_peak(self) -> None:
-        self._forgets = False
+        self._resets_peak = False
         with contextlib.suppress(OSError):  # macOS, and containers that forbid it
             Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-            self._forgets = True
+            self._resets_peak = True
 
     def peak(self) -> float | None:
-        if not self._forgets:
+        if not self._resets_peak:
             return None
-        found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="ascii"))
-        return int(found.group(1)) * 1024 / GIB if found else None
+        match = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="ascii"))
+        return int(match.group(1)) * 1024 / GIB if match else None
 
 
 class Cuda(Hardware):
@@ -184,8 +182,8 @@ class Cuda(Hardware):
     def arithmetic(self, precision: str) -> Iterator[None]:
         backends: Any = torch.backends
         before = backends.cuda.matmul.fp32_precision, backends.cudnn.conv.fp32_precision
-        wanted = "tf32" if precision == "tf32" else "ieee"
-        backends.cuda.matmul.fp32_precision = backends.cudnn.conv.fp32_precision = wanted
+        fp32_precision = "tf32" if precision == "tf32" else "ieee"
+        backends.cuda.matmul.fp32_precision = backends.cudnn.conv.fp32_precision = fp32_precision
         try:
             yield
         finally:
@@ -205,10 +203,10 @@ class Cuda(Hardware):
     def reserved(self) -> dict[str, float]:
         from memory_service.measure import nvml
 
-        told = {"reserved_gib": torch.cuda.max_memory_reserved(self.device) / GIB}
+        peaks = {"reserved_gib": torch.cuda.max_memory_reserved(self.device) / GIB}
         # in a container the driver counts this process under another pid: then the whole card's use stands
         driver = nvml.used_gib(self.uuid, os.getpid()) or nvml.used_gib(self.uuid)
-        return told if driver is None else {**told, "driver_gib": driver}
+        return peaks if driver is None else {**peaks, "driver_gib": driver}
 
 
 class Mps(Hardware):
@@ -229,8 +227,7 @@ class Mps(Hardware):
         torch.mps.empty_cache()
 
     def peak(self) -> float:
-        """Metal keeps no peak; what its driver holds for the process after the work is the nearest there
-        is."""
+        """Metal keeps no peak; the driver's memory after the work is the nearest."""
         self.synchronize()
         return torch.mps.driver_allocated_memory() / GIB
 
@@ -241,5 +238,4 @@ def hardware_of(kind: str, torch_device: str, uuid: str) -> Hardware:
 
 
 def resident_gib() -> float:
-    """Resident memory of this process."""
     return float(psutil.Process().memory_info().rss) / GIB

@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def _import_torch() -> str:
-    """Import once what every child needs; the way to start children that is safe afterwards."""
+    """Import what every child needs; the start method that is safe afterwards."""
     import torch
     import torch._dynamo  # what an optimizer and the first backward pass import: a second each time
     import torch.fx.experimental.symbolic_shapes
@@ -63,25 +63,25 @@ def _import_torch() -> str:
 
 
 def _request() -> dict[str, Any] | None:
-    """The next request. Read byte by byte: a buffer would hide from `wait` that stdin was closed."""
+    """The next request, read byte by byte: a buffer would hide from `wait` that stdin was closed."""
     read = bytearray()
     while not read.endswith(b"\n"):
         byte = os.read(0, 1)
         if not byte:
             return None
         read += byte
-    asked: dict[str, Any] = json.loads(read)
-    return asked
+    request: dict[str, Any] = json.loads(read)
+    return request
 
 
 def _serve(context: Any, wire: int, request: Mapping[str, Any]) -> None:
-    ours, theirs = context.Pipe(duplex=False)
-    told = {**request, "forked": context.get_start_method() == "fork"}
-    child = context.Process(target=_child, args=(theirs, told, os.getpid()))
+    parent_end, child_end = context.Pipe(duplex=False)
+    options = {**request, "forked": context.get_start_method() == "fork"}
+    child = context.Process(target=_child, args=(child_end, options, os.getpid()))
     child.start()
-    theirs.close()
-    why = _pass_on(wire, ours, child, time.monotonic() + float(request["limit_seconds"]), request)
-    ours.close()
+    child_end.close()
+    why = _pass_on(wire, parent_end, child, time.monotonic() + float(request["limit_seconds"]), request)
+    parent_end.close()
     child.join()
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)
     ended = {"event": "ended", "section": request["section"], "why": why}
@@ -128,7 +128,7 @@ def _cause(code: int | None) -> str | None:
 
 
 def _kill(child: Any) -> None:
-    """The child with whatever it started (it leads a process group of its own)."""
+    """The child and its process group."""
     with contextlib.suppress(OSError):
         os.killpg(child.pid, signal.SIGKILL)
     with contextlib.suppress(OSError):
@@ -137,7 +137,6 @@ def _kill(child: Any) -> None:
 
 
 def _child(pipe: Connection, request: Mapping[str, Any], nursery: int) -> None:
-    """Measure one section; every line goes to the nursery at once."""
     os.setsid()
     _die_with(nursery)
     from memory_service.measure.calibrate.sections import measure_section
@@ -146,19 +145,19 @@ def _child(pipe: Connection, request: Mapping[str, Any], nursery: int) -> None:
 
 
 def _die_with(nursery: int) -> None:
-    """End when the nursery does: by the kernel where it offers that, else by looking."""
+    """End when the nursery does: by the kernel, else by polling."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != nursery:
         os._exit(1)
 
-    def look() -> None:
+    def watch_parent() -> None:
         while os.getppid() == nursery:
             time.sleep(1.0)
         os._exit(1)
 
     if sys.platform != "linux":
-        threading.Thread(target=look, daemon=True).start()
+        threading.Thread(target=watch_parent, daemon=True).start()
 
 
 if __name__ == "__main__":

@@ -50,15 +50,15 @@ CROWDED_SHARE = 0.5
 
 
 class _StoppedError(Exception):
-    """Somebody closed stdin, or sent a signal."""
+    """Stdin was closed, or a signal came."""
 
 
 @dataclass
 class _State:
-    """What has been told so far; refused: the first reason of a figure that could not be had."""
+    """What was reported so far; refused: the first reason why a figure was not measured."""
 
     started: float
-    found: set[str] = field(default_factory=set)
+    measured: set[str] = field(default_factory=set)
     missing: set[str] = field(default_factory=set)
     cut: bool = False
     refused: str = ""
@@ -97,7 +97,7 @@ def _stop(number: int, _frame: object) -> None:
 
 
 def _age_seconds() -> float:
-    """How long this process has existed: starting Python counts too."""
+    """Since this process started, the start of Python included."""
     try:
         fields = Path("/proc/self/stat").read_text(encoding="ascii").rpartition(")")[2].split()
         uptime = float(Path("/proc/uptime").read_text(encoding="ascii").split()[0])
@@ -126,15 +126,15 @@ class _Runner:
         if before.busy and not force:
             return self.end("failed", f"the device is busy: {before.sentence}; --force measures all the same")
         busy_before = busy_seconds(psutil.cpu_times())
-        asked = self._planned(fingerprint, only, extra)
+        selection = self._select(fingerprint, only, extra)
         self._await_torch()
-        for probe in asked.absent:
-            self.miss(probe, asked.absent[probe])
-        self._measure(asked, fingerprint)
-        why = self._contended(kind, device, before, busy_before)
-        if not self.state.found and self.state.refused and not self.state.cut:
+        for probe in selection.absent:
+            self.miss(probe, selection.absent[probe])
+        self._measure(selection, fingerprint)
+        why = self._check_contention(kind, device, before, busy_before)
+        if not self.state.measured and self.state.refused and not self.state.cut:
             return self.end("failed", f"nothing could be measured: {self.state.refused}")
-        if not self.state.found:
+        if not self.state.measured:
             return self.end(
                 "timed_out", f"the budget of {self.budget:g} s ended before anything was measured"
             )
@@ -186,9 +186,9 @@ class _Runner:
                 raise MemoryServiceError(str(event["why"]))
             return bool(event["event"] == "ready")
 
-        self._until(ready, self.last)
+        self._read_until(ready, self.last)
 
-    def _planned(self, fingerprint: Fingerprint, only: Sequence[str], extra: str) -> _Asked:
+    def _select(self, fingerprint: Fingerprint, only: Sequence[str], extra: str) -> _Selection:
         kind: Kind = fingerprint.kind
         has, absent = precisions_of(fingerprint)
         listed = list(probes(kind, has, cores_of_process()))
@@ -197,13 +197,13 @@ class _Runner:
             listed = [probe for probe in listed if probe.section.startswith(tuple(only))]
             absent = {}
         sections = {name: list(group) for name, group in groupby([*more, *listed], lambda p: p.section)}
-        return _Asked(sections, absent, extra)
+        return _Selection(sections, absent, extra)
 
-    def _measure(self, asked: _Asked, fingerprint: Fingerprint) -> None:
-        names, total = list(asked.sections), sum(map(len, asked.sections.values()))
+    def _measure(self, selection: _Selection, fingerprint: Fingerprint) -> None:
+        names, total = list(selection.sections), sum(map(len, selection.sections.values()))
         soft = self.state.started + self.budget
         for index, name in enumerate(names):
-            named = asked.sections[name]
+            named = selection.sections[name]
             seconds = next_share(names[index:], soft - time.monotonic(), fingerprint.kind)
             if seconds is None:
                 for probe in named:
@@ -215,12 +215,12 @@ class _Runner:
                 "section": name, "probes": [probe.name for probe in named], "kind": fingerprint.kind,
                 "torch_device": "cuda:0" if fingerprint.kind == "cuda" else fingerprint.kind,
                 "uuid": fingerprint.uuid, "seconds": max(seconds - START_SECONDS, 0.05),
-                "limit_seconds": limit, "extra": asked.extra,
+                "limit_seconds": limit, "extra": selection.extra,
             }  # fmt: skip
             why = self._section(request, total)
             self.state.refused = self.state.refused or why or ""
             for probe in named:
-                if probe.name not in self.state.found:
+                if probe.name not in self.state.measured:
                     self.miss(probe.name, why or "its section ended without it")
             if self.nursery is None and not self.state.cut:
                 self._start_nursery(fingerprint)
@@ -243,13 +243,13 @@ class _Runner:
                 self.state.refused = self.state.refused or str(event["why"])
                 self.miss(str(event["name"]), str(event["why"]))
             else:
-                self.state.found.add(str(event["name"]))
+                self.state.measured.add(str(event["name"]))
                 self.tell(event)
                 self._progress(total, str(request["section"]))
             return False
 
         try:
-            self._until(over, self.last)
+            self._read_until(over, self.last)
         except EOFError:
             self.close()
             return "its parent process ended unexpectedly"
@@ -260,13 +260,13 @@ class _Runner:
         self.state.cpu_seconds = float(ended["cpu_seconds"])
         return None if ended["why"] is None else str(ended["why"])
 
-    def _until(self, wanted: Callable[[Mapping[str, Any]], bool], deadline: float) -> None:
-        """Read the nursery's events until `wanted` says so or the deadline; EOFError when it died."""
+    def _read_until(self, accept: Callable[[Mapping[str, Any]], bool], deadline: float) -> None:
+        """Read the nursery's events until `accept` or the deadline; EOFError when it died."""
         while time.monotonic() < deadline:
             while b"\n" in self._read:
                 text, _, rest = bytes(self._read).partition(b"\n")
                 self._read = bytearray(rest)
-                if wanted(json.loads(text)):
+                if accept(json.loads(text)):
                     return
             for key, _ in self._events.select(max(0.0, deadline - time.monotonic())):
                 got = os.read(key.fd, 65536)
@@ -280,12 +280,12 @@ class _Runner:
                     raise EOFError
 
     def _progress(self, total: int, doing: str) -> None:
-        done = len(self.state.found | self.state.missing)
+        done = len(self.state.measured | self.state.missing)
         seconds = round(time.monotonic() - self.state.started, 2)
         self.tell({"event": "progress", "done": done, "of": total, "doing": doing, "seconds": seconds})
 
-    def _contended(self, kind: str, device: str, before: Occupancy, busy_before: float) -> str | None:
-        """Tell it if others took the device meanwhile; a sentence of what they took, else None."""
+    def _check_contention(self, kind: str, device: str, before: Occupancy, busy_before: float) -> str | None:
+        """Report use of the device by others meanwhile, as a sentence; else None."""
         if kind == "cuda":
             after = occupancy(device)
             if before.busy or after.busy:
@@ -295,17 +295,17 @@ class _Runner:
         elapsed = time.monotonic() - self.state.started
         host, usable = os.cpu_count() or 1, cores_of_process()
         busy = busy_seconds(psutil.cpu_times()) - busy_before
-        others = max(0.0, busy - self.state.cpu_seconds) / max(elapsed, 0.1)
-        if host - others < usable * CROWDED_SHARE:
+        other_cores = max(0.0, busy - self.state.cpu_seconds) / max(elapsed, 0.1)
+        if host - other_cores < usable * CROWDED_SHARE:
             self.tell({"event": "contended"})
-        if others < 0.1 * usable:
+        if other_cores < 0.1 * usable:
             return None
-        return f"other processes took {others:.1f} of {host} cores meanwhile"
+        return f"other processes took {other_cores:.1f} of {host} cores meanwhile"
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """sections: name -> its probes, in order; absent: name -> why it is not asked for."""
+class _Selection:
+    """sections: name -> its probes, in order; absent: name -> why it is not run."""
 
     sections: Mapping[str, list[Probe]]
     absent: Mapping[str, str]
@@ -313,7 +313,7 @@ class _Asked:
 
 
 def precisions_of(fingerprint: Fingerprint) -> tuple[tuple[str, ...], dict[str, str]]:
-    """What the hardware has, and why it has not the rest: ("fp32", "fp16"), {"matmul.bf16": "..."}."""
+    """(precisions of the hardware, {"matmul.bf16": why it lacks this one})."""
     least = {"fp32": 0.0, "fp16": 7.0, "tf32": 8.0, "bf16": 8.0}
     has: list[str] = []
     absent: dict[str, str] = {}

@@ -46,10 +46,10 @@ CONTEXT_SECONDS = 1.5
 
 
 def share_of(section: str, kind: str) -> Share:
-    """By the longest beginning of its name that is listed; others get half a second."""
-    known = max((name for name in SHARES if section.startswith(name)), key=len, default="")
-    share = SHARES.get(known, Share(0.5, 0.0))
-    if kind == "cpu" or known in ("trees", "loader", "memory.process"):
+    """By the longest listed prefix; others get half a second."""
+    prefix = max((name for name in SHARES if section.startswith(name)), key=len, default="")
+    share = SHARES.get(prefix, Share(0.5, 0.0))
+    if kind == "cpu" or prefix in ("trees", "loader", "memory.process"):
         return share
     return Share(share.least_seconds / 2 + CONTEXT_SECONDS, share.weight)
 

@@ -20,7 +20,7 @@ LEAST = 3
 """Repetitions however little time there is."""
 
 MOST = 200
-WARM, WARM_SHARE = 5, 0.2
+WARMUP, WARMUP_SHARE = 5, 0.2
 """Repetitions before the clock counts, as far as they fit a fifth of the time: new memory is slow until it
 was used three or four times."""
 SPREAD = 0.05
@@ -31,12 +31,12 @@ WINDOW_SECONDS = 2e-4
 def measured(
     probe: Probe, hardware: Hardware, work: Callable[[], object], seconds: float, *, cold: bool = False
 ) -> Measurement:
-    """Repeat `work` for about `seconds`, warm-up included, and say it in the probe's unit.
+    """Repeat `work` for about `seconds`, warm-up included; in the probe's unit.
 
-    cold   the device's cache is flushed before each repetition, outside the timed window
+    cold   flush the device's cache before each repetition, outside the timed window
     """
     ends = time.perf_counter() + seconds
-    once = _warm(hardware, work, seconds * WARM_SHARE)
+    once = _warm_up(hardware, work, seconds * WARMUP_SHARE)
     times = 1 if cold else max(1, min(10_000, round(WINDOW_SECONDS / max(once, 1e-8))))
 
     def window() -> float:
@@ -47,25 +47,25 @@ def measured(
     return in_unit(probe, repeat(window, ends, () if cold or times > 1 else (once,)))
 
 
-def _warm(hardware: Hardware, work: Callable[[], object], seconds: float) -> float:
-    """Seconds of the last of a few repetitions that load and allocate: two at least, WARM if short."""
+def _warm_up(hardware: Hardware, work: Callable[[], object], seconds: float) -> float:
+    """Seconds of the last warm-up repetition: two at least, WARMUP if short."""
     hardware.timed(work, 1)
     started = time.perf_counter()
     once = hardware.timed(work, 1)
-    for _ in range(WARM - 2):
+    for _ in range(WARMUP - 2):
         if time.perf_counter() - started < seconds:
             once = hardware.timed(work, 1)
     return once
 
 
-def repeat(sample: Callable[[], float], ends: float, begun: Sequence[float] = ()) -> Measurement:
-    """Seconds of one repetition until `ends` (of perf_counter), at least LEAST times; `begun` count too."""
+def repeat(sample: Callable[[], float], ends: float, earlier: Sequence[float] = ()) -> Measurement:
+    """Seconds of one repetition until `ends` (of perf_counter), at least LEAST times; `earlier` count too."""
     middle = ends - (ends - time.perf_counter()) / 2
-    first = _set(sample, middle, begun)
+    first = _sample_until(sample, middle, earlier)
     if not first.flagged or time.perf_counter() >= middle + (ends - middle) / 2:
         return first
-    again = _set(sample, ends)
-    return min(first, again, key=lambda found: (found.p80 - found.p20) / found.value)
+    again = _sample_until(sample, ends)
+    return min(first, again, key=lambda samples: (samples.p80 - samples.p20) / samples.value)
 
 
 def summary(values: Sequence[float], unit: str) -> Measurement:
@@ -87,11 +87,11 @@ def in_unit(probe: Probe, seconds: Measurement) -> Measurement:
     return replace(seconds, value=value, unit=probe.unit, p20=low, p80=high)
 
 
-def _set(sample: Callable[[], float], ends: float, begun: Sequence[float] = ()) -> Measurement:
-    found = list(begun)
-    while len(found) < LEAST or (time.perf_counter() < ends and len(found) < MOST):
-        found.append(sample())
-    return summary(found, "s")
+def _sample_until(sample: Callable[[], float], ends: float, earlier: Sequence[float] = ()) -> Measurement:
+    samples = list(earlier)
+    while len(samples) < LEAST or (time.perf_counter() < ends and len(samples) < MOST):
+        samples.append(sample())
+    return summary(samples, "s")
 
 
 def _percentile(ordered: Sequence[float], share: float) -> float:

@@ -12,12 +12,12 @@ __all__ = ["is_pipe", "line"]
 
 
 def line(event: Mapping[str, Any]) -> bytes:
-    """One event as a line; what JSON has no number for becomes null."""
+    """One event as a line of JSON."""
     return json.dumps(event, separators=(",", ":"), default=str).encode() + b"\n"
 
 
 def is_pipe(descriptor: int) -> bool:
-    """Whether somebody holds the other end: a pipe or socket, not a terminal, file or nothing."""
+    """Whether it is a pipe or socket, not a terminal, file or nothing."""
     try:
         mode = os.fstat(descriptor).st_mode
     except OSError:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from memory_service.domain.calibration.probe_shapes import ReferenceNet
-from memory_service.measure.built import BuiltModel, classification_loss, image_inputs, on_meta
+from memory_service.measure.built import BuiltModel, image_model, on_meta
 from memory_service.measure.nets.blocks import encoder
 
 __all__ = ["build_reference", "reference_module"]
@@ -93,11 +93,11 @@ class _Inverted(nn.Module):
             nn.Conv2d(hidden, after, 1, bias=False),
             nn.BatchNorm2d(after),
         )
-        self.keeps = stride == 1 and before == after
+        self.is_residual = stride == 1 and before == after
 
     def forward(self, x: Tensor) -> Tensor:
         y: Tensor = self.body(x)
-        return x + y if self.keeps else y
+        return x + y if self.is_residual else y
 
 
 class _Mobile(nn.Module):
@@ -155,15 +155,6 @@ def reference_module(net: ReferenceNet) -> nn.Module:
 
 def build_reference(net: ReferenceNet) -> BuiltModel:
     """The same for the tracer: shapes without storage."""
-    return BuiltModel(
-        name=net.model,
-        library="torch",
-        family=f"reference-{net.name}",
-        module=on_meta(lambda: reference_module(net)),
-        input_kind="image_size",
-        input_size=net.image_size,
-        default_input_size=net.image_size,
-        n_outputs=net.n_outputs,
-        make_inputs=image_inputs(net.image_size),
-        make_loss=classification_loss,
-    )
+    module = on_meta(lambda: reference_module(net))
+    side = net.image_size
+    return image_model(net.model, "torch", f"reference-{net.name}", module, side, side, net.n_outputs)

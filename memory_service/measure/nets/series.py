@@ -82,10 +82,10 @@ class _Inception(nn.Module):
 
 
 class FusedRecurrence(nn.Module):
-    """What cuDNN's fused recurrence costs: the same products and saved gates, all steps at once.
+    """cuDNN's fused recurrence: the same products and saved gates, all steps at once.
 
-    Step by step, torch would trace thousands of small kernels that a GPU never launches one by one. This
-    stand-in has a recurrent layer's arithmetic and memory, not its function nor its waiting for each step.
+    Traced step by step it would be thousands of small kernels that a GPU never launches. This has a
+    recurrent layer's arithmetic and memory, not its function nor its waiting for each step.
     gates: 3 for GRU, 4 for LSTM. (batch, steps, features) -> (batch, steps, width * directions).
     """
 

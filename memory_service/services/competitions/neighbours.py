@@ -21,7 +21,13 @@ from memory_service.domain.common.vocabulary import TASKS, Mode
 from memory_service.domain.description.inference import InferredFacts, facts_and_tasks
 from memory_service.errors import nothing_named
 from memory_service.recall.encoder import Encodes
-from memory_service.recall.fusion import WORD_RATIO_FIRST, WORD_RATIO_LEFT_OUT, WORD_RATIO_SAME, fuse, told_of
+from memory_service.recall.fusion import (
+    WORD_RATIO_FIRST,
+    WORD_RATIO_LEFT_OUT,
+    WORD_RATIO_SAME,
+    described_competition,
+    fuse,
+)
 from memory_service.recall.passages import query_passages
 from memory_service.recall.prototypes import leanings_of
 from memory_service.recall.snapshot import RecallSnapshot, searched_text
@@ -149,8 +155,8 @@ def recall(
     signals, terms = text_signals(transaction, snapshot, place, read)
     meaning, words = signals.get("embedding"), signals.get("words")
     outstanding = WORD_RATIO_LEFT_OUT if mode == "family" else WORD_RATIO_FIRST
-    first = place if place is not None else told_of(meaning, words, outstanding)
-    described = told_of(meaning, words, WORD_RATIO_SAME) if place is None else None
+    first = place if place is not None else described_competition(meaning, words, outstanding)
+    described = described_competition(meaning, words, WORD_RATIO_SAME) if place is None else None
     if described is not None and mode == "open" and reported is not None:
         reported = _completed(reported, snapshot.competitions[described])
         kind, probability = _asked(snapshot, described, None, task, facts)
@@ -253,7 +259,7 @@ def text_signals(
     if meaning is not None:
         signals["embedding"] = meaning
     prose = searched_text(row) if row is not None else read.text if read is not None else ""
-    terms = snapshot.rarity.terms(prose) if prose else []
+    terms = snapshot.document_frequencies.terms(prose) if prose else []
     if terms and transaction is not None:
         signals["words"] = _by_words(transaction, snapshot, terms)
     return signals, terms
@@ -293,12 +299,12 @@ def _by_meaning(
 def _by_words(transaction: ReadTransaction, snapshot: RecallSnapshot, terms: list[str]) -> Scores:
     """bm25 of the competitions that the full-text search finds (C,), 0 for the others."""
     out = np.zeros(len(snapshot.competitions), dtype=np.float32)
-    searched = snapshot.rarity.affordable(terms, len(out))
+    searched = snapshot.document_frequencies.affordable(terms, len(out))
     hits = passages.search_words(transaction.session, " ".join(searched), _WORDS_DEPTH)
     for slug in islice(dict.fromkeys(hit.competition for hit in hits), _SCORED):
         found = snapshot.position.get(slug)
         if found is not None:
-            out[found] = snapshot.rarity.bm25(terms, snapshot.plain_text(found))
+            out[found] = snapshot.document_frequencies.bm25(terms, snapshot.plain_text(found))
     return out
 
 

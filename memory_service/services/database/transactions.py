@@ -152,7 +152,7 @@ class Database:
 
     def _begin_append(self, connection: Connection) -> Statements:
         statements = Statements(connection.connection.driver_connection, self.dialect)
-        statements.run(self.dialect.begin_writing)
+        statements.run(self.dialect.begin_write)
         return statements
 
     def _end_append(self) -> None:

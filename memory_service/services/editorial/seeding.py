@@ -90,7 +90,7 @@ def seed(database: Database, folder: Path | None = None, encoder: TextEncoder | 
     vectors = _encode(texts, encoder)
     with database.write() as writing:
         # The plan below is made from what whoever seeded before has left.
-        database.dialect.seed_alone(writing.session)
+        database.dialect.lock_seeding(writing.session)
         loaded = writing.session.scalars(select(Knowledge.seeds_digest)).one()
         plans = {table: _plan(writing, table, seeds[table]) for table in FILES}
         _skip_orphans(writing, plans)
@@ -194,7 +194,7 @@ def _remove(transaction: WriteTransaction, table: str, names: Sequence[str]) -> 
         row = rows.find(transaction.session, table, name, to_change=True)
         if row is None or _is_kept(table, row.corrected, row.origin):
             continue
-        before = rows.own_values(row)
+        before = rows.knowledge_values(row)
         rows.remove(transaction.session, row)
         _record(transaction, table, name, row.version, "delete", before, None)
 
@@ -206,7 +206,7 @@ def _write(transaction: WriteTransaction, table: str, plan: _Plan) -> None:
         row = rows.find(transaction.session, table, changed.key, to_change=True)
         if row is None or _is_kept(table, row.corrected, row.origin):
             continue
-        before = rows.own_values(row)
+        before = rows.knowledge_values(row)
         mark = {"seed_digest": changed.digest, "updated_at": transaction.now, "origin": "seed"}
         rows.change(transaction.session, row, {**changed.values, **mark})
         if table != "profiles":

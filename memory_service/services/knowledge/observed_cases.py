@@ -52,7 +52,9 @@ def observed(transaction: ReadTransaction, cached: Observed | None = None) -> Ob
     return Observed(now, _with({}, seen.latest(transaction.session, MOST_OF_A_CASE)))
 
 
-def _with(cases: Mapping[str, tuple[Kept, ...]], rows: Iterable[seen.SeenRow]) -> dict[str, tuple[Kept, ...]]:
+def _with(
+    cases: Mapping[str, tuple[Kept, ...]], rows: Iterable[seen.ObservationRow]
+) -> dict[str, tuple[Kept, ...]]:
     added: dict[str, list[Kept]] = {}
     for row in rows:
         stored = (row.updated_at, row.id, Observation.from_dict(row.observation))

@@ -169,7 +169,7 @@ def copy(source: Database, target: Database) -> dict[str, int]:
     if empty:
         upgrade(target)
     with source.read() as old, target.write_untracked() as new:
-        if not empty and (not at_head or copying.holds_rows(new.session.connection())):
+        if not empty and (not at_head or copying.has_rows(new.session.connection())):
             raise Conflict(f"{target.url} is not empty; copy into a new one")
         return copying.copy(old.session, new.session)
 

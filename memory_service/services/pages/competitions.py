@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.recall.encoder import load_encoder
-from memory_service.recall.pca_projection import flat_map
+from memory_service.recall.pca_projection import pca_projection
 from memory_service.services.competitions.neighbours import ReadText, read_text, recall, recall_snapshot
 from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.knowledge.outcomes import with_outcomes, with_tallies
@@ -180,7 +180,7 @@ class _Places:
                 table = passages.all_vectors(transaction.session)
                 tasks = {row["slug"]: row["task"] for row in snapshot.competitions}
                 slugs, means = _means(table.competitions, table.vectors)
-                flat = flat_map(means, [tasks.get(slug) for slug in slugs])
+                flat = pca_projection(means, [tasks.get(slug) for slug in slugs])
                 self._places = {
                     slug: (round(float(x), 4), round(float(y), 4))
                     for slug, (x, y) in zip(slugs, flat, strict=True)

@@ -34,7 +34,7 @@ def remember(transaction: WriteTransaction, run: Run, summary: Mapping[str, Any]
     of. summary: wire form of its `domain.runs.run_outcome.Outcome`."""
     changed = changed_outcome(transaction, run, summary)
     if changed is not None:
-        outcomes.alone(transaction.session)
+        outcomes.lock(transaction.session)
         _keep(transaction, run, *changed)
 
 
@@ -96,4 +96,4 @@ def _keep(
     counts = outcomes.served_counts(transaction.session, place, subjects)
     compared = compare(latest, subjects, metrics=run.competition is not None)
     counted = {subject: tally + Tally(*counts.get(subject, (0, 0))) for subject, tally in compared.items()}
-    outcomes.keep_tallies(transaction.session, place, counted, transaction.now)
+    outcomes.write_tallies(transaction.session, place, counted, transaction.now)

@@ -159,7 +159,7 @@ def _kept(
         )
         if reading is not None:
             values = {name: getattr(after, name) for name in _COLUMNS} | {"context": after.context.as_dict()}
-            watched.keep_log(transaction.session, key, values, new=place.is_new)
+            watched.write_log(transaction.session, key, values, new=place.is_new)
     folding.done()
     return batch, after
 

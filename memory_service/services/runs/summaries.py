@@ -128,7 +128,7 @@ def begun(database: Database, run_ids: Collection[str]) -> dict[str, Begun]:
     unknown = [run_id for run_id in run_ids if run_id not in there]
     if unknown:
         with database.read() as transaction:
-            found = runs.begun(transaction.session, unknown)
+            found = runs.start_times(transaction.session, unknown)
         there |= {run_id: Begun(*(each.timestamp() for each in found[run_id])) for run_id in found}
         if len(known) >= MOST_BEGUN:
             known.clear()
@@ -184,7 +184,7 @@ class Folding:
             live.mark, live.upto, live.behind = f"{_PROCESS}/{os.getpid()}/{next(_WRITINGS)}", live.top, 0
             rows.append((run_id, live.upto, live.mark, orjson.dumps(live.now().as_dict()).decode()))
         if rows:
-            watched.keep_summaries(self._at, rows)
+            watched.write_summaries(self._at, rows)
         self._due.clear()
 
     def done(self) -> None:
@@ -220,10 +220,10 @@ def _read(at: Statements, run_id: str, start: float) -> _Live:
     upto, mark, text = watched.summary_of(at, run_id) or (None, None, None)
     summary = Summary() if text is None else Summary.from_dict(orjson.loads(text))
     if text is None:
-        reported = runs.told_between(at, run_id, -1, 2**63 - 1)
+        reported = runs.events_between(at, run_id, -1, 2**63 - 1)
     else:
         upto = runs.last_seq(at, run_id, SERVER_SEQ) if upto is None else upto
-        reported = runs.told_between(at, run_id, upto, SERVER_SEQ)
+        reported = runs.events_between(at, run_id, upto, SERVER_SEQ)
     live = _Live(mark or "", -1 if upto is None else upto, -1 if upto is None else upto, summary)
     if reported:
         live.add([event_of(*one, start) for one in reported])

@@ -133,7 +133,7 @@ def watched_page(transaction: ReadTransaction, run: Run) -> dict[str, Any]:
     log = watched.log_of(transaction.session, run.id)
     given = watched.advice_of(transaction.session, run.id, MOST_ADVICE)
     after = (
-        runs.begun_after(transaction.session, run, 20) if any(each.verdict["set"] for each in given) else []
+        runs.started_after(transaction.session, run, 20) if any(each.verdict["set"] for each in given) else []
     )
     return {
         "outcome": run.summary or outcome_so_far(transaction, run, state.summary),

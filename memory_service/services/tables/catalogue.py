@@ -187,7 +187,7 @@ def update_row(
     table = _correctable(table)
     row = _existing(transaction, table, key, to_change=True)
     _same_version(transaction, table, key, row, expected_version)
-    before = rows.own_values(row)
+    before = rows.knowledge_values(row)
     key_name = rows.key_of(type(row))
     if changes.get(key_name, key) != key:
         raise InvalidInput(
@@ -228,7 +228,7 @@ def delete_row(
         named = calibrations.names_by_gpu(transaction.session, [key])[key]
         if named:
             raise Conflict(f"GPU model {key!r} is that of devices {', '.join(named[:5])}; delete those first")
-    before = rows.own_values(row)
+    before = rows.knowledge_values(row)
     rows.remove(transaction.session, row)
     _record(transaction, table, key, row.version, "delete", who, why, before, None)
 
@@ -284,7 +284,7 @@ def _same_version(
 ) -> None:
     if expected is None or row.version == expected:
         return
-    now = rows.own_values(row)
+    now = rows.knowledge_values(row)
     next_entry = history.after_version(transaction.session, table, key, expected)
     then = next_entry.before if next_entry is not None and next_entry.before is not None else now
     changes = difference(then, now)

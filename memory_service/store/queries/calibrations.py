@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import select
 
-from memory_service.store.session import ReadSession, WriteSession
+from memory_service.store.session import ReadSession, WriteSession, locked_if
 from memory_service.store.tables.knowledge import Calibration, Device
 
 __all__ = [
@@ -43,30 +43,23 @@ def names_by_gpu(session: ReadSession, gpus: Sequence[str]) -> dict[str, list[st
 
 
 def device(session: ReadSession, name: str, *, to_change: bool = False) -> Device | None:
-    """The device of this name."""
-    query = select(Device).where(Device.name == name)
-    if to_change:
-        query = query.with_for_update().execution_options(populate_existing=True)
+    query = locked_if(select(Device).where(Device.name == name), to_change)
     return session.scalars(query).one_or_none()
 
 
 def remove_device(session: WriteSession, row: Device) -> None:
-    """Delete a device; its calibrations go with it."""
+    """Delete a device and its calibrations."""
     session.delete(row)
     session.flush()
 
 
 def add(session: WriteSession, row: Device | Calibration) -> None:
-    """Insert one row."""
     session.add(row)
     session.flush()
 
 
 def calibration(session: ReadSession, key: str, *, to_change: bool = False) -> Calibration | None:
-    """The calibration of this id."""
-    query = select(Calibration).where(Calibration.id == key)
-    if to_change:
-        query = query.with_for_update().execution_options(populate_existing=True)
+    query = locked_if(select(Calibration).where(Calibration.id == key), to_change)
     return session.scalars(query).one_or_none()
 
 

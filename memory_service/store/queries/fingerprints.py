@@ -21,8 +21,7 @@ def fingerprint(session: ReadSession, table: str) -> tuple[int, int, str]:
 
 
 def devices_fingerprint(session: ReadSession) -> tuple[str, ...]:
-    """Differs after a device was registered, seen anew or deleted, and after a calibration ended; progress of
-    one that runs changes nothing."""
+    """Changes when a device is registered, seen or deleted, and when a calibration ends."""
     devices = session.execute(
         select(func.count(), func.max(Device.registered_at), func.max(Device.seen_at))
     ).one()

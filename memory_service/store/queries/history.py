@@ -41,13 +41,12 @@ def of_row(session: ReadSession, table: str, row: str, limit: int = 100) -> list
 
 
 def entry(session: ReadSession, table: str, row: str, entry_id: int) -> History | None:
-    """One entry of a row."""
     query = select(History).where(History.id == entry_id, History.table == table, History.row == row)
     return session.scalars(query).one_or_none()
 
 
 def after_version(session: ReadSession, table: str, row: str, version: int) -> History | None:
-    """The first entry behind a version of a row: what it was before is what it was at that version."""
+    """The first entry after a version of a row; its `before` is the row at that version."""
     query = select(History).where(History.table == table, History.row == row, History.version > version)
     return session.scalars(query.order_by(History.id).limit(1)).one_or_none()
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import delete, func, insert, select, update
 
-from memory_service.store.session import ReadSession, WriteSession
+from memory_service.store.session import ReadSession, WriteSession, bulk
 from memory_service.store.tables.keys import ApiKey, BrowserSession
 
 __all__ = [
@@ -27,16 +27,14 @@ __all__ = [
 
 
 def find(session: ReadSession, key_id: str) -> ApiKey | None:
-    """The key of this public id."""
     return session.scalars(select(ApiKey).where(ApiKey.id == key_id)).one_or_none()
 
 
 def find_or_another(session: ReadSession, key_id: str) -> ApiKey | None:
-    """The key of this public id, else any other one: reading a row takes longer than reading none, by which
-    ids could be told apart. None where there are no keys."""
-    own = select(ApiKey.id).where(ApiKey.id == key_id).scalar_subquery()
+    """The key of this id, else any other: equal timing hides which ids exist."""
+    exact = select(ApiKey.id).where(ApiKey.id == key_id).scalar_subquery()
     first = select(func.min(ApiKey.id)).scalar_subquery()
-    return session.scalars(select(ApiKey).where(ApiKey.id == func.coalesce(own, first))).one_or_none()
+    return session.scalars(select(ApiKey).where(ApiKey.id == func.coalesce(exact, first))).one_or_none()
 
 
 def in_use(session: ReadSession, name: str) -> ApiKey | None:
@@ -56,14 +54,11 @@ def add(session: WriteSession, values: Mapping[str, Any]) -> None:
 
 
 def change(session: WriteSession, key_id: str, values: Mapping[str, Any]) -> None:
-    session.execute(
-        update(ApiKey).where(ApiKey.id == key_id).values(**values),
-        execution_options={"synchronize_session": False},
-    )
+    bulk(session, update(ApiKey).where(ApiKey.id == key_id).values(**values))
 
 
 def used(session: WriteSession, last: Mapping[str, dt.datetime]) -> None:
-    """Write down when keys (id -> moment) were used last."""
+    """Store when keys (id -> moment) were last used."""
     for key_id, moment in sorted(last.items()):
         change(session, key_id, {"last_used_at": moment})
 
@@ -76,7 +71,6 @@ def session_of(session: ReadSession, digest: str) -> tuple[BrowserSession, ApiKe
 
 
 def add_session(session: WriteSession, values: Mapping[str, Any]) -> None:
-    """Insert a session."""
     session.execute(insert(BrowserSession), [values])
 
 

@@ -11,9 +11,9 @@ from sqlalchemy import Row, func, select
 from memory_service.store.session import ReadSession
 from memory_service.store.tables.runs import Observation
 
-__all__ = ["SeenRow", "latest", "since", "state"]
+__all__ = ["ObservationRow", "latest", "since", "state"]
 
-SeenRow = Row[Any]
+ObservationRow = Row[Any]
 """subject, updated_at, id, observation (wire form)."""
 
 _COLUMNS = (Observation.subject, Observation.updated_at, Observation.id, Observation.observation)
@@ -25,7 +25,7 @@ def state(session: ReadSession) -> tuple[int, dt.datetime | None]:
     return int(number), changed
 
 
-def latest(session: ReadSession, most_of_a_subject: int) -> Sequence[SeenRow]:
+def latest(session: ReadSession, most_of_a_subject: int) -> Sequence[ObservationRow]:
     """The latest of each subject."""
     order = (Observation.updated_at.desc(), Observation.id.desc())
     place = func.row_number().over(partition_by=Observation.subject, order_by=order).label("place")
@@ -34,6 +34,6 @@ def latest(session: ReadSession, most_of_a_subject: int) -> Sequence[SeenRow]:
     return session.execute(query.where(ranked.c.place <= most_of_a_subject)).all()
 
 
-def since(session: ReadSession, moment: dt.datetime) -> Sequence[SeenRow]:
+def since(session: ReadSession, moment: dt.datetime) -> Sequence[ObservationRow]:
     """Those written then or later."""
     return session.execute(select(*_COLUMNS).where(Observation.updated_at >= moment)).all()

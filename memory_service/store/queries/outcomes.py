@@ -9,20 +9,19 @@ from typing import Any
 from sqlalchemy import case, delete, func, insert, or_, select, update
 
 from memory_service.domain.runs.pattern_effect import Tally
-from memory_service.store.session import ReadSession, WriteSession
+from memory_service.store.session import ReadSession, WriteSession, bulk
 from memory_service.store.tables import outcomes as tables
 from memory_service.store.tables.knowledge import Competition, Knowledge
 from memory_service.store.tables.outcomes import Outcome, Serving
 from memory_service.store.tables.runs import Run, RunEvent
 
 __all__ = [
-    "alone",
     "begin",
     "direction_of",
     "fingerprint",
     "keep",
-    "keep_tallies",
     "latest",
+    "lock",
     "mark_thinned",
     "of_place",
     "of_run",
@@ -33,14 +32,14 @@ __all__ = [
     "thin",
     "to_thin",
     "unconcluded",
+    "write_tallies",
 ]
 
 _COUNTS = ("served", "followed", "compared", "without", "better", "same", "worse", "weight", "won")
 
 
-def alone(session: WriteSession) -> None:
-    """Wait until no other process counts, to the end of the transaction. Every write of knowledge ends by
-    raising the same row, so whoever holds it sees all outcomes that are kept."""
+def lock(session: WriteSession) -> None:
+    """Lock outcomes to the end of the transaction; every write of knowledge takes the same row."""
     session.execute(select(Knowledge.revision).where(Knowledge.id == 1).with_for_update())
 
 
@@ -49,7 +48,7 @@ def of_run(session: ReadSession, run_id: str) -> Outcome | None:
 
 
 def begin(session: WriteSession, run_id: str, place: str, advice: Any, now: dt.datetime) -> None:
-    """Keep what a run that begins was advised."""
+    """Store what a run was advised when it began."""
     row = {"run_id": run_id, "place": place, "advice": advice, "updated_at": now}
     session.execute(insert(Outcome), [row])
 
@@ -62,13 +61,10 @@ def keep(
     outcome: Mapping[str, Any],
     now: dt.datetime,
 ) -> None:
-    """Give a run this outcome, and its servings, instead of those it has."""
+    """Replace a run's outcome and servings."""
     values = {"place": place, "ended_at": ended_at, "outcome": dict(outcome), "updated_at": now}
-    changed = session.execute(
-        update(Outcome).where(Outcome.run_id == run_id).values(**values),
-        execution_options={"synchronize_session": False},
-    )
-    if getattr(changed, "rowcount", 0) == 0:
+    changed = bulk(session, update(Outcome).where(Outcome.run_id == run_id).values(**values))
+    if changed == 0:
         session.execute(insert(Outcome), [{"run_id": run_id, **values}])
     session.execute(delete(Serving).where(Serving.run_id == run_id))
     rows = [
@@ -108,18 +104,18 @@ def subjects_in(session: ReadSession, place: str) -> set[str]:
 
 
 def tallies_of(session: ReadSession, subjects: Iterable[str]) -> dict[str, Tally]:
-    """Subject -> what all places together say of it; those without any are left out."""
-    wanted = sorted(set(subjects))
+    """Subject -> its tally over all places; those without any are left out."""
+    ordered = sorted(set(subjects))
     found: dict[str, Tally] = {}
-    for start in range(0, len(wanted), 500):
-        query = select(tables.Tally).where(tables.Tally.subject.in_(wanted[start : start + 500]))
+    for start in range(0, len(ordered), 500):
+        query = select(tables.Tally).where(tables.Tally.subject.in_(ordered[start : start + 500]))
         for row in session.scalars(query):
             found[row.subject] = found.get(row.subject, Tally()) + _tally(row)
     return found
 
 
 def tallies(session: ReadSession) -> dict[str, dict[str, Tally]]:
-    """Subject -> place -> what the runs there say of it; places where nothing was compared are left out."""
+    """Subject -> place -> tally; places where nothing was compared are left out."""
     columns = [getattr(tables.Tally, name) for name in ("subject", "place", *_COUNTS)]
     query = select(*columns).where(tables.Tally.weight > 0.0)
     found: dict[str, dict[str, Tally]] = {}
@@ -129,7 +125,7 @@ def tallies(session: ReadSession) -> dict[str, dict[str, Tally]]:
     return found
 
 
-def keep_tallies(session: WriteSession, place: str, counted: Mapping[str, Tally], now: dt.datetime) -> None:
+def write_tallies(session: WriteSession, place: str, counted: Mapping[str, Tally], now: dt.datetime) -> None:
     """Replace the tallies of these subjects in one place."""
     if not counted:
         return
@@ -152,22 +148,21 @@ def fingerprint(session: ReadSession) -> tuple[int, str]:
 
 
 def direction_of(session: ReadSession, slug: str | None) -> str | None:
-    """Which way a competition's metric improves; None where that is not known."""
+    """Which way a competition's metric improves; None where unknown."""
     if slug is None:
         return None
     return session.scalar(select(Competition.metric_direction).where(Competition.slug == slug))
 
 
 def unconcluded(session: ReadSession, limit: int) -> list[str]:
-    """Runs that have ended and have no outcome: their server was killed, or older than outcomes."""
+    """Ended runs without an outcome: their server was killed, or older than outcomes."""
     query = select(Run.id).outerjoin(Outcome, Outcome.run_id == Run.id)
     query = query.where(Run.finished_at.is_not(None), Run.finish.is_not(None), Outcome.ended_at.is_(None))
     return list(session.scalars(query.order_by(Run.finished_at, Run.id).limit(limit)))
 
 
 def to_thin(session: ReadSession, before: dt.datetime, limit: int) -> list[tuple[str, bool]]:
-    """(run, whether it has ended) of runs that ended, or began and never ended, before a moment and are not
-    thinned yet, the oldest first. One that the service was told of later (an old log, a late sync) waits."""
+    """(run, whether it ended) of unthinned runs that ended (or began) before a moment, oldest first."""
     query = select(Run.id, Run.finished_at).outerjoin(Outcome, Outcome.run_id == Run.id)
     query = query.where(func.coalesce(Run.finished_at, Run.started_at) < before, Run.created_at < before)
     query = query.where(or_(Outcome.run_id.is_(None), Outcome.thinned_at.is_(None)))
@@ -175,28 +170,20 @@ def to_thin(session: ReadSession, before: dt.datetime, limit: int) -> list[tuple
     return [(row.id, row.finished_at is not None) for row in found]
 
 
-def thin(session: WriteSession, run_id: str, kept: Mapping[int, str], gone: Sequence[int]) -> int:
-    """Give these events (seq -> body) new bodies and delete those; how many are gone."""
-    for seq, body in kept.items():
-        session.execute(
-            update(RunEvent).where(RunEvent.run_id == run_id, RunEvent.seq == seq).values(body=body),
-            execution_options={"synchronize_session": False},
-        )
+def thin(session: WriteSession, run_id: str, bodies: Mapping[int, str], gone: Sequence[int]) -> int:
+    """Replace the bodies of these events and delete the others; how many were deleted."""
+    for seq, body in bodies.items():
+        event = (RunEvent.run_id == run_id, RunEvent.seq == seq)
+        bulk(session, update(RunEvent).where(*event).values(body=body))
     for start in range(0, len(gone), 500):
         some = gone[start : start + 500]
-        session.execute(
-            delete(RunEvent).where(RunEvent.run_id == run_id, RunEvent.seq.in_(some)),
-            execution_options={"synchronize_session": False},
-        )
+        bulk(session, delete(RunEvent).where(RunEvent.run_id == run_id, RunEvent.seq.in_(some)))
     return len(gone)
 
 
 def mark_thinned(session: WriteSession, run_id: str, place: str, now: dt.datetime) -> None:
-    changed = session.execute(
-        update(Outcome).where(Outcome.run_id == run_id).values(thinned_at=now),
-        execution_options={"synchronize_session": False},
-    )
-    if getattr(changed, "rowcount", 0) == 0:
+    changed = bulk(session, update(Outcome).where(Outcome.run_id == run_id).values(thinned_at=now))
+    if changed == 0:
         row = {"run_id": run_id, "place": place, "thinned_at": now, "updated_at": now}
         session.execute(insert(Outcome), [row])
 

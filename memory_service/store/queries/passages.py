@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, delete, func, insert, or_, select, update
 
 from memory_service.store import dialects
 from memory_service.store.dialects import EMBEDDING_DIMENSIONS, Vector32
-from memory_service.store.session import ReadSession, WriteSession
+from memory_service.store.session import ReadSession, WriteSession, bulk
 from memory_service.store.tables.knowledge import Passage
 
 __all__ = [
@@ -60,7 +60,7 @@ class NewPassage:
 
 @dataclass(frozen=True, slots=True)
 class StoredPassage:
-    """What is known of a stored passage without its vector."""
+    """A stored passage without its vector."""
 
     id: int
     competition: str
@@ -90,18 +90,17 @@ class Hit:
 
 
 def digest(text: str) -> str:
-    """By this two passages are the same text."""
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def replace(session: WriteSession, competition: str, passages: Sequence[NewPassage]) -> None:
     """Store these as all the passages of a competition; unchanged texts keep their vectors."""
-    kept = {
+    encoded = {
         (old.text_digest, old.encoder): old.embedding
         for old in session.scalars(select(Passage).where(Passage.competition == competition))
         if old.embedding is not None
     }
-    by_text = {text_digest: (encoder, vector) for (text_digest, encoder), vector in kept.items()}
+    by_text = {text_digest: (encoder, vector) for (text_digest, encoder), vector in encoded.items()}
     session.execute(delete(Passage).where(Passage.competition == competition))
     rows = []
     for position, passage in enumerate(passages):
@@ -124,17 +123,17 @@ def replace(session: WriteSession, competition: str, passages: Sequence[NewPassa
 
 
 def many(session: WriteSession) -> contextlib.AbstractContextManager[None]:
-    """Around thousands of `replace` in one transaction: indexes are built once, at the end of the block."""
+    """Around thousands of `replace`: indexes are built once, at the end of the block."""
     return dialects.of(session).many_passages(session)
 
 
 def of_competitions(session: ReadSession) -> dict[str, list[StoredPassage]]:
     """Competition -> its passages in their order."""
-    found: dict[str, list[StoredPassage]] = {}
+    passages: dict[str, list[StoredPassage]] = {}
     columns = (Passage.id, Passage.competition, Passage.kind, Passage.text_digest, Passage.encoder)
     for row in session.execute(select(*columns).order_by(Passage.competition, Passage.position)):
-        found.setdefault(row[1], []).append(StoredPassage(*row))
-    return found
+        passages.setdefault(row[1], []).append(StoredPassage(*row))
+    return passages
 
 
 def unencoded(session: ReadSession, encoder: str | None = None) -> list[tuple[int, str]]:
@@ -149,13 +148,12 @@ def set_embeddings(session: WriteSession, vectors: Iterable[tuple[int, str, Vect
     """Give passages (id, text as it was encoded, vector) their vectors; changed texts are left."""
     done = 0
     for passage, text, vector in vectors:
-        result = session.execute(
+        done += bulk(
+            session,
             update(Passage)
             .where(Passage.id == passage, Passage.text_digest == digest(text))
             .values(embedding=vector, encoder=encoder),
-            execution_options={"synchronize_session": False},
         )
-        done += getattr(result, "rowcount", 0)
     return done
 
 
@@ -170,8 +168,8 @@ def all_vectors(session: ReadSession) -> VectorTable:
     query = select(Passage.id, Passage.competition, Passage.kind, Passage.embedding)
     query = query.where(Passage.embedding.is_not(None)).order_by(Passage.competition, Passage.position)
     rows = session.execute(query).all()
-    found = [row[3] for row in rows if row[3] is not None]
-    vectors = np.stack(found) if found else np.zeros((0, EMBEDDING_DIMENSIONS), np.float32)
+    stacked = [row[3] for row in rows if row[3] is not None]
+    vectors = np.stack(stacked) if stacked else np.zeros((0, EMBEDDING_DIMENSIONS), np.float32)
     return VectorTable([r[0] for r in rows], [r[1] for r in rows], [r[2] for r in rows], vectors)
 
 
@@ -189,11 +187,11 @@ def search_words(session: ReadSession, text: str, limit: int) -> list[Hit]:
     return _hits(session, dialects.of(session).search_words(session, words, limit))
 
 
-def _hits(session: ReadSession, found: Sequence[tuple[int, float]]) -> list[Hit]:
-    ids = [passage for passage, _ in found]
+def _hits(session: ReadSession, ranked: Sequence[tuple[int, float]]) -> list[Hit]:
+    ids = [passage for passage, _ in ranked]
     rows = session.execute(select(Passage.id, Passage.competition, Passage.kind).where(Passage.id.in_(ids)))
     about = {row[0]: (row[1], row[2]) for row in rows}
-    return [Hit(passage, *about[passage], score) for passage, score in found]
+    return [Hit(passage, *about[passage], score) for passage, score in ranked]
 
 
 def vectors_of(session: ReadSession, competition: str, encoder: str | None = None) -> Vector32:
@@ -203,5 +201,5 @@ def vectors_of(session: ReadSession, competition: str, encoder: str | None = Non
     )
     if encoder is not None:
         query = query.where(Passage.encoder == encoder)
-    found = [vector for vector in session.scalars(query.order_by(Passage.position)) if vector is not None]
-    return np.stack(found) if found else np.zeros((0, EMBEDDING_DIMENSIONS), np.float32)
+    stacked = [vector for vector in session.scalars(query.order_by(Passage.position)) if vector is not None]
+    return np.stack(stacked) if stacked else np.zeros((0, EMBEDDING_DIMENSIONS), np.float32)

@@ -15,7 +15,7 @@ from sqlalchemy.orm import InstrumentedAttribute
 from sqlalchemy.orm.exc import StaleDataError
 
 from memory_service.store import dialects
-from memory_service.store.session import ReadSession, WriteSession
+from memory_service.store.session import ReadSession, WriteSession, locked_if
 from memory_service.store.tables.knowledge import (
     Base,
     Calibration,
@@ -45,7 +45,7 @@ __all__ = [
     "find",
     "insert_all",
     "key_of",
-    "own_values",
+    "knowledge_values",
     "remove",
     "upsert",
     "values_of",
@@ -76,12 +76,12 @@ BOOKKEEPING = ("version", "origin", "corrected", "seed_digest", "created_at", "u
 
 
 def columns(entity: type[Base]) -> tuple[str, ...]:
-    """Column names in the order of the table's definition, key first, what the store adds last."""
+    """Column names in the order of the table's definition, key first, bookkeeping last."""
     if not issubclass(entity, Correctable):
         return tuple(c.name for c in entity.__table__.columns)
     names = [c.name for c in entity.__table__.columns if c.name not in BOOKKEEPING]
-    own = [name for name in names if name not in ("source", "grade")]
-    return (*own, "source", "grade", *BOOKKEEPING)
+    facts = [name for name in names if name not in ("source", "grade")]
+    return (*facts, "source", "grade", *BOOKKEEPING)
 
 
 def key_of(entity: type[Base]) -> str:
@@ -90,10 +90,10 @@ def key_of(entity: type[Base]) -> str:
 
 
 def column(entity: type[Base], name: str) -> InstrumentedAttribute[Any]:
-    found = getattr(entity, name)
-    if not isinstance(found, InstrumentedAttribute):
+    attribute = getattr(entity, name)
+    if not isinstance(attribute, InstrumentedAttribute):
         raise TypeError(f"{name} is no column of {entity.__tablename__}")
-    return found
+    return attribute
 
 
 def values_of(row: Correctable) -> dict[str, Any]:
@@ -101,13 +101,13 @@ def values_of(row: Correctable) -> dict[str, Any]:
     return {name: getattr(row, name) for name in columns(type(row))}
 
 
-def own_values(row: Correctable) -> dict[str, Any]:
-    """The same without what the store keeps about a row (`BOOKKEEPING`)."""
+def knowledge_values(row: Correctable) -> dict[str, Any]:
+    """The same without `BOOKKEEPING`."""
     return {name: value for name, value in values_of(row).items() if name not in BOOKKEEPING}
 
 
 def all_rows(session: ReadSession, table: str) -> list[dict[str, Any]]:
-    """Every row of a table of knowledge as its seed would be written, ordered by key."""
+    """Every row as its seed would be written, ordered by key."""
     entity = ENTITIES[table]
     names = [name for name in columns(entity) if name not in BOOKKEEPING]
     query = select(*(column(entity, name) for name in names)).order_by(column(entity, key_of(entity)))
@@ -115,11 +115,9 @@ def all_rows(session: ReadSession, table: str) -> list[dict[str, Any]]:
 
 
 def find(session: ReadSession, table: str, key: str, *, to_change: bool = False) -> Correctable | None:
-    """The row, locked against other writers when it is about to be changed."""
+    """The row, locked against other writers with `to_change`."""
     entity = ENTITIES[table]
-    query = select(entity).where(column(entity, key_of(entity)) == key)
-    if to_change:
-        query = query.with_for_update().execution_options(populate_existing=True)
+    query = locked_if(select(entity).where(column(entity, key_of(entity)) == key), to_change)
     return session.scalars(query).one_or_none()
 
 
@@ -128,7 +126,7 @@ def insert_all(session: WriteSession, table: str, rows: Sequence[Mapping[str, An
     if not rows:
         return
     session.execute(insert(ENTITIES[table]), list(rows))
-    _keep_tasks(session, table, rows)
+    _replace_tasks(session, table, rows)
 
 
 def change(session: WriteSession, row: Correctable, values: Mapping[str, Any]) -> None:
@@ -137,7 +135,7 @@ def change(session: WriteSession, row: Correctable, values: Mapping[str, Any]) -
         setattr(row, name, value)
     session.flush()
     table = row.__tablename__
-    _keep_tasks(session, table, [values_of(row)])
+    _replace_tasks(session, table, [values_of(row)])
 
 
 def remove(session: WriteSession, row: Correctable) -> None:
@@ -158,7 +156,6 @@ def upsert(session: WriteSession, table: str, rows: Sequence[Mapping[str, Any]])
 
 
 def bookkeeping(origin: str, now: dt.datetime, seed_digest: str | None = None) -> dict[str, Any]:
-    """What a new row carries beside its values."""
     return {
         "version": 1,
         "origin": origin,
@@ -176,11 +173,11 @@ def _table(entity: type[Base]) -> Table:
     return table
 
 
-def _keep_tasks(session: WriteSession, table: str, rows: Iterable[Mapping[str, Any]]) -> None:
+def _replace_tasks(session: WriteSession, table: str, rows: Iterable[Mapping[str, Any]]) -> None:
     if table != "models":
         return
-    wanted = [{"model": row["name"], "task": task} for row in rows for task in dict.fromkeys(row["tasks"])]
+    task_rows = [{"model": row["name"], "task": task} for row in rows for task in dict.fromkeys(row["tasks"])]
     names = sorted({row["name"] for row in rows})
     session.execute(delete(ModelTask).where(ModelTask.model.in_(names)))
-    if wanted:
-        session.execute(insert(ModelTask), wanted)
+    if task_rows:
+        session.execute(insert(ModelTask), task_rows)

@@ -7,29 +7,29 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import and_, func, insert, select, update
 
-from memory_service.store.session import ReadSession, WriteSession
+from memory_service.store.session import ReadSession, WriteSession, bulk, locked_if
 from memory_service.store.statements import Statements
 from memory_service.store.tables.runs import RunAdvice, RunLog, RunSummary
 
 __all__ = [
-    "Kept",
+    "SummaryState",
     "add_advice",
     "advice_of",
     "begin_summary",
-    "keep_log",
-    "keep_summaries",
     "last_advice",
     "last_advices",
     "lock",
     "log_of",
     "summary_of",
+    "write_log",
+    "write_summaries",
 ]
 
 _TABLE = RunSummary.__tablename__
 
 
-class Kept(NamedTuple):
-    """What is kept of a run's summary, but for itself (`RunSummary`)."""
+class SummaryState(NamedTuple):
+    """The state of a run's stored summary."""
 
     run_id: str
     upto: int | None
@@ -37,16 +37,14 @@ class Kept(NamedTuple):
 
 
 def begin_summary(at: Statements, run_ids: Sequence[str], text: str | None = None) -> None:
-    """A place for the summaries of these runs; those that have one are passed over. text: of no events; None
-    where it has to be made from the events that are there."""
+    """Insert missing summaries. text: of no events; None: to be made from the stored events."""
     at.insert_new(_TABLE, ("run_id", "summary"), [(each, text) for each in run_ids])
 
 
-def lock(at: Statements, run_ids: Iterable[str]) -> dict[str, Kept]:
-    """Nobody else can add events to these runs until this transaction ends. Always taken in the order of ids,
-    so that two who tell of the same runs cannot wait for each other."""
-    found = at.locked(_TABLE, Kept._fields, run_ids, at.dialect.lock_row)
-    return {row[0]: Kept(*row) for row in found}
+def lock(at: Statements, run_ids: Iterable[str]) -> dict[str, SummaryState]:
+    """Lock these runs against new events to the end of the transaction, in the order of ids."""
+    found = at.locked(_TABLE, SummaryState._fields, run_ids, at.dialect.lock_row)
+    return {row[0]: SummaryState(*row) for row in found}
 
 
 def summary_of(at: Statements, run_id: str) -> tuple[int | None, str | None, str | None] | None:
@@ -56,30 +54,25 @@ def summary_of(at: Statements, run_id: str) -> tuple[int | None, str | None, str
     return found[0] if found else None
 
 
-def keep_summaries(at: Statements, rows: Sequence[tuple[str, int, str, str]]) -> None:
-    """Write (run, upto, mark, summary as JSON) of runs that are locked."""
+def write_summaries(at: Statements, rows: Sequence[tuple[str, int, str, str]]) -> None:
+    """Write (run, upto, mark, summary as JSON) of locked runs."""
     mark = at.dialect.mark
     change = f"UPDATE {_TABLE} SET upto = {mark}, mark = {mark}, summary = {mark} "  # noqa: S608
     at.many(f"{change} WHERE run_id = {mark}", [(*values, run_id) for run_id, *values in rows])
 
 
 def log_of(session: ReadSession, run_id: str, *, to_change: bool = False) -> RunLog | None:
-    """How far the log was read; locked against other writers when it is about to be changed."""
-    query = select(RunLog).where(RunLog.run_id == run_id)
-    if to_change:
-        query = query.with_for_update().execution_options(populate_existing=True)
+    """How far the log was read; locked with `to_change`."""
+    query = locked_if(select(RunLog).where(RunLog.run_id == run_id), to_change)
     return session.scalars(query).one_or_none()
 
 
-def keep_log(session: WriteSession, run_id: str, values: Mapping[str, Any], *, new: bool) -> None:
-    """IntegrityError when it is not new although it was thought to be."""
+def write_log(session: WriteSession, run_id: str, values: Mapping[str, Any], *, new: bool) -> None:
+    """IntegrityError where `new` is wrong."""
     if new:
         session.execute(insert(RunLog), [{"run_id": run_id, **values}])
         return
-    session.execute(
-        update(RunLog).where(RunLog.run_id == run_id).values(**values),
-        execution_options={"synchronize_session": False},
-    )
+    bulk(session, update(RunLog).where(RunLog.run_id == run_id).values(**values))
 
 
 def last_advice(session: ReadSession, run_id: str) -> RunAdvice | None:
@@ -106,7 +99,7 @@ def advice_of(session: ReadSession, run_id: str, most: int) -> list[RunAdvice]:
 
 
 def add_advice(session: WriteSession, run_id: str, values: Mapping[str, Any]) -> None:
-    """Under the next number; IntegrityError where somebody else took it at the same time."""
+    """Under the next number; IntegrityError where it was taken meanwhile."""
     last = session.scalar(select(func.max(RunAdvice.number)).where(RunAdvice.run_id == run_id))
     number = 0 if last is None else last + 1
     session.execute(insert(RunAdvice), [{"run_id": run_id, "number": number, **values}])

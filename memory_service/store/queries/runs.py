@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Row, TextClause, delete, insert, select, text, update
 
-from memory_service.store.session import ReadSession, WriteSession
+from memory_service.store.session import ReadSession, WriteSession, bulk, locked_if
 from memory_service.store.statements import Statements
 from memory_service.store.tables.runs import NOT_RAW, Observation, Run, RunEvent
 
@@ -18,11 +18,10 @@ __all__ = [
     "add",
     "add_events",
     "add_waste",
-    "begun",
-    "begun_after",
     "bodies",
     "change",
     "ended",
+    "events_between",
     "events_of",
     "find",
     "last_seq",
@@ -31,8 +30,9 @@ __all__ = [
     "observations_by_run",
     "observations_of",
     "replace_observations",
+    "start_times",
+    "started_after",
     "statuses",
-    "told_between",
     "wasted_since",
     "without_waste",
 ]
@@ -62,49 +62,40 @@ def add(session: WriteSession, values: Mapping[str, Any]) -> None:
 
 
 def find(session: ReadSession, run_id: str, *, to_change: bool = False) -> Run | None:
-    """The run; locked against other writers when it is about to be changed."""
-    query = select(Run).where(Run.id == run_id)
-    if to_change:
-        query = query.with_for_update().execution_options(populate_existing=True)
+    """The run; locked against other writers with `to_change`."""
+    query = locked_if(select(Run).where(Run.id == run_id), to_change)
     return session.scalars(query).one_or_none()
 
 
 def change(session: WriteSession, run_id: str, values: Mapping[str, Any]) -> None:
-    session.execute(
-        update(Run).where(Run.id == run_id).values(**values), execution_options={"synchronize_session": False}
-    )
+    bulk(session, update(Run).where(Run.id == run_id).values(**values))
 
 
 def without_waste(session: ReadSession, after: str, limit: int) -> Sequence[Run]:
-    """Runs that have ended and of which nobody counted what was wasted, by id behind `after`."""
+    """Ended runs without counted waste, by id behind `after`."""
     query = select(Run).where(Run.wasted_minutes.is_(None), Run.finished_at.is_not(None), Run.id > after)
     return session.scalars(query.order_by(Run.id).limit(limit)).all()
 
 
 def add_waste(session: WriteSession, run_id: str, values: Mapping[str, Any]) -> None:
-    """Where nobody did meanwhile."""
-    session.execute(
-        update(Run).where(Run.id == run_id, Run.wasted_minutes.is_(None)).values(**values),
-        execution_options={"synchronize_session": False},
-    )
+    """Unless it was counted meanwhile."""
+    bulk(session, update(Run).where(Run.id == run_id, Run.wasted_minutes.is_(None)).values(**values))
 
 
 def statuses(at: Statements, run_ids: Iterable[str]) -> dict[str, str]:
-    """id -> status of those that are there. They can get no other status until this transaction ends, so an
-    event is either seen by the finish or sees it."""
-    found = at.locked(Run.__tablename__, ("id", "status"), run_ids, at.dialect.keep_row)
+    """id -> status, unchanged to the end of the transaction: an event and a finish see each other."""
+    found = at.locked(Run.__tablename__, ("id", "status"), run_ids, at.dialect.share_lock)
     return dict(found)
 
 
-def begun(session: ReadSession, run_ids: Collection[str]) -> dict[str, tuple[dt.datetime, dt.datetime]]:
-    """id -> (start by the run's own clock, when it was begun by ours) of those that are there; neither ever
-    changes."""
+def start_times(session: ReadSession, run_ids: Collection[str]) -> dict[str, tuple[dt.datetime, dt.datetime]]:
+    """id -> (start by the run's own clock, creation by ours); neither ever changes."""
     query = select(Run.id, Run.started_at, Run.created_at).where(Run.id.in_(sorted(run_ids)))
     return {row.id: (row.started_at, row.created_at) for row in session.execute(query)}
 
 
 def add_events(at: Statements, events: Sequence[Event]) -> int:
-    """Insert rows of `EVENT_COLUMNS`; those whose (run, seq) is taken are passed over. How many were new."""
+    """Insert rows of `EVENT_COLUMNS`, skipping taken (run, seq); how many were new."""
     if not events:
         return 0
     return at.insert_new(RunEvent.__tablename__, EVENT_COLUMNS, events)
@@ -112,10 +103,10 @@ def add_events(at: Statements, events: Sequence[Event]) -> int:
 
 def bodies(at: Statements, run_id: str, seqs: Iterable[int]) -> dict[int, tuple[str, str]]:
     """seq -> (kind, body) of those that are there."""
-    wanted = sorted(set(seqs))
+    ordered = sorted(set(seqs))
     found: dict[int, tuple[str, str]] = {}
-    for start in range(0, len(wanted), 500):
-        some = wanted[start : start + 500]
+    for start in range(0, len(ordered), 500):
+        some = ordered[start : start + 500]
         mark = at.dialect.mark
         query = f"SELECT seq, kind, body FROM run_events WHERE run_id = {mark} AND seq IN "  # noqa: S608
         query += f"({', '.join([mark] * len(some))})"
@@ -123,7 +114,7 @@ def bodies(at: Statements, run_id: str, seqs: Iterable[int]) -> dict[int, tuple[
     return found
 
 
-def told_between(at: Statements, run_id: str, after: int, before: int) -> list[tuple[int, str, str]]:
+def events_between(at: Statements, run_id: str, after: int, before: int) -> list[tuple[int, str, str]]:
     """(seq, kind, body) of those with after < seq < before."""
     mark = at.dialect.mark
     query = "SELECT seq, kind, body FROM run_events "
@@ -139,8 +130,8 @@ def last_seq(at: Statements, run_id: str, before: int) -> int:
     return -1 if found is None else int(found)
 
 
-def begun_after(session: ReadSession, run: Run, limit: int) -> list[Mapping[str, Any]]:
-    """What the first runs of the same model, task and competition said that began after this one."""
+def started_after(session: ReadSession, run: Run, limit: int) -> list[Mapping[str, Any]]:
+    """The bodies of the first runs of the same model, task and competition after this one."""
     query = select(Run.given).where(Run.model == run.model, Run.task == run.task)
     query = query.where(Run.created_at > run.created_at)
     same = Run.competition.is_(None) if run.competition is None else Run.competition == run.competition
@@ -148,7 +139,7 @@ def begun_after(session: ReadSession, run: Run, limit: int) -> list[Mapping[str,
 
 
 def events_of(session: ReadSession, run_id: str, kinds: Sequence[str] = ()) -> list[tuple[int, str, str]]:
-    """(seq, kind, body) of a run in the order of seq: one stretch of the tree, whatever else is there."""
+    """(seq, kind, body) in the order of seq."""
     query = select(RunEvent.seq, RunEvent.kind, RunEvent.body).where(RunEvent.run_id == run_id)
     if kinds:
         query = query.where(RunEvent.kind.in_(kinds))
@@ -161,7 +152,7 @@ def latest_events(session: ReadSession, run_id: str, limit: int) -> list[tuple[i
 
 
 def latest_marks(session: ReadSession, run_id: str, limit: int) -> list[tuple[int, str, str]]:
-    """The same of those that are no raw samples, however many of these there are."""
+    """The same without raw samples."""
     return _latest(session, run_id, limit, text(NOT_RAW))
 
 
@@ -191,7 +182,7 @@ def ended(session: ReadSession, filters: Mapping[str, Any], limit: int) -> Seque
 
 
 def observations_by_run(session: ReadSession, run_ids: Collection[str]) -> dict[str, list[Mapping[str, Any]]]:
-    """run -> its observations, for many runs at once."""
+    """Run -> its observations."""
     found: dict[str, list[Mapping[str, Any]]] = {}
     ids = sorted(run_ids)
     for start in range(0, len(ids), 500):
@@ -202,7 +193,6 @@ def observations_by_run(session: ReadSession, run_ids: Collection[str]) -> dict[
 
 
 def observations_of(session: ReadSession, run_id: str) -> list[Mapping[str, Any]]:
-    """Those of one run, by id."""
     query = select(Observation.observation).where(Observation.run_id == run_id).order_by(Observation.id)
     return list(session.scalars(query))
 
@@ -210,7 +200,6 @@ def observations_of(session: ReadSession, run_id: str) -> list[Mapping[str, Any]
 def replace_observations(
     session: WriteSession, run_id: str, found: Sequence[Mapping[str, Any]], now: dt.datetime
 ) -> None:
-    """Give a run these observations instead of those it has."""
     session.execute(delete(Observation).where(Observation.run_id == run_id))
     if found:
         rows = [

@@ -260,8 +260,7 @@ class Claim(Correctable):
 
 
 class Strategy(Correctable):
-    """A row of a strategy table: under `key` do `value`; `followed` is false where measurement says
-    otherwise."""
+    """A row of a strategy table: under `key` do `value`; `followed`: whether plans obey it."""
 
     __tablename__ = "strategies"
 
@@ -278,9 +277,7 @@ class Strategy(Correctable):
 class History(Base):
     """Who did what to a row, when and why, and what it was before. Never changed, never deleted.
 
-    Also the audit of what has no versions (`services.tables.audit`): runs, devices, calibrations, keys,
-    sessions,
-    refused keys; `version` is 0 there.
+    Also the audit of what has no versions (`services.tables.audit`); `version` is 0 there.
     """
 
     __tablename__ = "history"
@@ -305,9 +302,7 @@ class History(Base):
 
 
 class Device(Base):
-    """A registered piece of hardware, as it was when it was seen last
-    (`domain.calibration.calibration.Fingerprint`);
-    `gpu`, `kind`, `uuid` and `fingerprint` are null until a device elsewhere reports.
+    """A registered device as last seen (`domain.calibration.calibration.Fingerprint`); null until it reports.
 
     word   what its own host calls it: "cuda:0", "cpu"; host: that host's name
     """
@@ -327,12 +322,10 @@ class Device(Base):
 
 
 class Calibration(Base):
-    """One timed benchmark of one device (see `domain.calibration.calibration.Calibration`), while it runs
-    and afterwards.
+    """One timed benchmark of one device (`domain.calibration.calibration.Calibration`), running or ended.
 
-    fingerprint, environment   the device as it was then: belongs to the calibration, not to the device
-    progress      0 to 1; doing: the section that runs
-    measured      number of sections
+    fingerprint, environment   of the device at that time
+    progress      0 to 1; doing: the section that runs; measured: number of sections
     error_percent of the self-check
     runner        the process that runs it here, "host/pid/start"; null for one that runs elsewhere
     """

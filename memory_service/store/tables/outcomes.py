@@ -39,9 +39,9 @@ class Outcome(Base):
 
 
 class Serving(Base):
-    """A memory that the plan of a run that ended had told: "pattern:<id>" or "competition:<slug>".
+    """A memory that the plan of an ended run named: "pattern:<id>" or "competition:<slug>".
 
-    followed   null where the run cannot tell (nobody said whether an augmentation was used)
+    followed   null where the run cannot tell
     """
 
     __tablename__ = "servings"

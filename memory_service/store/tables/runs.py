@@ -108,10 +108,9 @@ class Run(Base):
 
 
 class RunEvent(Base):
-    """One thing a run told. `body` is its JSON without seq and kind, as text: equal bodies are equal bytes.
+    """One event of a run. `body` is its JSON without seq and kind, as text: equal bodies are equal bytes.
 
-    There is no foreign key: runs are never deleted, the service looks for the run first, and a check per
-    event costs PostgreSQL as much as the insertion.
+    No foreign key: runs are never deleted, and a check costs PostgreSQL as much as the insertion.
     """
 
     __tablename__ = "run_events"
@@ -133,10 +132,9 @@ class RunEvent(Base):
 
 
 class Observation(Base):
-    """What a finished run says of its device at one batch: `observation` is `domain.learning.observation`'s
-    wire form.
+    """What a finished run measured at one batch (`domain.learning.observation`'s wire form).
 
-    subject   all that tells one case from another: of each the latest few are read, however many there are
+    subject   all that tells one case from another: of each the latest few are read
     """
 
     __tablename__ = "observations"
@@ -153,13 +151,11 @@ class Observation(Base):
 
 
 class RunSummary(Base):
-    """A run's events in sum: `domain.monitoring.summary` as JSON text. It may be behind by some hundred
-    events.
+    """A run's events reduced to `domain.monitoring.summary`, as JSON; may lag by some hundred events.
 
-    upto      the greatest seq of a client's event in it: it holds all of these up to there, and all that were
-              read from a log; None = all that are there
-    mark      new with every writing: whoever remembers it, and the events told since, need not read
-    summary   None = to be made from the events (before the first one, and of runs told before there was one)
+    upto      greatest client seq in it; None = all that are there
+    mark      new with every write: a cache of the same mark, and the events since, need not read
+    summary   None = to be made from the events
     """
 
     __tablename__ = "run_summaries"
@@ -193,7 +189,7 @@ class RunLog(Base):
 
 
 class RunAdvice(Base):
-    """What a run was told to do: one row each time the action or its numbers changed.
+    """A verdict: one row each time the action or its numbers changed.
 
     at_seconds   the moment in the run's own time; given_at: by the service's clock
     verdict      the whole answer

@@ -20,7 +20,7 @@ FEWEST = 5
 
 
 def scatter(rows: Sequence[Row], unit: str, group: str = "family") -> dict[str, Any] | None:
-    """Predicted over measured on log axes, a series a group, the line where both are equal.
+    """Predicted over measured on log axes, a series a group, with the diagonal.
 
     rows    of `services.pages.accuracy`: "points"; group: "family" or "device" (the GPU model where none)
     """
@@ -45,32 +45,31 @@ def scatter(rows: Sequence[Row], unit: str, group: str = "family") -> dict[str, 
     low, high = _rounded(min(values), -1), _rounded(max(values), 1)
     ends = [[low, low], [high, high]]
     same = line("predicted = measured", ends, colour="var(--limit)", dashed=True, silent=True)
-    made = option(
+    chart = option(
         axis(f"Measured, {unit}", "log", min=low, max=high, axisLabel=_SHORT),
         axis(f"Predicted, {unit}", "log", at="y", min=low, max=high, axisLabel=_SHORT),
         [*series, *aside, same | {"showSymbol": False, "tooltip": {"show": False}}],
     )
-    return made | {"linked": True, "tooltip": {"trigger": "item"}}
+    return chart | {"linked": True, "tooltip": {"trigger": "item"}}
 
 
 def coverage(rows: Sequence[Row], meant_percent: float) -> dict[str, Any] | None:
-    """Share of measurements inside the 80 % interval by group, beside what is meant; small groups are left
-    out."""
-    told = [row for row in rows if row["n"] >= FEWEST][:12]
-    if not told:
+    """Share of measurements inside the 80 % interval by group; small groups are left out."""
+    scored = [row for row in rows if row["n"] >= FEWEST][:12]
+    if not scored:
         return None
-    made = bars("inside the interval", [row["inside_percent"] for row in told], colour="var(--estimated)")
-    made["markLine"] = limit(meant_percent, f"meant: {meant_percent:g} %")
-    names = [f"{row['name']} ({row['n']})" for row in told]
+    chart = bars("inside the interval", [row["inside_percent"] for row in scored], colour="var(--estimated)")
+    chart["markLine"] = limit(meant_percent, f"meant: {meant_percent:g} %")
+    names = [f"{row['name']} ({row['n']})" for row in scored]
     return option(
         axis("", "category", data=names, axisLabel={"interval": 0, "rotate": 30, "hideOverlap": True}),
         axis("Inside the interval, %", at="y", min=0, max=100),
-        [made],
+        [chart],
     )
 
 
 def sides(item: Row) -> dict[str, Any] | None:
-    """What each side of a disagreement allows, as a stretch of one axis; None where a side has no numbers."""
+    """What each side of a conflict allows, on one axis; None where a side has no numbers."""
     rows = list(reversed(item["sides"]))
     numbers = [(row["low"], row["low"] if row["high"] is None else row["high"]) for row in rows]
     if not rows or any(low is None for low, _ in numbers):
@@ -111,14 +110,14 @@ def sides(item: Row) -> dict[str, Any] | None:
         symbolSize=11,
         z=3,
     )
-    made = option(
+    chart = option(
         axis(item["unit"] or "", at="x", min=0, boundaryGap=[0, "4%"]),
         {"type": "category", "data": names, "axisLabel": {"width": 150, "overflow": "truncate"}},
         [start, width, middle],
     )
-    made["legend"] = {"show": False}
-    made["grid"] = {**made["grid"], "top": 12}
-    return made | {"tooltip": {"trigger": "item"}}
+    chart["legend"] = {"show": False}
+    chart["grid"] = {**chart["grid"], "top": 12}
+    return chart | {"tooltip": {"trigger": "item"}}
 
 
 _SHORT = {"hideOverlap": True}

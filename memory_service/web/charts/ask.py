@@ -10,17 +10,16 @@ from memory_service.web.charts.base import axis, deadline, line, option, points
 __all__ = ["quality_over_minutes"]
 
 
-def quality_over_minutes(given: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The best expected quality of each budget, every model's best plan within this one, and the choices of
-    the objectives; None when no plan fits the memory of the cards.
+def quality_over_minutes(data: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Best quality of each budget, models within this one, the objectives' picks; None where no plan fits.
 
-    given   `points` of `services.pages.ask`
+    data   `points` of `services.pages.ask`
     """
-    if not given["front"]:
+    if not data["front"]:
         return None
-    budget = given["budget_minutes"]
+    budget = data["budget_minutes"]
     # A budget five times this one is another question, and would take half the width.
-    front = [p for p in given["front"] if p["minutes"] <= 5 * budget] or given["front"][:1]
+    front = [p for p in data["front"] if p["minutes"] <= 5 * budget] or data["front"][:1]
     best = line(
         "best for the minutes",
         [{"value": [p["minutes"], p["quality_index"]], "name": p["model"]} for p in front],
@@ -29,14 +28,14 @@ def quality_over_minutes(given: Mapping[str, Any]) -> dict[str, Any] | None:
         markLine=deadline(budget, f"budget, {budget:g} min"),
     )
     series = [best]
-    chosen = {pick["model"] for pick in given["picks"].values()}
-    others = [p for p in given["models"] if p["model"] not in chosen]
+    chosen = {pick["model"] for pick in data["picks"].values()}
+    others = [p for p in data["models"] if p["model"] not in chosen]
     if others:
         series.append(
             points("other models, within the budget", [_at(p) for p in others], colour="var(--series-8)")
         )
-    for number, (objective, pick) in enumerate(given["picks"].items(), start=2):
-        mine = objective == given["objective"]
+    for number, (objective, pick) in enumerate(data["picks"].items(), start=2):
+        mine = objective == data["objective"]
         name = f"{objective} (this plan)" if mine else objective
         series.append(
             points(
@@ -47,12 +46,12 @@ def quality_over_minutes(given: Mapping[str, Any]) -> dict[str, Any] | None:
                 symbol="circle" if mine else "emptyCircle",
             )
         )
-    made = option(
+    chart = option(
         axis("Smallest budget that holds the plan, min", "log"),
         axis("Expected quality, index within the task", at="y", scale=True),
         series,
     )
-    return made | {"tooltip": {"trigger": "item"}}
+    return chart | {"tooltip": {"trigger": "item"}}
 
 
 def _at(point: Mapping[str, Any]) -> dict[str, Any]:

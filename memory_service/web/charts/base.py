@@ -24,7 +24,7 @@ _SHAPES = {"measured": "circle", "estimated": "emptyCircle", "claimed": "diamond
 
 
 def axis(name: str, kind: Kind = "value", *, at: Literal["x", "y"] = "x", **more: Any) -> dict[str, Any]:
-    """One axis; `name` says quantity and unit ("Batch size", "Peak memory, GiB")."""
+    """`name`: quantity and unit ("Batch size", "Peak memory, GiB")."""
     place = {"nameLocation": "middle", "nameGap": 30} if at == "x" else {"nameLocation": "end", "nameGap": 12}
     aligned = {} if at == "x" else {"nameTextStyle": {"align": "left"}}
     return {"type": kind, "name": name, **place, **aligned, **more}
@@ -33,15 +33,14 @@ def axis(name: str, kind: Kind = "value", *, at: Literal["x", "y"] = "x", **more
 def option(
     x: Mapping[str, Any], y: Mapping[str, Any] | Sequence[Mapping[str, Any]], series: Sequence[Series]
 ) -> dict[str, Any]:
-    """A whole chart. More than one y axis: the second stands on the right; its series carry `yAxisIndex`
-    1."""
+    """A whole chart. A second y axis stands on the right; its series carry `yAxisIndex` 1."""
     ys = [dict(y)] if isinstance(y, Mapping) else [dict(one) for one in y]
     for second in ys[1:]:
         second.update(
             {"position": "right", "nameTextStyle": {"align": "right"}, "splitLine": {"show": False}}
         )
     named = [s["name"] for s in series if s.get("name") and not s.get("unnamed")]
-    kept = [{key: value for key, value in s.items() if key != "unnamed"} for s in series]
+    plain = [{key: value for key, value in s.items() if key != "unnamed"} for s in series]
     flat = all(s["type"] == "scatter" for s in series)
     return {
         "grid": {"left": 12, "right": 24, "top": 56, "bottom": 34, "containLabel": True},
@@ -49,12 +48,12 @@ def option(
         "tooltip": {"trigger": "item" if flat else "axis"},
         "xAxis": dict(x),
         "yAxis": ys if len(ys) > 1 else ys[0],
-        "series": kept,
+        "series": plain,
     }
 
 
 def line(name: str, data: Sequence[Any], *, colour: str = "", dashed: bool = False, **more: Any) -> Series:
-    """A curve through `[[x, y], ...]` (or y alone where x is categories). None leaves a gap."""
+    """A curve through `[[x, y], ...]` (or y alone over categories). None leaves a gap."""
     style = {"width": 2, "type": "dashed" if dashed else "solid", **({"color": colour} if colour else {})}
     paint = {"itemStyle": {"color": colour}} if colour else {}
     few = len(data) <= 40
@@ -65,7 +64,7 @@ def line(name: str, data: Sequence[Any], *, colour: str = "", dashed: bool = Fal
 
 
 def points(name: str, data: Sequence[Any], *, grade: str = "", colour: str = "", **more: Any) -> Series:
-    """Single points `[x, y]` or `{"value": [x, y], "name", "href"}`; of a grade in its colour and shape."""
+    """Points `[x, y]` or `{"value": [x, y], "name", "href"}`, in the colour and shape of a grade."""
     paint = colour or COLOURS.get(grade, "")
     return {
         "type": "scatter", "name": name, "data": list(data), "symbol": _SHAPES.get(grade, "circle"),
@@ -74,7 +73,6 @@ def points(name: str, data: Sequence[Any], *, grade: str = "", colour: str = "",
 
 
 def bars(name: str, data: Sequence[Any], *, colour: str = "", stack: str = "", **more: Any) -> Series:
-    """Bars over categories."""
     paint = {"itemStyle": {"color": colour}} if colour else {}
     return {
         "type": "bar", "name": name, "data": list(data), "barMaxWidth": 28,
@@ -83,19 +81,19 @@ def bars(name: str, data: Sequence[Any], *, colour: str = "", stack: str = "", *
 
 
 def band(name: str, data: Sequence[tuple[float, float, float]], *, colour: str) -> list[Series]:
-    """The area between low and high: `[(x, low, high), ...]`. Two series stacked, the lower one unseen."""
-    quiet: dict[str, Any] = {
+    """The area between low and high: `[(x, low, high), ...]`. Two stacked series, the lower one invisible."""
+    hidden: dict[str, Any] = {
         "type": "line", "stack": f"band {name}", "stackStrategy": "all", "symbol": "none", "silent": True,
         "lineStyle": {"opacity": 0}, "tooltip": {"show": False}, "emphasis": {"disabled": True},
     }  # fmt: skip
-    low = {**quiet, "name": f"{name} from", "unnamed": True, "data": [[x, a] for x, a, _ in data]}
-    width = {**quiet, "name": name, "data": [[x, b - a] for x, a, b in data]}
+    low = {**hidden, "name": f"{name} from", "unnamed": True, "data": [[x, a] for x, a, _ in data]}
+    width = {**hidden, "name": name, "data": [[x, b - a] for x, a, b in data]}
     width |= {"areaStyle": {"color": colour, "opacity": 0.18}, "itemStyle": {"color": colour}}
     return [low, width]
 
 
 def limit(value: float, label: str, *, colour: str = "var(--limit)") -> dict[str, Any]:
-    """A level that must not be passed (a card's memory): `line(..., markLine=limit(40.0, "usable"))`."""
+    """A level: `line(..., markLine=limit(40.0, "usable"))`."""
     return {
         "silent": True, "symbol": "none", "lineStyle": {"color": colour, "type": "dashed", "width": 1.5},
         "label": {"formatter": label, "position": "insideEndTop", "color": colour},
@@ -104,13 +102,13 @@ def limit(value: float, label: str, *, colour: str = "var(--limit)") -> dict[str
 
 
 def deadline(value: float | str, label: str, *, colour: str = "var(--limit)") -> dict[str, Any]:
-    """A moment or batch on the x axis, as an upright line."""
+    """An upright line at a moment or batch."""
     drawn = limit(0.0, label, colour=colour)
     return drawn | {"data": [{"xAxis": value}]}
 
 
 def mark(x: float, y: float, label: str, *, colour: str = "var(--accent)") -> dict[str, Any]:
-    """One named point on a curve (`markPoint`): the chosen one, the knee."""
+    """One named point on a curve (`markPoint`)."""
     return {
         "symbol": "pin", "symbolSize": 34, "itemStyle": {"color": colour},
         "label": {"show": True, "formatter": label, "position": "top", "color": "var(--text)"},
@@ -118,8 +116,8 @@ def mark(x: float, y: float, label: str, *, colour: str = "var(--accent)") -> di
     }  # fmt: skip
 
 
-def zoomed(made: Mapping[str, Any]) -> dict[str, Any]:
-    """The chart with a slider below it, for long runs."""
-    grid = {**made["grid"], "bottom": 74}
+def zoomed(chart: Mapping[str, Any]) -> dict[str, Any]:
+    """The chart with a slider below it."""
+    grid = {**chart["grid"], "bottom": 74}
     zoom = [{"type": "slider", "xAxisIndex": 0, "height": 22, "bottom": 6, "brushSelect": False}]
-    return {**made, "grid": grid, "dataZoom": zoom}
+    return {**chart, "grid": grid, "dataZoom": zoom}

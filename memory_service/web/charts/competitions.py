@@ -14,7 +14,7 @@ _SHAPES = ("circle", "triangle", "rect", "diamond", "pin", "roundRect", "arrow",
 
 
 def plane(placed: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Competitions as points, one colour and shape per kind of input; each leads to its page."""
+    """Competitions as points, one colour and shape per kind of input; linked to their pages."""
     if not placed:
         return None
     kinds: dict[str, list[Mapping[str, Any]]] = {}
@@ -33,11 +33,11 @@ def plane(placed: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
         colour = f"var(--series-{number % 8 + 1})"
         series.append(points(kind, data, colour=colour) | {"symbol": _SHAPES[number % 8], "symbolSize": 10})
     hidden = {"show": False}
-    quiet: dict[str, Any] = dict.fromkeys(("axisLine", "axisLabel", "axisTick", "splitLine"), hidden)
-    quiet["scale"] = True
-    made = option(axis("") | quiet, axis("", at="y") | quiet, series)
+    bare: dict[str, Any] = dict.fromkeys(("axisLine", "axisLabel", "axisTick", "splitLine"), hidden)
+    bare["scale"] = True
+    chart = option(axis("") | bare, axis("", at="y") | bare, series)
     tooltip = {"trigger": "item", "formatter": "{b}"}
-    return made | {
+    return chart | {
         "tooltip": tooltip,
         "linked": True,
         "dataZoom": [{"type": "inside"}, {"type": "inside", "yAxisIndex": 0}],
@@ -45,12 +45,12 @@ def plane(placed: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
 
 
 def score_over_minutes(curves: Sequence[Mapping[str, Any]], metric: str) -> dict[str, Any] | None:
-    """Best validation score so far of each run, over its minutes; None without a run of two scored epochs."""
+    """Best validation score so far of each run; None without a run of two scored epochs."""
     if not curves:
         return None
     series = [
         line(f"{curve['model']} on {curve['gpu']}, {curve['run_id'][:8]}", curve["points"], step="end")
         for curve in curves
     ]
-    made = option(axis("Minutes since the run began"), axis(metric, at="y", scale=True), series)
-    return zoomed(made)
+    chart = option(axis("Minutes since the run began"), axis(metric, at="y", scale=True), series)
+    return zoomed(chart)

@@ -7,17 +7,19 @@ from typing import Any
 
 from memory_service.web.charts.base import axis, band, bars, limit, line, option
 
-__all__ = ["figures_over_time", "products_by_size", "share_of_sheet"]
+__all__ = ["figures_over_time", "products_by_size", "share_of_data_sheet"]
 
 
-def share_of_sheet(compared: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Measured figures in percent of the data sheet's; None where it says none of them."""
-    known = [row for row in compared if row["of_sheet_percent"] is not None]
-    if not known:
+def share_of_data_sheet(compared: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """Measured figures in percent of the data sheet's; None where it has none."""
+    compared_rows = [row for row in compared if row["of_sheet_percent"] is not None]
+    if not compared_rows:
         return None
-    drawn = bars("measured", [round(row["of_sheet_percent"], 1) for row in known], colour="var(--measured)")
+    drawn = bars(
+        "measured", [round(row["of_sheet_percent"], 1) for row in compared_rows], colour="var(--measured)"
+    )
     return option(
-        axis("Figure", "category", data=[row["figure"] for row in known]),
+        axis("Figure", "category", data=[row["figure"] for row in compared_rows]),
         axis("Percent of the data sheet", at="y"),
         [drawn | {"markLine": limit(100.0, "data sheet", colour="var(--claimed)")}],
     )
@@ -35,19 +37,18 @@ def figures_over_time(history: Sequence[Mapping[str, Any]]) -> dict[str, Any] | 
 
 
 def products_by_size(sections: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Matrix products: work a second over the side of the matrices, one line a precision with its p20-p80
-    band; None where fewer than two sizes were measured."""
+    """Matrix products over their side, a line a precision with its p20-p80 band; None under two sizes."""
     lines: dict[str, list[tuple[int, Mapping[str, Any]]]] = {}
     for row in sections:
         group, _, rest = row["section"].partition(".")
         precision, _, size = rest.partition(".")
         if group == "matmul" and size.isdigit():
             lines.setdefault(precision, []).append((int(size), row))
-    if max((len(found) for found in lines.values()), default=0) < 2:
+    if max((len(rows) for rows in lines.values()), default=0) < 2:
         return None
     series = []
-    for number, (precision, found) in enumerate(sorted(lines.items()), start=1):
-        colour, rising = f"var(--series-{number})", sorted(found, key=lambda one: one[0])
+    for number, (precision, rows) in enumerate(sorted(lines.items()), start=1):
+        colour, rising = f"var(--series-{number})", sorted(rows, key=lambda one: one[0])
         series.append(line(precision, [[size, row["value"]] for size, row in rising], colour=colour))
         series += band(f"{precision} p20 to p80", [(n, r["p20"], r["p80"]) for n, r in rising], colour=colour)
     return option(axis("Side of the matrices", "log", logBase=2), axis("TFLOP/s", at="y"), series)

@@ -11,7 +11,7 @@ __all__ = ["cost_by_size"]
 
 
 def cost_by_size(profiles: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Memory of one sample (MiB) over input size, one line a precision; None with fewer than two sizes.
+    """Memory of one sample (MiB) over input size, a line a precision; None with fewer than two sizes.
 
     profiles   rows of the sizing table, ascending by input size; only the usual layout is drawn
     """

@@ -7,16 +7,22 @@ from typing import Any
 
 from memory_service.web.charts.base import Series, axis, band, deadline, limit, line, option, points
 
-__all__ = ["memory_over_time", "scores_over_time", "speed_over_time", "told_over_time", "waiting_over_time"]
+__all__ = [
+    "memory_over_time",
+    "scores_over_time",
+    "speed_over_time",
+    "verdicts_over_time",
+    "waiting_over_time",
+]
 
 _MINUTES = "Minutes since the run began"
-_TOLD = {"critical": "var(--bad)", "warning": "var(--weak)", "info": "var(--fair)"}
+_SEVERITY_COLOURS = {"critical": "var(--bad)", "warning": "var(--weak)", "info": "var(--fair)"}
 _SHAPES = {"critical": "triangle", "warning": "diamond", "info": "circle"}
 _COLOURS = 8
 
 
 def memory_over_time(run: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Kinds of reading drawn apart, and the card's memory as a limit; None where nothing was read."""
+    """Memory readings by kind, with the GPU's memory as a limit; None without readings."""
     samples, epochs = run["curves"]["card"], run["curves"]["epochs"]
     series = []
     for name, rows, field, colour in (
@@ -39,25 +45,25 @@ def memory_over_time(run: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def speed_over_time(run: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Samples a second as they were told, over the band of the prediction."""
-    told = _xy(run["curves"]["steps"], "samples_per_second")
-    if not told:
+    """Reported samples a second over the predicted band."""
+    reported = _xy(run["curves"]["steps"], "samples_per_second")
+    if not reported:
         return None
     series: list[Series] = []
     expected = (run["prediction"] or {}).get("samples_per_second")
     if expected:
-        ends = (0.0, told[-1][0])
+        ends = (0.0, reported[-1][0])
         series += band(
             "predicted, 80 of 100",
             [(x, expected["low"], expected["high"]) for x in ends],
             colour="var(--estimated)",
         )
-    series.append(line("measured", told, colour="var(--measured)"))
+    series.append(line("measured", reported, colour="var(--measured)"))
     return option(axis(_MINUTES), axis("Samples per second", at="y"), series)
 
 
 def waiting_over_time(run: Mapping[str, Any]) -> dict[str, Any] | None:
-    """How busy the card was, and how long steps waited for the loader, in percent."""
+    """GPU utilisation and loader wait in percent."""
     curves = run["curves"]
     series = [
         line(name, data, colour=colour, dashed=dashed)
@@ -86,13 +92,13 @@ def scores_over_time(
             data = _xy(of_fold, field)
             if not data:
                 continue
-            told, colour = (f"fold {fold}", place) if len(folds) > 1 else (called, number)
+            label, colour = (f"fold {fold}", place) if len(folds) > 1 else (called, number)
             paint = f"var(--series-{colour % _COLOURS + 1})"
-            series.append(line(told, data, colour=paint, dashed=len(fields) > 1 and number == 0))
+            series.append(line(label, data, colour=paint, dashed=len(fields) > 1 and number == 0))
     return option(axis(_MINUTES), axis(name, at="y", scale=True), series) if series else None
 
 
-def told_over_time(run: Mapping[str, Any]) -> dict[str, Any] | None:
+def verdicts_over_time(run: Mapping[str, Any]) -> dict[str, Any] | None:
     """Every verdict at its minute, by what it asked for, its severity by colour and shape; the end of the
     budget as a line."""
     verdicts = run["verdicts"]
@@ -100,7 +106,7 @@ def told_over_time(run: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
     actions = list(dict.fromkeys(verdict["action"].replace("_", " ") for verdict in verdicts))
     series = []
-    for severity, colour in _TOLD.items():
+    for severity, colour in _SEVERITY_COLOURS.items():
         data = [
             {
                 "value": [round(verdict["at_seconds"] / 60, 2), verdict["action"].replace("_", " ")],

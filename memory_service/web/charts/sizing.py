@@ -31,8 +31,8 @@ def memory_curve(data: Row) -> dict[str, Any] | None:
     if card["memory_gib"] - card["usable_gib"] > 0.05 * card["memory_gib"]:
         ends.append((card["usable_gib"], f"usable, {card['usable_gib']:g} GiB"))
     series[-1]["markLine"] = _limits(ends)
-    seen = [row for row in data["measurements"] if row["same"] and row["peak_gib"] is not None]
-    ran = [row for row in seen if not row["out_of_memory"]]
+    measured = [row for row in data["measurements"] if row["same"] and row["peak_gib"] is not None]
+    ran = [row for row in measured if not row["out_of_memory"]]
     for kind in ("driver", "reserved", "allocated"):
         some = [_ran(row, row["peak_gib"]) for row in ran if row["peak_of"] == kind]
         shape = {} if kind == "driver" else {"symbol": "emptyTriangle"}
@@ -47,8 +47,8 @@ def memory_curve(data: Row) -> dict[str, Any] | None:
         )
     series += _claimed(data, _MEMORY, lambda row: _gib(row, card["memory_gib"]))
     series += _claimed_to_fit(data)
-    made = option(_batches(series), axis("Peak memory, GiB", at="y", min=0), series)
-    return made | {"linked": True}
+    chart = option(_batches(series), axis("Peak memory, GiB", at="y", min=0), series)
+    return chart | {"linked": True}
 
 
 def speed_curve(data: Row) -> dict[str, Any] | None:
@@ -64,9 +64,9 @@ def speed_curve(data: Row) -> dict[str, Any] | None:
     safe = answer["safe_batch_size"]
     if safe:
         series[-1]["markLine"] = _upright(safe, f"fits surely: {safe}")
-    seen = [row for row in data["measurements"] if row["same"] and row["samples_per_second"]]
-    used = [_ran(row, row["samples_per_second"]) for row in seen if not row["excluded"]]
-    aside = [_ran(row, row["samples_per_second"]) for row in seen if row["excluded"]]
+    measured = [row for row in data["measurements"] if row["same"] and row["samples_per_second"]]
+    used = [_ran(row, row["samples_per_second"]) for row in measured if not row["excluded"]]
+    aside = [_ran(row, row["samples_per_second"]) for row in measured if row["excluded"]]
     if used:
         series.append(points("measured", used, grade="measured"))
     if aside:
@@ -74,8 +74,8 @@ def speed_curve(data: Row) -> dict[str, Any] | None:
             points("measured, set aside", aside, colour=COLOURS["measured"], symbol="emptyTriangle")
         )
     series += _claimed(data, ("samples_per_second",), lambda row: (row["low"], row["high"]))
-    made = option(_batches(series), axis("Samples per second", at="y", min=0), series)
-    return made | {"linked": True}
+    chart = option(_batches(series), axis("Samples per second", at="y", min=0), series)
+    return chart | {"linked": True}
 
 
 def _batches(series: Sequence[Series]) -> dict[str, Any]:
@@ -106,25 +106,25 @@ def _measured_name(kind: str) -> str:
 
 def _claimed(data: Row, quantities: Sequence[str], range_of: Any) -> list[Series]:
     """Claims of these quantities at this page's input size: their middle, at the batch they name."""
-    found = []
+    claims = []
     for row in _at_this_size(data):
         if row["quantity"] in quantities and row["batch_size"] and row["low"] is not None:
             low, high = range_of(row)
             value = float(f"{(low + (low if high is None else high)) / 2:.4g}")
-            found.append(_said(row, [row["batch_size"], value]))
-    return [points("claimed", found, grade="claimed", symbolSize=12)] if found else []
+            claims.append(_claim_point(row, [row["batch_size"], value]))
+    return [points("claimed", claims, grade="claimed", symbolSize=12)] if claims else []
 
 
 def _claimed_to_fit(data: Row) -> list[Series]:
     """Claims that a batch fits, as stretches along the card's usable memory."""
     usable = data["card"]["usable_gib"]
-    found = []
+    claims = []
     for row in _at_this_size(data):
         if row["quantity"] in _FITTING and row["low"] is not None:
             ends = sorted({row["low"], row["low"] if row["high"] is None else row["high"]})
-            found += [_said(row, [batch, usable]) for batch in ends]
+            claims += [_claim_point(row, [batch, usable]) for batch in ends]
     colour = COLOURS["claimed"]
-    return [points("claimed to fit", found, colour=colour, symbol="pin", symbolSize=16)] if found else []
+    return [points("claimed to fit", claims, colour=colour, symbol="pin", symbolSize=16)] if claims else []
 
 
 def _at_this_size(data: Row) -> Iterable[Row]:
@@ -132,7 +132,7 @@ def _at_this_size(data: Row) -> Iterable[Row]:
     return [row for row in data["claims"] if row["image_size"] in (None, size)]
 
 
-def _said(row: Row, value: list[float]) -> dict[str, Any]:
+def _claim_point(row: Row, value: list[float]) -> dict[str, Any]:
     return {"value": value, "name": f"claim {row['id']}", "href": f"/browse/conflicts/{row['id']}"}
 
 

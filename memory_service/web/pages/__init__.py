@@ -41,5 +41,4 @@ _PAGES = (
 
 
 def routers() -> tuple[APIRouter, ...]:
-    """The routers of all pages."""
     return (assets.router, *(page.router for page in _PAGES))

@@ -18,7 +18,6 @@ router.computed_files("/browse/accuracy", accuracy_table)
 
 @router.page("/browse/accuracy")
 def accuracy(request: Request) -> Response:
-    """Predicted against measured."""
     data = accuracy_page(database_of(request), query_of(request))
     charts = {
         "scatter": scatter(data["points"], data["unit"], data["query"]["by"]),

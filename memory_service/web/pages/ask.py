@@ -23,12 +23,11 @@ router = Pages()
 
 @router.page("/")
 def ask(request: Request) -> Response:
-    """The question as a form, and the plan."""
-    database, asked = database_of(request), query_of(request)
-    data = ask_page(database, knowledge_of(database), asked)
+    database, query = database_of(request), query_of(request)
+    data = ask_page(database, knowledge_of(database), query)
     plan = data["plan"]
     status = data.pop("status", 200)
-    url = f"{str(request.base_url).rstrip('/')}/recommend?{urlencode(asked, safe='/,:@')}"
+    url = f"{str(request.base_url).rstrip('/')}/recommend?{urlencode(query, safe='/,:@')}"
     return answer(
         request,
         "ask/page.html",
@@ -45,8 +44,7 @@ def ask(request: Request) -> Response:
 
 @router.get("/browse/script.py")
 def script(request: Request) -> Response:
-    """The training script of the plan that `/` shows for the same fields, as the file `train.py`. A link
-    cannot send the `Accept: text/x-python` of /recommend."""
+    """The plan's training script as `train.py`: a link cannot send the Accept header of /recommend."""
     text = ask_script(database_of(request), query_of(request))
     return Response(text, headers={**HEADERS, **_AS_FILE}, media_type="text/x-python")
 
@@ -60,11 +58,11 @@ _COPIED = (
 
 
 def _settings(plan: Mapping[str, Any]) -> str:
-    """The settings as lines of Python that a training script can begin with."""
+    """The settings as lines of Python."""
     model = plan["model"]
-    said = {"plan_id": plan["plan_id"], "model": model["name"]}
-    said |= {name: model[name] for name in ("image_size", "seq_len", "n_features") if name in model}
-    said |= {name: plan[name] for name in _COPIED if name in plan}
-    lines = [f"{name} = {value!r}" for name, value in said.items()]
+    settings = {"plan_id": plan["plan_id"], "model": model["name"]}
+    settings |= {name: model[name] for name in ("image_size", "seq_len", "n_features") if name in model}
+    settings |= {name: plan[name] for name in _COPIED if name in plan}
+    lines = [f"{name} = {value!r}" for name, value in settings.items()]
     loader = ", ".join(f"{name}={value!r}" for name, value in plan["data_loader"].items())
     return "\n".join([*lines, f"data_loader = dict({loader})"])

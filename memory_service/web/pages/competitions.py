@@ -19,7 +19,6 @@ router.files("/browse/competitions", "competitions")
 
 @router.page("/browse/competitions")
 def competitions(request: Request) -> Response:
-    """Search by meaning and words; filters with counts."""
     database = database_of(request)
     data = competitions_page(database, knowledge_of(database), query_of(request))
     return answer(request, "competitions/list.html", data, title="Competitions")
@@ -27,7 +26,6 @@ def competitions(request: Request) -> Response:
 
 @router.page("/browse/competitions/map")
 def competition_plane(request: Request) -> Response:
-    """All on a plane, alike ones near."""
     database = database_of(request)
     data = competition_map(database, knowledge_of(database), query_of(request))
     charts = {"plane": plane(data["points"])}
@@ -36,7 +34,6 @@ def competition_plane(request: Request) -> Response:
 
 @router.page("/browse/competitions/{slug:path}")
 def competition(request: Request, slug: str) -> Response:
-    """One competition: facts, neighbours, patterns, runs."""
     data = competition_page(database_of(request), slug)
     row = data["competition"]
     charts = {"score": score_over_minutes(data["curves"], row["metric"] or "validation metric")}

@@ -18,14 +18,12 @@ router.computed_files("/browse/conflicts", conflicts_table)
 
 @router.page("/browse/conflicts")
 def conflicts(request: Request) -> Response:
-    """The list of contradictions."""
     data = conflict_list_page(database_of(request), query_of(request))
     return answer(request, "conflicts/list.html", data, title="Conflicts")
 
 
 @router.page("/browse/conflicts/{key:path}")
 def conflict(request: Request, key: str) -> Response:
-    """One contradiction with all its sides."""
     data = conflict_page(database_of(request), key)
     chart = sides({**data["item"], "sides": data["sides"]}) if data["item"] else None
     return answer(request, "conflicts/one.html", data, title=f"Contradiction {key}", charts={"sides": chart})

@@ -15,7 +15,7 @@ from memory_service.schemas.devices import RegisterDeviceForm
 from memory_service.schemas.problems import checked
 from memory_service.services.devices.registration import register_device
 from memory_service.services.pages.devices import calibration_page, device_page, devices_page
-from memory_service.web.charts.devices import figures_over_time, products_by_size, share_of_sheet
+from memory_service.web.charts.devices import figures_over_time, products_by_size, share_of_data_sheet
 from memory_service.web.site import Pages, answer, form_of, query_of, see
 
 __all__ = ["router"]
@@ -29,33 +29,32 @@ Form = Annotated[dict[str, str], Depends(form_of)]
 
 @router.page("/browse/devices")
 def devices(request: Request) -> Response:
-    """Registered devices, and the data sheets of GPU models."""
     return _list(request, {})
 
 
 @router.form("/browse/devices")
 def register(request: Request, form: Form) -> Response:
-    """Register a device and measure it: then look at its calibration, or copy the command."""
+    """Register a device and measure it: then its calibration, or the command to copy."""
     service = service_of(request)
-    said = {name: value.strip() for name, value in form.items() if value.strip()}
+    fields = {name: value.strip() for name, value in form.items() if value.strip()}
     try:
-        named = {"name": said.get("device", ""), **said, "calibrate": True}
-        asked = checked(RegisterDeviceForm, named).explicit()
-        shown, _ = register_device(
+        body = {"name": fields.get("device", ""), **fields, "calibrate": True}
+        query = checked(RegisterDeviceForm, body).explicit()
+        registered, _ = register_device(
             database_of(request),
-            asked,
+            query,
             calibrating=service.calibrating if service.settings.calibrate else None,
             server=str(request.base_url),
             who=who_of(request),
         )
     except (InvalidInput, Conflict) as refusal:
         return _list(request, {"form": form, "refused": refusal.detail}, status=refusal.status)
-    if shown["calibration"] is not None:
-        return see(f"/browse/calibrations/{shown['calibration']['id']}")
-    return see(f"/browse/devices/{quote(shown['name'])}")
+    if registered["calibration"] is not None:
+        return see(f"/browse/calibrations/{registered['calibration']['id']}")
+    return see(f"/browse/devices/{quote(registered['name'])}")
 
 
-def _list(request: Request, told: dict[str, Any], status: int = 200) -> Response:
+def _list(request: Request, view: dict[str, Any], status: int = 200) -> Response:
     data = devices_page(database_of(request), query_of(request) if request.method == "GET" else {})
     allowed = service_of(request).settings.calibrate
     return answer(
@@ -66,16 +65,18 @@ def _list(request: Request, told: dict[str, Any], status: int = 200) -> Response
         status=status,
         may_calibrate=allowed,
         server=str(request.base_url).rstrip("/"),
-        **{"form": {}, "refused": None, **told},
+        **{"form": {}, "refused": None, **view},
     )
 
 
 @router.page("/browse/devices/{name:path}")
 def device(request: Request, name: str) -> Response:
-    """A GPU model or a device: data sheet, calibrations, drift."""
     data = device_page(database_of(request), name)
     charts = {
-        each["name"]: {"sheet": share_of_sheet(each["compared"]), "time": figures_over_time(each["history"])}
+        each["name"]: {
+            "sheet": share_of_data_sheet(each["compared"]),
+            "time": figures_over_time(each["history"]),
+        }
         for each in data["registered"]
     }
     server = str(request.base_url).rstrip("/")
@@ -85,7 +86,6 @@ def device(request: Request, name: str) -> Response:
 
 @router.page("/browse/calibrations/{key}")
 def calibration(request: Request, key: str) -> Response:
-    """One calibration: how far it is, its sections with their spread."""
     data = calibration_page(database_of(request), key)
     products = [row for group in data["groups"] if group["group"] == "matmul" for row in group["sections"]]
     return answer(

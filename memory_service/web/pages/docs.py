@@ -21,6 +21,5 @@ _POLICY = (
 
 @router.get("/docs")
 def docs(request: Request) -> Response:
-    """Swagger UI over /openapi.json."""
     headers = {"Content-Security-Policy": _POLICY, "Cache-Control": "no-cache"}
     return compressed(request, Response(rendered("docs.html"), headers=headers, media_type="text/html"))

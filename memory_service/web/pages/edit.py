@@ -25,24 +25,23 @@ Form = Annotated[dict[str, str], Depends(form_of)]
 
 @router.page("/browse/edit/{table}/{key:path}")
 def edit(request: Request, table: str, key: str) -> Response:
-    """The row as a form."""
-    return _shown(request, table, key, {})
+    return _form(request, table, key, {})
 
 
 @router.form("/browse/edit/{table}/{key:path}")
 def edited(request: Request, table: str, key: str, form: Form) -> Response:
-    """Show the difference (`step=look`), or keep it (`step=save`)."""
+    """Show the difference (`step=look`), or save it (`step=save`)."""
     database = database_of(request)
     page = edit_page(database, table, key)
     form = _untouched(page, form)
     form, meanwhile = rebased(database, table, page, form)
     if meanwhile:
-        told = "Somebody changed this row since you read it; nothing of yours is kept yet."
-        return _shown(request, table, key, form, status=409, refused=told, meanwhile=meanwhile)
+        message = "Somebody changed this row since you read it; nothing of yours is kept yet."
+        return _form(request, table, key, form, status=409, refused=message, meanwhile=meanwhile)
     try:
         changes = changes_of(table, page["row"], form)
         if form.get("step") != "save":
-            return _shown(request, table, key, form, looked=seen(page["row"], changes))
+            return _form(request, table, key, form, looked=seen(page["row"], changes))
         correct_row(
             database,
             table,
@@ -56,17 +55,17 @@ def edited(request: Request, table: str, key: str, form: Form) -> Response:
     except Moved:  # between reading and writing, just now
         page = edit_page(database, table, key)
         form, meanwhile = rebased(database, table, page, form)
-        told = "Somebody changed this row just now; nothing of yours is kept yet."
-        return _shown(request, table, key, form, status=409, refused=told, meanwhile=meanwhile)
+        message = "Somebody changed this row just now; nothing of yours is kept yet."
+        return _form(request, table, key, form, status=409, refused=message, meanwhile=meanwhile)
     except InvalidInput as refusal:
         errors = {error.field.partition(".")[0]: error.message for error in refusal.errors}
-        return _shown(request, table, key, form, status=422, refused=refusal.detail, errors=errors)
+        return _form(request, table, key, form, status=422, refused=refusal.detail, errors=errors)
     return see(page_of(table) + quote(key, safe="/@+:"))
 
 
 @router.form("/browse/undo/{table}/{key:path}")
 def undone(request: Request, table: str, key: str, form: Form) -> Response:
-    """Take back one change of a row's history."""
+    """Undo one change of a row's history."""
     entry = form.get("entry", "")
     if not entry.isascii() or not entry.isdigit() or len(entry) > 18:
         raise InvalidInput(
@@ -78,18 +77,17 @@ def undone(request: Request, table: str, key: str, form: Form) -> Response:
     return see(where.rstrip("/") if row is None else where + quote(key, safe="/@+:"))
 
 
-def _shown(
-    request: Request, table: str, key: str, form: dict[str, str], status: int = 200, **told: object
+def _form(
+    request: Request, table: str, key: str, form: dict[str, str], status: int = 200, **more: object
 ) -> Response:
     data = edit_page(database_of(request), table, key)
     view: dict[str, Any] = {"form": form, "looked": None, "refused": None, "meanwhile": None, "errors": {}}
     back = page_of(table) + quote(key, safe="/@+:")
-    return answer(request, "edit.html", data, title=f"Edit {key}", status=status, back=back, **(view | told))
+    return answer(request, "edit.html", data, title=f"Edit {key}", status=status, back=back, **(view | more))
 
 
 def _untouched(page: dict[str, Any], form: dict[str, str]) -> dict[str, str]:
-    """A field that says what the form showed says what the row says: the form had to make some characters
-    visible, and they must not be kept so."""
+    """A field left as the form showed it keeps the row's value, control characters included."""
     rows = {field["name"]: field["value"] for field in page["fields"]}
     return {
         name: rows[name] if name in rows and value.strip() == plain(rows[name]).strip() else value

@@ -30,37 +30,36 @@ _LONGEST_PATH = 2_000
 
 
 def sent_to_login(scope: Scope) -> Response | None:
-    """To the login page and from there back, where a person asked for a page."""
+    """A redirect to the login page and back, for a request of a page."""
     request = Request(scope)
     if not is_page(request) and scope["path"] != "/docs":
         return None
     query = scope["query_string"].decode("latin-1")
-    asked = quote(scope["path"], safe="/@+:~,") + (f"?{query}" if query else "")
-    return RedirectResponse(f"{LOGIN}?{urlencode({'next': asked})}" if asked != "/" else LOGIN, 303)
+    page = quote(scope["path"], safe="/@+:~,") + (f"?{query}" if query else "")
+    return RedirectResponse(f"{LOGIN}?{urlencode({'next': page})}" if page != "/" else LOGIN, 303)
 
 
 @router.get(LOGIN)
 def login(request: Request) -> Response:
-    """The form."""
     return _form(request, request.query_params.get("next", ""))
 
 
 @router.post(LOGIN)
 async def signed_in(request: Request, form: Form) -> Response:
-    """A new session, whatever the browser sent; or the form again."""
-    service, wanted = service_of(request), form.get("next", "")
+    """A new session, or the form again."""
+    service, next_page = service_of(request), form.get("next", "")
     key = parse(form.get("key", "").strip())
     if key is None:
-        return _form(request, wanted, "This is no key: a character of it is wrong, or it was cut off.")
+        return _form(request, next_page, "This is no key: a character of it is wrong, or it was cut off.")
     holder = await anyio.to_thread.run_sync(service.keyring.of_key, key)
     if holder is None:
         service.keyring.refused(request.client.host if request.client else "unknown", key.id)
-        return _form(request, wanted, _NOT_VALID)
+        return _form(request, next_page, _NOT_VALID)
     if not allows(holder.scopes, ("read",)):
-        return _form(request, wanted, "This key may not look at pages: it lacks the scope read.")
+        return _form(request, next_page, "This key may not look at pages: it lacks the scope read.")
     before = session_in(request.headers.get("cookie", ""))
     session = await anyio.to_thread.run_sync(sign_in, service.database, holder, before)
-    response = see(_own_page(wanted))
+    response = see(_local_page(next_page))
     response.set_cookie(
         SESSION_COOKIE,
         session.id,
@@ -75,7 +74,6 @@ async def signed_in(request: Request, form: Form) -> Response:
 
 @router.post("/browse/logout")
 def signed_out(request: Request, form: Form) -> Response:  # noqa: ARG001 - its token is checked
-    """The session's end."""
     service, session_id = service_of(request), session_in(request.headers.get("cookie", ""))
     if session_id is not None and request.state.csrf is not None:
         sign_out(service.database, session_id, request.state.key_name)
@@ -85,18 +83,20 @@ def signed_out(request: Request, form: Form) -> Response:  # noqa: ARG001 - its 
     return response
 
 
-def _form(request: Request, wanted: str, refused: str | None = None) -> Response:
-    data = {"next": _own_page(wanted), "refused": refused}
+def _form(request: Request, next_page: str, refused: str | None = None) -> Response:
+    data = {"next": _local_page(next_page), "refused": refused}
     if refused is None:
         return answer(request, "login.html", data, title="Sign in")
     return answer(request, "login.html", data, title="Sign in", status=401, headers=NoKey.headers)
 
 
-def _own_page(wanted: str) -> str:
-    """The page that was asked for, when it is one of this server's; else the first one."""
-    parts = urlsplit(wanted) if len(wanted) <= _LONGEST_PATH and wanted.isprintable() else urlsplit("")
-    own = not parts.scheme and not parts.netloc and "\\" not in wanted and not wanted.startswith("//")
+def _local_page(next_page: str) -> str:
+    """The page that was asked for if it is of this server; else the first one."""
+    parts = (
+        urlsplit(next_page) if len(next_page) <= _LONGEST_PATH and next_page.isprintable() else urlsplit("")
+    )
+    own = not parts.scheme and not parts.netloc and "\\" not in next_page and not next_page.startswith("//")
     page = parts.path in ("/", "/docs") or (
         parts.path.startswith("/browse/") and parts.path not in (LOGIN, "/browse/logout")
     )
-    return wanted if own and page else "/"
+    return next_page if own and page else "/"

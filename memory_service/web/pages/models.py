@@ -19,7 +19,6 @@ router.files("/browse/models", "models")
 
 @router.page("/browse/models")
 def models(request: Request) -> Response:
-    """Rows of the catalogue."""
     database = database_of(request)
     data = models_page(database, knowledge_of(database), query_of(request))
     return answer(request, "models/list.html", data, title="Models")
@@ -27,7 +26,6 @@ def models(request: Request) -> Response:
 
 @router.page("/browse/models/{name:path}")
 def model(request: Request, name: str) -> Response:
-    """One model: what it is, what a sample costs, who claims what."""
     database = database_of(request)
     data = model_page(database, knowledge_of(database), name)
     return answer(

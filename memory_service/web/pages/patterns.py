@@ -18,7 +18,6 @@ router.files("/browse/patterns", "patterns")
 
 @router.page("/browse/patterns")
 def patterns(request: Request) -> Response:
-    """All patterns, with how often each was followed."""
     database = database_of(request)
     data = patterns_page(database, knowledge_of(database), query_of(request))
     return answer(request, "patterns/list.html", data, title="Patterns")
@@ -26,7 +25,6 @@ def patterns(request: Request) -> Response:
 
 @router.page("/browse/patterns/{key:path}")
 def pattern(request: Request, key: str) -> Response:
-    """One pattern, and what came of following it."""
     database = database_of(request)
     data = pattern_page(database, knowledge_of(database), key)
     return answer(request, "patterns/one.html", data, title=key)

@@ -17,7 +17,7 @@ from memory_service.web.charts.runs import (
     memory_over_time,
     scores_over_time,
     speed_over_time,
-    told_over_time,
+    verdicts_over_time,
     waiting_over_time,
 )
 from memory_service.web.site import Pages, answer, query_of
@@ -33,16 +33,14 @@ router.files("/browse/runs", "runs")
 
 @router.page("/browse/runs")
 def run_list(request: Request) -> Response:
-    """All runs, the latest first; and where last week's minutes went."""
-    asked = query_of(request)
-    still = asked.pop(STILL, None) is not None
-    data = runs_page(database_of(request), asked, dt.datetime.now(dt.UTC))
+    query = query_of(request)
+    still = query.pop(STILL, None) is not None
+    data = runs_page(database_of(request), query, dt.datetime.now(dt.UTC))
     return answer(request, "runs/list.html", data, title="Runs", statuses=STATUSES, still=still)
 
 
 @router.page("/browse/runs/{run_id}")
 def run(request: Request, run_id: str) -> Response:
-    """One run: curves, verdicts, plan against what happened."""
     database = database_of(request)
     data = one_run_page(database, knowledge_of(database), run_id)
     losses = [("train_loss", "training loss"), ("valid_loss", "validation loss")]
@@ -52,7 +50,7 @@ def run(request: Request, run_id: str) -> Response:
         "waiting": waiting_over_time(data),
         "loss": scores_over_time(data, losses, "Loss"),
         "metric": scores_over_time(data, [("metric", "validation metric")], "Metric"),
-        "told": told_over_time(data),
+        "told": verdicts_over_time(data),
     }
     title = f"Run {data['id'][:8]}, {data['model'][:100]}"
     still = STILL in query_of(request)
@@ -63,16 +61,15 @@ def run(request: Request, run_id: str) -> Response:
 @router.get("/browse/runs/{run_id}/events.jsonl")
 @router.get("/browse/runs/{run_id}/events.parquet")
 def events(request: Request, run_id: str) -> Response:
-    """All that a run told, or what it told of one `kind`, in the order of seq."""
+    """Events of a run, or those of one `kind`, in the order of seq."""
     form = request.url.path.rpartition(".")[2]
-    asked = {**query_of(request), "run_id": run_id}
-    return _file(stream_rows(database_of(request), "run-events", asked, None, form), form)
+    query = {**query_of(request), "run_id": run_id}
+    return _file(stream_rows(database_of(request), "run-events", query, None, form), form)
 
 
 @router.get("/browse/runs/{run_id}/epochs.csv")
 @router.get("/browse/runs/{run_id}/epochs.jsonl")
 def epochs(request: Request, run_id: str) -> Response:
-    """The epochs that are kept of a run."""
     form = request.url.path.rpartition(".")[2]
     return _file(in_format(epochs_table(database_of(request), run_id), form), form)
 

@@ -19,14 +19,12 @@ router.computed_files("/browse/sizing", sizing_table)
 
 @router.page("/browse/sizing")
 def sizing(request: Request) -> Response:
-    """Models beside cards."""
     data = sizing_page(database_of(request), query_of(request))
     return answer(request, "sizing/list.html", data, title="Sizing")
 
 
 @router.page("/browse/sizing/{gpu}/{model:path}")
 def sizing_case(request: Request, gpu: str, model: str) -> Response:
-    """One model on one card."""
     data = sizing_case_page(database_of(request), gpu, model, query_of(request))
     charts = {"memory": memory_curve(data), "speed": speed_curve(data)}
     title = f"{data['model']['name']} on {data['card']['name']}"

@@ -18,7 +18,6 @@ router.files("/browse/strategies", "strategies")
 
 @router.page("/browse/strategies")
 def strategies(request: Request) -> Response:
-    """All rows of R01-R34 and of what research added."""
     database = database_of(request)
     data = strategies_page(database, knowledge_of(database), query_of(request))
     return answer(request, "strategies/list.html", data, title="Strategies")
@@ -26,7 +25,6 @@ def strategies(request: Request) -> Response:
 
 @router.page("/browse/strategies/{key:path}")
 def strategy(request: Request, key: str) -> Response:
-    """One row: what it says, whether plans follow it, what was done to it."""
     database = database_of(request)
     data = strategy_page(database, knowledge_of(database), key)
     return answer(request, "strategies/one.html", data, title=key)

@@ -46,43 +46,43 @@ OVERRUN, OVERRUN_SECONDS = 0.5, 0.5
 """Of a section's time: past it, the probes that are left are given up rather than those of later sections."""
 
 
-def measure_section(request: Mapping[str, Any], tell: Callable[[Mapping[str, Any]], None]) -> None:
+def measure_section(request: Mapping[str, Any], emit: Callable[[Mapping[str, Any]], None]) -> None:
     """Measure the probes of a request in its seconds; by-products (`facts["of"]`) come with their probe."""
     ends = time.perf_counter() + float(request["seconds"])
     hardware = hardware_of(request["kind"], request["torch_device"], request["uuid"])
     hardware.forked = bool(request["forked"])
-    named, measure = _asked(request)
-    own = [probe for probe in named if "of" not in probe.facts]
-    told: set[str] = set()
-    for index, probe in enumerate(own):
-        left = ends - time.perf_counter()
-        if left < -max(OVERRUN * float(request["seconds"]), OVERRUN_SECONDS):
+    named, measure = _selected(request)
+    direct = [probe for probe in named if "of" not in probe.facts]
+    reported: set[str] = set()
+    for index, probe in enumerate(direct):
+        remaining = ends - time.perf_counter()
+        if remaining < -max(OVERRUN * float(request["seconds"]), OVERRUN_SECONDS):
             break
-        seconds = max(left / (len(own) - index), SMALLEST_SECONDS)
+        seconds = max(remaining / (len(direct) - index), SMALLEST_SECONDS)
         try:
             for name, measurement in measure(probe, hardware, seconds):
-                told.add(name)
-                tell({"event": "section", "name": name, "measurement": measurement.as_dict()})
+                reported.add(name)
+                emit({"event": "section", "name": name, "measurement": measurement.as_dict()})
         except Exception as error:  # noqa: BLE001 - whatever it is, it costs this figure alone
-            told.add(probe.name)
-            tell({"event": "missing", "name": probe.name, "why": _reason(error)})
+            reported.add(probe.name)
+            emit({"event": "missing", "name": probe.name, "why": _reason(error)})
         gc.collect()
         hardware.release()
     for probe in named:
-        if probe.name not in told:
+        if probe.name not in reported:
             late = time.perf_counter() > ends and "of" not in probe.facts
             why = "its section's share of the budget was used up" if late else "not told on this system"
-            tell({"event": "missing", "name": probe.name, "why": why})
+            emit({"event": "missing", "name": probe.name, "why": why})
 
 
-def _asked(request: Mapping[str, Any]) -> tuple[list[Probe], Measure]:
+def _selected(request: Mapping[str, Any]) -> tuple[list[Probe], Measure]:
     if request.get("extra"):
         module: Any = importlib.import_module(request["extra"])
         extra = [probe for probe in module.PROBES if probe.name in request["probes"]]
         if extra:
             return extra, module.measure
-    found = [probe_of(request["kind"], name) for name in request["probes"]]
-    return [probe for probe in found if probe is not None], GROUPS[request["section"].partition(".")[0]]
+    selected = [probe_of(request["kind"], name) for name in request["probes"]]
+    return [probe for probe in selected if probe is not None], GROUPS[request["section"].partition(".")[0]]
 
 
 def _reason(error: BaseException) -> str:

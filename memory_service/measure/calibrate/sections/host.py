@@ -41,10 +41,10 @@ def loader(probe: Probe, hardware: Hardware, seconds: float) -> Iterator[tuple[s
         batches = iter(DataLoader(images, batch_size=BATCH, num_workers=workers, **settings))
         several = max(2 * workers, 1)
         _seconds_per_image(batches, several)
-        found = repeat(lambda: _seconds_per_image(batches, several), ends)
+        timing = repeat(lambda: _seconds_per_image(batches, several), ends)
     yield (
         probe.name,
-        Measurement(1 / found.value, "images/s", 1 / found.p80, 1 / found.p20, found.n, found.flagged),
+        Measurement(1 / timing.value, "images/s", 1 / timing.p80, 1 / timing.p20, timing.n, timing.flagged),
     )
 
 
@@ -69,7 +69,7 @@ def copies(probe: Probe, hardware: Hardware, seconds: float) -> Iterator[tuple[s
 
 
 def generate(folder: Path, side: int) -> None:
-    """JPEG files that compress about as photographs do: soft shapes with some grain."""
+    """JPEG files that compress about as photographs: soft shapes with some grain."""
     draw = np.random.default_rng(11)
     for index in range(FILES):
         coarse = Image.fromarray(draw.integers(0, 256, (12, 12, 3), dtype=np.uint8)).resize((side, side))

@@ -44,7 +44,7 @@ def linear(probe: Probe, hardware: Hardware, seconds: float) -> Iterator[tuple[s
 
 
 def convolution(probe: Probe, hardware: Hardware, seconds: float) -> Iterator[tuple[str, Measurement]]:
-    """Its workspace (peak beyond the tensors) comes with it at the larger batch."""
+    """At the larger batch with its workspace (peak beyond the tensors)."""
     shape, layout = probe.facts, LAYOUTS[probe.layout]
     side = shape["side"]
     x = _laid_out(hardware, probe, layout, probe.batch, shape["channels"], side, side)
@@ -54,23 +54,24 @@ def convolution(probe: Probe, hardware: Hardware, seconds: float) -> Iterator[tu
         shape["kernel"],
     ).requires_grad_()  # fmt: skip
     gradient = _laid_out(hardware, probe, layout, probe.batch, shape["filters"], side, side)
-    wanted = (x, weight) if shape["input_gradient"] else (weight,)
+    targets = (x, weight) if shape["input_gradient"] else (weight,)
 
     def work() -> Any:
         y = functional.conv2d(x, weight, padding=shape["kernel"] // 2, groups=shape["groups"])
-        return torch.autograd.grad(y, wanted, gradient)
+        return torch.autograd.grad(y, targets, gradient)
 
     with hardware.arithmetic(probe.precision):
         yield probe.name, measured(probe, hardware, work, seconds)
         if probe_of(hardware.kind, f"{probe.name}.workspace_gib") is not None:
-            made = sum(t.nbytes for t in (gradient, *wanted)) / GIB  # the output is as large as its gradient
+            # The output is as large as its gradient.
+            tensors_gib = sum(t.nbytes for t in (gradient, *targets)) / GIB
             peak = _peak_of(hardware, work)
             if peak is not None:
-                yield f"{probe.name}.workspace_gib", summary([max(0.0, peak - made)], "GiB")
+                yield f"{probe.name}.workspace_gib", summary([max(0.0, peak - tensors_gib)], "GiB")
 
 
 def _peak_of(hardware: Hardware, work: Callable[[], object]) -> float | None:
-    """GiB at the peak of one repetition beyond what was there before; None where it is not told."""
+    """GiB at the peak of one repetition beyond those before; None where unknown."""
     hardware.release()
     before = hardware.memory_now()
     hardware.start_peak()

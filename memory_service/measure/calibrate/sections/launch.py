@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -22,18 +23,9 @@ SMALL = 32
 
 def measure(probe: Probe, hardware: Hardware, seconds: float) -> Iterator[tuple[str, Measurement]]:
     work, launches = _WORK[probe.name](hardware)
-    found = measured(probe, hardware, work, seconds)
-    yield (
-        probe.name,
-        Measurement(
-            found.value / launches,
-            found.unit,
-            found.p20 / launches,
-            found.p80 / launches,
-            found.n,
-            found.flagged,
-        ),
-    )
+    timing = measured(probe, hardware, work, seconds)
+    value, p20, p80 = (figure / launches for figure in (timing.value, timing.p20, timing.p80))
+    yield probe.name, replace(timing, value=value, p20=p20, p80=p80)
 
 
 def _forward(hardware: Hardware) -> tuple[Callable[[], object], int]:

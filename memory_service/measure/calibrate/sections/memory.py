@@ -23,26 +23,27 @@ def measure(probe: Probe, hardware: Hardware, seconds: float) -> Iterator[tuple[
     if probe.name == "memory.process_gib":
         yield probe.name, summary([_process_gib(hardware)], "GiB")
     else:
-        yield from _card(hardware)
+        yield from _cuda_memory(hardware)
 
 
 def _process_gib(hardware: Hardware) -> float:
-    """Of a forked child: its parent with all imports, and what a step adds. 3 % below a process that did
-    both by itself (0.665 against 0.687 GiB), which would take three seconds to start."""
-    before = _own_gib()
+    """Of a forked child: its parent with all imports, plus what a step adds; 3 % below a process that did
+    both by itself (0.665 against 0.687 GiB), which would take three seconds to start.
+    """
+    before = _private_gib()
     _step(hardware.device)
     if not hardware.forked:
         return resident_gib()
-    return float(psutil.Process(os.getppid()).memory_info().rss) / GIB + _own_gib() - before
+    return float(psutil.Process(os.getppid()).memory_info().rss) / GIB + _private_gib() - before
 
 
-def _own_gib() -> float:
-    """Resident memory that belongs to this process alone, not to files."""
+def _private_gib() -> float:
+    """Resident memory of this process that is not shared."""
     info = psutil.Process().memory_info()
     return float(info.rss - getattr(info, "shared", 0)) / GIB
 
 
-def _card(hardware: Hardware) -> Iterator[tuple[str, Measurement]]:
+def _cuda_memory(hardware: Hardware) -> Iterator[tuple[str, Measurement]]:
     """NVML's count of the card before and after the first kernel, convolution and product."""
     from memory_service.measure import nvml
 
@@ -66,7 +67,6 @@ def _card(hardware: Hardware) -> Iterator[tuple[str, Measurement]]:
 
 
 def _step(device: torch.device) -> None:
-    """Train a very small network for one step."""
     module = torch.nn.Sequential(
         torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU(), torch.nn.Flatten(),
         torch.nn.Linear(8 * 36, 2),

@@ -21,12 +21,12 @@ from memory_service.measure.nets.reference import reference_module
 
 __all__ = ["measure", "sustained", "training_step"]
 
-WARM_STEPS = 1
+WARMUP_STEPS = 1
 """After the first one, before the clock counts."""
 
 
 def measure(probe: Probe, hardware: Hardware, seconds: float) -> Iterator[tuple[str, Measurement]]:
-    """Time, and the peaks in every sense; of a processor the growth of the process since before the model."""
+    """Time and peaks; of a processor the growth of the process since before the model."""
     ends = time.perf_counter() + seconds
     net = _net(probe, hardware)
     if hardware.kind == "cpu":
@@ -38,21 +38,21 @@ def measure(probe: Probe, hardware: Hardware, seconds: float) -> Iterator[tuple[
     step = training_step(net, hardware, probe.precision, probe.layout, probe.batch)
     step()
     first = hardware.peak()
-    for _ in range(WARM_STEPS):
+    for _ in range(WARMUP_STEPS):
         step()
     hardware.start_peak()
     step()
-    steady, others = hardware.peak(), hardware.reserved()
+    steady, reserved = hardware.peak(), hardware.reserved()
     if first is not None and steady is not None:
         yield f"{probe.name}.first_peak_gib", summary([max(first, steady) - base], "GiB")
         yield f"{probe.name}.steady_peak_gib", summary([steady - base], "GiB")
-    for name, gib in others.items():
+    for name, gib in reserved.items():
         yield f"{probe.name}.{name}", summary([gib], "GiB")
     yield probe.name, in_unit(probe, repeat(lambda: hardware.timed(step, 1), ends))
 
 
 def sustained(probe: Probe, hardware: Hardware, seconds: float) -> Iterator[tuple[str, Measurement]]:
-    """Throughput of the last fifth of a long run against its first fifth; below one: it throttles."""
+    """Throughput of the last fifth of a long run over its first; below one: it throttles."""
     ends = time.perf_counter() + seconds
     net = REFERENCE_NETS[hardware.kind][0]
     precision, layout = ("fp32", "nchw") if hardware.kind != "cuda" else (_half(), "nhwc")
@@ -63,14 +63,14 @@ def sustained(probe: Probe, hardware: Hardware, seconds: float) -> Iterator[tupl
     while time.perf_counter() < ends or len(times) < 10:
         times.append(hardware.timed(step, 1))
     fifth = max(len(times) // 5, 2)
-    begun, late = summary(times[:fifth], "s"), summary(times[-fifth:], "s")
+    early, late = summary(times[:fifth], "s"), summary(times[-fifth:], "s")
     yield (
         probe.name,
         Measurement(
-            begun.value / late.value,
+            early.value / late.value,
             "ratio",
-            begun.p20 / late.p80,
-            begun.p80 / late.p20,
+            early.p20 / late.p80,
+            early.p80 / late.p20,
             len(times),
             late.flagged,
         ),

@@ -18,7 +18,6 @@ __all__ = ["measure"]
 
 
 def measure(probe: Probe, hardware: Hardware, seconds: float) -> Iterator[tuple[str, Measurement]]:  # noqa: ARG001
-    """Binning comes with the trees: one table serves both."""
     import lightgbm
 
     ends = time.perf_counter() + seconds
@@ -38,8 +37,8 @@ def measure(probe: Probe, hardware: Hardware, seconds: float) -> Iterator[tuple[
     booster.update()
 
     def tree() -> float:
-        begun = time.perf_counter()
+        tree_started = time.perf_counter()
         booster.update()
-        return time.perf_counter() - begun
+        return time.perf_counter() - tree_started
 
     yield probe.name, repeat(tree, ends)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from memory_service.client import step_timer as meters
-from memory_service.client.step_timer import Loader, Meter
+from memory_service.client.step_timer import Loader, StepTimer
 
 
 class Clock:
@@ -41,10 +41,10 @@ def totals(reports: list[dict[str, Any]]) -> dict[str, float]:
 
 def test_waiting_for_the_loader_is_told_apart_from_the_step(clock: Clock):
     reports: list[dict[str, Any]] = []
-    meter = Meter(32, reports.append)
-    for _ in Loader(_lazy(clock, 100, 0.03), meter):
+    timer = StepTimer(32, reports.append)
+    for _ in Loader(_lazy(clock, 100, 0.03), timer):
         clock.now += 0.07
-    times = meter.end_epoch()
+    times = timer.end_epoch()
     assert totals(reports) == {"steps": 100, "seconds": 10.0, "samples": 3200, "loader_wait_seconds": 3.0}
     assert times.wait_percent == pytest.approx(30.0)
     assert times.samples == 3200
@@ -64,35 +64,35 @@ class _lazy:  # noqa: N801
 
 def test_a_script_that_tells_its_steps_is_not_counted_twice(clock: Clock):
     reports: list[dict[str, Any]] = []
-    meter = Meter(None, reports.append)
-    for batch in Loader(_lazy(clock, 10, 0.1), meter):
+    timer = StepTimer(None, reports.append)
+    for batch in Loader(_lazy(clock, 10, 0.1), timer):
         clock.now += 0.1
-        meter.step(len(batch))
+        timer.step(len(batch))
         clock.now += 0.05
-    meter.end_epoch()
+    timer.end_epoch()
     assert totals(reports)["steps"] == 10
     assert totals(reports)["samples"] == 40
 
 
 def test_a_script_that_tells_nothing_has_its_steps_and_samples_counted(clock: Clock):
     reports: list[dict[str, Any]] = []
-    meter = Meter(None, reports.append)
-    for _ in Loader(_lazy(clock, 10, 0.1), meter):
+    timer = StepTimer(None, reports.append)
+    for _ in Loader(_lazy(clock, 10, 0.1), timer):
         clock.now += 0.1
-    meter.end_epoch()
+    timer.end_epoch()
     assert totals(reports)["steps"] == 10
     assert totals(reports)["samples"] == 40
 
 
 def test_validation_counts_in_the_epoch_but_in_no_step(clock: Clock):
     reports: list[dict[str, Any]] = []
-    meter = Meter(8, reports.append)
+    timer = StepTimer(8, reports.append)
     for epoch in range(3):
         for _ in range(50):
             clock.now += 0.1
-            meter.step()
+            timer.step()
         clock.now += 2.0
-        times = meter.end_epoch()
+        times = timer.end_epoch()
         assert times.valid_seconds == pytest.approx(2.0)
         assert times.seconds == pytest.approx(7.0 if epoch == 0 else 6.9, abs=0.11)
     # Without a loader the first step of an epoch has no beginning that could be known.
@@ -102,16 +102,16 @@ def test_validation_counts_in_the_epoch_but_in_no_step(clock: Clock):
 
 def test_reports_come_every_two_seconds_not_every_step(clock: Clock):
     reports: list[dict[str, Any]] = []
-    meter = Meter(8, reports.append)
+    timer = StepTimer(8, reports.append)
     for _ in range(10_000):
         clock.now += 0.001
-        meter.step()
+        timer.step()
     assert 4 <= len(reports) <= 7
 
 
 def test_the_loader_that_is_watched_is_still_the_loader(clock: Clock):
     inner = _lazy(clock, 7, 0.0)
-    watched: Any = Loader(inner, Meter(8, lambda _: None))
+    watched: Any = Loader(inner, StepTimer(8, lambda _: None))
     assert len(watched) == 7
     assert watched.given == inner.given
     assert list(watched) == list(inner)
@@ -123,4 +123,4 @@ def test_an_error_of_the_loader_reaches_the_script():
         raise OSError("worker died")
 
     with pytest.raises(OSError, match="worker died"):
-        list(Loader(broken(), Meter(8, lambda _: None)))
+        list(Loader(broken(), StepTimer(8, lambda _: None)))

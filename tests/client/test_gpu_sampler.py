@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from memory_service.client import gpu_sampler as gauges
-from memory_service.client.gpu_sampler import Gauge
+from memory_service.client.gpu_sampler import GpuSampler
 
 GIB = 2**30
 
@@ -59,21 +59,21 @@ class PlayedNvml:
         return [SimpleNamespace(pid=pid, usedGpuMemory=used) for pid, used in self.processes.items()]
 
 
-Measured = tuple[Gauge, dict[str, Any]]
+Measured = tuple[GpuSampler, dict[str, Any]]
 
 
 def measured(monkeypatch: pytest.MonkeyPatch, processes: dict[int, int | None]) -> Measured:
     monkeypatch.setitem(sys.modules, "pynvml", PlayedNvml(processes))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    gauge = Gauge(lambda fields: None, every_seconds=100.0)
-    assert gauge.wait_for_name() == "NVIDIA A10G"
-    gauge.stop()
-    return gauge, gauge.sample()
+    sampler = GpuSampler(lambda fields: None, every_seconds=100.0)
+    assert sampler.wait_for_name() == "NVIDIA A10G"
+    sampler.stop()
+    return sampler, sampler.sample()
 
 
 def test_every_figure_says_what_it_is_and_what_is_not_told_is_left_out(monkeypatch: pytest.MonkeyPatch):
-    gauge, sample = measured(monkeypatch, {os.getpid(): 8 * GIB, 1: 2 * GIB})
-    assert gauge.total_gib == 24.0
+    sampler, sample = measured(monkeypatch, {os.getpid(): 8 * GIB, 1: 2 * GIB})
+    assert sampler.total_gib == 24.0
     assert sample == {
         "used_gib": 12.0,
         "process_gib": 8.0,
@@ -83,8 +83,8 @@ def test_every_figure_says_what_it_is_and_what_is_not_told_is_left_out(monkeypat
         "clock_mhz": 1710.0,
         "throttled": False,
     }
-    assert gauge.take_utilization() == 93.0
-    assert gauge.take_utilization() is None
+    assert sampler.pop_utilization() == 93.0
+    assert sampler.pop_utilization() is None
 
 
 def test_process_ids_of_another_namespace_say_nothing_of_whose_they_are(monkeypatch: pytest.MonkeyPatch):
@@ -114,12 +114,12 @@ def test_a_driver_that_does_not_tell_the_share_leaves_it_out(monkeypatch: pytest
 def test_without_a_card_the_device_is_the_processor_and_its_load_is_told(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "pynvml", None)
     samples: list[dict[str, Any]] = []
-    gauge = Gauge(samples.append, every_seconds=0.05, tree_every_seconds=0.05)
-    assert gauge.wait_for_name() is None
+    sampler = GpuSampler(samples.append, every_seconds=0.05, tree_every_seconds=0.05)
+    assert sampler.wait_for_name() is None
     until = time.monotonic() + 20
     while len(samples) < 3 and time.monotonic() < until:
         sum(range(10_000))
-    gauge.stop()
+    sampler.stop()
     assert set(samples[-1]) == {"cpu_percent", "host_gib"}
     assert 0.0 < samples[-1]["cpu_percent"] <= 100.0
     assert 0.01 < samples[-1]["host_gib"] < 100.0

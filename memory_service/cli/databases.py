@@ -1,0 +1,34 @@
+"""Databases as commands open them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from memory_service.services.database.transactions import Database
+
+
+def open_database(url: str | None) -> Database:
+    """The database of `--database`, else of MEMORY_DATABASE_URL; not connected yet."""
+    from memory_service.services.database.transactions import Database
+    from memory_service.settings import load_settings
+
+    return Database(load_settings(database_url=url).database_url)
+
+
+def open_at_head(url: str | None) -> Database:
+    """The same, which must stand at this program's revision."""
+    from memory_service.services.operations.database import require_head
+
+    database = open_database(url)
+    require_head(database)
+    return database
+
+
+def open_ready(url: str | None) -> Database:
+    """The same, made, upgraded and seeded where it is embedded."""
+    from memory_service.services.operations.database import ensure_ready
+
+    database = open_database(url)
+    ensure_ready(database)
+    return database
