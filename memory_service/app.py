@@ -1,5 +1,4 @@
-"""What is the web application made of? Routes, refusals, the boundary around them, and the preparation
-behind."""
+"""The application factory: routes, exception handlers, middleware and background preparation."""
 
 from __future__ import annotations
 
@@ -24,8 +23,6 @@ from memory_service.mcp import http as mcp
 from memory_service.settings import Settings, load_settings
 from memory_service.web import pages, refusals
 from memory_service.web.pages import login
-
-__all__ = ["create_app"]
 
 THREADS = 8
 """Requests worked on at once; the others wait for their turn. With anyio's forty, 200 clients made each other

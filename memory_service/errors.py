@@ -23,23 +23,6 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, ClassVar
 
-__all__ = [
-    "Conflict",
-    "FieldError",
-    "Forbidden",
-    "InvalidInput",
-    "MalformedBody",
-    "MemoryServiceError",
-    "Moved",
-    "NotFound",
-    "OutOfSpace",
-    "TooLarge",
-    "Unauthorized",
-    "Unavailable",
-    "WrongRevision",
-    "unknown_name",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class FieldError:

@@ -1,5 +1,4 @@
-"""What does a refusal look like outside? One document, the same over HTTP (RFC 9457) and on the command
-line."""
+"""The problem document of an error, the same over HTTP (RFC 9457) and on the command line."""
 
 from __future__ import annotations
 
@@ -7,8 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from memory_service.errors import FieldError, MemoryServiceError, Moved
-
-__all__ = ["problem", "problem_of"]
 
 _MOST_GIVEN = 200
 

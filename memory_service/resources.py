@@ -1,10 +1,8 @@
-"""Where do `seeds/` and `migrations/` lie? In the checkout, or inside an installed wheel."""
+"""Paths of `seeds/` and `migrations/`, in a checkout or an installed wheel."""
 
 from __future__ import annotations
 
 from pathlib import Path
-
-__all__ = ["path"]
 
 _PACKAGE = Path(__file__).resolve().parent
 

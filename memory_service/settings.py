@@ -1,5 +1,4 @@
-"""What can be set from outside? Every `MEMORY_*` variable, its default and what it does (docs/settings.md is
-made from this)."""
+"""Settings: every `MEMORY_*` variable with its default and meaning (docs/settings.md is made from this)."""
 
 from __future__ import annotations
 
@@ -14,8 +13,6 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from memory_service.client.config import CLIENT_SETTINGS
 from memory_service.errors import FieldError, InvalidInput, unknown_name
 from memory_service.schemas.problems import refusal
-
-__all__ = ["Settings", "load_settings", "unread"]
 
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
 

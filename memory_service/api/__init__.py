@@ -1,1 +1,1 @@
-"""How is the service asked over HTTP? Routes that parse, make one service call and answer."""
+"""The HTTP surface: routes parse a request, make one service call and answer."""

@@ -1,4 +1,4 @@
-"""How is an answer written? JSON, Markdown or Python, in the form that the caller prefers."""
+"""Content negotiation and serialisation of answers: JSON, Markdown or Python."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from starlette.responses import Response
 from memory_service.api.problems import NotAcceptable
 from memory_service.domain.planning.plan_text import plan_markdown
 from memory_service.services.planning.plan_script import plan_script
-
-__all__ = ["accepted_form", "as_bytes", "json_answer", "plan_answer"]
 
 _JSON, _MARKDOWN, _SCRIPT = "application/json", "text/markdown", "text/x-python"
 

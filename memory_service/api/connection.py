@@ -1,5 +1,4 @@
-"""How long may a connection keep the server waiting? Its head, its body and its reading have an end; so has
-the number of connections."""
+"""Time limits of a connection (head, body, slow readers) and the limit on open connections."""
 
 from __future__ import annotations
 
@@ -17,8 +16,6 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from memory_service.api.headers import with_safe_headers
 from memory_service.api.limits import Limits
 from memory_service.problem import problem
-
-__all__ = ["server_of"]
 
 _LOOKS_EVERY_SECONDS = 1.0
 _PIECE_BYTES = 64 * 1024

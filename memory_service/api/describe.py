@@ -14,8 +14,6 @@ from memory_service.schemas.answers.problems import Problem
 from memory_service.schemas.review import ReviewRequest
 from memory_service.services.tables.formats import MEDIA_TYPES
 
-__all__ = ["FILES", "created", "describe", "files", "plain_form", "refusals", "texts"]
-
 Responses = dict[int | str, dict[str, Any]]
 
 _REFUSALS = {

@@ -1,8 +1,6 @@
-"""Which headers does every answer carry, whatever it is? Those by which a browser does less."""
+"""Security headers of every answer."""
 
 from __future__ import annotations
-
-__all__ = ["with_safe_headers"]
 
 Headers = list[tuple[bytes, bytes]]
 

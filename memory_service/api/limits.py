@@ -1,4 +1,4 @@
-"""How much may one caller take of the service? Every limit and every refusal of too much.
+"""Size limits of requests and the errors that refuse what is larger.
 
 What is counted is counted in this process: behind a balancer over several, a key has its rate in each.
 """
@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memory_service.errors import MemoryServiceError, Unavailable
-
-__all__ = ["Limits", "SlowBody", "TooBusy", "TooSlow"]
 
 
 @dataclass(frozen=True, slots=True)

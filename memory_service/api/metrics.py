@@ -1,10 +1,8 @@
-"""What does the service count about itself, for Prometheus?"""
+"""Prometheus metrics of the service itself."""
 
 from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
-
-__all__ = ["CONTENT_TYPE", "ENCODER_STATES", "Metrics"]
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 ENCODER_STATES = ("loading", "ready", "degraded")

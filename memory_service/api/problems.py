@@ -1,5 +1,4 @@
-"""How does HTTP refuse? `application/problem+json` for everything, from an unknown route to the
-unexpected."""
+"""Exception handlers: every error becomes an `application/problem+json` document."""
 
 from __future__ import annotations
 
@@ -16,19 +15,6 @@ from starlette.responses import Response
 
 from memory_service.errors import MemoryServiceError, Unavailable
 from memory_service.problem import problem, problem_of
-
-__all__ = [
-    "NOT_TOLD",
-    "NotAcceptable",
-    "UnsupportedMediaType",
-    "allowed_methods",
-    "failures",
-    "install",
-    "problem_response",
-    "refusal",
-    "refusal_to",
-    "unexpected",
-]
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_SECONDS = "2"

@@ -18,18 +18,6 @@ from memory_service.api.problems import UnsupportedMediaType
 from memory_service.errors import FieldError, InvalidInput, MalformedBody, TooLarge
 from memory_service.schemas.problems import refusal
 
-__all__ = [
-    "StrictRoute",
-    "check_media",
-    "check_texts",
-    "event_object",
-    "json_body",
-    "no_query",
-    "parse_json",
-    "parse_query_string",
-    "raw_body",
-]
-
 MAX_FIELDS = 200
 LONGEST_IN_QUERY = 5_000
 """Characters of a text in a query string, where each may take twelve bytes; longer ones go into a body."""

@@ -1,5 +1,4 @@
-"""What happens to every request, whatever it asks? A request id, a count, safe headers, an end in time, never
-a trace."""
+"""Outermost middleware: request id, metrics, security headers, body limit, time limit, no traces."""
 
 from __future__ import annotations
 
@@ -20,8 +19,6 @@ from memory_service.api.metrics import Metrics
 from memory_service.api.problems import failures, refusal, unexpected
 from memory_service.api.security.origin import other_origin
 from memory_service.errors import MemoryServiceError, Unavailable
-
-__all__ = ["Boundary"]
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})

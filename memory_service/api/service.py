@@ -14,8 +14,6 @@ from memory_service.services.operations.readiness import Preparation
 from memory_service.services.runs.retention import Retention
 from memory_service.settings import Settings
 
-__all__ = ["Service", "database_of", "service_of"]
-
 
 class Service:
     """One per application, in `app.state.service`."""

@@ -1,4 +1,4 @@
-"""`memory-service …`: which command does what? Each module here brings its own by `register(app)`."""
+"""The command `memory-service`; each module here adds its commands by `register(app)`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from typer.core import TyperGroup
 
 from memory_service import __version__
 from memory_service.errors import MemoryServiceError
-
-__all__ = ["app", "main"]
 
 
 class _Refusing(TyperGroup):

@@ -1,4 +1,4 @@
-"""`memory-service calibrate`: how fast is this device really? Measured here, kept here or on a server."""
+"""`memory-service calibrate`: benchmark a device of this machine; store the result here or on a server."""
 
 from __future__ import annotations
 
@@ -23,8 +23,6 @@ from memory_service.cli.output import JSON_OPTION, emit, stderr, table
 if TYPE_CHECKING:
     from memory_service.domain.calibration.calibration import Fingerprint
     from memory_service.services.devices.benchmark import Report, Stop
-
-__all__ = ["register"]
 
 _DELIVER_WITHIN_SECONDS = 60.0
 _STOPPING = ("SIGINT", "SIGTERM", "SIGHUP")

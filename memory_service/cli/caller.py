@@ -1,10 +1,8 @@
-"""Who types this? The name under which the audit keeps what a command changes."""
+"""The name under which the audit records changes made from the command line."""
 
 from __future__ import annotations
 
 import getpass
-
-__all__ = ["caller"]
 
 
 def caller() -> str:

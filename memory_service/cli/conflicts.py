@@ -1,4 +1,4 @@
-"""`memory-service conflicts`: where do claims, estimates and measurements disagree?"""
+"""`memory-service conflicts`: list claims, estimates and measurements that disagree."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import typer
 
 from memory_service.cli.databases import open_ready
 from memory_service.cli.output import JSON_OPTION, emit, table
-
-__all__ = ["register"]
 
 
 def register(app: typer.Typer) -> None:

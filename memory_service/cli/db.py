@@ -1,4 +1,4 @@
-"""`memory-service db …` and `seed`: how is the database kept and filled?"""
+"""`memory-service db …` and `seed`: upgrade, check, back up, restore, copy and seed the database."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ import typer
 
 from memory_service.cli.databases import open_at_head, open_database
 from memory_service.cli.output import JSON_OPTION, emit, table
-
-__all__ = ["register"]
 
 Url = Annotated[
     str | None,

@@ -1,4 +1,4 @@
-"""`memory-service doctor`: is this machine fit for the service, and what is to be done where it is not?"""
+"""`memory-service doctor`: check whether this machine can run the service."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import Annotated
 import typer
 
 from memory_service.cli.output import JSON_OPTION, emit, table
-
-__all__ = ["register"]
 
 
 def register(app: typer.Typer) -> None:

@@ -1,4 +1,4 @@
-"""`memory-service evaluate FILE...`: how far are predictions from what others measured?"""
+"""`memory-service evaluate FILE...`: compare predictions with measurements made by others."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from memory_service.cli.output import JSON_OPTION, emit, stderr
 
 if TYPE_CHECKING:
     from memory_service.services.prediction.evaluate import Evaluated
-
-__all__ = ["register"]
 
 
 def register(app: typer.Typer) -> None:

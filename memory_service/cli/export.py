@@ -1,4 +1,4 @@
-"""`memory-service export TABLE`: how is a whole table taken along?"""
+"""`memory-service export TABLE`: write a whole table as CSV, JSON lines or Parquet."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from typing import Annotated, Literal
 import typer
 
 from memory_service.cli.databases import open_at_head
-
-__all__ = ["register"]
 
 
 def register(app: typer.Typer) -> None:

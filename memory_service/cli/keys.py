@@ -1,4 +1,4 @@
-"""`memory-service keys create | list | revoke | rotate`: who may use a server that others reach?"""
+"""`memory-service keys create | list | revoke | rotate`: manage API keys."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from rich.text import Text
 from memory_service.cli.caller import caller
 from memory_service.cli.databases import open_at_head
 from memory_service.cli.output import JSON_OPTION, emit, table
-
-__all__ = ["register"]
 
 _app = typer.Typer(no_args_is_help=True, help="Keys: make, list, take back, exchange.")
 

@@ -10,8 +10,6 @@ import typer
 
 from memory_service.errors import InvalidInput
 
-__all__ = ["register"]
-
 
 def register(app: typer.Typer) -> None:
     app.command("mcp")(mcp)

@@ -1,4 +1,4 @@
-"""How does a command answer? One JSON document with `--json`, else a table; refusals on stderr."""
+"""Output of commands: JSON with `--json`, else a table; errors on stderr."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from rich.table import Table
 
 from memory_service.errors import MemoryServiceError
 from memory_service.problem import problem_of
-
-__all__ = ["JSON_OPTION", "emit", "fail", "graded", "log_to_stderr", "stderr", "stdout", "table"]
 
 EXIT_REFUSED = 1
 EXIT_USAGE = 2

@@ -13,8 +13,6 @@ from memory_service.cli.options import takes_fields_of
 from memory_service.cli.output import JSON_OPTION, emit, graded, table
 from memory_service.schemas.predict import PredictRequest
 
-__all__ = ["register", "render_prediction"]
-
 
 def register(app: typer.Typer) -> None:
     app.command("predict")(predict)

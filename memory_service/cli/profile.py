@@ -1,4 +1,4 @@
-"""`memory-service profile MODEL` and `--catalogue`: what does a model cost per sample, without a GPU?"""
+"""`memory-service profile MODEL` and `--catalogue`: trace what a model costs per sample, without a GPU."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from memory_service.cli.output import JSON_OPTION, emit, stderr, stdout, table
 
 if TYPE_CHECKING:
     from memory_service.domain.cost.profile import Profile
-
-__all__ = ["register"]
 
 MIB = 2.0**20
 

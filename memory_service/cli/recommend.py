@@ -16,8 +16,6 @@ from memory_service.cli.output import JSON_OPTION, emit, graded, table
 from memory_service.domain.planning.plan_text import judged_words
 from memory_service.schemas.recommend import RecommendRequest, plan_request
 
-__all__ = ["register", "render_plan"]
-
 
 class Form(StrEnum):
     """How the plan is written."""

@@ -1,4 +1,4 @@
-"""How does a command tell a server on another host? JSON by POST; a refusal reads as the server words it."""
+"""Commands that post JSON to a server on another host; its problem documents become errors here."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from urllib.parse import urlsplit
 from memory_service.client.config import api_key
 from memory_service.errors import FieldError, InvalidInput, MemoryServiceError, Unavailable
 from memory_service.services.database.latest_state import Latest
-
-__all__ = ["Refused", "Reporter", "checked_url", "post"]
 
 TIMEOUT_SECONDS = 15.0
 BETWEEN_SECONDS = 1.0

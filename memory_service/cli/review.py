@@ -16,8 +16,6 @@ from memory_service.cli.options import takes_fields_of
 from memory_service.cli.output import EXIT_REFUSED, EXIT_USAGE, JSON_OPTION, emit, stderr, stdout
 from memory_service.schemas.review import ReviewFacts
 
-__all__ = ["register", "render_review"]
-
 _LEVELS = ("error", "warning", "note")
 _STYLE = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 

@@ -1,4 +1,4 @@
-"""`memory-service runs [ID]`: which runs were told of, what was predicted for them and what happened?"""
+"""`memory-service runs [ID]`: list runs; predictions beside what happened."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import typer
 
 from memory_service.cli.databases import open_ready
 from memory_service.cli.output import JSON_OPTION, emit, graded, stdout, table
-
-__all__ = ["accuracy_report", "register"]
 
 ALL_COLUMNS_FROM = 140
 """Characters of a window in which the list of runs shows its figures, too: less breaks words."""

@@ -11,8 +11,6 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["register"]
-
 _log = logging.getLogger(__name__)
 
 _STOP_WITHIN_SECONDS = 10

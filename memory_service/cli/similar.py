@@ -14,8 +14,6 @@ from memory_service.cli.output import JSON_OPTION, emit, table
 from memory_service.schemas.problems import checked
 from memory_service.schemas.similar import SimilarQuery, SimilarRequest
 
-__all__ = ["register", "render_similar"]
-
 
 def register(app: typer.Typer) -> None:
     app.command("similar")(similar)

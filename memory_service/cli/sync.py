@@ -11,8 +11,6 @@ from rich.console import RenderableType
 
 from memory_service.cli.output import JSON_OPTION, emit, table
 
-__all__ = ["register"]
-
 
 def register(app: typer.Typer) -> None:
     app.command("sync")(sync)

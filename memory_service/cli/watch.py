@@ -10,8 +10,6 @@ import typer
 
 from memory_service.cli.output import JSON_OPTION, emit, stderr
 
-__all__ = ["register"]
-
 _FACTS = (
     "task", "model", "batch_size", "image_size", "seq_len", "n_features", "n_classes", "n_train", "folds",
     "epochs", "minutes", "precision", "competition", "plan_id", "num_workers", "optimizer",

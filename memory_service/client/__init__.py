@@ -1,4 +1,4 @@
-"""How does a training script tell of itself? `watch` never slows it and never raises into it.
+"""The client for training scripts: `watch` reports a run and never slows it or raises into it.
 
     from memory_service.client import watch
 

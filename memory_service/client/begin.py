@@ -1,4 +1,4 @@
-"""How does a script begin to tell of a run? With a plan, with facts, or of a run that others began."""
+"""Start of a reported run: with a plan, with facts, or for a run that already exists."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from memory_service.client.ending import register
 from memory_service.client.facts import CUSTOM, body_of, guessed_task, host_facts, script_text
 from memory_service.client.gpu_sampler import SAMPLE_EVERY_S, TREE_EVERY_S, GpuSampler
 from memory_service.client.run import Run, positive_int
-
-__all__ = ["attach", "watch"]
 
 ATTACHED_SINCE = 1_577_836_800.0  # 2020-01-01: 53 bits hold its milliseconds times 4096 for two centuries
 

@@ -1,4 +1,4 @@
-"""How do boosted trees tell of themselves? By a callback of LightGBM, XGBoost or CatBoost on a run.
+"""Callbacks of LightGBM, XGBoost and CatBoost that report to a run.
 
     lightgbm.train(..., callbacks=[lightgbm_callback(run)])
     xgboost.train(..., callbacks=[xgboost_callback(run)])
@@ -17,8 +17,6 @@ from typing import Any
 
 from memory_service.client.callback_errors import never_raise
 from memory_service.client.run import Run
-
-__all__ = ["CatBoostCallback", "lightgbm_callback", "xgboost_callback"]
 
 REPORT_EVERY_S = 0.5
 LOSSES = ("loss", "rmse", "mae", "mse", "l1", "l2", "error", "mape", "entropy", "poisson", "quantile")

@@ -1,4 +1,4 @@
-"""What may a callback of a framework do when it fails? Log it once, and let the training go on."""
+"""A failing callback logs its error once and lets the training go on."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import functools
 import logging
 from collections.abc import Callable
 from typing import Any, TypeVar
-
-__all__ = ["never_raise"]
 
 log = logging.getLogger("memory_service.client")
 

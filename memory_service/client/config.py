@@ -1,4 +1,4 @@
-"""Where does the client send to, what does it keep, and for how long may it hold up an ending process?"""
+"""Settings of the client: server, key, spool folder, limits, and the time it may delay an ending process."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
-
-__all__ = ["CLIENT_SETTINGS", "Config", "api_key", "load_config"]
 
 log = logging.getLogger("memory_service.client")
 

@@ -1,4 +1,4 @@
-"""How does a run end that nobody ends? As its script does: by an exception, a signal, or its last line."""
+"""Ends a run that nobody finished: by an exception, a signal, or the end of the script."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ import sys
 import threading
 from types import FrameType
 from typing import Protocol
-
-__all__ = ["STATUSES", "register", "status_of", "unregister"]
 
 STATUSES = ("completed", "stopped", "out_of_memory", "timed_out", "crashed")
 

@@ -1,4 +1,4 @@
-"""What is said of a run when it begins? What the script passed, what its plan and the machine say."""
+"""Facts sent when a run begins: arguments, plan, and what the machine says."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from typing import Any
 
 from memory_service import __version__
 from memory_service.client.gpu_sampler import cores
-
-__all__ = ["CUSTOM", "body_of", "custom_model", "from_plan", "guessed_task", "host_facts", "script_text"]
 
 PLAIN = ("task", "plan_id", "minutes", "precision", "folds", "epochs")
 OF_THE_MODEL = ("batch_size", "grad_accumulation")

@@ -8,8 +8,6 @@ from typing import Any
 
 from memory_service.domain.monitoring.event_fields import KIND_FIELDS, SETTING_FIELDS, FieldForm
 
-__all__ = ["RAW_KINDS", "as_float", "cleaned"]
-
 RAW_KINDS = ("gpu", "batch")
 """Samples: the first to go when there is no room. Every other kind sums something up."""
 

@@ -1,4 +1,4 @@
-"""How busy is the card, how full, how hot, and how much of that is this process? Sampled on its own thread.
+"""Samples utilisation, memory, temperature and power of the GPU on a thread of its own.
 
 NVML is asked where nvidia-ml-py finds a driver; torch only where the script has loaded it and has used CUDA:
 neither is loaded or initialised for this. Every memory figure says which it is: the card's use and this
@@ -14,8 +14,6 @@ import threading
 import time
 from collections.abc import Callable
 from typing import Any
-
-__all__ = ["GpuSampler", "torch_memory"]
 
 GIB = 2.0**30
 SAMPLE_EVERY_S = 2.0

@@ -1,4 +1,4 @@
-"""How does a Hugging Face `Trainer` tell of itself? `Trainer(callbacks=[WatchCallback(task=...)])`."""
+"""Callback for the Hugging Face `Trainer`: `Trainer(callbacks=[WatchCallback(task=...)])`."""
 
 # ruff: noqa: ARG002 - a hook gets what the framework passes
 from __future__ import annotations
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     _Callback: Any = object
 else:
     from transformers import TrainerCallback as _Callback
-
-__all__ = ["WatchCallback"]
 
 NO_SCORES = ("loss", "runtime", "per_second", "epoch", "model_preparation_time", "num_", "gen_len", "jit")
 

@@ -1,5 +1,5 @@
-"""How does a training that nobody may touch tell of itself? It is launched with its output going to the log;
-this process follows the log, samples the tree of its processes, and ends as it ended.
+"""Launches a command with its output in a log file, follows the log, samples its process tree, and ends as it
+ended.
 
 The script writes to the log file itself, so that nothing here can hold it up or break its pipe: if this
 process is killed, the training goes on.
@@ -19,8 +19,6 @@ from typing import Any
 
 from memory_service.client.log_follower import LogReader, LogTail
 from memory_service.client.run import Run
-
-__all__ = ["ended_as", "launch"]
 
 LOOK_EVERY_S = 0.2
 FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)

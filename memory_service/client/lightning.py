@@ -1,4 +1,4 @@
-"""How does a PyTorch Lightning training tell of itself? `Trainer(callbacks=[WatchCallback(task=...)])`.
+"""Callback for PyTorch Lightning: `Trainer(callbacks=[WatchCallback(task=...)])`.
 
 Works with `lightning` and with `pytorch_lightning`, whichever the script has loaded.
 """
@@ -18,8 +18,6 @@ from memory_service.client.ending import status_of
 from memory_service.client.facts import custom_model
 from memory_service.client.run import Run
 from memory_service.client.verdict import NOT_YET, Verdict
-
-__all__ = ["WatchCallback"]
 
 PRECISIONS = {"16": "fp16", "bf16": "bf16", "32": "fp32", "64": "fp32"}
 

@@ -1,4 +1,5 @@
-"""What does a growing log tell? Its lines become events; what is not understood is kept and counted."""
+"""Follows a growing log file; lines become events, and lines that are not understood are stored and
+counted."""
 
 from __future__ import annotations
 
@@ -9,8 +10,6 @@ from pathlib import Path
 
 from memory_service.client.run import Run
 from memory_service.domain.logs.parser import Context, Told, read_log
-
-__all__ = ["LogReader", "LogTail"]
 
 BLOCK_BYTES = 1 << 20
 NOTE_CHARS = 16_000

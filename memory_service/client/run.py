@@ -1,4 +1,4 @@
-"""What can a training script tell while it trains? Its steps, epochs, folds, remarks and its end.
+"""The run object of a training script: steps, epochs, folds, notes and the end.
 
 Nothing here raises, blocks or waits on the network: what goes wrong is logged once under
 `memory_service.client`, and the script goes on as if it had not asked.
@@ -21,8 +21,6 @@ from memory_service.client.fields import as_float, cleaned
 from memory_service.client.gpu_sampler import GpuSampler, torch_device, torch_memory
 from memory_service.client.step_timer import EpochTimes, Loader, StepTimer
 from memory_service.client.verdict import NOT_YET, Verdict
-
-__all__ = ["Run", "positive_int"]
 
 log = logging.getLogger("memory_service.client")
 

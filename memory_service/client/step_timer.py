@@ -1,4 +1,4 @@
-"""How fast are the steps, how long do they wait for the loader, and how long is an epoch?
+"""Times steps, waiting for the data loader, and epochs.
 
 Called in the training thread, so the common path is a handful of additions; figures are handed over every
 two seconds. A step is timed from the end of the one before it, or from where an iteration over the loader
@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
-
-__all__ = ["EpochTimes", "Loader", "StepTimer"]
 
 REPORT_EVERY_S = 2.0
 

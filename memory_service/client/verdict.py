@@ -1,4 +1,4 @@
-"""What did the service last say of this run?"""
+"""The latest verdict of the service for this run."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
-
-__all__ = ["NOT_YET", "Verdict"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,6 @@ from memory_service.schemas.problems import checked
 from memory_service.schemas.rows import addition_of
 from memory_service.services.editorial.curation import add_row
 
-__all__ = ["TOOLS"]
-
 _Competition = addition_of("competitions")
 
 

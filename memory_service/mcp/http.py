@@ -1,4 +1,4 @@
-"""How is an agent elsewhere served? At /mcp of the server, by streamable HTTP.
+"""Serves MCP at /mcp by streamable HTTP.
 
 Stateless: every POST carries all that its answer needs, since runs live in the database. So an agent goes on
 after a restart, any of several processes can answer, and nothing is held for agents that left. There is
@@ -21,8 +21,6 @@ from memory_service.api.reading import raw_body
 from memory_service.api.service import Service
 from memory_service.errors import Unavailable
 from memory_service.mcp.server import build_server
-
-__all__ = ["PATH", "Endpoint", "route_to"]
 
 PATH = "/mcp"
 

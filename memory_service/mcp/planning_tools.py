@@ -25,8 +25,6 @@ from memory_service.services.planning.recommend import recommend
 from memory_service.services.prediction.predict import predict
 from memory_service.services.review.review import review_script
 
-__all__ = ["TOOLS"]
-
 
 class PlanRequest(RecommendRequest):
     """The question of /recommend, and in which form the plan is wanted."""

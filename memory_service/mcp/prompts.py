@@ -1,5 +1,4 @@
-"""How should an agent go about a training? One prompt that walks it from the question to the finished
-run."""
+"""The MCP prompt that walks an agent from the question to the finished run."""
 
 from __future__ import annotations
 
@@ -7,8 +6,6 @@ from collections.abc import Mapping
 
 import mcp_types as wire
 from mcp.shared.exceptions import MCPError
-
-__all__ = ["PROMPTS", "render"]
 
 _NAME = "train_within_budget"
 

@@ -1,4 +1,4 @@
-"""How does a refusal read to an agent? What was wrong, in which field, what was given, what is near."""
+"""Errors as MCP tool results: what was wrong, in which field, with what value, and the nearest names."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from mcp_types import CallToolResult, TextContent
 
 from memory_service.errors import MemoryServiceError, Unavailable
 from memory_service.problem import problem_of
-
-__all__ = ["refused", "refused_text"]
 
 _AGAIN = "Nothing of this call was kept; call again in a few seconds."
 

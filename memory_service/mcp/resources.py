@@ -1,5 +1,4 @@
-"""What can an agent read besides asking? The strategy tables that plans follow, and the words of the
-service."""
+"""MCP resources: strategy tables that plans follow, and the vocabulary."""
 
 from __future__ import annotations
 
@@ -20,8 +19,6 @@ from memory_service.schemas.events import EVENT_FIELDS
 from memory_service.schemas.runs import STATUSES
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.tables.catalogue import get_row
-
-__all__ = ["RESOURCES", "TEMPLATES", "read"]
 
 _MARKDOWN, _JSON = "text/markdown", "application/json"
 _TABLE, _ROW = "memory://strategies/", "memory://strategy/"

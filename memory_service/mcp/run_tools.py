@@ -21,8 +21,6 @@ from memory_service.services.database.transactions import Database
 from memory_service.services.runs.runs import begin_run, finish_run
 from memory_service.services.runs.telemetry import take_events
 
-__all__ = ["TOOLS"]
-
 _RUN_ID = {"type": "string", "description": "As start_run gave it."}
 
 _LAUNCH = (

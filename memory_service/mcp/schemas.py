@@ -12,8 +12,6 @@ from memory_service.api.describe import plain_form
 from memory_service.domain.common.optimizers import OPTIMIZERS
 from memory_service.domain.common.vocabulary import PRECISIONS, SIZES, TASK_ALIASES, TASKS
 
-__all__ = ["given_by", "takes"]
-
 _ENUMS: Mapping[str, tuple[str, ...]] = {
     "task": (*TASKS, *TASK_ALIASES),
     "size": SIZES,

@@ -1,4 +1,4 @@
-"""What does an agent reach by MCP? The tools, resources and the prompt of this service, over any transport.
+"""The MCP server: tools, resources and the prompt, over any transport.
 
 The low-level server of the SDK: what a tool takes is described and checked by the very fields that HTTP
 describes and checks, so that both refuse the same things in the same words.
@@ -26,8 +26,6 @@ from memory_service.mcp import prompts, resources
 from memory_service.mcp import run_tools as tell
 from memory_service.mcp.refusal import refused, refused_text
 from memory_service.mcp.tool import Tool, caller_of
-
-__all__ = ["TOOLS", "build_server"]
 
 TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in (*ask.TOOLS, *tell.TOOLS, *remember.TOOLS)}
 

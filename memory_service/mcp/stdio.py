@@ -1,5 +1,4 @@
-"""How is an agent on this machine served? Over its own pipes, by this process, from the settings'
-database."""
+"""Serves MCP over stdin and stdout, from the settings' database."""
 
 from __future__ import annotations
 
@@ -12,8 +11,6 @@ from mcp.server.stdio import stdio_server
 from memory_service.api.service import Service
 from memory_service.mcp.server import build_server
 from memory_service.settings import Settings
-
-__all__ = ["serve_stdio"]
 
 STOP_WITHIN_SECONDS = 2.0
 """Agents kill what does not end soon after its input has."""

@@ -1,5 +1,4 @@
-"""What is a tool here? A name and words that an agent chooses by, what it takes and gives, who may call it,
-and one call of a service."""
+"""Definition of a tool: name, description, input, output, scope, and the service it calls."""
 
 from __future__ import annotations
 
@@ -17,8 +16,6 @@ from memory_service.api.service import Service
 from memory_service.domain.common.api_keys import allows
 from memory_service.domain.monitoring.verdict import figures
 from memory_service.errors import Forbidden
-
-__all__ = ["Answer", "Call", "Caller", "Tool", "caller_of", "hints", "spread", "threaded"]
 
 Scope = Literal["read", "tell", "edit"]
 

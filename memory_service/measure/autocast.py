@@ -1,4 +1,4 @@
-"""What would CUDA's autocast do here? Its cast lists, replayed on tensors that live on no device.
+"""CUDA autocast's cast lists, replayed on meta tensors.
 
 PyTorch offers CUDA autocast only where CUDA is, and the CPU's lists differ (layer norm and softmax stay in
 half precision there), so the lists of `aten/src/ATen/autocast_mode.h` are applied by a function mode. The
@@ -14,8 +14,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
-
-__all__ = ["CudaSemantics"]
 
 HALF = frozenset(
     {

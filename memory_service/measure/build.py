@@ -1,4 +1,4 @@
-"""How is a model's name turned into something a tracer can run, without weights, memory or network?"""
+"""Builds the module of a model's name for tracing, without weights, memory or network."""
 
 from __future__ import annotations
 

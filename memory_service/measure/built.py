@@ -1,4 +1,4 @@
-"""What does a tracer need of a model? A module without memory, inputs for any batch, a training loss."""
+"""A module ready for tracing: without memory, with inputs for any batch and a training loss."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-
-__all__ = ["BuiltModel", "classification_loss", "image_inputs", "image_model", "on_meta", "token_inputs"]
 
 Inputs = Mapping[str, Tensor]
 Loss = Callable[[Any, Inputs], Tensor]

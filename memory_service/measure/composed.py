@@ -1,4 +1,4 @@
-"""What is built around an image encoder? Spectrograms, frames, captions, an image beside a table.
+"""Models around an image encoder: spectrograms, frames, captions, an image beside a table.
 
 `spec/<timm>`           128 mel bands x `seq_len` frames of 10 ms, one channel, through an image encoder
 `frames/<timm>`         `FRAMES` frames an item through an image encoder, features averaged
@@ -21,8 +21,6 @@ from memory_service.errors import unknown_name
 from memory_service.measure.built import BuiltModel, image_inputs, on_meta
 from memory_service.measure.nets import NETS
 from memory_service.measure.vision import default_image_size, size_arguments, timm_name
-
-__all__ = ["COMPOSED", "FRAMES", "MEL_BANDS", "build_composed", "build_net", "build_video"]
 
 MEL_BANDS = 128
 FRAMES = 8

@@ -1,4 +1,4 @@
-"""What does a detector cost to train? Backbone, pyramid and heads of torchvision with a dense loss.
+"""Object detectors: torchvision's backbone, pyramid and heads with a dense loss.
 
 Target assignment, sampling and non-maximum suppression read values, so they are not in the graph: their
 memory is small beside the features; their time, some milliseconds an image on the host, is left out.
@@ -19,8 +19,6 @@ from memory_service.domain.cost.families import family_of
 from memory_service.errors import unknown_name
 from memory_service.measure.built import BuiltModel, image_model, on_meta
 from memory_service.measure.vision import size_arguments, timm_name
-
-__all__ = ["DETECTORS", "build_detector"]
 
 DETECTORS = ("retinanet", "fcos", "fasterrcnn", "maskrcnn", "ssd")
 PROPOSALS = 512

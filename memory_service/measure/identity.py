@@ -1,4 +1,4 @@
-"""Which device is this, what drives it, and who else uses it?
+"""Identity of a device: name, driver, versions, other processes that use it.
 
 identify("cuda:0")    its fingerprint: NVML only, no CUDA context, torch not imported
 occupancy("cpu")      how much of it they take, and whether a measurement would be theirs too
@@ -26,11 +26,6 @@ import psutil
 from memory_service.domain.calibration.calibration import Fingerprint
 from memory_service.errors import FieldError, InvalidInput, Unavailable
 from memory_service.measure import nvml
-
-__all__ = [
-    "Occupancy", "Tenant", "busy_seconds", "cores_of_process", "device_kind", "identify", "local_devices",
-    "occupancy",
-]  # fmt: skip
 
 GIB = 2.0**30
 

@@ -1,4 +1,4 @@
-"""What transformer do a few figures describe? Encoders, decoders, encoder-decoders, without any download."""
+"""Transformers from a configuration of figures: encoders, decoders, encoder-decoders; no download."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from torch import Tensor, nn
 
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.measure.built import BuiltModel, classification_loss, on_meta, token_inputs
-
-__all__ = ["build_transformer"]
 
 _UNMASKED = "unmasked_sdpa"
 

@@ -1,4 +1,4 @@
-"""Which bytes are alive when, and what was done to them? One pass over a step on tensors without storage.
+"""Counts live bytes and work over one step on tensors without storage.
 
 Every storage whose size is a multiple of the (large, prime) batch belongs to the samples; all else is fixed.
 """
@@ -17,8 +17,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from memory_service.domain.cost.profile import Work
 from memory_service.measure.roofline import RooflineTally
 from memory_service.measure.work import cost_of, moves_nothing
-
-__all__ = ["Ledger"]
 
 ALIGNMENT = 512
 """CUDA's caching allocator hands out multiples of 512 bytes."""

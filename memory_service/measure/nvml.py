@@ -1,4 +1,4 @@
-"""What does NVIDIA's driver say of a card? NVML alone is asked: torch or CUDA would create a context.
+"""Readings from NVIDIA's driver through NVML; torch and CUDA would create a context.
 
 Cards are counted as CUDA_VISIBLE_DEVICES lists them, in the order of nvidia-smi; where a card is cut (MIG),
 each slice counts as one device. Children of a calibration get the UUID, so CUDA's own order cannot matter.
@@ -14,8 +14,6 @@ from functools import partial
 from typing import Any
 
 from memory_service.errors import FieldError, InvalidInput, Unavailable
-
-__all__ = ["Card", "Load", "card", "card_names", "load_of", "sampled", "used_gib"]
 
 GIB = 2.0**30
 

@@ -1,4 +1,4 @@
-"""Which kernels does a step launch, as a roofline sees them? Calls alike in class, intensity and tile shape.
+"""Groups the kernels of a step by class, arithmetic intensity and tile shape.
 
 A class total hides that a thin 1x1 convolution is bound by bytes and a fat one by arithmetic; per call a
 profile would be hundreds of rows. Rows merged by arithmetic intensity (powers of two), tile fit and group
@@ -17,8 +17,6 @@ from torch import Tensor
 
 from memory_service.domain.calibration.probes import tile_share
 from memory_service.domain.cost.profile import OP_CLASSES
-
-__all__ = ["PHASES", "RooflineTally"]
 
 PHASES = ("forward", "backward", "inference")
 

@@ -1,4 +1,4 @@
-"""What does a dense-prediction network look like? U-Net, FPN, DeepLabV3+ over a timm encoder, plain U-Nets.
+"""Segmentation networks: U-Net, FPN, DeepLabV3+ over a timm encoder, plain U-Nets.
 
 Encoders come from timm through segmentation_models_pytorch; losses are cross entropy + soft Dice for masks
 and mean absolute error for images, on every pixel.
@@ -18,8 +18,6 @@ from memory_service.domain.cost.families import family_of
 from memory_service.errors import FieldError, InvalidInput, unknown_name
 from memory_service.measure.built import BuiltModel, Loss, classification_loss, image_model, on_meta
 from memory_service.measure.vision import size_arguments, timm_name
-
-__all__ = ["DECODERS", "PlainUNet", "build_plain_unet", "build_segmentation"]
 
 DECODERS: dict[str, str] = {
     "unet": "Unet",

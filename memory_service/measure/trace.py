@@ -1,4 +1,4 @@
-"""What does one sample of a model cost in a training step? Answered without a GPU, in about a second.
+"""Traces the cost of one sample of a model in a training step, without a GPU.
 
 One step (forward, loss, backward) runs on the `meta` device with a large prime batch. A storage whose size
 is a multiple of that prime scales with the batch and every other is fixed, so the timeline of live bytes is
@@ -19,8 +19,6 @@ from memory_service.domain.cost.profile import Profile
 from memory_service.measure.autocast import CudaSemantics
 from memory_service.measure.built import BuiltModel
 from memory_service.measure.ledger import Ledger
-
-__all__ = ["PROBE_BATCH", "trace_ledger", "trace_profile"]
 
 PROBE_BATCH = 1009
 """Prime, and larger than the prime factors of usual dimensions: no fixed tensor is a multiple of it."""

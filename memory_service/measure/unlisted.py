@@ -1,4 +1,4 @@
-"""What would the catalogue say of a model nobody listed? Its cost is exact, its quality its nearest kin's."""
+"""A catalogue row for a model that is not listed: its cost is traced, its quality that of its nearest kin."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from collections.abc import Mapping
 
 from memory_service.domain.planning.catalogue import CatalogueModel, models_for_task
 from memory_service.measure.build import build_model
-
-__all__ = ["unlisted_row"]
 
 UNTESTED = 1.0
 """Score points taken off a model whose own figures nobody has entered: kin of one family and size differ by

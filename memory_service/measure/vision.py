@@ -1,4 +1,4 @@
-"""Which module does a timm name stand for? Current names, tags, hub prefixes and names timm has retired."""
+"""Builds timm models by current names, tags, hub prefixes and retired names."""
 
 from __future__ import annotations
 
@@ -14,16 +14,6 @@ from torch import nn
 from memory_service.domain.cost.families import family_of
 from memory_service.errors import FieldError, InvalidInput, unknown_name
 from memory_service.measure.built import BuiltModel, image_model, on_meta
-
-__all__ = [
-    "build_timm",
-    "build_torchvision",
-    "default_image_size",
-    "is_timm_name",
-    "size_arguments",
-    "timm_name",
-    "torchvision_name",
-]
 
 # Names of public benchmark files that timm no longer maps, and what has to be passed for the same net.
 _RETIRED: dict[str, tuple[str, dict[str, Any]]] = {

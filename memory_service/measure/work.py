@@ -1,4 +1,4 @@
-"""How much work is one operator call: which class, how many floating-point operations, how many kernels?"""
+"""Work of one operator call: class, floating-point operations, kernels."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from math import prod
 from typing import Any
 
 from torch import Tensor
-
-__all__ = ["OpCost", "cost_of", "moves_nothing"]
 
 OpCost = tuple[str, int, int]
 """(operation class, flops = 2 x multiply-adds, kernels launched)."""

@@ -1,2 +1,1 @@
-"""Which past competitions are like this one? Encoder, passages, exact index, full text, structure and their
-fusion."""
+"""Similarity search over past competitions: encoder, passages, exact index, full text, structure, fusion."""

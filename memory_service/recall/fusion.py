@@ -1,4 +1,4 @@
-"""How do several opinions become one order? Reciprocal rank fusion, with ties sharing a rank.
+"""Reciprocal rank fusion of several rankings; ties share a rank.
 
 score = sum over signals of weight / (K + rank). Ranks, not scores, are added because a cosine, a bm25 and a
 share of common facts have no common unit. The task is uncertain when it was inferred from a text: its part
@@ -16,17 +16,6 @@ from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
-
-__all__ = [
-    "WEIGHTS",
-    "WORD_RATIO_FIRST",
-    "WORD_RATIO_LEFT_OUT",
-    "WORD_RATIO_SAME",
-    "K",
-    "described_competition",
-    "fuse",
-    "ranks_of",
-]
 
 K = 60.0
 """Cormack, Clarke and Buettcher 2009: the constant that made fusion insensitive to single outliers."""

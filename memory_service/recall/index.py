@@ -1,4 +1,4 @@
-"""Which competitions lie nearest to a question's vectors? Exact, in memory, one matrix product.
+"""Exact nearest-neighbour index in memory: one matrix product.
 
 Passages of one competition stand in consecutive rows. This index serves SQLite and is the oracle that
 pgvector's approximate index is tested against.
@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-__all__ = ["VectorIndex"]
 
 Vectors = NDArray[np.float32]
 

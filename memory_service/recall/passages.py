@@ -1,4 +1,4 @@
-"""Which pieces of text stand for a competition, and which pieces of a question are worth encoding?
+"""Splits competitions and questions into passages that are encoded.
 
 The encoder reads 256 tokens. A competition is kept as several passages, one per question a neighbour may
 share (what is predicted, from what data, how it is judged) and its description in pieces. A long question
@@ -14,9 +14,6 @@ from typing import Any
 
 from memory_service.domain.description.phrases import PhraseTable, sentences_of, words_of
 from memory_service.domain.description.prose import task_sentences
-
-__all__ = ["QUERY_CHARACTERS", "Passage", "passages_of", "query_passages"]
-
 
 PASSAGE_CHARACTERS = 1_000
 """About 256 tokens: what the encoder reads of a passage."""

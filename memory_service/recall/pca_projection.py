@@ -1,4 +1,4 @@
-"""How do competitions lie beside each other on a plane? Alike ones near, by meaning and by task."""
+"""Two-dimensional map of competitions by principal components of meaning and task."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-
-__all__ = ["pca_projection"]
 
 TASK_WEIGHT = 0.5
 """Beside unit vectors of meaning: texts of one field that ask for other answers stand apart, kinds stay

@@ -1,4 +1,4 @@
-"""What do the kinds of data and of answers sound like? Sentences an encoder compares a question with.
+"""Example sentences of each kind of data and answer, compared with a question by the encoder.
 
 The phrases of `domain.description.cues` miss what is said in other words ("old typewritten sheets with
 coffee marks");
@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 
 from memory_service.domain.description.inference import Leanings
 from memory_service.recall.encoder import Encodes
-
-__all__ = ["ANSWER_SENTENCES", "INPUT_SENTENCES", "TASK_SENTENCES", "leanings_of"]
 
 INPUT_SENTENCES: dict[str, tuple[str, ...]] = {
     "image": (

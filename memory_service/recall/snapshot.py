@@ -1,4 +1,4 @@
-"""What does recall keep in memory of the stored competitions?
+"""What recall keeps in memory of the stored competitions.
 
 One immutable `RecallSnapshot` per state of the knowledge, shared between threads: facts as codes, the
 vectors where the database does not search them itself, and how rare words are.
@@ -19,8 +19,6 @@ from memory_service.domain.description.phrases import words_of
 from memory_service.recall.index import VectorIndex
 from memory_service.recall.structure import StructureTable, kind_of
 from memory_service.recall.words import DocumentFrequencies, plain
-
-__all__ = ["NEAR_DUPLICATE_COSINE", "RecallSnapshot", "edition_words", "searched_text"]
 
 NEAR_DUPLICATE_COSINE = 0.88
 """Two competitions of one task whose passages are on average closer than this tell the same story. Editions

@@ -1,4 +1,4 @@
-"""How alike are two competitions in kind: task, metric family, size, number of classes, split, modality?
+"""Structural similarity: task, metric family, size, number of classes, split, modality.
 
 Facts become small integer codes, one array per fact, so that ten thousand competitions are compared in well
 under a millisecond and without any text.
@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from memory_service.domain.common.vocabulary import TASKS, modality_of, size_of
 from memory_service.domain.description.metrics import metric_named
-
-__all__ = ["FACT_WEIGHTS", "Kind", "StructureTable", "kind_of", "shared_facts"]
 
 FACT_WEIGHTS = {
     "task": 4.0,

@@ -1,4 +1,4 @@
-"""Which words of a question are worth searching for, and how well does a found competition match them?
+"""Search words of a question, and the BM25 score of a competition for them.
 
 A long description holds hundreds of words that every competition holds too. Those that are rare among what
 is stored are searched by the database's full-text search; what the user typed never reaches its query
@@ -19,8 +19,6 @@ from itertools import islice
 import numpy as np
 
 from memory_service.domain.description.phrases import singular
-
-__all__ = ["MAX_FOUND", "MAX_TERMS", "DocumentFrequencies", "plain", "shared_terms"]
 
 MAX_TERMS = 32
 """Terms of one search, the rarest of the question. A long description has hundreds."""

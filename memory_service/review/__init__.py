@@ -1,1 +1,1 @@
-"""What is wrong with a training script, before it burns the budget? Read as a syntax tree, never run."""
+"""Static review of training scripts: what is wrong with a script, read as a syntax tree and never run."""

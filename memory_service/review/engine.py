@@ -1,4 +1,4 @@
-"""What is wrong with this script? One pass: text, tree, index, then every group of rules over it.
+"""Runs a review: text, tree, index, then every group of rules.
 
     review_source(b"...", Asked(task="image-classification")) -> Reviewed
 
@@ -40,8 +40,6 @@ from memory_service.review.rules.stopping_and_seeds import time_rules
 from memory_service.review.source.parsing import MOST_TOKENS, TooLong, Unreadable, parsed, text_of
 from memory_service.review.source.script import Script
 from memory_service.review.training.training import Training
-
-__all__ = ["FAILED", "MOST_FINDINGS", "Reviewed", "review_source"]
 
 MOST_FINDINGS = 200
 FAILED = "could not be applied to this script"

@@ -16,8 +16,6 @@ from memory_service.review.source.nodes import is_call
 from memory_service.review.source.script import Script, last_name
 from memory_service.review.training.training import Training
 
-__all__ = ["Asked", "Facts"]
-
 _KINDS = ("image", "text", "audio", "tabular", "time-series")
 _IMAGE_MODULES = (
     "timm",

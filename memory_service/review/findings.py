@@ -1,4 +1,4 @@
-"""What does the review look for, and how does one finding read? Every rule once, with severity and source."""
+"""The rules with severity and source, and the finding value."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import ast
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, cast
-
-__all__ = ["RULES", "SEVERITIES", "Finding", "Rule", "finding", "in_order"]
 
 Severity = Literal["error", "warning", "note"]
 

@@ -1,4 +1,4 @@
-"""How does a review read for tools? SARIF 2.1.0, as code scanning takes it."""
+"""A review as SARIF 2.1.0, for code scanning."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from memory_service.review.findings import RULES
-
-__all__ = ["SARIF_MEDIA_TYPE", "sarif"]
 
 SARIF_MEDIA_TYPE = "application/sarif+json"
 

@@ -14,8 +14,6 @@ from memory_service.review.rules.data_loaders import loaders_of
 from memory_service.review.rules.mixed_precision import switched_on
 from memory_service.review.source.script import last_name
 
-__all__ = ["Meant", "meant_by", "smaller_than"]
-
 _TORCHVISION = {
     "vit_b_16": "vit_base_patch16_224",
     "vit_b_32": "vit_base_patch32_224",

@@ -31,18 +31,6 @@ from memory_service.schemas.fields import Moment, clean_text, utc_text
 from memory_service.schemas.lists import FileFormat
 from memory_service.schemas.problems import field_error
 
-__all__ = [
-    "EVENT_FIELDS",
-    "MOST_EVENTS",
-    "SERVER_SEQ",
-    "ReportedEvent",
-    "StoredEvent",
-    "as_stored",
-    "event_schema",
-    "fitting",
-    "parse_events",
-]
-
 ReportedEvent = tuple[int, str, dict[str, Any]]
 """seq, kind, and the rest."""
 

@@ -1,2 +1,1 @@
-"""What is remembered, and how is it asked for? Engine, tables, dialects and one file of queries per
-aggregate."""
+"""Storage: engine, tables, dialects and one file of queries per aggregate."""

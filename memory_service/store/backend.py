@@ -1,4 +1,4 @@
-"""What must each database bring of its own? The contract that `sqlite` and `postgresql` fulfil."""
+"""Interface that a database backend implements; `sqlite` and `postgresql` do."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ import numpy as np
 import numpy.typing as npt
 from sqlalchemy import Connection, Engine, Table
 from sqlalchemy.orm import Session
-
-__all__ = ["BUSY_SECONDS", "EMBEDDING_DIMENSIONS", "Dialect", "Vector32", "checked_vector"]
 
 Vector32 = npt.NDArray[np.float32]
 

@@ -1,4 +1,4 @@
-"""Which database is it? The only file that asks; how each does its part stands in `sqlite` and `postgresql`.
+"""Chooses the backend of a database URL; the only file that knows which database it is.
 
 Also the column types that read the same in Python on both. What a migration uses of this may be added to,
 never changed.

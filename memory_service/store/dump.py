@@ -1,4 +1,4 @@
-"""How is a PostgreSQL database kept in one file? A zip of one COPY stream per table from a single snapshot.
+"""Backup of a PostgreSQL database: a zip of one COPY stream per table from one snapshot.
 
 pg_dump must be at least as new as the server and is often not installed; COPY needs only the driver. The
 caller's transaction is the snapshot (REPEATABLE READ). `manifest.json` holds the revision, the columns of
@@ -17,8 +17,6 @@ from sqlalchemy import column as sql_column
 from sqlalchemy import table as sql_table
 
 from memory_service.errors import InvalidInput
-
-__all__ = ["FORMAT", "advance_sequences", "manifest", "read", "write"]
 
 FORMAT = "memory-service-postgresql-1"
 

@@ -1,4 +1,4 @@
-"""How is a database opened? One engine per URL, with the settings its dialect gives reasons for."""
+"""Opens a database: one engine per URL, with its backend's settings."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from sqlalchemy import Engine, create_engine
 
 from memory_service.errors import Unavailable
 from memory_service.store import dialects
-
-__all__ = ["make_engine"]
 
 
 def _to_json(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""How is PostgreSQL used? Snapshots for reads, tsvector for words, pgvector with HNSW, dumps by COPY."""
+"""PostgreSQL backend: snapshots, tsvector, pgvector with HNSW, dumps by COPY."""
 
 from __future__ import annotations
 
@@ -20,9 +20,6 @@ from sqlalchemy.types import TypeDecorator
 from memory_service.errors import Unavailable
 from memory_service.store import dump
 from memory_service.store.backend import BUSY_SECONDS, EMBEDDING_DIMENSIONS, Dialect, Vector32, checked_vector
-
-__all__ = ["PgVector", "Postgresql"]
-
 
 _VECTOR_INDEX = (
     "CREATE INDEX ix_passages_embedding_search ON passages USING hnsw (embedding vector_cosine_ops)"

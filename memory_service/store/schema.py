@@ -1,4 +1,4 @@
-"""Does the database stand at the revision this program needs, and do its tables match the metadata?"""
+"""Schema revision of a database, and whether its tables match the metadata."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from memory_service import resources
 from memory_service.errors import Unavailable
 from memory_service.store import dialects
 from memory_service.store.tables.keys import Base
-
-__all__ = ["current", "differences", "head", "is_empty", "known", "migrate", "run_migrations"]
 
 
 def _config(connection: Connection | None = None) -> Config:

@@ -1,4 +1,4 @@
-"""Who may write? A session that reads and one that writes are different types; neither commits by itself."""
+"""Read and write sessions as different types; neither commits by itself."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from sqlalchemy.orm import ORMExecuteState, Session, UOWTransaction
 from memory_service.store import dialects
 from memory_service.store.statements import Statements
 from memory_service.store.tables.knowledge import Knowledge
-
-__all__ = ["ReadSession", "WriteSession", "bump_revision"]
 
 _WROTE = "memory_service_wrote"
 

@@ -1,4 +1,4 @@
-"""How is SQLite used? WAL, one writer at a time, FTS5 for words, vectors as bytes, online backups."""
+"""SQLite backend: WAL, one writer at a time, FTS5, vectors as bytes, online backups."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from sqlalchemy.types import TypeDecorator
 
 from memory_service.errors import InvalidInput, Unavailable
 from memory_service.store.backend import BUSY_SECONDS, Dialect, Vector32, checked_vector
-
-__all__ = ["Sqlite", "VectorBytes"]
 
 
 class VectorBytes(TypeDecorator[Vector32]):

@@ -14,8 +14,6 @@ from sqlalchemy.exc import DBAPIError
 
 from memory_service.store.backend import Dialect
 
-__all__ = ["Statements"]
-
 
 class Statements:
     """A driver's connection, inside a transaction that its owner begins and ends."""

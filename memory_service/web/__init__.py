@@ -1,1 +1,1 @@
-"""What do people see in a browser? For now the offline page of the HTTP description."""
+"""Pages for people: templates, charts and routes over the services."""

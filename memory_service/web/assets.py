@@ -1,5 +1,4 @@
-"""How do the files that pages are made of reach a browser? Compressed once, under a name that changes with
-their content, so that a browser asks for each only once."""
+"""Static files, compressed once and served under a name that contains their hash."""
 
 from __future__ import annotations
 
@@ -14,8 +13,6 @@ from pathlib import Path
 from fastapi import APIRouter, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
-
-__all__ = ["STATIC", "accepts_gzip", "asset", "compressed", "router"]
 
 router = APIRouter(include_in_schema=False)
 

@@ -1,4 +1,4 @@
-"""How are pages drawn? One Jinja2 environment: everything escaped, nothing undefined, nothing marked safe."""
+"""The Jinja2 environment of the pages: everything escaped, nothing undefined."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ from memory_service import __version__
 from memory_service.web import text
 from memory_service.web.assets import asset
 from memory_service.web.reader import ANYBODY
-
-__all__ = ["NAV", "TEMPLATES", "environment", "rendered"]
 
 TEMPLATES = Path(str(files("memory_service.web") / "templates"))
 

@@ -1,4 +1,4 @@
-"""Who looks at this page, and what may they do? Templates ask `reader`; without keys everybody may do all."""
+"""The person who reads a page and their scopes, for templates."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from starlette.requests import Request
 
 from memory_service.domain.common.api_keys import SCOPES, allows
-
-__all__ = ["ANYBODY", "Reader", "reader_of"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What does a person see when a page is refused? The same document as everybody gets, as a page."""
+"""Error pages: the problem document as HTML."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ from memory_service.web.assets import compressed
 from memory_service.web.environment import rendered
 from memory_service.web.reader import reader_of
 from memory_service.web.site import HEADERS, here_of, wants_json
-
-__all__ = ["install", "is_page", "shown"]
 
 Handler = Callable[[Request, Any], Response | Awaitable[Response]]
 

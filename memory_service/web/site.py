@@ -1,4 +1,4 @@
-"""What do all pages share? Their routes and forms, what was asked of them, and the answer in HTML or JSON."""
+"""What all pages share: routes, forms, parameters, and answers as HTML or JSON."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ from memory_service.services.tables.formats import FORMATS, MEDIA_TYPES, TableEx
 from memory_service.web.assets import compressed
 from memory_service.web.environment import rendered
 from memory_service.web.reader import reader_of
-
-__all__ = ["POLICY", "Here", "Pages", "answer", "form_of", "query_of", "see", "wants_json"]
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "

@@ -1,4 +1,4 @@
-"""How does a value read to a person? Numbers, amounts, times and texts from outside as plain text."""
+"""Formatting of numbers, amounts, times and foreign text for people."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import math
 import re
 from collections.abc import Mapping
 from typing import Any
-
-__all__ = ["amount", "clock", "cut", "interval", "minutes", "moment", "plain", "title_of"]
 
 NOT_KNOWN = "–"
 

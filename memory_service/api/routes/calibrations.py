@@ -23,8 +23,6 @@ from memory_service.schemas.calibrations import Posted
 from memory_service.services.database.transactions import Database
 from memory_service.services.devices import calibrations
 
-__all__ = ["router"]
-
 router = APIRouter(prefix="/calibrations", tags=["calibrations"], route_class=StrictRoute)
 
 _LOOK_SECONDS = 0.5

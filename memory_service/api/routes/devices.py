@@ -21,8 +21,6 @@ from memory_service.schemas.rows import Signature, addition_of, fields_of
 from memory_service.services.devices.gpu_history import gpu_page
 from memory_service.services.devices.registration import register_device, remove_device
 
-__all__ = ["add_one", "add_registration", "removed"]
-
 _Sheet = addition_of("gpus")
 _SHEET = {*fields_of("gpus"), *Signature.model_fields} - {"name"}
 _DEVICE = RegisterDevice.model_fields.keys() - {"name"}

@@ -19,8 +19,6 @@ from memory_service.schemas.answers.rows import AuditEntry
 from memory_service.schemas.keys import NewKeyRequest
 from memory_service.services.access.keys import create_key, list_keys, revoke_key, rotate_key
 
-__all__ = ["router"]
-
 router = APIRouter(tags=["keys"], route_class=StrictRoute)
 
 _HistoryQuery = table_query("history")

@@ -23,8 +23,6 @@ from memory_service.services.knowledge.outcomes import with_outcomes, with_talli
 from memory_service.services.tables.catalogue import CORRECTABLE, TABLES, get_row, history_of
 from memory_service.services.tables.policy_rows import with_steering
 
-__all__ = ["routers"]
-
 _BESIDE = {"gpus": with_devices, "patterns": with_tallies, "strategies": with_steering}
 """What the rows of a list carry beside their columns."""
 

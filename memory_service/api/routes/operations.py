@@ -17,8 +17,6 @@ from memory_service.api.service import service_of
 from memory_service.errors import MemoryServiceError
 from memory_service.schemas.answers.operations import Alive, Ready
 
-__all__ = ["router"]
-
 router = APIRouter(tags=["operate"], route_class=StrictRoute)
 
 _NOT_READY: Responses = {503: {"description": "Not yet, or not any more.", "model": Ready}}

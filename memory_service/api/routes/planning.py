@@ -30,8 +30,6 @@ from memory_service.services.planning.plan_cache import PlanCache
 from memory_service.services.planning.recommend import recommend_json
 from memory_service.services.prediction.predict import predict, predict_many
 
-__all__ = ["remembering", "router"]
-
 
 class _Remembering(StrictRoute):
     """A question that was asked in just these words before is answered without reading it again."""

@@ -1,4 +1,4 @@
-"""Route /review: what should change in a script before it is launched?"""
+"""Route POST /review: static review of a training script."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from memory_service.schemas.answers.review import Review
 from memory_service.schemas.problems import checked
 from memory_service.schemas.review import ReviewQuery, ReviewRequest
 from memory_service.services.review.review import review_script
-
-__all__ = ["router"]
 
 router = APIRouter(tags=["ask"], route_class=StrictRoute)
 

@@ -21,8 +21,6 @@ from memory_service.services.operations.export import MEDIA_TYPES, stream_rows
 from memory_service.services.tables.catalogue import count_rows, list_rows, table_named
 from memory_service.services.tables.paging import filter_types, key_name, sort_names
 
-__all__ = ["add_from", "file_answer", "list_answer", "split_signature", "table_query", "where"]
-
 
 def table_query(table: str, **particular: Any) -> type[ListQuery]:
     """Filters by column, `sort`, `limit`, `cursor`, `total` and `format` of a list."""

@@ -27,8 +27,6 @@ from memory_service.services.runs.runs import begin_run, finish_run, run_page
 from memory_service.services.runs.telemetry import RUNNING, known_run_key, take_events
 from memory_service.services.runs.verdicts import run_verdict
 
-__all__ = ["router", "telling"]
-
 router = APIRouter(tags=["runs"], route_class=StrictRoute)
 
 Raw = Annotated[bytes, Depends(raw_body)]

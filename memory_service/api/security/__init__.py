@@ -1,1 +1,1 @@
-"""Who may pass? Keys and scopes, loopback, origins of browsers, and rate limits."""
+"""Access control over HTTP: API keys and scopes, loopback, origins of browsers, rate limits."""

@@ -1,5 +1,5 @@
-"""Which scope does each route want? The one table; `api.security.auth_middleware` refuses a route that is
-not in it.
+"""The table of scopes that each route needs; `api.security.auth_middleware` refuses a route that is not in
+it.
 
     GET /runs/{run_id}   one route, by the template that the application has it under
     GET /browse/*        every route below
@@ -13,8 +13,6 @@ import re
 from collections.abc import Mapping
 
 from starlette.routing import compile_path
-
-__all__ = ["OPEN", "ROUTES", "Scopes", "wanted"]
 
 Scopes = tuple[str, ...]
 

@@ -1,4 +1,4 @@
-"""Who may pass? Every request is asked for a key here, before anything of its body is read.
+"""Authentication and authorisation of every request, before its body is read.
 
 Over loopback the service is open, unless MEMORY_REQUIRE_KEYS demands keys there, too; over any other address
 it wants one, however it was started. A key that is shown counts everywhere: it is checked, its scopes hold.
@@ -31,19 +31,6 @@ from memory_service.api.security.rate_limits import PerKey
 from memory_service.domain.common.api_keys import PREFIX, SCOPES, allows, parse
 from memory_service.errors import Forbidden, MemoryServiceError, Unauthorized
 from memory_service.services.access.keyring import Holder, Keyring
-
-__all__ = [
-    "SESSION_COOKIE",
-    "CsrfMissing",
-    "Gate",
-    "NoKey",
-    "form_is_signed",
-    "needs",
-    "session_in",
-    "signed",
-    "still_good",
-    "who_of",
-]
 
 SESSION_COOKIE = "memory_service_session"
 CSRF_HEADER = b"x-csrf-token"

@@ -1,4 +1,4 @@
-"""Where did this request come in: over this machine's own loopback, or over an address others reach?
+"""Whether a request came in over this machine's loopback or over an address that others reach.
 
 The address is that of the socket (`scope["server"]`), which no header changes. Behind a proxy on this machine
 every request comes in over loopback: what a proxy says of itself, and a `Host` that is not this machine's own
@@ -14,8 +14,6 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from memory_service.errors import Forbidden
-
-__all__ = ["Reach", "is_loopback", "reach_of", "wrong_host"]
 
 Reach = Literal["loopback", "outside"]
 

@@ -1,4 +1,4 @@
-"""Who sends this: a program, a page of this server, or a page of another site in somebody's browser?"""
+"""Whether a request comes from a program, a page of this server, or a page of another site (CSRF)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from memory_service.errors import MemoryServiceError
-
-__all__ = ["OtherOrigin", "other_origin"]
 
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 

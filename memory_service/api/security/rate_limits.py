@@ -1,5 +1,5 @@
-"""How often may one key ask, and how often may one address guess? Token buckets, kept in this process: behind
-a balancer over several processes each has its own, and a key gets its rate in every one.
+"""Token buckets: requests per key, and failed logins per address. They live in this process; behind a
+balancer over several processes a key has its rate in each.
 
 The headers are those of the IETF's draft "RateLimit header fields for HTTP" (-10).
 """
@@ -19,8 +19,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_service.api.problems import refusal
 from memory_service.errors import MemoryServiceError
-
-__all__ = ["Guessing", "PerKey", "Rate", "TooManyRequests"]
 
 WINDOW_SECONDS = 60
 MOST_NAMES = 10_000

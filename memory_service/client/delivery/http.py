@@ -1,4 +1,4 @@
-"""What became of one request? Done, to be tried again later, or refused for good; never an exception."""
+"""One HTTP request and its outcome: done, try again later, or refused for good; never an exception."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import urlsplit
-
-__all__ = ["Reply", "Wire"]
 
 NO_KEY = 401
 """Tried again with the key that is set by then: what was told is worth more than a key that expired."""

@@ -1,4 +1,4 @@
-"""What is the next thing to tell the service of a run? Its beginning, then its events in order, then its end.
+"""The next request that a run's spool needs: its beginning, then its events in order, then its end.
 
 Each of the three can be sent again without harm: the run's id is the client's own, an event is known by its
 seq, an end told twice is the same end.
@@ -15,8 +15,6 @@ from typing import Any, Literal
 from memory_service.client.delivery.http import READ_S, Reply, Wire
 from memory_service.client.delivery.spool import Part, Spool
 from memory_service.client.facts import CUSTOM
-
-__all__ = ["Delivery", "Step"]
 
 MOST_EVENTS, MOST_BYTES, LEAST_BYTES = 1_000, 512 * 1024, 8 * 1024
 MOST_RESTARTS, MOST_BEGINS = 3, 6

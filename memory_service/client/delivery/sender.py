@@ -1,5 +1,5 @@
-"""How does what a script tells get away from it? Through a queue that never blocks, into the spool by one
-thread, to the service by another.
+"""Background delivery: a queue that never blocks, one thread into the spool, one from the spool to the
+server.
 
     training thread ──queue──> keeper ──spool on disk──> sender ──HTTP──> service
 
@@ -27,8 +27,6 @@ from memory_service.client.delivery.next_request import Delivery, Step
 from memory_service.client.delivery.spool import Spool
 from memory_service.client.fields import RAW_KINDS, cleaned
 from memory_service.client.verdict import NOT_YET, Verdict
-
-__all__ = ["EventSender", "pause_before", "utc"]
 
 log = logging.getLogger("memory_service.client")
 

@@ -1,4 +1,4 @@
-"""What has this run told that the service has not acknowledged? A bounded file of JSON lines, one run each.
+"""Spool of unacknowledged events: a bounded file of JSON lines, one for each run.
 
     {"run": {...}, "server": "http://…"}      what POST /runs is sent; "run": null for a run begun elsewhere
     {"seq": 0, "kind": "epoch", "at": …}      events, in the order of seq
@@ -26,8 +26,6 @@ from typing import Any
 
 from memory_service.client.delivery.spool_storage import Disk, Memory, SpoolStorage
 from memory_service.client.fields import RAW_KINDS
-
-__all__ = ["ASIDE", "Part", "Spool", "line_of"]
 
 FSYNC_EVERY_S = 5.0
 COMPACT_BYTES = 4 * 2**20

@@ -1,5 +1,4 @@
-"""Where do the lines of a spool lie: in a file that one process has locked, or, where the disk takes nothing,
-in memory?"""
+"""Storage of a spool's lines: a file locked by one process, or memory where the disk takes nothing."""
 
 from __future__ import annotations
 
@@ -8,8 +7,6 @@ import fcntl
 import os
 from pathlib import Path
 from typing import Protocol
-
-__all__ = ["Disk", "InUseError", "Memory", "SpoolStorage"]
 
 
 class InUseError(Exception):

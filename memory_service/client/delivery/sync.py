@@ -1,4 +1,4 @@
-"""What do runs that were not fully sent still owe the service? `memory-service sync` sends it."""
+"""`memory-service sync`: send what earlier processes left in the spool."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ from memory_service.client.delivery.next_request import Delivery, Step
 from memory_service.client.delivery.sender import pause_before
 from memory_service.client.delivery.spool import ASIDE, Spool
 from memory_service.client.delivery.spool_storage import InUseError
-
-__all__ = ["Synced", "sync"]
 
 Outcome = Literal["sent", "in_use", "away", "refused", "aside", "unreadable"]
 

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
-__all__ = ["ENVIRONMENT_FIELDS", "Calibration", "CalibrationStatus", "Fingerprint", "Measurement"]
-
 CalibrationStatus = Literal["queued", "running", "done", "failed", "timed_out"]
 
 ENVIRONMENT_FIELDS = ("driver", "torch", "cuda", "cudnn", "power_limit_w", "cores")

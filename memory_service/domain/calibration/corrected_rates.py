@@ -27,8 +27,6 @@ from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.rates import Rates, sheet_rates, with_cores
 from memory_service.domain.hardware.gpu_spec import Gpu
 
-__all__ = ["CalibratedRates", "Origin", "calibrated_rates", "self_check"]
-
 Origin = Literal["device", "model", "architecture"]
 Found = TypeVar("Found")
 

@@ -9,8 +9,6 @@ from typing import Any
 
 from memory_service.domain.calibration.calibration import Measurement
 
-__all__ = ["drift_percent", "key_figures"]
-
 _TIMES = ("ms", "us", "s")
 _BEST_OF = ("matmul", "loader")
 """Sections of which the best value tells: of each precision, of any number of workers."""

@@ -17,8 +17,6 @@ from memory_service.domain.calibration.timed_sections import profile_of_step, pr
 from memory_service.domain.cost.memory import GIB, allocated_bytes, workspace_bytes
 from memory_service.domain.cost.profile import Profile
 
-__all__ = ["MemoryOverhead", "memory_overhead_of"]
-
 LEAST_RATIO, MOST_RATIO = 0.9, 2.5
 MOST_WORKSPACE_SHARE = 3.0
 PRIOR_NETWORKS = 1.0

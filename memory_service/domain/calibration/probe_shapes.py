@@ -8,30 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = [
-    "ADAMW_BYTES_PER_PARAM",
-    "ATTENTION_HEADS",
-    "ATTENTION_LENGTHS",
-    "ATTENTION_TOKENS",
-    "CONVS",
-    "CONV_BATCHES",
-    "FEW_STREAMS",
-    "HEAD_WIDTH",
-    "LARGE_MIB",
-    "LINEARS",
-    "OUTPUT_SIDE",
-    "PRODUCTS",
-    "REFERENCE_NETS",
-    "SMALL_MIB",
-    "SQUARES",
-    "STORED_SIDE",
-    "STREAMS",
-    "TREES",
-    "TREE_LEAVES",
-    "Conv",
-    "ReferenceNet",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Conv:

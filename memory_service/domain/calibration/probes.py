@@ -38,15 +38,6 @@ from memory_service.domain.calibration.probe_shapes import (
     ReferenceNet,
 )
 
-__all__ = [
-    "PRECISIONS",
-    "Kind",
-    "Probe",
-    "probe_of",
-    "probes",
-    "worker_counts",
-]
-
 Kind = Literal["cuda", "mps", "cpu"]
 Unit = Literal["ms", "us", "s", "TFLOP/s", "GB/s", "GiB", "images/s", "ratio", "MHz", "C"]
 

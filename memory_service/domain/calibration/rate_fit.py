@@ -23,8 +23,6 @@ from memory_service.domain.cost.profile import OP_CLASSES
 from memory_service.domain.cost.rates import Rates
 from memory_service.domain.cost.roofline import Roofline
 
-__all__ = ["DEFAULT_UPDATE_SECONDS", "RateEffects", "RatesAt", "Timed", "fit_effects", "spread_of"]
-
 Floats = NDArray[np.float64]
 RatesAt = Callable[[str, str], Rates]
 """(precision, layout) -> the rates that are to be corrected."""

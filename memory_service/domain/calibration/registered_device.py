@@ -11,8 +11,6 @@ from memory_service.domain.cost.rates import with_cores
 from memory_service.domain.hardware.gpu_names import normal_gpu_name
 from memory_service.domain.hardware.gpu_spec import Gpu
 
-__all__ = ["cores_beside", "device_card"]
-
 _SLICE = re.compile(r"^(\d+)g\.")
 SLICES = 7
 """A card that is cut (MIG) has seven slices of arithmetic."""

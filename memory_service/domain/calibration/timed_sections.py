@@ -14,8 +14,6 @@ from memory_service.domain.cost.profile import OP_CLASSES, Profile
 from memory_service.domain.cost.roofline import Roofline, roofline_of
 from memory_service.domain.cost.step_time import optimizer_bytes_per_param
 
-__all__ = ["network_names", "profile_of_step", "profiles_by_key", "timed_sections"]
-
 SECTION_SD: Mapping[str, float] = {
     "step": 0.04, "linear": 0.15, "conv": 0.2, "attention": 0.2, "matmul": 0.25, "launch": 0.8,
     "bandwidth": 0.35,

@@ -1,4 +1,4 @@
-"""What does a key look like, and what may be done with it?
+"""Format, scopes and checksum of API keys.
 
     msk_<id, 10>_<secret, 43><checksum, 6>        all of [0-9A-Za-z]
 
@@ -19,21 +19,6 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from memory_service.errors import FieldError, InvalidInput, unknown_name
-
-__all__ = [
-    "ALPHABET",
-    "ID_CHARACTERS",
-    "PREFIX",
-    "SCOPES",
-    "SECRET_CHARACTERS",
-    "Key",
-    "Scope",
-    "allows",
-    "checked_scopes",
-    "compose",
-    "digest",
-    "parse",
-]
 
 PREFIX = "msk_"
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"

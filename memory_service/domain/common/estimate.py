@@ -1,11 +1,9 @@
-"""How much is a number worth? Every figure in an answer carries an interval, a grade and its basis."""
+"""Estimates: a value with its interval, grade, count and basis."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, Literal
-
-__all__ = ["SD_OF_P90", "Estimate", "Grade"]
 
 SD_OF_P90 = 1.2816
 """Distance of a normal distribution's 90th percentile from its median, in standard deviations."""

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from memory_service.errors import unknown_name
 
-__all__ = ["OPTIMIZERS", "Optimizer", "optimizer_name", "optimizer_or_adam"]
-
 
 @dataclass(frozen=True, slots=True)
 class Optimizer:

@@ -1,11 +1,9 @@
-"""What differs between two versions of a row? Field by field, members of nested objects by their path."""
+"""Difference of two versions of a row, field by field; members of nested objects by their path."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
-
-__all__ = ["changed_fields", "difference"]
 
 Row = Mapping[str, Any]
 

@@ -1,29 +1,10 @@
-"""Which words does the service speak? Tasks, sizes, precisions and aliases, as the contract fixes them."""
+"""The vocabulary of the service: tasks, sizes, precisions and their aliases."""
 
 from __future__ import annotations
 
 from typing import Literal, get_args
 
 from memory_service.errors import FieldError, InvalidInput, unknown_name
-
-__all__ = [
-    "MODES",
-    "OBJECTIVES",
-    "PRECISIONS",
-    "SIZES",
-    "SIZE_TYPICAL_N_TRAIN",
-    "TASKS",
-    "TASK_ALIASES",
-    "Mode",
-    "Objective",
-    "Size",
-    "modality_of",
-    "parse_precision",
-    "parse_size",
-    "parse_task",
-    "reads_files",
-    "size_of",
-]
 
 Size = Literal["small", "medium", "large"]
 Mode = Literal["open", "family", "blind"]

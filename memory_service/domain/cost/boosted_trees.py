@@ -17,8 +17,6 @@ from math import expm1, log2
 from memory_service.domain.common.estimate import Estimate
 from memory_service.errors import unknown_name
 
-__all__ = ["CPU_MODELS", "CpuFit", "TreeSpeed", "fit_cost", "tree_speed"]
-
 SECONDS_PER_ROW_FEATURE_LEVEL = 2.0e-9
 SECONDS_PER_ROW = 3.5e-9
 SECONDS_PER_FEATURE_LEAF = 1.8e-6

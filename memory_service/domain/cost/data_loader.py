@@ -19,8 +19,6 @@ from statistics import fmean
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.common.vocabulary import modality_of
 
-__all__ = ["loader_samples_per_second", "loader_settings"]
-
 DECODE_SECONDS_PER_PIXEL = 8e-9
 CROP_SECONDS_PER_STORED_PIXEL = 2e-9
 OUTPUT_SECONDS_PER_PIXEL = 16e-9

@@ -1,8 +1,7 @@
-"""What share of a peak does real training reach? Written by `python benchmarks/fit_rates.py --write`."""
+"""Share of a card's peak rates that real training reaches; written by `python benchmarks/fit_rates.py
+--write`."""
 
 from __future__ import annotations
-
-__all__ = ["COEFFICIENTS", "LOG_SPREAD"]
 
 COEFFICIENTS: dict[str, float] = {
     "host_seconds": 6e-06, "scale.fp16": 0.87, "scale.tf32": 0.87, "scale.fp32": 0.9, "cpu.flops": 0.75,

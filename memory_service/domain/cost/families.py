@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["family_of"]
-
 _PREFIXES_OF = {
     "botnet": (
         "bat_resnext botnet eca_botnext eca_halonext halo2botnet halonet haloregnetz lambda_resnet "

@@ -7,8 +7,6 @@ from dataclasses import replace
 
 from memory_service.domain.cost.profile import PeakPoint, Profile, Work
 
-__all__ = ["fp32_bound"]
-
 BYTES, BYTES_FIXED = 5, 7
 """Columns of a roofline row (`domain.cost.roofline`)."""
 

@@ -14,8 +14,6 @@ from typing import Any
 
 from memory_service.domain.cost.profile import PeakPoint, Profile, Work
 
-__all__ = ["envelope", "interpolate_profile"]
-
 Point = tuple[float, float]
 
 ROOFLINE_KEYS = 4

@@ -11,11 +11,6 @@ from math import floor
 from memory_service.domain.common.optimizers import OPTIMIZERS, optimizer_name
 from memory_service.domain.cost.profile import PeakPoint, Profile
 
-__all__ = [
-    "GIB", "allocated_bytes", "highest_bytes", "most_samples", "optimizer_bytes", "step_bytes",
-    "training_points", "workspace_bytes",
-]  # fmt: skip
-
 GIB = 2.0**30
 
 STEP_SCRATCH_BYTES_PER_PARAM = 4.0

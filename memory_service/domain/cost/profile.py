@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-__all__ = ["OP_CLASSES", "PeakPoint", "Profile", "Work"]
-
 OP_CLASSES = (
     "dense_conv",  # k x k, groups = 1
     "pointwise_conv",  # 1 x 1

@@ -16,8 +16,6 @@ from memory_service.domain.cost.profile import OP_CLASSES
 from memory_service.domain.cost.step_config import Stack
 from memory_service.domain.hardware.gpu_spec import AnyGpu, Gpu
 
-__all__ = ["Rates", "sheet_rates", "with_cores"]
-
 REFERENCE_TFLOPS = {"fp16": 71.0, "tf32": 35.6, "fp32": 15.7}
 """Peaks at which the efficiencies are stated: RTX 3090 on tensor cores, V100 in fp32 (most public rows)."""
 

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from memory_service.domain.cost.profile import OP_CLASSES, Profile
 from memory_service.domain.cost.step_config import StepMode
 
-__all__ = ["Roofline", "roofline_of"]
-
 Floats = NDArray[np.float64]
 
 FORWARD, BACKWARD, INFERENCE = 0, 1, 2

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["Stack", "StepConfig", "StepMode", "precision_class"]
-
 StepMode = Literal["train", "infer"]
 Stack = Literal["torch1", "torch2"]
 

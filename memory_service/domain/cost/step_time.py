@@ -25,8 +25,6 @@ from memory_service.domain.cost.rates import Rates
 from memory_service.domain.cost.roofline import Roofline, roofline_of
 from memory_service.domain.cost.step_config import StepConfig
 
-__all__ = ["PARTS", "StepModel", "card_log_sd", "optimizer_bytes_per_param", "step_model"]
-
 GRAD_SCALER_BYTES_PER_PARAM = 8.0
 """fp16 only: the scaler reads and rewrites every gradient."""
 

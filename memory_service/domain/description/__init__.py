@@ -1,1 +1,1 @@
-"""What does a free text say? Task, facts in figures and metric, read without a model."""
+"""Reads free text: which task, which facts in figures, which metric; cue phrases and rules, no model."""

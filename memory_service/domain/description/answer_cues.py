@@ -1,9 +1,7 @@
-"""Which words tell what kind of answer comes out: a class, a mask, an order? Weights and forms are those of
-`domain.description.cues`."""
+"""Cue phrases for the kind of answer: class, value, mask, ranking … (weights and forms as in
+`domain.description.cues`)."""
 
 from __future__ import annotations
-
-__all__ = ["ANSWER_CUES", "ANSWER_PRIOR"]
 
 ANSWER_CUES: dict[str, dict[float, str]] = {
     "class": {

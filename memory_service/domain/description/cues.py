@@ -1,6 +1,5 @@
-"""Which words tell a task? A task is a pair (`TASK_OF`): what goes in (`domain.description.input_cues`), and
-what kind of
-answer comes out (`domain.description.answer_cues`).
+"""Cue phrases for a task. A task is a pair (`TASK_OF`): the input (`domain.description.input_cues`) and the
+kind of answer (`domain.description.answer_cues`).
 
 Weights of the phrases are per occurrence, before saturation: 4-5 hardly ever means anything else, 2-3 is
 typical, 1 leans, below 1 is a hint. Written from how descriptions of such competitions read; `docs/recall.md`
@@ -8,8 +7,6 @@ has what the tables reach. Phrases are matched in the singular (see `domain.desc
 """
 
 from __future__ import annotations
-
-__all__ = ["GOAL_WORDS", "TASK_OF"]
 
 TASK_OF: dict[tuple[str, str], str] = {
     ("image", "class"): "image-classification",

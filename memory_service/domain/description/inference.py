@@ -1,4 +1,4 @@
-"""Which task is a free text about, and which facts does it state?
+"""Infers task and facts from a free text.
 
 Two questions are answered separately, what goes in and what kind of answer comes out, each from weighted
 phrases (`domain.description.cues`) and the metrics named (`domain.description.metrics`); a task is a pair of
@@ -27,8 +27,6 @@ from memory_service.domain.description.stated_facts import (
     n_train_in,
     split_in,
 )
-
-__all__ = ["InferredFacts", "Leanings", "facts_and_tasks", "infer_facts"]
 
 _GOAL_FACTOR = 2.0
 _OPENING_FACTOR = 1.5

@@ -1,9 +1,6 @@
-"""Which words tell what goes in: images, text, a table? Weights and forms are those of
-`domain.description.cues`."""
+"""Cue phrases for the input: images, text, a table … (weights and forms as in `domain.description.cues`)."""
 
 from __future__ import annotations
-
-__all__ = ["INPUT_CUES", "INPUT_PRIOR"]
 
 INPUT_CUES: dict[str, dict[float, str]] = {
     "image": {

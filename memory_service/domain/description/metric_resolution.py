@@ -1,4 +1,4 @@
-"""By which metric are predictions judged, who says so, and which of them does a generated script compute?
+"""Resolves the metric of a plan: its name, its source, and whether a generated script computes it.
 
 A script prints a score under a metric's name only where it computes exactly that: "weighted ROC AUC" is not
 ROC AUC. Of all others it says so, and goes by the validation loss.
@@ -14,17 +14,6 @@ from typing import Any, Literal
 
 from memory_service.domain.description.metrics import METRIC_PHRASES, METRICS, Metric, metric_named, spell_out
 from memory_service.domain.description.phrases import words_of
-
-__all__ = [
-    "ANSWERS",
-    "MEASURES",
-    "Answer",
-    "Form",
-    "Measure",
-    "ResolvedMetric",
-    "measure_of",
-    "resolve_metric",
-]
 
 Answer = Literal["labels", "values", "masks"]
 Form = Literal["chances", "classes", "cut", "grades", "ranked", "values", "logs", "masks"]

@@ -1,4 +1,4 @@
-"""What does a metric's name say: its family, whether more is better, and what kind of answer it judges?
+"""Metrics by name: family, direction, and the kind of answer they judge.
 
 A family groups metrics that reward the same behaviour, so that "mean column-wise ROC AUC" and "weighted
 AUC" meet.
@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from memory_service.domain.description.phrases import PhraseTable, words_of
-
-__all__ = ["METRICS", "METRIC_PHRASES", "Metric", "metric_named", "spell_out"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Which listed phrases does a text hold, and how often? Linear in the text, whatever the number of phrases.
+"""Counts listed phrases in a text, in time linear in the text.
 
 Words are lower-cased, split at punctuation, underscores and CamelCase (`EncodedPixels` is "encoded
 pixels"), and read in the singular, so that a table of phrases stays plain.
@@ -10,8 +10,6 @@ import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Generic, TypeVar
-
-__all__ = ["PhraseTable", "sentences_of", "singular", "words_of"]
 
 Key = TypeVar("Key", bound=Hashable)
 

@@ -1,4 +1,4 @@
-"""Which part of a competition's page tells what the task is? Timeline, prizes, rules and thanks do not.
+"""Finds the part of a competition page that describes the task; drops timeline, prizes, rules and thanks.
 
 Pages of competitions repeat the same administrative text, full of words (notebook, image, video, team,
 paper) that would count as cues. Whole sections are left out by their heading, single sentences by what they
@@ -10,8 +10,6 @@ from __future__ import annotations
 import re
 
 from memory_service.domain.description.phrases import PhraseTable, sentences_of, words_of
-
-__all__ = ["READ_CHARACTERS", "task_sentences"]
 
 READ_CHARACTERS = 40_000
 """Of a longer text the beginning is read: pages state their task in the first ones."""

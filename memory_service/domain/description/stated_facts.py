@@ -1,4 +1,4 @@
-"""Which facts does a description state in figures: training samples, classes, image size, split?
+"""Facts that a description states in figures: training samples, classes, image size, split.
 
 Conservative: a figure is taken only when the words beside it say what it counts, and two different figures
 for the same fact mean that neither is known.
@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-
-__all__ = ["image_size_in", "n_classes_in", "n_train_in", "split_in"]
 
 _NUMBER = r"(\d{1,3}(?:[,\u202f ]\d{3})+|\d+(?:\.\d+)?)\s?(k|K|thousand|million|M|m)?"
 _SAMPLES = (

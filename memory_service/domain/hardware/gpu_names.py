@@ -9,8 +9,6 @@ from typing import Any
 from memory_service.domain.hardware.gpu_spec import AnyGpu, Gpu
 from memory_service.errors import unknown_name
 
-__all__ = ["gpu_from_row", "gpu_index", "normal_gpu_name", "resolve_gpu"]
-
 _MAKERS = ("nvidia", "geforce", "tesla", "graphics", "amd", "instinct", "corporation")
 
 

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
-__all__ = ["AnyGpu", "Gpu", "Precision"]
-
 Precision = Literal["fp32", "tf32", "fp16", "bf16"]
 """fp16 and bf16 mean automatic mixed precision with fp32 weights."""
 

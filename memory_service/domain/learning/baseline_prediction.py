@@ -11,15 +11,6 @@ from memory_service.domain.cost.step_config import StepConfig
 from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.domain.learning.observation import Observation
 
-__all__ = [
-    "BaselinePrediction",
-    "Predict",
-    "PredictionKey",
-    "observation_key",
-    "observation_of",
-    "prediction_key",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class PredictionKey:

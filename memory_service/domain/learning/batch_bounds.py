@@ -11,8 +11,6 @@ from memory_service.domain.cost.step_config import precision_class
 from memory_service.domain.learning.baseline_prediction import PredictionKey, observation_key
 from memory_service.domain.learning.observation import Observation
 
-__all__ = ["BatchBounds", "Bounds", "bounding"]
-
 SAME_MEMORY = 1.01
 
 MOST_OF_A_BATCH = 6

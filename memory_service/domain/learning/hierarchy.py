@@ -9,8 +9,6 @@ from typing import Any
 from memory_service.domain.learning.baseline_prediction import BaselinePrediction, PredictionKey
 from memory_service.domain.learning.observation import Observation
 
-__all__ = ["OWN_LEVELS", "Hierarchy", "MatchedObservation", "is_own", "level_keys", "where"]
-
 OWN_LEVELS = ("case", "model", "here", "card family")
 """All that one network alone says anything of: whether the device or the network is odd, a second one must
 tell. Without this rule a single row of a well-predicted card does its other rows 2 to 5 % more error."""

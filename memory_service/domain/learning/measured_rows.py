@@ -17,8 +17,6 @@ from typing import Literal
 from memory_service.domain.common.vocabulary import PRECISIONS
 from memory_service.errors import FieldError, InvalidInput
 
-__all__ = ["MeasuredRow", "parse_row"]
-
 GIB_PER_MIB = 1 / 1024
 UNSTATED = (2, 0)
 FUSED_SINCE = (2, 2)

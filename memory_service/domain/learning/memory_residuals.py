@@ -14,8 +14,6 @@ from memory_service.domain.learning.observation import Observation
 from memory_service.domain.learning.outlier_filter import without_outliers
 from memory_service.domain.learning.shrinkage import Loadings
 
-__all__ = ["READINGS", "MemoryCorrection", "MemoryPosterior", "Reading", "for_memory"]
-
 Reading = Literal["allocated", "reserved", "driver"]
 READINGS: tuple[Reading, ...] = ("allocated", "reserved", "driver")
 

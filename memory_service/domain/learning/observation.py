@@ -8,8 +8,6 @@ from typing import Any, Literal
 
 from memory_service.domain.cost.step_config import Stack, StepConfig, StepMode
 
-__all__ = ["Exclusion", "Observation"]
-
 Exclusion = Literal["contended", "throttled", "loader_bound"]
 """Why an observation says nothing of the device's speed (its memory may still count)."""
 

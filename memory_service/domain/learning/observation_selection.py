@@ -30,8 +30,6 @@ from memory_service.domain.learning.corrections import (
 from memory_service.domain.learning.hierarchy import MatchedObservation
 from memory_service.domain.learning.observation import Observation
 
-__all__ = ["ObservationSelection"]
-
 MOST_BATCHES = 64
 OWN_BATCHES, BATCHES_OF_MODEL = 40, 16
 """Cases at one batch each, of which a card's own are at most so many, then those of its model; what one of

@@ -7,8 +7,6 @@ from math import log
 
 from memory_service.domain.learning.shrinkage import Loadings, Posterior
 
-__all__ = ["FREEDOM", "posterior_of", "without_outliers"]
-
 FREEDOM = 2.0
 """Tails of Student's t."""
 

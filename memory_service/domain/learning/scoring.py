@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["NAIVE_METHODS", "Pair", "Score", "pairs_of", "score"]
-
 NAIVE_FIXED_GIB = 1976.0 / 1024.0
 NAIVE_SLOPE = 1.108
 """The line that research found for fake-tensor traces against nvidia-smi: the one to beat."""

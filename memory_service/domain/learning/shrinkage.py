@@ -22,8 +22,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Loadings", "Posterior"]
-
 Floats = NDArray[np.float64]
 
 Loadings = Mapping[Any, float]

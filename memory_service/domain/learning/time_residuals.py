@@ -21,8 +21,6 @@ from memory_service.domain.learning.observation import Observation
 from memory_service.domain.learning.outlier_filter import FREEDOM, without_outliers
 from memory_service.domain.learning.shrinkage import Loadings, Posterior
 
-__all__ = ["TimeCorrection", "TimePosterior"]
-
 TIME_SD = {
     "all": 0.01,  # one law for every card: what is common to all is in its coefficients already
     "setting": 0.02,  # a card at one precision and layout

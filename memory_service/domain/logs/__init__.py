@@ -1,1 +1,1 @@
-"""What does a training log say? Lines of text become events."""
+"""Parses training logs: lines of text become events."""

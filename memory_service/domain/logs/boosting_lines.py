@@ -1,4 +1,4 @@
-"""Which boosting round does this line tell of? LightGBM, XGBoost, CatBoost; and when a fit is over.
+"""Log lines of LightGBM, XGBoost and CatBoost: rounds, and the end of a fit.
 
 A fit is a fold. Their logs seldom name folds, so rounds that begin anew are the next one's.
 """
@@ -10,8 +10,6 @@ from dataclasses import replace
 
 from memory_service.domain.logs.context import Body, Context, Events
 from memory_service.domain.logs.values import float_of
-
-__all__ = ["boosting", "catboost", "fit_ended"]
 
 _TREES = re.compile(r"^\[(\d{1,7})\][\t ]{1,8}(\S.*)$")
 _TREE_SCORE = re.compile(

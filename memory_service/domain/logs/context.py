@@ -1,4 +1,4 @@
-"""What do the lines of one log have in common? The fold and epoch that earlier lines established."""
+"""State carried between the lines of one log: fold, epoch, length of an epoch."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
-
-__all__ = ["EPOCH", "Body", "Context", "Events", "Form", "at_epoch", "only", "search", "with_fold"]
 
 Body = dict[str, Any]
 Events = list[tuple[str, Body]]

@@ -1,4 +1,4 @@
-"""Which trainer wrote this line, and what does it say? One function per form: (line, context) -> events.
+"""Log formats of trainers, one function each: (line, context) -> events.
 
 A form answers None where the line is not its own. The order of `FORMATS` matters: the stricter come first.
 """

@@ -1,4 +1,4 @@
-"""What does a training log say? Text becomes events; what is not understood is kept and counted.
+"""Parser of training logs: text becomes events; lines that are not understood are kept and counted.
 
 Understood: the lines of rule R27, PyTorch Lightning and tqdm bars, Hugging Face's dictionaries and headers,
 Keras, LightGBM, XGBoost, CatBoost, timm, fastai, Ultralytics, the step lines of usual templates, nvidia-smi,

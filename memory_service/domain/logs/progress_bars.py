@@ -1,4 +1,4 @@
-"""How far is the bar? tqdm and what is built on it (Lightning, Ultralytics), and Keras'."""
+"""Progress bars of tqdm (Lightning, Ultralytics) and Keras."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from dataclasses import replace
 
 from memory_service.domain.logs.context import EPOCH, Body, Context, Events, at_epoch, only, with_fold
 from memory_service.domain.logs.values import duration_of, float_of, scores_of
-
-__all__ = ["bar", "keras", "yolo_scores"]
 
 SIDE_BAR = 0.6
 """A bar without a name that is this much shorter than another one of its epoch is the validation's."""

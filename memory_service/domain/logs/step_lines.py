@@ -1,4 +1,4 @@
-"""How far is the epoch, by lines printed every so many steps? timm, ImageNet's and Kaggle's templates."""
+"""Lines printed every so many steps: timm, the ImageNet example, Kaggle templates."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import re
 
 from memory_service.domain.logs.context import Body, Context, Events, at_epoch, only
 from memory_service.domain.logs.values import float_of, memory_of, scores_of, without_memory
-
-__all__ = ["counted_step", "epoch_step", "evaluation_step", "timm"]
 
 _TIMM = re.compile(r"^\s{0,4}Train:\s{0,4}(\d{1,6})\s{0,4}\[\s{0,6}(\d{1,9})/(\d{1,9})")
 _TIMM_TIME = re.compile(r"Time:[^()]{0,60}\(([\d.]{1,9})s")

@@ -1,4 +1,4 @@
-"""What do the names and numbers in a log line mean? Scores, durations, memory with its kind, settings.
+"""Names and numbers in log lines: scores, durations, memory with its kind, settings.
 
 Every pattern here runs over at most `logline.MOST_CHARS` characters, starts with a fixed character class and
 has bounded repeats, so that no line takes more than a few milliseconds.
@@ -9,17 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from typing import Any
-
-__all__ = [
-    "clock_of",
-    "duration_of",
-    "float_of",
-    "memory_of",
-    "pairs_of",
-    "scores_of",
-    "settings_of",
-    "without_memory",
-]
 
 _NUMBER = r"[-+]?(?:\d{1,18}(?:\.\d{0,18})?|\.\d{1,18})(?:[eE][-+]?\d{1,3})?"
 _IS = r"\s{0,3}[=:]\s{0,3}"

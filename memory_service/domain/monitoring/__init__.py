@@ -1,1 +1,1 @@
-"""How does a run go, and what should be changed now? Events summed up, projected, and judged."""
+"""Watches a running training: events are summed up, the end is projected, and one verdict follows."""

@@ -1,4 +1,4 @@
-"""Which other batch is worth a new start? The factor of the rules, held back by memory, updates and speed."""
+"""Which other batch size is worth a restart, bounded by memory, updates an epoch and throughput."""
 
 from __future__ import annotations
 
@@ -8,18 +8,6 @@ from memory_service.domain.cost.batch_ladder import BATCH_LADDER, floor_to_ladde
 from memory_service.domain.cost.step_time import KNEE_GAIN
 from memory_service.domain.monitoring.run_view import RunView
 from memory_service.domain.planning.schedule import SINGLE_SPLIT_SHARE
-
-__all__ = [
-    "EARLY_SHARE",
-    "RESTART_SECONDS",
-    "accumulation_for",
-    "fastest_batch",
-    "is_late",
-    "larger_batch",
-    "pays_to_restart",
-    "predicted_gain",
-    "smaller_rung",
-]
 
 EARLY_SHARE = 0.20
 """Only in the first fifth of the budget (or of the epochs) does starting again cost less than it brings:

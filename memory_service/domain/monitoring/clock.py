@@ -1,8 +1,6 @@
-"""Which time of an event counts, when the clock of whoever tells it is wrong?"""
+"""The time of an event when the sender's clock is wrong."""
 
 from __future__ import annotations
-
-__all__ = ["AHEAD_SECONDS", "LIVE_SECONDS", "earliest_moment", "latest_moment", "requested_seconds"]
 
 AHEAD_SECONDS = 60.0
 """How far a run's clock may gain on the service's while it runs: a second a minute is a bad clock."""

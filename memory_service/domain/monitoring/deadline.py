@@ -1,4 +1,4 @@
-"""Will it be done in time, and if not, which mildest change still makes it? (R11-R17)"""
+"""Whether the run meets its deadline, and the mildest change that makes it (R11-R17)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from memory_service.domain.monitoring.run_view import Position, RunView
 from memory_service.domain.monitoring.slowdown import is_loader_bound
 from memory_service.domain.monitoring.verdict import Answer, figures
 from memory_service.domain.quality.quality_index import learning_of, quality_index
-
-__all__ = ["time_answer"]
 
 STOP_FROM_SHARE = 0.70
 """R15; held back only while even the late end of the projection keeps the deadline."""

@@ -1,4 +1,4 @@
-"""What should be done about this run now? One action, its numbers, and the rule behind it.
+"""The verdict: which group of rules answers, in their order.
 
 `verdict` is a pure function of what the run told (in any order), what was expected of it and what it said
 when it began. Rules are asked in the order of what is lost if nobody acts; the first that asks for something
@@ -27,8 +27,6 @@ from memory_service.domain.monitoring.run_view import RunView
 from memory_service.domain.monitoring.slowdown import loader_answer, slow_answer, stall_answer
 from memory_service.domain.monitoring.state import State
 from memory_service.domain.monitoring.verdict import Answer, Verdict, keep_going
-
-__all__ = ["verdict"]
 
 LATEST_SETUP_S = 120.0
 """A run that shows no sign of training is not asked for readings before 120 s: imports, weights and the

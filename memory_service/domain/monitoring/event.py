@@ -1,4 +1,4 @@
-"""What can a run say about itself? One event in the run's own time, whoever sent it."""
+"""One event of a run, in the run's own time."""
 
 from __future__ import annotations
 
@@ -6,16 +6,6 @@ from collections.abc import Mapping
 from math import isfinite
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
-
-__all__ = [
-    "MEMORY_FIELDS",
-    "MEMORY_KINDS",
-    "Event",
-    "MemoryKind",
-    "is_bad_loss",
-    "loss_of",
-    "number_of",
-]
 
 MemoryKind = Literal["allocated_now", "peak_allocated", "reserved", "driver", "unstated"]
 """Which memory a figure counts.

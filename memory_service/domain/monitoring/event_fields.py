@@ -7,8 +7,6 @@ from typing import Literal, NamedTuple
 
 from memory_service.domain.monitoring.event import MEMORY_FIELDS
 
-__all__ = ["KIND_FIELDS", "SETTING_FIELDS", "FieldForm"]
-
 
 class FieldForm(NamedTuple):
     """What a value may be.

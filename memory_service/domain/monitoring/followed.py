@@ -1,4 +1,4 @@
-"""Was advice taken? Read off what the run, or one begun after it, told later."""
+"""Whether advice was followed, judged by what the run or a later one reported."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import Any, Literal
 
 from memory_service.domain.monitoring.event import MEMORY_KINDS
 from memory_service.domain.monitoring.state import State
-
-__all__ = ["Followed", "followed"]
 
 Followed = Literal["yes", "no", "open"]
 """open: the run still goes on and may take it."""

@@ -1,4 +1,4 @@
-"""How full is the card, read from which figure, and what does the decision matrix say? (R20-R25)"""
+"""Memory fill and the decision matrix (R20-R25)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ from memory_service.domain.monitoring.slowdown import slowdown, throughput_objec
 from memory_service.domain.monitoring.trend import Change, change_point, growth_per_step
 from memory_service.domain.monitoring.verdict import Answer, keep_going
 from memory_service.errors import InvalidInput
-
-__all__ = ["Fill", "fill_answer", "fill_of", "memory_trend", "monitoring_answer"]
 
 SAME_CARD = 1.15
 """A printed total within 15 % of the data sheet's is the same card, as its driver counts it."""

@@ -1,4 +1,4 @@
-"""What does the page of a run show while it goes on? Its latest minutes and its peaks, in plain units."""
+"""What the page of a running run shows: latest minutes and peaks, in plain units."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ from memory_service.domain.monitoring.summary import (
     WAITED,
     TimeBucket,
 )  # fmt: skip
-
-__all__ = ["live_view"]
 
 
 def live_view(state: State) -> dict[str, Any]:

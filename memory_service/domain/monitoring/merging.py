@@ -1,12 +1,10 @@
-"""Of two statements about the same thing, what stays? The same whichever came first."""
+"""Commutative merging of two statements about the same thing."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from memory_service.domain.monitoring.summary import FoldSummary, Stamped
-
-__all__ = ["earliest", "latest", "merge_folds", "merge_latest", "newer"]
 
 
 def latest(a: int | None, b: int | None) -> int | None:

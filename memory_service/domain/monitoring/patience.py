@@ -1,4 +1,4 @@
-"""Has the fold stopped getting better? (R16)"""
+"""Early stopping: whether the fold still improves (R16)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from memory_service.domain.monitoring.projection import Projection, training_dea
 from memory_service.domain.monitoring.run_view import RunView
 from memory_service.domain.monitoring.verdict import Answer
 from memory_service.domain.planning.schedule import TREE_PATIENCE_ROUNDS
-
-__all__ = ["early_stopping", "keeps_deadline"]
 
 PATIENCE = 5
 """R16 says 3-5 epochs; without a word of the run or its plan the later one."""

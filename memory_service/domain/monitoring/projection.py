@@ -1,4 +1,4 @@
-"""When will training end? Projected from measured epochs, the first one apart; each answer says from what."""
+"""Projects the end of training from measured epochs, the first one apart."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.monitoring.run_view import RunView
 from memory_service.domain.monitoring.trend import latched, spread_of
 from memory_service.domain.planning.budget import FIRST_EPOCH_FACTOR, FOLD_OVERHEAD_S
-
-__all__ = ["Projection", "project", "too_late", "training_deadline_seconds"]
 
 Z80 = 1.2816
 LEAST_SPREAD = 0.03

@@ -1,4 +1,4 @@
-"""How does one more event enter what is known of a run? In any order, at a few microseconds each.
+"""Reduces events into a summary, in any order.
 
 Every part of a `Summary` is a maximum, a minimum, a sum of whole numbers, the latest by (own time, seq), or
 the largest K keys of such parts: commutative and associative, so the same set of events gives the same
@@ -37,8 +37,6 @@ from memory_service.domain.monitoring.summary import (
     Stamped,
     Summary,
 )
-
-__all__ = ["add_events"]
 
 NO_SUMS = (0,) * (TEMPERATURE + 1)
 MAX_EPOCH_NUMBER = 1_000_000

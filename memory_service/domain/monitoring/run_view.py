@@ -1,5 +1,4 @@
-"""How does the run look now? Epoch times, speed, waiting and losses, read off its summary at the present
-batch."""
+"""Derived figures of a run at its present batch: epoch times, throughput, waiting, losses."""
 
 from __future__ import annotations
 
@@ -28,8 +27,6 @@ from memory_service.domain.monitoring.summary import (
     FoldSummary,
 )
 from memory_service.domain.planning.budget import split_of
-
-__all__ = ["FinishedEpoch", "Position", "RunView"]
 
 GIB = 1 / (1 << 20)
 MID_EPOCH = 0.97

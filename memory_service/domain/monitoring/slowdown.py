@@ -1,4 +1,4 @@
-"""Is it slow, and why? Waiting for the loader, throughput against the prediction and R18, stalls."""
+"""Slow runs and their causes: waiting for the loader, throughput below the prediction (R18), stalls."""
 
 from __future__ import annotations
 
@@ -19,15 +19,6 @@ from memory_service.domain.monitoring.batch_change import (
 from memory_service.domain.monitoring.run_view import RunView
 from memory_service.domain.monitoring.trend import change_point, latched
 from memory_service.domain.monitoring.verdict import Answer, figures, keep_going
-
-__all__ = [
-    "is_loader_bound",
-    "loader_answer",
-    "slow_answer",
-    "slowdown",
-    "stall_answer",
-    "throughput_objection",
-]
 
 WAIT_ON, WAIT_OFF = 20.0, 15.0
 """Percent of the time spent waiting for the loader that makes it the bottleneck; under 15 it no longer is."""

@@ -1,4 +1,4 @@
-"""What is known when a verdict is asked for? The run's own facts, what was expected, what it said so far."""
+"""Input of a verdict: facts of the run, expectations, summary."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ from memory_service.domain.planning.contingency import (
     TARGET_PERCENT,
     model_class_of,
 )
-
-__all__ = ["Expectation", "RunFacts", "State", "class_of_model"]
 
 TREES = re.compile(r"lightgbm|lgbm|xgboost|xgb|catboost|histgradient|gbdt|forest|extra_trees")
 

@@ -1,4 +1,4 @@
-"""What has a run said so far, in a few kilobytes whatever it said?
+"""Summary of a run in a few kilobytes, whatever it reported.
 
 A `Summary` is a value that JSON can hold; `watch_fold` adds events to it. Times are whole microseconds of the
 run's own time and memory whole KiB: sums of floats would depend on their order.
@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
-
-__all__ = ["BUCKET_SECONDS", "MAX_BUCKETS", "MAX_EPOCHS", "SETTINGS", "FoldSummary", "Summary"]
 
 MAX_EPOCHS = 48
 """The latest epochs are stored exactly; trends and projections look at no more."""

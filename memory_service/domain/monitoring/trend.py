@@ -1,4 +1,4 @@
-"""Did something change, or does it only waver? Change points, latches and growth, by stated rules.
+"""Change points, latches and growth in a series.
 
 All functions take a short series in its own order (tens of values) and cost O(n log n).
 """
@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
-
-__all__ = ["JUMP", "NOISE_TIMES", "Change", "change_point", "growth_per_step", "latched", "spread_of"]
 
 JUMP = 10.0
 """R25 calls within 2 points stable, 4 points over ten epochs normal and 31 at once a change. The bands of the

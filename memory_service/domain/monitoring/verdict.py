@@ -1,4 +1,4 @@
-"""What is answered? One action with concrete numbers, the rule behind it, and how the run stands."""
+"""The verdict value: one action with numbers, the rule behind it, and the state of the run."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from memory_service.domain.common.estimate import Estimate
-
-__all__ = ["ACTIONS", "Action", "Answer", "Severity", "Verdict", "figures", "keep_going"]
 
 Action = Literal[
     "continue", "raise_batch", "relaunch", "lower_batch", "reduce_folds", "reduce_epochs",

@@ -23,8 +23,6 @@ from math import hypot
 
 from memory_service.domain.planning.budget import Seconds
 
-__all__ = ["MOST_PROCESSES", "Demand", "Shared", "median_together", "one_after_another", "side_by_side"]
-
 MOST_PROCESSES = 4
 """R33 says 3-4; every subset of the processes is looked at."""
 

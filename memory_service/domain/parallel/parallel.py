@@ -41,8 +41,6 @@ from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.schedule import learning_rate
 from memory_service.domain.quality.quality_index import quality_estimate
 
-__all__ = ["Beside", "parallel_sets", "with_parallel_sets"]
-
 KINDS: tuple[str, ...] = ("explore", "two_large", "network_and_trees")
 
 SHARES = (0.9, 0.55, 0.3)

@@ -14,8 +14,6 @@ from memory_service.domain.planning.candidates import CandidateSet
 from memory_service.domain.planning.contingency import model_class_of
 from memory_service.domain.planning.plan_search import LAMBDA, GridIndex, head_gib
 
-__all__ = ["Group", "Member", "Peaks", "groups_of", "peaks_of"]
-
 Array = npt.NDArray[np.float64]
 
 Peaks = tuple[Array, Array]

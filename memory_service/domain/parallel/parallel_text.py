@@ -8,8 +8,6 @@ from memory_service.domain.parallel.gpu_sharing import Demand, Shared
 from memory_service.domain.planning.budget import Seconds
 from memory_service.domain.planning.problem import PlanningProblem
 
-__all__ = ["why_better", "why_none"]
-
 SLOWED = 1.1
 """Sum of the times alone, as they are in the set against as they are by themselves: from here on that is
 why."""

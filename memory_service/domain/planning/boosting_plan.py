@@ -27,9 +27,6 @@ from memory_service.domain.planning.cost_table import CostTable, Option
 from memory_service.domain.planning.plan_search import BOUNDS, Batches, GridIndex, PlanGrid, quality_of
 from memory_service.domain.planning.problem import PlanningProblem
 
-__all__ = ["ROUND_CHOICES", "cost_of", "outputs_of", "price_trees", "run_of_trees"]
-
-
 ROUND_CHOICES = (100, 200, 300, 500, 800, 1200, 2000)
 LEAVES = 31
 

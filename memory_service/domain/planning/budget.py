@@ -14,21 +14,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "MEDIAN_SHARE",
-    "RESERVE_SHARE",
-    "RunSeconds",
-    "Seconds",
-    "minutes_needed",
-    "minutes_of_all",
-    "run_seconds",
-    "setup_seconds",
-    "split_of",
-    "work_seconds",
-    "write_seconds",
-]
-
-
 RESERVE_SHARE = 0.15
 """R14: always kept for inference and writing the submission."""
 

@@ -14,8 +14,6 @@ from memory_service.domain.planning.cost_table import CostTable
 from memory_service.domain.planning.plan_search import Flags, GridIndex, PlanGrid, price_grid
 from memory_service.domain.planning.problem import CostProvider, PlanningProblem
 
-__all__ = ["Candidate", "CandidateSet", "CandidateSets", "precision_for", "price_candidates"]
-
 _PRECISION_ORDER = ("fp32", "fp16", "bf16")
 
 TREES_LEAVE_OUT = {"epochs", "batch_size", "precision", "image_size", "seq_len"}

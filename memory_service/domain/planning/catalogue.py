@@ -8,8 +8,6 @@ from typing import Any, Literal
 
 from memory_service.errors import unknown_name
 
-__all__ = ["CatalogueModel", "model_index", "models_for_task", "normal_model_name", "resolve_model"]
-
 _HUB_OWNERS = (
     "timm/", "hf-hub:timm/", "microsoft/", "google-bert/", "google/", "facebookai/", "facebook/",
     "answerdotai/", "distilbert/", "sentence-transformers/", "openai-community/",

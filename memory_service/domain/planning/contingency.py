@@ -12,8 +12,6 @@ from memory_service.domain.planning.policy import Policy
 from memory_service.domain.planning.schedule import DEFAULT_POLICY
 from memory_service.domain.quality.quality_index import fold_gain
 
-__all__ = ["checks_of", "model_class_of", "trouble_ladder"]
-
 _SMALL = re.compile(
     r"resnet(10|14|18|26|34)|efficientnet_(lite|es|b[012])|tf_efficientnet_(lite|es|b[012])|efficientnetv2_b[012]"
     r"|mobilenet|mobilevit|mnasnet|ghostnet|lcnet|tinynet|fbnet|shufflenet|squeezenet|_(atto|femto|pico|nano)\b"

@@ -25,19 +25,6 @@ from memory_service.domain.prediction.peak_curve import peak_curve
 from memory_service.domain.prediction.step_time import BaselineSteps
 from memory_service.domain.quality.quality_index import Learning, learning_of
 
-__all__ = [
-    "Columns",
-    "CostTable",
-    "Grid",
-    "Option",
-    "build_table",
-    "columns_of",
-    "layout_of",
-    "make_option",
-    "with_memory",
-    "worst_of",
-]
-
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 

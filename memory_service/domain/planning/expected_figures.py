@@ -19,8 +19,6 @@ from memory_service.domain.prediction.memory import peak_memory
 from memory_service.domain.prediction.step_time import prepare
 from memory_service.domain.quality.quality_index import quality_estimate
 
-__all__ = ["expected_of", "summary", "timetable_of"]
-
 
 def summary(candidates: CandidateSet, pick: GridIndex) -> dict[str, Any]:
     """A plan in one line, for alternatives and for the changes that would fit."""

@@ -8,8 +8,6 @@ import numpy as np
 
 from memory_service.domain.planning.candidates import CandidateSet, CandidateSets
 
-__all__ = ["best_by_budget", "best_of_models"]
-
 MOST_POINTS = 80
 MOST_MODELS = 60
 

@@ -13,8 +13,6 @@ from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.description.metric_resolution import ResolvedMetric
 from memory_service.domain.prediction.device import TargetDevice
 
-__all__ = ["Closest", "Expected", "Plan", "Refusal", "Stage", "plan_id_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Stage:

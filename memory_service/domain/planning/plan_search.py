@@ -29,17 +29,6 @@ from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.schedule import accumulation_steps, is_dense, most_by_updates, rule_batch
 from memory_service.domain.quality.quality_index import quality_index
 
-__all__ = [
-    "EPOCH_CHOICES",
-    "LAMBDA",
-    "Batches",
-    "PlanGrid",
-    "choose_batches",
-    "loader_rate",
-    "price_grid",
-    "quality_of",
-]
-
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]

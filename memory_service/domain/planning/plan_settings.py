@@ -11,8 +11,6 @@ from memory_service.domain.planning.plan_search import GridIndex
 from memory_service.domain.planning.policy import Policy
 from memory_service.domain.planning.schedule import learning_rate, warmup_epochs
 
-__all__ = ["settings_of"]
-
 
 def settings_of(candidates: CandidateSet, pick: GridIndex) -> dict[str, Any]:
     """The part of a plan that a training script copies; plain integers, floats, words."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["MOST_TOKENS", "judged_words", "plan_markdown", "rough_tokens"]
-
 MOST_TOKENS = 500
 
 CHARACTERS_PER_TOKEN = 3.0

@@ -21,8 +21,6 @@ from memory_service.domain.planning.problem import CostProvider, PlanningProblem
 from memory_service.domain.planning.relaxation import closest_changes
 from memory_service.domain.prediction.device import provenance_warnings
 
-__all__ = ["make_plan"]
-
 SMALLER = 0.6
 """A "smaller" alternative has at most this share of the parameters."""
 

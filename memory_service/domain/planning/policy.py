@@ -15,8 +15,6 @@ from typing import Any
 
 from memory_service.domain.planning.budget import MEDIAN_SHARE, RESERVE_SHARE
 
-__all__ = ["LARGE_GIB", "MIDDLE_GIB", "BatchDefault", "Policy", "policy_of"]
-
 Row = Mapping[str, Any]
 Place = tuple[str, str, int]
 

@@ -14,8 +14,6 @@ from memory_service.domain.planning.request import Question
 from memory_service.domain.planning.schedule import DEFAULT_POLICY
 from memory_service.domain.prediction.device import TargetDevice
 
-__all__ = ["CostProvider", "PlanningProblem", "Suggestion"]
-
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:

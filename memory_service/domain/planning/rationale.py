@@ -16,8 +16,6 @@ from memory_service.domain.planning.problem import CostProvider
 from memory_service.domain.prediction.device import provenance_warnings
 from memory_service.domain.prediction.memory import observed_bounds
 
-__all__ = ["evidence", "rationale", "warnings", "why_not"]
-
 LEAST_UPDATES = 200
 LARGE_HOST_GIB = 16.0
 

@@ -20,8 +20,6 @@ from memory_service.domain.planning.plan import Closest
 from memory_service.domain.planning.problem import CostProvider, PlanningProblem
 from memory_service.domain.planning.request import MOST_MINUTES
 
-__all__ = ["closest_changes"]
-
 STEP_UP_CARDS = ("t4", "a10", "a100", "a100-80gb", "h100", "h200", "b200")
 FASTER_CARDS = ("a100", "h200")
 """Cards one can commonly rent, by memory and speed: the next ones up are tried when the card itself is the

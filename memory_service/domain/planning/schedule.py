@@ -14,18 +14,6 @@ from memory_service.domain.common.vocabulary import modality_of
 from memory_service.domain.cost.batch_ladder import floor_to_ladder
 from memory_service.domain.planning.policy import LARGE_GIB, MIDDLE_GIB, BatchDefault, Policy
 
-__all__ = [
-    "Recipe",
-    "accumulation_steps",
-    "default_batch",
-    "is_dense",
-    "learning_rate",
-    "most_by_updates",
-    "recipe_of",
-    "rule_batch",
-    "warmup_epochs",
-]
-
 DEFAULT_POLICY = Policy()
 
 SINGLE_SPLIT_SHARE = 0.8

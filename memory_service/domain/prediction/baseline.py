@@ -13,8 +13,6 @@ from memory_service.domain.prediction.memory import peak_memory
 from memory_service.domain.prediction.rates import rates_of
 from memory_service.domain.prediction.step_time import prepare
 
-__all__ = ["baseline_prediction"]
-
 
 def baseline_prediction(
     observation: Observation, profile: Profile, device: TargetDevice

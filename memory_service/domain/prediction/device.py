@@ -11,8 +11,6 @@ from memory_service.domain.calibration.memory_overhead import MemoryOverhead
 from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.domain.learning.corrections import LearnedCorrections
 
-__all__ = ["Provenance", "TargetDevice", "provenance_warnings", "target_device"]
-
 
 @dataclass(frozen=True, slots=True)
 class Provenance:

@@ -37,10 +37,6 @@ from memory_service.domain.learning.corrections import MemoryCorrection
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.errors import FieldError, InvalidInput
 
-__all__ = [
-    "Confidence", "PeakMemory", "allocated_limit_gib", "largest_batch", "observed_bounds", "peak_memory",
-]  # fmt: skip
-
 Confidence = Literal["p10", "p50", "p90"]
 
 CONTEXT_GIB = 0.85

@@ -21,8 +21,6 @@ from memory_service.domain.learning.corrections import LearnedPeaks, MemoryCorre
 from memory_service.domain.prediction import memory
 from memory_service.domain.prediction.device import TargetDevice
 
-__all__ = ["PeakCurve", "peak_curve"]
-
 Floats = NDArray[np.float64]
 
 

@@ -6,8 +6,6 @@ from memory_service.domain.cost.rates import Rates, sheet_rates
 from memory_service.domain.cost.step_config import StepConfig
 from memory_service.domain.prediction.device import TargetDevice
 
-__all__ = ["rates_of"]
-
 
 def rates_of(device: TargetDevice, config: StepConfig) -> Rates:
     """Rates at the configuration's precision and layout."""

@@ -17,8 +17,6 @@ from memory_service.domain.learning.corrections import LearnedCorrections, TimeC
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.rates import rates_of
 
-__all__ = ["BaselineSteps", "learned_step", "prepare"]
-
 USUAL_BATCH = 32.0
 """Where the shares of a step are read that weigh what remains unsure."""
 

@@ -15,9 +15,6 @@ import numpy as np
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.common.vocabulary import modality_of
 
-__all__ = ["INDEX_BASIS", "Learning", "fold_gain", "learning_of", "quality_estimate", "quality_index"]
-
-
 REFERENCE_N_TRAIN = 9_000
 """The size of the observed run (source 003): best validation loss at epoch 3-5 of 30 on 9 000 images."""
 

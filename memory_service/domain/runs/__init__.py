@@ -1,1 +1,1 @@
-"""What came of a run that ended? Outcome, wasted minutes, effect of the advice it followed."""
+"""Evaluates finished runs: outcome, wasted minutes, observations, effect of the advice followed."""

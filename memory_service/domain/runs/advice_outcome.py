@@ -1,4 +1,4 @@
-"""What does a run that ended say of the advice it had? What it was told, whether it did so, what came of it.
+"""Outcome of a run's advice: what was advised, whether it was followed, what came of it.
 
 brief = brief_of(answer of /recommend, ids of patterns)       what of a plan a run is held against
 advice = advice_of(brief, patterns, what the run runs)        when it begins
@@ -15,8 +15,6 @@ from typing import Any
 from memory_service.domain.common.vocabulary import size_of
 from memory_service.domain.planning.catalogue import normal_model_name
 from memory_service.domain.runs.run_outcome import best_of
-
-__all__ = ["FOLLOWED", "advice_of", "brief_of", "outcome_of_run", "place_of", "succeeded"]
 
 FOLLOWED = ("model", "batch_size", "precision", "folds", "epochs")
 """What of a plan a run can be seen to follow."""

@@ -1,4 +1,4 @@
-"""Did a memory help? Runs that followed it against comparable runs that did not, counted and never guessed.
+"""Effect of a pattern: runs that followed it against comparable runs that did not.
 
 Two runs are comparable in one place (a competition, or a kind of task) on one GPU model with about the same
 minutes. The better one left something to score; of two that did, the better test metric, else the better
@@ -20,8 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory_service.domain.common.estimate import Estimate
-
-__all__ = ["MOST_COMPARED", "Tally", "compare"]
 
 MOST_COMPARED = 200
 """Of one place the latest runs: older ones leave the comparison, so a memory ranked down gets its chance

@@ -1,4 +1,4 @@
-"""What does a run that ended say of its device? One observation for each batch size it used.
+"""Observations of a finished run: one for each batch size it used.
 
 Rules of exclusion (an excluded observation still counts for memory):
     contended      in over a tenth of the samples of the card another process used it
@@ -17,8 +17,6 @@ import numpy as np
 
 from memory_service.domain.learning.observation import Exclusion, Observation
 from memory_service.domain.runs.run_outcome import Epoch, Outcome, Peaks, trained_samples
-
-__all__ = ["EndStatus", "Ending", "exclusion_of", "observations_of", "steady_step_seconds"]
 
 EndStatus = Literal["completed", "stopped", "out_of_memory", "timed_out", "crashed"]
 

@@ -1,4 +1,4 @@
-"""What happened in a run? Its epochs, the use of its device and its memory, from the events it sent.
+"""Outcome of a run from its events: epochs, use of the device, memory.
 
 The same set of events gives the same outcome in every order of arrival: they are read by seq.
 """
@@ -15,8 +15,6 @@ import numpy as np
 
 from memory_service.domain.monitoring.event import Event, number_of
 from memory_service.domain.planning.budget import split_of
-
-__all__ = ["DeviceUse", "Epoch", "Outcome", "Peaks", "StepWindow", "best_of", "outcome_of", "trained_samples"]
 
 EPOCHS_SHOWN = 2_000
 """The latest that a summary keeps one by one; boosted trees report a round as an epoch."""

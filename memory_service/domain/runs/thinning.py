@@ -1,4 +1,4 @@
-"""What stays of a run's raw samples when they are old? One event of the device and one of steps per epoch.
+"""Thins raw samples of old runs to one device event and one step event per epoch.
 
 Between two epochs the samples of the device become one, with the most memory of each kind, the highest
 temperature, the median of utilisation and power; the batch events become one with the steps, seconds, samples
@@ -14,8 +14,6 @@ from statistics import median
 from typing import Any
 
 from memory_service.domain.monitoring.event import MEMORY_FIELDS, number_of
-
-__all__ = ["RAW", "Thinned", "thinned"]
 
 RAW = ("gpu", "batch")
 

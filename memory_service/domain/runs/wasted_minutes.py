@@ -1,4 +1,4 @@
-"""How many minutes of a run brought nothing, and what took them?
+"""Minutes of a run that brought nothing, by cause.
 
 A definition, not an estimate: each part is a sum over what the run told, in minutes of its own time, and each
 takes only from what the parts before it left, so that together they are never more than the run.
@@ -24,8 +24,6 @@ from typing import Any
 
 from memory_service.domain.monitoring.event import loss_of
 from memory_service.domain.runs.run_outcome import Epoch, Outcome, best_of
-
-__all__ = ["PARTS", "Waste", "waste_of"]
 
 PARTS = ("no_submission", "after_best", "stalled", "loader", "slow", "idle")
 

@@ -1,4 +1,4 @@
-"""How fast is this device, and how much memory does it really give? A benchmark within a stated time.
+"""Benchmark of one device within a stated time: speed, memory, loader.
 
 `python -m memory_service.measure.calibrate --device cpu --budget-seconds 60` prints one JSON object a line:
     {"event": "identity", "fingerprint": {...}}                    always first where the device exists
@@ -14,8 +14,6 @@ its own (`nursery.py`). The runner ends when its stdin, where that is a pipe, is
 from __future__ import annotations
 
 import sys
-
-__all__ = ["command"]
 
 
 def command(device: str, budget_seconds: float, force: bool = False) -> list[str]:

@@ -1,4 +1,4 @@
-"""How is a device timed, its cache flushed, its memory read? Here alone is one kind told from another.
+"""Timing, cache flushing and memory readings of CUDA, MPS and CPU; the only file that tells them apart.
 
 cuda   CUDA events around the work, one synchronisation after it; torch's allocator and NVML for memory
 mps    a wall clock around work and synchronisation; Metal's own count for memory
@@ -21,8 +21,6 @@ from typing import Any
 
 import psutil
 import torch
-
-__all__ = ["GIB", "Cpu", "Cuda", "Hardware", "Mps", "hardware_of", "resident_gib"]
 
 GIB = 2.0**30
 

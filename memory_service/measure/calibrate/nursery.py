@@ -1,5 +1,4 @@
-"""Who measures? One process that imports torch once, without touching any device, and gives every section a
-child of its own.
+"""The process that imports torch once, touches no device, and forks a child for each section.
 
 On Linux children are forked, so that they start in milliseconds; elsewhere, and should an import have
 counted the cards through CUDA, they are spawned (neither Metal nor CUDA survives a fork). A child that runs
@@ -26,8 +25,6 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from memory_service.measure.calibrate.wire import line
-
-__all__ = ["main"]
 
 _PR_SET_PDEATHSIG = 1
 

@@ -1,4 +1,4 @@
-"""How does a calibration run from its first event to its last, whatever happens on the way?
+"""Runs a calibration from its first event to its last.
 
 The runner imports no torch: it says who the device is, whether others use it, gives the nursery one section
 after another, passes on what they find, and ends in time. All events go to stdout (see the package).
@@ -36,8 +36,6 @@ from memory_service.measure.identity import (
     identify,
     occupancy,
 )
-
-__all__ = ["precisions_of", "run"]
 
 OVERRUN, ENDING_SECONDS = 1.08, 0.1
 """Sections have ended by this share of the budget, less what ending takes (issue 3 allows 1.10 in all)."""

@@ -1,4 +1,4 @@
-"""Which section runs next, and for how long? The most useful ones first, never past the budget.
+"""Chooses the next section and its time; the most useful first, never past the budget.
 
 Every section has a least time, below which it measures nothing worth having, and a weight. What is left of
 the budget is given to sections in their order until their least times fill it; the rest is shared by weight.
@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-__all__ = ["Share", "next_share", "share_of"]
 
 
 @dataclass(frozen=True, slots=True)

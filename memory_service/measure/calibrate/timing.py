@@ -1,4 +1,4 @@
-"""What is the time of one repetition, and how sure is it? Median, 20th and 80th percentile, n.
+"""Statistics of repeated timings: median, 20th and 80th percentile, n.
 
 Every figure is repeated until its share of time is over. A spread (p80 - p20) / median over 5 % is measured
 once more if time allows, the steadier set is kept, and one still over 5 % is flagged.
@@ -13,8 +13,6 @@ from dataclasses import replace
 from memory_service.domain.calibration.calibration import Measurement
 from memory_service.domain.calibration.probes import Probe
 from memory_service.measure.calibrate.hardware import Hardware
-
-__all__ = ["LEAST", "measured", "repeat", "summary"]
 
 LEAST = 3
 """Repetitions however little time there is."""

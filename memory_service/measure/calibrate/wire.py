@@ -1,4 +1,4 @@
-"""How do the processes of a calibration talk? One JSON object a line; a closed pipe: its other end died."""
+"""Messages between the processes of a calibration: one JSON object a line."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import os
 import stat
 from collections.abc import Mapping
 from typing import Any
-
-__all__ = ["is_pipe", "line"]
 
 
 def line(event: Mapping[str, Any]) -> bytes:

@@ -1,4 +1,4 @@
-"""Which small networks do people train on tables, small pictures, series, points and clicks?"""
+"""Small networks for tables, small images, series, points and clicks."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from memory_service.measure.nets.images import SmallCnn
 from memory_service.measure.nets.points import Dgcnn, PointNet, PointTransformer
 from memory_service.measure.nets.series import InceptionTime, Recurrent, ResNet1d, SeriesTransformer
 from memory_service.measure.nets.tables import FtTransformer, Mlp, RealMlp, TabM, TabularResNet
-
-__all__ = ["NETS", "Form"]
 
 Form = Literal["table", "image", "series", "items"]
 """table (batch, features) | image (batch, channels, side, side) | series (batch, channels, steps) |

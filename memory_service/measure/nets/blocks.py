@@ -1,4 +1,4 @@
-"""Which blocks do the small networks share? A pre-norm transformer encoder, perceptrons per point."""
+"""Building blocks of the small networks: a pre-norm transformer encoder, perceptrons per point."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import itertools
 
 from torch import Tensor, nn
 from torch.nn import functional
-
-__all__ = ["encoder", "pointwise"]
 
 
 def encoder(width: int, blocks: int, heads: int, hidden: int) -> nn.Sequential:

@@ -1,4 +1,4 @@
-"""Which networks do people train on clicks? (batch, history) item numbers in, logits over candidates out."""
+"""Networks for clicks: (batch, history) item numbers in, logits over candidates out."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import torch
 from torch import Tensor, nn
 
 from memory_service.measure.nets.blocks import encoder
-
-__all__ = ["SelfAttentiveHistory", "TwoTower"]
 
 
 class TwoTower(nn.Module):

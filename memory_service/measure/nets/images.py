@@ -1,12 +1,10 @@
-"""Which network does a plain script train on small pictures? (batch, 3, side, side) to (batch, outputs)."""
+"""The network of a plain script for small images: (batch, 3, side, side) to (batch, outputs)."""
 
 from __future__ import annotations
 
 import itertools
 
 from torch import Tensor, nn
-
-__all__ = ["SmallCnn"]
 
 
 class SmallCnn(nn.Module):

@@ -1,4 +1,4 @@
-"""Which networks do people train on points? (batch, channels, points) in, logits (batch, outputs) out."""
+"""Networks for points: (batch, channels, points) in, logits (batch, outputs) out."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from memory_service.measure.nets.blocks import encoder, pointwise
-
-__all__ = ["Dgcnn", "PointNet", "PointTransformer"]
 
 
 class PointNet(nn.Module):

@@ -1,4 +1,4 @@
-"""Which three networks does every calibration train for a few steps? One of each usual kind, small.
+"""The three reference networks that every calibration trains for a few steps.
 
     cnn      residual 3 x 3 convolutions, batch norm, ReLU (ResNet's basic block)
     mobile   inverted residuals with depthwise convolutions, squeeze-excitation, SiLU (EfficientNet)
@@ -18,8 +18,6 @@ from torch.nn import functional
 from memory_service.domain.calibration.probe_shapes import ReferenceNet
 from memory_service.measure.built import BuiltModel, image_model, on_meta
 from memory_service.measure.nets.blocks import encoder
-
-__all__ = ["build_reference", "reference_module"]
 
 SMALL_IMAGE = 96
 """Below it a stem halves the picture once, by its pooling (cnn), or uses patches of 8 instead of 16 (vit)."""

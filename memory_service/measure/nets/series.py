@@ -1,4 +1,4 @@
-"""Which networks do people train on series? (batch, channels, steps) in, logits (batch, outputs) out."""
+"""Networks for series: (batch, channels, steps) in, logits (batch, outputs) out."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from memory_service.measure.nets.blocks import encoder
-
-__all__ = ["FusedRecurrence", "InceptionTime", "Recurrent", "ResNet1d", "SeriesTransformer"]
 
 
 class ResNet1d(nn.Module):

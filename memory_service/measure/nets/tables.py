@@ -1,4 +1,4 @@
-"""Which networks do people train on tables? (batch, columns) in, logits (batch, outputs) out."""
+"""Networks for tables: (batch, columns) in, logits (batch, outputs) out."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from memory_service.measure.nets.blocks import encoder
-
-__all__ = ["FtTransformer", "Mlp", "RealMlp", "TabM", "TabularResNet"]
 
 
 class Mlp(nn.Module):

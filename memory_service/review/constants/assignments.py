@@ -1,4 +1,4 @@
-"""What is each name, attribute and command line argument set to? Indices of expressions, nothing computed."""
+"""Indices of what names, attributes and command line arguments are set to; nothing is computed."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from memory_service.review.source.script import Script, last_name
-
-__all__ = ["Assigned", "assignments", "attributes", "command_line"]
 
 Assigned = dict[tuple[ast.AST, str], list[ast.AST | None]]
 

@@ -14,8 +14,6 @@ from typing import Any
 from memory_service.review.constants.lookup import Known, ValueLookup
 from memory_service.review.source.script import last_name
 
-__all__ = ["COMPUTED", "MOST_VALUES"]
-
 MOST_VALUES = 8
 _LONGEST_TEXT = 2_000
 LARGEST = 10**18

@@ -1,4 +1,4 @@
-"""Which class of the file is an object of, what do its fields hold, and where is a value written down?"""
+"""Objects of classes in the file: their class, their fields, and where a value is written down."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from functools import cached_property
 
 from memory_service.review.constants.lookup import ValueLookup
 from memory_service.review.source.script import last_name, words
-
-__all__ = ["DEEPEST_OBJECT", "Objects"]
 
 DEEPEST_OBJECT = 8
 """Names, attributes and calls followed to the class of an object."""

@@ -1,4 +1,4 @@
-"""Which settings does a mapping hold? Through names, `update`, `**more`, callers, helpers and dataclasses.
+"""Settings in mappings, followed through names, `update`, `**more`, callers, helpers and dataclasses.
 
 What is said is known even where something unknown stands beside it: `{**elsewhere, "num_workers": 0}` has no
 workers, and may hold more keys (`open`).
@@ -14,8 +14,6 @@ from functools import cached_property
 from memory_service.review.constants.lookup import Held, ValueLookup
 from memory_service.review.source.script import Function, last_name, words
 from memory_service.review.source.settings_text import settings_of
-
-__all__ = ["Mappings", "expand"]
 
 DEEPEST = 8
 MOST_CALLERS = 24

@@ -1,5 +1,5 @@
-"""Which value does an expression have, as far as the text says? Constants are followed through names,
-configs, command line defaults, attributes and function parameters; anything else is unknown.
+"""Constant propagation: possible values of an expression, followed through names, configs, command line
+defaults, attributes and function parameters; anything else is unknown.
 
 All values that an expression may have are kept (`64 if big else 16` has two); an unknown part makes it
 unknown. What is computed from them: `computed.py`, within bounds.
@@ -20,8 +20,6 @@ from memory_service.review.constants.lookup import Held, Known
 from memory_service.review.constants.mappings import Mappings
 from memory_service.review.source.nodes import parameters_of
 from memory_service.review.source.script import Function, Script, last_name
-
-__all__ = ["Values", "passed_for", "sources_of"]
 
 Node = TypeVar("Node", bound=ast.AST)
 

@@ -1,4 +1,4 @@
-"""What do calls of pandas, numpy, scikit-learn, torch and their like do with rows?"""
+"""Calls of pandas, numpy, scikit-learn, torch and similar libraries, and what they do with rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a new column hold numbers or texts, and which of the two does a selection by type take?"""
+"""Kind of a new column (numbers or text), and selections by type."""
 
 from __future__ import annotations
 

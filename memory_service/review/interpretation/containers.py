@@ -1,4 +1,4 @@
-"""What do lists, tuples, dicts and the builtins that go through them hold after a call?"""
+"""Lists, tuples, dicts and the builtins that iterate over them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which calls set rows of validation apart, and which take columns out? Splits, folds, samples, drops."""
+"""Calls that set validation rows apart or take columns out: splits, folds, samples, drops."""
 
 from __future__ import annotations
 

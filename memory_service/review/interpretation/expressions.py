@@ -1,4 +1,4 @@
-"""What do expressions give in a run? Names, attributes, subscripts, calls, comprehensions, conditions."""
+"""Evaluation of expressions: names, attributes, subscripts, calls, comprehensions, conditions."""
 
 from __future__ import annotations
 

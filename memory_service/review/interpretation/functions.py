@@ -1,4 +1,4 @@
-"""What do functions, methods and classes of the file give where they are called?"""
+"""Calls of functions, methods and classes of the file itself."""
 
 from __future__ import annotations
 

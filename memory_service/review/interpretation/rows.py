@@ -1,4 +1,4 @@
-"""Whose rows are these, and which of them? Files, parts, selections, columns and arithmetic of a run."""
+"""The rows a value holds: file, part, selection, columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rows and which columns does an expression choose, and what becomes features beside which answer?"""
+"""Rows and columns that an expression selects, and which become features beside which target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does each statement of a script do to names and rows?"""
+"""Effect of each statement on names and rows."""
 
 from __future__ import annotations
 

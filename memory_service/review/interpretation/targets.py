@@ -11,8 +11,6 @@ from memory_service.review.constants.values import Values
 from memory_service.review.source.nodes import pairs
 from memory_service.review.source.script import last_name
 
-__all__ = ["Targets", "column_of"]
-
 _LABELLED = frozenset(("train_test_split", "Dataset", "Pool", "DMatrix", "QuantileDMatrix"))
 _SCORING = frozenset(("cross_val_score", "cross_validate", "cross_val_predict", "learning_curve"))
 _TARGET_NAME = re.compile(

@@ -1,4 +1,4 @@
-"""What does a run of the script know of a value? Whose rows it holds, what was learned, what made it.
+"""The abstract value: rows it holds, what was learned from them, what made it.
 
 Nothing is computed: a table is the set of rows it came from, a fitted scaler is where it was fitted and on
 which rows, a number is itself where the text says it."""

@@ -1,5 +1,4 @@
-"""What would a run of this script do with its rows? Its statements are walked in the order of a run,
-functions and methods entered where they are called, values as `value` knows them. Nothing is computed.
+"""Walks the statements of a script in the order of a run and enters functions where they are called.
 
 What comes of it: `divisions` of rows, `leaks` (learned from rows that a division sets apart), `codings`."""
 

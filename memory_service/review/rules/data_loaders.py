@@ -1,4 +1,4 @@
-"""Which loaders feed the training, and with what? Calls of DataLoader, direct, wrapped or by subclass."""
+"""Data loaders of a training and their arguments: DataLoader direct, wrapped or by subclass."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from typing import Any, Literal
 from memory_service.review.facts import Facts
 from memory_service.review.interpretation.value import Value, flat
 from memory_service.review.source.script import Function, Script, last_name, roots, words_in
-
-__all__ = ["Loader", "loaders_of"]
 
 Role = Literal["train", "valid", "test", ""]
 

@@ -14,8 +14,6 @@ from memory_service.review.source.nodes import is_none, receiver_name
 from memory_service.review.source.script import Function, last_name, words
 from memory_service.review.training.training import KERAS, LIGHTNING
 
-__all__ = ["logged_rules"]
-
 _ALWAYS_IN_KERAS = words("loss lr learning_rate")
 _ALWAYS_IN_TRAINER = words(
     "loss runtime samples_per_second steps_per_second epoch model_preparation_time jit_compilation_time"

@@ -1,4 +1,4 @@
-"""What do comments and docstrings tell of the data? Which columns there are, and what has several rows."""
+"""What comments and docstrings say of the data: columns, and groups with several rows."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from memory_service.review.source.script import Script
-
-__all__ = ["columns_listed", "several_each", "texts_told"]
 
 _MANY = (
     r"(?:several|many|multiple|more than one|few|(?:some )?(?:dozens|hundreds|thousands)(?: of)?|"

@@ -1,4 +1,4 @@
-"""Can this text be parsed without harm? Bytes become text, size and nesting are measured, magics passed over.
+"""Safe parsing: bytes become text, size and nesting are measured, notebook magics are skipped.
 
 The parser recurses over what is nested, so a scan by tokens, linear in the length, looks first. Nothing here
 runs a line of the script.
@@ -12,8 +12,6 @@ import warnings
 from dataclasses import dataclass
 
 from memory_service.errors import FieldError, TooLarge
-
-__all__ = ["LONGEST_BYTES", "MOST_TOKENS", "TooLong", "Unreadable", "parsed", "text_of"]
 
 LONGEST_BYTES = 1_048_576
 

@@ -1,5 +1,4 @@
-"""What does a script hold, and what belongs to what? Its tree read once into an index that every rule
-asks."""
+"""Index of a script's syntax tree, built once for all rules."""
 
 from __future__ import annotations
 
@@ -11,8 +10,6 @@ from functools import cached_property
 from typing import TypeVar
 
 from memory_service.review.source.short_names import write_in_full
-
-__all__ = ["Function", "Script", "last_name", "name_of", "roots", "words", "words_in"]
 
 Node = TypeVar("Node", bound=ast.AST)
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -1,4 +1,4 @@
-"""What does a text of settings within a script say? Flat and nested `key: value` of YAML, and JSON."""
+"""Settings in a text within a script: flat and nested `key: value` of YAML, and JSON."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import ast
 import json
 import re
 from typing import Any
-
-__all__ = ["settings_of"]
 
 _LONGEST = 20_000
 _ENTRY = re.compile(r"^( *)([A-Za-z_][\w.-]*)\s*:(?:\s+(.*?))?\s*$")

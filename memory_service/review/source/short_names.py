@@ -1,4 +1,4 @@
-"""What is called, whatever it is called? Short names, renamed imports and partials written out in the tree.
+"""Canonical names of calls: imports, short names and partials written out in the tree.
 
 mk = torch.utils.data.DataLoader        mk(x)  -> torch.utils.data.DataLoader(x)
 `from torch.utils.data import DataLoader as DL`: DL(x)  -> DataLoader(x)
@@ -11,8 +11,6 @@ import ast
 import copy
 from collections import defaultdict
 from itertools import islice
-
-__all__ = ["write_in_full"]
 
 MOST_NAMED = 1_000
 """Calls under a short name that are read in full: a script has a few."""

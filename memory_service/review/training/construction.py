@@ -13,8 +13,6 @@ from memory_service.review.source.nodes import calls_in, is_call, is_of_self, na
 from memory_service.review.source.script import Script, last_name
 from memory_service.review.training.stopping import AnyLoop
 
-__all__ = ["Folds", "Objects"]
-
 _FOLD = re.compile(r"fold|\bkf\b|skf|gkf|splitter|\bcv\b", re.IGNORECASE)
 _FOLDS_NAMED = re.compile(r"^(n|num|k|all|cv)?_?(folds?|splits|folds_list|split_list)$", re.IGNORECASE)
 _DEEPEST = 5

@@ -10,8 +10,6 @@ from memory_service.review.constants.values import Values
 from memory_service.review.source.nodes import calls_in, pairs
 from memory_service.review.source.script import Script, last_name, roots, words, words_in
 
-__all__ = ["AnyLoop", "Stopping", "guards_of"]
-
 AnyLoop = ast.For | ast.While
 
 _CLOCK_CALLS = words(

@@ -18,8 +18,6 @@ from memory_service.review.source.script import Script, last_name, words, words_
 from memory_service.review.training.construction import Folds, Objects
 from memory_service.review.training.stopping import AnyLoop, Stopping
 
-__all__ = ["Fit", "Loop", "Training"]
-
 Kind = Literal["torch", "lightning", "transformers", "keras", "fastai", "boosting", "sklearn"]
 
 _HELPER = re.compile(

@@ -32,8 +32,6 @@ from memory_service.services.tables.audit import note
 from memory_service.store.queries import keys as store
 from memory_service.store.tables.keys import ApiKey
 
-__all__ = ["CACHED_SECONDS", "Holder", "Keyring"]
-
 CACHED_SECONDS = 5.0
 WRITTEN_EVERY_SECONDS = 60.0
 

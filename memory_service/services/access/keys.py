@@ -25,17 +25,6 @@ from memory_service.services.tables.catalogue import on_the_wire
 from memory_service.store.queries import keys as store
 from memory_service.store.tables.keys import ApiKey
 
-__all__ = [
-    "NoAdminKey",
-    "create_key",
-    "has_admin",
-    "is_valid",
-    "list_keys",
-    "require_admin_key",
-    "revoke_key",
-    "rotate_key",
-]
-
 
 class NoAdminKey(Unavailable):
     """A server that asks for keys, and nobody has one."""

@@ -16,8 +16,6 @@ from memory_service.services.database.transactions import Database
 from memory_service.services.tables.audit import note
 from memory_service.store.queries import keys as store
 
-__all__ = ["HOURS", "Session", "sign_in", "sign_out"]
-
 HOURS = 12.0
 
 

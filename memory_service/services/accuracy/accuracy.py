@@ -15,10 +15,6 @@ from memory_service.domain.learning.measured_rows import MeasuredRow
 from memory_service.domain.learning.scoring import NAIVE_FIXED_GIB, NAIVE_SLOPE
 from memory_service.services.prediction.evaluate import Evaluated
 
-__all__ = [
-    "Errors", "FitErrors", "Summary", "markdown", "summarise", "summary_as_dict", "table", "with_sections",
-]  # fmt: skip
-
 SECTION = re.compile(r"<!-- (\w+) -->\n.*?<!-- /\1 -->", re.DOTALL)
 
 T = TypeVar("T")

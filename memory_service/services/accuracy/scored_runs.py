@@ -13,8 +13,6 @@ from memory_service.services.database.transactions import Database
 from memory_service.store.queries import runs
 from memory_service.store.queries.runs import EndedRun
 
-__all__ = ["ACCURACY_FILTERS", "accuracy", "compared", "unpredicted"]
-
 ACCURACY_FILTERS = ("gpu", "device", "family", "model")
 
 MOST_RUNS = 2_000

@@ -40,16 +40,6 @@ from memory_service.store.queries.fingerprints import fingerprint
 from memory_service.store.session import ReadSession
 from memory_service.store.tables.knowledge import Knowledge
 
-__all__ = [
-    "Found",
-    "Hit",
-    "ReadText",
-    "read_text",
-    "recall",
-    "recall_snapshot",
-    "text_signals",
-]
-
 _SEARCH_DEPTH, _WORDS_DEPTH = 60, 60
 """Passages asked of the database's vector index and of its full text."""
 

@@ -17,8 +17,6 @@ from memory_service.services.competitions.encoding import TextEncoder, encode, t
 from memory_service.services.database.transactions import Database
 from memory_service.services.tables import catalogue
 
-__all__ = ["AddedCompetition", "add_competition", "correct_competition"]
-
 _METRIC = ("metric", "metric_family", "metric_direction")
 _FIGURES = ("n_train", "n_classes", "image_size", "split")
 

@@ -1,4 +1,4 @@
-"""What does `/similar` answer? A question checked, its text read, the neighbours with their reasons.
+"""The answer of /similar: text read, neighbours with their reasons.
 
 The task of a text is inferred on its own, not by its neighbours' votes. Without an encoder the words and the
 structure go on and the answer says `degraded`. Asking writes nothing.
@@ -15,8 +15,6 @@ from memory_service.recall.encoder import LoadedEncoder, load_encoder
 from memory_service.schemas.similar import DEFAULT_LIMIT, SimilarRequest
 from memory_service.services.competitions.neighbours import Hit, read_text, recall
 from memory_service.services.database.transactions import Database
-
-__all__ = ["SimilarAnswer", "similar"]
 
 
 @dataclass(frozen=True, slots=True)

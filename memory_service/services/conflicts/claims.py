@@ -23,8 +23,6 @@ from memory_service.domain.prediction.step_time import prepare
 from memory_service.services.knowledge.cost_cache import Sizes
 from memory_service.services.knowledge.snapshot import Knowledge
 
-__all__ = ["Checked", "Subject", "check_claims", "claim_subject", "estimate_of", "fits"]
-
 CLAIMED_IMAGE_SIZE = 224
 """The size the sources speak of when they name none."""
 

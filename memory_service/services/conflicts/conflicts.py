@@ -30,8 +30,6 @@ from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.cost_cache import architecture_of
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 
-__all__ = ["conflicts", "conflicts_in"]
-
 Row = Mapping[str, Any]
 Item = dict[str, Any]
 

@@ -10,8 +10,6 @@ from memory_service.schemas.lists import DEFAULT_LIMIT
 from memory_service.services.conflicts.conflicts import conflicts
 from memory_service.services.database.transactions import Database
 
-__all__ = ["conflicts_page", "narrowed_conflicts"]
-
 _FILTERS = ("gpu", "device", "model", "quantity")
 _SORTS = ("apart", "id")
 

@@ -21,8 +21,6 @@ from memory_service.services.devices.devices import KeptCalibration
 from memory_service.services.knowledge.learned_corrections import observed_profile
 from memory_service.services.knowledge.snapshot import Knowledge
 
-__all__ = ["CalibratedFigure", "Shown", "calibrated_figures", "shown_by_runs"]
-
 NOISE, STEP_NOISE, P90 = 0.02, 0.05, 1.2816
 """Of a median: 2 % between equal hosts, 5 % of one step, which falls with how many there were
 (`domain.learning.corrections`)."""

@@ -14,8 +14,6 @@ from memory_service.services.conflicts.conflicts import conflicts_in
 from memory_service.services.conflicts.statements import estimate_statement
 from memory_service.services.knowledge.snapshot import Knowledge
 
-__all__ = ["about", "claimed", "shown"]
-
 Item = dict[str, Any]
 
 MOST_SHOWN = 200

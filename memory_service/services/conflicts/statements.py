@@ -9,8 +9,6 @@ from typing import Any
 
 from memory_service.domain.common.estimate import Estimate, Grade
 
-__all__ = ["Statement", "claim_statement", "divergence", "estimate_statement"]
-
 LEAST = 1e-9
 
 

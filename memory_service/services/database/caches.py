@@ -6,8 +6,6 @@ import threading
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
-__all__ = ["Caches"]
-
 Cache = TypeVar("Cache")
 P = ParamSpec("P")
 

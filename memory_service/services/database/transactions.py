@@ -34,9 +34,6 @@ from memory_service.store.session import ReadSession, WriteSession, bump_revisio
 from memory_service.store.statements import Statements
 from memory_service.store.tables.knowledge import Knowledge
 
-__all__ = ["BulkTransaction", "Database", "ReadTransaction", "WriteTransaction"]
-
-
 _REVISION = select(Knowledge.revision)
 _REVISION_SQL = "SELECT revision FROM knowledge"
 _MOST_KEPT = 4

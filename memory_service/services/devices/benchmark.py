@@ -25,8 +25,6 @@ from memory_service.domain.calibration.calibration import CalibrationStatus, Mea
 from memory_service.errors import InvalidInput
 from memory_service.schemas.calibrations import section_measurement
 
-__all__ = ["LATEST", "PULSE_SECONDS", "Report", "Stop", "benchmark", "command"]
-
 PULSE_SECONDS = 3.0
 """The longest silence between two reports."""
 

@@ -37,25 +37,6 @@ from memory_service.services.tables.catalogue import on_the_wire
 from memory_service.store.queries import calibrations as store
 from memory_service.store.tables import knowledge as tables
 
-__all__ = [
-    "ENDED",
-    "SILENT_SECONDS",
-    "STATUSES",
-    "Event",
-    "accept",
-    "events_after",
-    "finish",
-    "get_calibration",
-    "may_go_on",
-    "refuse_second",
-    "runner_here",
-    "seconds_of",
-    "settle",
-    "settle_if_possible",
-    "shown",
-    "with_staleness",
-]
-
 ENDED = ("done", "failed", "timed_out")
 STATUSES = (*store.ACTIVE, *ENDED)
 

@@ -31,22 +31,6 @@ from memory_service.store.queries import calibrations as store
 from memory_service.store.queries.rows import all_rows
 from memory_service.store.tables import knowledge as tables
 
-__all__ = [
-    "Device",
-    "KeptCalibration",
-    "calibrations_of",
-    "device_of",
-    "environment_of",
-    "gpu_model_of",
-    "host_name",
-    "keep_device",
-    "look_again",
-    "measured_calibration",
-    "name_by_host",
-    "registered",
-    "stale_because",
-]
-
 CLOCKS_APART = dt.timedelta(minutes=10)
 """A result begun this long before a device was last seen is an old one; less may be another host's clock."""
 

@@ -20,8 +20,6 @@ from memory_service.store.queries import calibrations as store
 from memory_service.store.queries.rows import all_rows
 from memory_service.store.tables import knowledge as tables
 
-__all__ = ["card_of", "device_shown", "gpu_page", "with_devices"]
-
 _MOST_CALIBRATIONS = 50
 
 

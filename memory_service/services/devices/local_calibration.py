@@ -25,8 +25,6 @@ from memory_service.services.tables.audit import SERVICE, note
 from memory_service.store.queries import calibrations as store
 from memory_service.store.tables import knowledge as tables
 
-__all__ = ["Begun", "Calibrating", "begin", "carry_out"]
-
 _END_WITHIN_SECONDS = 60.0
 _STOP_WITHIN_SECONDS = 8.0
 _QUEUE_SECONDS = 2.0

@@ -27,15 +27,6 @@ from memory_service.services.devices.local_calibration import Calibrating
 from memory_service.services.tables.audit import note
 from memory_service.store.queries import calibrations as store
 
-__all__ = [
-    "device_on_this_host",
-    "look_at",
-    "register_device",
-    "remove_device",
-    "usual_name",
-    "words_of_this_host",
-]
-
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
 _LOOPBACK = ("localhost", "127.", "[::1]", "::1")
 

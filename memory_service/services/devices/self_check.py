@@ -18,8 +18,6 @@ from memory_service.services.database.transactions import ReadTransaction
 from memory_service.services.editorial.seed_files import read_lines
 from memory_service.store.queries.rows import all_rows
 
-__all__ = ["checked_by_networks", "reference_profiles"]
-
 _log = logging.getLogger(__name__)
 
 

@@ -24,8 +24,6 @@ from memory_service.services.tables.audit import ANONYMOUS
 from memory_service.store.queries import history
 from memory_service.store.tables.knowledge import History
 
-__all__ = ["add_row", "correct_row", "reason_given", "remove_row", "undo"]
-
 EncoderSource = Callable[[], TextEncoder | None]
 
 LARGEST_ENTRY = 2**31 - 1

@@ -17,8 +17,6 @@ from memory_service.errors import InvalidInput
 from memory_service.schemas import rows as values_of_rows
 from memory_service.store.queries import rows
 
-__all__ = ["FILES", "Seed", "files_digest", "read_lines", "read_seeds"]
-
 FILES: Mapping[str, str] = {
     "competitions": "competitions.jsonl",
     "patterns": "patterns.jsonl",

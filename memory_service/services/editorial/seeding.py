@@ -25,8 +25,6 @@ from memory_service.store.queries import history, passages, rows
 from memory_service.store.queries.passages import NewPassage, StoredPassage
 from memory_service.store.tables.knowledge import Competition, Knowledge
 
-__all__ = ["SeedReport", "TableReport", "fill_embeddings", "is_seeded", "seed"]
-
 WHO = "seeds"
 _CHUNK = 256
 

@@ -24,8 +24,6 @@ from memory_service.errors import FieldError, InvalidInput
 from memory_service.services.database.caches import Caches
 from memory_service.services.devices.devices import Device, KeptCalibration
 
-__all__ = ["Cards", "cards_of"]
-
 
 @dataclass(frozen=True, eq=False)
 class Cards:

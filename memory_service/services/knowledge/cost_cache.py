@@ -32,8 +32,6 @@ from memory_service.domain.prediction.step_time import BaselineSteps
 from memory_service.services.database.caches import Caches
 from memory_service.services.knowledge.profiling import profile_model
 
-__all__ = ["PricedCatalogue", "Sizes", "architecture_of", "can_take"]
-
 ProfileKey = tuple[str, int, str]
 
 MOST_BYTES = 48 * 2**20

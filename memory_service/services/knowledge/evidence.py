@@ -10,8 +10,6 @@ from memory_service.domain.common.vocabulary import modality_of, size_of
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.schedule import default_batch
 
-__all__ = ["evidence_rows"]
-
 Row = Mapping[str, Any]
 
 ALWAYS = (

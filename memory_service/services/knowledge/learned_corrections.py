@@ -17,8 +17,6 @@ from memory_service.domain.prediction.baseline import baseline_prediction
 from memory_service.services.knowledge.cards import Cards
 from memory_service.services.knowledge.cost_cache import PricedCatalogue
 
-__all__ = ["observation_selection", "observed_profile"]
-
 
 def observation_selection(
     cards: Cards, observations: Iterable[Observation], priced: PricedCatalogue

@@ -11,8 +11,6 @@ from memory_service.domain.learning.observation import Observation
 from memory_service.services.database.transactions import ReadTransaction
 from memory_service.store.queries import observations as seen
 
-__all__ = ["Observed", "observed"]
-
 MOST_OF_A_CASE = 8
 """Of one model, batch and setting on one device: more than learning weighs
 (`domain.learning.corrections`)."""

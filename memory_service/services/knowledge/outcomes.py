@@ -13,8 +13,6 @@ from memory_service.services.tables.catalogue import on_the_wire
 from memory_service.services.tables.policy_rows import with_steering
 from memory_service.store.queries import outcomes
 
-__all__ = ["competition_outcomes", "happened_there", "with_outcomes", "with_tallies"]
-
 _CONSIDERED = 50
 """Latest runs: a plan reads them while somebody waits."""
 

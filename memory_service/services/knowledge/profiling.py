@@ -17,18 +17,6 @@ from memory_service.domain.cost.profile import Profile
 from memory_service.domain.planning.catalogue import CatalogueModel, resolve_model
 from memory_service.errors import FieldError, InvalidInput, MemoryServiceError
 
-__all__ = [
-    "CatalogueReport",
-    "Wanted",
-    "catalogue_models",
-    "catalogue_row",
-    "profile_catalogue",
-    "profile_model",
-    "read_profiles",
-    "wanted_profiles",
-    "write_profiles",
-]
-
 TraceClass = Literal["fp32", "amp"]
 ProfileKey = tuple[str, int, str, bool, bool, bool]
 

@@ -43,8 +43,6 @@ from memory_service.store.queries import outcomes
 from memory_service.store.queries.fingerprints import devices_fingerprint, fingerprint
 from memory_service.store.queries.rows import all_rows
 
-__all__ = ["Knowledge", "assemble", "knowledge_of", "priced_catalogue", "sheets_of"]
-
 Row = Mapping[str, Any]
 
 CATALOGUE = ("models", "profiles")

@@ -25,18 +25,6 @@ from memory_service.store.queries import copying
 from memory_service.store.queries.passages import encoders
 from memory_service.store.tables.knowledge import Knowledge
 
-__all__ = [
-    "CheckReport",
-    "Readiness",
-    "UpgradeReport",
-    "backup",
-    "check",
-    "copy",
-    "ensure_ready",
-    "restore",
-    "upgrade",
-]
-
 UPGRADE_COMMAND = "memory-service db upgrade"
 
 _log = logging.getLogger(__name__)

@@ -16,8 +16,6 @@ from memory_service.services.database.transactions import Database
 from memory_service.services.operations import database as databases
 from memory_service.settings import Settings
 
-__all__ = ["Finding", "examine"]
-
 LEAST_FREE_GIB = 1.0
 """Room for the database, its backups and what an upgrade saves."""
 

@@ -24,8 +24,6 @@ from memory_service.services.operations import database as databases
 from memory_service.services.planning.recommend import recommend
 from memory_service.settings import Settings
 
-__all__ = ["Preparation", "State"]
-
 RETRY_SECONDS = 5.0
 
 EncoderState = Literal["loading", "ready", "degraded"]

@@ -24,8 +24,6 @@ from memory_service.services.tables.formats import TableExport
 from memory_service.store.queries import runs
 from memory_service.store.queries.runs import EndedRun
 
-__all__ = ["ACCURACY_QUANTITIES", "accuracy_page", "accuracy_table"]
-
 ACCURACY_QUANTITIES = {
     "samples_per_second": "samples/s",
     "peak_memory_gib": "GiB",

@@ -17,8 +17,6 @@ from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.planning.plan_script import has_script, plan_script
 from memory_service.services.planning.recommend import RequestText, evaluate_request, recommend
 
-__all__ = ["ask_page", "ask_script"]
-
 MOST_IN_ADDRESS = 5_000
 """Characters of a description that the page takes: its question is its address. Longer ones go to POST
 /recommend."""

@@ -21,8 +21,6 @@ from memory_service.services.tables.catalogue import get_row, history_of, list_r
 from memory_service.store.queries import passages
 from memory_service.store.queries import runs as run_store
 
-__all__ = ["FACETS", "competition_map", "competition_page", "competitions_page"]
-
 FACETS = ("task", "modality", "size", "metric_family", "split")
 """What the list is narrowed by; each a filter of the table, too."""
 

@@ -16,8 +16,6 @@ from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.tables.formats import TableExport
 
-__all__ = ["KINDS", "conflict_list_page", "conflict_page", "conflicts_table"]
-
 Item = dict[str, Any]
 
 KINDS = {

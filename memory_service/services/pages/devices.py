@@ -12,8 +12,6 @@ from memory_service.services.devices.registration import words_of_this_host
 from memory_service.services.tables.catalogue import history_of, list_requested
 from memory_service.store.queries import calibrations as store
 
-__all__ = ["calibration_page", "device_page", "devices_page"]
-
 _SHEET = {
     "matmul.fp32": ("tflops", "fp32"),
     "matmul.tf32": ("tflops", "tf32"),

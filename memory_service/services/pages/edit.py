@@ -13,8 +13,6 @@ from memory_service.services.database.transactions import Database
 from memory_service.services.tables.catalogue import CORRECTABLE, get_row, history_of
 from memory_service.store.queries import rows
 
-__all__ = ["changes_of", "edit_page", "page_of", "rebased", "seen"]
-
 _PAGES: Mapping[str, str] = {
     "competitions": "/browse/competitions/",
     "patterns": "/browse/patterns/",

@@ -13,8 +13,6 @@ from memory_service.services.knowledge.outcomes import with_tallies
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.tables.catalogue import get_row, history_of, list_requested
 
-__all__ = ["pattern_page", "patterns_page"]
-
 _FILTERED = ("task", "kind", "scope", "size")
 
 

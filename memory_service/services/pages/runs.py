@@ -19,8 +19,6 @@ from memory_service.services.tables.formats import TableExport
 from memory_service.store.queries import run_summaries as watched
 from memory_service.store.queries import runs
 
-__all__ = ["STATUSES", "epochs_table", "one_run_page", "runs_page", "took_minutes"]
-
 STATUSES = ("running", *requests.STATUSES)
 
 WEEK_DAYS = 7

@@ -19,8 +19,6 @@ from memory_service.services.pages.sizing_request import SHOWN, SizingAsked, cho
 from memory_service.services.prediction.predict import predict_known
 from memory_service.services.tables.formats import TableExport
 
-__all__ = ["HEATS", "cell", "minutes_of", "sizing_page", "sizing_table", "whole"]
-
 HEATS = 6
 """Shades of heat: sixths of the figures on the page, 0 = the worst."""
 

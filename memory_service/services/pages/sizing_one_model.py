@@ -17,8 +17,6 @@ from memory_service.services.pages.sizing import cell, minutes_of, whole
 from memory_service.services.pages.sizing_request import CASE_FIELDS, usual_cards
 from memory_service.services.prediction.predict import predict
 
-__all__ = ["sizing_case_page"]
-
 MOST_OTHERS = 10
 _SIZES = ("image_size", "seq_len", "n_features")
 

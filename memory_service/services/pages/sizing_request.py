@@ -13,8 +13,6 @@ from memory_service.schemas.pages import SizingQuery
 from memory_service.schemas.problems import checked
 from memory_service.services.knowledge.snapshot import Knowledge
 
-__all__ = ["CASE_FIELDS", "SizingAsked", "read_sizing", "usual_cards"]
-
 MOST_CARDS = 12
 _SETTINGS = {"image_size", "seq_len", "precision", "optimizer", "mode"}
 

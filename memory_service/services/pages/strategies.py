@@ -11,8 +11,6 @@ from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.tables.catalogue import get_row, history_of, list_requested
 from memory_service.services.tables.policy_rows import with_steering
 
-__all__ = ["strategies_page", "strategy_page"]
-
 _FILTERED = ("rule", "table", "followed", "grade", "corrected")
 
 

@@ -6,8 +6,6 @@ import threading
 
 from cachetools import LRUCache
 
-__all__ = ["MOST_BYTES", "PlanCache"]
-
 MOST_BYTES = 32 * 2**20
 MOST_NAMES = 4_096
 LONGEST_QUERY = 4_096

@@ -22,8 +22,6 @@ from memory_service.domain.description.metrics import metric_named
 from memory_service.errors import MemoryServiceError
 from memory_service.services.planning.script_kinds import HUB_NAMES, KINDS, NETS, SCRIPTED, WIDTHS, Kind
 
-__all__ = ["NoScript", "has_script", "plan_script"]
-
 
 class NoScript(MemoryServiceError):
     code = "no-script"

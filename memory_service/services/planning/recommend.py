@@ -35,16 +35,6 @@ from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.planning.plan_cache import PlanCache
 from memory_service.services.planning.suggestions import suggestions_of
 
-__all__ = [
-    "EvaluatedRequest",
-    "cached_plan",
-    "case_of",
-    "evaluate_request",
-    "read_request_text",
-    "recommend",
-    "recommend_json",
-]
-
 DEFAULT_CPU_COUNT = 8
 DEFAULT_N_FEATURES = 50
 DEFAULT_N_CLASSES = {"image": 10}

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["HUB_NAMES", "KINDS", "NETS", "SCRIPTED", "WIDTHS", "Kind"]
-
 
 @dataclass(frozen=True, slots=True)
 class Kind:

@@ -17,8 +17,6 @@ from memory_service.domain.runs.pattern_effect import Tally
 from memory_service.services.competitions.neighbours import Hit
 from memory_service.services.knowledge.snapshot import Knowledge
 
-__all__ = ["KIND_BONUS", "SIMILAR_BONUS", "Suggested", "suggestions_of"]
-
 KIND_BONUS = 0.3
 SIMILAR_BONUS = 0.4
 """Index points. Patterns are claims: they may tip the balance between models that estimates hold equal (the

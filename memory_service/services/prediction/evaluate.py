@@ -38,11 +38,6 @@ from memory_service.services.prediction.profile_store import ProfileKey, Profile
 from memory_service.services.tables.catalogue import keep_profiles
 from memory_service.store.queries.rows import all_rows
 
-__all__ = [
-    "DEFAULT_OPTIMIZERS", "Evaluated", "RowCase", "card_of", "case_of", "evaluate_rows", "learn_from_rows",
-    "observations_of", "open_shelf", "profile_key", "profile_of", "read_rows",
-]  # fmt: skip
-
 Raw = Mapping[str, str | None]
 
 GRID = 64

@@ -42,12 +42,6 @@ from memory_service.services.prediction.requested_profile import (
     requested_size,
 )
 
-__all__ = [
-    "predict",
-    "predict_known",
-    "predict_many",
-]
-
 MOST_CACHED = 20_000
 LARGEST_SHOWN = 4096
 """The curve stops here for models that would fit more: no plan uses such a batch."""

@@ -15,8 +15,6 @@ from memory_service.domain.planning.catalogue import CatalogueModel, resolve_mod
 from memory_service.errors import InvalidInput, MemoryServiceError
 from memory_service.services.knowledge.profiling import profile_model
 
-__all__ = ["ProfileKey", "ProfileStore"]
-
 BATCH_TO_KEEP = 25
 
 

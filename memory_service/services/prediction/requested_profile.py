@@ -19,8 +19,6 @@ from memory_service.services.knowledge.profiling import profile_model
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.prediction.request import SIZE_FIELDS, SizingQuestion
 
-__all__ = ["MOST_TRACES", "TraceBudget", "requested_model", "requested_profile", "requested_size"]
-
 MOST_TRACES = 16
 """Models traced for one request; a question past them is refused with the command that profiles a model."""
 

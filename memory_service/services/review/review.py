@@ -1,4 +1,4 @@
-"""What should change in this script before it is launched? The reading of its text, and sizing by the card.
+"""Review of a script with sizing by the card: the adapter between `review` and the predictions.
 
     review_script(database, {"script": "import torch ...", "gpu": "a100", "minutes": 30}) -> the answer of
     /review
@@ -27,8 +27,6 @@ from memory_service.schemas.review import ReviewQuery
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.prediction.predict import predict_known
-
-__all__ = ["review_script"]
 
 HALF = 2
 FAR_UNDER = 4

@@ -1,4 +1,4 @@
-"""What was a run advised when it began? Its plan is held against what it runs, and stored with it.
+"""The plan that a run was advised, stored with it and compared with what it runs.
 
 Asking writes nothing: a plan is known while the process remembers having answered it
 (`services.planning.recommend.plan_given`). A server that was started anew gives the same plan, under the
@@ -19,8 +19,6 @@ from memory_service.services.database.transactions import WriteTransaction
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.runs.run_configuration import RunCase
 from memory_service.store.queries import outcomes
-
-__all__ = ["advised", "begin_outcome", "plan_brought"]
 
 
 def plan_brought(said: dict[str, Any]) -> dict[str, Any] | None:

@@ -25,8 +25,6 @@ from memory_service.services.prediction.predict import LARGEST_SHOWN
 from memory_service.services.runs.run_configuration import RunCase
 from memory_service.store.tables.runs import Run
 
-__all__ = ["Watch", "expected_of", "frozen_watch"]
-
 Watch = tuple[RunFacts, Expectation]
 
 MOST_TRIED = 16

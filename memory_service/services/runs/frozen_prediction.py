@@ -24,8 +24,6 @@ from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.prediction.predict import predict
 from memory_service.services.runs.run_configuration import RunCase
 
-__all__ = ["frozen_prediction"]
-
 MOST_UNBOUNDED = 10**9
 
 

@@ -26,8 +26,6 @@ from memory_service.store.queries import runs
 from memory_service.store.queries.outcomes import direction_of
 from memory_service.store.tables.runs import Run
 
-__all__ = ["conclude", "count_waste", "read_outcome"]
-
 _AT_ONCE = 50
 
 SETUP_SECONDS = 120.0

@@ -15,8 +15,6 @@ from memory_service.services.database.transactions import Database, ReadTransact
 from memory_service.store.queries import outcomes, runs
 from memory_service.store.tables.runs import Run
 
-__all__ = ["changed_outcome", "evidence_of", "remember", "remember_missing"]
-
 _AT_ONCE = 50
 
 

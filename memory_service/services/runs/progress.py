@@ -13,8 +13,6 @@ from memory_service.services.runs.summaries import event_of
 from memory_service.store.queries import runs
 from memory_service.store.tables.runs import Run
 
-__all__ = ["outcome_so_far"]
-
 ALL_READ = 3_000
 """Events of a run that are all read: some 15 ms."""
 

@@ -23,8 +23,6 @@ from memory_service.services.runs.outcome_evidence import remember_missing
 from memory_service.services.runs.summaries import write_summary
 from memory_service.store.queries import outcomes, runs
 
-__all__ = ["Retention", "thin"]
-
 _log = logging.getLogger(__name__)
 
 DAY_SECONDS = 86_400.0

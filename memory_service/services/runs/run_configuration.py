@@ -30,8 +30,6 @@ from memory_service.services.prediction.requested_profile import (
     requested_size,
 )
 
-__all__ = ["RunCase", "run_case"]
-
 OWN = re.compile(r"custom(/[\w.\-/ ]{1,120})?", re.IGNORECASE)
 """`custom` or `custom/<name>`: a network that its author alone knows, or a card that is not listed. It is
 watched, without predictions."""

@@ -24,8 +24,6 @@ from memory_service.services.runs.verdicts import told_verdict
 from memory_service.store.queries import run_summaries as watched
 from memory_service.store.queries import runs
 
-__all__ = ["end_log", "take_log"]
-
 NOTE_CHARS = 16_000
 """Lines that were not understood go into remarks of up to so many characters."""
 

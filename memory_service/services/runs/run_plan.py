@@ -10,8 +10,6 @@ from memory_service.errors import FieldError, InvalidInput
 from memory_service.schemas.runs import fitting_start
 from memory_service.services.knowledge.snapshot import Knowledge
 
-__all__ = ["NEEDED", "with_plan"]
-
 NEEDED = ("task", "gpu", "model")
 """Without these nobody can say what a run runs."""
 

@@ -34,8 +34,6 @@ from memory_service.services.tables.catalogue import keep_profiles, on_the_wire
 from memory_service.store.queries import runs
 from memory_service.store.tables.runs import Run
 
-__all__ = ["begin_run", "finish_run", "run_page"]
-
 
 def begin_run(
     database: Database, start: RunStart | Mapping[str, Any], *, who: str | None = None

@@ -31,17 +31,6 @@ from memory_service.store.queries import run_summaries as watched
 from memory_service.store.queries import runs
 from memory_service.store.statements import Statements
 
-__all__ = [
-    "Begun",
-    "Folding",
-    "begin_summary",
-    "begun",
-    "event_of",
-    "read_summary",
-    "remembered",
-    "write_summary",
-]
-
 MOST_BEHIND = 256
 """Events that a summary may be behind: read and folded in 2 ms."""
 

@@ -32,8 +32,6 @@ from memory_service.services.runs.verdicts import standing_verdict, told_verdict
 from memory_service.store.queries import runs
 from memory_service.store.statements import Statements
 
-__all__ = ["RUNNING", "Batch", "insert", "known_run_key", "take_events"]
-
 MOST_SHOWN = 100
 RUNNING = "running"
 

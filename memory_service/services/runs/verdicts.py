@@ -30,8 +30,6 @@ from memory_service.store.queries import run_summaries as watched
 from memory_service.store.queries import runs
 from memory_service.store.tables.runs import Run
 
-__all__ = ["run_verdict", "standing_verdict", "told_verdict", "watched_page"]
-
 ANEW_SECONDS = 5.0
 """Between samples and epochs, which only show more of the same, the verdict of the last 5 s of the run's own
 time stands: it looks at minutes."""

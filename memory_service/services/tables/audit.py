@@ -11,8 +11,6 @@ from typing import Literal
 from memory_service.services.database.transactions import WriteTransaction
 from memory_service.store.queries import history
 
-__all__ = ["ANONYMOUS", "SERVICE", "note"]
-
 ANONYMOUS = "anonymous"
 """Who did it, when nobody says."""
 

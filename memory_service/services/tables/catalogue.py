@@ -24,25 +24,6 @@ from memory_service.services.tables.paging import Query, parse_query
 from memory_service.store.queries import calibrations, history, passages, rows
 from memory_service.store.tables.knowledge import Correctable, Pattern
 
-__all__ = [
-    "BOOKKEEPING_SHOWN",
-    "CORRECTABLE",
-    "TABLES",
-    "Page",
-    "count_rows",
-    "create_row",
-    "delete_row",
-    "get_row",
-    "history_of",
-    "keep_profiles",
-    "list_requested",
-    "list_rows",
-    "on_the_wire",
-    "one_page",
-    "table_named",
-    "update_row",
-]
-
 TABLES: Mapping[str, str] = {
     "competitions": "competitions",
     "patterns": "patterns",

@@ -26,15 +26,6 @@ from memory_service.store.dialects import UtcDateTime
 from memory_service.store.queries.rows import LISTED, column, key_of
 from memory_service.store.tables.knowledge import Base, ModelTask
 
-__all__ = [
-    "Query",
-    "filter_names",
-    "filter_types",
-    "key_name",
-    "parse_query",
-    "sort_names",
-]
-
 _MAX_CURSOR = 4_000
 _MAX_VALUE = 300
 _RANGES = ("min", "max")

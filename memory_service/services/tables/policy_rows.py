@@ -8,8 +8,6 @@ from typing import Any
 from memory_service.domain.planning.policy import policy_of
 from memory_service.services.database.transactions import ReadTransaction
 
-__all__ = ["with_steering"]
-
 
 def with_steering(_: ReadTransaction, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Rows of strategies, each with `steers_plans`: whether a number of it is what plans are made with, so

@@ -1,6 +1,4 @@
-"""Which devices are registered, and what was measured on them? The queries behind `services.devices.devices`
-and
-`services.devices.calibrations`."""
+"""Queries of devices and their calibrations."""
 
 from __future__ import annotations
 
@@ -10,19 +8,6 @@ from sqlalchemy import select
 
 from memory_service.store.session import ReadSession, WriteSession, locked_if
 from memory_service.store.tables.knowledge import Calibration, Device
-
-__all__ = [
-    "ACTIVE",
-    "active",
-    "add",
-    "calibration",
-    "device",
-    "devices",
-    "ended",
-    "names_by_gpu",
-    "of_device",
-    "remove_device",
-]
 
 ACTIVE = ("queued", "running")
 

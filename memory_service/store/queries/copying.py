@@ -1,4 +1,4 @@
-"""How does everything get from one database into another, of either kind? Row by row, by column types."""
+"""Copies all rows from one database into another, of either kind."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from memory_service.store import dialects
 from memory_service.store.session import ReadSession, WriteSession
 from memory_service.store.tables.keys import Base
 from memory_service.store.tables.knowledge import Knowledge
-
-__all__ = ["copy", "has_rows"]
 
 ROWS_AT_ONCE = 2_000
 

@@ -1,4 +1,4 @@
-"""Has a table of knowledge changed since it was read? One cheap aggregate per table."""
+"""Cheap fingerprints that tell whether a table of knowledge has changed."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from sqlalchemy import func, select
 from memory_service.store.queries.rows import ENTITIES
 from memory_service.store.session import ReadSession
 from memory_service.store.tables.knowledge import Calibration, Device
-
-__all__ = ["devices_fingerprint", "fingerprint"]
 
 
 def fingerprint(session: ReadSession, table: str) -> tuple[int, int, str]:

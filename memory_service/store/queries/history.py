@@ -1,4 +1,4 @@
-"""Who changed a row, when and why, and what was it before?"""
+"""Queries of the history of changes: who, when, why, and the row before."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from sqlalchemy import func, insert, select
 
 from memory_service.store.session import ReadSession, WriteSession
 from memory_service.store.tables.knowledge import History
-
-__all__ = ["after_version", "deleted_by_people", "entry", "of_row", "record"]
 
 
 def record(

@@ -1,4 +1,4 @@
-"""How are keys and sessions read and written?"""
+"""Queries of API keys and sessions."""
 
 from __future__ import annotations
 
@@ -10,20 +10,6 @@ from sqlalchemy import delete, func, insert, select, update
 
 from memory_service.store.session import ReadSession, WriteSession, bulk
 from memory_service.store.tables.keys import ApiKey, BrowserSession
-
-__all__ = [
-    "add",
-    "add_session",
-    "change",
-    "every",
-    "find",
-    "find_or_another",
-    "in_use",
-    "remove_session",
-    "remove_sessions",
-    "session_of",
-    "used",
-]
 
 
 def find(session: ReadSession, key_id: str) -> ApiKey | None:

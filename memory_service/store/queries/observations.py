@@ -1,4 +1,4 @@
-"""Which observations of runs are there, and which are new since they were read?"""
+"""Queries of observations of runs, and of those new since the last reading."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from sqlalchemy import Row, func, select
 
 from memory_service.store.session import ReadSession
 from memory_service.store.tables.runs import Observation
-
-__all__ = ["ObservationRow", "latest", "since", "state"]
 
 ObservationRow = Row[Any]
 """subject, updated_at, id, observation (wire form)."""

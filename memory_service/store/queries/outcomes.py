@@ -1,4 +1,4 @@
-"""How are outcomes of runs, and the tallies that follow from them, read and written?"""
+"""Queries of outcomes of runs and the counts that follow from them."""
 
 from __future__ import annotations
 
@@ -14,26 +14,6 @@ from memory_service.store.tables import outcomes as tables
 from memory_service.store.tables.knowledge import Competition, Knowledge
 from memory_service.store.tables.outcomes import Outcome, Serving
 from memory_service.store.tables.runs import Run, RunEvent
-
-__all__ = [
-    "begin",
-    "direction_of",
-    "fingerprint",
-    "keep",
-    "latest",
-    "lock",
-    "mark_thinned",
-    "of_place",
-    "of_run",
-    "served_counts",
-    "subjects_in",
-    "tallies",
-    "tallies_of",
-    "thin",
-    "to_thin",
-    "unconcluded",
-    "write_tallies",
-]
 
 _COUNTS = ("served", "followed", "compared", "without", "better", "same", "worse", "weight", "won")
 

@@ -1,4 +1,4 @@
-"""Which pieces of text are stored, and which lie near a vector or hold a word?"""
+"""Queries of passages: by nearest vector, by words."""
 
 from __future__ import annotations
 
@@ -15,24 +15,6 @@ from memory_service.store import dialects
 from memory_service.store.dialects import EMBEDDING_DIMENSIONS, Vector32
 from memory_service.store.session import ReadSession, WriteSession, bulk
 from memory_service.store.tables.knowledge import Passage
-
-__all__ = [
-    "Hit",
-    "NewPassage",
-    "StoredPassage",
-    "VectorTable",
-    "all_vectors",
-    "digest",
-    "encoders",
-    "many",
-    "nearest",
-    "of_competitions",
-    "replace",
-    "search_words",
-    "set_embeddings",
-    "unencoded",
-    "vectors_of",
-]
 
 MAX_QUERY_WORDS = 64
 """A question of 2 000 words matches everything; its first distinct words already say what it is about."""

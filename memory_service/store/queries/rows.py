@@ -1,5 +1,4 @@
-"""What do the tables of knowledge have in common? One way to list, read, insert and change rows of any of
-them.
+"""Queries that all tables of knowledge share: list, read, insert, change.
 
 Values go in and out as mappings with the keys of the seeds; `BOOKKEEPING` is what the store adds.
 """
@@ -32,24 +31,6 @@ from memory_service.store.tables.knowledge import (
     Strategy,
 )
 from memory_service.store.tables.runs import Observation, Run
-
-__all__ = [
-    "BOOKKEEPING",
-    "ENTITIES",
-    "LISTED",
-    "all_rows",
-    "bookkeeping",
-    "change",
-    "column",
-    "columns",
-    "find",
-    "insert_all",
-    "key_of",
-    "knowledge_values",
-    "remove",
-    "upsert",
-    "values_of",
-]
 
 ENTITIES: Mapping[str, type[Correctable]] = {
     "competitions": Competition,

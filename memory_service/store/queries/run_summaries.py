@@ -1,4 +1,4 @@
-"""How are a run's summary, the place in its log and the advice it got read and written?"""
+"""Queries of a run's summary, its place in the log, and its advice."""
 
 from __future__ import annotations
 
@@ -10,20 +10,6 @@ from sqlalchemy import and_, func, insert, select, update
 from memory_service.store.session import ReadSession, WriteSession, bulk, locked_if
 from memory_service.store.statements import Statements
 from memory_service.store.tables.runs import RunAdvice, RunLog, RunSummary
-
-__all__ = [
-    "SummaryState",
-    "add_advice",
-    "advice_of",
-    "begin_summary",
-    "last_advice",
-    "last_advices",
-    "lock",
-    "log_of",
-    "summary_of",
-    "write_log",
-    "write_summaries",
-]
 
 _TABLE = RunSummary.__tablename__
 

@@ -1,4 +1,4 @@
-"""How are runs, their events and their observations read and written?"""
+"""Queries of runs, events and observations."""
 
 from __future__ import annotations
 
@@ -11,31 +11,6 @@ from sqlalchemy import ColumnElement, Row, TextClause, delete, insert, select, t
 from memory_service.store.session import ReadSession, WriteSession, bulk, locked_if
 from memory_service.store.statements import Statements
 from memory_service.store.tables.runs import NOT_RAW, Observation, Run, RunEvent
-
-__all__ = [
-    "EVENT_COLUMNS",
-    "EndedRun",
-    "add",
-    "add_events",
-    "add_waste",
-    "bodies",
-    "change",
-    "ended",
-    "events_between",
-    "events_of",
-    "find",
-    "last_seq",
-    "latest_events",
-    "latest_marks",
-    "observations_by_run",
-    "observations_of",
-    "replace_observations",
-    "start_times",
-    "started_after",
-    "statuses",
-    "wasted_since",
-    "without_waste",
-]
 
 EVENT_COLUMNS = ("run_id", "seq", "kind", "body")
 

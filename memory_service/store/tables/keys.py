@@ -1,4 +1,4 @@
-"""What is kept of keys and of who is signed in? Nothing by which anybody could sign in."""
+"""Tables of API keys and sessions; nothing in them lets anybody sign in."""
 
 from __future__ import annotations
 

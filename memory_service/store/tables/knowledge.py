@@ -1,4 +1,4 @@
-"""What rows are there? Every table, typed; a column for what people filter and sort by, JSON for the rest.
+"""Tables of knowledge: a column for what is filtered and sorted, JSON for the rest.
 
 Rows that people may correct (`Correctable`) carry an optimistic lock (`version`), where they came from
 (`origin`), whether a person changed them (`corrected`) and the digest of the seed they were made from.
@@ -23,25 +23,6 @@ from sqlalchemy import (
 from sqlalchemy.orm import DeclarativeBase, Mapped, MappedColumn, declared_attr, mapped_column
 
 from memory_service.store.dialects import Embedding, Json, Name, Prose, UtcDateTime, Vector32
-
-__all__ = [
-    "LISTED",
-    "Base",
-    "Calibration",
-    "Claim",
-    "Competition",
-    "Correctable",
-    "Device",
-    "Gpu",
-    "History",
-    "Knowledge",
-    "Model",
-    "ModelTask",
-    "Passage",
-    "Pattern",
-    "Profile",
-    "Strategy",
-]
 
 
 class Base(DeclarativeBase):

@@ -1,4 +1,4 @@
-"""What is kept of a run as evidence? What it was advised, what came of it, and the counts that follow.
+"""Tables of outcomes: what runs were advised, what came of it, and counts.
 
 Rows of `tallies` are a function of `outcomes` and `servings`: they can be counted again at any time.
 """

@@ -1,4 +1,4 @@
-"""What is kept of a run? The run with what was predicted for it, its events, and what it says of its device.
+"""Tables of runs: prediction, events, summaries, observations.
 
 Events are rows of one clustered tree by (run, seq): a run's page reads one stretch of it however many other
 runs there are, and a batch of new events lands on one or two pages.

@@ -1,1 +1,1 @@
-"""Which curve shows it? Builders of ECharts options from a page's data; no HTML, no colours."""
+"""Builders of ECharts options from a page's data; no HTML, no colours."""

@@ -1,4 +1,4 @@
-"""How close did predictions come? Each run as a point against what it measured, and coverage by group."""
+"""Charts of accuracy: predicted against measured, coverage by group."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from math import floor, log10
 from typing import Any
 
 from memory_service.web.charts.base import axis, bars, limit, line, option, points
-
-__all__ = ["coverage", "scatter", "sides"]
 
 Row = Mapping[str, Any]
 

@@ -1,4 +1,4 @@
-"""What does a minute more buy, and where does the plan stand?"""
+"""Chart of expected quality over the budget, with the plan marked."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from memory_service.web.charts.base import axis, deadline, line, option, points
-
-__all__ = ["quality_over_minutes"]
 
 
 def quality_over_minutes(data: Mapping[str, Any]) -> dict[str, Any] | None:

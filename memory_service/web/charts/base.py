@@ -1,4 +1,4 @@
-"""What are charts made of? Axes, lines, points, bands and limits as parts of an ECharts option.
+"""Parts of ECharts options: axes, lines, points, bands and limits.
 
 Colours are names of the stylesheet (`var(--series-1)`, `var(--measured)`, `var(--limit)`): the browser puts
 in the value of the theme that is shown. Tooltips are drawn on the canvas, so texts need no escaping.
@@ -8,11 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
-
-__all__ = [
-    "COLOURS", "Series", "axis", "band", "bars", "deadline", "limit", "line", "mark", "option", "points",
-    "zoomed",
-]  # fmt: skip
 
 Series = dict[str, Any]
 Kind = Literal["value", "log", "category", "time"]

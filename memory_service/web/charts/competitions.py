@@ -1,4 +1,4 @@
-"""Where do competitions lie beside each other, and how did the score of one grow over minutes?"""
+"""Charts of competitions: the map, and scores over minutes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import Any
 
 from memory_service.domain.common.vocabulary import modality_of
 from memory_service.web.charts.base import axis, line, option, points, zoomed
-
-__all__ = ["plane", "score_over_minutes"]
 
 _SHAPES = ("circle", "triangle", "rect", "diamond", "pin", "roundRect", "arrow", "emptyCircle")
 

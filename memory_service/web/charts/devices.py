@@ -1,4 +1,4 @@
-"""How do measured figures stand beside the data sheet, over time, and over the size of the problem?"""
+"""Charts of devices: measured figures beside the data sheet, over time, over problem size."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from memory_service.web.charts.base import axis, band, bars, limit, line, option
-
-__all__ = ["figures_over_time", "products_by_size", "share_of_data_sheet"]
 
 
 def share_of_data_sheet(compared: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""What does a sample of a model cost as its input grows?"""
+"""Chart of a model's cost per sample over input size."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from memory_service.web.charts.base import axis, line, option
-
-__all__ = ["cost_by_size"]
 
 
 def cost_by_size(profiles: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:

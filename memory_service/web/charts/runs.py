@@ -1,4 +1,4 @@
-"""How did a run go over its minutes: memory, speed, what kept it waiting, scores, and what it was told?"""
+"""Charts of a run over its minutes: memory, throughput, waiting, scores, verdicts."""
 
 from __future__ import annotations
 
@@ -6,14 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from memory_service.web.charts.base import Series, axis, band, deadline, limit, line, option, points
-
-__all__ = [
-    "memory_over_time",
-    "scores_over_time",
-    "speed_over_time",
-    "verdicts_over_time",
-    "waiting_over_time",
-]
 
 _MINUTES = "Minutes since the run began"
 _SEVERITY_COLOURS = {"critical": "var(--bad)", "warning": "var(--weak)", "info": "var(--fair)"}

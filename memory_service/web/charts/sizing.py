@@ -1,4 +1,4 @@
-"""How do memory and speed grow with the batch, and where do claims and runs lie beside that?"""
+"""Charts of memory and throughput over batch size, with claims and runs."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from memory_service.web.charts.base import COLOURS, axis, band, deadline, limit, line, mark, option, points
-
-__all__ = ["memory_curve", "speed_curve"]
 
 Row = Mapping[str, Any]
 Series = dict[str, Any]

@@ -1,4 +1,4 @@
-"""Which pages are there? One router a file; the first that matches a path answers it."""
+"""Routers of all pages, in the order in which they match."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ from memory_service.web.pages import (
     sizing,
     strategies,
 )
-
-__all__ = ["routers"]
 
 _PAGES = (
     login,

@@ -1,4 +1,4 @@
-"""How good were the predictions?"""
+"""Page of accuracy: predictions against finished runs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from memory_service.api.service import database_of
 from memory_service.services.pages.accuracy import accuracy_page, accuracy_table
 from memory_service.web.charts.accuracy import coverage, scatter
 from memory_service.web.site import Pages, answer, query_of
-
-__all__ = ["router"]
 
 router = Pages()
 router.computed_files("/browse/accuracy", accuracy_table)

@@ -16,8 +16,6 @@ from memory_service.services.pages.ask import ask_page, ask_script
 from memory_service.web.charts.ask import quality_over_minutes
 from memory_service.web.site import HEADERS, Pages, answer, query_of
 
-__all__ = ["router"]
-
 router = Pages()
 
 

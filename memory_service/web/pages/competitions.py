@@ -11,8 +11,6 @@ from memory_service.services.pages.competitions import competition_map, competit
 from memory_service.web.charts.competitions import plane, score_over_minutes
 from memory_service.web.site import Pages, answer, query_of
 
-__all__ = ["router"]
-
 router = Pages()
 router.files("/browse/competitions", "competitions")
 

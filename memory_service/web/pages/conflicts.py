@@ -10,8 +10,6 @@ from memory_service.services.pages.conflicts import conflict_list_page, conflict
 from memory_service.web.charts.accuracy import sides
 from memory_service.web.site import Pages, answer, query_of
 
-__all__ = ["router"]
-
 router = Pages()
 router.computed_files("/browse/conflicts", conflicts_table)
 

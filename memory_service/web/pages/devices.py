@@ -18,8 +18,6 @@ from memory_service.services.pages.devices import calibration_page, device_page,
 from memory_service.web.charts.devices import figures_over_time, products_by_size, share_of_data_sheet
 from memory_service.web.site import Pages, answer, form_of, query_of, see
 
-__all__ = ["router"]
-
 router = Pages()
 router.files("/browse/devices", "gpus")
 router.files("/browse/calibrations", "calibrations")

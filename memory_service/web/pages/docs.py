@@ -8,8 +8,6 @@ from starlette.responses import Response
 from memory_service.web.assets import compressed
 from memory_service.web.environment import rendered
 
-__all__ = ["router"]
-
 router = APIRouter(include_in_schema=False)
 
 # Swagger UI sets styles from its script and draws its icons as data: images; nothing comes from another host.

@@ -16,8 +16,6 @@ from memory_service.services.pages.edit import changes_of, edit_page, page_of, r
 from memory_service.web.site import Pages, answer, form_of, see
 from memory_service.web.text import plain
 
-__all__ = ["router"]
-
 router = Pages()
 
 Form = Annotated[dict[str, str], Depends(form_of)]

@@ -17,8 +17,6 @@ from memory_service.services.access.sessions import sign_in, sign_out
 from memory_service.web.refusals import is_page
 from memory_service.web.site import answer, form_of, see
 
-__all__ = ["router", "sent_to_login"]
-
 router = APIRouter(include_in_schema=False)
 
 LOGIN = "/browse/login"

@@ -11,8 +11,6 @@ from memory_service.services.pages.models import model_page, models_page
 from memory_service.web.charts.models import cost_by_size
 from memory_service.web.site import Pages, answer, query_of
 
-__all__ = ["router"]
-
 router = Pages()
 router.files("/browse/models", "models")
 

@@ -10,8 +10,6 @@ from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.pages.patterns import pattern_page, patterns_page
 from memory_service.web.site import Pages, answer, query_of
 
-__all__ = ["router"]
-
 router = Pages()
 router.files("/browse/patterns", "patterns")
 

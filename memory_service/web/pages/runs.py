@@ -22,8 +22,6 @@ from memory_service.web.charts.runs import (
 )
 from memory_service.web.site import Pages, answer, query_of
 
-__all__ = ["router"]
-
 STILL = "still"
 """In the query: the page is not to look again by itself."""
 

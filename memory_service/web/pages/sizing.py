@@ -1,4 +1,4 @@
-"""Which batch fits which card, how fast, and how do we know?"""
+"""Pages of sizing: which batch fits which card, how fast, and on what evidence."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from memory_service.services.pages.sizing import sizing_page, sizing_table
 from memory_service.services.pages.sizing_one_model import sizing_case_page
 from memory_service.web.charts.sizing import memory_curve, speed_curve
 from memory_service.web.site import Pages, answer, query_of
-
-__all__ = ["router"]
 
 router = Pages()
 router.computed_files("/browse/sizing", sizing_table)

@@ -10,8 +10,6 @@ from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.pages.strategies import strategies_page, strategy_page
 from memory_service.web.site import Pages, answer, query_of
 
-__all__ = ["router"]
-
 router = Pages()
 router.files("/browse/strategies", "strategies")
 

@@ -1,4 +1,4 @@
-"""How is one section measured? Its probes one after the other, each with its part of the section's time.
+"""Sections of a calibration: each runs its probes one after the other within its time.
 
 A figure that cannot be had (out of memory, an operator this device lacks) is told as missing, and the next
 one is measured.
@@ -18,8 +18,6 @@ from memory_service.domain.calibration.calibration import Measurement
 from memory_service.domain.calibration.probes import Probe, probe_of
 from memory_service.measure.calibrate.hardware import Hardware, hardware_of
 from memory_service.measure.calibrate.sections import host, kernels, launch, memory, steps, streams, trees
-
-__all__ = ["Found", "measure_section"]
 
 Found = Iterator[tuple[str, Measurement]]
 Measure = Callable[[Probe, Hardware, float], Found]

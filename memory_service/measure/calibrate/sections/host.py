@@ -1,4 +1,4 @@
-"""How many images a second does the host decode and augment, and how fast does it hand data to the card?"""
+"""Images per second that the host decodes and augments, and bandwidth from host to card."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ from memory_service.domain.calibration.calibration import Measurement
 from memory_service.domain.calibration.probes import Probe
 from memory_service.measure.calibrate.hardware import Hardware
 from memory_service.measure.calibrate.timing import in_unit, repeat
-
-__all__ = ["copies", "loader"]
 
 FILES = 32
 BATCH = 16

@@ -1,4 +1,4 @@
-"""How fast are products, convolutions and attention, forward and backward, at the shapes networks ask for?"""
+"""Speed of matrix products, convolutions and attention, forward and backward."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from memory_service.domain.calibration.calibration import Measurement
 from memory_service.domain.calibration.probes import Probe, probe_of
 from memory_service.measure.calibrate.hardware import Hardware
 from memory_service.measure.calibrate.timing import measured, summary
-
-__all__ = ["attention", "convolution", "linear", "matmul"]
 
 GIB = 2.0**30
 

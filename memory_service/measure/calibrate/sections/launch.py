@@ -1,4 +1,4 @@
-"""What does starting one small operator cost: in a forward pass, in training, per tensor of an optimizer?"""
+"""Launch cost of small operators: forward, in training, per tensor of the optimizer."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from memory_service.domain.calibration.calibration import Measurement
 from memory_service.domain.calibration.probes import Probe
 from memory_service.measure.calibrate.hardware import Hardware
 from memory_service.measure.calibrate.timing import measured
-
-__all__ = ["measure"]
 
 CHAIN = 100
 TENSORS = 64

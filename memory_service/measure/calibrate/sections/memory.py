@@ -1,5 +1,4 @@
-"""What does a process take before any model: of the card, its context and libraries; of the host, Python and
-torch?"""
+"""Memory of a process before any model: context and libraries on the card, Python and torch on the host."""
 
 from __future__ import annotations
 
@@ -15,8 +14,6 @@ from memory_service.domain.calibration.calibration import Measurement
 from memory_service.domain.calibration.probes import Probe
 from memory_service.measure.calibrate.hardware import GIB, Hardware, resident_gib
 from memory_service.measure.calibrate.timing import summary
-
-__all__ = ["measure"]
 
 
 def measure(probe: Probe, hardware: Hardware, seconds: float) -> Iterator[tuple[str, Measurement]]:  # noqa: ARG001

@@ -1,5 +1,4 @@
-"""How long is a real training step of the reference networks, and how much memory does it take, first and
-later?"""
+"""Time and memory of real training steps of the reference networks, first and later."""
 
 from __future__ import annotations
 
@@ -18,8 +17,6 @@ from memory_service.measure.calibrate.hardware import Hardware
 from memory_service.measure.calibrate.sections.kernels import LAYOUTS
 from memory_service.measure.calibrate.timing import in_unit, repeat, summary
 from memory_service.measure.nets.reference import reference_module
-
-__all__ = ["measure", "sustained", "training_step"]
 
 WARMUP_STEPS = 1
 """After the first one, before the clock counts."""

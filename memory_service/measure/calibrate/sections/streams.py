@@ -1,4 +1,4 @@
-"""How many bytes a second do norms, activations, copies and the optimizer move, in a cache and beyond it?
+"""Bandwidth of norms, activations, copies and the optimizer, within a cache and beyond it.
 
 Every operation allocates its result as training does: on a processor that is part of its price.
 """
@@ -16,8 +16,6 @@ from memory_service.domain.calibration.probes import Probe
 from memory_service.measure.calibrate.hardware import Hardware
 from memory_service.measure.calibrate.sections.kernels import LAYOUTS
 from memory_service.measure.calibrate.timing import measured
-
-__all__ = ["measure"]
 
 COLUMNS = 256
 CHANNELS, SIDE = 64, 32

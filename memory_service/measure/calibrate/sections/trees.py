@@ -1,4 +1,4 @@
-"""How long does LightGBM take for a tree, and for binning, on this host's cores?"""
+"""Time of LightGBM for a tree and for binning."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from memory_service.domain.calibration.probes import Probe
 from memory_service.measure.calibrate.hardware import Hardware
 from memory_service.measure.calibrate.timing import repeat, summary
 from memory_service.measure.identity import cores_of_process
-
-__all__ = ["measure"]
 
 
 def measure(probe: Probe, hardware: Hardware, seconds: float) -> Iterator[tuple[str, Measurement]]:  # noqa: ARG001

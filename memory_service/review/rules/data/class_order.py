@@ -1,4 +1,4 @@
-"""Is the list of classes in the same order wherever it is made?"""
+"""Rule: the list of classes has the same order wherever it is made."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
 from memory_service.review.interpretation.targets import column_of
 from memory_service.review.source.script import last_name
-
-__all__ = ["classes_listed"]
 
 
 def classes_listed(facts: Facts) -> Iterator[Finding]:

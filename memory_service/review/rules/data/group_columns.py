@@ -1,4 +1,4 @@
-"""Which column names groups of rows (patients, speakers, users), and what in the script says so?"""
+"""Columns that name groups of rows (patients, speakers, users), and the words that say so."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from memory_service.review.facts import Facts
 from memory_service.review.interpretation.targets import column_of
 from memory_service.review.source.comments import columns_listed, several_each, texts_told
 from memory_service.review.source.script import last_name
-
-__all__ = ["group_column"]
 
 _GROUP_COLUMN = re.compile(
     r"^(patient|subject|speaker|participant|actor|student|user|customer|session|player|author|client|person|"

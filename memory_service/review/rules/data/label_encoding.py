@@ -12,8 +12,6 @@ from memory_service.review.interpretation.state import Coding
 from memory_service.review.interpretation.value import Rows
 from memory_service.review.rules.data.class_order import classes_listed
 
-__all__ = ["code_rules"]
-
 _LATER = re.compile(
     r"(^|[_\W])(test|tst|valid|val|validation|submission|submit|sub|pred|predict|unseen|holdout|hold_out|new|"
     r"fresh|future|infer|inference|score|dev|eval|public|private|unlabell?ed|te|va|today|week)([_\W\d]|$)",

@@ -1,4 +1,4 @@
-"""What did validation see before it was set apart? Findings from a walk through the script (`flow`)."""
+"""Rules on validation rows that were used before they were set apart, found by the walk."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from collections.abc import Iterator
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-
-__all__ = ["split_rules"]
 
 
 def split_rules(facts: Facts) -> Iterator[Finding]:

@@ -14,8 +14,6 @@ from memory_service.review.rules.data.group_columns import group_column
 from memory_service.review.rules.loss import VALUE_FAMILIES
 from memory_service.review.source.script import last_name, words
 
-__all__ = ["row_rules"]
-
 _IGNORES_GROUPS = words(
     "KFold StratifiedKFold ShuffleSplit StratifiedShuffleSplit RepeatedKFold RepeatedStratifiedKFold "
     "train_test_split random_split"

@@ -11,8 +11,6 @@ from memory_service.review.findings import Finding, finding
 from memory_service.review.interpretation.selection import all_of
 from memory_service.review.interpretation.state import Fed
 
-__all__ = ["target_rules"]
-
 MOST_INPUTS = 20
 
 
