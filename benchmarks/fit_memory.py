@@ -1,4 +1,5 @@
-"""Where the constants of `domain/cost/memory.py` and `domain/prediction/memory.py` come from, and whether
+"""Where the constants of `domain/cost/memory.py` and `domain/prediction/device_memory.py` come from, and
+whether
 they hold for families left out.
 
     python -m benchmarks.fit_memory [--oracles ../shared/oracles]

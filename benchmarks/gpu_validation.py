@@ -30,10 +30,10 @@ from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.step_config import StepConfig
 from memory_service.domain.hardware.gpu_names import gpu_from_row, resolve_gpu
-from memory_service.domain.planning.catalogue import CatalogueModel, resolve_model
+from memory_service.domain.planning.model_catalogue import CatalogueModel, resolve_model
 from memory_service.domain.prediction.device import TargetDevice, target_device
-from memory_service.domain.prediction.memory import largest_batch, peak_memory
-from memory_service.domain.prediction.step_time import prepare
+from memory_service.domain.prediction.device_memory import largest_batch, peak_memory
+from memory_service.domain.prediction.device_step_time import prepare
 from memory_service.errors import InvalidInput
 from memory_service.measure.calibrate import command
 from memory_service.resources import path as resource
@@ -263,10 +263,10 @@ def _step(asked: Asked, device: Any) -> Any:
 
 def _built(asked: Asked) -> Any:
     """The model with real weights: what the tracer builds without memory, built with it."""
-    from memory_service.measure import built
+    from memory_service.measure import traceable_model as built
 
     built.on_meta = lambda construct: construct()
-    from memory_service.measure.build import build_model
+    from memory_service.measure.build_model import build_model
 
     row = _row_of(asked.model)
     if row is None:

@@ -29,11 +29,11 @@ from memory_service.domain.learning.baseline_prediction import BaselinePredictio
 from memory_service.domain.learning.corrections import LearnedCorrections, learn
 from memory_service.domain.learning.measured_rows import parse_row
 from memory_service.domain.learning.observation import Observation
-from memory_service.domain.planning.catalogue import CatalogueModel
+from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.domain.prediction.baseline import baseline_prediction
 from memory_service.domain.prediction.device import target_device
-from memory_service.domain.prediction.memory import peak_memory
-from memory_service.domain.prediction.step_time import learned_step
+from memory_service.domain.prediction.device_memory import peak_memory
+from memory_service.domain.prediction.device_step_time import learned_step
 from memory_service.errors import MemoryServiceError
 from memory_service.resources import path as resource
 from memory_service.services.accuracy.accuracy import table as table_of

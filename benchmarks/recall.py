@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory_service.domain.common.vocabulary import Mode
-from memory_service.domain.description.inference import infer_facts
+from memory_service.domain.description.task_inference import infer_facts
 from memory_service.recall.encoder import load_encoder
-from memory_service.recall.fusion import WEIGHTS, described_competition, fuse
+from memory_service.recall.rank_fusion import WEIGHTS, described_competition, fuse
 from memory_service.recall.snapshot import RecallSnapshot
 from memory_service.recall.structure import kind_of
 from memory_service.services.competitions.neighbours import (

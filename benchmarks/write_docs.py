@@ -12,7 +12,7 @@ from typing import Any
 from pydantic_core import PydanticUndefined
 
 from benchmarks.mcp_page import with_tools
-from memory_service.api.security.access import OPEN, ROUTES
+from memory_service.api.security.route_scopes import OPEN, ROUTES
 from memory_service.client.config import CLIENT_SETTINGS
 from memory_service.domain.common.api_keys import SCOPES, allows
 from memory_service.services.operations.database import open_database
@@ -80,7 +80,7 @@ def settings_page() -> str:
 
 
 def access_table() -> str:
-    """What each route answers to whom, by `api.security.access`."""
+    """What each route answers to whom, by `api.security.route_scopes`."""
     lines = ["| route | no key | not valid | " + " | ".join(SCOPES) + " |", "|---" * (3 + len(SCOPES)) + "|"]
     for route, scopes in ROUTES.items():
         method, path = route.split(" ")

@@ -9,7 +9,7 @@ import anyio.to_thread
 from fastapi import FastAPI
 
 from memory_service import __version__
-from memory_service.api import problems
+from memory_service.api import error_handlers as problems
 from memory_service.api.describe import describe
 from memory_service.api.request_middleware import Boundary
 from memory_service.api.routes import calibrations, keys, review, runs

@@ -12,7 +12,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from memory_service.client.config import CLIENT_SETTINGS
 from memory_service.errors import FieldError, InvalidInput, unknown_name
-from memory_service.schemas.problems import refusal
+from memory_service.schemas.validation_errors import refusal
 
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
 

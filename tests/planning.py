@@ -8,7 +8,7 @@ from typing import Any
 from memory_service import resources
 from memory_service.domain.parallel.parallel import with_parallel_sets
 from memory_service.domain.planning.candidates import price_candidates
-from memory_service.domain.planning.catalogue import model_index
+from memory_service.domain.planning.model_catalogue import model_index
 from memory_service.domain.planning.planner import make_plan
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.schemas.recommend import plan_request

@@ -10,7 +10,7 @@ from sqlalchemy import func, select
 from benchmarks.fill import fill_big
 from memory_service.services.database.transactions import Database
 from memory_service.services.runs.runs import run_page
-from memory_service.services.tables import catalogue
+from memory_service.services.tables import table_rows as catalogue
 from memory_service.store.tables.knowledge import Competition
 from memory_service.store.tables.runs import Run
 

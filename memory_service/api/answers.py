@@ -9,7 +9,7 @@ import orjson
 from fastapi import Request
 from starlette.responses import Response
 
-from memory_service.api.problems import NotAcceptable
+from memory_service.api.error_handlers import NotAcceptable
 from memory_service.domain.planning.plan_text import plan_markdown
 from memory_service.services.planning.plan_script import plan_script
 

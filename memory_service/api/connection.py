@@ -14,8 +14,8 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from memory_service.api.headers import with_safe_headers
-from memory_service.api.limits import Limits
-from memory_service.problem import problem
+from memory_service.api.time_and_load_limits import Limits
+from memory_service.error_document import problem
 
 _LOOKS_EVERY_SECONDS = 1.0
 _PIECE_BYTES = 64 * 1024

@@ -8,11 +8,11 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from memory_service.api.reading import LONGEST_IN_QUERY
-from memory_service.api.security.access import wanted
-from memory_service.schemas.answers.problems import Problem
+from memory_service.api.request_body import LONGEST_IN_QUERY
+from memory_service.api.security.route_scopes import wanted
+from memory_service.schemas.answers.errors import Problem
 from memory_service.schemas.review import ReviewRequest
-from memory_service.services.tables.formats import MEDIA_TYPES
+from memory_service.services.tables.file_formats import MEDIA_TYPES
 
 Responses = dict[int | str, dict[str, Any]]
 
@@ -127,7 +127,8 @@ def _complete(path: str, operation: dict[str, Any]) -> None:
 
 
 def _guard(path: str, method: str, operation: dict[str, Any]) -> None:
-    """What a route wants by `api.security.access`: keys, scopes, and the answers of those who lack them."""
+    """What a route wants by `api.security.route_scopes`: keys, scopes, and the answers of those who lack
+    them."""
     scopes = wanted(method.upper(), path)
     if scopes:
         # Over loopback nothing is asked for: hence the empty one.

@@ -1,4 +1,4 @@
-"""Outermost middleware: request id, metrics, security headers, body limit, time limit, no traces."""
+"""Outermost middleware: request id, metrics, security headers, time limit, no traces."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from memory_service.api.error_handlers import failures, refusal, unexpected
 from memory_service.api.headers import with_safe_headers
-from memory_service.api.limits import Limits, SlowBody, TooBusy, TooSlow
 from memory_service.api.metrics import Metrics
-from memory_service.api.problems import failures, refusal, unexpected
 from memory_service.api.security.origin import other_origin
+from memory_service.api.time_and_load_limits import Limits, SlowBody, TooBusy, TooSlow
 from memory_service.errors import MemoryServiceError, Unavailable
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")

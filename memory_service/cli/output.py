@@ -13,8 +13,8 @@ import typer
 from rich.console import Console, JustifyMethod
 from rich.table import Table
 
+from memory_service.error_document import problem_of
 from memory_service.errors import MemoryServiceError
-from memory_service.problem import problem_of
 
 EXIT_REFUSED = 1
 EXIT_USAGE = 2

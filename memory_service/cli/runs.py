@@ -30,7 +30,7 @@ def runs(
 ) -> None:
     """Runs, the latest first, what was predicted (pred.) beside what happened; or one with its epochs."""
     from memory_service.services.runs.runs import run_page
-    from memory_service.services.tables.catalogue import list_rows
+    from memory_service.services.tables.table_rows import list_rows
 
     store = open_ready(database)
     if run_id is not None:

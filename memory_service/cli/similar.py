@@ -11,8 +11,8 @@ from rich.text import Text
 
 from memory_service.cli.options import takes_fields_of
 from memory_service.cli.output import JSON_OPTION, emit, table
-from memory_service.schemas.problems import checked
 from memory_service.schemas.similar import SimilarQuery, SimilarRequest
+from memory_service.schemas.validation_errors import checked
 
 
 def register(app: typer.Typer) -> None:

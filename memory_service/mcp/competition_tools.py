@@ -6,11 +6,11 @@ from typing import Any
 
 from memory_service.api.routes.rows import split_signature
 from memory_service.api.service import Service
-from memory_service.mcp import shapes
+from memory_service.mcp import tool_answers as shapes
 from memory_service.mcp.schemas import given_by, takes
 from memory_service.mcp.tool import Answer, Caller, Tool, hints, threaded
-from memory_service.schemas.problems import checked
 from memory_service.schemas.rows import addition_of
+from memory_service.schemas.validation_errors import checked
 from memory_service.services.editorial.curation import add_row
 
 _Competition = addition_of("competitions")

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.routing import Match, Route
 from starlette.types import Message, Receive, Scope, Send
 
-from memory_service.api.reading import raw_body
+from memory_service.api.request_body import raw_body
 from memory_service.api.service import Service
 from memory_service.errors import Unavailable
 from memory_service.mcp.server import build_server

@@ -11,14 +11,14 @@ from memory_service.api.service import Service
 from memory_service.domain.common.estimate import Grade
 from memory_service.domain.common.vocabulary import PRECISIONS
 from memory_service.domain.planning.plan_text import plan_markdown
-from memory_service.mcp import shapes
+from memory_service.mcp import tool_answers as shapes
 from memory_service.mcp.schemas import given_by, takes
 from memory_service.mcp.tool import Answer, Caller, Tool, hints, spread, threaded
 from memory_service.schemas.predict import PredictRequest
-from memory_service.schemas.problems import checked
 from memory_service.schemas.recommend import RecommendRequest
 from memory_service.schemas.review import ReviewRequest
 from memory_service.schemas.similar import SimilarRequest
+from memory_service.schemas.validation_errors import checked
 from memory_service.services.competitions.similar import similar
 from memory_service.services.planning.plan_script import plan_script
 from memory_service.services.planning.recommend import recommend

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mcp_types import CallToolResult, TextContent
 
+from memory_service.error_document import problem_of
 from memory_service.errors import MemoryServiceError, Unavailable
-from memory_service.problem import problem_of
 
 _AGAIN = "Nothing of this call was kept; call again in a few seconds."
 

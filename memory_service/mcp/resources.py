@@ -18,7 +18,7 @@ from memory_service.errors import NotFound
 from memory_service.schemas.events import EVENT_FIELDS
 from memory_service.schemas.runs import STATUSES
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
-from memory_service.services.tables.catalogue import get_row
+from memory_service.services.tables.table_rows import get_row
 
 _MARKDOWN, _JSON = "text/markdown", "application/json"
 _TABLE, _ROW = "memory://strategies/", "memory://strategy/"

@@ -12,7 +12,7 @@ from typing import Any
 from memory_service.api.service import Service
 from memory_service.domain.monitoring.verdict import figures
 from memory_service.errors import FieldError, InvalidInput
-from memory_service.mcp import shapes
+from memory_service.mcp import tool_answers as shapes
 from memory_service.mcp.schemas import given_by, takes
 from memory_service.mcp.tool import Answer, Caller, Tool, hints, spread, threaded
 from memory_service.schemas.events import EVENT_FIELDS, event_schema

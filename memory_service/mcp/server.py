@@ -17,7 +17,7 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
 from memory_service import __version__
-from memory_service.api.reading import check_texts
+from memory_service.api.request_body import check_texts
 from memory_service.api.service import Service
 from memory_service.errors import MemoryServiceError, unknown_name
 from memory_service.mcp import competition_tools as remember

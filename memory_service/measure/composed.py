@@ -18,8 +18,8 @@ from torch import Tensor, nn
 
 from memory_service.domain.cost.families import family_of
 from memory_service.errors import unknown_name
-from memory_service.measure.built import BuiltModel, image_inputs, on_meta
 from memory_service.measure.nets import NETS
+from memory_service.measure.traceable_model import BuiltModel, image_inputs, on_meta
 from memory_service.measure.vision import default_image_size, size_arguments, timm_name
 
 MEL_BANDS = 128

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from memory_service.errors import FieldError, InvalidInput
-from memory_service.measure.built import BuiltModel, classification_loss, on_meta, token_inputs
+from memory_service.measure.traceable_model import BuiltModel, classification_loss, on_meta, token_inputs
 
 _UNMASKED = "unmasked_sdpa"
 

@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from memory_service.domain.cost.families import family_of
 from memory_service.errors import FieldError, InvalidInput, unknown_name
-from memory_service.measure.built import BuiltModel, Loss, classification_loss, image_model, on_meta
+from memory_service.measure.traceable_model import BuiltModel, Loss, classification_loss, image_model, on_meta
 from memory_service.measure.vision import size_arguments, timm_name
 
 DECODERS: dict[str, str] = {

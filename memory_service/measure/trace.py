@@ -17,8 +17,8 @@ from torch.autograd.graph import _engine_run_backward
 from memory_service.domain.cost.interpolation import envelope
 from memory_service.domain.cost.profile import Profile
 from memory_service.measure.autocast import CudaSemantics
-from memory_service.measure.built import BuiltModel
-from memory_service.measure.ledger import Ledger
+from memory_service.measure.live_memory import Ledger
+from memory_service.measure.traceable_model import BuiltModel
 
 PROBE_BATCH = 1009
 """Prime, and larger than the prime factors of usual dimensions: no fixed tensor is a multiple of it."""

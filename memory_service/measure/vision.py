@@ -13,7 +13,7 @@ from torch import nn
 
 from memory_service.domain.cost.families import family_of
 from memory_service.errors import FieldError, InvalidInput, unknown_name
-from memory_service.measure.built import BuiltModel, image_model, on_meta
+from memory_service.measure.traceable_model import BuiltModel, image_model, on_meta
 
 # Names of public benchmark files that timm no longer maps, and what has to be passed for the same net.
 _RETIRED: dict[str, tuple[str, dict[str, Any]]] = {

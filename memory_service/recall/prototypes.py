@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from memory_service.domain.description.inference import Leanings
+from memory_service.domain.description.task_inference import Leanings
 from memory_service.recall.encoder import Encodes
 
 INPUT_SENTENCES: dict[str, tuple[str, ...]] = {

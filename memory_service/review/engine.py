@@ -15,10 +15,10 @@ from memory_service.review.constants.mappings import expand
 from memory_service.review.constants.values import Values
 from memory_service.review.facts import Asked, Facts
 from memory_service.review.findings import Finding, finding, in_order
+from memory_service.review.rules.data.fit_before_split import split_rules
 from memory_service.review.rules.data.label_encoding import code_rules
-from memory_service.review.rules.data.leakage_fit import split_rules
-from memory_service.review.rules.data.leakage_rows import row_rules
-from memory_service.review.rules.data.leakage_target import target_rules
+from memory_service.review.rules.data.split_leakage import row_rules
+from memory_service.review.rules.data.target_leakage import target_rules
 from memory_service.review.rules.data_loader import loader_rules
 from memory_service.review.rules.eval_mode import eval_rules
 from memory_service.review.rules.fold_checkpoints import fold_rules

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from memory_service.review.analysis.data_loaders import loaders_of
 from memory_service.review.facts import Facts
 from memory_service.review.rules.data_loader import training_batches
-from memory_service.review.rules.data_loaders import loaders_of
 from memory_service.review.rules.mixed_precision import switched_on
 from memory_service.review.source.script import last_name
 

@@ -19,7 +19,7 @@ from memory_service.errors import FieldError, InvalidInput
 from memory_service.schemas.base import Request
 from memory_service.schemas.devices import BudgetSeconds
 from memory_service.schemas.fields import JsonObject, Line, Sentences, Slug, Word
-from memory_service.schemas.problems import checked
+from memory_service.schemas.validation_errors import checked
 
 MOST_BY_UNIT: Mapping[str, float] = {
     "ms": 1e7, "us": 1e9, "s": 1e5, "TFLOP/s": 1e5, "GB/s": 1e6, "GiB": 1e5, "images/s": 1e7, "ratio": 100.0,

@@ -29,7 +29,7 @@ from memory_service.errors import FieldError, InvalidInput, unknown_name
 from memory_service.schemas.base import FromText, Request
 from memory_service.schemas.fields import Moment, clean_text, utc_text
 from memory_service.schemas.lists import FileFormat
-from memory_service.schemas.problems import field_error
+from memory_service.schemas.validation_errors import field_error
 
 ReportedEvent = tuple[int, str, dict[str, Any]]
 """seq, kind, and the rest."""

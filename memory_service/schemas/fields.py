@@ -24,7 +24,7 @@ from memory_service.domain.common.vocabulary import (
     parse_task,
 )
 from memory_service.domain.planning.request import MOST_MINUTES
-from memory_service.schemas.problems import vocabulary
+from memory_service.schemas.validation_errors import vocabulary
 
 MAX_JSON_BYTES = 64_000
 MAX_JSON_DEPTH = 8

@@ -11,7 +11,7 @@ from memory_service.domain.planning.request import Question
 from memory_service.errors import FieldError
 from memory_service.schemas import fields as f
 from memory_service.schemas.base import FromText, Request
-from memory_service.schemas.problems import checked, wrong_fields
+from memory_service.schemas.validation_errors import checked, wrong_fields
 
 
 class RecommendRequest(Request):

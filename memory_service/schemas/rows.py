@@ -28,7 +28,7 @@ from memory_service.schemas.fields import (
     Version,
     Word,
 )
-from memory_service.schemas.problems import checked, wrong_fields
+from memory_service.schemas.validation_errors import checked, wrong_fields
 
 Count = Annotated[int, Field(ge=0, le=10**12)]
 Small = Annotated[int, Field(ge=1, le=10**9)]

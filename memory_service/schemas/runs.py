@@ -13,7 +13,7 @@ from memory_service.domain.runs.run_observations import EndStatus
 from memory_service.errors import InvalidInput
 from memory_service.schemas import fields as f
 from memory_service.schemas.base import FromText, Request
-from memory_service.schemas.problems import checked
+from memory_service.schemas.validation_errors import checked
 
 STATUSES: tuple[EndStatus, ...] = get_args(EndStatus)
 """How a run can end."""

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from memory_service.errors import FieldError
 from memory_service.schemas import fields as f
 from memory_service.schemas.base import FromText, Request
-from memory_service.schemas.problems import wrong_fields
+from memory_service.schemas.validation_errors import wrong_fields
 
 MAX_LIMIT, DEFAULT_LIMIT = 100, 5
 

@@ -26,7 +26,7 @@ _KEPT_HEADERS = ("allow", "retry-after", "www-authenticate")
 
 
 def install(app: FastAPI) -> None:
-    """Over the handlers of `api.problems`: pages get HTML."""
+    """Over the handlers of `api.error_handlers`: pages get HTML."""
     for kind in (MemoryServiceError, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, _as_page(app.exception_handlers[kind]))
 

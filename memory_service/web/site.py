@@ -11,13 +11,13 @@ from fastapi import APIRouter, Depends, Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from memory_service.api.answers import json_answer
-from memory_service.api.reading import parse_query_string, raw_body
+from memory_service.api.request_body import parse_query_string, raw_body
 from memory_service.api.security.auth_middleware import form_is_signed
 from memory_service.api.service import database_of
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.services.database.transactions import Database
 from memory_service.services.operations.export import stream_rows
-from memory_service.services.tables.formats import FORMATS, MEDIA_TYPES, TableExport, in_format
+from memory_service.services.tables.file_formats import FORMATS, MEDIA_TYPES, TableExport, in_format
 from memory_service.web.assets import compressed
 from memory_service.web.environment import rendered
 from memory_service.web.reader import reader_of

@@ -20,11 +20,11 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from memory_service.api.connection import server_of
-from memory_service.api.limits import Limits
+from memory_service.api.error_handlers import install
 from memory_service.api.metrics import Metrics
-from memory_service.api.problems import install
-from memory_service.api.reading import MOST_VALUES, parse_json
+from memory_service.api.request_body import MOST_VALUES, parse_json
 from memory_service.api.request_middleware import Boundary
+from memory_service.api.time_and_load_limits import Limits
 from memory_service.errors import InvalidInput, TooLarge
 
 SHORT = Limits(

@@ -20,7 +20,7 @@ from hypothesis.errors import Flaky
 from schemathesis import GenerationMode
 from schemathesis.core.result import Ok
 
-from memory_service.api.security.access import OPEN, wanted
+from memory_service.api.security.route_scopes import OPEN, wanted
 from memory_service.app import create_app
 from memory_service.domain.common.api_keys import SCOPES
 from memory_service.services.access.keys import create_key

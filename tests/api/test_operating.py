@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from starlette.responses import Response, StreamingResponse
 
-from memory_service.api import problems
+from memory_service.api import error_handlers as problems
 from memory_service.api.connection import server_of
 from memory_service.api.metrics import Metrics
 from memory_service.api.request_middleware import Boundary

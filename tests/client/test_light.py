@@ -27,7 +27,8 @@ with watch(task="image", model="resnet18", mode="offline") as run:
     for batch in run.loader(range(3)):
         pass
     run.epoch(0, train_loss=1.0)
-import memory_service.client.delivery.sync, memory_service.client.launch, memory_service.client.boosting
+import memory_service.client.delivery.sync, memory_service.client.boosting
+import memory_service.client.launched_command
 print(json.dumps(sorted(sys.modules)))
 """
 

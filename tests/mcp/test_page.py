@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from benchmarks.mcp_page import EXAMPLES, SIBLINGS, arguments_table, without_ids
-from memory_service.api.security.access import ROUTES
+from memory_service.api.security.route_scopes import ROUTES
 from memory_service.mcp.server import TOOLS
 from tests.mcp.conftest import Agent, text_of
 

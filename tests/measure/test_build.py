@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from memory_service.errors import InvalidInput
-from memory_service.measure.build import build_model
+from memory_service.measure.build_model import build_model
 from memory_service.measure.vision import timm_name
 
 SEEDS = Path(__file__).parents[2] / "seeds"

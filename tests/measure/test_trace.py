@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from memory_service.domain.cost.profile import Profile
-from memory_service.measure.built import BuiltModel, classification_loss
 from memory_service.measure.trace import trace_profile
+from memory_service.measure.traceable_model import BuiltModel, classification_loss
 
 KIB = 1024
 

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_service.domain.common.vocabulary import TASKS
-from memory_service.domain.description.inference import facts_and_tasks, infer_facts
 from memory_service.domain.description.metrics import metric_named
 from memory_service.domain.description.stated_facts import image_size_in, n_classes_in, n_train_in, split_in
+from memory_service.domain.description.task_inference import facts_and_tasks, infer_facts
 from memory_service.recall.encoder import Encodes
 from memory_service.services.competitions.neighbours import read_text
 from tests.recall.conftest import Remembering

@@ -13,8 +13,8 @@ import pytest
 
 from memory_service.errors import InvalidInput, NotFound
 from memory_service.recall.encoder import LoadedEncoder
-from memory_service.schemas.problems import checked
 from memory_service.schemas.similar import SimilarQuery, SimilarRequest
+from memory_service.schemas.validation_errors import checked
 from memory_service.services.competitions.neighbours import recall, recall_snapshot
 from memory_service.services.competitions.similar import SimilarAnswer, similar
 from memory_service.services.database.transactions import Database

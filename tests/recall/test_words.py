@@ -7,8 +7,8 @@ import pytest
 from memory_service.errors import InvalidInput
 from memory_service.recall.encoder import LoadedEncoder
 from memory_service.recall.words import DocumentFrequencies, plain, shared_terms
-from memory_service.schemas.problems import checked
 from memory_service.schemas.similar import SimilarQuery, SimilarRequest
+from memory_service.schemas.validation_errors import checked
 from memory_service.services.competitions.similar import similar
 from memory_service.services.database.transactions import Database
 

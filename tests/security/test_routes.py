@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_service.api.security.access import ROUTES, wanted
+from memory_service.api.security.route_scopes import ROUTES, wanted
 from memory_service.app import create_app
 from memory_service.errors import Unavailable
 from memory_service.services.database.transactions import Database
@@ -74,7 +74,9 @@ def test_every_route_answers_everybody_as_the_table_says(house: House):
 def test_the_table_has_every_route_and_no_other(house: House):
     routes = [(method, route.path) for route in house.app.state.routes for method in route.methods - {"HEAD"}]
     for method, path in routes:
-        assert wanted(method, path) is not None, f"{method} {path} has no entry in api/security/access.py"
+        assert wanted(method, path) is not None, (
+            f"{method} {path} has no entry in api/security/route_scopes.py"
+        )
     for name in ROUTES:
         method, _, path = name.partition(" ")
         covers = path.removesuffix("*")

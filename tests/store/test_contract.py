@@ -15,7 +15,7 @@ from memory_service.domain.cost.profile import PeakPoint, Profile, Work
 from memory_service.errors import Conflict, InvalidInput, NotFound
 from memory_service.services.competitions import register as competitions
 from memory_service.services.database.transactions import Database
-from memory_service.services.tables import catalogue
+from memory_service.services.tables import table_rows as catalogue
 from memory_service.store.queries import passages, rows
 from memory_service.store.queries.passages import NewPassage
 from memory_service.store.tables.knowledge import Competition

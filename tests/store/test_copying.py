@@ -13,7 +13,7 @@ from memory_service.services.access.keys import create_key
 from memory_service.services.competitions import register as competitions
 from memory_service.services.database.transactions import Database
 from memory_service.services.operations import database as databases
-from memory_service.services.tables import catalogue
+from memory_service.services.tables import table_rows as catalogue
 from memory_service.store.queries import passages
 from memory_service.store.tables.keys import Base
 from tests.conftest import KINDS, Servers

@@ -16,7 +16,7 @@ import pytest
 from memory_service.errors import Conflict
 from memory_service.services.database.transactions import Database
 from memory_service.services.operations import database as databases
-from memory_service.services.tables import catalogue
+from memory_service.services.tables import table_rows as catalogue
 from memory_service.store.queries import passages
 from memory_service.store.queries.passages import NewPassage
 from tests.store.fakes import competition

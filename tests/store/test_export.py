@@ -17,7 +17,7 @@ import pytest
 from memory_service.errors import InvalidInput, NotFound
 from memory_service.services.database.transactions import Database
 from memory_service.services.operations.export import EXPORTS, TableExport, defused, in_format, stream_rows
-from memory_service.services.tables import catalogue
+from memory_service.services.tables import table_rows as catalogue
 from tests.registered import calibrate, register
 from tests.store.fakes import competition, model
 from tests.telling import case, epochs, told

@@ -20,7 +20,7 @@ from memory_service.services.database.transactions import Database
 from memory_service.services.operations import database as databases
 from memory_service.services.runs.observations import count_waste
 from memory_service.services.runs.runs import run_page
-from memory_service.services.tables import catalogue
+from memory_service.services.tables import table_rows as catalogue
 from memory_service.store import schema
 from memory_service.store.queries import passages
 from tests.conftest import Servers

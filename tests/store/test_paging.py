@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from memory_service.errors import InvalidInput
 from memory_service.schemas.lists import MAX_LIMIT
 from memory_service.services.database.transactions import Database
-from memory_service.services.tables import catalogue
+from memory_service.services.tables import table_rows as catalogue
 from memory_service.services.tables.paging import filter_names, parse_query, sort_names
 from memory_service.store.queries import rows
 from tests.conftest import KINDS, Servers

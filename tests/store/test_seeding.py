@@ -18,7 +18,7 @@ from memory_service.services.database.transactions import Database
 from memory_service.services.editorial import seeding
 from memory_service.services.editorial.seed_files import FILES, read_seeds
 from memory_service.services.operations import database as databases
-from memory_service.services.tables import catalogue
+from memory_service.services.tables import table_rows as catalogue
 from memory_service.store.queries import passages
 from tests.store.fakes import HashEncoder, competition, model, pattern
 

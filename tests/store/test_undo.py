@@ -9,7 +9,7 @@ import pytest
 from memory_service.errors import Conflict, InvalidInput, Moved, NotFound
 from memory_service.services.database.transactions import Database
 from memory_service.services.editorial.curation import add_row, correct_row, reason_given, remove_row, undo
-from memory_service.services.tables.catalogue import get_row, history_of
+from memory_service.services.tables.table_rows import get_row, history_of
 from tests.store.fakes import ROWS, HashEncoder
 
 CHANGES: dict[str, dict[str, Any]] = {

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from memory_service.services.database.transactions import Database
-from memory_service.services.tables.catalogue import create_row
+from memory_service.services.tables.table_rows import create_row
 from tests.web.conftest import Site, Visitor, follow, settled
 
 pytestmark = [pytest.mark.browser]

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from memory_service.api.answers import json_answer
 from memory_service.api.describe import created, files, refusals
-from memory_service.api.reading import StrictRoute
+from memory_service.api.request_body import StrictRoute
 from memory_service.api.routes import devices
 from memory_service.api.routes.rows import add_from, list_answer, split_signature, table_query
 from memory_service.api.security.auth_middleware import signed
@@ -20,8 +20,8 @@ from memory_service.schemas.rows import RemovalQuery, UndoRequest, addition_of, 
 from memory_service.services.devices.gpu_history import with_devices
 from memory_service.services.editorial.curation import correct_row, remove_row, undo
 from memory_service.services.knowledge.outcomes import with_outcomes, with_tallies
-from memory_service.services.tables.catalogue import CORRECTABLE, TABLES, get_row, history_of
 from memory_service.services.tables.policy_rows import with_steering
+from memory_service.services.tables.table_rows import CORRECTABLE, TABLES, get_row, history_of
 
 _BESIDE = {"gpus": with_devices, "patterns": with_tallies, "strategies": with_steering}
 """What the rows of a list carry beside their columns."""

@@ -11,8 +11,8 @@ from memory_service import __version__
 from memory_service.api import metrics
 from memory_service.api.answers import json_answer
 from memory_service.api.describe import Responses, texts
-from memory_service.api.problems import NOT_TOLD
-from memory_service.api.reading import StrictRoute
+from memory_service.api.error_handlers import NOT_TOLD
+from memory_service.api.request_body import StrictRoute
 from memory_service.api.service import service_of
 from memory_service.errors import MemoryServiceError
 from memory_service.schemas.answers.operations import Alive, Ready

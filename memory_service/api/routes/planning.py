@@ -12,7 +12,7 @@ from starlette.responses import Response, StreamingResponse
 
 from memory_service.api.answers import accepted_form, json_answer, plan_answer
 from memory_service.api.describe import files, refusals, texts
-from memory_service.api.reading import StrictRoute
+from memory_service.api.request_body import StrictRoute
 from memory_service.api.service import database_of
 from memory_service.schemas.answers.common import Page
 from memory_service.schemas.answers.conflicts import Conflict

@@ -10,12 +10,12 @@ from starlette.responses import Response
 from memory_service import __version__
 from memory_service.api.answers import accepted_form, as_bytes
 from memory_service.api.describe import Responses, refusals
-from memory_service.api.reading import StrictRoute, check_media, no_query, parse_json, raw_body
+from memory_service.api.request_body import StrictRoute, check_media, no_query, parse_json, raw_body
 from memory_service.api.service import database_of
 from memory_service.review.sarif import SARIF_MEDIA_TYPE, sarif
 from memory_service.schemas.answers.review import Review
-from memory_service.schemas.problems import checked
 from memory_service.schemas.review import ReviewQuery, ReviewRequest
+from memory_service.schemas.validation_errors import checked
 from memory_service.services.review.review import review_script
 
 router = APIRouter(tags=["ask"], route_class=StrictRoute)

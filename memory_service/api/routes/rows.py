@@ -18,8 +18,8 @@ from memory_service.schemas.rows import ReadVersion
 from memory_service.services.database.transactions import ReadTransaction
 from memory_service.services.editorial.curation import add_row
 from memory_service.services.operations.export import MEDIA_TYPES, stream_rows
-from memory_service.services.tables.catalogue import count_rows, list_rows, table_named
 from memory_service.services.tables.paging import filter_types, key_name, sort_names
+from memory_service.services.tables.table_rows import count_rows, list_rows, table_named
 
 
 def table_query(table: str, **particular: Any) -> type[ListQuery]:

@@ -11,7 +11,7 @@ from starlette.responses import Response, StreamingResponse
 
 from memory_service.api.answers import json_answer
 from memory_service.api.describe import created, files, refusals
-from memory_service.api.reading import StrictRoute, event_object, no_query, raw_body
+from memory_service.api.request_body import StrictRoute, event_object, no_query, raw_body
 from memory_service.api.routes.rows import file_answer, list_answer, table_query
 from memory_service.api.security.auth_middleware import who_of
 from memory_service.api.service import database_of

@@ -24,10 +24,10 @@ from starlette.responses import Response
 from starlette.routing import Match
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from memory_service.api.problems import refusal_to
-from memory_service.api.security.access import OPEN, Scopes, wanted
+from memory_service.api.error_handlers import refusal_to
 from memory_service.api.security.loopback import reach_of, wrong_host
 from memory_service.api.security.rate_limits import PerKey
+from memory_service.api.security.route_scopes import OPEN, Scopes, wanted
 from memory_service.domain.common.api_keys import PREFIX, SCOPES, allows, parse
 from memory_service.errors import Forbidden, MemoryServiceError, Unauthorized
 from memory_service.services.access.keyring import Holder, Keyring

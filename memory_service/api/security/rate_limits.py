@@ -17,7 +17,7 @@ from typing import ClassVar
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from memory_service.api.problems import refusal
+from memory_service.api.error_handlers import refusal
 from memory_service.errors import MemoryServiceError
 
 WINDOW_SECONDS = 60

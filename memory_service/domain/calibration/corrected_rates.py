@@ -52,7 +52,7 @@ KEPT_OF_ARCHITECTURE = 0.6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CalibratedRates:
-    """Corrections of a data sheet's rates; `domain.prediction.rates` applies them.
+    """Corrections of a data sheet's rates; `domain.prediction.device_rates` applies them.
 
     origin       whose calibrations these are; n: how many of them
     basis        the same in words, for every answer that stands on it

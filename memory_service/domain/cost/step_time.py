@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from memory_service.domain.common.estimate import Estimate, Grade
 from memory_service.domain.common.optimizers import OPTIMIZERS, optimizer_or_adam
-from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.domain.cost.efficiencies import LOG_SPREAD
 from memory_service.domain.cost.profile import OP_CLASSES, Profile
 from memory_service.domain.cost.rates import Rates
@@ -27,10 +26,6 @@ from memory_service.domain.cost.step_config import StepConfig
 
 GRAD_SCALER_BYTES_PER_PARAM = 8.0
 """fp16 only: the scaler reads and rewrites every gradient."""
-
-KNEE_GAIN = 1.10
-"""A rung of the ladder that brings less than 10 % more samples per second is past the knee
-."""
 
 COMPILED_ELEMENTWISE = 0.28
 """torch.compile fuses chains of elementwise kernels: this share of their bytes and launches remains. It puts
@@ -127,15 +122,6 @@ class StepModel:
 
     def samples_per_second(self, batch_size: float) -> Estimate:
         return self.step_seconds(batch_size).reciprocal(batch_size)
-
-    def knee(self, max_batch: int) -> int:
-        """The smallest rung after which the next one gains under 10 % throughput; at most `max_batch`."""
-        rungs = [b for b in BATCH_LADDER if b <= max_batch] or [max(max_batch, 1)]
-        rates = np.asarray(rungs, dtype=np.float64) / self.seconds_many(rungs)
-        for index in range(len(rungs) - 1):
-            if rates[index + 1] < KNEE_GAIN * rates[index]:
-                return rungs[index]
-        return rungs[-1]
 
 
 def card_log_sd(rates: Rates) -> float:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
-from memory_service.domain.logs.formats import FORMATS, Context
+from memory_service.domain.logs.trainer_formats import FORMATS, Context
 from memory_service.domain.logs.values import clock_of
 
 __all__ = ["MOST_CHARS", "Context", "Reading", "Told", "read_log"]

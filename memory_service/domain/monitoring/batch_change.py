@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER, floor_to_ladder
-from memory_service.domain.cost.step_time import KNEE_GAIN
+from memory_service.domain.cost.throughput_knee import KNEE_GAIN
 from memory_service.domain.monitoring.run_view import RunView
-from memory_service.domain.planning.schedule import SINGLE_SPLIT_SHARE
+from memory_service.domain.planning.hyperparameters import SINGLE_SPLIT_SHARE
 
 EARLY_SHARE = 0.20
 """Only in the first fifth of the budget (or of the epochs) does starting again cost less than it brings:

@@ -14,6 +14,7 @@ from typing import Any
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.monitoring.batch_change import accumulation_for, smaller_rung
 from memory_service.domain.monitoring.deadline import time_answer
+from memory_service.domain.monitoring.early_stopping import early_stopping, keeps_deadline
 from memory_service.domain.monitoring.gpu_fill import (
     Fill,
     fill_answer,
@@ -21,7 +22,6 @@ from memory_service.domain.monitoring.gpu_fill import (
     memory_trend,
     monitoring_answer,
 )
-from memory_service.domain.monitoring.patience import early_stopping, keeps_deadline
 from memory_service.domain.monitoring.projection import Projection, project
 from memory_service.domain.monitoring.run_view import RunView
 from memory_service.domain.monitoring.slowdown import loader_answer, slow_answer, stall_answer

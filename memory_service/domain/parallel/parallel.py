@@ -34,11 +34,11 @@ from memory_service.domain.planning.budget import (
     write_seconds,
 )
 from memory_service.domain.planning.candidates import CandidateSet, CandidateSets
+from memory_service.domain.planning.hyperparameters import learning_rate
 from memory_service.domain.planning.plan import Plan, Refusal
 from memory_service.domain.planning.plan_search import GridIndex, loader_rate
 from memory_service.domain.planning.plan_settings import settings_of
 from memory_service.domain.planning.problem import PlanningProblem
-from memory_service.domain.planning.schedule import learning_rate
 from memory_service.domain.quality.quality_index import quality_estimate
 
 KINDS: tuple[str, ...] = ("explore", "two_large", "network_and_trees")

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.planning.hyperparameters import DEFAULT_POLICY
 from memory_service.domain.planning.policy import Policy
-from memory_service.domain.planning.schedule import DEFAULT_POLICY
 from memory_service.domain.quality.quality_index import fold_gain
 
 _SMALL = re.compile(

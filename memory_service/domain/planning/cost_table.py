@@ -16,13 +16,14 @@ import numpy.typing as npt
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.step_config import StepConfig, precision_class
+from memory_service.domain.cost.throughput_knee import throughput_knee
 from memory_service.domain.hardware.gpu_spec import Gpu
-from memory_service.domain.planning.catalogue import CatalogueModel
-from memory_service.domain.planning.schedule import Recipe, recipe_of
+from memory_service.domain.planning.hyperparameters import Recipe, recipe_of
+from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.domain.prediction.device import TargetDevice
-from memory_service.domain.prediction.memory import allocated_limit_gib, observed_bounds
-from memory_service.domain.prediction.peak_curve import peak_curve
-from memory_service.domain.prediction.step_time import BaselineSteps
+from memory_service.domain.prediction.device_memory import allocated_limit_gib, observed_bounds
+from memory_service.domain.prediction.device_step_time import BaselineSteps
+from memory_service.domain.prediction.peak_memory_curve import peak_curve
 from memory_service.domain.quality.quality_index import Learning, learning_of
 
 Array = npt.NDArray[np.float64]
@@ -333,7 +334,7 @@ def _price(
         getattr(grid, name)[row, :n] = seconds
         getattr(grid, f"{name}_low")[row, :n] = seconds * exp(-model.log_low)
         getattr(grid, f"{name}_high")[row, :n] = seconds * exp(model.log_high)
-    return n - 1, int(np.searchsorted(rungs, train.knee(most)))
+    return n - 1, int(np.searchsorted(rungs, throughput_knee(train.seconds_many, most)))
 
 
 def with_memory(card: TargetDevice, memory_gib: float) -> TargetDevice:

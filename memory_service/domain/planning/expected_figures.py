@@ -15,8 +15,8 @@ from memory_service.domain.planning.plan import Expected, Stage
 from memory_service.domain.planning.plan_search import GridIndex, loader_rate
 from memory_service.domain.planning.plan_settings import settings_of
 from memory_service.domain.prediction.device import TargetDevice
-from memory_service.domain.prediction.memory import peak_memory
-from memory_service.domain.prediction.step_time import prepare
+from memory_service.domain.prediction.device_memory import peak_memory
+from memory_service.domain.prediction.device_step_time import prepare
 from memory_service.domain.quality.quality_index import quality_estimate
 
 

@@ -25,8 +25,13 @@ from memory_service.domain.planning.budget import (
     setup_seconds,
 )
 from memory_service.domain.planning.cost_table import CHECKPOINT_BELOW, CostTable
+from memory_service.domain.planning.hyperparameters import (
+    accumulation_steps,
+    is_dense,
+    most_by_updates,
+    rule_batch,
+)
 from memory_service.domain.planning.problem import PlanningProblem
-from memory_service.domain.planning.schedule import accumulation_steps, is_dense, most_by_updates, rule_batch
 from memory_service.domain.quality.quality_index import quality_index
 
 Array = npt.NDArray[np.float64]

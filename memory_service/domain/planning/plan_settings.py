@@ -7,9 +7,9 @@ from typing import Any
 from memory_service.domain.cost.step_config import precision_class
 from memory_service.domain.planning.candidates import CandidateSet
 from memory_service.domain.planning.cost_table import Option, layout_of
+from memory_service.domain.planning.hyperparameters import learning_rate, warmup_epochs
 from memory_service.domain.planning.plan_search import GridIndex
 from memory_service.domain.planning.policy import Policy
-from memory_service.domain.planning.schedule import learning_rate, warmup_epochs
 
 
 def settings_of(candidates: CandidateSet, pick: GridIndex) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from memory_service.domain.planning.plan_search import BOUNDS, LAMBDA, GridIndex
 from memory_service.domain.planning.policy import Policy
 from memory_service.domain.planning.problem import CostProvider
 from memory_service.domain.prediction.device import provenance_warnings
-from memory_service.domain.prediction.memory import observed_bounds
+from memory_service.domain.prediction.device_memory import observed_bounds
 
 LEAST_UPDATES = 200
 LARGE_HOST_GIB = 16.0

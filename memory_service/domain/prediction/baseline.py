@@ -9,9 +9,9 @@ from memory_service.domain.cost.step_time import card_log_sd
 from memory_service.domain.learning.baseline_prediction import BaselinePrediction
 from memory_service.domain.learning.observation import Observation
 from memory_service.domain.prediction.device import TargetDevice
-from memory_service.domain.prediction.memory import peak_memory
-from memory_service.domain.prediction.rates import rates_of
-from memory_service.domain.prediction.step_time import prepare
+from memory_service.domain.prediction.device_memory import peak_memory
+from memory_service.domain.prediction.device_rates import rates_of
+from memory_service.domain.prediction.device_step_time import prepare
 
 
 def baseline_prediction(

@@ -13,7 +13,7 @@ from statistics import median
 from typing import Any
 
 from memory_service.domain.common.vocabulary import size_of
-from memory_service.domain.planning.catalogue import normal_model_name
+from memory_service.domain.planning.model_catalogue import normal_model_name
 from memory_service.domain.runs.run_outcome import best_of
 
 FOLLOWED = ("model", "batch_size", "precision", "folds", "epochs")

@@ -7,8 +7,8 @@
     {"event": "missing", "name": "matmul.bf16", "why": "no bf16 in this hardware"}
     {"event": "contended"}                                         others used the device: see `end`'s why
     {"event": "end", "status": "done|failed|timed_out", "why": ..., "seconds": ...}    always last
-The runner (`runner.py`) starts one nursery process that imports torch once and gives every section a child of
-its own (`nursery.py`). The runner ends when its stdin, where that is a pipe, is closed.
+The runner (`runner.py`) starts one process that imports torch once and gives every section a child of
+its own (`section_processes.py`). The runner ends when its stdin, where that is a pipe, is closed.
 """
 
 from __future__ import annotations

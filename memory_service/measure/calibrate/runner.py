@@ -172,7 +172,7 @@ class _Runner:
             environment["CUDA_VISIBLE_DEVICES"] = fingerprint.uuid
             environment["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # asking CUDA would forbid the nursery to fork
         self.nursery = subprocess.Popen(
-            [sys.executable, "-m", "memory_service.measure.calibrate.nursery"],
+            [sys.executable, "-m", "memory_service.measure.calibrate.section_processes"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, start_new_session=True,
         )  # fmt: skip
         assert self.nursery.stdout is not None  # noqa: S101

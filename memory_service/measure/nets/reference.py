@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from memory_service.domain.calibration.probe_shapes import ReferenceNet
-from memory_service.measure.built import BuiltModel, image_model, on_meta
 from memory_service.measure.nets.blocks import encoder
+from memory_service.measure.traceable_model import BuiltModel, image_model, on_meta
 
 SMALL_IMAGE = 96
 """Below it a stem halves the picture once, by its pooling (cnn), or uses patches of 8 instead of 16 (vit)."""

@@ -7,10 +7,10 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
+from memory_service.review.analysis.data_loaders import Loader, loaders_of
 from memory_service.review.constants.values import sources_of
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.rules.data_loaders import Loader, loaders_of
 from memory_service.review.source.nodes import calls_in, parameters_of
 from memory_service.review.source.script import last_name, words_in
 

@@ -7,16 +7,16 @@ import re
 from collections.abc import Iterator
 
 from memory_service.domain.description.metrics import Metric, metric_named
-from memory_service.review.constants.values import passed_for, sources_of
-from memory_service.review.facts import Facts
-from memory_service.review.findings import Finding, finding
-from memory_service.review.rules.activations import (
+from memory_service.review.analysis.activations import (
     SHAPES,
     activation_of,
     last_assigned,
     units_of,
     unplaced,
 )
+from memory_service.review.constants.values import passed_for, sources_of
+from memory_service.review.facts import Facts
+from memory_service.review.findings import Finding, finding
 from memory_service.review.source.nodes import is_call, receiver, receiver_name, without_methods
 from memory_service.review.source.script import last_name
 

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from memory_service.domain.runs.run_observations import EndStatus
 from memory_service.schemas.answers.common import Answer, Estimate, Page, Size, Time, left_out
-from memory_service.schemas.answers.problems import Difference
+from memory_service.schemas.answers.errors import Difference
 from memory_service.schemas.answers.runs import RunBrief
 from memory_service.schemas.rows import (
     ClaimRow,

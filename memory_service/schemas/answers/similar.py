@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from memory_service.domain.common.vocabulary import Mode
-from memory_service.domain.description.inference import InferredFacts
+from memory_service.domain.description.task_inference import InferredFacts
 from memory_service.schemas.answers.common import Answer
 
 

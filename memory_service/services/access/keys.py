@@ -21,7 +21,7 @@ from memory_service.errors import Conflict, FieldError, InvalidInput, NotFound, 
 from memory_service.schemas.keys import LONGEST_DAYS
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
 from memory_service.services.tables.audit import ANONYMOUS, SERVICE, note
-from memory_service.services.tables.catalogue import on_the_wire
+from memory_service.services.tables.table_rows import on_the_wire
 from memory_service.store.queries import keys as store
 from memory_service.store.tables.keys import ApiKey
 

@@ -1,6 +1,7 @@
 """The stored competitions nearest to a competition, a text or bare facts, for `/similar` and the planner.
 
-Three opinions are fused (`recall.fusion`): meaning (vectors), words (the database's full-text search) and
+Three opinions are fused (`recall.rank_fusion`): meaning (vectors), words (the database's full-text search)
+and
 structure (task, metric family, size, classes, split). Bare facts need no encoder: structure alone answers
 in about 1 ms.
 """
@@ -18,18 +19,18 @@ from numpy.typing import NDArray
 from sqlalchemy import select
 
 from memory_service.domain.common.vocabulary import TASKS, Mode
-from memory_service.domain.description.inference import InferredFacts, facts_and_tasks
+from memory_service.domain.description.task_inference import InferredFacts, facts_and_tasks
 from memory_service.errors import nothing_named
 from memory_service.recall.encoder import Encodes
-from memory_service.recall.fusion import (
+from memory_service.recall.passages import query_passages
+from memory_service.recall.prototypes import leanings_of
+from memory_service.recall.rank_fusion import (
     WORD_RATIO_FIRST,
     WORD_RATIO_LEFT_OUT,
     WORD_RATIO_SAME,
     described_competition,
     fuse,
 )
-from memory_service.recall.passages import query_passages
-from memory_service.recall.prototypes import leanings_of
 from memory_service.recall.snapshot import RecallSnapshot, searched_text
 from memory_service.recall.structure import Kind, kind_of, shared_facts
 from memory_service.recall.words import shared_terms

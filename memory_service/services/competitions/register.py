@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from memory_service.domain.common.vocabulary import modality_of
-from memory_service.domain.description.inference import infer_facts
+from memory_service.domain.description.task_inference import infer_facts
 from memory_service.schemas.rows import validate
 from memory_service.services.competitions.encoding import TextEncoder, encode, texts_of
 from memory_service.services.database.transactions import Database
-from memory_service.services.tables import catalogue
+from memory_service.services.tables import table_rows as catalogue
 
 _METRIC = ("metric", "metric_family", "metric_direction")
 _FIGURES = ("n_train", "n_classes", "image_size", "split")

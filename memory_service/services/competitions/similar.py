@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from memory_service.domain.common.vocabulary import Mode
-from memory_service.domain.description.inference import InferredFacts
+from memory_service.domain.description.task_inference import InferredFacts
 from memory_service.recall.encoder import LoadedEncoder, load_encoder
 from memory_service.schemas.similar import DEFAULT_LIMIT, SimilarRequest
 from memory_service.services.competitions.neighbours import Hit, read_text, recall

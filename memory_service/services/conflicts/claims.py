@@ -18,8 +18,8 @@ from memory_service.domain.cost.step_config import StepConfig, StepMode, precisi
 from memory_service.domain.planning.budget import Seconds, run_seconds, setup_seconds
 from memory_service.domain.planning.cost_table import Option, layout_of
 from memory_service.domain.prediction.device import TargetDevice
-from memory_service.domain.prediction.memory import largest_batch, peak_memory
-from memory_service.domain.prediction.step_time import prepare
+from memory_service.domain.prediction.device_memory import largest_batch, peak_memory
+from memory_service.domain.prediction.device_step_time import prepare
 from memory_service.services.knowledge.cost_cache import Sizes
 from memory_service.services.knowledge.snapshot import Knowledge
 

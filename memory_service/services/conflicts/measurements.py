@@ -14,8 +14,8 @@ from memory_service.domain.cost.profile import Profile
 from memory_service.domain.learning.baseline_prediction import prediction_key
 from memory_service.domain.learning.observation import Observation
 from memory_service.domain.prediction.device import TargetDevice
-from memory_service.domain.prediction.memory import largest_batch, peak_memory
-from memory_service.domain.prediction.step_time import prepare
+from memory_service.domain.prediction.device_memory import largest_batch, peak_memory
+from memory_service.domain.prediction.device_step_time import prepare
 from memory_service.services.conflicts.statements import Statement
 from memory_service.services.devices.devices import KeptCalibration
 from memory_service.services.knowledge.learned_corrections import observed_profile

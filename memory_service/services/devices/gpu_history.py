@@ -15,7 +15,7 @@ from memory_service.schemas.fields import clean_text
 from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.devices.calibrations import ENDED, seconds_of, settle_if_possible
 from memory_service.services.devices.devices import Device, device_of, measured_calibration, stale_because
-from memory_service.services.tables.catalogue import get_row, on_the_wire
+from memory_service.services.tables.table_rows import get_row, on_the_wire
 from memory_service.store.queries import calibrations as store
 from memory_service.store.queries.rows import all_rows
 from memory_service.store.tables import knowledge as tables

@@ -19,7 +19,7 @@ from memory_service.schemas.rows import fields_of
 from memory_service.services.competitions import register as competitions
 from memory_service.services.competitions.encoding import TextEncoder
 from memory_service.services.database.transactions import Database, ReadTransaction
-from memory_service.services.tables import catalogue
+from memory_service.services.tables import table_rows as catalogue
 from memory_service.services.tables.audit import ANONYMOUS
 from memory_service.store.queries import history
 from memory_service.store.tables.knowledge import History

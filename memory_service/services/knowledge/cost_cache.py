@@ -15,7 +15,6 @@ from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.domain.cost.fp32_bound import fp32_bound
 from memory_service.domain.cost.interpolation import interpolate_profile
 from memory_service.domain.cost.profile import Profile
-from memory_service.domain.planning.catalogue import CatalogueModel, models_for_task
 from memory_service.domain.planning.cost_table import (
     Columns,
     CostTable,
@@ -26,9 +25,10 @@ from memory_service.domain.planning.cost_table import (
     with_memory,
     worst_of,
 )
+from memory_service.domain.planning.model_catalogue import CatalogueModel, models_for_task
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.prediction.device import TargetDevice
-from memory_service.domain.prediction.step_time import BaselineSteps
+from memory_service.domain.prediction.device_step_time import BaselineSteps
 from memory_service.services.database.caches import Caches
 from memory_service.services.knowledge.profiling import profile_model
 

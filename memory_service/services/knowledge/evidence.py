@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from memory_service.domain.common.vocabulary import modality_of, size_of
+from memory_service.domain.planning.hyperparameters import default_batch
 from memory_service.domain.planning.problem import PlanningProblem
-from memory_service.domain.planning.schedule import default_batch
 
 Row = Mapping[str, Any]
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from memory_service.domain.runs.pattern_effect import Tally
 from memory_service.services.database.transactions import ReadTransaction
-from memory_service.services.tables.catalogue import on_the_wire
 from memory_service.services.tables.policy_rows import with_steering
+from memory_service.services.tables.table_rows import on_the_wire
 from memory_service.store.queries import outcomes
 
 _CONSIDERED = 50

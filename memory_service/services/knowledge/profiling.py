@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from memory_service.domain.cost.profile import Profile
-from memory_service.domain.planning.catalogue import CatalogueModel, resolve_model
+from memory_service.domain.planning.model_catalogue import CatalogueModel, resolve_model
 from memory_service.errors import FieldError, InvalidInput, MemoryServiceError
 
 TraceClass = Literal["fp32", "amp"]
@@ -62,7 +62,7 @@ def profile_model(
 
     Raises InvalidInput for an unknown model, an impossible size, or a trace that fails, with the cause.
     """
-    from memory_service.measure.build import build_model
+    from memory_service.measure.build_model import build_model
     from memory_service.measure.trace import trace_profile
 
     try:

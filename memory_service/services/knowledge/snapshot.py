@@ -18,13 +18,13 @@ from memory_service.domain.hardware.gpu_names import gpu_from_row, normal_gpu_na
 from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.domain.learning.observation import Observation
 from memory_service.domain.learning.observation_selection import ObservationSelection
-from memory_service.domain.planning.catalogue import (
+from memory_service.domain.planning.cost_table import CostTable
+from memory_service.domain.planning.model_catalogue import (
     CatalogueModel,
     model_index,
     normal_model_name,
     resolve_model,
 )
-from memory_service.domain.planning.cost_table import CostTable
 from memory_service.domain.planning.policy import Policy, policy_of
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.prediction.device import TargetDevice
@@ -103,7 +103,7 @@ class Knowledge:
         try:
             return self.listed_model(name)
         except InvalidInput:
-            from memory_service.measure.unlisted import unlisted_row
+            from memory_service.measure.unlisted_model import unlisted_row
 
             row = unlisted_row(name, self.models)
         return self.priced.unlisted.setdefault(row.name, row)

@@ -28,10 +28,10 @@ from memory_service.services.devices.calibrations import with_staleness
 from memory_service.services.devices.gpu_history import with_devices
 from memory_service.services.knowledge.outcomes import with_tallies
 from memory_service.services.runs.telemetry import known_run_key
-from memory_service.services.tables.catalogue import TABLES, listed_columns, one_page, table_named
-from memory_service.services.tables.formats import FORMATS, MEDIA_TYPES, TableExport, defused, in_format
+from memory_service.services.tables.file_formats import FORMATS, MEDIA_TYPES, TableExport, defused, in_format
 from memory_service.services.tables.paging import Query, parse_query
 from memory_service.services.tables.policy_rows import with_steering
+from memory_service.services.tables.table_rows import TABLES, listed_columns, one_page, table_named
 from memory_service.store.dialects import UtcDateTime
 from memory_service.store.queries import rows, runs
 from memory_service.store.tables.runs import Run, RunEvent

@@ -15,12 +15,12 @@ from memory_service.domain.learning.scoring import Pair, pairs_of, score
 from memory_service.domain.prediction.baseline import baseline_prediction
 from memory_service.errors import MemoryServiceError
 from memory_service.schemas.pages import AccuracyPageQuery
-from memory_service.schemas.problems import checked
+from memory_service.schemas.validation_errors import checked
 from memory_service.services.accuracy.scored_runs import ACCURACY_FILTERS, unpredicted
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.learned_corrections import observed_profile
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
-from memory_service.services.tables.formats import TableExport
+from memory_service.services.tables.file_formats import TableExport
 from memory_service.store.queries import runs
 from memory_service.store.queries.runs import EndedRun
 

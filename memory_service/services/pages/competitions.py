@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory_service.errors import FieldError, InvalidInput
+from memory_service.recall.competition_map import pca_projection
 from memory_service.recall.encoder import load_encoder
-from memory_service.recall.pca_projection import pca_projection
 from memory_service.services.competitions.neighbours import ReadText, read_text, recall, recall_snapshot
 from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.knowledge.outcomes import with_outcomes, with_tallies
 from memory_service.services.knowledge.snapshot import Knowledge
-from memory_service.services.tables.catalogue import get_row, history_of, list_requested, list_rows
+from memory_service.services.tables.table_rows import get_row, history_of, list_requested, list_rows
 from memory_service.store.queries import passages
 from memory_service.store.queries import runs as run_store
 

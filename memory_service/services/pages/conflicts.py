@@ -9,12 +9,12 @@ from typing import Any
 
 from memory_service.errors import FieldError, InvalidInput, NotFound, unknown_name
 from memory_service.schemas.pages import ConflictsPageQuery
-from memory_service.schemas.problems import checked
+from memory_service.schemas.validation_errors import checked
 from memory_service.services.conflicts.conflicts import conflicts
 from memory_service.services.conflicts.model_statements import about, claimed
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
-from memory_service.services.tables.formats import TableExport
+from memory_service.services.tables.file_formats import TableExport
 
 Item = dict[str, Any]
 

@@ -9,7 +9,7 @@ from memory_service.services.database.transactions import Database
 from memory_service.services.devices.calibrations import ENDED, get_calibration, settle_if_possible
 from memory_service.services.devices.gpu_history import device_shown, gpu_page, with_devices
 from memory_service.services.devices.registration import words_of_this_host
-from memory_service.services.tables.catalogue import history_of, list_requested
+from memory_service.services.tables.table_rows import history_of, list_requested
 from memory_service.store.queries import calibrations as store
 
 _SHEET = {

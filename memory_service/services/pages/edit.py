@@ -10,7 +10,7 @@ from memory_service.domain.common.row_difference import difference
 from memory_service.errors import FieldError, InvalidInput, unknown_name
 from memory_service.schemas.rows import ROW_MODELS, fields_of, validate
 from memory_service.services.database.transactions import Database
-from memory_service.services.tables.catalogue import CORRECTABLE, get_row, history_of
+from memory_service.services.tables.table_rows import CORRECTABLE, get_row, history_of
 from memory_service.store.queries import rows
 
 _PAGES: Mapping[str, str] = {

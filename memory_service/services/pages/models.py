@@ -9,7 +9,7 @@ from typing import Any
 from memory_service.errors import FieldError, NotFound, unknown_name
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge
-from memory_service.services.tables.catalogue import get_row, history_of, list_requested, list_rows
+from memory_service.services.tables.table_rows import get_row, history_of, list_requested, list_rows
 
 _MOST_PROFILES = 200
 _USUAL = ("t4", "p100", "v100", "l4", "a10g", "rtx3090", "rtx4090", "a100", "a100-80gb", "h100")

@@ -11,7 +11,7 @@ from memory_service.errors import nothing_named
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.outcomes import with_tallies
 from memory_service.services.knowledge.snapshot import Knowledge
-from memory_service.services.tables.catalogue import get_row, history_of, list_requested
+from memory_service.services.tables.table_rows import get_row, history_of, list_requested
 
 _FILTERED = ("task", "kind", "scope", "size")
 

@@ -14,8 +14,8 @@ from memory_service.schemas import runs as requests
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.runs.runs import run_page
-from memory_service.services.tables.catalogue import list_requested, on_the_wire
-from memory_service.services.tables.formats import TableExport
+from memory_service.services.tables.file_formats import TableExport
+from memory_service.services.tables.table_rows import list_requested, on_the_wire
 from memory_service.store.queries import run_summaries as watched
 from memory_service.store.queries import runs
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from memory_service.domain.planning.catalogue import CatalogueModel
+from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.schemas.pages import SizingQuery
@@ -17,7 +17,7 @@ from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.pages.sizing_request import SHOWN, SizingAsked, choices, read_sizing
 from memory_service.services.prediction.predict import predict_known
-from memory_service.services.tables.formats import TableExport
+from memory_service.services.tables.file_formats import TableExport
 
 HEATS = 6
 """Shades of heat: sixths of the figures on the page, 0 = the worst."""

@@ -10,7 +10,7 @@ from memory_service.domain.common.vocabulary import PRECISIONS, TASKS
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.errors import FieldError, InvalidInput, unknown_name
 from memory_service.schemas.pages import SizingQuery
-from memory_service.schemas.problems import checked
+from memory_service.schemas.validation_errors import checked
 from memory_service.services.knowledge.snapshot import Knowledge
 
 MOST_CARDS = 12

@@ -8,8 +8,8 @@ from typing import Any
 
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge
-from memory_service.services.tables.catalogue import get_row, history_of, list_requested
 from memory_service.services.tables.policy_rows import with_steering
+from memory_service.services.tables.table_rows import get_row, history_of, list_requested
 
 _FILTERED = ("rule", "table", "followed", "grade", "corrected")
 

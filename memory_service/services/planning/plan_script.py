@@ -19,6 +19,7 @@ import jinja2
 
 from memory_service.domain.description.metric_resolution import ANSWERS, Measure, measure_of
 from memory_service.domain.description.metrics import metric_named
+from memory_service.domain.planning.budget import RESERVE_SHARE
 from memory_service.errors import MemoryServiceError
 from memory_service.services.planning.script_kinds import HUB_NAMES, KINDS, NETS, SCRIPTED, WIDTHS, Kind
 
@@ -49,7 +50,7 @@ _STOPS_BY: Mapping[str, Mapping[str, tuple[str, str]]] = {
 """Library -> function of the score -> what the library calls it for two classes and for more ("": the loss
 stops it, as with every score that is not here: it moves with every round, and counting hits does not)."""
 
-_RESERVE_SHARE, _STOP_SHARE = 0.15, 0.70  # R14, R15
+_STOP_SHARE = 0.70  # R15
 
 
 def plan_script(plan: Mapping[str, Any]) -> str:
@@ -158,7 +159,7 @@ def _shares(plan: Mapping[str, Any]) -> dict[str, float]:
     stages = plan.get("timetable") or ()
     ends = [stage["start_minute"] for stage in stages if stage["stage"].startswith("inference")]
     inference = plan.get("expected", {}).get("inference_minutes", {}).get("high", 0.0)
-    reserve = min(0.5, max(_RESERVE_SHARE, inference / minutes))
+    reserve = min(0.5, max(RESERVE_SHARE, inference / minutes))
     stop = max(_STOP_SHARE, max(ends, default=0.0) / minutes)
     return {"reserve_share": round(reserve, 3), "stop_share": round(min(stop, 1 - reserve), 3)}
 

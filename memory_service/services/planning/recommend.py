@@ -17,8 +17,8 @@ import orjson
 from memory_service.domain.calibration.registered_device import cores_beside
 from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN, modality_of, size_of
 from memory_service.domain.cost.rates import with_cores
-from memory_service.domain.description.inference import InferredFacts
 from memory_service.domain.description.metric_resolution import ResolvedMetric, resolve_metric
+from memory_service.domain.description.task_inference import InferredFacts
 from memory_service.domain.parallel.parallel import with_parallel_sets
 from memory_service.domain.planning.candidates import CandidateSets, price_candidates
 from memory_service.domain.planning.planner import make_plan

@@ -26,16 +26,16 @@ from memory_service.domain.learning.baseline_prediction import (
 from memory_service.domain.learning.corrections import LearnedCorrections, learn
 from memory_service.domain.learning.measured_rows import MeasuredRow, parse_row
 from memory_service.domain.learning.observation import Observation
-from memory_service.domain.planning.catalogue import CatalogueModel
+from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.domain.prediction.baseline import baseline_prediction
 from memory_service.domain.prediction.device import TargetDevice, target_device
-from memory_service.domain.prediction.memory import Confidence, largest_batch, peak_memory
-from memory_service.domain.prediction.step_time import prepare
+from memory_service.domain.prediction.device_memory import Confidence, largest_batch, peak_memory
+from memory_service.domain.prediction.device_step_time import prepare
 from memory_service.errors import FieldError, InvalidInput, MemoryServiceError
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.profiling import read_profiles
 from memory_service.services.prediction.profile_store import ProfileKey, ProfileStore
-from memory_service.services.tables.catalogue import keep_profiles
+from memory_service.services.tables.table_rows import keep_profiles
 from memory_service.store.queries.rows import all_rows
 
 Raw = Mapping[str, str | None]

@@ -23,12 +23,18 @@ from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.rates import with_cores
 from memory_service.domain.cost.step_config import StepConfig, precision_class
 from memory_service.domain.cost.step_time import StepModel
+from memory_service.domain.cost.throughput_knee import throughput_knee
 from memory_service.domain.learning.batch_bounds import Bounds
-from memory_service.domain.planning.catalogue import CatalogueModel
 from memory_service.domain.planning.cost_table import layout_of
+from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.domain.prediction.device import TargetDevice, provenance_warnings
-from memory_service.domain.prediction.memory import Confidence, largest_batch, observed_bounds, peak_memory
-from memory_service.domain.prediction.step_time import prepare
+from memory_service.domain.prediction.device_memory import (
+    Confidence,
+    largest_batch,
+    observed_bounds,
+    peak_memory,
+)
+from memory_service.domain.prediction.device_step_time import prepare
 from memory_service.errors import FieldError, InvalidInput, TooLarge
 from memory_service.schemas.predict import MOST_QUESTIONS, PredictRequest
 from memory_service.services.database.transactions import Database
@@ -170,12 +176,13 @@ def _prepare(profile: Profile, gpu: TargetDevice, precision: str, question: Sizi
         "mode": question.mode,
         "max_batch_size": _largest(value, safe, best, bounds),
         "safe_batch_size": safe,
-        "knee_batch_size": step.knee(value) if value else None,
+        "knee_batch_size": throughput_knee(step.seconds_many, value) if value else None,
         "curve": curve,
         "basis": step.basis,
     }
     return _Prepared(
-        profile, gpu, config, step, value, safe, step.knee(value) if value else 0, fixed,
+        profile, gpu, config, step, value, safe, throughput_knee(step.seconds_many, value) if value else 0,
+        fixed,
         _what_would_fit(value, gpu, bounds), bounds.refused,
     )  # fmt: skip
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from memory_service.domain.cost.profile import Profile
-from memory_service.domain.planning.catalogue import CatalogueModel, resolve_model
+from memory_service.domain.planning.model_catalogue import CatalogueModel, resolve_model
 from memory_service.errors import InvalidInput, MemoryServiceError
 from memory_service.services.knowledge.profiling import profile_model
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from memory_service.schemas.predict import PredictQuery, PredictRequest
-from memory_service.schemas.problems import checked
+from memory_service.schemas.validation_errors import checked
 
 SIZE_FIELDS = ("image_size", "seq_len", "n_features")
 

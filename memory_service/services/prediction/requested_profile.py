@@ -12,7 +12,7 @@ from cachetools import LRUCache
 
 from memory_service.domain.cost.interpolation import interpolate_profile
 from memory_service.domain.cost.profile import Profile
-from memory_service.domain.planning.catalogue import CatalogueModel
+from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.services.knowledge.cost_cache import architecture_of, can_take
 from memory_service.services.knowledge.profiling import profile_model

@@ -15,15 +15,15 @@ from typing import Any
 
 from memory_service.domain.common.vocabulary import TASKS
 from memory_service.domain.planning.budget import RESERVE_SHARE
-from memory_service.domain.planning.schedule import most_by_updates
+from memory_service.domain.planning.hyperparameters import most_by_updates
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.review.engine import MOST_FINDINGS, Reviewed, review_source
 from memory_service.review.facts import Asked, Facts
 from memory_service.review.findings import SEVERITIES, Finding, finding, in_order
 from memory_service.review.rules.data_loader import NEVER_WITHOUT_REASON, has_reason, small_batches
 from memory_service.review.training_plan import RECOMPUTED, Meant, meant_by, smaller_than
-from memory_service.schemas.problems import checked
 from memory_service.schemas.review import ReviewQuery
+from memory_service.schemas.validation_errors import checked
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.prediction.predict import predict_known

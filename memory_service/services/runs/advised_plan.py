@@ -14,7 +14,7 @@ from typing import Any
 from memory_service.domain.runs.advice_outcome import advice_of, brief_of, place_of
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.schemas.plan import BroughtPlan
-from memory_service.schemas.problems import checked
+from memory_service.schemas.validation_errors import checked
 from memory_service.services.database.transactions import WriteTransaction
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.runs.run_configuration import RunCase

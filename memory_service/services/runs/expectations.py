@@ -15,11 +15,12 @@ from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.domain.cost.data_loader import loader_samples_per_second, loader_settings
 from memory_service.domain.cost.profile import Profile
+from memory_service.domain.cost.throughput_knee import throughput_knee
 from memory_service.domain.monitoring.event import number_of
 from memory_service.domain.monitoring.state import Expectation, RunFacts
 from memory_service.domain.planning.budget import RESERVE_SHARE
-from memory_service.domain.prediction.memory import largest_batch, observed_bounds
-from memory_service.domain.prediction.step_time import prepare
+from memory_service.domain.prediction.device_memory import largest_batch, observed_bounds
+from memory_service.domain.prediction.device_step_time import prepare
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.prediction.predict import LARGEST_SHOWN
 from memory_service.services.runs.run_configuration import RunCase
@@ -142,7 +143,7 @@ def _sized(knowledge: Knowledge, case: RunCase, profile: Profile) -> dict[str, A
         rates = [b / s for b, s in zip(rungs, step.seconds_many(rungs), strict=True)]
         curve = zip(rungs, rates, strict=True)
         out["curve"] = [[b, float(f"{min(rate, loader.value):.4g}")] for b, rate in curve]
-        out["knee_batch_size"] = step.knee(most)
+        out["knee_batch_size"] = throughput_knee(step.seconds_many, most)
     batch = case.reported.get("batch_size")
     if batch:
         device = step.samples_per_second(batch)

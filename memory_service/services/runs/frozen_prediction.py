@@ -17,8 +17,8 @@ from memory_service.domain.cost.data_loader import loader_samples_per_second, lo
 from memory_service.domain.cost.memory import GIB, allocated_bytes
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.planning.budget import RunSeconds, Seconds, run_seconds, setup_seconds
-from memory_service.domain.prediction.memory import largest_batch, peak_memory
-from memory_service.domain.prediction.step_time import prepare
+from memory_service.domain.prediction.device_memory import largest_batch, peak_memory
+from memory_service.domain.prediction.device_step_time import prepare
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.prediction.predict import predict

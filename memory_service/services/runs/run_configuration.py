@@ -15,8 +15,8 @@ from memory_service.domain.cost.step_config import StepConfig, StepMode, precisi
 from memory_service.domain.learning.baseline_prediction import observation_of, prediction_key
 from memory_service.domain.learning.observation import Observation
 from memory_service.domain.monitoring.event import number_of
-from memory_service.domain.planning.catalogue import CatalogueModel
 from memory_service.domain.planning.cost_table import layout_of
+from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.errors import FieldError, InvalidInput, MemoryServiceError, NotFound
 from memory_service.services.knowledge.learned_corrections import observed_profile

@@ -11,8 +11,8 @@ from typing import Any
 import orjson
 
 from memory_service.errors import Conflict, FieldError, NotFound
-from memory_service.schemas.problems import checked
 from memory_service.schemas.runs import RunFinish, RunStart
+from memory_service.schemas.validation_errors import checked
 from memory_service.services.accuracy.scored_runs import compared
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
 from memory_service.services.knowledge.learned_corrections import observed_profile
@@ -30,7 +30,7 @@ from memory_service.services.runs.summaries import begin_summary
 from memory_service.services.runs.telemetry import RUNNING, known_run_key
 from memory_service.services.runs.verdicts import watched_page
 from memory_service.services.tables.audit import note
-from memory_service.services.tables.catalogue import keep_profiles, on_the_wire
+from memory_service.services.tables.table_rows import keep_profiles, on_the_wire
 from memory_service.store.queries import runs
 from memory_service.store.tables.runs import Run
 

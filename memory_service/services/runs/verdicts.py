@@ -13,9 +13,9 @@ from typing import Any
 
 from cachetools import LRUCache
 
+from memory_service.domain.monitoring.advice_followed import followed
 from memory_service.domain.monitoring.clock import requested_seconds
 from memory_service.domain.monitoring.decision import verdict
-from memory_service.domain.monitoring.followed import followed
 from memory_service.domain.monitoring.live_view import live_view
 from memory_service.domain.monitoring.state import Expectation, RunFacts, State
 from memory_service.domain.monitoring.summary import SETTINGS, Summary

@@ -1,6 +1,6 @@
 """The history: one entry for each change, in the change's own transaction.
 
-Rows of knowledge write theirs with their versions (`services.tables.catalogue`); what has no versions (runs,
+Rows of knowledge write theirs with their versions (`services.tables.table_rows`); what has no versions (runs,
 devices, calibrations, keys, sessions) writes it here.
 """
 

@@ -12,7 +12,7 @@ from memory_service.api.service import database_of
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.operations.export import stream_rows
 from memory_service.services.pages.runs import STATUSES, epochs_table, one_run_page, runs_page
-from memory_service.services.tables.formats import MEDIA_TYPES, in_format
+from memory_service.services.tables.file_formats import MEDIA_TYPES, in_format
 from memory_service.web.charts.runs import (
     memory_over_time,
     scores_over_time,

@@ -22,7 +22,7 @@ from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.step_config import StepConfig, StepMode
 from memory_service.domain.cost.step_time import step_model
 from memory_service.domain.prediction.device import TargetDevice
-from memory_service.domain.prediction.step_time import prepare
+from memory_service.domain.prediction.device_step_time import prepare
 from tests.synthetic import Truth, calibration, catalogue, references, sheets, without
 
 MODELS = ("resnet50", "efficientnet_b0", "convnext_tiny", "vit_base_patch16_224", "mlp", "small-cnn")

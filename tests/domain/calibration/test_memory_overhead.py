@@ -14,7 +14,7 @@ from memory_service.domain.calibration.timed_sections import profile_of_step, pr
 from memory_service.domain.cost.memory import GIB, allocated_bytes, workspace_bytes
 from memory_service.domain.cost.step_config import StepConfig
 from memory_service.domain.prediction.device import TargetDevice
-from memory_service.domain.prediction.memory import largest_batch, peak_memory
+from memory_service.domain.prediction.device_memory import largest_batch, peak_memory
 from tests.synthetic import catalogue, references, sheets
 
 CPU_STEPS = ("step.cnn.fp32.nchw.b16", "step.cnn.fp32.nchw.b64", "step.vit.fp32.nchw.b64")

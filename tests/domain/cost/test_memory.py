@@ -15,7 +15,7 @@ from memory_service.domain.cost.profile import PeakPoint, Profile
 from memory_service.domain.cost.step_config import StepConfig
 from memory_service.domain.cost.step_time import optimizer_bytes_per_param
 from memory_service.domain.prediction.device import TargetDevice
-from memory_service.domain.prediction.memory import allocated_limit_gib, largest_batch, peak_memory
+from memory_service.domain.prediction.device_memory import allocated_limit_gib, largest_batch, peak_memory
 from memory_service.errors import InvalidInput
 
 AMP = StepConfig("bf16")

@@ -17,9 +17,10 @@ from memory_service.domain.cost.profile import OP_CLASSES, Profile, Work
 from memory_service.domain.cost.rates import sheet_rates
 from memory_service.domain.cost.step_config import StepConfig
 from memory_service.domain.cost.step_time import optimizer_bytes_per_param
+from memory_service.domain.cost.throughput_knee import throughput_knee
 from memory_service.domain.hardware.gpu_names import gpu_from_row
 from memory_service.domain.prediction.device import TargetDevice, target_device
-from memory_service.domain.prediction.step_time import prepare
+from memory_service.domain.prediction.device_step_time import prepare
 from memory_service.resources import path as resource
 
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16")
@@ -141,7 +142,7 @@ def test_many_batches_at_once_agree_with_one_by_one(p: Profile, several: list[in
 @given(profiles, st.integers(1, 70_000))
 def test_the_knee_is_a_rung_that_fits_and_the_next_one_gains_little(p: Profile, most: int) -> None:
     model = prepare(p, card(), StepConfig("fp16"))
-    knee = model.knee(most)
+    knee = throughput_knee(model.seconds_many, most)
     assert knee == floor_to_ladder(knee) <= most
     following = [b for b in BATCH_LADDER if knee < b <= most]
     if following:

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_service.domain.description.inference import infer_facts
 from memory_service.domain.description.metric_resolution import (
     ANSWERS,
     MEASURES,
@@ -17,6 +16,7 @@ from memory_service.domain.description.metric_resolution import (
     resolve_metric,
 )
 from memory_service.domain.description.metrics import METRICS
+from memory_service.domain.description.task_inference import infer_facts
 from memory_service.domain.planning.plan_text import MOST_TOKENS, plan_markdown, rough_tokens
 from memory_service.schemas.recommend import plan_request
 from memory_service.services.competitions.neighbours import Hit

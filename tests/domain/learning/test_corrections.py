@@ -20,8 +20,8 @@ from memory_service.domain.learning.corrections import MOST_OBSERVATIONS, Learne
 from memory_service.domain.learning.observation import Exclusion, Observation
 from memory_service.domain.prediction.baseline import baseline_prediction
 from memory_service.domain.prediction.device import TargetDevice
-from memory_service.domain.prediction.memory import largest_batch, peak_memory
-from memory_service.domain.prediction.step_time import prepare
+from memory_service.domain.prediction.device_memory import largest_batch, peak_memory
+from memory_service.domain.prediction.device_step_time import prepare
 
 AMP = StepConfig("bf16")
 MIB = 2.0**20

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from memory_service.domain.parallel.parallel import TOGETHER_FROM_PERCENT, parallel_sets
 from memory_service.domain.planning.candidates import CandidateSet, price_candidates
-from memory_service.domain.planning.schedule import learning_rate
+from memory_service.domain.planning.hyperparameters import learning_rate
 from tests.planning import case, plan, seed_knowledge
 
 PICTURES = {"task": "image", "size": "medium", "gpu": "a100", "minutes": 60}

@@ -20,8 +20,8 @@ from memory_service.domain.planning.candidates import price_candidates
 from memory_service.domain.planning.planner import make_plan
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.prediction.device import TargetDevice
-from memory_service.domain.prediction.memory import observed_bounds, peak_memory
-from memory_service.domain.prediction.peak_curve import peak_curve
+from memory_service.domain.prediction.device_memory import observed_bounds, peak_memory
+from memory_service.domain.prediction.peak_memory_curve import peak_curve
 from memory_service.services.devices.devices import Device, KeptCalibration
 from memory_service.services.devices.self_check import reference_profiles
 from memory_service.services.knowledge.cards import Cards, cards_of

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from memory_service.domain.planning.contingency import model_class_of
+from memory_service.domain.planning.hyperparameters import learning_rate, recipe_of, rule_batch, warmup_epochs
 from memory_service.domain.planning.plan_text import MOST_TOKENS, plan_markdown, rough_tokens
-from memory_service.domain.planning.schedule import learning_rate, recipe_of, rule_batch, warmup_epochs
 from tests.planning import plan, promises_kept
 
 DOGS = {"task": "image", "n_train": 9000, "n_classes": 120, "minutes": 11, "gpu": "a100"}

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory_service.domain.planning.hyperparameters import rule_batch
 from memory_service.domain.planning.planner import make_plan
 from memory_service.domain.planning.policy import Policy, policy_of
-from memory_service.domain.planning.schedule import rule_batch
 from memory_service.schemas.recommend import plan_request
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.planning.recommend import case_of

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from memory_service.domain.cost.profile import Profile
-from memory_service.domain.planning.catalogue import CatalogueModel
+from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.errors import InvalidInput
 from memory_service.services.knowledge.profiling import (
     Wanted,

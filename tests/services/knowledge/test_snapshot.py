@@ -12,7 +12,7 @@ from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.planning.recommend import recommend
 from memory_service.services.prediction.predict import predict
-from memory_service.services.tables import catalogue
+from memory_service.services.tables import table_rows as catalogue
 from tests.conftest import Servers
 from tests.registered import A100, CPU, calibrate, register
 

@@ -15,7 +15,7 @@ from memory_service.services.pages.accuracy import accuracy_page, accuracy_table
 from memory_service.services.pages.conflicts import KINDS, conflict_list_page, conflict_page
 from memory_service.services.prediction.predict import predict
 from memory_service.services.runs.runs import begin_run, finish_run
-from memory_service.services.tables.formats import in_format
+from memory_service.services.tables.file_formats import in_format
 from memory_service.web.charts.accuracy import coverage, scatter, sides
 from tests.conftest import Servers
 from tests.telling import take_events

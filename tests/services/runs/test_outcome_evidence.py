@@ -15,8 +15,8 @@ from memory_service.services.knowledge.outcomes import competition_outcomes, wit
 from memory_service.services.planning.recommend import recommend
 from memory_service.services.runs.outcome_evidence import remember_missing
 from memory_service.services.runs.runs import begin_run, finish_run, run_page
-from memory_service.services.tables import catalogue
-from memory_service.services.tables.catalogue import get_row, list_rows
+from memory_service.services.tables import table_rows as catalogue
+from memory_service.services.tables.table_rows import get_row, list_rows
 from memory_service.store.queries import outcomes
 from memory_service.store.tables.outcomes import Outcome
 from tests.conftest import KINDS, Servers

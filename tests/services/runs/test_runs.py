@@ -18,7 +18,7 @@ from memory_service.services.pages.runs import runs_page
 from memory_service.services.prediction.predict import predict
 from memory_service.services.runs import progress as so_far
 from memory_service.services.runs.runs import begin_run, finish_run, run_page
-from memory_service.services.tables.catalogue import list_rows
+from memory_service.services.tables.table_rows import list_rows
 from tests.conftest import KINDS, Servers
 from tests.registered import calibrate, register
 from tests.telling import CASE, STEPS, at, case, epochs, take_events, told

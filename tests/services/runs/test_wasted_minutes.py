@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memory_service.services.database.transactions import Database
-from memory_service.services.tables.catalogue import list_rows
+from memory_service.services.tables.table_rows import list_rows
 from tests.telling import case, epochs, take_events, told
 
 

@@ -1,7 +1,4 @@
-"""Size limits of requests and the errors that refuse what is larger.
-
-What is counted is counted in this process: behind a balancer over several, a key has its rate in each.
-"""
+"""Time limits of requests, limits on load, and the errors that refuse what is beyond them."""
 
 from __future__ import annotations
 

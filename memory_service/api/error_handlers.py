@@ -13,8 +13,8 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from memory_service.error_document import problem, problem_of
 from memory_service.errors import MemoryServiceError, Unavailable
-from memory_service.problem import problem, problem_of
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_SECONDS = "2"

@@ -26,7 +26,7 @@ class CatalogueModel:
     licence            SPDX name or the maker's own; licence_note says when it matters
     quality            published figures by name, e.g. {"imagenet_top1": 84.9}
     quality_score      0..100, comparable WITHIN a modality only; the formula stands in docs/models.md
-    config             figures from which `measure.build` makes the module; {"cost": ...} for other laws
+    config             figures from which `measure.build_model` makes the module; {"cost": ...} for other laws
     device             where it is meant to run: "gpu", "cpu" or "both"
     """
 
@@ -52,7 +52,7 @@ class CatalogueModel:
 
     @property
     def can_be_profiled(self) -> bool:
-        """Whether `measure.build` can make a module of it; boosted trees follow another law."""
+        """Whether `measure.build_model` can make a module of it; boosted trees follow another law."""
         return "cost" not in self.config
 
     def as_dict(self) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from memory_service.domain.cost.step_time import PARTS, StepModel, card_log_sd, 
 from memory_service.domain.learning.baseline_prediction import PredictionKey, prediction_key
 from memory_service.domain.learning.corrections import LearnedCorrections, TimeCorrection
 from memory_service.domain.prediction.device import TargetDevice
-from memory_service.domain.prediction.rates import rates_of
+from memory_service.domain.prediction.device_rates import rates_of
 
 USUAL_BATCH = 32.0
 """Where the shares of a step are read that weigh what remains unsure."""

@@ -15,8 +15,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from memory_service.domain.cost.profile import Work
+from memory_service.measure.operator_work import cost_of, moves_nothing
 from memory_service.measure.roofline import RooflineTally
-from memory_service.measure.work import cost_of, moves_nothing
 
 ALIGNMENT = 512
 """CUDA's caching allocator hands out multiples of 512 bytes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from memory_service.domain.monitoring.projection import Projection, training_deadline_seconds
 from memory_service.domain.monitoring.run_view import RunView
 from memory_service.domain.monitoring.verdict import Answer
-from memory_service.domain.planning.schedule import TREE_PATIENCE_ROUNDS
+from memory_service.domain.planning.hyperparameters import TREE_PATIENCE_ROUNDS
 
 PATIENCE = 5
 """R16 says 3-5 epochs; without a word of the run or its plan the later one."""

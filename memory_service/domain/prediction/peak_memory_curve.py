@@ -1,4 +1,4 @@
-"""Peak memory at every batch of a ladder: `domain.prediction.memory.peak_memory` over arrays.
+"""Peak memory at every batch of a ladder: `domain.prediction.device_memory.peak_memory` over arrays.
 
 The same law over arrays, without words: a table of options asks for thousands of peaks at a time. That both
 agree is tested.
@@ -18,7 +18,7 @@ from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.step_config import StepConfig
 from memory_service.domain.learning.baseline_prediction import prediction_key
 from memory_service.domain.learning.corrections import LearnedPeaks, MemoryCorrection
-from memory_service.domain.prediction import memory
+from memory_service.domain.prediction import device_memory as memory
 from memory_service.domain.prediction.device import TargetDevice
 
 Floats = NDArray[np.float64]

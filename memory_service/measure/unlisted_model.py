@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from memory_service.domain.planning.catalogue import CatalogueModel, models_for_task
-from memory_service.measure.build import build_model
+from memory_service.domain.planning.model_catalogue import CatalogueModel, models_for_task
+from memory_service.measure.build_model import build_model
 
 UNTESTED = 1.0
 """Score points taken off a model whose own figures nobody has entered: kin of one family and size differ by

@@ -11,7 +11,7 @@ import pytest
 
 from memory_service.domain.common.vocabulary import TASKS
 from memory_service.domain.cost.families import family_of
-from memory_service.domain.planning.catalogue import CatalogueModel, models_for_task, resolve_model
+from memory_service.domain.planning.model_catalogue import CatalogueModel, models_for_task, resolve_model
 from memory_service.errors import InvalidInput
 
 SEEDS = Path(__file__).parents[3] / "seeds"

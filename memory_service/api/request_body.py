@@ -1,4 +1,5 @@
-"""Query strings and JSON bodies, read strictly before FastAPI sees them: nothing is guessed or dropped."""
+"""Strict reading of bodies and query strings: size (413), media type, encoding, repeated keys; nothing is
+guessed."""
 
 from __future__ import annotations
 
@@ -14,9 +15,9 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.responses import Response
 
-from memory_service.api.problems import UnsupportedMediaType
+from memory_service.api.error_handlers import UnsupportedMediaType
 from memory_service.errors import FieldError, InvalidInput, MalformedBody, TooLarge
-from memory_service.schemas.problems import refusal
+from memory_service.schemas.validation_errors import refusal
 
 MAX_FIELDS = 200
 LONGEST_IN_QUERY = 5_000

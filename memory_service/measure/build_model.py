@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memory_service.errors import FieldError, InvalidInput, unknown_name
-from memory_service.measure.built import BuiltModel
+from memory_service.measure.traceable_model import BuiltModel
 
 __all__ = ["BuiltModel", "build_model"]
 
