@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from memory_service.services.database.transactions import Database
@@ -50,7 +51,8 @@ def epochs(step_seconds: float, count: int = 4, **fields: Any) -> list[dict[str,
 
 def take_events(database: Database, run_id: str, body: dict[str, Any]) -> dict[str, Any]:
     """`telemetry.take_events`, waited for."""
-    return asyncio.run(telemetry.take_events(database, run_id, body))
+    with ThreadPoolExecutor(1) as thread:  # a browser test has an event loop of its own in this one
+        return thread.submit(asyncio.run, telemetry.take_events(database, run_id, body)).result()
 
 
 def told(

@@ -114,6 +114,8 @@ def _complete(path: str, operation: dict[str, Any]) -> None:
     for parameter in operation.get("parameters", ()):
         shape = parameter["schema"] = plain_form(parameter["schema"])
         shape.pop("description", None)
+        if examples := shape.pop("examples", None):  # a list would not be filled in by the page of /docs
+            parameter["example"] = examples[0]
         if shape.get("maxLength", 0) > LONGEST_IN_QUERY and parameter["in"] == "query":
             shape["maxLength"] = LONGEST_IN_QUERY
     content = operation.get("requestBody", {}).get("content", {})

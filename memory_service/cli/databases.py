@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,13 +18,14 @@ def open_database(url: str | None) -> Database:
     return Database(load_settings(database_url=url).database_url)
 
 
-def open_at_head(url: str | None) -> Database:
-    """The same, which must stand at this program's revision."""
+@contextmanager
+def open_at_head(url: str | None) -> Iterator[Database]:
+    """The same, which must stand at this program's revision; closed in the end."""
     from memory_service.services.operations.database import require_head
 
-    database = open_database(url)
-    require_head(database)
-    return database
+    with open_database(url) as database:
+        require_head(database)
+        yield database
 
 
 def open_ready(url: str | None) -> Database:

@@ -358,7 +358,7 @@ def test_the_unexpected_is_a_problem_without_a_trace(
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("secret detail")
 
-    monkeypatch.setattr("memory_service.api.routes.planning.recommend", broken)
+    monkeypatch.setattr("memory_service.api.routes.planning.recommend_json", broken)
     document = refused(
         sqlite_client, 500, "POST", "/recommend", "a bug", json={"task": "image", "gpu": "a100"}
     )

@@ -38,10 +38,13 @@ def test_a_script_that_watches_loads_nothing_heavy():
     loaded = json.loads(done.stdout)
     assert not HEAVY & {name.partition(".")[0] for name in loaded}
     own = {name for name in loaded if name.startswith("memory_service.")}
-    allowed = ("memory_service.client", "memory_service.domain")
-    assert not [name for name in own if not name.startswith(allowed)]
-    pure = {name for name in own if name.startswith("memory_service.domain.")}
-    assert all(name.startswith("memory_service.domain.logs.parser") for name in pure)
+    rooms = {"memory_service.domain", "memory_service.domain.logs", "memory_service.domain.monitoring"}
+    allowed = (
+        "memory_service.client",
+        "memory_service.domain.logs.",
+        "memory_service.domain.monitoring.event",
+    )
+    assert not [name for name in own - rooms if not name.startswith(("memory_service.client", *pure))]
 
 
 def test_a_disabled_client_keeps_nothing_and_starts_nothing(tmp_path: Path):

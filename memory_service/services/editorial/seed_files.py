@@ -75,7 +75,10 @@ def _read(table: str, path: Path) -> dict[str, Seed]:
         try:
             values = _checked(table, raw)
         except (InvalidInput, TypeError, KeyError) as error:
-            raise InvalidInput(f"{path.name}:{line}: {error}", getattr(error, "errors", ())) from error
+            errors = getattr(error, "errors", ())
+            nearest = ", ".join(name for wrong in errors for name in wrong.nearest)
+            hint = f"; nearest: {nearest}" if nearest else ""
+            raise InvalidInput(f"{path.name}:{line}: {error}{hint}", errors) from error
         key = values[key_name]
         if key in out:
             raise InvalidInput(f"{path.name}:{line}: {key!r} stands in line {out[key].line} already")
