@@ -39,11 +39,7 @@ def test_a_script_that_watches_loads_nothing_heavy():
     assert not HEAVY & {name.partition(".")[0] for name in loaded}
     own = {name for name in loaded if name.startswith("memory_service.")}
     rooms = {"memory_service.domain", "memory_service.domain.logs", "memory_service.domain.monitoring"}
-    allowed = (
-        "memory_service.client",
-        "memory_service.domain.logs.",
-        "memory_service.domain.monitoring.event",
-    )
+    pure = ("memory_service.domain.logs.", "memory_service.domain.monitoring.event")
     assert not [name for name in own - rooms if not name.startswith(("memory_service.client", *pure))]
 
 
