@@ -206,17 +206,17 @@ def load(
                 out.writelines(json.dumps(profile.as_dict()) + "\n" for profile in fresh)
 
     known: Iterable[Profile] = read_profiles(profiles) if profiles is not None and profiles.exists() else ()
-    shelf = ProfileStore(models, known, keep)
+    profile_store = ProfileStore(models, known, keep)
     usable = []
     for raw in (raw for file in tables for raw in read_rows(file)):
         row = parse_row(raw)
         if row.samples_per_s is None or row.batch is None or any(word in row.notes for word in SUSPECT):
             continue
         try:
-            usable.append((row, profile_of(shelf, profile_key(row)), card_of(row, gpus)))
+            usable.append((row, profile_of(profile_store, profile_key(row)), card_of(row, gpus)))
         except MemoryServiceError as error:
             print(f"passed over: {row.gpu} {row.model}: {error.detail[:100]}")
-    shelf.close()
+    profile_store.close()
     return usable
 
 

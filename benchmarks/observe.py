@@ -111,13 +111,15 @@ def load(tables: Sequence[Path]) -> list[RowCase]:
         gpu.slug: gpu for gpu in (target_device(gpu_from_row(row)) for row in _jsonl(seeds / "gpus.jsonl"))
     }
     models = {m.name: m for m in (CatalogueModel.from_dict(row) for row in _jsonl(seeds / "models.jsonl"))}
-    shelf = ProfileStore(models, read_profiles(Path(__file__).with_name("data") / "oracle_profiles.jsonl.gz"))
+    profile_store = ProfileStore(
+        models, read_profiles(Path(__file__).with_name("data") / "oracle_profiles.jsonl.gz")
+    )
     cases = []
     for raw in (raw for file in tables for raw in read_rows(file)):
         if any(word in (raw.get("notes") or "") for word in SUSPECT):
             continue
         try:
-            cases.append(case_of(parse_row(raw), shelf, gpus))
+            cases.append(case_of(parse_row(raw), profile_store, gpus))
         except MemoryServiceError as error:
             print(f"passed over: {raw.get('gpu')} {raw.get('model')}: {error.detail[:80]}")
     return cases

@@ -44,8 +44,8 @@ def case(**asked: Any) -> PlanningProblem:
 def plan(**asked: Any) -> dict[str, Any]:
     """The answer of /recommend without similar competitions."""
     problem, knowledge = case(**asked), seed_knowledge()
-    lanes = price_candidates(problem, knowledge)
-    return with_parallel_sets(make_plan(problem, knowledge, lanes), lanes).as_dict()
+    candidate_sets = price_candidates(problem, knowledge)
+    return with_parallel_sets(make_plan(problem, knowledge, candidate_sets), candidate_sets).as_dict()
 
 
 def best(**asked: Any) -> tuple[Any, Any] | None:

@@ -65,7 +65,7 @@ def evaluate(
     from memory_service.services.prediction.evaluate import (
         evaluate_rows,
         learn_from_rows,
-        open_shelf,
+        open_profile_store,
         read_rows,
     )
     from memory_service.settings import load_settings
@@ -73,10 +73,12 @@ def evaluate(
     tables = [(file.name, read_rows(file)) for file in files]
     first = [row for file in observe or () for row in read_rows(file)]
     settings = load_settings(database_url=database)
-    shelf, gpus = open_shelf(open_database(settings.database_url, settings.embedding_model), profiles or ())
+    profile_store, gpus = open_profile_store(
+        open_database(settings.database_url, settings.embedding_model), profiles or ()
+    )
     observed = 0
     if first:
-        gpus, observed = learn_from_rows(first, shelf, gpus)
+        gpus, observed = learn_from_rows(first, profile_store, gpus)
     results: dict[str, list[Evaluated]] = {}
     with Progress(console=stderr) as bar:
         for name, rows in tables:
@@ -85,7 +87,7 @@ def evaluate(
             def advance(_row: Any, task: Any = task) -> None:
                 bar.advance(task)
 
-            results[name] = list(evaluate_rows(rows, shelf, gpus, advance))
+            results[name] = list(evaluate_rows(rows, profile_store, gpus, advance))
     summaries = [(name, summarise(rows)) for name, rows in results.items()]
     report = markdown(summaries, observed)
     if write is not None:
@@ -100,7 +102,7 @@ def evaluate(
         for name, summary in summaries
     ]
     data = (parts[0] if len(parts) == 1 else {"files": parts}) | {
-        "traced": shelf.traced,
+        "traced": profile_store.traced,
         "observed": observed,
     }
     emit(data, json, lambda _: Markdown(report))

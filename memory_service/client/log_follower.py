@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from memory_service.client.run import Run
-from memory_service.domain.logs.parser import Context, Told, read_log
+from memory_service.domain.logs.parser import Context, ParsedEvent, read_log
 
 BLOCK_BYTES = 1 << 20
 NOTE_CHARS = 16_000
@@ -73,7 +73,7 @@ class LogReader:
             text += f", {number} {what}" if number else ""
         self._run.note(text)
 
-    def _send(self, event: Told, at: Callable[[float | None], float] | None) -> None:
+    def _send(self, event: ParsedEvent, at: Callable[[float | None], float] | None) -> None:
         self.out_of_memory |= event.fields.get("out_of_memory") is True
         self.error |= event.fields.get("error") is True
         self._run.event(event.kind, event.fields, None if at is None else at(event.clock))

@@ -42,8 +42,8 @@ at 8 and 40 rows; less carries over less to a card nobody measured, more moves a
 NOISE_SD = 0.02
 STEP_NOISE_SD = 0.05
 TABLE_NOISE_SD = 0.10
-"""Noise of a median: 2 % between nominally equal hosts however long they ran (research/sizing.md), 5 % of one
-step or epoch, which falls with how many there were, and 10 % of a published figure, whose host and software
+"""Noise of a median: 2 % between nominally equal hosts however long they ran (public tables), 5 % of one step
+or epoch, which falls with how many there were, and 10 % of a published figure, whose host and software
 are not known: with 0.05 one row of the V100 did harm, with 0.15 eight rows of the RTX 4090 taught too
 little."""
 

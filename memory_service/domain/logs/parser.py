@@ -18,7 +18,7 @@ from typing import Any
 from memory_service.domain.logs.trainer_formats import FORMATS, Context
 from memory_service.domain.logs.values import clock_of
 
-__all__ = ["MOST_CHARS", "Context", "Reading", "Told", "read_log"]
+__all__ = ["MOST_CHARS", "Context", "ParsedEvent", "Reading", "read_log"]
 
 MOST_CHARS = 2_000
 """Of a longer line its first 2000 characters are read and kept; the rest is counted."""
@@ -43,7 +43,7 @@ _ELAPSED = re.compile(r"^\s{0,4}\[\d{1,3}:\d{2}(?::\d{2})?\]\s{1,4}")
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ParsedEvent:
     """One event that the log reported.
 
     kind, fields   as `event.Event`
@@ -64,7 +64,7 @@ class Reading:
     clipped   characters of overlong lines that were not looked at
     """
 
-    events: tuple[Told, ...]
+    events: tuple[ParsedEvent, ...]
     unrecognized: tuple[str, ...]
     lines: int
     understood: int
@@ -93,7 +93,7 @@ def read_log(text: str | bytes, context: Context | None = None, *, final: bool =
         now = replace(now, tail=_JSON_UNSAFE.sub(" ", rest[: 2 * MOST_CHARS]))
     else:
         now = replace(now, tail="")
-    events: list[Told] = []
+    events: list[ParsedEvent] = []
     unrecognized: list[str] = []
     lines = understood = 0
     for frame in _frames(text):
@@ -111,7 +111,7 @@ def read_log(text: str | bytes, context: Context | None = None, *, final: bool =
     return Reading(tuple(events), tuple(unrecognized), lines, understood, clipped, now)
 
 
-def read_line(line: str, context: Context) -> tuple[tuple[Told, ...] | None, Context]:
+def read_line(line: str, context: Context) -> tuple[tuple[ParsedEvent, ...] | None, Context]:
     """(events of one clean line, the context after it); None where the line is not understood."""
     clock, rest = clock_of(line)
     plain = _ELAPSED.sub("", _PREFIX.sub("", rest) if clock is not None or rest[:1] in "[IDWE" else rest)
@@ -119,7 +119,7 @@ def read_line(line: str, context: Context) -> tuple[tuple[Told, ...] | None, Con
         found = form(plain, context)
         if found is not None:
             events, after = found
-            return tuple(Told(kind, body, clock) for kind, body in events), after
+            return tuple(ParsedEvent(kind, body, clock) for kind, body in events), after
     return None, context
 
 

@@ -241,11 +241,11 @@ class SummaryAccumulator:
             self.steps += count
             self.busy_us += busy_us
             self.samples += samples
-            told_us, waited_us = (0, 0) if waited is None else (busy_us, min(busy_us, round(waited * US)))
+            reported_us, waited_us = (0, 0) if waited is None else (busy_us, min(busy_us, round(waited * US)))
             sums = self._bucket_sums(us)
             sums[STEPS] += count
             sums[BUSY] += busy_us
-            sums[WAIT_KNOWN] += told_us
+            sums[WAIT_KNOWN] += reported_us
             sums[WAITED] += waited_us
             sums[SAMPLES] += samples
             sums[PROGRESS] += 1

@@ -20,13 +20,13 @@ def best_by_budget(all_sets: CandidateSets) -> list[dict[str, Any]]:
     quality they reach; empty when no plan fits the memory of the cards.
     """
     found: list[tuple[float, float, int, int]] = []
-    for lane, candidates in enumerate(all_sets.sets):
+    for candidate_set, candidates in enumerate(all_sets.sets):
         minutes, quality = candidates.grid.minutes.ravel(), candidates.grid.quality.ravel()
         flat = np.flatnonzero(np.isfinite(minutes))
         order = flat[np.lexsort((-quality[flat], minutes[flat]))]
         best = np.maximum.accumulate(quality[order]) if len(order) else quality[order]
         rises = np.flatnonzero(np.diff(best, prepend=-np.inf) > 0)
-        found += [(float(minutes[i]), float(quality[i]), lane, int(i)) for i in order[rises]]
+        found += [(float(minutes[i]), float(quality[i]), candidate_set, int(i)) for i in order[rises]]
     found.sort(key=lambda point: (point[0], -point[1]))
     front: list[tuple[float, float, int, int]] = []
     for point in found:
@@ -35,14 +35,14 @@ def best_by_budget(all_sets: CandidateSets) -> list[dict[str, Any]]:
     if len(front) > MOST_POINTS:
         shown = np.unique(np.linspace(0, len(front) - 1, MOST_POINTS).round().astype(int))
         front = [front[i] for i in shown]
-    return [_point(all_sets.sets[lane], flat) for _, _, lane, flat in front]
+    return [_point(all_sets.sets[candidate_set], flat) for _, _, candidate_set, flat in front]
 
 
 def best_of_models(all_sets: CandidateSets, minutes: float) -> list[dict[str, Any]]:
     """Of each model that `minutes` allow the plan of best expected quality (the cheaper on ties), best first;
     points as of `best_by_budget`."""
     best: dict[str, tuple[float, float, int, int]] = {}
-    for lane, candidates in enumerate(all_sets.sets):
+    for candidate_set, candidates in enumerate(all_sets.sets):
         grid = candidates.grid
         fits = np.where(grid.minutes <= minutes, grid.quality, -np.inf).reshape(
             len(candidates.table.options), -1
@@ -55,13 +55,13 @@ def best_of_models(all_sets: CandidateSets, minutes: float) -> list[dict[str, An
             point = (
                 float(fits[row][column]),
                 -float(needed[row][column]),
-                lane,
+                candidate_set,
                 int(row) * fits.shape[1] + column,
             )
             if name not in best or point > best[name]:
                 best[name] = point
     ranked = sorted(best.values(), reverse=True)[:MOST_MODELS]
-    return [_point(all_sets.sets[lane], flat) for _, _, lane, flat in ranked]
+    return [_point(all_sets.sets[candidate_set], flat) for _, _, candidate_set, flat in ranked]
 
 
 def _point(candidates: CandidateSet, flat: int) -> dict[str, Any]:

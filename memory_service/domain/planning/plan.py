@@ -57,7 +57,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A promise with a deadline, field by field as CONTRACT's /recommend has it.
+    """A promise with a deadline, field by field as /recommend answers it (docs/http.md).
 
     settings   the part to copy into a training script: model, batch, precision, folds, epochs, loader ...
     facts      what was known of data and host: n_train, n_test, n_classes, cpu_count

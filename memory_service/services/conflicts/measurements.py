@@ -30,7 +30,7 @@ MOST_ASIDE = 5
 MOST_NAMED = 3
 
 SHEET_SHARE = (0.6, 1.05)
-"""A data sheet names a peak: a large product or copy reaches 60 to 100 % of it (research/sizing.md)."""
+"""A data sheet names a peak: a large product or copy reaches 60 to 100 % of it (public tables)."""
 
 _EXCLUDED = {
     "contended": "another process used the device: says nothing of its speed",

@@ -54,7 +54,7 @@ def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, s
     return page | {
         "plan": linked(found.answer, found.knowledge),
         "facts": _facts(found.case, found.memory),
-        "points": _points(found.lanes, found.answer),
+        "points": _points(found.candidate_sets, found.answer),
         "script": has_script(found.answer),
     }
 
@@ -141,11 +141,11 @@ def _from(name: str, value: Any, case: PlanningProblem, memory: RequestText) -> 
 _TOLD_BY = {"task": "Task ", "n_train": "training samples", "cpu_count": "processor cores"}
 
 
-def _points(lanes: CandidateSets, plan: Mapping[str, Any]) -> dict[str, Any]:
-    case, minutes = lanes.problem, lanes.problem.question.minutes
+def _points(candidate_sets: CandidateSets, plan: Mapping[str, Any]) -> dict[str, Any]:
+    case, minutes = candidate_sets.problem, candidate_sets.problem.question.minutes
     picks = {}
     for objective in OBJECTIVES if plan["feasible"] else ():
-        choice = lanes.best(objective, minutes)
+        choice = candidate_sets.best(objective, minutes)
         if choice is not None:
             at = (choice.pick.row, choice.pick.epoch, choice.pick.fold)
             picks[objective] = {
@@ -154,8 +154,8 @@ def _points(lanes: CandidateSets, plan: Mapping[str, Any]) -> dict[str, Any]:
                 "quality_index": round(float(choice.candidates.grid.quality[at]), 3),
             }
     return {
-        "front": best_by_budget(lanes),
-        "models": best_of_models(lanes, minutes),
+        "front": best_by_budget(candidate_sets),
+        "models": best_of_models(candidate_sets, minutes),
         "picks": picks,
         "objective": case.question.objective,
         "budget_minutes": minutes,

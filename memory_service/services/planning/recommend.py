@@ -81,14 +81,14 @@ def _evaluated(database: Database, question: Question) -> tuple[EvaluatedRequest
     knowledge = knowledge_of(database)
     memory = read_request_text(database, question)
     case = case_of(knowledge, question, memory)
-    lanes = price_candidates(case, knowledge)
+    candidate_sets = price_candidates(case, knowledge)
     cache = database.caches.of(PlanCache)
     body = cache.get(knowledge.revision, _key(question))
     if body is None:
-        answer = with_parallel_sets(make_plan(case, knowledge, lanes), lanes).as_dict()
+        answer = with_parallel_sets(make_plan(case, knowledge, candidate_sets), candidate_sets).as_dict()
         body = orjson.dumps(answer, option=orjson.OPT_SERIALIZE_NUMPY)
         cache.store(knowledge.revision, _key(question), body, answer.get("plan_id"))
-    return EvaluatedRequest(knowledge, memory, case, lanes, _loaded(body)), body
+    return EvaluatedRequest(knowledge, memory, case, candidate_sets, _loaded(body)), body
 
 
 def _key(question: Question) -> str:
@@ -147,7 +147,7 @@ class EvaluatedRequest:
     knowledge: Knowledge
     memory: RequestText
     case: PlanningProblem
-    lanes: CandidateSets
+    candidate_sets: CandidateSets
     answer: dict[str, Any]
 
 

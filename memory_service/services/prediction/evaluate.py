@@ -115,20 +115,20 @@ def read_rows(path: Path) -> list[dict[str, str | None]]:
 
 def evaluate_rows(
     rows: Iterable[Raw],
-    shelf: ProfileStore,
+    profile_store: ProfileStore,
     gpus: Mapping[str, TargetDevice],
     on_progress: Callable[[Evaluated], None] | None = None,
 ) -> Iterator[Evaluated]:
     """Each row predicted, in order; missing profiles are traced on the way and kept by the shelf."""
     for index, raw in enumerate(rows):
-        result = _evaluated(index, raw, shelf, gpus)
+        result = _evaluated(index, raw, profile_store, gpus)
         if on_progress is not None:
             on_progress(result)
         yield result
-    shelf.close()
+    profile_store.close()
 
 
-def open_shelf(
+def open_profile_store(
     database: Database, files: Iterable[Path] = ()
 ) -> tuple[ProfileStore, dict[str, TargetDevice]]:
     """A shelf over the database's profiles and models, and its cards; what is traced is kept in the database.
@@ -148,10 +148,10 @@ def open_shelf(
     return ProfileStore({m.name: m for m in models}, known, keep), {gpu.slug: gpu for gpu in gpus}
 
 
-def case_of(row: MeasuredRow, shelf: ProfileStore, gpus: Mapping[str, TargetDevice]) -> RowCase:
+def case_of(row: MeasuredRow, profile_store: ProfileStore, gpus: Mapping[str, TargetDevice]) -> RowCase:
     """The row's profile, card, precision and optimizer; InvalidInput where one of them is not known."""
     gpu = card_of(row, gpus)
-    profile = profile_of(shelf, profile_key(row))
+    profile = profile_of(profile_store, profile_key(row))
     precision = row.precision
     if precision == "fp32-or-tf32":
         precision = "tf32" if "tf32" in gpu.tflops else "fp32"
@@ -160,7 +160,7 @@ def case_of(row: MeasuredRow, shelf: ProfileStore, gpus: Mapping[str, TargetDevi
 
 
 def learn_from_rows(
-    rows: Iterable[Raw], shelf: ProfileStore, gpus: Mapping[str, TargetDevice]
+    rows: Iterable[Raw], profile_store: ProfileStore, gpus: Mapping[str, TargetDevice]
 ) -> tuple[dict[str, TargetDevice], int]:
     """The cards with what the rows teach, as if each had been a run, and how many rows could be used.
 
@@ -170,13 +170,13 @@ def learn_from_rows(
     used = 0
     for raw in rows:
         try:
-            case = case_of(parse_row(raw), shelf, gpus)
+            case = case_of(parse_row(raw), profile_store, gpus)
         except MemoryServiceError:
             continue
         found = observations_of(case)
         used += bool(found)
         cases.update(dict.fromkeys(found, case))
-    shelf.close()
+    profile_store.close()
 
     def predict(observation: Observation) -> BaselinePrediction:
         case = cases[observation]
@@ -209,15 +209,17 @@ def observations_of(case: RowCase) -> list[Observation]:
             out_of_memory=True,
         )
     ] if larger and row.largest == row.batch else []  # fmt: skip
-    told_something = ran.step_seconds is not None or peak is not None
-    return ([ran] if told_something else []) + failed
+    has_figures = ran.step_seconds is not None or peak is not None
+    return ([ran] if has_figures else []) + failed
 
 
-def _evaluated(index: int, raw: Raw, shelf: ProfileStore, gpus: Mapping[str, TargetDevice]) -> Evaluated:
+def _evaluated(
+    index: int, raw: Raw, profile_store: ProfileStore, gpus: Mapping[str, TargetDevice]
+) -> Evaluated:
     row: MeasuredRow | None = None
     try:
         row = parse_row(raw)
-        return _predicted(Evaluated(index, raw, row), case_of(row, shelf, gpus))
+        return _predicted(Evaluated(index, raw, row), case_of(row, profile_store, gpus))
     except MemoryServiceError as error:
         return Evaluated(index, raw, row, why_not=error.detail)
 
@@ -250,15 +252,17 @@ def profile_key(row: MeasuredRow) -> ProfileKey:
     )
 
 
-def profile_of(shelf: ProfileStore, key: ProfileKey) -> Profile:
+def profile_of(profile_store: ProfileStore, key: ProfileKey) -> Profile:
     """The profile of a key; one between two sizes where the network wants multiples of its stride."""
     try:
-        return shelf.get(key)
+        return profile_store.get(key)
     except InvalidInput:
         size = key.input_size
         if size is None or size % GRID == 0 or size < GRID:
             raise
-    lower, upper = (shelf.get(replace(key, input_size=size // GRID * GRID + more)) for more in (0, GRID))
+    lower, upper = (
+        profile_store.get(replace(key, input_size=size // GRID * GRID + more)) for more in (0, GRID)
+    )
     return interpolate_profile(lower, upper, size)
 
 

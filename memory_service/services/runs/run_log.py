@@ -20,7 +20,7 @@ from memory_service.services.database.transactions import Database, WriteTransac
 from memory_service.services.runs.observations import conclude
 from memory_service.services.runs.summaries import Folding, begun
 from memory_service.services.runs.telemetry import RUNNING, Batch, insert, known_run_key
-from memory_service.services.runs.verdicts import told_verdict
+from memory_service.services.runs.verdicts import reported_verdict
 from memory_service.store.queries import run_summaries as watched
 from memory_service.store.queries import runs
 
@@ -93,7 +93,7 @@ def _take(
         "lines": place.lines,
         "understood": place.understood,
         "clipped": place.clipped,
-        "verdict": told_verdict(database, key, batch.status, batch.kinds, new=batch.accepted > 0),
+        "verdict": reported_verdict(database, key, batch.status, batch.kinds, new=batch.accepted > 0),
     }
 
 

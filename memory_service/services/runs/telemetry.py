@@ -28,7 +28,7 @@ from memory_service.schemas.runs import run_key
 from memory_service.services.database.transactions import BulkTransaction, Database
 from memory_service.services.runs.observations import conclude
 from memory_service.services.runs.summaries import Begun, Folding, begun
-from memory_service.services.runs.verdicts import standing_verdict, told_verdict
+from memory_service.services.runs.verdicts import reported_verdict, standing_verdict
 from memory_service.store.queries import runs
 from memory_service.store.statements import Statements
 
@@ -88,7 +88,7 @@ def _answer(database: Database, batch: Batch) -> dict[str, Any]:
     if batch.status != RUNNING and batch.accepted:
         conclude(database, batch.run_id)
     new = batch.accepted > 0
-    return batch.answer(told_verdict(database, batch.run_id, batch.status, batch.kinds, new=new))
+    return batch.answer(reported_verdict(database, batch.run_id, batch.status, batch.kinds, new=new))
 
 
 def known_run_key(run_id: str) -> str:
@@ -242,7 +242,7 @@ def _one_by_one(database: Database, group: Sequence[_Known]) -> None:
         batch.accepted = len(batch.events) - len(there)
         batch.duplicates += len(there)
         batch.differing |= {
-            e[0] for e in batch.events if e[0] in there and _as_told(there[e[0]]) != _as_told(e[1:])
+            e[0] for e in batch.events if e[0] in there and _as_reported(there[e[0]]) != _as_reported(e[1:])
         }
 
 
@@ -255,7 +255,7 @@ def insert(at: Statements, folding: Folding, batch: Batch) -> dict[int, tuple[st
     return there
 
 
-def _as_told(event: tuple[str, str]) -> tuple[str, str]:
+def _as_reported(event: tuple[str, str]) -> tuple[str, str]:
     kind, body = event
     if '"at_told"' not in body:
         return kind, body

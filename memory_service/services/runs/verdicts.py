@@ -78,7 +78,8 @@ def standing_verdict(
     database: Database, run_id: str, reported: Sequence[ReportedEvent], kinds: Collection[str], latest: float
 ) -> dict[str, Any] | None:
     """The verdict that a running run was told last, where these new events, of these kinds and the latest of
-    that moment (seconds since 1970), cannot call for another: `told_verdict` would give the same. Reads and
+    that moment (seconds since 1970), cannot call for another: `reported_verdict` would give the same. Reads
+    and
     writes nothing."""
     memory = database.caches.of(_Memory)
     with memory.lock:
@@ -100,7 +101,7 @@ _SIGNS = frozenset((*SETTINGS, "out_of_memory", "error"))
 """What may call for a new verdict at once; so does a loss that is no number, which is kept as text."""
 
 
-def told_verdict(
+def reported_verdict(
     database: Database, run_id: str, status: str, kinds: Collection[str], *, new: bool
 ) -> dict[str, Any]:
     """The verdict that whoever tells of a run gets back; what is advised is kept.

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory_service.domain.logs.parser import Context, Told, read_log
+from memory_service.domain.logs.parser import Context, ParsedEvent, read_log
 from memory_service.domain.monitoring.event import MEMORY_FIELDS, Event
 from memory_service.domain.monitoring.reducer import add_events
 from memory_service.domain.monitoring.summary import Summary
@@ -330,7 +330,7 @@ def test_pieces_may_end_anywhere(cuts: list[int]) -> None:
     """Also in the middle of a line; a character cut in two is only possible in a bar's picture."""
     text = "".join(c if ord(c) < 128 else "#" for c in SAMPLE)
     whole = read_log(text, final=True)
-    events: list[Told] = []
+    events: list[ParsedEvent] = []
     kept: list[str] = []
     context = Context()
     edges = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory_service.domain.logs.parser import Context, Told, read_log
+from memory_service.domain.logs.parser import Context, ParsedEvent, read_log
 from memory_service.domain.monitoring.event import Event
 from memory_service.domain.monitoring.reducer import add_events
 from memory_service.domain.monitoring.run_view import RunView
@@ -211,7 +211,7 @@ def test_hugging_face_without_a_bar_tells_its_position_by_the_epoch() -> None:
 ALL = ("".join(LOGS.values()) + "Epoch 9/10 – Verlust: loss=0.1 ✓\n").encode()
 
 
-def unfinished(event: Told) -> bool:
+def unfinished(event: ParsedEvent) -> bool:
     """A frame of a bar that was redrawn later: pieces may tell of more of these."""
     return event.kind == "batch" and "step" in event.fields
 
@@ -220,7 +220,7 @@ def unfinished(event: Told) -> bool:
 @given(st.lists(st.integers(0, len(ALL)), max_size=12))
 def test_pieces_may_end_inside_a_character(cuts: list[int]) -> None:
     whole = read_log(ALL, final=True)
-    events: list[Told] = []
+    events: list[ParsedEvent] = []
     kept: list[str] = []
     context = Context()
     for start, end in itertools.pairwise([0, *sorted(cuts), len(ALL)]):

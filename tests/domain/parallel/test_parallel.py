@@ -79,12 +79,12 @@ def broken(asked: dict[str, Any], one: dict[str, Any], usable_gib: float) -> lis
 @settings(max_examples=30, deadline=None)
 @given(questions)
 def test_every_set_keeps_its_promises_for_any_question(asked: dict[str, Any]):
-    lanes = price_candidates(case(**asked), seed_knowledge())
-    beside = parallel_sets(lanes)
+    candidate_sets = price_candidates(case(**asked), seed_knowledge())
+    beside = parallel_sets(candidate_sets)
     assert bool(beside.sets) != bool(beside.why_none)
     for one in beside.sets:
-        assert broken(asked, dict(one), lanes.sets[0].table.usable_gib) == []
-    assert parallel_sets(lanes) == beside
+        assert broken(asked, dict(one), candidate_sets.sets[0].table.usable_gib) == []
+    assert parallel_sets(candidate_sets) == beside
 
 
 @settings(max_examples=12, deadline=None)
@@ -231,10 +231,13 @@ def test_very_many_classes_cost_every_process_its_head():
         for n in (1000, 20_000)
     )
     assert many["value"] != few["value"]
-    lanes = price_candidates(case(**PICTURES, cpu_count=32, n_classes=20_000), seed_knowledge())
-    for one in parallel_sets(lanes).sets:
+    candidate_sets = price_candidates(case(**PICTURES, cpu_count=32, n_classes=20_000), seed_knowledge())
+    for one in parallel_sets(candidate_sets).sets:
         for member in one["models"]:
-            assert member["expected"]["peak_memory_gib"]["value"] >= _of_field(lanes.sets[0], member) - 0.01
+            assert (
+                member["expected"]["peak_memory_gib"]["value"]
+                >= _of_field(candidate_sets.sets[0], member) - 0.01
+            )
 
 
 def _of_field(search: CandidateSet, member: dict[str, Any]) -> float:

@@ -21,10 +21,10 @@ def test_every_combination_keeps_its_promises_or_says_what_fits(task: str) -> No
     for gpu in CARDS:
         for size in SIZES:
             asked = case(task=task, size=size, gpu=gpu, minutes=MINUTES[0])
-            lanes = price_candidates(asked, knowledge)
+            candidate_sets = price_candidates(asked, knowledge)
             last = -1.0
             for minutes in MINUTES:
-                choice = lanes.best("balanced", minutes)
+                choice = candidate_sets.best("balanced", minutes)
                 if choice is None:
                     refused[gpu] = replace(asked, question=replace(asked.question, minutes=float(minutes)))
                     continue

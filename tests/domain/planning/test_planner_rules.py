@@ -1,4 +1,5 @@
-"""Does a plan obey the rules of facts/rules.md that concern planning? One test a rule, named after it."""
+"""Does a plan obey the rules R01-R34 that concern planning (seeds/strategies.jsonl)? One test a rule, named
+after it."""
 
 from __future__ import annotations
 

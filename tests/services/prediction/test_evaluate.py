@@ -95,8 +95,8 @@ def test_rows_that_cannot_be_predicted_say_why_and_stop_nothing(
         "x,rtx3090,24,resnet50,amp,nhwc,512,224,train,many,,",
         "x,rtx3090,24,,amp,nhwc,512,224,train,1,,",
     )
-    shelf = NoTracing({}, profiles)
-    good, *bad = evaluate_rows(read_rows(file), shelf, gpus)
+    profile_store = NoTracing({}, profiles)
+    good, *bad = evaluate_rows(read_rows(file), profile_store, gpus)
     assert set(good.as_dict()["predicted"]) == {"max_batch_size", "samples_per_s", "peak_gib"}
     assert good.predicted["max_batch_size"].value == 512
     assert [row.predicted for row in bad] == [{}] * 5
@@ -133,10 +133,10 @@ def test_what_is_missing_is_traced_once_and_kept(
         return replace(profiles[0], model=name)
 
     monkeypatch.setattr("memory_service.services.prediction.profile_store.profile_model", traced)
-    shelf = ProfileStore({}, (), kept.extend)
+    profile_store = ProfileStore({}, (), kept.extend)
     key = ProfileKey("resnet18", 224, "amp")
-    assert shelf.get(key) is shelf.get(key)
-    shelf.close()
+    assert profile_store.get(key) is profile_store.get(key)
+    profile_store.close()
     assert calls == ["resnet18"]
     assert [p.model for p in kept] == ["resnet18"]
 
@@ -149,10 +149,10 @@ def test_a_refusal_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
         raise InvalidInput("cannot be traced")
 
     monkeypatch.setattr("memory_service.services.prediction.profile_store.profile_model", refused)
-    shelf = ProfileStore({})
+    profile_store = ProfileStore({})
     for _ in range(2):
         with pytest.raises(InvalidInput):
-            shelf.get(ProfileKey("resnet18", 224, "amp"))
+            profile_store.get(ProfileKey("resnet18", 224, "amp"))
     assert calls == ["resnet18"]
 
 
