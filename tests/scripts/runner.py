@@ -95,7 +95,7 @@ class Forks:
         ended = False
         if kill_when is not None:
             while not ended and not kill_when():
-                ended = self._readable(0)
+                ended = self._readable(0.001)
         elif kill_after is not None:
             ended = self._readable(max(0.0, kill_after - (time.monotonic() - started)))
         else:

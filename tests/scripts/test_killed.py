@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import random
+import time
 import zlib
 
 import pytest
@@ -30,10 +31,12 @@ SAVED = ("image-classification", *(name for name in TREES if name.startswith("ta
 """One of those that save in the same way."""
 
 
-def moments(name: str, seconds: float) -> list[float]:
-    """One in each of `KILLS` equal parts of a run."""
+def moments(name: str, whole: Ended) -> list[tuple[int, float]]:
+    """One in each of `KILLS` equal parts of a run: bytes of its log, which a busy machine does not move, and
+    seconds after them, so that it is not always killed where it prints."""
     rng = random.Random(SEED + zlib.crc32(name.encode()))
-    return [seconds * (k + rng.random()) / KILLS for k in range(KILLS)]
+    logged, pause = len(whole.log.encode()), whole.seconds / KILLS
+    return [(int(logged * (k + rng.random()) / KILLS), pause * rng.random()) for k in range(KILLS)]
 
 
 def contents(trial: Trial) -> str:
@@ -72,19 +75,25 @@ def check_what_is_left(trial: Trial, killed: Ended) -> None:
 @pytest.mark.parametrize("name", KINDS)
 def test_killed_at_any_moment_a_script_predicts_with_what_exists(workshop: Workshop, name: str) -> None:
     trial = workshop.short_trial(name)
-    taken = []
-    for _ in range(2):  # the first is slower: the disk, the caches
+    trial.anew()
+    alive = 0
+    for logged, pause in moments(name, trial.train()):
+
+        def reached(logged: int = logged, pause: float = pause) -> bool:
+            if trial.logged_bytes() < logged:
+                return False
+            time.sleep(pause)
+            return True
+
         trial.anew()
-        taken.append(trial.train().seconds)
-    seconds, alive = min(taken), 0
-    for moment in moments(name, seconds):
-        trial.anew()
-        killed = trial.train(kill_after=moment)
+        killed = trial.train(kill_when=reached)
         alive += killed.status == -9
         try:
             check_what_is_left(trial, killed)
         except AssertionError as error:
-            raise AssertionError(f"SEED={SEED}, killed after {moment:.4f} s of {seconds:.3f}") from error
+            raise AssertionError(
+                f"SEED={SEED}, killed {pause:.3f} s after byte {logged} of the log"
+            ) from error
     assert alive > KILLS // 4, "the others had ended before"
 
 

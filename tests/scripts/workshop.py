@@ -74,6 +74,14 @@ class Trial:
         """As if it had never run."""
         for path in (self.out, self.folder / "memory"):
             shutil.rmtree(path, ignore_errors=True)
+        (self.folder / "log.txt").unlink(missing_ok=True)
+
+    def logged_bytes(self) -> int:
+        """Bytes that a run has logged so far; -1 before it began."""
+        try:
+            return (self.folder / "log.txt").stat().st_size
+        except FileNotFoundError:
+            return -1
 
 
 @dataclass
