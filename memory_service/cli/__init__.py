@@ -18,7 +18,7 @@ class _Refusing(TyperGroup):
     """A refusal of the service becomes exit code 1 with the words of HTTP."""
 
     def invoke(self, ctx: Any) -> Any:
-        from memory_service.cli.output import fail
+        from memory_service.cli.common.output import fail
 
         try:
             return super().invoke(ctx)

@@ -17,8 +17,8 @@ from rich.console import Group, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from memory_service.cli.caller import caller
-from memory_service.cli.output import JSON_OPTION, emit, stderr, table
+from memory_service.cli.common.caller import caller
+from memory_service.cli.common.output import JSON_OPTION, emit, stderr, table
 
 if TYPE_CHECKING:
     from memory_service.domain.calibration.calibration import Fingerprint
@@ -99,7 +99,7 @@ def _for_server(
     stop: Stop, on_report: OnReport,
 ) -> dict[str, Any]:  # fmt: skip
     from memory_service import __version__
-    from memory_service.cli.remote import Reporter, checked_url, post
+    from memory_service.cli.common.remote import Reporter, checked_url, post
     from memory_service.errors import MemoryServiceError
     from memory_service.services.devices.benchmark import benchmark
     from memory_service.services.devices.devices import host_name

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from memory_service.cli.databases import open_at_head, open_database
-from memory_service.cli.output import JSON_OPTION, emit, table
+from memory_service.cli.common.databases import open_at_head, open_database
+from memory_service.cli.common.output import JSON_OPTION, emit, table
 
 Url = Annotated[
     str | None,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from memory_service.cli.output import JSON_OPTION, emit, table
+from memory_service.cli.common.output import JSON_OPTION, emit, table
 
 
 def register(app: typer.Typer) -> None:

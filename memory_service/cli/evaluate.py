@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from memory_service.cli.databases import open_ready
-from memory_service.cli.output import JSON_OPTION, emit, stderr
+from memory_service.cli.common.databases import open_ready
+from memory_service.cli.common.output import JSON_OPTION, emit, stderr
 
 if TYPE_CHECKING:
     from memory_service.services.prediction.evaluate import Evaluated

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from memory_service.cli.databases import open_at_head
+from memory_service.cli.common.databases import open_at_head
 
 
 def register(app: typer.Typer) -> None:

@@ -9,9 +9,9 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from memory_service.cli.caller import caller
-from memory_service.cli.databases import open_at_head
-from memory_service.cli.output import JSON_OPTION, emit, table
+from memory_service.cli.common.caller import caller
+from memory_service.cli.common.databases import open_at_head
+from memory_service.cli.common.output import JSON_OPTION, emit, table
 
 _app = typer.Typer(no_args_is_help=True, help="Keys: make, list, take back, exchange.")
 

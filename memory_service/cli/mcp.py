@@ -26,7 +26,7 @@ def mcp(
     The embedded database is made, upgraded and seeded, as `serve` does it; stdout carries the protocol and
     nothing else, logs go to stderr. A running server offers the same over HTTP at /mcp.
     """
-    from memory_service.cli.output import log_to_stderr
+    from memory_service.cli.common.output import log_to_stderr
     from memory_service.settings import load_settings
 
     if sys.stdin is None or sys.stdout is None:

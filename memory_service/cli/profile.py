@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from memory_service.cli.output import JSON_OPTION, emit, stderr, stdout, table
+from memory_service.cli.common.output import JSON_OPTION, emit, stderr, stdout, table
 
 if TYPE_CHECKING:
     from memory_service.domain.cost.profile import Profile

@@ -11,8 +11,8 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from memory_service.cli.options import takes_fields_of
-from memory_service.cli.output import JSON_OPTION, emit, graded, table
+from memory_service.cli.common.options import takes_fields_of
+from memory_service.cli.common.output import JSON_OPTION, emit, graded, table
 from memory_service.domain.planning.plan_text import judged_words
 from memory_service.schemas.recommend import RecommendRequest, plan_request
 

@@ -11,9 +11,9 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from memory_service.cli.databases import open_ready
-from memory_service.cli.options import takes_fields_of
-from memory_service.cli.output import EXIT_REFUSED, EXIT_USAGE, JSON_OPTION, emit, stderr, stdout
+from memory_service.cli.common.databases import open_ready
+from memory_service.cli.common.options import takes_fields_of
+from memory_service.cli.common.output import EXIT_REFUSED, EXIT_USAGE, JSON_OPTION, emit, stderr, stdout
 from memory_service.schemas.review import ReviewFacts
 
 _LEVELS = ("error", "warning", "note")

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from memory_service.cli.databases import open_ready
-from memory_service.cli.output import JSON_OPTION, emit, graded, stdout, table
+from memory_service.cli.common.databases import open_ready
+from memory_service.cli.common.output import JSON_OPTION, emit, graded, stdout, table
 
 ALL_COLUMNS_FROM = 140
 """Characters of a window in which the list of runs shows its figures, too: less breaks words."""

@@ -42,7 +42,7 @@ def serve(
     from memory_service.api.connection import server_of
     from memory_service.api.security.loopback import is_loopback
     from memory_service.app import create_app
-    from memory_service.cli.output import log_to_stderr
+    from memory_service.cli.common.output import log_to_stderr
     from memory_service.services.access.keys import require_admin_key
     from memory_service.services.database.transactions import Database
     from memory_service.services.operations.database import require_head

@@ -9,8 +9,8 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from memory_service.cli.options import takes_fields_of
-from memory_service.cli.output import JSON_OPTION, emit, table
+from memory_service.cli.common.options import takes_fields_of
+from memory_service.cli.common.output import JSON_OPTION, emit, table
 from memory_service.schemas.similar import SimilarQuery, SimilarRequest
 from memory_service.schemas.validation_errors import checked
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import RenderableType
 
-from memory_service.cli.output import JSON_OPTION, emit, table
+from memory_service.cli.common.output import JSON_OPTION, emit, table
 
 
 def register(app: typer.Typer) -> None:

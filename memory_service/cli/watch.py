@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from memory_service.cli.output import JSON_OPTION, emit, stderr
+from memory_service.cli.common.output import JSON_OPTION, emit, stderr
 
 _FACTS = (
     "task", "model", "batch_size", "image_size", "seq_len", "n_features", "n_classes", "n_train", "folds",

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 from typer.testing import CliRunner
 
-from memory_service.cli import app, output
+from memory_service.cli import app
+from memory_service.cli.common import output
 from memory_service.services.database.transactions import Database
 from tests.conftest import Servers
 from tests.telling import case, epochs, told
