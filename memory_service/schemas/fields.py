@@ -24,6 +24,7 @@ from memory_service.domain.common.vocabulary import (
     parse_task,
 )
 from memory_service.domain.planning.request import MOST_MINUTES
+from memory_service.domain.recipe.vocabulary import parse_family, parse_loss, parse_technique
 from memory_service.schemas.validation_errors import vocabulary
 
 MAX_JSON_BYTES = 64_000
@@ -167,6 +168,9 @@ Names = Annotated[
 Task = Annotated[str, _between(1, 100), vocabulary(parse_task)]
 SizeClass = Annotated[str, _between(1, 100), vocabulary(parse_size)]
 Precision = Annotated[str, _between(1, 80), vocabulary(parse_precision)]
+Family = Annotated[str, _between(1, 80), vocabulary(parse_family)]
+Loss = Annotated[str, _between(1, 80), vocabulary(parse_loss)]
+Technique = Annotated[str, _between(1, 80), vocabulary(parse_technique)]
 Optimizer = Annotated[str, _between(1, 80), vocabulary(optimizer_name)]
 GoalWord = Annotated[Objective, _LOWER]
 MemoryMode = Annotated[Mode, _LOWER]
@@ -176,6 +180,7 @@ Moment = Annotated[str, _between(8, 40), AfterValidator(utc_text)]
 Slug = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=120)]
 RowName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/@+:-]*$", max_length=160)]
 Word = Annotated[str, _trimmed(80), _PLAIN, _IN_LINE]
+Url = Annotated[str, StringConstraints(pattern=r"^https?://[^\s\x00-\x1f\x7f]+$", max_length=1_000), _PLAIN]
 Line = Annotated[str, _trimmed(300), _PLAIN, _IN_LINE]
 Sentences = Annotated[str, _trimmed(20_000), _PLAIN]
 Description = Annotated[str, _trimmed(1_000_000), _PLAIN]

@@ -7,24 +7,37 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, create_model, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    create_model,
+    model_validator,
+)
 
 from memory_service.domain.common.estimate import Grade
 from memory_service.domain.common.vocabulary import size_of
 from memory_service.domain.cost.profile import Profile
+from memory_service.domain.recipe.vocabulary import Basis, Split
 from memory_service.errors import FieldError
 from memory_service.schemas.base import FromText, Request
 from memory_service.schemas.fields import (
     Description,
+    Family,
     JsonObject,
     Line,
     LongReason,
+    Loss,
     RowName,
     Sentences,
     SizeClass,
     Slug,
     Task,
+    Technique,
     Text200,
+    Url,
     Version,
     Word,
 )
@@ -76,8 +89,80 @@ class CompetitionRow(Row):
     split: Literal["random", "group", "time", "stratified", "unknown"] | None = Field(
         None, description="how validation has to be split"
     )
+    group_by: Line | None = Field(None, description="what rows that belong together share, e.g. the patient")
+    host_kind: Word | None = Field(None, description="featured, research, playground, recruitment ...")
+    teams: Small | None = Field(None, description="teams on the final leaderboard")
+    code_competition: bool | None = Field(None, description="true: code is handed in and run by the host")
+    inference_limit_hours: Amount | None = Field(None, description="that such code may run")
     summary: Sentences | None = Field(None, description="what worked")
     pitfalls: Sentences | None = Field(None, description="what went wrong, and for whom")
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Validation(_Part):
+    split: Split = Field("unknown", description="how folds were split")
+    by: Line | None = Field(None, description="what a fold keeps together or follows, e.g. patient")
+    folds: Small | None = None
+
+
+class Ensemble(_Part):
+    members: Small | None = None
+    method: Word = Field("unknown", description="mean, weighted, rank, stacking, hill-climbing, none")
+
+
+class Score(_Part):
+    cv: Number | None = None
+    public: Number | None = None
+    private: Number | None = None
+
+
+Said = Annotated[list[Line], Field(max_length=40)]
+
+
+class SolutionRow(Row):
+    """A winning solution. What is null or empty is not known, which is not "not used"."""
+
+    competition: Slug = Field(description="its slug")
+    rank: Annotated[int, Field(ge=1, le=100_000)] = Field(description="on the private leaderboard")
+    url: Url | None = Field(None, description="of the write-up")
+    basis: Basis = Field("second-hand", description="read: the write-up or its code; recalled: from memory")
+    read_at: Line | None = Field(None, description="where it was read, if not there")
+    families: Annotated[list[Family], Field(max_length=40)] = Field(
+        default_factory=list, description="of models: lightgbm, efficientnet, deberta-v3 ..."
+    )
+    models: Said = Field(default_factory=list, description="as written")
+    input: Line | None = Field(None, description="what the models were given")
+    image_size: Pixels | None = Field(None, description="pixels a side")
+    seq_len: Small | None = Field(None, description="tokens or steps")
+    validation: Validation = Field(default_factory=Validation)
+    loss: Annotated[list[Loss], Field(max_length=20)] = Field(
+        default_factory=list, description="bce, focal, mse ..."
+    )
+    techniques: Annotated[list[Technique], Field(max_length=40)] = Field(
+        default_factory=list, description="tta, pseudo-labels, stacking ..."
+    )
+    features: Said = Field(default_factory=list, description="that mattered, of tables and series")
+    ensemble: Ensemble = Field(default_factory=Ensemble)
+    epochs: Small | None = None
+    batch_size: Small | None = None
+    optimizer: Word | None = None
+    learning_rate: Annotated[Word | Amount, AfterValidator(str)] | None = Field(
+        None, description="a number, or as written"
+    )
+    hardware: Line | None = None
+    score: Score = Field(default_factory=Score, description="by the metric of the competition")
+    what_mattered: Said = Field(default_factory=list)
+    what_failed: Said = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _read_somewhere(self) -> SolutionRow:
+        where = self.read_at or self.url
+        if "source" not in self.model_fields_set and where:
+            self.source = where
+        return self
 
 
 class PatternRow(Row):
@@ -205,6 +290,7 @@ class ProfileRow(ProfileFigures):
 
 ROW_MODELS: Mapping[str, type[Row]] = {
     "competitions": CompetitionRow,
+    "solutions": SolutionRow,
     "patterns": PatternRow,
     "models": ModelRow,
     "profiles": ProfileRow,
@@ -224,6 +310,8 @@ def validate(table: str, values: Mapping[str, Any]) -> dict[str, Any]:
     stored = checked(ROW_MODELS[table], dict(values), f"This cannot be a row of {table}").model_dump()
     if table == "competitions":
         stored["size"] = None if stored["n_train"] is None else size_of(stored["n_train"])
+    if table == "solutions":
+        stored["id"] = f"{stored['competition']}#{stored['rank']}"
     return stored
 
 

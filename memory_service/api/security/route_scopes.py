@@ -22,7 +22,7 @@ OPEN: Scopes = ()
 READ, TELL, EDIT, ADMIN = ("read",), ("tell",), ("edit",), ("admin",)
 ANY = ("read", "tell", "edit")
 
-_ROWS = ("competitions", "patterns", "models", "gpus", "strategies", "claims")
+_ROWS = ("competitions", "solutions", "patterns", "models", "gpus", "strategies", "claims")
 
 ROUTES: Mapping[str, Scopes] = {
     "GET /healthz": OPEN,

@@ -15,10 +15,12 @@ from typing import Any
 from memory_service.domain.cost.profile import Profile
 from memory_service.errors import InvalidInput
 from memory_service.schemas import rows as values_of_rows
+from memory_service.services.editorial.facts_format import as_row
 from memory_service.store.queries import rows
 
 FILES: Mapping[str, str] = {
     "competitions": "competitions.jsonl",
+    "solutions": "solutions.jsonl",
     "patterns": "patterns.jsonl",
     "models": "models.jsonl",
     "profiles": "profiles.jsonl.gz",
@@ -27,6 +29,9 @@ FILES: Mapping[str, str] = {
     "strategies": "strategies.jsonl",
 }
 """Table -> its file in `seeds/`, parents first."""
+
+OF_COMPETITIONS = ("patterns", "solutions")
+"""Tables whose rows may name a competition."""
 
 _CSV_WHOLE = ("image_size", "batch_min", "batch_max", "folds")
 _CSV_NUMBERS = ("vram_gib", "value_min", "value_max")
@@ -61,10 +66,11 @@ def read_seeds(folder: Path) -> dict[str, dict[str, Seed]]:
         if not path.is_file():
             raise InvalidInput(f"the seeds lack {name} in {folder}")
         found[table] = _read(table, path)
-    for seed in found["patterns"].values():
-        competition = seed.values["competition"]
-        if competition is not None and competition not in found["competitions"]:
-            raise InvalidInput(f"{FILES['patterns']}:{seed.line}: no competition is called {competition!r}")
+    for table in OF_COMPETITIONS:
+        for seed in found[table].values():
+            competition = seed.values["competition"]
+            if competition is not None and competition not in found["competitions"]:
+                raise InvalidInput(f"{FILES[table]}:{seed.line}: no competition is called {competition!r}")
     return found
 
 
@@ -90,6 +96,8 @@ def _read(table: str, path: Path) -> dict[str, Seed]:
 def _checked(table: str, raw: Any) -> dict[str, Any]:
     if not isinstance(raw, dict):
         raise InvalidInput("is not an object")
+    if table == "solutions":
+        return values_of_rows.validate(table, as_row(table, raw))
     for name in ("source", "grade"):
         if not raw.get(name):
             raise InvalidInput(f"lacks its {name}")

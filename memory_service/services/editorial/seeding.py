@@ -20,7 +20,13 @@ from sqlalchemy import select, update
 from memory_service import resources
 from memory_service.services.competitions.encoding import TextEncoder, texts_of, vectors_of
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
-from memory_service.services.editorial.seed_files import FILES, Seed, files_digest, read_seeds
+from memory_service.services.editorial.seed_files import (
+    FILES,
+    OF_COMPETITIONS,
+    Seed,
+    files_digest,
+    read_seeds,
+)
 from memory_service.store.queries import history, passages, rows
 from memory_service.store.queries.passages import NewPassage, StoredPassage
 from memory_service.store.tables.knowledge import Competition, Knowledge
@@ -154,21 +160,21 @@ def _is_kept(table: str, corrected: bool, origin: str) -> bool:
 
 
 def _skip_orphans(transaction: WriteTransaction, plans: dict[str, _Plan]) -> None:
-    """Patterns of a competition that a person deleted have nothing to stand on; those that people wrote keep
-    it."""
-    entity = rows.ENTITIES["patterns"]
+    """Patterns and solutions of a competition that a person deleted have nothing to stand on; those that
+    people wrote keep it."""
     there = set(transaction.session.scalars(select(Competition.slug)))
     there |= {seed.key for seed in plans["competitions"].add}
-    plan = plans["patterns"]
-    homeless = [s for s in plan.add if s.values["competition"] not in (None, *there)]
-    going = set(plans["patterns"].remove)
-    named = transaction.session.execute(
-        select(rows.column(entity, "id"), rows.column(entity, "competition")).where(
-            rows.column(entity, "competition").in_(plans["competitions"].remove)
+    needed: set[str] = set()
+    for table in OF_COMPETITIONS:
+        entity, plan = rows.ENTITIES[table], plans[table]
+        homeless = {s.key for s in plan.add if s.values["competition"] not in (None, *there)}
+        named = transaction.session.execute(
+            select(rows.column(entity, "id"), rows.column(entity, "competition")).where(
+                rows.column(entity, "competition").in_(plans["competitions"].remove)
+            )
         )
-    )
-    needed = {slug for name, slug in named if name not in going}
-    _forget(plans, "patterns", {s.key for s in homeless}, set())
+        needed |= {slug for name, slug in named if name not in plan.remove}
+        _forget(plans, table, homeless, set())
     _forget(plans, "competitions", set(), needed)
 
 

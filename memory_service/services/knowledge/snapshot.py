@@ -46,7 +46,7 @@ from memory_service.store.queries.rows import all_rows
 Row = Mapping[str, Any]
 
 CATALOGUE = ("models", "profiles")
-LIGHT_TABLES = ("strategies", "patterns", "claims", "competitions")
+LIGHT_TABLES = ("strategies", "patterns", "solutions", "claims", "competitions")
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,7 @@ class Knowledge:
     priced     models and profiles: options and cost tables, filled as questions come
     cards      GPU models and registered devices, with what was measured and observed
     observations   what runs showed, oldest first
+    solutions      by id; each row as its seed is written
     competitions   slug -> facts, without the long description
     tallies        memory ("pattern:<id>", "competition:<slug>") -> place -> what runs there say of it
     """
@@ -66,6 +67,7 @@ class Knowledge:
     cards: Cards
     strategies: tuple[Row, ...]
     patterns: tuple[Row, ...]
+    solutions: tuple[Row, ...]
     claims: tuple[Row, ...]
     competitions: Mapping[str, Row]
     model_names: Mapping[str, str] = field(default_factory=dict)
@@ -278,6 +280,7 @@ def assemble(
         cards=cards,
         strategies=tuple(rows["strategies"]),
         patterns=tuple(rows["patterns"]),
+        solutions=tuple(rows["solutions"]),
         claims=tuple(rows["claims"]),
         competitions=competitions,
         model_names=model_names,

@@ -15,6 +15,7 @@ from memory_service.store.queries import rows
 
 _PAGES: Mapping[str, str] = {
     "competitions": "/browse/competitions/",
+    "solutions": "/browse/solutions/",
     "patterns": "/browse/patterns/",
     "models": "/browse/models/",
     "gpus": "/browse/devices/",
@@ -122,7 +123,7 @@ def _kind(table: str, name: str) -> dict[str, Any]:
         return about | {"kind": "choice", "options": ["true", "false"]}
     if form.get("type") in ("integer", "number"):
         return about | {"kind": "number"}
-    if form.get("type") in ("object", "array"):
+    if form.get("type") in ("object", "array") or "$ref" in form:
         return about | {"kind": "json"}
     return about | {"kind": "long" if form.get("maxLength", 0) > 1000 else "text"}
 

@@ -12,24 +12,33 @@ import datetime as dt
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, exists, func, or_, select
+from sqlalchemy import ColumnElement, Select, Text, cast, exists, func, or_, select
 
 from memory_service.domain.common.vocabulary import parse_task
+from memory_service.domain.recipe.vocabulary import parse_family, parse_technique
 from memory_service.errors import FieldError, InvalidInput, unknown_name
 from memory_service.schemas.fields import clean_text
 from memory_service.schemas.lists import DEFAULT_LIMIT, MAX_LIMIT
 from memory_service.store.dialects import UtcDateTime
 from memory_service.store.queries.rows import LISTED, column, key_of
-from memory_service.store.tables.knowledge import Base, ModelTask
+from memory_service.store.tables.knowledge import Base, Competition, ModelTask, Solution
 
 _MAX_CURSOR = 4_000
 _MAX_VALUE = 300
 _RANGES = ("min", "max")
 _ALSO = ("origin", "corrected")
+
+_OWN_FILTERS: Mapping[tuple[str, str], Callable[[str], str]] = {
+    ("models", "task"): parse_task,
+    ("solutions", "task"): parse_task,
+    ("solutions", "family"): parse_family,
+    ("solutions", "technique"): parse_technique,
+}
+"""(table, filter) that is no column of the table -> how its value is read; `_holding` says what has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +142,7 @@ def filter_names(table: str) -> tuple[str, ...]:
     or a time."""
     entity = LISTED[table]
     names = [*sort_names(table), *(n for n in _ALSO if n in entity.__table__.columns)]
-    if table == "models":
-        names.append("task")
+    names += [name for owner, name in _OWN_FILTERS if owner == table]
     if table == "profiles":
         names.append("model")
     times = [c.name for c in entity.__table__.columns if isinstance(c.type, UtcDateTime)]
@@ -151,7 +159,7 @@ def filter_types(table: str) -> dict[str, type[Any]]:
     for name in filter_names(table):
         base, _, how = name.rpartition("_")
         ranged = how in _RANGES and base in sort_names(table)
-        types[name] = str if table == "models" and name == "task" else _type(entity, base if ranged else name)
+        types[name] = str if (table, name) in _OWN_FILTERS else _type(entity, base if ranged else name)
     return types
 
 
@@ -186,8 +194,8 @@ def _parse_filter(table: str, name: str, value: Any) -> tuple[str, str, Any]:
     if name not in filter_names(table):
         raise unknown_name("filter", name, filter_names(table))
     entity = LISTED[table]
-    if table == "models" and name == "task":
-        return "task", "has", parse_task(str(value))
+    if (read := _OWN_FILTERS.get((table, name))) is not None:
+        return name, "has", read(str(value))
     base, _, how = name.rpartition("_")
     if how in _RANGES and base in sort_names(table):
         return base, how, _parse(entity, base, value, name)
@@ -200,8 +208,7 @@ def _parse_filter(table: str, name: str, value: Any) -> tuple[str, str, Any]:
 
 def _condition(entity: type[Base], name: str, how: str, value: Any) -> ColumnElement[bool]:
     if how == "has":
-        key = column(entity, key_of(entity))
-        return exists(select(ModelTask.task).where(ModelTask.model == key, ModelTask.task == value))
+        return _holding(entity, name, value)
     compared = column(entity, name)
     holds: ColumnElement[bool] = compared == value
     if how == "named":  # with or without timm's tag of the weights: they cost the same
@@ -211,6 +218,18 @@ def _condition(entity: type[Base], name: str, how: str, value: Any) -> ColumnEle
     elif how == "max":
         holds = compared <= value
     return holds
+
+
+def _holding(entity: type[Base], name: str, value: str) -> ColumnElement[bool]:
+    """Models by their tasks; solutions by the task of their competition, or by a name in a list: names of
+    the vocabulary hold no quotes, so that one in quotes is found in the text of the list alone."""
+    if entity is not Solution:
+        key = column(entity, key_of(entity))
+        return exists(select(ModelTask.task).where(ModelTask.model == key, ModelTask.task == value))
+    if name == "task":
+        return Solution.competition.in_(select(Competition.slug).where(Competition.task == value))
+    names = column(entity, {"family": "families", "technique": "techniques"}[name])
+    return cast(names, Text).contains(f'"{value}"', autoescape=True)
 
 
 def _type(entity: type[Base], name: str) -> type[Any]:

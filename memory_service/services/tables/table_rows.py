@@ -22,10 +22,11 @@ from memory_service.schemas.fields import clean_text
 from memory_service.services.database.transactions import ReadTransaction, WriteTransaction
 from memory_service.services.tables.paging import Query, parse_query
 from memory_service.store.queries import calibrations, history, passages, rows
-from memory_service.store.tables.knowledge import Correctable, Pattern
+from memory_service.store.tables.knowledge import Correctable, Pattern, Solution
 
 TABLES: Mapping[str, str] = {
     "competitions": "competitions",
+    "solutions": "solutions",
     "patterns": "patterns",
     "models": "models",
     "gpus": "gpus",
@@ -35,8 +36,11 @@ TABLES: Mapping[str, str] = {
 }
 """Name of the page -> name of the table."""
 
-CORRECTABLE = ("competitions", "patterns", "models", "gpus", "strategies", "claims")
+CORRECTABLE = ("competitions", "solutions", "patterns", "models", "gpus", "strategies", "claims")
 """People add and correct rows of these. Profiles are computed, and computed again when they are wrong."""
+
+_NAMES = {"solutions": ("competition", "rank")}
+"""The fields that make the key of a row, where it is not one of them."""
 
 PAGING_FIELDS = ("sort", "limit", "cursor")
 
@@ -170,12 +174,14 @@ def update_row(
     _same_version(transaction, table, key, row, expected_version)
     before = rows.knowledge_values(row)
     key_name = rows.key_of(type(row))
-    if changes.get(key_name, key) != key:
-        raise InvalidInput(
-            f"{key_name} names the row and cannot change",
-            [FieldError(key_name, "cannot change; add a new row and delete this one", None, (key,))],
-        )
     after = values_of_rows.validate(table, _given(table, before) | dict(changes))
+    if after[key_name] != key:
+        named = tuple(name for name in _NAMES.get(table, (key_name,)) if after[name] != before[name])
+        message = "cannot change; add a new row and delete this one"
+        raise InvalidInput(
+            f"{' and '.join(named)} names the row and cannot change",
+            [FieldError(name, message, None, (str(before[name]),)) for name in named],
+        )
     if after != before:
         _check_references(transaction, table, after)
         rows.change(transaction.session, row, after | {"corrected": True, "updated_at": transaction.now})
@@ -199,12 +205,13 @@ def delete_row(
     row = _existing(transaction, table, key, to_change=True)
     _same_version(transaction, table, key, row, expected_version)
     if table == "competitions":
-        needed = select(Pattern.id).where(Pattern.competition == key).order_by(Pattern.id).limit(5)
-        needing = list(transaction.session.scalars(needed))
+        needing = [
+            f"{name} {', '.join(found)}"
+            for name, child in (("patterns", Pattern), ("solutions", Solution))
+            if (found := _naming(transaction, child, key))
+        ]
         if needing:
-            raise Conflict(
-                f"competition {key!r} is named by patterns {', '.join(needing)}; delete those first"
-            )
+            raise Conflict(f"competition {key!r} is named by {' and '.join(needing)}; delete those first")
     if table == "gpus":
         named = calibrations.names_by_gpu(transaction.session, [key])[key]
         if named:
@@ -278,8 +285,15 @@ def _same_version(
     )
 
 
+def _naming(transaction: ReadTransaction, child: type[Pattern] | type[Solution], slug: str) -> Sequence[str]:
+    """The first five rows that are about a competition."""
+    return transaction.session.scalars(
+        select(child.id).where(child.competition == slug).order_by(child.id).limit(5)
+    ).all()
+
+
 def _check_references(transaction: WriteTransaction, table: str, stored: Mapping[str, Any]) -> None:
-    slug = stored.get("competition") if table == "patterns" else None
+    slug = stored.get("competition") if table in ("patterns", "solutions") else None
     if slug is not None and rows.find(transaction.session, "competitions", slug) is None:
         raise InvalidInput(
             f"competition {slug!r} is not known",

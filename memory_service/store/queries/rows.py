@@ -28,12 +28,14 @@ from memory_service.store.tables.knowledge import (
     ModelTask,
     Pattern,
     Profile,
+    Solution,
     Strategy,
 )
 from memory_service.store.tables.runs import Observation, Run
 
 ENTITIES: Mapping[str, type[Correctable]] = {
     "competitions": Competition,
+    "solutions": Solution,
     "patterns": Pattern,
     "models": Model,
     "profiles": Profile,

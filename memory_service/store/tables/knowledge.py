@@ -97,9 +97,50 @@ class Competition(Correctable):
     domain: Mapped[str | None] = mapped_column(Prose)
     label_structure: Mapped[str | None] = mapped_column(Prose)
     split: Mapped[str | None] = mapped_column(Name, index=True)
+    group_by: Mapped[str | None] = mapped_column(Prose)
+    host_kind: Mapped[str | None] = mapped_column(Name, index=True)
+    teams: Mapped[int | None] = mapped_column(index=True)
+    code_competition: Mapped[bool | None]
+    inference_limit_hours: Mapped[float | None]
     summary: Mapped[str | None] = mapped_column(Prose)
     description: Mapped[str] = mapped_column(Prose)
     pitfalls: Mapped[str | None] = mapped_column(Prose)
+
+
+class Solution(Correctable):
+    """One of a competition's best solutions; its id is `<competition>#<rank>`. Null: not known."""
+
+    __tablename__ = "solutions"
+
+    @declared_attr.directive
+    def __table_args__(cls) -> tuple[Any, ...]:  # noqa: N805
+        known = CheckConstraint("basis IN ('read', 'second-hand', 'recalled')", name="basis")
+        return (*super().__table_args__, known)
+
+    id: Mapped[str] = _key()
+    competition: Mapped[str] = mapped_column(ForeignKey("competitions.slug"), index=True)
+    rank: Mapped[int] = mapped_column(index=True)
+    url: Mapped[str | None] = mapped_column(Prose)
+    basis: Mapped[str] = mapped_column(Name, index=True)
+    read_at: Mapped[str | None] = mapped_column(Prose)
+    families: Mapped[Any] = mapped_column(Json, nullable=False)
+    models: Mapped[Any] = mapped_column(Json, nullable=False)
+    input: Mapped[str | None] = mapped_column(Prose)
+    image_size: Mapped[int | None]
+    seq_len: Mapped[int | None]
+    validation: Mapped[Any] = mapped_column(Json, nullable=False)
+    loss: Mapped[Any] = mapped_column(Json, nullable=False)
+    techniques: Mapped[Any] = mapped_column(Json, nullable=False)
+    features: Mapped[Any] = mapped_column(Json, nullable=False)
+    ensemble: Mapped[Any] = mapped_column(Json, nullable=False)
+    epochs: Mapped[int | None]
+    batch_size: Mapped[int | None]
+    optimizer: Mapped[str | None]
+    learning_rate: Mapped[str | None]
+    hardware: Mapped[str | None] = mapped_column(Prose)
+    score: Mapped[Any] = mapped_column(Json, nullable=False)
+    what_mattered: Mapped[Any] = mapped_column(Json, nullable=False)
+    what_failed: Mapped[Any] = mapped_column(Json, nullable=False)
 
 
 class Passage(Base):

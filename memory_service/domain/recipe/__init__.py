@@ -1,0 +1,1 @@
+"""What won: the words in which solutions of competitions are told."""
