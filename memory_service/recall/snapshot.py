@@ -79,6 +79,15 @@ class RecallSnapshot:
         """slug -> place in `competitions`."""
         return {row["slug"]: i for i, row in enumerate(self.competitions)}
 
+    @cached_property
+    def slugs(self) -> tuple[str, ...]:
+        return tuple(str(row["slug"]) for row in self.competitions)
+
+    @cached_property
+    def years(self) -> NDArray[np.float64]:
+        """Year of each competition (C,), NaN where not known."""
+        return np.array([row.get("year") or np.nan for row in self.competitions], dtype=np.float64)
+
     def plain_text(self, index: int) -> str:
         """The prose of one competition as words are counted in it; cached."""
         cached = self._plain.get(index)

@@ -68,8 +68,8 @@ def kind_of(facts: Mapping[str, Any]) -> Kind:
     n_train, n_classes = facts.get("n_train"), facts.get("n_classes")
     return Kind(
         task=task,
-        modality=modality_of(task) if task in TASKS else facts.get("modality"),
-        answer=_ANSWERS.get(str(task).rsplit("-", 1)[-1]) if task else None,
+        modality=facts.get("modality") or (modality_of(task) if task in TASKS else None),
+        answer=answer_of(task) if task else None,
         metric_family=family,
         n_classes=_class_bucket(int(n_classes)) if n_classes else None,
         size=facts.get("size") or (size_of(int(n_train)) if n_train else None),
@@ -93,24 +93,34 @@ class StructureTable:
 
     def task_probability(self, probabilities: Mapping[str, float]) -> NDArray[np.float32]:
         """Probability of each competition's task (C,); 0 where it is unknown."""
-        by_code = np.zeros(len(self._codes["task"]) + 1, dtype=np.float32)
-        for task, code in self._codes["task"].items():
-            by_code[code] = probabilities.get(task, 0.0)
-        return by_code[self._columns["task"]]
+        return self.probability("task", probabilities)
+
+    def probability(self, fact: str, probabilities: Mapping[str, float]) -> NDArray[np.float32]:
+        """Probability of each competition's value of a fact (C,); 0 where it is unknown."""
+        by_code = np.zeros(len(self._codes[fact]) + 1, dtype=np.float32)
+        for value, code in self._codes[fact].items():
+            by_code[code] = probabilities.get(value, 0.0)
+        return by_code[self._columns[fact]]
 
     def scores(self, kind: Kind, weights: Mapping[str, float] = FACT_WEIGHTS) -> NDArray[np.float32]:
         """0..1 per competition: weight of shared facts over the weight of the question's known facts."""
+        known = sum(weight for name, weight in weights.items() if getattr(kind, name) is not None)
+        total = self.shared_weight(kind, weights)
+        return total / np.float32(known) if known else total
+
+    def shared_weight(self, kind: Kind, weights: Mapping[str, float]) -> NDArray[np.float32]:
+        """Summed weight of the facts that a competition shares with a kind (C,)."""
         total = np.zeros(len(self.kinds), dtype=np.float32)
-        known_weight = 0.0
         for name, weight in weights.items():
-            value = getattr(kind, name)
-            if value is None:
-                continue
-            known_weight += weight
-            code = self._codes[name].get(value)
+            code = self._codes[name].get(getattr(kind, name))
             if code is not None:
                 total += weight * (self._columns[name] == code)
-        return total / known_weight if known_weight else total
+        return total
+
+
+def answer_of(task: str) -> str | None:
+    """The kind of answer that a task asks for."""
+    return _ANSWERS.get(task.rsplit("-", 1)[-1])
 
 
 def _class_bucket(n_classes: int) -> str:

@@ -114,6 +114,36 @@ TECHNIQUES: Mapping[str, str] = {
 }
 """Technique -> what is done, in one sentence."""
 
+STAGES: Mapping[str, tuple[str, ...]] = {
+    "data": (
+        "external-data", "mixup", "cutmix", "cutout", "specaugment", "heavy-augmentation",
+        "light-augmentation", "oversampling", "undersampling", "target-encoding", "frequency-encoding",
+        "aggregations", "lag-features", "rolling-features", "knn-features", "interaction-features",
+        "feature-selection", "data-cleaning", "deduplication", "relabeling", "tiles-crops",
+        "high-resolution", "2.5d", "3d", "long-context", "denoising", "log-transform-target",
+        "simulation-synthetic-data", "llm-generated-data", "back-translation", "class-merging",
+        "heng-style-crop", "candidate-generation", "knowledge-graph", "leak-exploit",
+    ),
+    "training": (
+        "pseudo-labels", "pretraining-on-domain", "two-stage", "multi-task-aux", "ema-swa",
+        "multi-sample-dropout", "layerwise-lr", "awp", "class-weights", "hard-negative-mining",
+        "metric-learning-head", "ordinal-as-regression", "multi-scale", "frame-attention",
+        "bidirectional-context", "distillation", "lora", "quantization", "residual-modelling", "other",
+    ),
+    "validation": ("adversarial-validation",),
+    "ensemble": (
+        "rank-averaging", "mean-blend", "weighted-blend", "stacking", "hill-climbing", "seed-averaging",
+        "snapshot-ensemble",
+    ),
+    "after": (
+        "tta", "threshold-search", "sliding-window", "retrieval-rerank", "post-processing-rules",
+        "smoothing", "query-expansion", "reranking",
+    ),
+}  # fmt: skip
+"""When a technique is done: to the data, in training, in validation, in the ensemble, or after predicting."""
+
+STAGE_OF = {technique: stage for stage, names in STAGES.items() for technique in names}
+
 
 def parse_family(raw: str) -> str:
     """A family of models by its name (case does not matter); InvalidInput names the nearest."""

@@ -100,6 +100,23 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
+class Signals:
+    """What was compared with every stored competition, as arrays over `snapshot.competitions`.
+
+    meaning    cosine (C,), None without an encoder; kind: the facts that were compared
+    tasks      probability of each task, empty where no task is known
+    own        place of the competition that was named or described; left_out: those that the mode hides
+    """
+
+    snapshot: RecallSnapshot
+    meaning: Scores | None
+    kind: Kind
+    tasks: Mapping[str, float]
+    own: int | None
+    left_out: NDArray[np.bool_] | None
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     """The neighbours, best first. `described` is the stored competition that the text describes, if one
     stands out.
@@ -111,6 +128,7 @@ class Found:
     hits: tuple[Hit, ...]
     facts: InferredFacts | None = None
     described: str | None = None
+    signals: Signals | None = None
 
 
 def read_text(text: str, encoder: Encodes | None) -> ReadText:
@@ -162,7 +180,10 @@ def recall(
     explain = _Explained(snapshot, signals, kind, terms, described)
     hits = tuple(explain.hit(int(i), float(fused[i])) for i in _best(fused, limit, first, left_out))
     return Found(
-        hits, reported, str(snapshot.competitions[described]["slug"]) if described is not None else None
+        hits,
+        reported,
+        str(snapshot.competitions[described]["slug"]) if described is not None else None,
+        Signals(snapshot, meaning, kind, probability, place if place is not None else described, left_out),
     )
 
 
@@ -254,6 +275,18 @@ def text_signals(
     if terms and transaction is not None:
         signals["words"] = _by_words(transaction, snapshot, terms)
     return signals, terms
+
+
+def signals_of(
+    transaction: ReadTransaction | None,
+    snapshot: RecallSnapshot,
+    read: ReadText,
+    left_out: NDArray[np.bool_] | None = None,
+) -> Signals:
+    """What a text alone has in common with every competition; nothing is taken for the one it describes."""
+    kind, tasks = _asked(snapshot, None, read, None, None)
+    meaning = text_signals(transaction, snapshot, None, read)[0].get("embedding")
+    return Signals(snapshot, meaning, kind, tasks, None, left_out)
 
 
 def _completed(reported: InferredFacts, row: Mapping[str, Any]) -> InferredFacts:

@@ -38,6 +38,7 @@ from memory_service.services.knowledge.cost_cache import PricedCatalogue
 from memory_service.services.knowledge.evidence import evidence_rows
 from memory_service.services.knowledge.learned_corrections import observation_selection
 from memory_service.services.knowledge.observed_cases import Observed, observed
+from memory_service.services.knowledge.solution_memory import SolutionMemory
 from memory_service.store.queries import calibrations as device_store
 from memory_service.store.queries import outcomes
 from memory_service.store.queries.fingerprints import devices_fingerprint, fingerprint
@@ -57,8 +58,8 @@ class Knowledge:
     priced     models and profiles: options and cost tables, filled as questions come
     cards      GPU models and registered devices, with what was measured and observed
     observations   what runs showed, oldest first
-    solutions      by id; each row as its seed is written
     competitions   slug -> facts, without the long description
+    solution_memory  winning solutions by competition
     tallies        memory ("pattern:<id>", "competition:<slug>") -> place -> what runs there say of it
     """
 
@@ -67,12 +68,12 @@ class Knowledge:
     cards: Cards
     strategies: tuple[Row, ...]
     patterns: tuple[Row, ...]
-    solutions: tuple[Row, ...]
     claims: tuple[Row, ...]
     competitions: Mapping[str, Row]
     model_names: Mapping[str, str] = field(default_factory=dict)
     observations: tuple[Observation, ...] = ()
     tallies: Mapping[str, Mapping[str, Tally]] = field(default_factory=dict)
+    solution_memory: SolutionMemory = field(default_factory=lambda: SolutionMemory({}, {}))
 
     @property
     def gpus(self) -> Mapping[str, TargetDevice]:
@@ -226,7 +227,10 @@ def _renewed(transaction: ReadTransaction, revision: int, cached: _Read | None) 
         names = cached.knowledge.model_names
     else:
         names = model_index(priced.models)
-    knowledge = assemble(revision, priced, names, cards, rows, seen.all, tallies)
+    solutions = None
+    if cached is not None and same.issuperset(("solutions", "competitions")):
+        solutions = cached.knowledge.solution_memory
+    knowledge = assemble(revision, priced, names, cards, rows, seen.all, tallies, solutions)
     return _Read(prints, rows, calibrated, seen, selection, knowledge)
 
 
@@ -268,6 +272,7 @@ def assemble(
     rows: Mapping[str, Sequence[Row]],
     observations: tuple[Observation, ...] = (),
     tallies: Mapping[str, Mapping[str, Tally]] | None = None,
+    solution_memory: SolutionMemory | None = None,
 ) -> Knowledge:
     """A snapshot of what was read."""
     competitions = {
@@ -280,12 +285,12 @@ def assemble(
         cards=cards,
         strategies=tuple(rows["strategies"]),
         patterns=tuple(rows["patterns"]),
-        solutions=tuple(rows["solutions"]),
         claims=tuple(rows["claims"]),
         competitions=competitions,
         model_names=model_names,
         observations=observations,
         tallies=tallies or {},
+        solution_memory=solution_memory or SolutionMemory.of(rows["solutions"], competitions),
     )
 
 

@@ -1,0 +1,104 @@
+"""What won similar competitions, as one recipe: validation, families, techniques, loss, lessons."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from memory_service.domain.recipe.neighbourhood import Neighbourhood
+from memory_service.domain.recipe.validation import Validation
+from memory_service.domain.recipe.vocabulary import STAGE_OF, TECHNIQUES
+from memory_service.domain.recipe.votes import Vote, sentences, typical, votes
+
+MOST_FAMILIES, MOST_TECHNIQUES, MOST_LOSSES = 8, 12, 3
+MOST_SENTENCES = 5
+FIELDS = ("families", "techniques", "loss")
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How those who won similar competitions did it.
+
+    image_size, seq_len   (usual size, number of solutions that say one); None where none does
+    pitfalls              of similar competitions: [{"text", "from"}]
+    """
+
+    validation: Validation
+    families: tuple[Vote, ...]
+    techniques: tuple[Vote, ...]
+    loss: tuple[Vote, ...]
+    features: tuple[Mapping[str, Any], ...]
+    mattered: tuple[Mapping[str, Any], ...]
+    failed: tuple[Mapping[str, Any], ...]
+    pitfalls: tuple[Mapping[str, Any], ...]
+    image_size: tuple[int, int] | None
+    seq_len: tuple[int, int] | None
+    basis: str
+
+    def as_dict(
+        self, planned: Mapping[str, str | None], in_script: Mapping[str, str]
+    ) -> dict[str, Any]:
+        """The wire form. planned: family -> the model that would be planned of it; in_script: technique ->
+        how the plan's script does it."""
+        return {
+            "validation": self.validation.as_dict(),
+            "families": [{**_shown(one), "planned": planned.get(one.name)} for one in self.families],
+            "techniques": [
+                {
+                    **_shown(one),
+                    "stage": STAGE_OF[one.name],
+                    "in_script": one.name in in_script,
+                    "setting": in_script.get(one.name, TECHNIQUES[one.name]),
+                }
+                for one in self.techniques
+            ],
+            "loss": [_shown(one) for one in self.loss],
+            "features": [dict(entry) for entry in self.features],
+            "mattered": [dict(entry) for entry in self.mattered],
+            "failed": [dict(entry) for entry in self.failed],
+            "pitfalls": [dict(entry) for entry in self.pitfalls],
+            "basis": self.basis,
+        }
+
+
+def make_recipe(
+    near: Neighbourhood,
+    validation: Validation,
+    base: Mapping[str, Mapping[str, float]],
+    pitfalls: Sequence[tuple[str, str]],
+) -> Recipe:
+    """The recipe of a neighbourhood.
+
+    base       field -> name -> share among all solutions of the modality (`votes.base_rates`)
+    pitfalls   (slug, text) of similar competitions, nearest first
+    """
+    found = {field: votes(near, field, base.get(field, {})) for field in FIELDS}
+    said = {field: tuple(sentences(near, field, MOST_SENTENCES)) for field in _SENTENCES}
+    return Recipe(
+        validation=validation,
+        families=tuple(found["families"][:MOST_FAMILIES]),
+        techniques=tuple(found["techniques"][:MOST_TECHNIQUES]),
+        loss=tuple(found["loss"][:MOST_LOSSES]),
+        features=said["features"],
+        mattered=said["what_mattered"],
+        failed=said["what_failed"],
+        pitfalls=tuple({"text": text, "from": [slug]} for slug, text in pitfalls[:MOST_SENTENCES]),
+        image_size=typical(near, "image_size"),
+        seq_len=typical(near, "seq_len"),
+        basis=f"{len(near.solutions)} solutions of {len(near.competitions)} similar competitions, "
+        f"of {near.known} known",
+    )
+
+
+_SENTENCES = ("features", "what_mattered", "what_failed")
+
+
+def _shown(vote: Vote) -> dict[str, Any]:
+    return {
+        "name": vote.name,
+        "share": round(vote.share, 3),
+        "lift": None if vote.lift is None else round(vote.lift, 2),
+        "n": vote.n,
+        "from": list(vote.sources),
+    }

@@ -1,0 +1,71 @@
+"""One winning solution, as votes read it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+BASIS_WEIGHT = {"read": 1.0, "second-hand": 0.8, "recalled": 0.5}
+"""How much a solution counts by how it became known."""
+
+RANK_DECAY = 0.1
+"""A solution of rank r counts 1 / (1 + 0.1 (r - 1)). Rates of 0 to 0.3 find the same (docs/memory.md)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """A solution's row without what no vote reads; empty and None: not known.
+
+    id      `<competition>#<rank>`; split, by, folds: how it validated; private: its score on the hidden part
+    """
+
+    id: str
+    competition: str
+    rank: int
+    basis: str
+    families: tuple[str, ...]
+    techniques: tuple[str, ...]
+    loss: tuple[str, ...]
+    split: str | None = None
+    by: str | None = None
+    folds: int | None = None
+    image_size: int | None = None
+    seq_len: int | None = None
+    private: float | None = None
+    features: tuple[str, ...] = ()
+    what_mattered: tuple[str, ...] = ()
+    what_failed: tuple[str, ...] = ()
+
+    @property
+    def weight(self) -> float:
+        """How much it counts among the solutions of its competition."""
+        return BASIS_WEIGHT.get(self.basis, 0.5) / (1.0 + RANK_DECAY * (self.rank - 1))
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Solution:
+        """From a row of `solutions`."""
+        validation, score = row.get("validation") or {}, row.get("score") or {}
+        split = validation.get("split")
+
+        def names(field: str) -> tuple[str, ...]:
+            return tuple(row.get(field) or ())
+
+        return cls(
+            id=str(row["id"]),
+            competition=str(row["competition"]),
+            rank=int(row["rank"]),
+            basis=str(row["basis"]),
+            families=names("families"),
+            techniques=names("techniques"),
+            loss=names("loss"),
+            split=split if split != "unknown" else None,
+            by=validation.get("by"),
+            folds=validation.get("folds"),
+            image_size=row.get("image_size"),
+            seq_len=row.get("seq_len"),
+            private=score.get("private"),
+            features=names("features"),
+            what_mattered=names("what_mattered"),
+            what_failed=names("what_failed"),
+        )

@@ -1,0 +1,103 @@
+"""What similar solutions used: shares, lift over the base rate, and the solutions behind each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import exp, log
+
+from memory_service.domain.recipe.neighbourhood import Neighbourhood
+from memory_service.domain.recipe.solution import Solution
+
+SOURCES = 3
+"""Solutions named beside each share."""
+
+NEVER_ADVISED = frozenset({"other", "leak-exploit", "public-lb"})
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """share: of the weight of the similar solutions that say anything of the kind; lift: share / base rate,
+    None where the base is not known; n: how many of these solutions used it; sources: the weightiest."""
+
+    name: str
+    share: float
+    lift: float | None
+    n: int
+    sources: tuple[str, ...]
+
+
+def votes(near: Neighbourhood, field: str, base: Mapping[str, float]) -> list[Vote]:
+    """The names of one field of `Solution` (families, techniques, loss), most used first.
+
+    Within a competition only the solutions count that say something of the field; together they weigh what
+    their competition weighs.
+    """
+    said = [(s, w) for s, w in zip(near.solutions, near.weights, strict=True) if getattr(s, field)]
+    by_competition: dict[str, float] = {}
+    whole: dict[str, float] = {}
+    for solution, weight in zip(near.solutions, near.weights, strict=True):
+        whole[solution.competition] = whole.get(solution.competition, 0.0) + weight
+    for solution, weight in said:
+        by_competition[solution.competition] = by_competition.get(solution.competition, 0.0) + weight
+    total = sum(whole[slug] for slug in by_competition)
+    shares: dict[str, float] = {}
+    users: dict[str, list[tuple[float, str]]] = {}
+    for solution, weight in said:
+        part = weight * whole[solution.competition] / by_competition[solution.competition]
+        for name in getattr(solution, field):
+            if name not in NEVER_ADVISED:
+                shares[name] = shares.get(name, 0.0) + part / total
+                users.setdefault(name, []).append((-part, solution.id))
+    return [
+        Vote(
+            name,
+            shares[name],
+            shares[name] / base[name] if base.get(name) else None,
+            len(users[name]),
+            tuple(source for _, source in sorted(users[name])[:SOURCES]),
+        )
+        for name in sorted(shares, key=lambda name: (-shares[name], name))
+    ]
+
+
+def base_rates(solutions: Iterable[Solution], field: str) -> dict[str, float]:
+    """Name -> share of the solutions that say anything of the field and used it, competitions equal."""
+    by_competition: dict[str, list[tuple[str, ...]]] = {}
+    for solution in solutions:
+        if getattr(solution, field):
+            by_competition.setdefault(solution.competition, []).append(getattr(solution, field))
+    rates: dict[str, float] = {}
+    for used in by_competition.values():
+        for names in used:
+            for name in names:
+                rates[name] = rates.get(name, 0.0) + 1.0 / len(used)
+    return {name: rate / len(by_competition) for name, rate in rates.items()}
+
+
+def typical(near: Neighbourhood, field: str) -> tuple[int, int] | None:
+    """(weighted geometric mean of a size that similar solutions used, their number); None where none says
+    it."""
+    known = [
+        (getattr(s, field), w) for s, w in zip(near.solutions, near.weights, strict=True) if getattr(s, field)
+    ]
+    if not known:
+        return None
+    total = sum(weight for _, weight in known)
+    return round(exp(sum(weight * log(size) for size, weight in known) / total)), len(known)
+
+
+def sentences(near: Neighbourhood, field: str, most: int) -> list[dict[str, str | list[str]]]:
+    """What the nearest solutions said in words, one of each competition first: [{"text", "from": [id]}]."""
+    seen: set[str] = set()
+    rounds: dict[str, int] = {}
+    ordered: list[tuple[int, int, str, str]] = []
+    for place, solution in enumerate(near.solutions):
+        for text in getattr(solution, field):
+            key = text.strip().lower()
+            if key not in seen:
+                seen.add(key)
+                turn = rounds[solution.competition] = rounds.get(solution.competition, -1) + 1
+                ordered.append((turn // 2, place, text, solution.id))
+    ordered.sort(key=lambda entry: entry[:2])
+    return [{"text": text, "from": [source]} for _, _, text, source in ordered[:most]]

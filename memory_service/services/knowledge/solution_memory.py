@@ -1,0 +1,58 @@
+"""All winning solutions of one knowledge revision, ready to be counted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from memory_service.domain.recipe.recipe import FIELDS
+from memory_service.domain.recipe.solution import Solution
+from memory_service.domain.recipe.votes import base_rates
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SolutionMemory:
+    """All solutions of one knowledge revision.
+
+    by_competition   slug -> solutions, best rank first; competitions: slug -> row
+    """
+
+    by_competition: Mapping[str, tuple[Solution, ...]]
+    competitions: Mapping[str, Row]
+    _base: dict[tuple[str, int | None], dict[str, dict[str, float]]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, solutions: Sequence[Row], competitions: Mapping[str, Row]) -> SolutionMemory:
+        found: dict[str, list[Solution]] = {}
+        for solution in map(Solution.from_row, solutions):
+            found.setdefault(solution.competition, []).append(solution)
+        ordered = {slug: tuple(sorted(some, key=lambda one: one.rank)) for slug, some in found.items()}
+        return cls(ordered, competitions)
+
+    def known(self, as_of: int | None) -> int:
+        """Number of solutions, those of competitions after a year left out."""
+        return sum(len(self.by_competition[slug]) for slug in self._slugs(as_of))
+
+    def base(self, modality: str, as_of: int | None) -> dict[str, dict[str, float]]:
+        """Field -> name -> share among the solutions of a modality."""
+        key = (modality, as_of)
+        if key not in self._base:
+            some = [
+                solution
+                for slug in self._slugs(as_of)
+                if self.competitions[slug].get("modality") == modality
+                for solution in self.by_competition[slug]
+            ]
+            self._base[key] = {name: base_rates(some, name) for name in FIELDS}
+        return self._base[key]
+
+    def _slugs(self, as_of: int | None) -> list[str]:
+        return [
+            slug
+            for slug in self.by_competition
+            if slug in self.competitions
+            and (as_of is None or (self.competitions[slug].get("year") or as_of + 1) <= as_of)
+        ]
