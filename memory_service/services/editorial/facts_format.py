@@ -19,6 +19,9 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
     "solutions": ("competition", "rank"),
     "patterns": ("statement", "kind"),
 }
+TABLES = tuple(_KEYS)
+"""What can be imported, in the order in which rows name one another."""
+
 _MADE = {"competitions": ("size", "inferred"), "solutions": ("id",), "patterns": ("outcomes",)}
 """What exports carry and nobody gives."""
 
