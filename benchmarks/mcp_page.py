@@ -41,6 +41,13 @@ EXAMPLES: Mapping[str, dict[str, Any]] = {
         "title": "Whale sounds",
         "description": "Audio recordings of whales, 14 species, judged by log loss",
     },
+    "remember_solution": {
+        "competition": "whale-sounds",
+        "rank": 1,
+        "families": ["efficientnet"],
+        "techniques": ["mixup", "specaugment"],
+        "validation": {"split": "group", "by": "recording", "folds": 5},
+    },
 }  # fmt: skip
 """Tool -> arguments; `<run_id>` stands for the one that start_run gave."""
 
@@ -53,6 +60,7 @@ SIBLINGS = {
     "report_progress": "POST /runs/{run_id}/events",
     "finish_run": "POST /runs/{run_id}/finish",
     "remember_competition": "POST /competitions",
+    "remember_solution": "POST /solutions",
 }
 
 _PART = re.compile(r"(<!-- tools -->\n).*?(<!-- /tools -->)", re.DOTALL)

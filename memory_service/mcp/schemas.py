@@ -20,7 +20,7 @@ _ENUMS: Mapping[str, tuple[str, ...]] = {
 }
 """Names that may be spelled in several ways: an agent is told one of each."""
 
-_UNSAID = ("pattern", "minLength", "maxLength")
+_UNSAID = ("pattern", "minLength", "maxLength", "maxItems")
 """Lengths and patterns are checked; an agent needs no token of them."""
 
 
@@ -30,14 +30,15 @@ def takes(
     """The schema of a tool's arguments: the fields of a model and no other.
 
     also    arguments before them, all required
-    enums   names that are particular to this model
+    enums   names that are particular to this model; none: any text
     """
     made, before = model.model_json_schema(), dict(also or {})
+    parts = made.get("$defs", {})
     known = {**_ENUMS, **enums}
     return {
         "type": "object",
         "properties": before
-        | {name: _plain(shape, known.get(name)) for name, shape in made["properties"].items()},
+        | {name: _plain(_whole(shape, parts), known.get(name)) for name, shape in made["properties"].items()},
         "required": [*before, *made.get("required", ())],
         "additionalProperties": False,
     }
@@ -47,6 +48,16 @@ def given_by(answer: type[BaseModel]) -> dict[str, Any]:
     """The schema of what a tool gives."""
     made: dict[str, Any] = _untitled(answer.model_json_schema(mode="serialization"))
     return made
+
+
+def _whole(shape: Mapping[str, Any], parts: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A field that is an object, with its members in place of the reference to them."""
+    if "$ref" not in shape:
+        return shape
+    part = parts[shape["$ref"].rpartition("/")[2]]
+    members = {name: _plain(member, None) for name, member in part["properties"].items()}
+    about = shape.get("description") or part.get("description") or "what is known of it"
+    return {"type": "object", "properties": members, "additionalProperties": False, "description": about}
 
 
 def _untitled(shape: Any) -> Any:
@@ -59,4 +70,6 @@ def _plain(shape: Mapping[str, Any], enum: Iterable[str] | None) -> dict[str, An
     found = {key: value for key, value in plain_form(shape).items() if key not in _UNSAID}
     if "description" in found:
         found["description"] = found["description"].replace("`", "")
-    return found if enum is None else found | {"enum": list(enum)}
+    if isinstance(found.get("items"), dict):
+        found["items"] = _plain(found["items"], None)
+    return found | {"enum": list(enum)} if enum else found

@@ -12,7 +12,7 @@ from memory_service.schemas.answers.common import Answer, Estimate, left_out
 from memory_service.schemas.answers.predict import NetworkPrediction, WouldFit
 from memory_service.schemas.answers.recommend import Plan, Refusal
 from memory_service.schemas.answers.review import Review
-from memory_service.schemas.answers.rows import CompetitionAdded
+from memory_service.schemas.answers.rows import CompetitionAdded, Solution
 from memory_service.schemas.answers.runs import RunEventsTaken, RunPage
 from memory_service.schemas.answers.similar import Hit, Similar
 
@@ -109,3 +109,4 @@ Remembered = _part(
     "inferred: fields that were read from the description, because nobody said them.",
     row=CompetitionAdded,
 )
+RememberedSolution = _part(Solution, ("id", "version"), row=Solution)

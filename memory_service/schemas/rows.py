@@ -133,11 +133,11 @@ class SolutionRow(Row):
     families: Annotated[list[Family], Field(max_length=40)] = Field(
         default_factory=list, description="of models: lightgbm, efficientnet, deberta-v3 ..."
     )
-    models: Said = Field(default_factory=list, description="as written")
+    models: Said = Field(default_factory=list, description="their names as written")
     input: Line | None = Field(None, description="what the models were given")
     image_size: Pixels | None = Field(None, description="pixels a side")
     seq_len: Small | None = Field(None, description="tokens or steps")
-    validation: Validation = Field(default_factory=Validation)
+    validation: Validation = Field(default_factory=Validation, description="how it was validated")
     loss: Annotated[list[Loss], Field(max_length=20)] = Field(
         default_factory=list, description="bce, focal, mse ..."
     )
@@ -145,17 +145,17 @@ class SolutionRow(Row):
         default_factory=list, description="tta, pseudo-labels, stacking ..."
     )
     features: Said = Field(default_factory=list, description="that mattered, of tables and series")
-    ensemble: Ensemble = Field(default_factory=Ensemble)
-    epochs: Small | None = None
-    batch_size: Small | None = None
-    optimizer: Word | None = None
+    ensemble: Ensemble = Field(default_factory=Ensemble, description="of how many models, blended how")
+    epochs: Small | None = Field(None, description="of training")
+    batch_size: Small | None = Field(None, description="samples a step")
+    optimizer: Word | None = Field(None, description="as written")
     learning_rate: Annotated[Word | Amount, AfterValidator(str)] | None = Field(
         None, description="a number, or as written"
     )
-    hardware: Line | None = None
+    hardware: Line | None = Field(None, description="that it was trained on")
     score: Score = Field(default_factory=Score, description="by the metric of the competition")
-    what_mattered: Said = Field(default_factory=list)
-    what_failed: Said = Field(default_factory=list)
+    what_mattered: Said = Field(default_factory=list, description="by its authors, a sentence each")
+    what_failed: Said = Field(default_factory=list, description="what they tried in vain")
 
     @model_validator(mode="after")
     def _read_somewhere(self) -> SolutionRow:

@@ -25,6 +25,10 @@ SHEET = {
 }  # fmt: skip
 NEW_ROWS: dict[str, dict[str, Any]] = {
     "competitions": {"slug": "frogs", "title": "Frogs", "description": "Recognise 12 species of frogs."},
+    "solutions": {
+        "competition": "AI4Code", "rank": 999, "families": ["deberta-v3"], "learning_rate": 2e-5,
+        "validation": {"split": "group", "by": "ancestor", "folds": 5}, "score": {"private": 0.9},
+    },
     "patterns": {"id": "p", "scope": "kind", "kind": "model", "statement": "Small models do."},
     "models": {
         "name": "small/net", "library": "timm", "tasks": ["image-classification"], "family": "small",
@@ -103,7 +107,7 @@ def asked(sqlite_client: TestClient) -> Asked:
 def rows(ask: Asked) -> None:
     for table, new in NEW_ROWS.items():
         row = ask(f"POST /{table}", 201, json=new | {"who": "ada", "why": "new"})
-        key = next(iter(new.values()))
+        key = next(iter(row.values()))
         one = f"/{table}/{{key}}"
         ask(f"PATCH {one}", 200, key=key, json={"source": "a paper"})
         ask(f"PATCH {one}", 409, key=key, json={"source": "another", "version": row["version"]})

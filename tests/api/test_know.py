@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from typing import Any
+from urllib.parse import quote
 
 import httpx2
 import orjson
@@ -13,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from fastapi.testclient import TestClient
 
-TABLES = ("competitions", "patterns", "models", "gpus", "strategies", "claims", "sizing")
+TABLES = ("competitions", "solutions", "patterns", "models", "gpus", "strategies", "claims", "sizing")
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -39,7 +40,7 @@ def test_pages_walk_the_whole_table_once(client: TestClient, table: str):
 def test_every_listed_row_can_be_read_alone(client: TestClient, table: str):
     for row in client.get(f"/{table}?limit=5").json()["items"]:
         key = next(iter(row.values()))
-        alone = client.get(f"/{table}/{key}")
+        alone = client.get(f"/{table}/{quote(str(key), safe='/@+:')}")
         assert alone.status_code == 200
         assert alone.json().items() >= row.items()
 
@@ -134,6 +135,62 @@ def test_a_competition_that_patterns_name_is_not_deleted(client: TestClient):
     pattern = next(p for p in client.get("/patterns?scope=competition&limit=1").json()["items"])
     refused = client.delete(f"/competitions/{pattern['competition']}?who=t&why=t")
     assert refused.status_code == 409
+
+
+def test_a_solution_is_added_found_corrected_and_shown_with_its_competition(client: TestClient):
+    new = {
+        "competition": "dog-breed-identification", "rank": 3, "url": "https://example.org/write-up",
+        "families": ["ResNet", "inception"], "techniques": ["tta", "mean-blend"], "loss": ["cross-entropy"],
+        "validation": {"split": "stratified", "folds": 5}, "score": {"private": 0.2}, "learning_rate": 0.001,
+    }  # fmt: skip
+    made = client.post("/solutions", json=new | {"who": "ada"})
+    assert made.status_code == 201, made.text
+    assert made.headers["location"] == "/solutions/dog-breed-identification%233"
+    row = made.json()
+    assert (row["id"], row["families"][0], row["origin"]) == ("dog-breed-identification#3", "resnet", "user")
+    assert (row["source"], row["grade"], row["learning_rate"]) == (new["url"], "claimed", "0.001")
+    assert client.post("/solutions", json=new).status_code == 409
+    mine = made.headers["location"]
+    narrowed = "competition=dog-breed-identification&family=resnet&technique=tta&task=image&rank_max=3"
+    found = client.get(f"/solutions?{narrowed}&basis=second-hand&sort=-rank&total=1").json()
+    assert ([item["id"] for item in found["items"]], found["total"]) == ([row["id"]], 1)
+    assert (
+        client.get(f"/solutions?{narrowed}&technique=lora".replace("technique=tta&", "")).json()["items"]
+        == []
+    )
+    shown = client.get("/competitions/dog-breed-identification").json()["solutions"]
+    assert [one["rank"] for one in shown] == sorted(one["rank"] for one in shown)
+    (own,) = (one for one in shown if one["rank"] == 3)
+    assert own["validation"] == {"split": "stratified", "by": None, "folds": 5}
+    change = {"validation": {"split": "group", "by": "dog", "folds": 4}, "version": 1}
+    assert client.patch(mine, json=change).json()["validation"]["by"] == "dog"
+    moved = client.patch(mine, json={"rank": 4})
+    assert (moved.status_code, moved.json()["errors"][0]["field"]) == (422, "rank")
+    kept = client.delete("/competitions/dog-breed-identification?who=t&why=t")
+    assert kept.status_code == 409
+    assert "dog-breed-identification#3" in kept.json()["detail"]
+    assert client.delete(f"{mine}?version=2").status_code == 204
+    assert [entry["action"] for entry in client.get(f"{mine}/history").json()["items"]] == [
+        "delete", "update", "create",
+    ]  # fmt: skip
+
+
+def test_a_name_outside_the_vocabulary_of_solutions_is_answered_with_the_nearest(client: TestClient):
+    new = {"competition": "dog-breed-identification", "rank": 9}
+    for field, wrong, right in (
+        ("families", ["efficentnet"], "efficientnet"),
+        ("techniques", ["pseudo-label"], "pseudo-labels"),
+        ("loss", ["cross-entopy"], "cross-entropy"),
+        ("validation", {"split": "stratifed"}, "stratified"),
+    ):
+        refused = client.post("/solutions", json=new | {field: wrong}).json()["errors"][0]
+        assert refused["field"].split(".")[0] == field
+        assert right in refused["nearest"]
+    for field, wrong in (("url", "javascript:alert(1)"), ("competition", "unheard-of"), ("rank", 0)):
+        answer = client.post("/solutions", json=new | {field: wrong})
+        assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, field)
+    asked = client.get("/solutions?technique=pseudo-label").json()["errors"][0]
+    assert "pseudo-labels" in asked["nearest"]
 
 
 def test_lists_count_when_asked_and_leave_as_parquet(client: TestClient):

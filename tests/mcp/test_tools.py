@@ -24,6 +24,7 @@ TOOLS = {
     "report_progress": (False, False),
     "finish_run": (False, True),
     "remember_competition": (False, False),
+    "remember_solution": (False, False),
 }
 """Name -> (only reads, may be repeated)."""
 
@@ -175,6 +176,16 @@ def test_a_competition_is_remembered_and_found(agent: Agent):
     assert "task" in row["inferred"]
     found = agent.answer("find_similar_competitions", text="audio recordings of bats", limit=1)
     assert found["items"][0]["slug"] == "bat-calls"
+
+
+def test_a_solution_is_remembered_and_a_wrong_name_is_answered_with_the_nearest(agent: Agent):
+    asked = {"competition": "dog-breed-identification", "rank": 77, "techniques": ["TTA", "mixup"]}
+    given = agent.answer("remember_solution", **asked, validation={"split": "stratified", "folds": 5})
+    assert given["id"] == "dog-breed-identification#77"
+    assert given["row"]["techniques"] == ["tta", "mixup"]
+    assert "nearest: pseudo-labels" in agent.refusal(
+        "remember_solution", **asked | {"rank": 78, "techniques": ["pseudo-lables"]}
+    )
 
 
 def test_every_resource_is_read(agent: Agent):

@@ -51,6 +51,17 @@ def pattern(name: str = "p-1", **changes: Any) -> dict[str, Any]:
     return values | changes
 
 
+def solution(rank: int = 1, **changes: Any) -> dict[str, Any]:
+    values = {
+        "competition": "leaf-counting",
+        "rank": rank,
+        "families": ["efficientnet"],
+        "techniques": ["tta"],
+        "validation": {"split": "group", "by": "plant", "folds": 5},
+    }
+    return values | changes
+
+
 def gpu(slug: str = "testcard", **changes: Any) -> dict[str, Any]:
     values = {
         "slug": slug,
@@ -106,6 +117,7 @@ def claim(name: str = "C99", **changes: Any) -> dict[str, Any]:
 
 ROWS = {
     "competitions": competition,
+    "solutions": solution,
     "patterns": pattern,
     "models": model,
     "gpus": gpu,

@@ -14,9 +14,10 @@ import pytest
 from sqlalchemy import Column, Integer, MetaData, Table, inspect, text
 
 from memory_service import resources
-from memory_service.errors import Conflict, InvalidInput, Unavailable, WrongRevision
+from memory_service.errors import Conflict, InvalidInput, NotFound, Unavailable, WrongRevision
 from memory_service.services.competitions import register as competitions
 from memory_service.services.database.transactions import Database
+from memory_service.services.editorial import seeding
 from memory_service.services.operations import database as databases
 from memory_service.services.runs.observations import count_waste
 from memory_service.services.runs.runs import run_page
@@ -92,7 +93,7 @@ def test_the_embedded_database_is_made_and_seeded_by_itself(opened: Opener, serv
     assert ready.upgraded is not None
     assert ready.upgraded.backup is None, "there was nothing to save"
     assert ready.seeded is not None
-    assert ready.seeded.tables["competitions"].added == 60
+    assert ready.seeded.tables["competitions"].added == 227
     again = databases.ensure_ready(opened(url))
     assert (again.upgraded, again.seeded) == (None, None)
 
@@ -314,11 +315,10 @@ def test_a_migration_that_fails_changes_nothing(
     competitions.add_competition(database, competition("after"), encoder=None, who="ada")
 
 
-def test_what_an_older_program_kept_is_still_there_after_the_upgrade(opened: Opener, empty_url: str) -> None:
-    """`before/0005.json` was written by the API of the program whose tables are those of revision 0005."""
-    kept = json.loads((Path(__file__).parent / "before" / "0005.json").read_text(encoding="utf-8"))
-    database = opened(empty_url)
-    databases.upgrade(database, "0005")
+def _kept_before(database: Database, revision: str) -> dict[str, list[dict[str, Any]]]:
+    """A database at a revision, with what the program of that time kept in it."""
+    kept = json.loads((Path(__file__).parent / "before" / f"{revision}.json").read_text(encoding="utf-8"))
+    databases.upgrade(database, revision)
     with database.write() as unit:
         connection = unit.session.connection()
         for table, rows in kept.items():
@@ -327,6 +327,13 @@ def test_what_an_older_program_kept_is_still_there_after_the_upgrade(opened: Ope
             into = f'INSERT INTO "{table}" ({names}) VALUES ({values})'
             for row in rows:
                 connection.exec_driver_sql(into, tuple(row.values()))
+    return dict(kept)
+
+
+def test_what_an_older_program_kept_is_still_there_after_the_upgrade(opened: Opener, empty_url: str) -> None:
+    """`before/0005.json` was written by the API of the program whose tables are those of revision 0005."""
+    database = opened(empty_url)
+    kept = _kept_before(database, "0005")
     databases.upgrade(database)
     assert databases.check(database).problems == ()
     with database.read() as unit:
@@ -344,3 +351,35 @@ def test_what_an_older_program_kept_is_still_there_after_the_upgrade(opened: Ope
         assert page["prediction"]["peak_memory_gib"] == told["peak_memory_gib"]
         events = [event for event in kept["run_events"] if event["run_id"] == run["id"]]
         assert page["outcome"]["epochs_done"] == len(events)
+
+
+def test_runs_and_corrections_of_before_solutions_are_still_there(opened: Opener, empty_url: str) -> None:
+    """`before/0009.json`: a run, a competition and a pattern of a person's, and a shipped row corrected."""
+    database = opened(empty_url)
+    kept = _kept_before(database, "0009")
+    assert databases.upgrade(database).after == schema.head()
+    assert databases.check(database).problems == ()
+    report = seeding.seed(database)
+    assert (report.tables["competitions"].kept, report.tables["solutions"].added > 300) == (2, True)
+    with database.read() as unit:
+        for row in kept["competitions"]:
+            now = catalogue.get_row(unit, "competitions", row["slug"])
+            assert {name: now[name] for name in ("title", "n_train", "n_classes", "split", "version")} == {
+                name: row[name] for name in ("title", "n_train", "n_classes", "split", "version")
+            }
+            assert (now["group_by"], now["teams"]) == (None, None)
+            told = [entry for entry in kept["history"] if entry["row"] == row["slug"]]
+            assert len(catalogue.history_of(unit, "competitions", row["slug"])) == len(told)
+        assert catalogue.get_row(unit, "patterns", kept["patterns"][0]["id"])["origin"] == "user"
+    (run,) = kept["runs"]
+    assert run_page(database, run["id"])["best_metric"] == run["best_metric"] == 0.4
+    with database.write() as unit:
+        new = {"competition": "ops-tiles", "rank": 1, "techniques": ["tta"]}
+        catalogue.create_row(unit, "solutions", new, **ADDED)
+    databases.upgrade(database, "0009")
+    databases.upgrade(database)
+    with database.read() as unit:
+        assert catalogue.list_rows(unit, "solutions").items == []
+        assert catalogue.get_row(unit, "competitions", "ops-tiles")["n_train"] == 12_500
+        with pytest.raises(NotFound):
+            catalogue.history_of(unit, "solutions", "ops-tiles#1")

@@ -51,7 +51,8 @@ def _row(database: Database, table: str, key: str) -> dict[str, Any]:
 
 def test_all_that_ships_is_loaded(seeded_database: Database) -> None:
     shipped = read_seeds(resources.path("seeds"))
-    assert len(shipped["competitions"]) == 60
+    assert len(shipped["competitions"]) == 227
+    assert len(shipped["solutions"]) >= 387
     assert len(shipped["claims"]) == 73
     assert len(shipped["gpus"]) >= 25
     for table, seeds in shipped.items():

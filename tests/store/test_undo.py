@@ -14,6 +14,7 @@ from tests.store.fakes import ROWS, HashEncoder
 
 CHANGES: dict[str, dict[str, Any]] = {
     "competitions": {"title": "Another title", "n_train": 20_000},
+    "solutions": {"families": ["convnext"], "validation": {"split": "random", "by": None, "folds": 3}},
     "patterns": {"statement": "Another statement.", "advice": {"models": ["resnet50"]}},
     "strategies": {"value": {"batch_size": 7}, "statement": "Another statement."},
     "gpus": {"usable_gib": 20.5},
@@ -35,9 +36,10 @@ def _entries(database: Database, table: str, key: str) -> list[dict[str, Any]]:
 
 
 def _add(database: Database, table: str) -> str:
-    values = ROWS[table]()
-    add_row(database, table, values, encoder=ENCODER, who="ada")
-    return str(next(iter(values.values())))
+    if table == "solutions":
+        add_row(database, "competitions", ROWS["competitions"](), encoder=ENCODER, who="ada")
+    row = add_row(database, table, ROWS[table](), encoder=ENCODER, who="ada")
+    return str(next(iter(row.values())))
 
 
 @pytest.mark.parametrize("table", sorted(CHANGES))

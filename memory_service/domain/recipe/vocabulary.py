@@ -11,7 +11,7 @@ from typing import Literal, get_args
 from memory_service.errors import unknown_name
 
 Basis = Literal["read", "second-hand", "recalled"]
-"""read: the write-up or the winners' code; second-hand: somebody's notes of it; recalled: general knowledge."""
+"""read: the write-up or the winners' code; second-hand: somebody's notes; recalled: general knowledge."""
 
 Split = Literal["stratified", "group", "stratified-group", "time", "random", "nested", "public-lb", "unknown"]
 """How a solution was validated; public-lb: by the public leaderboard alone."""

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from memory_service.domain.recipe.vocabulary import Basis
 from memory_service.domain.runs.run_observations import EndStatus
 from memory_service.schemas.answers.common import Answer, Estimate, Page, Size, Time, left_out
 from memory_service.schemas.answers.errors import Difference
@@ -19,7 +20,10 @@ from memory_service.schemas.rows import (
     PatternRow,
     ProfileFigures,
     ProfileRow,
+    Score,
+    SolutionRow,
     StrategyRow,
+    Validation,
 )
 
 
@@ -67,9 +71,28 @@ class CompetitionAdded(Competition):
     inferred: list[str] | None = left_out("Of one that was just added: fields that were read from its text.")
 
 
+class Solution(_Stored, SolutionRow):
+    id: str = Field(description="`<competition>#<rank>`")
+
+
+class SolutionBrief(Answer):
+    """What a solution says to whoever looks at its competition."""
+
+    id: str
+    rank: int
+    url: str | None
+    basis: Basis
+    families: list[str]
+    validation: Validation
+    techniques: list[str]
+    score: Score
+    what_mattered: list[str]
+
+
 class CompetitionDetail(Competition):
     outcomes: Tally = Field(description="Of all its patterns.")
     runs: CompetitionRuns
+    solutions: list[SolutionBrief] = Field(description="What won it, best rank first.")
 
 
 class Pattern(_Stored, PatternRow): ...
@@ -107,6 +130,7 @@ class ProfileDetail(_Stored, ProfileRow): ...
 
 CHANGED: Mapping[str, type[Answer]] = {
     "competitions": CompetitionAdded,
+    "solutions": Solution,
     "patterns": Pattern,
     "models": Model,
     "gpus": Gpu,
@@ -117,6 +141,7 @@ CHANGED: Mapping[str, type[Answer]] = {
 
 PAGES: Mapping[str, type[Answer]] = {
     "competitions": Page[Competition],
+    "solutions": Page[Solution],
     "patterns": Page[PatternDetail],
     "models": Page[Model],
     "gpus": Page[GpuItem],

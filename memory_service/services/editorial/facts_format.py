@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memory_service.domain.description.metrics import metric_named
+from memory_service.domain.runs.pattern_effect import Tally
 from memory_service.errors import InvalidInput
 from memory_service.store.queries.rows import BOOKKEEPING
 
@@ -19,7 +20,14 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
     "solutions": ("competition", "rank"),
     "patterns": ("statement", "kind"),
 }
-_MADE = {"competitions": ("size", "inferred"), "solutions": ("id",), "patterns": ("outcomes",)}
+TABLES = tuple(_KEYS)
+"""What can be imported, in the order in which rows name one another."""
+
+_MADE = {
+    "competitions": ("size", "inferred"),
+    "solutions": ("id",),
+    "patterns": ("outcomes", *Tally().as_dict()),
+}
 """What exports carry and nobody gives."""
 
 _UNUSED = ("prize",)

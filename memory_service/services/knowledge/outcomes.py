@@ -9,6 +9,7 @@ from typing import Any
 
 from memory_service.domain.runs.pattern_effect import Tally
 from memory_service.services.database.transactions import ReadTransaction
+from memory_service.services.knowledge.solutions import solutions_of
 from memory_service.services.tables.policy_rows import with_steering
 from memory_service.services.tables.table_rows import on_the_wire
 from memory_service.store.queries import outcomes
@@ -35,13 +36,15 @@ def with_tallies(
 
 def with_outcomes(transaction: ReadTransaction, table: str, row: Mapping[str, Any]) -> dict[str, Any]:
     """One row as its page shows it: a pattern with its tally, a competition with that of all its patterns
-    (`outcomes`) and with what came of its own runs (`runs`), a strategy with whether it steers plans; others
-    as they are."""
+    (`outcomes`), with what came of its own runs (`runs`) and with its `solutions`, a strategy with whether it
+    steers plans; others as they are."""
     if table == "patterns":
         return with_tallies(transaction, [row])[0]
     if table == "competitions":
         (reported,) = with_tallies(transaction, [row], "competition")
-        return {**reported, "runs": competition_outcomes(transaction, row["slug"])}
+        slug = row["slug"]
+        runs = competition_outcomes(transaction, slug)
+        return {**reported, "runs": runs, "solutions": solutions_of(transaction, slug)}
     if table == "strategies":
         return with_steering(transaction, [row])[0]
     return dict(row)

@@ -18,6 +18,7 @@ from memory_service.web.pages import (
     patterns,
     runs,
     sizing,
+    solutions,
     strategies,
 )
 
@@ -34,6 +35,7 @@ _PAGES = (
     conflicts,
     models,
     patterns,
+    solutions,
     docs,
 )
 
