@@ -101,6 +101,14 @@ ANSWER_SENTENCES: dict[str, tuple[str, ...]] = {
         "Find the words of the passage that answer the question or support the label.",
         "Extract the exact part of the text; the answer is a start and an end.",
     ),
+    "token": (
+        "Give every token of the text a label in the BIO scheme.",
+        "List the entities or spans of the text with their types.",
+    ),
+    "keypoint": (
+        "Give the x and y coordinates of points in the picture.",
+        "Judged by the distance between predicted and true landmarks.",
+    ),
     "pair": (
         "Say how similar in meaning two phrases or texts are.",
         "Decide whether two questions or sentences mean the same.",
@@ -132,7 +140,6 @@ TASK_SENTENCES: dict[tuple[str, str], tuple[str, ...]] = {
         "How many people, animals or cells are in the picture?",
         "How old is the person on the photo or x-ray, in years or months?",
         "Rate how attractive or popular a photo is.",
-        "Predict the coordinates of facial keypoints in the picture.",
         "Estimate the weight or height of the thing that is photographed.",
     ),
     ("image", "mask"): (
@@ -172,6 +179,11 @@ TASK_SENTENCES: dict[tuple[str, str], tuple[str, ...]] = {
         "Transcribe handwriting from scanned pages.",
         "Turn a chart or table image into its underlying data.",
     ),
+    ("image", "keypoint"): (
+        "Predict the coordinates of facial keypoints in the picture.",
+        "Locate the joints of people or animals: x and y of every landmark.",
+        "Find anatomical landmarks on the x-ray as points.",
+    ),
     ("audio", "class"): (
         "Which bird, frog or insect is heard in the recording?",
         "Which word was spoken in this short clip?",
@@ -208,11 +220,16 @@ TASK_SENTENCES: dict[tuple[str, str], tuple[str, ...]] = {
         "Do two records or product titles name the same thing?",
         "Match a misconception or a skill with a text.",
     ),
+    ("text", "token"): (
+        "Tag each word of the sentence: person, place, organisation or none.",
+        "Extract names of people, places or data sets from the text.",
+        "Find personal data such as names, e-mails and phone numbers in documents, token by token.",
+        "Mark the spans of an essay that are claim, evidence or conclusion, each with its type.",
+    ),
     ("text", "span"): (
         "Find the answer to the question in the article and give its words.",
         "Which part of the tweet shows the feeling?",
         "Mark the phrases of the note that match a symptom.",
-        "Extract names of people, places or data sets from the text.",
         "Answer multiple-choice questions about science.",
         "Give the start and end of the argument in an essay.",
         "Point to the clause of the contract.",

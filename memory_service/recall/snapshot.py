@@ -107,10 +107,10 @@ class RecallSnapshot:
         These are editions by name, and competitions of the same task with `closeness` (cosine to this one's
         passages) of at least `NEAR_DUPLICATE_COSINE`.
         """
-        name_words = self._names[index]
+        name_words = self.names[index]
         task = self.competitions[index].get("task")
         same_task = np.array([row.get("task") == task for row in self.competitions], dtype=np.bool_)
-        alike = np.array([_overlap(name_words, name) >= _SAME_NAME for name in self._names], dtype=np.bool_)
+        alike = np.array([_overlap(name_words, name) >= _SAME_NAME for name in self.names], dtype=np.bool_)
         if closeness is not None:
             alike |= closeness >= NEAR_DUPLICATE_COSINE
         family = alike & same_task
@@ -118,7 +118,8 @@ class RecallSnapshot:
         return family
 
     @cached_property
-    def _names(self) -> tuple[frozenset[str], ...]:
+    def names(self) -> tuple[frozenset[str], ...]:
+        """The words of each competition's name without years and editions."""
         return tuple(edition_words(f"{row['slug']} {row.get('title') or ''}") for row in self.competitions)
 
 

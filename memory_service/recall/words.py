@@ -69,16 +69,15 @@ class DocumentFrequencies:
         frequency = self.document_frequency.get(singular(word), 0)
         return float(np.log1p((self.n - frequency + 0.5) / (frequency + 0.5))) if frequency else 0.0
 
+    def rarity(self, word: str) -> float:
+        """The same of a word in the singular; greatest for one that no text has."""
+        frequency = self.document_frequency.get(word, 0)
+        return float(np.log1p((self.n - frequency + 0.5) / (frequency + 0.5)))
+
     def terms(self, text: str, limit: int = MAX_TERMS) -> list[str]:
         """The words of a text worth searching for: rare in the store, frequent in the text."""
-        counts: Counter[str] = Counter()
         spelled: dict[str, str] = {}
-        for word in _TERM.findall(text[:_READ_CHARACTERS]):
-            lower = word.lower()
-            if lower in _STOP or lower.isdigit():
-                continue
-            counts[singular(lower)] += 1
-            spelled.setdefault(singular(lower), lower)
+        counts = words_worth(text[:_READ_CHARACTERS], spelled)
         worth = {word: self.weight(word) * (1 + np.log(n)) for word, n in counts.items()}
         ranked = sorted((word for word in worth if worth[word] > 0), key=lambda word: (-worth[word], word))
         return [spelled[word] for word in ranked[:limit]]
@@ -103,6 +102,20 @@ class DocumentFrequencies:
             if f" {_stem(term)}" in text and (count := _occurrences(term, text)):
                 score += self.weight(term) * count * (_K1 + 1) / (count + norm)
         return score
+
+
+def words_worth(text: str, spelled: dict[str, str] | None = None) -> Counter[str]:
+    """How often a text has each word in the singular, numbers and stop words left out. `spelled` is filled with
+    the first spelling of each."""
+    counts: Counter[str] = Counter()
+    for word in _TERM.findall(text):
+        lower = word.lower()
+        if lower in _STOP or lower.isdigit():
+            continue
+        counts[singular(lower)] += 1
+        if spelled is not None:
+            spelled.setdefault(singular(lower), lower)
+    return counts
 
 
 def plain(text: str) -> str:

@@ -38,6 +38,8 @@ TASKS = (
     "video-classification",
     "point-cloud",
     "multimodal",
+    "token-classification",
+    "image-keypoints",
 )
 
 TASK_ALIASES = {
@@ -73,6 +75,10 @@ TASK_ALIASES = {
     "video": "video-classification",
     "pointcloud": "point-cloud",
     "3d": "point-cloud",
+    "ner": "token-classification",
+    "named-entity-recognition": "token-classification",
+    "keypoints": "image-keypoints",
+    "pose": "image-keypoints",
 }
 
 SIZE_TYPICAL_N_TRAIN: dict[str, int] = {"small": 5_000, "medium": 40_000, "large": 300_000}
@@ -93,7 +99,7 @@ _PRECISION_ALIASES = {
     "amp-bf16": "bf16",
 }
 
-_MODALITY = {"object-detection": "image", "question-answering": "text", "seq2seq": "text"}
+_MODALITY = {"object-detection": "image", "question-answering": "text", "seq2seq": "text", "token-classification": "text"}
 
 
 def parse_task(raw: str) -> str:

@@ -16,6 +16,8 @@ TASK_OF: dict[tuple[str, str], str] = {
     ("image", "picture"): "image-to-image",
     ("image", "match"): "image-retrieval",
     ("image", "sequence"): "image-captioning",
+    ("image", "keypoint"): "image-keypoints",
+    ("text", "token"): "token-classification",
     ("audio", "class"): "audio-classification",
     ("audio", "boxes"): "audio-classification",
     ("text", "class"): "text-classification",

@@ -25,260 +25,101 @@ class Metric:
     forms: Mapping[str, float] = field(default_factory=dict, hash=False)
 
 
-_CLASS = {"class": 3.0}
-_VALUE = {"value": 4.0}
+_TABLE = """
+ROC AUC | auc | max | class:3 | roc auc, auc, area under the roc curve, area under the curve, auroc, area
+  under the receiver operating characteristic, receiver operating characteristic, roc curve, area under roc
+  curve
+log loss | log-loss | min | class:3 | log loss, logloss, logarithmic loss, cross entropy, multi class
+  logarithmic loss, binary cross entropy
+KL divergence | divergence | min | class:3 | kl divergence, kullback leibler, kl score, kl loss
+accuracy | accuracy | max | class:2 | accuracy, classification accuracy, categorization accuracy, multiclass
+  accuracy, top 1 accuracy, percentage of correctly, correctly classified, accuracy score
+balanced accuracy | accuracy | max | class:3 | balanced accuracy, macro averaged recall, average recall,
+  macro recall
+top-k error | accuracy | min | class:3 | top 1 error, top 5 error, top 1 classification error,
+  classification error, misclassification rate, top 3 error
+average precision | auc | max | class:2 | label weighted label ranking average precision, lwlrap, label
+  ranking average precision, micro averaged average precision, precision recall curve, average precision
+  score, gini coefficient, gini, normalized gini
+F1 | f-score | max | class:1.5 | f1, f1 score, macro f1, micro f1, mean f1, f score, f measure, mean f
+  score, macro f1 score, micro f1 score, micro averaged f1, macro averaged f1
+probabilistic F1 | f-score | max | class:2 | probabilistic f1, probabilistic f score, pf1
+F-beta | f-score | max | class:1.5 | fbeta, f beta, f2 score, f2, mean f2, micro averaged f5, f5, f beta 5
+entity F1 | f-score | max | token:5 | entity f1, entity level f1, span level f1, seqeval, token level f1
+keypoint error | error-regression | min | keypoint:5 | normalized mean error, normalised mean error, mean per
+  joint position error, mpjpe, pixel error, mean pixel distance
+keypoint similarity | map-detection | max | keypoint:5 | object keypoint similarity, oks, percentage of
+  correct keypoint, pck
+concordance index | correlation | max | value:3 | concordance index, c index, concordance
+Brier score | log-loss | min | class:3 | brier score, brier
+F-beta of pixels | f-score | max | mask:2 | f05 score
+Matthews correlation coefficient | mcc | max | class:2.5 | matthews correlation coefficient, matthews
+  correlation, mcc
+quadratic weighted kappa | kappa | max | class:1 value:1 | quadratic weighted kappa, weighted kappa, kappa,
+  qwk, cohen kappa
+Spearman correlation | correlation | max | value:3 | spearman, spearman correlation, rank correlation,
+  spearman rank correlation
+Pearson correlation | correlation | max | value:1.5 pair:1 | pearson, pearson correlation, correlation
+  coefficient
+R2 | correlation | max | value:4 | rsquared, coefficient of determination, r2 score
+RMSLE | error-regression | min | value:4 | rmsle, root mean squared logarithmic error, root mean square
+  logarithmic error, mean squared logarithmic error, msle
+RMSE | error-regression | min | value:4 | rmse, root mean squared error, root mean square error, mean
+  squared error, mse, mcrmse, mean columnwise root mean squared error, root mean square deviation, squared
+  error, column wise root mean squared error
+RMSSE | error-regression | min | value:4 | rmsse, wrmsse, root mean squared scaled error, root mean square
+  scaled error, weighted root mean squared scaled error
+RMSPE | error-regression | min | value:4 | rmspe, root mean square percentage error, root mean squared
+  percentage error
+MAE | error-regression | min | value:4 | mae, mean absolute error, absolute error, wmae, mean average error,
+  median absolute error, mcmae, weighted mean absolute error, log of the mean absolute error
+MAPE | error-regression | min | value:4 | mape, mean absolute percentage error, absolute percentage error
+SMAPE | error-regression | min | value:4 | smape, symmetric mean absolute percentage error, symmetric mape
+distance error | error-regression | min | value:2.5 | distance error, horizontal metre, horizontal distance,
+  horizontal error, positioning error, horizontal distance error, haversine distance, mean haversine,
+  distance in meters, euclidean distance
+angular error | error-regression | min | value:4 | angular error, mean angular error
+quantile loss | likelihood | min | value:4 | pinball loss, quantile loss, crps, continuous ranked
+  probability score, weighted interval score
+Laplace log likelihood | likelihood | max | value:3 | laplace log likelihood, log likelihood, gaussian log
+  likelihood
+Dice | iou-dice | max | mask:4 | dice, dice coefficient, dice score, mean dice, global dice, sorensen dice,
+  hausdorff distance, surface dice
+IoU | iou-dice | max | mask:1.5 boxes:1.5 | iou, intersection over union, mean iou, miou
+mean average precision | map-detection | max | boxes:2 mask:0.4 match:0.7 | mean average precision, meanap,
+  map at iou, average precision at iou, map at different intersection over union
+word Jaccard | iou-dice | max | span:2.5 mask:0.5 | jaccard, jaccard score, word level jaccard, jaccard
+  index
+MAP@k | ranking | max | match:1.5 topk:1.5 class:0.7 order:1 | mapatk, mean average precision at k, map at
+  k, map at 5, map at 12, map at 3, map at 7, mean average precision at 5, mean average precision at 12,
+  mean average precision at 3, recall at 20, recallatk, hit rate
+NDCG | ranking | max | order:2.5 topk:1 | ndcg, normalized discounted cumulative gain, discounted cumulative
+  gain
+mean reciprocal rank | ranking | max | order:2 topk:1 | mean reciprocal rank, mrr
+Kendall tau | ranking | max | order:5 | kendall tau, kendall, kendall rank correlation
+Levenshtein distance | edit-distance | min | sequence:4 | levenshtein, levenshtein distance, edit distance,
+  insertion and deletion, substitution insertion and deletion, mean levenshtein distance
+word error rate | edit-distance | min | sequence:4 | word error rate, wer
+character error rate | edit-distance | min | sequence:4 | character error rate, cer
+BLEU or ROUGE | edit-distance | max | sequence:4 | bleu, rouge, rouge l, rouge 1, meteor, chrf, sacrebleu,
+  cider, spice
+exact match | accuracy | max | sequence:1.5 span:1 | exact match, exact string match
+PSNR or SSIM | error-regression | max | picture:5 | psnr, peak signal to noise ratio, ssim, structural
+  similarity
+Frechet inception distance | divergence | min | picture:5 | frechet inception distance, fid, mifid, kernel
+  inception distance
+perplexity | edit-distance | min | sequence:2 | perplexity
+"""
+"""Name | family | direction | kind of answer:weight | phrases; lines that begin with blanks go on."""
 
-METRICS: tuple[Metric, ...] = (
-    Metric(
-        "ROC AUC",
-        "auc",
-        "max",
-        "roc auc, auc, area under the roc curve, area under the curve, auroc, area under the receiver "
-        "operating characteristic, receiver operating characteristic, roc curve, area under roc curve",
-        _CLASS,
-    ),
-    Metric(
-        "log loss",
-        "log-loss",
-        "min",
-        "log loss, logloss, logarithmic loss, cross entropy, "
-        "multi class logarithmic loss, binary cross entropy",
-        _CLASS,
-    ),
-    Metric(
-        "KL divergence", "divergence", "min", "kl divergence, kullback leibler, kl score, kl loss", _CLASS
-    ),
-    Metric(
-        "accuracy",
-        "accuracy",
-        "max",
-        "accuracy, classification accuracy, categorization accuracy, "
-        "multiclass accuracy, top 1 accuracy, percentage of correctly, correctly classified, accuracy score",
-        {"class": 2.0},
-    ),
-    Metric(
-        "balanced accuracy",
-        "accuracy",
-        "max",
-        "balanced accuracy, macro averaged recall, average recall, macro recall",
-        _CLASS,
-    ),
-    Metric(
-        "top-k error",
-        "accuracy",
-        "min",
-        "top 1 error, top 5 error, top 1 classification error, "
-        "classification error, misclassification rate, top 3 error",
-        _CLASS,
-    ),
-    Metric(
-        "average precision",
-        "auc",
-        "max",
-        "label weighted label ranking average precision, lwlrap, "
-        "label ranking average precision, micro averaged average precision, precision recall curve, "
-        "average precision score, gini coefficient, gini, normalized gini",
-        {"class": 2.0},
-    ),
-    Metric(
-        "F1",
-        "f-score",
-        "max",
-        "f1, f1 score, macro f1, micro f1, mean f1, f score, f measure, mean f score, macro f1 score, micro "
-        "f1 score, micro averaged f1, macro averaged f1, fbeta, f2 score, probabilistic f1, pf1",
-        {"class": 1.5},
-    ),
-    Metric("F-beta of pixels", "f-score", "max", "f05 score", {"mask": 2.0}),
-    Metric(
-        "Matthews correlation coefficient",
-        "mcc",
-        "max",
-        "matthews correlation coefficient, matthews correlation, mcc",
-        {"class": 2.5},
-    ),
-    Metric(
-        "quadratic weighted kappa",
-        "kappa",
-        "max",
-        "quadratic weighted kappa, weighted kappa, kappa, qwk, cohen kappa",
-        {"class": 1.0, "value": 1.0},
-    ),
-    Metric(
-        "Spearman correlation",
-        "correlation",
-        "max",
-        "spearman, spearman correlation, rank correlation, spearman rank correlation",
-        {"value": 3.0},
-    ),
-    Metric(
-        "Pearson correlation",
-        "correlation",
-        "max",
-        "pearson, pearson correlation, correlation coefficient",
-        {"value": 1.5, "pair": 1.0},
-    ),
-    Metric(
-        "R2",
-        "correlation",
-        "max",
-        "rsquared, coefficient of determination, r2 score",
-        _VALUE,
-    ),
-    Metric(
-        "RMSLE",
-        "error-regression",
-        "min",
-        "rmsle, root mean squared logarithmic error, "
-        "root mean square logarithmic error, mean squared logarithmic error, msle",
-        _VALUE,
-    ),
-    Metric(
-        "RMSE",
-        "error-regression",
-        "min",
-        "rmse, root mean squared error, root mean square error, "
-        "mean squared error, mse, mcrmse, mean columnwise root mean squared error, rmsse, rmspe, "
-        "root mean square percentage error, root mean squared scaled error, root mean square deviation, "
-        "squared error, column wise root mean squared error",
-        _VALUE,
-    ),
-    Metric(
-        "MAE",
-        "error-regression",
-        "min",
-        "mae, mean absolute error, absolute error, wmae, mean absolute percentage error, mape, smape, mean "
-        "average error, median absolute error, mcmae, weighted mean absolute error, log of the mean "
-        "absolute error, symmetric mean absolute percentage error",
-        _VALUE,
-    ),
-    Metric(
-        "distance error",
-        "error-regression",
-        "min",
-        "distance error, horizontal metre, horizontal distance, horizontal error, positioning error, "
-        "horizontal distance error, "
-        "haversine distance, mean haversine, distance in meters, euclidean distance",
-        {"value": 2.5},
-    ),
-    Metric(
-        "angular error",
-        "error-regression",
-        "min",
-        "angular error, mean angular error",
-        _VALUE,
-    ),
-    Metric(
-        "quantile loss",
-        "likelihood",
-        "min",
-        "pinball loss, quantile loss, crps, continuous ranked probability score, weighted interval score",
-        _VALUE,
-    ),
-    Metric(
-        "Laplace log likelihood",
-        "likelihood",
-        "max",
-        "laplace log likelihood, log likelihood, gaussian log likelihood",
-        {"value": 3.0},
-    ),
-    Metric(
-        "Dice",
-        "iou-dice",
-        "max",
-        "dice, dice coefficient, dice score, mean dice, global dice, "
-        "sorensen dice, hausdorff distance, surface dice",
-        {"mask": 4.0},
-    ),
-    Metric(
-        "IoU",
-        "iou-dice",
-        "max",
-        "iou, intersection over union, mean iou, miou",
-        {"mask": 1.5, "boxes": 1.5},
-    ),
-    Metric(
-        "mean average precision",
-        "map-detection",
-        "max",
-        "mean average precision, meanap, map at iou, "
-        "average precision at iou, map at different intersection over union",
-        {"boxes": 2.0, "mask": 0.4, "match": 0.7},
-    ),
-    Metric(
-        "word Jaccard",
-        "iou-dice",
-        "max",
-        "jaccard, jaccard score, word level jaccard, jaccard index",
-        {"span": 2.5, "mask": 0.5},
-    ),
-    Metric(
-        "MAP@k",
-        "ranking",
-        "max",
-        "mapatk, mean average precision at k, map at k, map at 5, map at 12, map at 3, "
-        "map at 7, mean average precision at 5, mean average precision at 12, mean average precision at 3, "
-        "recall at 20, recallatk, hit rate",
-        {"match": 1.5, "topk": 1.5, "class": 0.7, "order": 1.0},
-    ),
-    Metric(
-        "NDCG",
-        "ranking",
-        "max",
-        "ndcg, normalized discounted cumulative gain, discounted cumulative gain",
-        {"order": 2.5, "topk": 1.0},
-    ),
-    Metric(
-        "mean reciprocal rank",
-        "ranking",
-        "max",
-        "mean reciprocal rank, mrr",
-        {"order": 2.0, "topk": 1.0},
-    ),
-    Metric(
-        "Kendall tau",
-        "ranking",
-        "max",
-        "kendall tau, kendall, kendall rank correlation",
-        {"order": 5.0},
-    ),
-    Metric(
-        "Levenshtein distance",
-        "edit-distance",
-        "min",
-        "levenshtein, levenshtein distance, edit distance, insertion and deletion, substitution insertion "
-        "and deletion, mean levenshtein distance, word error rate, character error rate, cer",
-        {"sequence": 4.0},
-    ),
-    Metric(
-        "BLEU or ROUGE",
-        "edit-distance",
-        "max",
-        "bleu, rouge, rouge l, rouge 1, meteor, chrf, sacrebleu, cider, spice",
-        {"sequence": 4.0},
-    ),
-    Metric(
-        "exact match",
-        "accuracy",
-        "max",
-        "exact match, exact string match",
-        {"sequence": 1.5, "span": 1.0},
-    ),
-    Metric(
-        "PSNR or SSIM",
-        "error-regression",
-        "max",
-        "psnr, peak signal to noise ratio, ssim, structural similarity",
-        {"picture": 5.0},
-    ),
-    Metric(
-        "Frechet inception distance",
-        "divergence",
-        "min",
-        "frechet inception distance, fid, mifid, kernel inception distance",
-        {"picture": 5.0},
-    ),
-    Metric("perplexity", "edit-distance", "min", "perplexity", {"sequence": 2.0}),
-)
+
+def _metric(line: str) -> Metric:
+    name, family, direction, forms, phrases = (part.strip() for part in line.split("|"))
+    weights = {kind: float(weight) for kind, weight in (form.split(":") for form in forms.split())}
+    return Metric(name, family, direction, phrases, weights)
+
+
+METRICS = tuple(_metric(line) for line in _TABLE.strip().replace("\n  ", " ").splitlines())
 
 METRIC_PHRASES: PhraseTable[Metric] = PhraseTable(
     {phrase.strip(): [metric] for metric in METRICS for phrase in metric.phrases.split(",")}
@@ -292,7 +133,8 @@ _SPELLED: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\bm?IoUs?\b"), " iou "),
     (re.compile(r"\bR\^?2\b|R²|\b[Rr][- ]squared\b"), " rsquared "),
     (re.compile(r"\bF[_ ]?\{?0\.5\}?", re.IGNORECASE), " f05 score "),
-    (re.compile(r"\bF[-_ ]?\{?([12])\}?(?=\W)"), r" f\1 "),
+    (re.compile(r"\bpF1\b|\bpF-?score\b"), " probabilistic f1 "),
+    (re.compile(r"\bF[-_ ]?\{?([125])\}?(?=\W)"), r" f\1 "),
 )
 
 

@@ -1,154 +1,273 @@
-"""Facts that a description states in figures: training samples, classes, image size, split.
+"""Facts that a description states: sizes of the data, classes, groups, split, each with the words that say so.
 
-Conservative: a figure is taken only when the words beside it say what it counts, and two different figures
-for the same fact mean that neither is known.
+The quantities of the text (`domain.description.quantities`) are given their parts here. Conservative: two
+different figures for the same fact mean that neither is known.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
+from typing import Any
 
-_NUMBER = r"(\d{1,3}(?:[,\u202f ]\d{3})+|\d+(?:\.\d+)?)\s?(k|K|thousand|million|M|m)?"
-_SAMPLES = (
-    r"(?:images?|photos?|photographs?|pictures?|samples?|examples?|rows?|records?|instances?|observations?|"
-    r"clips?|recordings?|sentences?|comments?|tweets?|essays?|texts?|documents?|articles?|questions?|texts?|"
-    r"molecules?|scans?|patients?|studies|sequences?|videos?|pairs?|segments?|tokens?|files?|x-rays?|"
-    r"materials?|patches|chips|conversations?|notebooks?|events?|tiles?|cases?|entries)"
-)
-_FILLER = r"(?:\s+(?:[a-z-]+)){0,4}?"
-_N_TRAIN = (
-    re.compile(
-        rf"{_NUMBER}\s+(?:labell?ed\s+|annotated\s+)?train(?:ing)?\s+(?:[a-z-]+\s+)?{_SAMPLES}",
-        re.IGNORECASE,
-    ),
-    re.compile(
-        rf"(?:train(?:ing)?\s+(?:set|data(?:set)?|split|file|csv|part|portion)|train\.csv)\b[^.\d\n]{{0,60}}?"
-        rf"\b(?:contains?|comprises?|consists? of|has|have|holds?|includes?|of|is|with|:)\s+"
-        rf"(?:about|around|approximately|roughly|over|more than|nearly|some|a total of|~)?\s*{_NUMBER}\s+"
-        rf"(?:[a-z-]+\s+){{0,2}}?{_SAMPLES}",
-        re.IGNORECASE,
-    ),
-    re.compile(
-        rf"{_NUMBER}{_FILLER}\s+{_SAMPLES}\s+(?:for|in|to|as)\s+(?:the\s+)?train(?:ing)?\b",
-        re.IGNORECASE,
-    ),
-    re.compile(
-        rf"\btrain(?:ed)? on\s+(?:about|around|approximately|roughly|over|some|~)?\s*{_NUMBER}\s+"
-        rf"(?:[a-z-]+\s+){{0,2}}?{_SAMPLES}",
-        re.IGNORECASE,
-    ),
-)
-_WORD_NUMBERS_WORDS = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
-    "sixteen seventeen eighteen nineteen twenty"
-)
-_WORD_NUMBERS = {word: number for number, word in enumerate(_WORD_NUMBERS_WORDS.split())}
-_COUNT = rf"(\d{{1,3}}(?:,\d{{3}})+|\d+|{'|'.join(list(_WORD_NUMBERS)[2:])})"
-_KINDS = (
-    r"(?:classes|categories|species|breeds|labels|categories|diseases|taxa|genres|commands|gestures|authors|"
-    r"abnormalit(?:y|ies)|topics|types of [a-z]+|kinds of [a-z]+|cover types|emotions|languages|"
-    r"levels|grades)"
-)
-_N_CLASSES = (
-    re.compile(rf"\b{_COUNT}\s+(?:[a-z-]+\s+){{0,2}}?{_KINDS}\b", re.IGNORECASE),
-    re.compile(
-        rf"\b(?:number of classes|n_classes|num_classes)\s*(?:is|=|:)\s*{_COUNT}\b",
-        re.IGNORECASE,
-    ),
-)
+from memory_service.domain.description.phrases import singular
+from memory_service.domain.description.quantities import KIND_OF, Quantity, quantities_in
+
+Stated = dict[str, tuple[Any, str]]
+"""Name of a fact -> its value, and the words of the text it was read from."""
+
+TOKENS_PER_WORD = 4 / 3
+"""Of English prose in word pieces: 100 pieces are about 75 words (OpenAI's help page "What are tokens")."""
+
+_NAMES = {
+    "de": "german", "en": "english", "hi": "hindi", "ta": "tamil", "fr": "french", "es": "spanish",
+    "it": "italian", "pt": "portuguese", "ru": "russian", "uk": "ukrainian", "pl": "polish", "tr": "turkish",
+    "ar": "arabic", "fa": "persian", "zh": "chinese|mandarin", "ja": "japanese", "ko": "korean",
+    "vi": "vietnamese", "id": "indonesian", "th": "thai", "bn": "bengali", "ur": "urdu", "te": "telugu",
+    "nl": "dutch", "sv": "swedish", "da": "danish", "fi": "finnish", "no": "norwegian", "cs": "czech",
+    "ro": "romanian", "el": "greek", "hu": "hungarian", "he": "hebrew", "sw": "swahili", "am": "amharic",
+}  # fmt: skip
+_LANGUAGES = {name: re.compile(rf"\b(?:{words})\b", re.IGNORECASE) for name, words in _NAMES.items()}
+_MANY_LANGUAGES = re.compile(r"\b(?:multi-?lingual|(?:many|several|\w+) (?:different )?languages)\b", re.I)
+_SUBTASKS = {
+    "sentiment": r"sentiment|positive or negative|polarity|star rating",
+    "acceptability": r"acceptab|grammatical(?:ly)? (?:correct|sound)|ungrammatical",
+    "entailment": r"entail|premise|hypothes[ie]s|contradict|follows? from",
+    "toxicity": r"toxic|insult|hate|hateful|offensive|abus(?:e|ive)|profan",
+    "essay-scoring": r"essays?\b.{0,80}\b(?:scor|grad|mark|rat)|(?:scor|grad|mark|rat)\w*\b.{0,80}\bessays?",
+    "entities": r"named entit|\bNER\b|\bBIO\b|personal(?:ly)? identif|\bPII\b|each (?:token|word)",
+    "similarity": r"similar|duplicate|paraphras|same (?:meaning|intent)",
+    "reading": r"comprehension|answer(?:s|ed)? (?:the|a|to) question|span of|passage that answers",
+    "ranking": r"\brank(?:s|ed|ing)?\b|\brelevan|search quer",
+    "topic": r"\btopics?\b|\bsections?\b|\bcategor|\bgenres?\b|\bintents?\b",
+}
+_SUBTASK = {name: re.compile(words, re.IGNORECASE | re.DOTALL) for name, words in _SUBTASKS.items()}
+
 _BINARY = re.compile(
-    r"\b(?:binary (?:classification|target|label|outcome|classifier)|(?:either|predict) (?:a )?(?:0 or 1|1 "
-    r"or 0|true or false|yes or no)|0/1 label)\b",
+    r"\bbinary (?:classification|target|label|outcome|classifier)|\b(?:0 or 1|1 or 0|true or false|yes or no|"
+    r"0/1)\b|\bwhether\b|\b(?:probability|chance|likelihood|risk) (?:of|that)\b|\b(?:duplicate|fraud\w*) or not\b",
     re.IGNORECASE,
 )
-_IMAGE_SIZE = (
-    re.compile(
-        r"\b(\d{2,4})\s?(?:x|×|by|\*)\s?(\d{2,4})(?:\s?(?:x|×|by)\s?3)?\s*(?:-?\s?(?:px|pixels?|images?|"
-        r"thumbnails?|tiles?|patches|jpegs?|pngs?|chips|crops))",
-        re.IGNORECASE,
-    ),
-    re.compile(
-        r"\b(?:images?|photos?|pictures?|scans?|tiles?|patches|chips)\b[^.\n]{0,50}?\b(?:are|is|of|resized "
-        r"to|sized?|measures?|scaled to)\s+(\d{2,4})\s?(?:x|×|by|\*)\s?(\d{2,4})\b",
-        re.IGNORECASE,
-    ),
-    re.compile(r"\b(\d{2,4})\s?(?:px|pixels?)\s+(?:a|per|on a|each)\s+(?:side|edge)()", re.IGNORECASE),
+_MANY_CLASSES = re.compile(
+    r"\b(?:each|every|per|several|all|many|one of the) (?:\w+ )?(?:class|species|label|condition|event|categor|tag|finding)|"
+    r"\b(?:classes|species|categories|tags|multi-?class|multi-?label)\b",
+    re.IGNORECASE,
 )
+_ORDINAL = re.compile(
+    r"\b(?:graded?s?|scale|severity|stages?|levels?|classes|labels?)\b[^.;]{0,30}?\b([01]|zero|one)"
+    r"\s?(?:to|-|–|through)\s?(\d{1,2}|two|three|four|five|six|seven|nine|ten)\b(?![\d.%])",
+    re.IGNORECASE,
+)
+_CLASS_CONTEXT = re.compile(
+    r"\b(?:one of|into|which of|out of|among|distinguish|tell apart)(?: the| exactly| these| about)? ?$", re.IGNORECASE
+)
+_SIZE = re.compile(
+    r"(?<![\d.,])(\d{2,5})\s?(?:px\s?|pixels?\s)?(?:[x×]|(by|\*))\s?(\d{2,5})(?![\d.,]*\d)\s?(?:[x×]\s?3\b)?"
+    r"(\s?-?(?:px|pixels?|images?|photos?|tiles?|patches|crops|jpegs?|pngs?|chips|thumbnails?|scans?))?(?!\s?(?:cells|met|m\b|cm|mm|km|grid|voxel))",
+    re.IGNORECASE,
+)
+_SIDE = re.compile(
+    r"(?<![\d.,x×])(\d{2,5})[\s-]?(?:px\b|pixels?\b)(?! (?:apart|per|each|wise|level|of|in|were|are|intens|value))",
+    re.IGNORECASE,
+)
+_WHO = "|".join(f"{noun}s?" for noun, kind in KIND_OF.items() if kind == "group" and noun[-1] not in "yh") + (
+    "|cities|countries|people|families|bodies|companies|factories|laboratories|batches|molecules?|recordings?|"
+    "scenes?|games?|plays?|passages?|authors?|breaths?|fragments?|products?|queries|videos?|slides?|scaffolds?|"
+    "compounds?|proteins?|streets?|sessions?"
+)
+_GROUP_SPLIT = (
+    rf"\b(?:unseen|disjoint|separate) (?P<a>{_WHO})\b",
+    rf"\b(?:different|new|other|distinct|separate) (?:sets? of )?(?P<b>{_WHO})\b(?! (?:types|variables))",
+    rf"\b(?P<c>{_WHO})\b[^.;]{{0,60}}?\b(?:not|never|nor) (?:\w+ )?(?:appear|present|seen|occur|overlap|in (?:the )?train|shared|"
+    r"known|part of|among|included)\w*",
+    rf"\b(?:split|group(?:ed)?|divided|partitioned|separated|folds?) (?:by|per|along) (?P<d>{_WHO})\b",
+    rf"\b(?:no|none of the) (?P<e>{_WHO}) (?:is |are |appears? |occurs? |overlaps? )?(?:in common|in both|overlap|shared|in two)",
+    rf"\b(?P<f>{_WHO})[^.;]{{0,30}}\b(?:absent|missing|excluded) from (?:the )?(?:train|data)",
+    r"\b(?:group (?:folds?|k-?fold)|never (?:been )?seen (?:in|during|at) train(?:ing)?|absent from train(?:ing)?)\b",
+)
+_SEVERAL = re.compile(
+    rf"\b(?:several|many|multiple|more than one|two or more|up to \w+|a few|dozens of|repeated|\d+)[^.;,]{{0,30}}\b(?:per|of the "
+    rf"same|from the same|for (?:each|every)|of (?:each|every|one)|by each) (?P<a>{_WHO})\b|\b(?P<b>{_WHO})[^.;,]{{0,25}}\b(?:appears? in|has|have|"
+    rf"contribute\w*|gave|is shown in|occur in|with) (?:several|many|multiple|more than one|two or more|up to)\b|"
+    rf"\b(?P<c>{_WHO}), (?:several|more than one)\b|\bsame (?P<d>{_WHO})\b[^.;]{{0,40}}\b(?:several|again|more than once|twice)",
+    re.IGNORECASE,
+)
+_PERIOD = r"(?:days?|weeks?|months?|years?|quarters?|hours?|periods?|seasons?|minutes?|holidays?)"
 _TIME_SPLIT = re.compile(
-    r"\b(?:split (?:by|on|in|over) time|time[- ]based split|chronological(?:ly)?|(?:following|next|future|"
-    r"later|coming) (?:days?|weeks?|months?|years?|period|quarter)s?|forecast(?:ing)? (?:horizon|period)|"
-    r"after the training period|(?:later|more recent|newer) than (?:the )?train(?:ing)?)\b",
-    re.IGNORECASE,
-)
-_WHO = (
-    r"(?:patients?|speakers?|users?|subjects?|people|persons?|locations?|sites?|cameras?|molecules?|"
-    r"participants?|authors?|customers?|drivers?|hospitals?|scenes?|wells?|stores?|breaths?|animals?|"
-    r"individuals?|regions?|fragments?|recordings?|plays|games|devices?|machines?|signers?|cities|buildings?)"
-)
-_GROUP_SPLIT = re.compile(
-    rf"\b(?:unseen {_WHO}|(?:different|new|other|disjoint) (?:sets? of )?{_WHO} (?:from|than|that|which|in "
-    rf"the test|not)|{_WHO} (?:that |which )?(?:do|does|are|is|were|was)? ?(?:not|never) (?:appear|present|"
-    rf"seen|occur|overlap|in (?:the )?train)\w*|split by {_WHO}|group(?:ed)? by {_WHO}|no {_WHO} (?:in "
-    rf"common|appears? in both|overlap)|never (?:been )?seen (?:in|during) train(?:ing)?|absent from "
-    rf"train(?:ing)?|group (?:folds?|k-?fold))\b",
+    rf"\b(?:split (?:by|on|in|over|along) (?:time|date)|time[- ]based split|chronological(?:ly)?|(?:following|next|future|"
+    rf"later|coming|subsequent|upcoming|last) (?:\w+ )?{_PERIOD}|{_PERIOD} (?:after|ahead|that follows?|later|thereafter|afterwards)|"
+    rf"forecast(?:ing)? (?:horizon|period)|(?:after|follows?|following) (?:the )?(?:end of )?(?:the )?train(?:ing)?|"
+    r"(?:later|more recent|newer) than (?:the )?train(?:ing)?|(?:tests?|hidden|private)\b[^.;]{0,50}\b(?:later|future|after|newer|most recent|"
+    r"subsequent)\b|later (?:part|ones|data|period|dates?)|forecast\w*|in the future)",
     re.IGNORECASE,
 )
 _RANDOM_SPLIT = re.compile(
-    r"\b(?:random(?:ly)? (?:split|divided|selected|sampled|partitioned)|split (?:at )?random)",
+    r"\b(?:random(?:ly)? (?:split|divided|selected|sampled|partitioned|drawn|chosen|subset|sample|half|third|fifth|tenth|"
+    r"quarter|\d+ ?%|\d+ percent)|(?:split|divided|drawn|assigned|selected|chosen|sampled)(?: \w+){0,3} (?:at )?random(?:ly)?\b|same distribution|"
+    r"train(?:ing)? and test (?:rows |data )?(?:look alike|are alike))",
+    re.IGNORECASE,
+)
+_MULTI_LABEL = re.compile(
+    r"\bmulti-?label|\b(?:several|many|multiple|more than one|any number of|one or more|zero or more|any of) (?:\w+ )?(?:may|can|could|"
+    r"might|labels|tags|classes|findings|species)\b|\bnot (?:mutually )?exclusive|\bmay (?:have|carry|hold|show|apply) (?:several|more|many)|"
+    r"\bcolumn-?wise (?:roc|auc|log)|\bany of \w+ (?:\w+ )?(?:tags|labels|classes)|\ball (?:labels|tags|classes|that) appl|(?:one|a) probability (?:for|per) (?:each|every) (?:label|class)",
+    re.IGNORECASE,
+)
+_IMBALANCE = re.compile(
+    r"\b(?:im|un)balanced?\b|\blong[- ]tail\w*|\bskewed\b|\b(?:very |quite |extremely )?rare (?:class|event|positive|label|in)|"
+    r"\b(?:only |about |around |some |roughly |under |less than )*(?:0\.\d+|[1-9](?:\.\d+)?|1\d) ?(?:%|per ?cent)[^.;]{0,40}\b(?:positive|fraud\w*|default\w*|churn\w*|"
+    r"cancer|malignant|ill|sick|claim|event|defect\w*|click\w*|minority)|\b(?:positive|fraud\w*|default\w*|minority|malignant)s?\b[^.;]{0,40}"
+    r"\b(?:[1-9](?:\.\d+)?|1\d|0\.\d+) ?(?:%|per ?cent)",
     re.IGNORECASE,
 )
 
-_SCALE = {"k": 1e3, "thousand": 1e3, "m": 1e6, "million": 1e6}
+
+def stated_in(text: str) -> Stated:
+    """n_train, n_test, n_classes, n_groups, group_by, n_features, seq_len, image_size, split, multi_label,
+    imbalanced, language: as far as the text says them."""
+    found = quantities_in(text)
+    stated: Stated = {}
+    stated |= _one("n_train", _of_samples(found, "train") or _of_samples(found, None))
+    stated |= _one("n_test", _of_samples(found, "test"))
+    stated |= _n_classes(found, text)
+    stated |= _one("n_features", [q for q in found if q.kind == "column" and q.value >= 2 and not q.each], max)
+    stated |= _seq_len(found)
+    stated |= _image_size(text)
+    stated |= _split(text)
+    stated |= _groups(found, text, stated)
+    for name, pattern in (("multi_label", _MULTI_LABEL), ("imbalanced", _IMBALANCE)):
+        if match := pattern.search(text):
+            stated[name] = True, match[0]
+    return stated
 
 
-def n_train_in(text: str) -> int | None:
-    """Training samples, if the text states one figure for them."""
-    for pattern in _N_TRAIN:
-        found = {value for match in pattern.finditer(text) if 10 <= (value := _scaled(match)) <= 10**10}
-        if found:
-            return found.pop() if len(found) == 1 else None
-    return None
+def language_in(text: str) -> Stated:
+    """ISO 639-1 code of the language named, "multi" for several."""
+    named = {code: match[0] for code, pattern in _LANGUAGES.items() if (match := pattern.search(text))}
+    if match := _MANY_LANGUAGES.search(text):
+        return {"language": ("multi", match[0])}
+    if len(named) > 1:
+        return {"language": ("multi", ", ".join(named.values()))}
+    return {"language": next(iter(named.items()))} if named else {}
 
 
-def n_classes_in(text: str) -> int | None:
-    """Number of classes, if one figure from 2 up is stated for them; 2 where the target is called binary."""
-    found = _agreeing(_N_CLASSES, text, lambda match: _count(match[1]))
-    usable = {value for value in found if 2 <= value <= 1_000_000}
-    if len(usable) == 1:
-        return usable.pop()
-    return 2 if not usable and _BINARY.search(text) else None
+def subtask_in(text: str) -> Stated:
+    """What kind of text task it is, by the first of the words for each."""
+    for name, pattern in _SUBTASK.items():
+        if match := pattern.search(text):
+            return {"subtask": (name, " ".join(match[0].split())[:80])}
+    return {}
 
 
-def image_size_in(text: str) -> int | None:
-    """Pixels of the longer side, if one size between 16 and 4096 is stated for the images."""
-    sizes = _agreeing(_IMAGE_SIZE, text, lambda match: max(int(match[1]), int(match[2] or 0)))
-    usable = {size for size in sizes if 16 <= size <= 4096}
-    return usable.pop() if len(usable) == 1 else None
+def _one(
+    name: str, found: Sequence[Quantity], chosen: Callable[[set[int]], int] | None = None
+) -> Stated:
+    """The one figure that all of these agree on, or the `chosen` one."""
+    values = {round(q.value) for q in found}
+    if not values or (chosen is None and len(values) > 1):
+        return {}
+    value = chosen(values) if chosen else values.pop()
+    return {name: (value, next(q.words for q in found if round(q.value) == value))}
 
 
-def split_in(text: str) -> str | None:
-    """How test differs from train: "group", "time" or "random", None if the text does not say."""
-    for name, pattern in (
-        ("group", _GROUP_SPLIT),
-        ("time", _TIME_SPLIT),
-        ("random", _RANDOM_SPLIT),
-    ):
-        if pattern.search(text):
-            return name
-    return None
+_LEAST_SAMPLES, _MOST_SAMPLES = 10, 10**10
 
 
-def _agreeing(
-    patterns: Iterable[re.Pattern[str]], text: str, read: Callable[[re.Match[str]], int]
-) -> set[int]:
-    return {read(match) for pattern in patterns for match in pattern.finditer(text)}
+def _of_samples(found: Sequence[Quantity], role: str | None) -> list[Quantity]:
+    """What counts samples of this role: sample nouns before people and places before others, and figures whose
+    role stands right beside them before others. Without a role, the greatest number."""
+    usable = [
+        q
+        for q in found
+        if q.role == role
+        and not q.each
+        and _LEAST_SAMPLES <= q.value <= _MOST_SAMPLES
+        and q.kind in ("sample", "group", "unknown")
+    ]
+    for kind in ("sample", "group", "unknown"):
+        least = _LEAST_SAMPLES if kind != "unknown" or (role and kind) else 100
+        of_kind = [q for q in usable if q.kind == kind and q.value >= least and (q.noun or role)]
+        if direct := [q for q in of_kind if q.direct]:
+            return direct
+        if of_kind:
+            most = max(q.value for q in of_kind)
+            return of_kind if role else [q for q in of_kind if q.value == most]
+    return []
 
 
-def _scaled(match: re.Match[str]) -> int:
-    digits = re.sub(r"[^\d.]", "", match[1])
-    return round(float(digits) * _SCALE.get((match[2] or "").lower(), 1))
+def _n_classes(found: Sequence[Quantity], text: str) -> Stated:
+    usable = [q for q in found if 2 <= q.value <= 1e6 and not q.each]
+    told = [q for q in usable if q.noun == "class" or (_CLASS_CONTEXT.search(q.before) and not q.direct)]
+    for of_kind in (told, [q for q in usable if q.kind == "class"]):
+        if of_kind:
+            return _one("n_classes", of_kind)
+    if match := _ORDINAL.search(text):
+        return {"n_classes": (_number(match[2]) - _number(match[1]) + 1, match[0])}
+    match = None if _MANY_CLASSES.search(text) else _BINARY.search(text)
+    return {"n_classes": (2, match[0])} if match else {}
 
 
-def _count(word: str) -> int:
-    return _WORD_NUMBERS.get(word.lower()) or int(word.replace(",", "") if word[0].isdigit() else 0)
+def _number(word: str) -> int:
+    words = "zero one two three four five six seven eight nine ten".split()
+    return int(word) if word.isdigit() else words.index(word.lower())
+
+
+def _seq_len(found: Sequence[Quantity]) -> Stated:
+    """Tokens of the longest texts that are told of."""
+    lengths = [q for q in found if q.kind == "token" and 8 <= q.value <= 200_000 and q.role is None]
+    if not lengths:
+        return {}
+    longest = max(lengths, key=lambda q: q.value)
+    tokens = longest.value if longest.noun != "word" else longest.value * TOKENS_PER_WORD
+    return {"seq_len": (round(tokens), longest.words)}
+
+
+def _image_size(text: str) -> Stated:
+    """Pixels of the longer side, if one size is stated."""
+    sizes = {
+        max(int(match[1]), int(match[3])): match[0].strip()
+        for match in _SIZE.finditer(text)
+        if match[2] is None or match[4] is not None
+    } or {int(match[1]): match[0] for match in _SIDE.finditer(text)}
+    usable = {size: words for size, words in sizes.items() if 16 <= size <= 20_000}
+    return {"image_size": next(iter(usable.items()))} if len(usable) == 1 else {}
+
+
+_GROUP_SPLITS = tuple(re.compile(pattern, re.IGNORECASE) for pattern in _GROUP_SPLIT)
+
+
+def _split(text: str) -> Stated:
+    """How test differs from train: group | time | random; and by what groups."""
+    for pattern in _GROUP_SPLITS:
+        if match := pattern.search(text):
+            who = next((each for each in match.groupdict().values() if each), None)
+            by: Stated = {"group_by": (_singular(who), match[0])} if who else {}
+            return {"split": ("group", match[0]), **by}
+    for name, pattern in (("time", _TIME_SPLIT), ("random", _RANDOM_SPLIT)):
+        if match := pattern.search(text):
+            return {"split": (name, match[0])}
+    return {}
+
+
+def _groups(found: Sequence[Quantity], text: str, stated: Stated) -> Stated:
+    """The groups that rows come in and how many, where the split does not name them: "several each" asks for
+    a split by them, fewer of them than of rows just tells that they are there."""
+    groups = [q for q in found if q.kind == "group" and q.value >= 2 and not q.each and q.role != "test"]
+    out: Stated = {}
+    if "group_by" not in stated:
+        if match := _SEVERAL.search(text):
+            by = _singular(next(each for each in match.groupdict().values() if each))
+            out = {"group_by": (by, match[0])} | ({} if "split" in stated else {"split": ("group", match[0])})
+        else:
+            rows = stated.get("n_train", (0, ""))
+            fewer = [q for q in groups if q.words != rows[1] and q.value * _ROWS_PER_GROUP <= rows[0]]
+            return _one("n_groups", fewer) | ({"group_by": (fewer[0].noun, fewer[0].words)} if len(fewer) == 1 else {})
+    by = (stated | out)["group_by"][0]
+    return out | _one("n_groups", [q for q in groups if q.noun == by], max)
+
+
+_ROWS_PER_GROUP = 1.5
+
+
+def _singular(word: str) -> str:
+    return {"people": "person", "series": "series", "species": "species"}.get(word.lower(), singular(word.lower()))

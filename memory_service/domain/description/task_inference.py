@@ -15,18 +15,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from memory_service.domain.common.vocabulary import modality_of
 from memory_service.domain.description.answer_cues import ANSWER_CUES, ANSWER_PRIOR
 from memory_service.domain.description.cues import GOAL_WORDS, TASK_OF
 from memory_service.domain.description.input_cues import INPUT_CUES, INPUT_PRIOR
 from memory_service.domain.description.metrics import METRIC_PHRASES, Metric, spell_out
 from memory_service.domain.description.phrases import PhraseTable, words_of
 from memory_service.domain.description.prose import READ_CHARACTERS, task_sentences
-from memory_service.domain.description.stated_facts import (
-    image_size_in,
-    n_classes_in,
-    n_train_in,
-    split_in,
-)
+from memory_service.domain.description.stated_facts import Stated, language_in, stated_in, subtask_in
 
 _GOAL_FACTOR = 2.0
 _OPENING_FACTOR = 1.5
@@ -48,7 +44,10 @@ class InferredFacts:
 
     `evidence` are the phrases that spoke loudest for the task, `runner_up` the next likely task.
     `metric_words` are those around the metric; `metric_sure`: they stand where the
-    text says how answers are judged.
+    text says how answers are judged. `words`: name of a fact -> the words it was read from. `split` is how
+    the test differs from training (group | time | random), `group_by` what the groups are, in the singular;
+    `seq_len` tokens of the longest texts; `image_size` pixels of the longer side; `language` ISO 639-1 or
+    "multi".
     """
 
     task: str | None
@@ -62,9 +61,19 @@ class InferredFacts:
     metric_words: str | None = None
     metric_sure: bool = False
     n_train: int | None = None
+    n_test: int | None = None
     n_classes: int | None = None
+    n_groups: int | None = None
+    group_by: str | None = None
+    n_features: int | None = None
     image_size: int | None = None
+    seq_len: int | None = None
     split: str | None = None
+    multi_label: bool | None = None
+    imbalanced: bool | None = None
+    language: str | None = None
+    subtask: str | None = None
+    words: Mapping[str, str] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -138,7 +147,8 @@ def facts_and_tasks(text: str, leanings: Leanings | None = None) -> tuple[Inferr
     """`infer_facts`, with what an encoder adds if given, and the probability of each possible task (none for
     a text without any cue)."""
     text = text[:READ_CHARACTERS]
-    reading = _read(text)
+    said = stated_in(text)
+    reading = _read(text, said)
     scores = _scores(reading, leanings)
     judges = reading.judges
     metric = judges.metric if judges else None
@@ -150,27 +160,35 @@ def facts_and_tasks(text: str, leanings: Leanings | None = None) -> tuple[Inferr
         metric_direction=metric.direction if metric else None,
         metric_words=judges.words if judges else None,
         metric_sure=judges is not None and judges.sure,
-        n_train=n_train_in(text),
-        n_classes=n_classes_in(text),
-        image_size=image_size_in(text),
-        split=split_in(text),
+        words={"metric": judges.words} if judges else {},
     )
     if not scores:
-        return stated, {}
+        return _with(stated, said), {}
     best = max(scores, key=lambda pair: scores[pair])
     tasks: dict[str, float] = defaultdict(float)
     for pair, probability in scores.items():
         tasks[TASK_OF[pair]] += probability
     ranked = sorted(tasks, key=lambda name: -tasks[name])
+    if modality_of(ranked[0]) == "text":
+        said |= language_in(text) | subtask_in(text)
+    if not ranked[0].endswith(("classification", "segmentation", "detection", "retrieval", "multimodal")):
+        said.pop("n_classes", None)
+    evidence = _evidence(reading, best)
     facts = replace(
         stated,
         task=ranked[0],
         confidence=round(tasks[ranked[0]], 3),
-        evidence=_evidence(reading, best),
+        evidence=evidence,
         runner_up=ranked[1] if len(ranked) > 1 else None,
         modality=_MODALITY_NAMES.get(best[0], best[0]),
+        words={**stated.words, **({"task": ", ".join(evidence[:3])} if evidence else {})},
     )
-    return facts, dict(tasks)
+    return _with(facts, said), dict(tasks)
+
+
+def _with(facts: InferredFacts, said: Stated) -> InferredFacts:
+    words = {**facts.words, **{name: " ".join(words.split()) for name, (_, words) in said.items()}}
+    return replace(facts, words=words, **{name: value for name, (value, _) in said.items()})
 
 
 _MODALITY_NAMES = {
@@ -181,7 +199,7 @@ _MODALITY_NAMES = {
 }
 
 
-def _read(text: str) -> _Reading:
+def _read(text: str, said: Stated) -> _Reading:
     counts: dict[tuple[str, str, str], float] = defaultdict(float)
     weights: dict[tuple[str, str, str], float] = {}
     metrics: dict[Metric, float] = defaultdict(float)
@@ -200,7 +218,8 @@ def _read(text: str) -> _Reading:
             counts[key] += factor
             weights[key] = weight
         for place, phrase, metric in METRIC_PHRASES.find(words):
-            emphasis = 4.0 if evaluates else 2.0 if heading_is_evaluation else 0.5
+            bare = len(words) <= _BARE_WORDS or _ends(words, place, phrase)
+            emphasis = 4.0 if evaluates or (bare and phrase not in _EVERYDAY) else 2.0 if heading_is_evaluation else 0.5
             earliness = 1.0 / (1.0 + position / 20_000)
             length = 1 + 0.3 * len(phrase.split())
             metrics[metric] += emphasis * earliness * length
@@ -211,8 +230,31 @@ def _read(text: str) -> _Reading:
                     (emphasis * earliness * length, emphasis, metric, _around(sentence, words, place, phrase))
                 )
         position += len(sentence)
+    for name, (value, weight) in _TELLING.items():
+        if name in said:
+            key = "input", value, said[name][1].lower()
+            weights[key], counts[key] = weight, 1.0
+    if "n_train" in said:
+        for _, phrase, (axis, value, weight) in _CUES.find(words_of(said["n_train"][1])):
+            counts[axis, value, phrase] += _SAMPLE_FACTOR
     cues = {key: (weights[key], counts[key]) for key in counts}
     return _Reading(cues, metrics, _loudest(mentions))
+
+
+_BARE_WORDS = 9
+"""A sentence no longer than this that names a metric says that it judges ("Mean column-wise ROC AUC.")."""
+
+_EVERYDAY = frozenset(("accuracy", "dice", "meteor", "spice", "f2", "f5", "horizontal distance", "insertion and deletion"))
+_TELLING = {"n_features": ("tabular", 4.0), "seq_len": ("text", 3.0), "image_size": ("image", 3.0)}
+"""Facts that tell the input when they are stated, with the weight of such a cue."""
+
+_SAMPLE_FACTOR = 3.0
+"""What the training samples are called ("2,471 essays") counts as often as if it were said three times more."""
+
+
+def _ends(words: list[str], place: int, phrase: str) -> bool:
+    """Whether a sentence ends with these words: "Forecast daily sales, SMAPE"."""
+    return place + len(phrase.split()) >= len(words)
 
 
 def _is_a_loss(phrase: str, words: list[str]) -> bool:

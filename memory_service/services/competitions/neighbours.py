@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from sqlalchemy import select
 
 from memory_service.domain.common.vocabulary import TASKS, Mode
+from memory_service.domain.description.metrics import metric_named
 from memory_service.domain.description.task_inference import InferredFacts, facts_and_tasks
 from memory_service.errors import nothing_named
 from memory_service.recall.encoder import Encodes
@@ -27,10 +28,11 @@ from memory_service.recall.prototypes import leanings_of
 from memory_service.recall.rank_fusion import (
     WORD_RATIO_FIRST,
     WORD_RATIO_LEFT_OUT,
-    WORD_RATIO_SAME,
-    described_competition,
     fuse,
+    outstanding,
+    shared_probability,
 )
+from memory_service.recall.recognition import recognised
 from memory_service.recall.snapshot import RecallSnapshot, searched_text
 from memory_service.recall.structure import Kind, kind_of, shared_facts
 from memory_service.recall.words import shared_terms
@@ -75,7 +77,8 @@ class ReadText:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One neighbour. `score` is the fused one (1 = first in everything).
+    """One neighbour. `score` is the probability that it shares task and at least two techniques of winners with
+    the question, never higher than that of the hit before it; 1 for the competition itself.
 
     `signals` are what each opinion thought of it, None where it had none: embedding = cosine, words = share
     of the best full-text score, structure = share of the known facts that agree.
@@ -148,11 +151,13 @@ def recall(
     facts: Mapping[str, Any] | None = None,
     limit: int = 5,
     mode: Mode = "open",
+    as_of: int | None = None,
 ) -> Found:
     """The neighbours of a known competition, else of a text, else of bare facts.
 
     `facts` (task, metric, n_train or size, n_classes, split, ...) and `task` overrule what the text says.
-    Over a bare `RecallSnapshot` there is no full text. mode "family" leaves out the competition asked about
+    Over a bare `RecallSnapshot` there is no full text. as_of: a year; competitions after it, or of no known
+    year, are left out. mode "family" leaves out the competition asked about
     or described, and its near-duplicates; "blind" everything. NotFound for an unknown competition.
     """
     transaction = source if isinstance(source, ReadTransaction) else None
@@ -163,22 +168,38 @@ def recall(
         return Found((), reported)
     signals, terms = text_signals(transaction, snapshot, place, read)
     meaning, words = signals.get("embedding"), signals.get("words")
-    outstanding = WORD_RATIO_LEFT_OUT if mode == "family" else WORD_RATIO_FIRST
-    first = place if place is not None else described_competition(meaning, words, outstanding)
-    described = described_competition(meaning, words, WORD_RATIO_SAME) if place is None else None
+    described = None
+    if place is None and read is not None:
+        asked = replace(read.facts, **_known_metric({**(facts or {}), **({"task": task} if task else {})}))
+        tasks = {task: 1.0} if task else read.task_probability
+        described = recognised(
+            snapshot, read.text, asked, signals, snapshot.structure.task_probability(tasks) if tasks else None
+        )
+    ratio = WORD_RATIO_LEFT_OUT if mode == "family" else WORD_RATIO_FIRST
+    stands_out = place if place is not None else outstanding(meaning, words, ratio)
+    first = stands_out if described is None else described
     if described is not None and mode == "open" and reported is not None:
         reported = _completed(reported, snapshot.competitions[described])
         kind, probability = _asked(snapshot, described, None, task, facts)
     else:
         kind, probability = _asked(snapshot, place, read, task, facts)
     signals["structure"] = snapshot.structure.scores(kind)
-    fused = fuse(signals, snapshot.structure.task_probability(probability) if probability else None)
+    of_task = snapshot.structure.task_probability(probability) if probability else None
+    fused, shared = fuse(signals, of_task), shared_probability(signals, of_task)
+    itself = place if place is not None else described
+    if itself is not None:
+        shared[itself] = 1.0
     left_out: NDArray[np.bool_] | None = None
     if mode == "family" and first is not None:
         closeness = meaning if place is not None else _closeness(transaction, snapshot, first)
         left_out = snapshot.family_of(first, closeness)
+    if as_of is not None:
+        later = ~(snapshot.years <= as_of)
+        left_out = later if left_out is None else left_out | later
     explain = _Explained(snapshot, signals, kind, terms, described)
-    hits = tuple(explain.hit(int(i), float(fused[i])) for i in _best(fused, limit, first, left_out))
+    best = _best(fused, limit, first, left_out)
+    falling = np.minimum.accumulate(shared[best])
+    hits = tuple(explain.hit(i, float(score)) for i, score in zip(best, falling, strict=True))
     return Found(
         hits,
         reported,
@@ -289,9 +310,24 @@ def signals_of(
     return Signals(snapshot, meaning, kind, tasks, None, left_out)
 
 
+def _known_metric(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """What the caller gave, as fields of `InferredFacts`; a metric with its family."""
+    known = {name: value for name, value in asked.items() if name in _COMPARED and value is not None}
+    if asked.get("metric"):
+        named = metric_named(str(asked["metric"]))
+        known |= {"metric": named.name if named else None, "metric_family": named.family if named else None, "metric_sure": True}
+    return known
+
+
+_COMPARED = ("n_train", "n_classes", "task")
+
+
 def _completed(reported: InferredFacts, row: Mapping[str, Any]) -> InferredFacts:
     """What a text says, with the task and the missing facts of the stored competition it describes."""
-    names = ("metric", "metric_family", "metric_direction", "n_train", "n_classes", "image_size", "split")
+    names = (
+        *(("metric", "metric_family", "metric_direction") if reported.metric is None else ()),
+        *("n_train", "n_test", "n_classes", "image_size", "split"),
+    )
     known = {
         name: row[name] for name in names if getattr(reported, name) is None and row.get(name) is not None
     }

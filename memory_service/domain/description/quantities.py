@@ -1,0 +1,200 @@
+"""Quantities of a text: a number, the noun it counts, and whether that is of training or of test data.
+
+"7,349 pictures", "165 thousand labelled and 110 thousand test customers", "sixty plays", "half a million rows".
+What a number counts is decided here once; `domain.description.stated_facts` decides what it tells.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from memory_service.domain.description.phrases import sentences_of, singular
+
+Kind = Literal["sample", "group", "class", "column", "token", "unknown"]
+Role = Literal["train", "test"]
+
+_NOUNS: dict[Kind, str] = {
+    "sample": (
+        "image photo photograph picture sample example row record instance observation clip recording "
+        "sentence comment tweet essay text document article question molecule scan study sequence video "
+        "pair segment file x-ray xray radiograph material patch chip conversation notebook event tile case "
+        "entry slide snippet review post message transaction slice spectrogram query abstract answer "
+        "response window trace excerpt paper report email headline frame sms passage note title "
+        "claim order listing advert ad trip ride dialogue utterance print sheet specimen micrograph series volume "
+        "summary drawing publication phrase search-term click cell-image point-cloud cloud sweep thumbnail snapshot letter page word-pair "
+        "application policy loan house flight visit purchase interaction job game match compound "
+        "crystal protein measurement signal light-curve item object datapoint plot poem song track"
+    ),
+    "group": (
+        "patient speaker user subject people person participant customer client driver hospital site "
+        "store shop machine device station farm individual city country building clinic centre center camera "
+        "location well signer school player donor applicant child adult volunteer household company vehicle student writer reader "
+        "rider worker employee member shopper viewer listener pupil village laboratory lab "
+        "factory plant-site turbine engine household supplier warehouse ward region district recorder "
+        "herd animal pig cow dog horse bird sheep tree orchard experiment batch flight-crew nurse doctor "
+        "annotator rater author-group route road meter sensor bearing pump unit drive scene prompt topic-area"
+    ),
+    "class": (
+        "class behaviour behavior ingredient identity rating category species breed label disease taxon taxa genre command gesture abnormality topic "
+        "type kind sort emotion language level grade intent tag finding diagnosis condition variety cultivar "
+        "defect outcome stage state activity instrument accent sign brand"
+    ),
+    "column": "column feature variable attribute descriptor predictor covariate field-name input-column",
+    "token": "word token wordpiece",
+}  # fmt: skip
+KIND_OF: dict[str, Kind] = {noun: kind for kind, listed in _NOUNS.items() for noun in listed.split()}
+
+_ROLES: dict[str, Role] = {
+    **dict.fromkeys(
+        "train training trained labelled labeled annotated graded development learn".split(),
+        "train",
+    ),
+    **dict.fromkeys(
+        "test hidden unseen unlabelled unlabeled held-out held holdout evaluation private predicted scored".split(),
+        "test",
+    ),
+}  # fmt: skip
+_STOP = frozenset(
+    "and or with are is was were for in from to per by at on that which whose have has had into under over as "
+    "each every a an the this these those than will can must may when where while plus but about taken came "
+    "come belong between only show shows showing given".split()
+)
+_ONES = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+    "seventeen eighteen nineteen"
+).split()
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+_SMALL = {w: n for n, w in enumerate(_ONES)} | {w: 10 * n for n, w in enumerate(_TENS, 2)}
+_SCALE = {"hundred": 100, "thousand": 1e3, "million": 1e6, "billion": 1e9, "dozen": 12, "k": 1e3, "m": 1e6}
+_DIGITS = r"\d{1,3}(?:[,\u202f\u00a0 ]\d{3})+(?!\d)|\d+(?:\.\d+)?(?!\d)"
+_WORD = rf"(?:{'|'.join([*_TENS, *reversed(_ONES[1:]), 'hundred', 'thousand', 'million', 'dozen'])})"
+_NUMBER = re.compile(
+    rf"(?<![\w@^/.$€£_])(?<!\d,)(?:(?P<digits>{_DIGITS})(?P<scale>[ -]?(?:k|K|M|thousand|million|billion|hundred)\b)?"
+    rf"|(?P<words>\b(?:half an? |an? )?{_WORD}(?:[ -](?:and )?{_WORD})*\b))(?!\s?%|\s?per ?cent|[.]\d|-(?!class|way|categor|label|species)[a-z])",
+    re.IGNORECASE,
+)
+_TOKEN = re.compile(r"[A-Za-z][A-Za-z’'-]*|[,;:.()\d×]")
+_UNITS = frozenset(
+    "second minute hour day week month year percent dollar euro pound metre meter km degree gb mb hz khz point "
+    "decimal time fold pixel dimension megabyte gigabyte kilometre square band channel".split()
+)
+_VAGUE = re.compile(r"(?:hundred|thousand|million|dozen)\b", re.IGNORECASE)
+_EACH_AFTER = re.compile(r"\s*(?:each|per|every)\b", re.IGNORECASE)
+_EACH_BEFORE = re.compile(r"\b(?:each|every|per)\b(?! of\b)[^.,;]{0,6}$", re.IGNORECASE)
+_ASKED_FOR = re.compile(
+    r"\b(?:predict|scor|forecast|submit|answer|giv|list)\w*\b[^.;]{0,30}\bfor (?:\w+ly |about |some |another |a |the )*$",
+    re.IGNORECASE,
+)
+_YEAR = re.compile(r"(?:19|20)\d\d$")
+NEAR = 7
+"""Words after a number in which its noun may stand, and about it in which its role may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A number with what it counts.
+
+    noun    in the singular, "" where none was found; kind: what such a noun counts
+    role    of training or of test data, None where the text does not say; direct: said right at the noun
+    each    it says how many belong to one of something else ("30 images per patient")
+    words   the number with its noun, as written; before: its sentence up to there
+    """
+
+    value: float
+    noun: str
+    kind: Kind
+    role: Role | None
+    direct: bool
+    each: bool
+    words: str
+    before: str
+
+
+def quantities_in(text: str) -> list[Quantity]:
+    """The quantities of a text in order."""
+    return [found for sentence in sentences_of(text) for found in _of_sentence(sentence)]
+
+
+def _of_sentence(sentence: str) -> Iterator[Quantity]:
+    numbers = [n for n in _NUMBER.finditer(sentence) if not _VAGUE.match(n[0]) and not _YEAR.match(n[0])]
+    for place, number in enumerate(numbers):
+        following = numbers[place + 1].start() if place + 1 < len(numbers) else len(sentence)
+        earlier = numbers[place - 1].end() if place else 0
+        noun, role, end = _noun_after(sentence, number.end(), following)
+        if noun in _UNITS:
+            continue
+        direct = role is not None
+        if role is None:
+            role, direct = _role_about(sentence[earlier : number.start()], sentence[end:following])
+        before = sentence[max(0, number.start() - 120) : number.start()]
+        if not direct and _ASKED_FOR.search(before):
+            role = "test"
+        yield Quantity(
+            _value(number),
+            noun,
+            KIND_OF.get(noun, "unknown"),
+            role,
+            direct,
+            bool(_EACH_AFTER.match(sentence, end) or _EACH_BEFORE.search(before)),
+            sentence[number.start() : end].strip(),
+            before,
+        )
+
+
+def _noun_after(sentence: str, start: int, limit: int) -> tuple[str, Role | None, int]:
+    """The noun that a number counts (one that is known, else the first plural), the role said between the
+    two, and where the noun ends."""
+    noun, role, end, plural = "", None, start, False
+    other = "", start
+    for count, token in enumerate(_TOKEN.finditer(sentence, start, min(limit, start + 90))):
+        word = token[0].lower()
+        if count >= NEAR or not word[0].isalpha() or word in _STOP:
+            break
+        one = word if word in KIND_OF else singular(word)
+        if one in _UNITS and not noun:
+            return one, None, end
+        if one in _ROLES and not noun:
+            role, end = role or _ROLES[one], token.end()
+        elif one in KIND_OF:
+            noun, end, plural = one, token.end(), one != word
+        elif noun:
+            # "Three category guesses" are guesses.
+            return (noun, role, end) if plural or one == word else (one, role, token.end())
+        elif one != word and not other[0]:
+            other = one, token.end()
+    return (noun, role, end) if noun or not other[0] else (other[0], role, other[1])
+
+
+def _role_about(left: str, right: str) -> tuple[Role | None, bool]:
+    """The role said just after ("5,000 images for training"), else the nearest before."""
+    close = re.split(r"[,;:.]", right, maxsplit=1)[0].split()
+    for words, direct in ((close[:4], True), (reversed(re.findall(r"[\w-]+", left)), False)):
+        for word in words:
+            if (role := _ROLES.get(word.lower().strip("()"))) is not None:
+                return role, direct
+    return None, False
+
+
+def _value(number: re.Match[str]) -> float:
+    if number["digits"]:
+        scale = (number["scale"] or "").strip(" -").lower()
+        return float(re.sub(r"[^\d.]", "", number["digits"])) * _SCALE.get(scale, 1)
+    return number_of_words(number["words"])
+
+
+def number_of_words(words: str) -> float:
+    """"fourteen hundred" -> 1400, "half a million" -> 500 000, "twenty-five" -> 25."""
+    total = current = 0.0
+    for word in re.split(r"[ -]", words.lower()):
+        if word in _SMALL:
+            current += _SMALL[word]
+        elif word == "half":
+            current = 0.5
+        elif word in ("hundred", "dozen"):
+            current = (current or 1) * _SCALE[word]
+        elif word in _SCALE:
+            total, current = total + (current or 1) * _SCALE[word], 0.0
+    return total + current
