@@ -10,7 +10,6 @@ overall, in the modality, and in the task. The rolling origin knows only competi
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from memory_service.domain.common.vocabulary import modality_of
 from memory_service.domain.description.task_inference import InferredFacts
 from memory_service.domain.recipe.solution import Solution
 from memory_service.domain.recipe.votes import NEVER_ADVISED, base_rates
@@ -70,7 +68,7 @@ def cases_of(database: Database, encoder: Encodes) -> tuple[list[Case], Solution
 def asked(memory: SolutionMemory, case: Case, as_of: int | None) -> Answer:
     """What the recipe says of a case; with `as_of` nothing later counts."""
     task = case.facts.task or "tabular-classification"
-    recipe, _ = recipe_of(memory, case.signals, task, as_of, split_of_text(case.facts))
+    recipe, _ = recipe_of(memory.without(case.slug), case.signals, task, as_of, split_of_text(case.facts))
     names = {field: [vote.name for vote in getattr(recipe, field)] for field in FIRST}
     return {**names, "split": [recipe.validation.split]}
 
@@ -200,10 +198,14 @@ def table(results: Mapping[str, Mapping[str, list[float]]]) -> Iterator[str]:
 
 if __name__ == "__main__":
     import sys
+
     encoder = load_encoder().encoder
     database = Database(f"sqlite:///{sys.argv[1]}")
     cases, memory = cases_of(database, encoder)
-    for name, results in (("leave one out", leave_one_out(memory, cases)), ("rolling", rolling(memory, cases))):
+    for name, results in (
+        ("leave one out", leave_one_out(memory, cases)),
+        ("rolling", rolling(memory, cases)),
+    ):
         print(name)
         print("\n".join(table(results)))
         for m in MEASURES:

@@ -61,6 +61,10 @@ class RecommendRequest(Request):
     competition: f.Text200 | None = Field(None, description="Slug of a known competition.")
     description: f.LongText | None = Field(None, description="The task in free words.")
 
+    as_of: f.Year | None = Field(
+        None, description="A year: only competitions until its end count, to judge the memory by."
+    )
+
     @model_validator(mode="wrap")
     @classmethod
     def _has_card_and_task(

@@ -24,7 +24,14 @@ from memory_service.domain.planning.budget import (
     write_seconds,
 )
 from memory_service.domain.planning.cost_table import CostTable, Option
-from memory_service.domain.planning.plan_search import BOUNDS, Batches, GridIndex, PlanGrid, quality_of
+from memory_service.domain.planning.plan_search import (
+    BOUNDS,
+    Batches,
+    GridIndex,
+    PlanGrid,
+    fold_choices,
+    quality_of,
+)
 from memory_service.domain.planning.problem import PlanningProblem
 
 ROUND_CHOICES = (100, 200, 300, 500, 800, 1200, 2000)
@@ -59,7 +66,7 @@ def price_trees(problem: PlanningProblem, table: CostTable) -> PlanGrid:
     """Minutes and quality [option, rounds, folds] of the tree models of a table without rungs."""
     question = problem.question
     rounds = (question.epochs,) if question.epochs else ROUND_CHOICES
-    folds = (question.folds,) if question.folds else problem.policy.fold_choices
+    folds = fold_choices(problem)
     options = table.options
     shape = (len(options), len(rounds), len(folds))
     fit, predict = (Seconds(*(np.zeros(shape) for _ in range(3))) for _ in range(2))

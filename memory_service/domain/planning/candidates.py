@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
+import numpy as np
+
 from memory_service.domain.cost.data_loader import loader_settings
 from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.domain.planning.boosting_plan import price_trees
@@ -66,9 +68,28 @@ class CandidateSets:
                 winner = Candidate(candidates, pick)
         return winner
 
-    def least_minutes(self) -> float:
-        """The smallest budget that any plan holds; infinite when memory allows none."""
-        return min((float(s.grid.minutes.min()) for s in self.sets if s.table.options), default=inf)
+    def least_minutes(self, model: str | None = None) -> float:
+        """The smallest budget that any plan, or any of one model, holds; infinite when memory allows none."""
+        rows = [
+            s.grid.minutes[slice(None) if model is None else s.table.columns.names == model]
+            for s in self.sets
+        ]
+        return min((float(minutes.min()) for minutes in rows if minutes.size), default=inf)
+
+    def best_of_families(self, families: Sequence[str]) -> dict[str, str | None]:
+        """Family -> the model of highest utility of it that fits; None where none does."""
+        question = self.problem.question
+        best: dict[str, tuple[float, str]] = {}
+        for candidates in self.sets:
+            utility = candidates.grid.best_utility(question.objective, question.minutes)
+            columns = candidates.table.columns
+            for code, names in enumerate(columns.families):
+                rows = np.flatnonzero(columns.family == code)
+                row = rows[np.argmax(utility[rows])]
+                for name in names:
+                    if name in families and utility[row] > best.get(name, (-inf, ""))[0]:
+                        best[name] = (float(utility[row]), str(columns.names[row]))
+        return {name: best[name][1] if name in best else None for name in families}
 
 
 def precision_for(cards: Sequence[Gpu]) -> str:

@@ -25,6 +25,7 @@ from memory_service.domain.prediction.device_memory import allocated_limit_gib, 
 from memory_service.domain.prediction.device_step_time import BaselineSteps
 from memory_service.domain.prediction.peak_memory_curve import peak_curve
 from memory_service.domain.quality.quality_index import Learning, learning_of
+from memory_service.domain.recipe.families import families_of
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -102,7 +103,8 @@ def layout_of(profile: Profile, gpu: Gpu) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """What the search reads of every option, as arrays [option]."""
+    """What the search reads of every option, as arrays [option]; `family` is a place in `families`, names of
+    `domain.recipe.vocabulary`."""
 
     names: npt.NDArray[np.str_]
     score: Array
@@ -119,10 +121,16 @@ class Columns:
     fold_gain: Array
     octave_up: Array
     octave_down: Array
+    input_kind: npt.NDArray[np.str_]
+    family: Integers
+    families: tuple[tuple[str, ...], ...]
 
 
 def columns_of(options: Sequence[Option]) -> Columns:
     """The options' constants, made once per task."""
+
+    of_option = [families_of(o.model.name, o.model.family) for o in options]
+    families = tuple(dict.fromkeys(of_option))
 
     def numbers(values: Iterable[float]) -> Array:
         return np.array(list(values), dtype=np.float64)
@@ -146,6 +154,9 @@ def columns_of(options: Sequence[Option]) -> Columns:
         fold_gain=numbers(o.learning.fold_gain for o in options),
         octave_up=numbers(o.learning.octave_up for o in options),
         octave_down=numbers(o.learning.octave_down for o in options),
+        input_kind=np.array([o.model.input_kind for o in options], dtype=np.str_),
+        family=integers(families.index(names) for names in of_option),
+        families=families,
     )
 
 

@@ -60,6 +60,7 @@ class Plan:
     """A promise with a deadline, field by field as /recommend answers it (docs/http.md).
 
     settings   the part to copy into a training script: model, batch, precision, folds, epochs, loader ...
+    recipe     what won similar competitions, its wire form; targets: scores of the very competition
     facts      what was known of data and host: n_train, n_test, n_classes, cpu_count
     """
 
@@ -82,6 +83,8 @@ class Plan:
     evidence: tuple[Mapping[str, Any], ...]
     facts: Mapping[str, int]
     parallel: tuple[Mapping[str, Any], ...] = ()
+    recipe: Mapping[str, Any] | None = None
+    targets: Mapping[str, Any] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -100,6 +103,8 @@ class Plan:
             "on_trouble": [dict(entry) for entry in self.on_trouble],
             "alternatives": [dict(entry) for entry in self.alternatives],
             "parallel": [dict(each) for each in self.parallel],
+            "recipe": self.recipe,
+            "targets": self.targets,
             "similar": [dict(hit) for hit in self.similar],
             "rationale": list(self.rationale),
             "warnings": list(self.warnings),
@@ -135,6 +140,8 @@ class Refusal:
     similar: tuple[Mapping[str, Any], ...]
     warnings: tuple[str, ...]
     evidence: tuple[Mapping[str, Any], ...]
+    recipe: Mapping[str, Any] | None = None
+    targets: Mapping[str, Any] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         first = self.closest[0].as_dict() if self.closest else None
@@ -150,6 +157,8 @@ class Refusal:
             "metric": self.metric.as_dict() if self.metric else None,
             "why": self.why,
             "closest": first,
+            "recipe": self.recipe,
+            "targets": self.targets,
             "similar": [dict(hit) for hit in self.similar],
             "warnings": list(self.warnings),
             "evidence": [dict(row) for row in self.evidence],

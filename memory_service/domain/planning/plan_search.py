@@ -198,6 +198,13 @@ class PlanGrid:
         finite = np.where(np.isfinite(self.minutes), self.minutes, 0.0)
         object.__setattr__(self, "doublings", np.log(1.0 + finite) / log(2.0))
 
+    def best_utility(self, objective: str, minutes: float) -> Array:
+        """The highest utility of each option that `minutes` allow [option]; minus infinity where none fits."""
+        utility = np.where(
+            self.minutes <= minutes, self.quality - LAMBDA[objective] * self.doublings, -np.inf
+        )
+        return np.asarray(utility.max(axis=(1, 2)), dtype=np.float64)
+
     def best(self, objective: str, minutes: float, keep: Flags | None = None) -> GridIndex | None:
         """The plan of highest utility that `minutes` allow, cheaper first on ties; None when none fits.
 
@@ -264,12 +271,38 @@ def quality_of(problem: PlanningProblem, table: CostTable, epochs: Array, folds:
         n_train=float(problem.n_train),
         n_classes=problem.n_classes,
     )
-    if not problem.suggestions:
-        return np.asarray(index, dtype=np.float64)
-    bonus = np.zeros(len(c.names))
-    for name, suggestion in problem.suggestions.items():
-        bonus[c.names == name] = suggestion.bonus
-    return np.asarray(index + column(bonus), dtype=np.float64)
+    preferred = column(_option_points(problem, table)) + _fold_points(problem, folds)
+    return np.clip(np.asarray(index + preferred, dtype=np.float64), 0.0, 100.0)
+
+
+def _option_points(problem: PlanningProblem, table: CostTable) -> Array:
+    """What memory says of each option's model and input size, in index points [option]; what is pinned is
+    not weighed."""
+    said, c, question = problem.preferences, table.columns, problem.question
+    points = np.zeros(len(c.names))
+    if question.model is None:
+        points += np.array([said.family_points(names) for names in c.families])[c.family]
+        for name, preference in said.models.items():
+            points[c.names == name] += preference.points
+    for kind, pinned in (("image_size", question.image_size), ("seq_len", question.seq_len)):
+        if pinned is None:
+            points += np.where(c.input_kind == kind, said.size_points(kind, c.input_size), 0.0)
+    return points
+
+
+def _fold_points(problem: PlanningProblem, folds: Array) -> Array:
+    points = np.zeros_like(folds)
+    if problem.question.folds is None:
+        for count, preferred in problem.preferences.folds.items():
+            points = np.where(folds == count, preferred, points)
+    return points
+
+
+def fold_choices(problem: PlanningProblem) -> tuple[int, ...]:
+    """Numbers of folds that are weighed: the pinned one, else R17's and those that memory names."""
+    if problem.question.folds:
+        return (problem.question.folds,)
+    return tuple(sorted({*problem.policy.fold_choices, *problem.preferences.folds}))
 
 
 def _cramped(problem: PlanningProblem, table: CostTable, batches: Batches) -> Flags:
@@ -285,7 +318,7 @@ def price_grid(problem: PlanningProblem, table: CostTable, workers: int) -> Plan
     then."""
     question = problem.question
     epochs = (question.epochs,) if question.epochs else EPOCH_CHOICES
-    folds = (question.folds,) if question.folds else problem.policy.fold_choices
+    folds = fold_choices(problem)
     batches = choose_batches(problem, table)
     loader = loader_seconds(problem, table.columns.input_size, workers)
     batch = np.maximum(batches.batch_size, 1).astype(np.float64)

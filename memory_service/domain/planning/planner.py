@@ -51,6 +51,8 @@ def make_plan(
         similar=problem.similar,
         warnings=(*problem.inferred, *problem.warnings, *provenance_warnings(problem.cards)),
         evidence=problem.evidence,
+        recipe=recipe_answer(all_sets),
+        targets=problem.targets,
     )
 
 
@@ -95,9 +97,18 @@ def _plan(all_sets: CandidateSets, choice: Candidate, costs: CostProvider) -> Pl
             *problem.warnings,
             *reasons.warnings(candidates, pick, settings, expected),
         ),
-        evidence=(*reasons.evidence(candidates, pick, expected, costs), *problem.evidence),
+        evidence=(*problem.evidence, *reasons.evidence(candidates, pick, expected, costs)),
         facts=problem.facts,
+        recipe=recipe_answer(all_sets),
+        targets=problem.targets,
     )
+
+
+def _recipe(all_sets: CandidateSets) -> dict[str, Any] | None:
+    recipe = all_sets.problem.recipe
+    if recipe is None:
+        return None
+    return recipe.as_dict(all_sets.best_of_families([vote.name for vote in recipe.families]))
 
 
 def _named(problem: PlanningProblem, settings: Mapping[str, Any]) -> dict[str, Any]:

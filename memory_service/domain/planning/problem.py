@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from memory_service.domain.common.vocabulary import reads_files
@@ -13,18 +13,9 @@ from memory_service.domain.planning.hyperparameters import DEFAULT_POLICY
 from memory_service.domain.planning.policy import Policy
 from memory_service.domain.planning.request import Question
 from memory_service.domain.prediction.device import TargetDevice
-
-
-@dataclass(frozen=True, slots=True)
-class Suggestion:
-    """A model that past competitions of the kind used, and how far that may move the choice (index
-    points)."""
-
-    bonus: float
-    pattern_id: str
-    text: str
-    source: str
-    grade: str = "claimed"
+from memory_service.domain.recipe.notes import Note
+from memory_service.domain.recipe.preferences import NO_PREFERENCES, Preferences
+from memory_service.domain.recipe.recipe import Recipe
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +26,11 @@ class PlanningProblem:
               planned for
     model     the catalogue's name of the pinned model, if one is pinned
     inferred  sentences on what was not said and therefore assumed
-    similar   hits of the recall, as they are shown; suggestions: model name -> why it is favoured
+    similar   hits of the recall, as they are shown
+    recipe    what won similar competitions, None without memory; preferences: what memory says of the choice
+    noted_best   what a person wrote here with a best model, None where nobody did
+    noted     why model, size or folds are pinned by what a person noted here; "" where they are not
+    targets   scores that ranks reached in the very competition
     evidence  rows beyond the planner's own (patterns of similar competitions)
     policy    the numbers that rows of the strategy tables say
     size_assumed   n_train is a usual number: nobody said it
@@ -55,7 +50,11 @@ class PlanningProblem:
     inferred: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     similar: tuple[Mapping[str, Any], ...] = ()
-    suggestions: Mapping[str, Suggestion] = field(default_factory=dict)
+    recipe: Recipe | None = None
+    preferences: Preferences = NO_PREFERENCES
+    targets: Mapping[str, Any] | None = None
+    noted_best: Note | None = None
+    noted: str = ""
     evidence: tuple[Mapping[str, Any], ...] = ()
     policy: Policy = DEFAULT_POLICY
     size_assumed: bool = False

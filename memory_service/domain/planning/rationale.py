@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import inf
 from typing import Any
 
@@ -15,6 +15,7 @@ from memory_service.domain.planning.policy import Policy
 from memory_service.domain.planning.problem import CostProvider
 from memory_service.domain.prediction.device import provenance_warnings
 from memory_service.domain.prediction.device_memory import observed_bounds
+from memory_service.domain.recipe.families import families_of
 
 LEAST_UPDATES = 200
 LARGE_HOST_GIB = 16.0
@@ -31,12 +32,7 @@ def rationale(
     problem, option = candidates.problem, candidates.table.options[pick.row]
     total, peak = expected.total_minutes, expected.peak_memory_gib
     out = [_model_reason(candidates, pick, expected)]
-    suggestion = problem.suggestions.get(option.model.name)
-    if suggestion is not None and suggestion.bonus > 0:
-        out.append(
-            f"Similar past competitions favour it ({suggestion.pattern_id}): counted as "
-            f"+{suggestion.bonus:g} points."
-        )
+    out += _memory_reasons(candidates, option, settings)
     if option.is_trees:
         out.append(
             "Boosted trees read all rows in every round: batch_size is the number of rows, an epoch is one "
@@ -78,10 +74,38 @@ def rationale(
     return tuple(out)
 
 
+def _memory_reasons(candidates: CandidateSet, option: Option, settings: Mapping[str, Any]) -> Iterator[str]:
+    """What memory said of the model, its size, its folds."""
+    problem = candidates.problem
+    said, question = problem.preferences, problem.question
+    preferred = said.models.get(option.model.name)
+    if question.model is None and preferred is not None:
+        yield f"Memory of it ({preferred.source}): {_ended(preferred.text)} Counted as {preferred.points:+.1f} points."
+    elif question.model is None and said.families:
+        names = families_of(option.model.name, option.model.family)
+        used = {name: said.families.get(name, 0.0) for name in names}
+        shares = ", ".join(f"{name} {share:.0%}" for name, share in used.items())
+        points = said.family_points(names)
+        yield f"Share of similar winning solutions, by weight, that used its family: {shares} ({points:+.1f} points)."
+    size = {"image_size": said.image_size, "seq_len": said.seq_len}.get(option.model.input_kind)
+    if size is not None and question.image_size is None and question.seq_len is None:
+        yield f"Input size {option.input_size}; {_ended(size.why)}"
+    if question.folds is None and settings["folds"] in said.folds and settings["folds"] > 1:
+        yield f"{settings['folds']} folds: what memory of similar competitions validates by."
+
+
+def _ended(text: str) -> str:
+    return text if text.endswith((".", "!", "?")) else text + "."
+
+
 def _model_reason(candidates: CandidateSet, pick: GridIndex, expected: Expected) -> str:
     option = candidates.table.options[pick.row]
     model, n_options = option.model, len(candidates.table.options)
     size = f" at {option.input_size}" if not option.is_trees else ""
+    if candidates.problem.noted:
+        return (
+            f"{model.name}{size}: {_ended(candidates.problem.noted)} The rest of the plan is built around it."
+        )
     if candidates.problem.model is not None:
         return f"{model.name}{size} is what was asked for; the rest of the plan is built around it."
     weights = "pretrained" if model.pretrained else "trained from scratch"
@@ -174,7 +198,7 @@ def warnings(
         else _network_warnings(candidates, pick, settings)
     )
     out.extend(provenance_warnings(problem.cards))
-    if settings["folds"] > 3:
+    if settings["folds"] > 3 and settings["folds"] not in problem.preferences.folds:
         out.append(f"{settings['folds']} folds: R17 advises 3 at most before a first submission.")
     if option.model.licence_note:
         out.append(f"Licence of {option.model.name}: {option.model.licence_note}")

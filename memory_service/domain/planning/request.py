@@ -22,6 +22,7 @@ class Question:
     plan_for   the cards of production when they are not the ones visible; they replace `gpus` in the sizing
     minutes    wall-clock budget for everything: imports, training, inference, writing the submission
     vram_gib   memory to plan for instead of the card's own
+    as_of      a year: only what was known by its end counts
     metric     what predictions are judged by, in the asker's words
     """
 
@@ -48,6 +49,9 @@ class Question:
     metric: str | None = None
     competition: str | None = None
     description: str | None = None
+    n_groups: int | None = None
+    group_by: str | None = None
+    as_of: int | None = None
 
     @property
     def pinned(self) -> dict[str, Any]:

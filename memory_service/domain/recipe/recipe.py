@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from memory_service.domain.common.vocabulary import modality_of
 from memory_service.domain.recipe.neighbourhood import Neighbourhood
 from memory_service.domain.recipe.validation import Validation
 from memory_service.domain.recipe.vocabulary import STAGE_OF, TECHNIQUES
@@ -14,6 +15,8 @@ from memory_service.domain.recipe.votes import Vote, sentences, typical, votes
 MOST_FAMILIES, MOST_TECHNIQUES, MOST_LOSSES = 8, 12, 3
 MOST_SENTENCES = 5
 FIELDS = ("families", "techniques", "loss")
+ENGINEERED = ("tabular", "time-series", "recommendation")
+"""Modalities whose features are made by hand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +39,9 @@ class Recipe:
     seq_len: tuple[int, int] | None
     basis: str
 
-    def as_dict(
-        self, planned: Mapping[str, str | None], in_script: Mapping[str, str]
-    ) -> dict[str, Any]:
-        """The wire form. planned: family -> the model that would be planned of it; in_script: technique ->
-        how the plan's script does it."""
+    def as_dict(self, planned: Mapping[str, str | None]) -> dict[str, Any]:
+        """The wire form; whether a script does a technique is for those who know the script to say.
+        planned: family -> the model that would be planned of it."""
         return {
             "validation": self.validation.as_dict(),
             "families": [{**_shown(one), "planned": planned.get(one.name)} for one in self.families],
@@ -48,8 +49,8 @@ class Recipe:
                 {
                     **_shown(one),
                     "stage": STAGE_OF[one.name],
-                    "in_script": one.name in in_script,
-                    "setting": in_script.get(one.name, TECHNIQUES[one.name]),
+                    "in_script": False,
+                    "setting": TECHNIQUES[one.name],
                 }
                 for one in self.techniques
             ],
@@ -65,6 +66,7 @@ class Recipe:
 def make_recipe(
     near: Neighbourhood,
     validation: Validation,
+    task: str,
     base: Mapping[str, Mapping[str, float]],
     pitfalls: Sequence[tuple[str, str]],
 ) -> Recipe:
@@ -80,7 +82,7 @@ def make_recipe(
         families=tuple(found["families"][:MOST_FAMILIES]),
         techniques=tuple(found["techniques"][:MOST_TECHNIQUES]),
         loss=tuple(found["loss"][:MOST_LOSSES]),
-        features=said["features"],
+        features=said["features"] if modality_of(task) in ENGINEERED else (),
         mattered=said["what_mattered"],
         failed=said["what_failed"],
         pitfalls=tuple({"text": text, "from": [slug]} for slug, text in pitfalls[:MOST_SENTENCES]),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,12 +63,14 @@ def decide_validation(near: Neighbourhood, task: str, fact: SplitFact | None) ->
         also = f" {agreeing:.0%} of similar solutions by weight did so." if agreeing >= 0.005 else ""
         named = tuple(dict.fromkeys((*fact.source, *sources.get(split, ()))))[:3]
         folds = fact.folds or _folds(near, split)
-        return Validation(split, fact.by, folds, fact.because + also, named, "claimed")
+        because = fact.because if fact.because.endswith((".", "!", "?")) else fact.because + "."
+        return Validation(split, fact.by, folds, because + also, named, "claimed")
     if shares:
         split = max(shares, key=lambda name: (shares[name], name))
-        by = _most_said(near, split) if split in _GROUPED else None
-        why = f"{shares[split]:.0%} of similar solutions by weight validated so; the text does not say how the test differs."
-        return Validation(split, by, _folds(near, split), why, sources[split], "estimated")
+        groups = ", where rows come in groups" if split in _GROUPED else ""
+        why = f"{shares[split]:.0%} of similar solutions by weight did so{groups}; the text does not say how "
+        why += "the test differs."
+        return Validation(split, None, _folds(near, split), why, sources[split], "estimated")
     split = "stratified" if classes else "random"
     why = "Nothing similar is known and the text names no groups and no time."
     return Validation(split, None, USUAL_FOLDS, why, (), "estimated")
@@ -102,12 +103,3 @@ def _folds(near: Neighbourhood, split: str) -> int:
         if total >= half:
             return folds
     return USUAL_FOLDS
-
-
-def _most_said(near: Neighbourhood, split: str) -> str | None:
-    said: Mapping[str, float] = {}
-    counted: dict[str, float] = dict(said)
-    for solution, weight in zip(near.solutions, near.weights, strict=True):
-        if solution.split == split and solution.by:
-            counted[solution.by] = counted.get(solution.by, 0.0) + weight
-    return max(counted, key=lambda by: (counted[by], by)) if counted else None

@@ -9,6 +9,10 @@ from math import exp, log
 from memory_service.domain.recipe.neighbourhood import Neighbourhood
 from memory_service.domain.recipe.solution import Solution
 
+PRIOR = 3.0
+"""Competitions that the base rate counts for: one near neighbour alone says little. 3 to 8 find about the same
+(docs/memory.md)."""
+
 SOURCES = 3
 """Solutions named beside each share."""
 
@@ -17,8 +21,9 @@ NEVER_ADVISED = frozenset({"other", "leak-exploit", "public-lb"})
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """share: of the weight of the similar solutions that say anything of the kind; lift: share / base rate,
-    None where the base is not known; n: how many of these solutions used it; sources: the weightiest."""
+    """share: expected share of winners that use it (the similar solutions' by weight, drawn to the modality's
+    base rate as by `PRIOR` competitions more); lift: share / base rate, None where nobody else of the modality
+    used it; n: how many of these solutions used it; sources: the weightiest."""
 
     name: str
     share: float
@@ -41,6 +46,8 @@ def votes(near: Neighbourhood, field: str, base: Mapping[str, float]) -> list[Vo
     for solution, weight in said:
         by_competition[solution.competition] = by_competition.get(solution.competition, 0.0) + weight
     total = sum(whole[slug] for slug in by_competition)
+    effective = total**2 / sum(whole[slug] ** 2 for slug in by_competition) if by_competition else 0.0
+    prior = PRIOR if base else 0.0
     shares: dict[str, float] = {}
     users: dict[str, list[tuple[float, str]]] = {}
     for solution, weight in said:
@@ -49,15 +56,19 @@ def votes(near: Neighbourhood, field: str, base: Mapping[str, float]) -> list[Vo
             if name not in NEVER_ADVISED:
                 shares[name] = shares.get(name, 0.0) + part / total
                 users.setdefault(name, []).append((-part, solution.id))
+    drawn = {
+        name: (effective * share + prior * base.get(name, 0.0)) / (effective + prior)
+        for name, share in shares.items()
+    }
     return [
         Vote(
             name,
-            shares[name],
-            shares[name] / base[name] if base.get(name) else None,
+            drawn[name],
+            drawn[name] / base[name] if base.get(name) else None,
             len(users[name]),
             tuple(source for _, source in sorted(users[name])[:SOURCES]),
         )
-        for name in sorted(shares, key=lambda name: (-shares[name], name))
+        for name in sorted(drawn, key=lambda name: (-drawn[name], name))
     ]
 
 

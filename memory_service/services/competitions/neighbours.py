@@ -197,7 +197,7 @@ def recall(
         later = ~(snapshot.years <= as_of)
         left_out = later if left_out is None else left_out | later
     explain = _Explained(snapshot, signals, kind, terms, described)
-    best = _best(fused, limit, first, left_out)
+    best = _best(fused, snapshot.years, limit, first, left_out)
     falling = np.minimum.accumulate(shared[best])
     hits = tuple(explain.hit(i, float(score)) for i, score in zip(best, falling, strict=True))
     return Found(
@@ -315,7 +315,11 @@ def _known_metric(asked: Mapping[str, Any]) -> dict[str, Any]:
     known = {name: value for name, value in asked.items() if name in _COMPARED and value is not None}
     if asked.get("metric"):
         named = metric_named(str(asked["metric"]))
-        known |= {"metric": named.name if named else None, "metric_family": named.family if named else None, "metric_sure": True}
+        known |= {
+            "metric": named.name if named else None,
+            "metric_family": named.family if named else None,
+            "metric_sure": True,
+        }
     return known
 
 
@@ -376,9 +380,13 @@ def _closeness(transaction: ReadTransaction | None, snapshot: RecallSnapshot, pl
 
 
 def _best(
-    fused: NDArray[np.float64], limit: int, first: int | None, left_out: NDArray[np.bool_] | None
+    fused: NDArray[np.float64],
+    years: NDArray[np.float64],
+    limit: int,
+    first: int | None,
+    left_out: NDArray[np.bool_] | None,
 ) -> list[int]:
-    """Places of the `limit` best, best first, equal ones in the order stored; `first` before all others."""
+    """Places of the `limit` best, best first, of equal ones the latest first; `first` before all others."""
     scores = fused.copy()
     if first is not None:
         scores[first] = np.inf
@@ -386,7 +394,8 @@ def _best(
         scores[left_out] = -np.inf
     floor = np.partition(scores, -limit)[-limit] if 0 < limit < len(scores) else -np.inf
     among = np.flatnonzero((scores >= floor) & (scores > -np.inf))
-    return [int(i) for i in among[np.argsort(-scores[among], kind="stable")][:limit]]
+    order = np.lexsort((-np.nan_to_num(years[among]), -scores[among]))
+    return [int(i) for i in among[order][:limit]]
 
 
 @dataclass(frozen=True, slots=True)

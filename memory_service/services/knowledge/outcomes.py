@@ -69,10 +69,10 @@ def competition_outcomes(transaction: ReadTransaction, slug: str) -> dict[str, A
 _USUAL = ("minutes", "minutes_to_submission", "epochs_to_best", "budget_percent")
 
 
-def happened_there(transaction: ReadTransaction, slug: str) -> tuple[dict[str, Any], ...]:
-    """One row of a plan's `evidence`; none where no run of the competition has ended."""
-    short = competition_outcomes(transaction, slug)
-    if not short["runs"]:
+def happened_there(short: Mapping[str, Any] | None, slug: str | None) -> tuple[dict[str, Any], ...]:
+    """One row of a plan's `evidence`; none where no run of the competition has ended. short: its
+    `competition_outcomes`."""
+    if short is None or not short["runs"]:
         return ()
     counted = ", ".join(f"{count} {status}" for status, count in short["by_status"].items())
     text = f"{short['runs']} of the latest runs of {slug} here: {counted}."

@@ -42,7 +42,7 @@ from memory_service.services.knowledge.solution_memory import SolutionMemory
 from memory_service.store.queries import calibrations as device_store
 from memory_service.store.queries import outcomes
 from memory_service.store.queries.fingerprints import devices_fingerprint, fingerprint
-from memory_service.store.queries.rows import all_rows
+from memory_service.store.queries.rows import all_rows, written_here
 
 Row = Mapping[str, Any]
 
@@ -59,6 +59,7 @@ class Knowledge:
     cards      GPU models and registered devices, with what was measured and observed
     observations   what runs showed, oldest first
     competitions   slug -> facts, without the long description
+    written_here   ids of patterns and solutions that a person wrote or corrected
     solution_memory  winning solutions by competition
     tallies        memory ("pattern:<id>", "competition:<slug>") -> place -> what runs there say of it
     """
@@ -73,6 +74,7 @@ class Knowledge:
     model_names: Mapping[str, str] = field(default_factory=dict)
     observations: tuple[Observation, ...] = ()
     tallies: Mapping[str, Mapping[str, Tally]] = field(default_factory=dict)
+    written_here: frozenset[str] = frozenset()
     solution_memory: SolutionMemory = field(default_factory=lambda: SolutionMemory({}, {}))
 
     @property
@@ -228,9 +230,11 @@ def _renewed(transaction: ReadTransaction, revision: int, cached: _Read | None) 
     else:
         names = model_index(priced.models)
     solutions = None
+    here = frozenset().union(*(written_here(transaction.session, name) for name in ("patterns", "solutions")))
     if cached is not None and same.issuperset(("solutions", "competitions")):
         solutions = cached.knowledge.solution_memory
     knowledge = assemble(revision, priced, names, cards, rows, seen.all, tallies, solutions)
+    knowledge = replace(knowledge, written_here=here)
     return _Read(prints, rows, calibrated, seen, selection, knowledge)
 
 

@@ -32,6 +32,11 @@ class SolutionMemory:
         ordered = {slug: tuple(sorted(some, key=lambda one: one.rank)) for slug, some in found.items()}
         return cls(ordered, competitions)
 
+    def without(self, slug: str) -> SolutionMemory:
+        """The same with one competition's solutions left out."""
+        rest = {name: some for name, some in self.by_competition.items() if name != slug}
+        return SolutionMemory(rest, self.competitions)
+
     def known(self, as_of: int | None) -> int:
         """Number of solutions, those of competitions after a year left out."""
         return sum(len(self.by_competition[slug]) for slug in self._slugs(as_of))

@@ -21,7 +21,15 @@ from memory_service.domain.description.metric_resolution import ANSWERS, Measure
 from memory_service.domain.description.metrics import metric_named
 from memory_service.domain.planning.budget import RESERVE_SHARE
 from memory_service.errors import MemoryServiceError
-from memory_service.services.planning.script_kinds import HUB_NAMES, KINDS, NETS, SCRIPTED, WIDTHS, Kind
+from memory_service.services.planning.script_kinds import (
+    AUGMENTED,
+    HUB_NAMES,
+    KINDS,
+    NETS,
+    SCRIPTED,
+    WIDTHS,
+    Kind,
+)
 
 
 class NoScript(MemoryServiceError):
@@ -87,6 +95,22 @@ def has_script(plan: Mapping[str, Any]) -> bool:
     except NoScript:
         return False
     return True
+
+
+def techniques_done(plan: Mapping[str, Any]) -> dict[str, str]:
+    """Techniques of `domain.recipe.vocabulary` that the plan's script does, each with how."""
+    if not has_script(plan):
+        return {}
+    kind = _kind_of(plan)
+    judged = _judged(plan, kind)
+    done = dict(AUGMENTED.get(plan["task"], {}))
+    if plan["folds"] > 1:
+        done["mean-blend"] = f"the predictions of {plan['folds']} folds are averaged"
+    if judged["tuned"]:
+        done["threshold-search"] = f"cuts are chosen on validation for {judged['metric']}"
+    if judged["logs"]:
+        done["log-transform-target"] = f"the target is learned as {judged['logs']}"
+    return done
 
 
 def _kind_of(plan: Mapping[str, Any]) -> Kind:

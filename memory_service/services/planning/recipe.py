@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memory_service.domain.common.vocabulary import modality_of
 from memory_service.domain.description.task_inference import InferredFacts
+from memory_service.domain.planning.request import Question
 from memory_service.domain.recipe.neighbourhood import (
     FACT_WEIGHTS,
     Neighbourhood,
     competition_weights,
     neighbourhood,
 )
+from memory_service.domain.recipe.notes import Note
 from memory_service.domain.recipe.recipe import Recipe, make_recipe
 from memory_service.domain.recipe.validation import SplitFact, decide_validation
 from memory_service.recall.structure import answer_of
@@ -30,8 +35,8 @@ _BY_TASK: Mapping[str, Callable[[str], str | None]] = {
 """Facts that follow from the task, which is uncertain where it was read from a text."""
 
 
-def similar_solutions(memory: SolutionMemory, signals: Signals, as_of: int | None) -> Neighbourhood:
-    """The solutions of the competitions that are most similar to the question."""
+def similarity_weights(signals: Signals, as_of: int | None) -> NDArray[np.float64]:
+    """Weight of each stored competition for the question (C,)."""
     snapshot = signals.snapshot
     structure = snapshot.structure
     certain = {name: weight for name, weight in FACT_WEIGHTS.items() if name not in _BY_TASK}
@@ -45,26 +50,59 @@ def similar_solutions(memory: SolutionMemory, signals: Signals, as_of: int | Non
         agreement += FACT_WEIGHTS[name] * structure.probability(name, likely)
     left_out = np.zeros(len(agreement), dtype=np.bool_) if signals.left_out is None else signals.left_out
     meaning = None if signals.meaning is None else signals.meaning.astype(np.float64)
-    weights = competition_weights(meaning, agreement, snapshot.years, as_of, left_out)
-    return neighbourhood(weights, snapshot.slugs, memory.by_competition, memory.known(as_of))
+    return competition_weights(meaning, agreement, snapshot.years, as_of, left_out)
 
 
 def recipe_of(
     memory: SolutionMemory, signals: Signals, task: str, as_of: int | None, split: SplitFact | None
 ) -> tuple[Recipe, Neighbourhood]:
     """The recipe for a task, and the solutions it came from."""
-    near = similar_solutions(memory, signals, as_of)
+    weights = similarity_weights(signals, as_of)
+    near = neighbourhood(weights, signals.snapshot.slugs, memory.by_competition, memory.known(as_of))
     pitfalls = [
         (slug, str(memory.competitions[slug]["pitfalls"]))
         for slug in near.competitions[:PITFALLS_FROM]
         if memory.competitions[slug].get("pitfalls")
     ]
     base = memory.base(modality_of(task), as_of)
-    return make_recipe(near, decide_validation(near, task, split), base, pitfalls), near
+    return make_recipe(near, decide_validation(near, task, split), task, base, pitfalls), near
 
 
-def split_of_text(read: InferredFacts) -> SplitFact | None:
-    """What a text says of the way the hidden test differs."""
-    if read.split not in ("group", "time"):
-        return None
-    return SplitFact(read.split, f"The text says that the test differs by {read.split}.")
+def split_fact(
+    question: Question, said: InferredFacts | None, record: Mapping[str, Any], notes: Sequence[Note]
+) -> SplitFact | None:
+    """What is known of the way the hidden test differs: as asked > the text > a note of a person > the record
+    of the very competition > a shipped note of it."""
+    if question.group_by or question.n_groups:
+        by = question.group_by
+        return SplitFact("group", f"Asked: the rows come from groups ({by or question.n_groups}).", by)
+    read = _split_read(said, question.task) if said is not None else None
+    if read is not None:
+        return replace(read, folds=next((note.folds for note in notes if note.here and note.folds), None))
+    here = next((note for note in notes if note.here and note.split), None)
+    shipped = next((note for note in notes if note.split), None)
+    if here is not None:
+        folds = here.folds or next((note.folds for note in notes if note.here and note.folds), None)
+        return _split_noted(replace(here, folds=folds))
+    if record.get("split") in ("group", "time"):
+        by, slug = record.get("group_by"), str(record["slug"])
+        about = f" ({by})" if by else ""
+        return SplitFact(record["split"], f"The record of {slug}: the test differs by {record['split']}{about}.",
+                         by, source=(slug,))  # fmt: skip
+    return None if shipped is None else _split_noted(shipped)
+
+
+def _split_noted(note: Note) -> SplitFact:
+    return SplitFact(str(note.split), f"Noted: {note.text}", note.by, note.folds, (note.source,))
+
+
+def _split_read(said: InferredFacts, task: str | None) -> SplitFact | None:
+    by = said.group_by
+    words = said.words.get("split") or said.words.get("group_by") or said.words.get("n_groups")
+    quoted = f'The text says "{words}".' if words else f"The text says that the test differs by {said.split}."
+    if said.split == "time":
+        return SplitFact("time", quoted, by)
+    series = (task or said.task or "").startswith("time-series-regression")
+    if said.split == "group" or (by is not None and said.split is None and not series):
+        return SplitFact("group", quoted, by)
+    return None

@@ -8,7 +8,7 @@ Asking writes nothing. Answers are cached per knowledge revision (`plan_cache`).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,19 +21,23 @@ from memory_service.domain.description.metric_resolution import ResolvedMetric, 
 from memory_service.domain.description.task_inference import InferredFacts
 from memory_service.domain.parallel.parallel import with_parallel_sets
 from memory_service.domain.planning.candidates import CandidateSets, price_candidates
-from memory_service.domain.planning.planner import make_plan
+from memory_service.domain.planning.plan import Plan, Refusal
+from memory_service.domain.planning.planner import make_plan, recipe_answer
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.request import Question
 from memory_service.domain.prediction.device import TargetDevice
+from memory_service.domain.recipe.notes import Note
+from memory_service.domain.recipe.preferences import FOLDS_NOTED
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.recall.encoder import load_encoder
 from memory_service.schemas.recommend import plan_request
-from memory_service.services.competitions.neighbours import Hit, read_text, recall
+from memory_service.services.competitions.neighbours import Found, read_text, recall
 from memory_service.services.database.transactions import Database
-from memory_service.services.knowledge.outcomes import happened_there
+from memory_service.services.knowledge.outcomes import competition_outcomes, happened_there
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
+from memory_service.services.planning.memory import memory_of
 from memory_service.services.planning.plan_cache import PlanCache
-from memory_service.services.planning.suggestions import suggestions_of
+from memory_service.services.planning.plan_script import techniques_done
 
 DEFAULT_CPU_COUNT = 8
 DEFAULT_N_FEATURES = 50
@@ -85,10 +89,63 @@ def _evaluated(database: Database, question: Question) -> tuple[EvaluatedRequest
     cache = database.caches.of(PlanCache)
     body = cache.get(knowledge.revision, _key(question))
     if body is None:
-        answer = with_parallel_sets(make_plan(case, knowledge, candidate_sets), candidate_sets).as_dict()
+        case, candidate_sets, plan = _planned(knowledge, case, candidate_sets)
+        answer = with_parallel_sets(plan, candidate_sets).as_dict()
+        _mark_scripted(answer)
         body = orjson.dumps(answer, option=orjson.OPT_SERIALIZE_NUMPY)
         cache.store(knowledge.revision, _key(question), body, answer.get("plan_id"))
     return EvaluatedRequest(knowledge, memory, case, candidate_sets, _loaded(body)), body
+
+
+def _planned(
+    knowledge: Knowledge, case: PlanningProblem, candidate_sets: CandidateSets
+) -> tuple[PlanningProblem, CandidateSets, Plan | Refusal]:
+    """The plan, made around what a person noted here as the best where that fits: model, size and folds, else
+    fewer of them; with the reason where nothing of it does."""
+    note, question = case.noted_best, case.question
+    if note is None or question.model is not None:
+        return case, candidate_sets, make_plan(case, knowledge, candidate_sets)
+    why = ""
+    for pins in _pins_of(knowledge, case, note):
+        said = f"{note.source} notes it: {note.text}"
+        pinned = replace(case, question=replace(question, **pins), model=pins["model"], noted=said)
+        knowledge.priced.ensure_profile(pins["model"], pinned.question.seq_len or pinned.question.image_size)
+        sets = price_candidates(pinned, knowledge)
+        plan = make_plan(pinned, knowledge, sets)
+        if isinstance(plan, Plan):
+            reasons = (*plan.rationale, why) if why else plan.rationale
+            return pinned, sets, replace(plan, rationale=reasons, recipe=recipe_answer(candidate_sets))
+        asked = ", ".join(f"{name} {value}" for name, value in pins.items())
+        why = why or f"{note.source} notes {asked}, which does not fit whole: {plan.why}"
+    plan = make_plan(case, knowledge, candidate_sets)
+    return case, candidate_sets, replace(plan, warnings=(*plan.warnings, why))
+
+
+def _pins_of(knowledge: Knowledge, case: PlanningProblem, note: Note) -> Iterator[dict[str, Any]]:
+    """What a note pins, all of it first; nothing that the question itself pins."""
+    model = knowledge.models[note.prefer[0]]
+    question = case.question
+    pins: dict[str, Any] = {"model": model.name}
+    if (
+        note.size
+        and model.input_kind in ("image_size", "seq_len")
+        and getattr(question, model.input_kind) is None
+    ):
+        pins[model.input_kind] = note.size
+    folds = question.folds or next(iter(case.preferences.folds), None)
+    if question.folds is None and folds and case.preferences.folds[folds] == FOLDS_NOTED:
+        yield {**pins, "folds": folds}
+    yield pins
+    if len(pins) > 1:
+        yield {"model": model.name}
+
+
+def _mark_scripted(answer: dict[str, Any]) -> None:
+    """Say of each technique of the recipe whether the plan's script does it."""
+    done = techniques_done(answer)
+    for technique in (answer["recipe"] or {}).get("techniques", ()):
+        if technique["name"] in done:
+            technique.update(in_script=True, setting=done[technique["name"]])
 
 
 def _key(question: Question) -> str:
@@ -113,31 +170,38 @@ class RequestText:
 
     facts      read from the text; completed from `described`, the stored competition that the text describes
     said       read from the text alone
-    hits       neighbours; None where the facts of the case decide them
+    found      neighbours; None where the facts of the case decide them
     database   where those neighbours are looked up
     """
 
     facts: InferredFacts | None = None
     said: InferredFacts | None = None
     described: str | None = None
-    hits: tuple[Hit, ...] | None = None
+    found: Found | None = None
     database: Database | None = None
 
-    def neighbours(self, question: Question, task: str, n_train: int) -> Sequence[Hit]:
-        """The hits of the text or the named competition, else those of the bare facts."""
-        if self.hits is not None or self.database is None:
-            return self.hits or ()
+    def neighbours(self, question: Question, task: str, n_train: int) -> Found:
+        """Those of the text or the named competition, else those of the bare facts."""
+        if self.found is not None or self.database is None:
+            return self.found or Found(())
         facts = {"task": task, "n_train": n_train, "n_classes": question.n_classes}
         with self.database.read() as transaction:
-            return recall(transaction, task=question.task, facts=facts, limit=SHOWN, mode=question.mode).hits
+            return recall(
+                transaction,
+                task=question.task,
+                facts=facts,
+                limit=SHOWN,
+                mode=question.mode,
+                as_of=question.as_of,
+            )
 
-    def happened(self, question: Question) -> tuple[Mapping[str, Any], ...]:
+    def outcomes(self, question: Question) -> Mapping[str, Any] | None:
         """What came of runs of the very competition; mode open only."""
         slug = question.competition or self.described
         if slug is None or self.database is None or question.mode != "open":
-            return ()
+            return None
         with self.database.read() as transaction:
-            return happened_there(transaction, slug)
+            return competition_outcomes(transaction, slug)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +239,9 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = Reques
     metric = _metric(knowledge, question, text, record, task)
     if metric is not None and metric.note:
         warnings.append(metric.note)
-    hits = text.neighbours(question, task, n_train)
-    suggested = suggestions_of(knowledge, question, task, n_train, hits, text.described)
+    found = text.neighbours(question, task, n_train)
+    outcomes = text.outcomes(question)
+    memory = memory_of(knowledge, question, task, n_train, found, text.said, (outcomes or {}).get("best"))
     return PlanningProblem(
         question=replace(
             question,
@@ -194,10 +259,15 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = Reques
         visible=tuple(knowledge.gpus[key] for key in visible) if visible != planned else (),
         model=model.name if model else None,
         inferred=tuple(inferred),
-        warnings=(*warnings, *suggested.warnings),
-        similar=tuple({"slug": hit.slug, "score": hit.score, "why": hit.why} for hit in hits),
-        suggestions=suggested.models,
-        evidence=(*suggested.evidence, *text.happened(question)),
+        warnings=(*warnings, *memory.warnings),
+        similar=tuple({"slug": hit.slug, "score": hit.score, "why": hit.why} for hit in found.hits),
+        recipe=memory.recipe,
+        preferences=memory.preferences,
+        targets=memory.targets,
+        noted_best=memory.noted
+        if memory.noted and task in knowledge.models[memory.noted.prefer[0]].tasks
+        else None,
+        evidence=(*happened_there(outcomes, question.competition or text.described), *memory.evidence),
         policy=knowledge.policy,
         size_assumed=size_assumed,
         metric=metric,
@@ -343,5 +413,6 @@ def read_request_text(database: Database, question: Question) -> RequestText:
             facts={name: value for name, value in given.items() if value is not None},
             limit=SHOWN,
             mode=question.mode,
+            as_of=question.as_of,
         )
-    return RequestText(found.facts, read.facts if read else None, found.described, found.hits, database)
+    return RequestText(found.facts, read.facts if read else None, found.described, found, database)

@@ -144,6 +144,14 @@ for _task, _labels in (("tabular-classification", True), ("tabular-regression", 
     KINDS[_task, "torch"] = _network_kind("tables", "net", _TABLES, _labels)
     KINDS |= {(_task, library): _tree_kind(library, _labels) for library in _TREE_LIBRARIES}
 
+_CROPPED = {"light-augmentation": "random crops of half the area or more, mirrored half the time"}
+AUGMENTED: Mapping[str, Mapping[str, str]] = {
+    "image-classification": _CROPPED,
+    "image-regression": _CROPPED,
+    "image-segmentation": {"light-augmentation": "mirrored half the time"},
+}
+"""Task -> what its script does to training samples."""
+
 HUB_NAMES = {
     **{f"deberta-v3-{size}": f"microsoft/deberta-v3-{size}" for size in ("xsmall", "small", "base", "large")},
     **{name: f"microsoft/{name}" for name in ("mdeberta-v3-base", "deberta-v2-xlarge", "deberta-base")},

@@ -97,6 +97,13 @@ def all_rows(session: ReadSession, table: str) -> list[dict[str, Any]]:
     return [dict(zip(names, row, strict=True)) for row in session.execute(query)]
 
 
+def written_here(session: ReadSession, table: str) -> frozenset[str]:
+    """Keys of the rows that a person wrote or corrected."""
+    entity = ENTITIES[table]
+    by_person = (entity.origin == "user") | entity.corrected
+    return frozenset(session.scalars(select(column(entity, key_of(entity))).where(by_person)))
+
+
 def find(session: ReadSession, table: str, key: str, *, to_change: bool = False) -> Correctable | None:
     """The row, locked against other writers with `to_change`."""
     entity = ENTITIES[table]

@@ -1,0 +1,101 @@
+"""What was written about one competition: models that did well there, sizes, folds, split.
+
+A pattern says it in typed `advice`; a person's sentence ("convnext_base at 512, 5 folds beat tiny_vit at 384;
+group folds by site matched the leaderboard") is read for the same things.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_BEATS = re.compile(
+    r"\b(?:beats?|beaten|outperform(?:s|ed)?|(?:was |is |were |are |did )?better than|ahead of|won over|over)\b",
+    re.IGNORECASE,
+)
+_LOSES = re.compile(r"\b(?:lost to|loses to|worse than|beaten by|behind)\b", re.IGNORECASE)
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.\-/]*[A-Za-z0-9]")
+_SIZE = re.compile(
+    r"\b(?:at|size|of|in)\s+(\d{2,4})(?:\s?(?:x|×)\s?\d{2,4})?(?:\s?(?:px|pixels|tokens))?\b", re.IGNORECASE
+)
+_FOLDS = re.compile(r"\b(\d{1,2})[\s-]?folds?\b", re.IGNORECASE)
+_GROUPED = re.compile(r"\bgroup(?:ed|s)?[\s-]?(?:k[\s-]?)?folds?(?:\s+by\s+([A-Za-z_]+))?", re.IGNORECASE)
+_GROUPED_BY = re.compile(r"\b(?:grouped|groups?|split|folds?)\s+by\s+([A-Za-z_]+)", re.IGNORECASE)
+_IN_TIME = re.compile(
+    r"\b(?:time[\s-]?(?:based )?split|split by time|time[\s-]series split|later months)\b", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One thing that was written down, and where.
+
+    prefer, avoid   catalogue names, the best first; size: pixels or tokens of the input
+    here            written here by a person, not shipped
+    """
+
+    source: str
+    text: str
+    prefer: tuple[str, ...] = ()
+    avoid: tuple[str, ...] = ()
+    size: int | None = None
+    folds: int | None = None
+    split: str | None = None
+    by: str | None = None
+    here: bool = False
+
+
+def note_of_pattern(row: Mapping[str, Any], catalogue_name: Callable[[str], str | None], here: bool) -> Note:
+    """From a row of `patterns`; what a person wrote is read from the sentence where the advice is silent.
+
+    catalogue_name   the catalogue's name that a word means, None where it means no model
+    """
+    advice = row.get("advice") or {}
+    said = read_sentence(str(row["statement"]), catalogue_name) if here else Note("", "")
+    models = [catalogue_name(str(name)) for name in advice.get("models") or ()]
+    return Note(
+        source=str(row["id"]),
+        text=str(row["statement"]),
+        prefer=_known(models) or said.prefer,
+        avoid=said.avoid,
+        size=advice.get("image_size") or advice.get("seq_len") or said.size,
+        folds=advice.get("folds") or said.folds,
+        split=advice.get("split") or said.split,
+        by=advice.get("group_by") or said.by,
+        here=here,
+    )
+
+
+def read_sentence(text: str, catalogue_name: Callable[[str], str | None]) -> Note:
+    """The models, size, folds and split that a sentence speaks of."""
+    prefer: list[str | None] = []
+    avoid: list[str | None] = []
+    sizes: list[str] = []
+    for sentence in re.split(r"(?<=[.;!?])\s+|\n", text):
+        lost, won = _LOSES.search(sentence), _BEATS.search(sentence)
+        cut = lost or won
+        before, after = (sentence[: cut.start()], sentence[cut.end() :]) if cut else (sentence, "")
+        good, bad = (after, before) if lost else (before, after)
+        prefer += _models(good, catalogue_name)
+        avoid += _models(bad, catalogue_name)
+        sizes += (
+            [size for size in _SIZE.findall(good) if int(size) >= 32] if _models(good, catalogue_name) else []
+        )
+    folds, grouped = _FOLDS.search(text), _GROUPED.search(text)
+    by = (grouped.group(1) if grouped else None) or next(iter(_GROUPED_BY.findall(text)), None)
+    split = "group" if grouped or by else "time" if _IN_TIME.search(text) else None
+    return Note(
+        "", text, _known(prefer), _known(avoid), int(sizes[0]) if sizes else None,
+        int(folds.group(1)) if folds and 1 < int(folds.group(1)) <= 50 else None, split, by, True,
+    )  # fmt: skip
+
+
+def _models(text: str, catalogue_name: Callable[[str], str | None]) -> list[str | None]:
+    """Names of the catalogue in a text; a plain word ("linear") is no model's name in a sentence."""
+    return [catalogue_name(word) for word in _NAME.findall(text) if re.search(r"[\d_\-/]|boost|gbm", word)]
+
+
+def _known(names: Iterable[str | None]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for name in names if name))

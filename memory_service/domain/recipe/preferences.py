@@ -1,0 +1,160 @@
+"""What memory says about the choice of a plan, in points of the quality index.
+
+Families: 2.7 points for each e-fold of the share that similar solutions give a model's family. The weight is
+the exchange rate between index and log share in a conditional logit of what winners since 2020 used
+(docs/memory.md); the most used family stands at 0. Sizes: what similar solutions used and what the data have.
+What runs of the very competition showed outweighs both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import log
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memory_service.domain.recipe.notes import Note
+from memory_service.domain.recipe.votes import Vote
+
+FAMILY_WEIGHT = 2.7
+SHARE_FLOOR = 0.02
+"""Share of a family that no similar solution used."""
+
+LEAST_SOLUTIONS = 10
+"""Fewer say nothing of a family's share."""
+
+NOTED, SHOWN_BY_RUNS, LOST = 1.0, 8.0, -8.0
+"""Points for a model that shipped notes of the very competition name, that the best run here used, and that a
+person noted here as the worse one. What a person noted as the best is planned wherever it fits
+(`services.planning.recommend`)."""
+
+OCTAVE_SHORT, OCTAVE_LONG, ANY_OCTAVE = 1.5, 0.75, 0.5
+"""Points per doubling that an input is smaller or larger than usual, past half a doubling. Judged."""
+
+MOST_UPSAMPLED = 2.5
+"""An image is not planned at more than this many times its own pixels a side."""
+
+FAR = 50.0
+
+FOLDS_USUAL, FOLDS_NOTED = 0.5, 4.0
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPreference:
+    """Points for one model, and why."""
+
+    points: float
+    source: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SizePreference:
+    """The usual size of an input (pixels or tokens), the largest that makes sense, and why."""
+
+    usual: int | None
+    most: int | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Preferences:
+    """models: catalogue name -> points; families: share of each; image, text: sizes by kind of input;
+    folds -> points."""
+
+    models: Mapping[str, ModelPreference] = field(default_factory=dict)
+    families: Mapping[str, float] = field(default_factory=dict)
+    image_size: SizePreference | None = None
+    seq_len: SizePreference | None = None
+    folds: Mapping[int, float] = field(default_factory=dict)
+
+    def family_points(self, families: Sequence[str]) -> float:
+        """0 for the family that was used most, less for others; of several the mean."""
+        if not self.families:
+            return 0.0
+        best = max(self.families.values())
+        parts = [
+            log((self.families.get(name, 0.0) + SHARE_FLOOR) / (best + SHARE_FLOOR)) for name in families
+        ]
+        return FAMILY_WEIGHT * sum(parts) / len(parts)
+
+    def size_points(self, kind: str, sizes: NDArray[np.int64]) -> Array:
+        """Points of input sizes [option]: 0 within half a doubling of the usual one; `FAR` below beyond
+        what the data have."""
+        said = {"image_size": self.image_size, "seq_len": self.seq_len}.get(kind)
+        points = np.zeros(len(sizes))
+        if said is None:
+            return points
+        if said.usual:
+            octaves = np.log2(sizes / said.usual)
+            over = np.maximum(np.abs(octaves) - ANY_OCTAVE, 0.0)
+            points = -np.where(octaves < 0, OCTAVE_SHORT, OCTAVE_LONG) * over
+        if said.most and (sizes <= said.most).any():
+            points = np.where(sizes <= said.most, points, -FAR)
+        return points
+
+
+NO_PREFERENCES = Preferences()
+
+
+def preferences_of(
+    families: Sequence[Vote],
+    solutions: int,
+    notes: Sequence[Note],
+    ran_best: ModelPreference | None,
+    ran_model: str | None,
+    usual: Mapping[str, tuple[int, int] | None],
+    own_size: Mapping[str, int | None],
+    folds: int,
+) -> Preferences:
+    """Everything memory prefers.
+
+    families     the vote; solutions: how many it rests on
+    notes        of the very competition or one much like it, the weightiest first
+    ran_best     why the model `ran_model` of the best run here is preferred
+    usual        "image_size", "seq_len" -> (usual size, number of solutions); own_size: what the data have
+    folds        that the recipe validates by
+    """
+    models: dict[str, ModelPreference] = {}
+    for note in notes:
+        for place, name in enumerate(note.prefer):
+            models.setdefault(name, ModelPreference(NOTED / (1 + place), note.source, note.text))
+        for name in note.avoid:
+            models.setdefault(name, ModelPreference(LOST, note.source, note.text))
+    if ran_best is not None and ran_model is not None:
+        models[ran_model] = ran_best
+    noted_folds = next((note.folds for note in notes if note.folds), None)
+    noted_size = next(((note.size, note) for note in notes if note.size and note.here), None)
+    noted_size = noted_size or next(((note.size, note) for note in notes if note.size), None)
+    sizes: dict[str, SizePreference | None] = {}
+    for kind in ("image_size", "seq_len"):
+        sizes[kind] = _size(kind, usual.get(kind), own_size.get(kind), noted_size)
+    return Preferences(
+        models=models,
+        families={vote.name: vote.share for vote in families} if solutions >= LEAST_SOLUTIONS else {},
+        image_size=sizes["image_size"],
+        seq_len=sizes["seq_len"],
+        folds={noted_folds: FOLDS_NOTED} if noted_folds else {folds: FOLDS_USUAL},
+    )
+
+
+def _size(
+    kind: str, usual: tuple[int, int] | None, own: int | None, noted: tuple[int | None, Note] | None
+) -> SizePreference | None:
+    unit = "pixels" if kind == "image_size" else "tokens"
+    if noted is not None:
+        return SizePreference(
+            noted[0], None, f"{noted[0]} {unit}: noted of this kind of data ({noted[1].source})"
+        )
+    if kind == "seq_len" and own:
+        return SizePreference(own, None, f"the texts have up to {own} tokens")
+    most = int(MOST_UPSAMPLED * own) if own and kind == "image_size" else None
+    if usual is None:
+        return SizePreference(None, most, f"the images have {own} pixels a side") if most else None
+    size, n = (min(usual[0], most), usual[1]) if most else usual
+    why = f"{n} similar solutions used about {usual[0]} {unit}"
+    return SizePreference(size, most, f"{why}; the images have {own} a side" if most else why)

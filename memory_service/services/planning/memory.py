@@ -1,0 +1,194 @@
+"""Everything that past competitions, notes and runs say to one question.
+
+A pattern that runs followed and fared worse with than without (`domain.runs.pattern_effect`) moves nothing
+any more: it comes last, and says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from memory_service.domain.common.vocabulary import size_of
+from memory_service.domain.description.task_inference import InferredFacts
+from memory_service.domain.planning.model_catalogue import normal_model_name
+from memory_service.domain.planning.request import Question
+from memory_service.domain.recipe.notes import Note, note_of_pattern
+from memory_service.domain.recipe.preferences import (
+    NO_PREFERENCES,
+    SHOWN_BY_RUNS,
+    ModelPreference,
+    Preferences,
+    preferences_of,
+)
+from memory_service.domain.recipe.recipe import Recipe
+from memory_service.domain.recipe.targets import targets_of
+from memory_service.domain.runs.pattern_effect import Tally
+from memory_service.services.competitions.neighbours import Found, Signals
+from memory_service.services.knowledge.snapshot import Knowledge
+from memory_service.services.planning.recipe import recipe_of, similarity_weights, split_fact
+
+Row = Mapping[str, Any]
+
+MOST_ROWS = 6
+MOST_DEMOTED = 2
+NEIGHBOURS = 12
+"""Competitions whose patterns are looked at, nearest first."""
+
+CLOSE = 0.45
+"""Cosine from which a competition of the same task is much like the question: what a person noted of it
+steers the plan."""
+
+_STEERING = ("model", "validation", "input")
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What is remembered for one question.
+
+    noted      what a person wrote here about the very competition, or one much like it, with a best model
+    evidence   pattern rows to show, the weightiest first; `demoted`: true on those that are ranked down
+    warnings   a sentence for each of these
+    """
+
+    recipe: Recipe | None = None
+    preferences: Preferences = NO_PREFERENCES
+    targets: Mapping[str, Any] | None = None
+    noted: Note | None = None
+    evidence: tuple[Row, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def memory_of(
+    knowledge: Knowledge,
+    question: Question,
+    task: str,
+    n_train: int,
+    found: Found,
+    said: InferredFacts | None,
+    best_run: Row | None,
+) -> Memory:
+    """Mode blind: nothing at all; family: nothing of the competition asked about.
+
+    said       read from the text alone; best_run: of the very competition here, as
+               `services.knowledge.outcomes` gives it
+    """
+    signals = found.signals
+    if question.mode == "blind" or signals is None:
+        return Memory()
+    own = question.competition or found.described
+    hidden = (
+        {slug for slug in (question.competition, found.described) if slug}
+        if question.mode == "family"
+        else set()
+    )
+    record = knowledge.competitions.get(own, {}) if own and question.mode == "open" else {}
+    near = _nearest(signals, question.as_of)
+    patterns = list(
+        _relevant(knowledge, task, size_of(n_train), [slug for slug in near if slug not in hidden])
+    )
+    shown: list[Row] = []
+    demoted: list[Row] = []
+    notes: list[Note] = []
+    for row in patterns:
+        why = _worse(knowledge.tallies, row, hidden) if knowledge.tallies else ""
+        if why:
+            text = f"Ranked down: {why}. It says: {row['statement']}"
+            demoted.append(_shown(row, text) | {"demoted": True})
+            continue
+        shown.append(_shown(row, row["statement"]))
+        note = _note(knowledge, signals, row, own if question.mode == "open" else None)
+        notes += [note] if note is not None else []
+    notes.sort(key=lambda note: not note.here)
+    recipe, similar = recipe_of(
+        knowledge.solution_memory, signals, task, question.as_of, split_fact(question, said, record, notes)
+    )
+    preferences = preferences_of(
+        recipe.families,
+        len(similar.solutions),
+        notes,
+        _run_preference(best_run),
+        knowledge.model_names.get(normal_model_name(str(best_run["model"]))) if best_run else None,
+        {"image_size": recipe.image_size, "seq_len": recipe.seq_len},
+        {
+            "image_size": (said.image_size if said else None) or record.get("image_size"),
+            "seq_len": said.seq_len if said else None,
+        },
+        recipe.validation.folds,
+    )
+    demoted = demoted[:MOST_DEMOTED]
+    return Memory(
+        recipe,
+        preferences,
+        targets_of(record, knowledge.solution_memory.by_competition.get(str(own), ())),
+        next((note for note in notes if note.here and note.prefer), None),
+        (*shown[: MOST_ROWS - len(demoted)], *demoted),
+        tuple(f"{row['id']}: {row['text'].partition('. It says: ')[0]}." for row in demoted),
+    )
+
+
+def _nearest(signals: Signals, as_of: int | None) -> list[str]:
+    """Slugs of the most similar competitions, nearest first; the very competition before all others."""
+    weights = similarity_weights(signals, as_of)
+    if signals.own is not None and weights[signals.own] > 0.0:
+        weights[signals.own] = 2.0
+    order = np.argsort(-weights, kind="stable")[:NEIGHBOURS]
+    return [signals.snapshot.slugs[i] for i in order if weights[i] > 0.0]
+
+
+def _relevant(knowledge: Knowledge, task: str, size: str, near: list[str]) -> Iterator[Row]:
+    """Patterns of similar competitions in order of similarity, what a person wrote first; then those of the
+    kind; only of the same task."""
+    place = {slug: i for i, slug in enumerate(near)}
+    of_competitions = [
+        row
+        for row in knowledge.patterns
+        if row.get("competition") in place and row.get("task") in (None, task)
+    ]
+    of_competitions.sort(key=lambda row: (place[row["competition"]], row["id"] not in knowledge.written_here))
+    yield from of_competitions
+    for row in knowledge.patterns:
+        if not row.get("competition") and row.get("task") == task and row.get("size") in (None, size):
+            yield row
+
+
+def _note(knowledge: Knowledge, signals: Signals, row: Row, own: str | None) -> Note | None:
+    """A pattern that steers the plan: of the very competition, or written here about one much like it."""
+    here, slug = row["id"] in knowledge.written_here, row.get("competition")
+    if slug is None or not (here or row["kind"] in _STEERING):
+        return None
+    if slug != own:
+        cosine = signals.meaning[signals.snapshot.position[slug]] if signals.meaning is not None else 0.0
+        if not here or cosine < CLOSE:
+            return None
+    return note_of_pattern(row, lambda word: knowledge.model_names.get(normal_model_name(word)), here)
+
+
+def _run_preference(best: Row | None) -> ModelPreference | None:
+    if best is None:
+        return None
+    score = best["test_metric"] if best.get("test_metric") is not None else best["metric"]
+    return ModelPreference(
+        SHOWN_BY_RUNS, f"run {best['run_id']}", f"The best run here reached {score:g} with it"
+    )
+
+
+def _shown(row: Row, text: str) -> dict[str, Any]:
+    return {"id": row["id"], "grade": row["grade"], "text": text, "source": row["source"]}
+
+
+def _worse(tallies: Mapping[str, Mapping[str, Tally]], row: Row, hidden: set[str]) -> str:
+    """Why a pattern, or the remembered competition it is of, is ranked down; "" where it is not."""
+    subjects = [("followed", f"pattern:{row['id']}")]
+    if row.get("competition"):
+        subjects.append((f"what {row['competition']} taught", f"competition:{row['competition']}"))
+    for what, subject in subjects:
+        places = tallies.get(subject, {})
+        open_to = (t for place, t in places.items() if place.removeprefix("competition:") not in hidden)
+        total = sum(open_to, Tally())
+        if total.demoted:
+            return f"{what} {total.sentence.removeprefix('followed ')}"
+    return ""
