@@ -176,18 +176,19 @@ def test_a_solution_is_added_found_corrected_and_shown_with_its_competition(clie
 
 
 def test_a_name_outside_the_vocabulary_of_solutions_is_answered_with_the_nearest(client: TestClient):
-    new = {"competition": "dog-breed-identification", "rank": 9}
-    for field, wrong, right in (
+    new: dict[str, Any] = {"competition": "dog-breed-identification", "rank": 9}
+    names: tuple[tuple[str, Any, str], ...] = (
         ("families", ["efficentnet"], "efficientnet"),
         ("techniques", ["pseudo-label"], "pseudo-labels"),
         ("loss", ["cross-entopy"], "cross-entropy"),
         ("validation", {"split": "stratifed"}, "stratified"),
-    ):
+    )
+    for field, wrong, right in names:
         refused = client.post("/solutions", json=new | {field: wrong}).json()["errors"][0]
         assert refused["field"].split(".")[0] == field
         assert right in refused["nearest"]
-    for field, wrong in (("url", "javascript:alert(1)"), ("competition", "unheard-of"), ("rank", 0)):
-        answer = client.post("/solutions", json=new | {field: wrong})
+    for field, other in (("url", "javascript:alert(1)"), ("competition", "unheard-of"), ("rank", 0)):
+        answer = client.post("/solutions", json=new | {field: other})
         assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, field)
     asked = client.get("/solutions?technique=pseudo-label").json()["errors"][0]
     assert "pseudo-labels" in asked["nearest"]

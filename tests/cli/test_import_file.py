@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from memory_service.cli.import_file import register
 from memory_service.services.database.transactions import Database

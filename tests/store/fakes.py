@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -115,7 +115,7 @@ def claim(name: str = "C99", **changes: Any) -> dict[str, Any]:
     return values | changes
 
 
-ROWS = {
+ROWS: dict[str, Callable[..., dict[str, Any]]] = {
     "competitions": competition,
     "solutions": solution,
     "patterns": pattern,
