@@ -199,7 +199,7 @@ class PlanGrid:
         object.__setattr__(self, "doublings", np.log(1.0 + finite) / log(2.0))
 
     def best_utility(self, objective: str, minutes: float) -> Array:
-        """The highest utility of each option that `minutes` allow [option]; minus infinity where none fits."""
+        """The highest utility of each option that `minutes` allow [option]; -inf where none fits."""
         utility = np.where(
             self.minutes <= minutes, self.quality - LAMBDA[objective] * self.doublings, -np.inf
         )

@@ -104,7 +104,8 @@ def _plan(all_sets: CandidateSets, choice: Candidate, costs: CostProvider) -> Pl
     )
 
 
-def _recipe(all_sets: CandidateSets) -> dict[str, Any] | None:
+def recipe_answer(all_sets: CandidateSets) -> dict[str, Any] | None:
+    """The recipe of a problem, with the model that would be planned of each family."""
     recipe = all_sets.problem.recipe
     if recipe is None:
         return None

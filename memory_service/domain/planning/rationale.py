@@ -80,13 +80,14 @@ def _memory_reasons(candidates: CandidateSet, option: Option, settings: Mapping[
     said, question = problem.preferences, problem.question
     preferred = said.models.get(option.model.name)
     if question.model is None and preferred is not None:
-        yield f"Memory of it ({preferred.source}): {_ended(preferred.text)} Counted as {preferred.points:+.1f} points."
+        counted = f"Counted as {preferred.points:+.1f} points."
+        yield f"Memory of it ({preferred.source}): {_ended(preferred.text)} {counted}"
     elif question.model is None and said.families:
         names = families_of(option.model.name, option.model.family)
         used = {name: said.families.get(name, 0.0) for name in names}
         shares = ", ".join(f"{name} {share:.0%}" for name, share in used.items())
         points = said.family_points(names)
-        yield f"Share of similar winning solutions, by weight, that used its family: {shares} ({points:+.1f} points)."
+        yield f"Expected share of winners that use its family: {shares} ({points:+.1f} points)."
     size = {"image_size": said.image_size, "seq_len": said.seq_len}.get(option.model.input_kind)
     if size is not None and question.image_size is None and question.seq_len is None:
         yield f"Input size {option.input_size}; {_ended(size.why)}"

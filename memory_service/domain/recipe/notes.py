@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 _BEATS = re.compile(
-    r"\b(?:beats?|beaten|outperform(?:s|ed)?|(?:was |is |were |are |did )?better than|ahead of|won over|over)\b",
+    r"\b(?:beats?|beaten|outperform(?:s|ed)?|(?:was |is |were |did )?better than|ahead of|won over|over)\b",
     re.IGNORECASE,
 )
 _LOSES = re.compile(r"\b(?:lost to|loses to|worse than|beaten by|behind)\b", re.IGNORECASE)

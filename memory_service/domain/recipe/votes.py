@@ -10,8 +10,8 @@ from memory_service.domain.recipe.neighbourhood import Neighbourhood
 from memory_service.domain.recipe.solution import Solution
 
 PRIOR = 3.0
-"""Competitions that the base rate counts for: one near neighbour alone says little. 3 to 8 find about the same
-(docs/memory.md)."""
+"""Competitions that the base rate counts for: one near neighbour alone says little. 3 to 8 find about the
+same (docs/memory.md)."""
 
 SOURCES = 3
 """Solutions named beside each share."""
@@ -21,9 +21,13 @@ NEVER_ADVISED = frozenset({"other", "leak-exploit", "public-lb"})
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """share: expected share of winners that use it (the similar solutions' by weight, drawn to the modality's
-    base rate as by `PRIOR` competitions more); lift: share / base rate, None where nobody else of the modality
-    used it; n: how many of these solutions used it; sources: the weightiest."""
+    """What similar winning solutions used.
+
+    share     expected share of winners that use it: that of the similar solutions by weight, drawn to the
+              modality's base rate as by `PRIOR` competitions more
+    lift      share / base rate, None where nobody of the modality used it
+    n         how many of these solutions used it; sources: the weightiest of them
+    """
 
     name: str
     share: float

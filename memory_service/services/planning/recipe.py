@@ -76,7 +76,7 @@ def split_fact(
     if question.group_by or question.n_groups:
         by = question.group_by
         return SplitFact("group", f"Asked: the rows come from groups ({by or question.n_groups}).", by)
-    read = _split_read(said, question.task) if said is not None else None
+    read = split_read(said, question.task) if said is not None else None
     if read is not None:
         return replace(read, folds=next((note.folds for note in notes if note.here and note.folds), None))
     here = next((note for note in notes if note.here and note.split), None)
@@ -87,8 +87,8 @@ def split_fact(
     if record.get("split") in ("group", "time"):
         by, slug = record.get("group_by"), str(record["slug"])
         about = f" ({by})" if by else ""
-        return SplitFact(record["split"], f"The record of {slug}: the test differs by {record['split']}{about}.",
-                         by, source=(slug,))  # fmt: skip
+        because = f"The record of {slug}: the test differs by {record['split']}{about}."
+        return SplitFact(record["split"], because, by, source=(slug,))
     return None if shipped is None else _split_noted(shipped)
 
 
@@ -96,7 +96,8 @@ def _split_noted(note: Note) -> SplitFact:
     return SplitFact(str(note.split), f"Noted: {note.text}", note.by, note.folds, (note.source,))
 
 
-def _split_read(said: InferredFacts, task: str | None) -> SplitFact | None:
+def split_read(said: InferredFacts, task: str | None = None) -> SplitFact | None:
+    """What a text says of the way the hidden test differs."""
     by = said.group_by
     words = said.words.get("split") or said.words.get("group_by") or said.words.get("n_groups")
     quoted = f'The text says "{words}".' if words else f"The text says that the test differs by {said.split}."
