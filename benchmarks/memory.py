@@ -10,6 +10,7 @@ overall, in the modality, and in the task. The rolling origin knows only competi
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from memory_service.domain.common.vocabulary import modality_of
 from memory_service.domain.description.task_inference import InferredFacts
 from memory_service.domain.recipe.solution import Solution
 from memory_service.domain.recipe.votes import NEVER_ADVISED, base_rates
@@ -222,8 +224,8 @@ def main() -> None:
 
 PAGE = """# Does memory help?
 
-Written by `python -m benchmarks.memory` from the shipped solutions. Each of {n} competitions with solutions is
-asked about by its task and its description, itself left out. The recipe is compared with what its best three
+Written by `python -m benchmarks.memory` from the shipped solutions. Each of {n} competitions with solutions
+is asked about by its task and its description, itself left out. The recipe is compared with what its best three
 to five solutions did: the share of their families found among the first five of the recipe, of their
 techniques among the first eight, of their losses among the first two (of those that fit in), and whether any
 of them split as the recipe says (stratified counts as random, stratified-group as group). Means over
