@@ -225,7 +225,7 @@ def main() -> None:
 PAGE = """# Does memory help?
 
 Written by `python -m benchmarks.memory` from the shipped solutions. Each of {n} competitions with solutions
-is asked about by its task and its description, itself left out. The recipe is compared with what its best three
+is asked about by its task and its description, itself left out. The recipe is compared with what its best
 to five solutions did: the share of their families found among the first five of the recipe, of their
 techniques among the first eight, of their losses among the first two (of those that fit in), and whether any
 of them split as the recipe says (stratified counts as random, stratified-group as group). Means over

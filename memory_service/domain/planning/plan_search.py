@@ -286,7 +286,8 @@ def _option_points(problem: PlanningProblem, table: CostTable) -> Array:
             points[c.names == name] += preference.points
     for kind, pinned in (("image_size", question.image_size), ("seq_len", question.seq_len)):
         if pinned is None:
-            points += np.where(c.input_kind == kind, said.size_points(kind, c.input_size), 0.0)
+            of_kind = c.input_kind == kind
+            points[of_kind] += said.size_points(kind, c.input_size[of_kind])
     return points
 
 

@@ -1,8 +1,9 @@
 """What memory says about the choice of a plan, in points of the quality index.
 
-Families: 2.7 points for each e-fold of the share that similar solutions give a model's family. The weight is
-the exchange rate between index and log share in a conditional logit of what winners since 2020 used
-(docs/memory.md); the most used family stands at 0. Sizes: what similar solutions used and what the data have.
+Families: points for each e-fold of the share that similar solutions give a model's family; the most used
+family stands at 0. The weight is the exchange rate between index and log share in a conditional logit of what
+winners since 2020 used (docs/memory.md): 2.7 for images, about 0 for texts, and for tables the index said
+nothing. Texts have few competitions, so they are drawn a quarter of the way to the others. Sizes: what similar solutions used and what the data have.
 What runs of the very competition showed outweighs both.
 """
 
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from memory_service.domain.recipe.notes import Note
 from memory_service.domain.recipe.votes import Vote
 
-FAMILY_WEIGHT = 2.7
+FAMILY_WEIGHT, FAMILY_WEIGHT_TEXT = 2.7, 0.7
 SHARE_FLOOR = 0.02
 """Share of a family that no similar solution used."""
 
@@ -30,8 +31,9 @@ NOTED, SHOWN_BY_RUNS, LOST = 1.0, 8.0, -8.0
 person noted here as the worse one. What a person noted as the best is planned wherever it fits
 (`services.planning.recommend`)."""
 
-OCTAVE_SHORT, OCTAVE_LONG, ANY_OCTAVE = 1.5, 0.75, 0.5
-"""Points per doubling that an input is smaller or larger than usual, past half a doubling. Judged."""
+OCTAVE_SHORT, OCTAVE_LONG, ANY_OCTAVE = 1.5, 2.0, 0.5
+"""Points per doubling that an input is smaller or larger than usual, past half a doubling. Judged: more than
+the quality index gives a doubling of the size (0.8 to 1.5)."""
 
 MOST_UPSAMPLED = 2.5
 """An image is not planned at more than this many times its own pixels a side."""
@@ -71,6 +73,7 @@ class Preferences:
     image_size: SizePreference | None = None
     seq_len: SizePreference | None = None
     folds: Mapping[int, float] = field(default_factory=dict)
+    family_weight: float = FAMILY_WEIGHT
 
     def family_points(self, families: Sequence[str]) -> float:
         """0 for the family that was used most, less for others; of several the mean."""
@@ -80,7 +83,7 @@ class Preferences:
         parts = [
             log((self.families.get(name, 0.0) + SHARE_FLOOR) / (best + SHARE_FLOOR)) for name in families
         ]
-        return FAMILY_WEIGHT * sum(parts) / len(parts)
+        return self.family_weight * sum(parts) / len(parts)
 
     def size_points(self, kind: str, sizes: NDArray[np.int64]) -> Array:
         """Points of input sizes [option]: 0 within half a doubling of the usual one; `FAR` below beyond
@@ -93,8 +96,8 @@ class Preferences:
             octaves = np.log2(sizes / said.usual)
             over = np.maximum(np.abs(octaves) - ANY_OCTAVE, 0.0)
             points = -np.where(octaves < 0, OCTAVE_SHORT, OCTAVE_LONG) * over
-        if said.most and (sizes <= said.most).any():
-            points = np.where(sizes <= said.most, points, -FAR)
+        if said.most and len(sizes):
+            points = np.where(sizes <= max(said.most, int(sizes.min())), points, -FAR)
         return points
 
 
@@ -110,6 +113,7 @@ def preferences_of(
     usual: Mapping[str, tuple[int, int] | None],
     own_size: Mapping[str, int | None],
     folds: int,
+    family_weight: float = FAMILY_WEIGHT,
 ) -> Preferences:
     """Everything memory prefers.
 
@@ -138,6 +142,7 @@ def preferences_of(
         families={vote.name: vote.share for vote in families} if solutions >= LEAST_SOLUTIONS else {},
         image_size=sizes["image_size"],
         seq_len=sizes["seq_len"],
+        family_weight=family_weight,
         folds={noted_folds: FOLDS_NOTED} if noted_folds else {folds: FOLDS_USUAL},
     )
 
@@ -146,13 +151,13 @@ def _size(
     kind: str, usual: tuple[int, int] | None, own: int | None, noted: tuple[int | None, Note] | None
 ) -> SizePreference | None:
     unit = "pixels" if kind == "image_size" else "tokens"
+    most = int(MOST_UPSAMPLED * own) if own and kind == "image_size" else None
     if noted is not None:
         return SizePreference(
-            noted[0], None, f"{noted[0]} {unit}: noted of this kind of data ({noted[1].source})"
+            noted[0], most, f"{noted[0]} {unit}: noted of this kind of data ({noted[1].source})"
         )
     if kind == "seq_len" and own:
         return SizePreference(own, None, f"the texts have up to {own} tokens")
-    most = int(MOST_UPSAMPLED * own) if own and kind == "image_size" else None
     if usual is None:
         return SizePreference(None, most, f"the images have {own} pixels a side") if most else None
     size, n = (min(usual[0], most), usual[1]) if most else usual

@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from memory_service.domain.common.vocabulary import size_of
+from memory_service.domain.common.vocabulary import modality_of, size_of
 from memory_service.domain.description.task_inference import InferredFacts
 from memory_service.domain.planning.model_catalogue import normal_model_name
 from memory_service.domain.planning.request import Question
 from memory_service.domain.recipe.notes import Note, note_of_pattern
 from memory_service.domain.recipe.preferences import (
+    FAMILY_WEIGHT,
+    FAMILY_WEIGHT_TEXT,
     NO_PREFERENCES,
     SHOWN_BY_RUNS,
     ModelPreference,
@@ -118,6 +120,7 @@ def memory_of(
             "seq_len": said.seq_len if said else None,
         },
         recipe.validation.folds,
+        FAMILY_WEIGHT_TEXT if modality_of(task) == "text" else FAMILY_WEIGHT,
     )
     demoted = demoted[:MOST_DEMOTED]
     return Memory(
