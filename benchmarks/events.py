@@ -107,8 +107,8 @@ def section(peer: Peer, measured: list[Figures]) -> str:
     if peer.port:
         bare = max(f.bare / f.metrics for f in measured if f.metrics and f.per_request == 1)
         beside = (
-            f"MLflow {peer.version} (`mlflow server`, one worker, SQLite, `runs/log-batch`) gets the same load.\n"
-            "It is installed under ~/.cache/memory_service on first use; BENCH_MLFLOW names another\n"
+            f"MLflow {peer.version} (`mlflow server`, one worker, SQLite, `runs/log-batch`) gets the same "
+            "load.\nIt is installed under ~/.cache/memory_service on first use; BENCH_MLFLOW names another\n"
             f"command. At one event a request the bare insertion alone stores {bare:.0f} times as many."
         )
     lines = [
@@ -146,9 +146,9 @@ PEER_COLUMNS = ("MLflow, a metric an event", "÷ MLflow", "MLflow, the same even
 COUNTED = f"""\
 One event of ours is what a run reports at one moment, with all its values. Of ten events nine are samples of
 the card (3 values), one is an epoch (7 values): {sum(VALUES[:10]) / 10:g} values an event. A metric of MLflow
-is one value. "A metric an event" counts each of them as a whole event, the strictest count for us; for "the same
-events" MLflow gets every value of every event. One event a request is a sample. Each answer of ours carries a
-verdict; MLflow's is empty."""
+is one value. "A metric an event" counts each of them as a whole event, the strictest count for us; for "the
+same events" MLflow gets every value of every event. One event a request is a sample. Each answer of ours
+carries a verdict; MLflow's is empty."""
 
 
 def service_per_second(port: int, size: int) -> float:

@@ -180,9 +180,10 @@ _HEAD = "## Two hundred clients at once"
 _NOTES = f"""\
 - Server (`memory-service serve`, keys required, one key for each client) and clients share this machine's
   {os.cpu_count()} cores ({platform.machine()}). A client waits {PAUSE_SECONDS:g} s on average between two
-  requests; {ASKS:.0%} of its tasks are questions, seldom the same twice; a run is reported in 2 to 8 requests of
-  1 to 100 events.
-- Every answer but 2xx counts as an error, also 429 and 503. Lost and doubled events are found by comparing the
+  requests; {ASKS:.0%} of its tasks are questions, seldom the same twice; a run is reported in 2 to 8 requests
+  of 1 to 100 events.
+- Every answer but 2xx counts as an error, also 429 and 503. Lost and doubled events are found by comparing
+the
   database with the events that were acknowledged.
 - Memory: the server's resident set every {LOOK_SECONDS:g} s; its slope is the median of those between all
   pairs after the first {WARM_SHARE:.0%} of the time."""

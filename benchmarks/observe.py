@@ -54,9 +54,9 @@ SUSPECT = ("SUSPECT", "do not score")
 INTRO = """\
 Written by `python -m benchmarks.observe --write docs/accuracy.md`: {draws} random draws of n rows of a card,
 learned from as `memory-service evaluate FILE --observe FILE2` does; the errors are those of the card's other
-rows. `before` and `learned` are means over the draws of the median error, before and after learning; `draws` is the middle
-80 % of the latter, `inside` the share of measurements within low..high. Rows of one data sheet count as one card,
-whoever published them; n = 40 only if enough rows are left."""
+rows. `before` and `learned` are means over the draws of the median error, before and after learning; `draws`
+is the middle 80 % of the latter, `inside` the share of measurements within low..high. Rows of one data sheet
+count as one card, whoever published them; n = 40 only if enough rows are left."""
 
 
 @dataclass(frozen=True, slots=True)

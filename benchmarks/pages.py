@@ -150,8 +150,8 @@ The widest ratio is {worst.ratio:.2f} (`{worst.page}`, target ≤ {MOST_RATIO:g}
 {rows}
 
 - SQLite, {COMPETITIONS:,} competitions in both databases; medians of {ROUNDS} answers in turns. If a filter
-  matches less than a page of the {FEW} runs, there is less work there, and the ratio means little. In a ratio,
-  times below {LEAST_SECONDS * 1000:g} ms count as {LEAST_SECONDS * 1000:g} ms.
+  matches less than a page of the {FEW} runs, there is less work there, and the ratio means little. In a
+  ratio, times below {LEAST_SECONDS * 1000:g} ms count as {LEAST_SECONDS * 1000:g} ms.
 - First paint: the page and all its files, as sent; for the next page the files come from the browser's cache.
 """
 

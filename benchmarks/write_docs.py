@@ -53,8 +53,8 @@ def settings_page() -> str:
     lines = [
         "# Settings",
         "",
-        "Environment variables, read once at start. An empty value counts as not set, a wrong one is refused.",
-        "`serve` warns about a `MEMORY_…` variable that nothing reads.",
+        "Environment variables, read once at start. An empty value counts as not set; a wrong one",
+        "is refused. `serve` warns about a `MEMORY_…` variable that nothing reads.",
         "`make docs` writes this page from `memory_service/settings.py`.",
         "",
         "| variable | default | what it does |",

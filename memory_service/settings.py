@@ -44,9 +44,7 @@ class Settings(BaseSettings):
             "`postgresql://user:password@host/name` (needs the extension pgvector)."
         ),
     )
-    host: str = Field(
-        "127.0.0.1", min_length=1, max_length=255, description="Address to listen on."
-    )
+    host: str = Field("127.0.0.1", min_length=1, max_length=255, description="Address to listen on.")
     port: Annotated[int, Field(ge=0, le=65_535)] = Field(
         8000, description="Port to listen on; 0 chooses a free one."
     )
@@ -71,22 +69,22 @@ class Settings(BaseSettings):
     keep_raw_days: Annotated[float, Field(ge=0, le=36_500, allow_inf_nan=False)] = Field(
         30.0,
         description=(
-            "Days after the end of a run until its raw samples (GPU readings, step counts) are thinned to one "
-            "of each per epoch; epochs and summary stay. 0 keeps all of them."
+            "Days after the end of a run until its raw samples (GPU readings, step counts) are thinned to "
+            "one of each per epoch; epochs and summary stay. 0 keeps all of them."
         ),
     )
     require_keys: bool = Field(
         False,
         description=(
-            "Whether a key is also required over loopback: set it behind a proxy on this machine, or if others "
-            "work on it. Over any other address a key is always required (docs/security.md)."
+            "Whether a key is also required over loopback: set it behind a proxy on this machine, or if "
+            "others work on it. Over any other address a key is always required (docs/security.md)."
         ),
     )
     rate_limit: Annotated[int, Field(ge=0, le=10**9)] = Field(
         12_000,
         description=(
-            "Requests a minute for each key, in bursts of up to as many; above it 429 says when to try again. "
-            "0 means no limit. Counted in each process; requests over loopback without a key are not counted."
+            "Requests a minute for each key, in bursts of up to as many; above it 429 says when to try "
+            "again. 0 means no limit. Counted in each process; requests over loopback without a key are not counted."
         ),
     )
     log_level: LogLevel = Field("INFO", description="Lowest level that is logged.")

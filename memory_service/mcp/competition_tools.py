@@ -1,4 +1,4 @@
-"""The tool that adds to what is known: a competition that nobody told of yet."""
+"""The tool that adds to what is known: a new competition."""
 
 from __future__ import annotations
 
