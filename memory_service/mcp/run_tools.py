@@ -145,7 +145,8 @@ def _event_properties() -> dict[str, Any]:
             "type": "integer",
             "minimum": 0,
             "description": "Number of this report in its run. Given: counted once however often it is sent, "
-            "so repeat the call with the same seq when unsure. Left out: one is chosen, and every call counts.",
+            "so repeat the call with the same seq when unsure. Left out: one is chosen, "
+            "and every call counts.",
         },
         "at": {"type": "string", "description": "When it was, ISO 8601, UTC; now when left out."},
     }
@@ -229,7 +230,7 @@ TOOLS = (
     Tool(
         "report_progress",
         "Report progress, get the verdict",
-        "Tell ONE thing that happened in a run and get the verdict: continue, or what to change NOW (set), "
+        "Report ONE thing that happened in a run and get the verdict: continue, or what to change NOW (set), "
         "why, and when to look again. Call it 60 s after launch (kind=gpu or batch), after every epoch, and "
         "on out-of-memory (kind=note, out_of_memory=true). Obey the verdict.",
         "tell",
