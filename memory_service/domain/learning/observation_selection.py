@@ -113,9 +113,8 @@ class ObservationSelection:
         of_model = [own, *model] if not own.observations or own.gpu == gpu else model
         newest = merge(*(p.observations for p in of_model), key=newest_last, reverse=True)
         bounds = ((o, self._baseline_of(o)) for o in bounding(newest))
-        return matched, BatchBounds(
-            (o, baseline.usable_gib) for o, baseline in bounds if baseline is not None
-        )
+        known = ((o, baseline.usable_gib) for o, baseline in bounds if baseline is not None)
+        return matched, BatchBounds(known)
 
     def _in_order(self, own: Place, model: Sequence[Place], others: Sequence[Place]) -> Iterator[Batch]:
         mine, of_model, elsewhere = (

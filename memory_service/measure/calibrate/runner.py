@@ -120,7 +120,7 @@ class _Runner:
         kind, _ = device_kind(device)
         fingerprint = identify(device)
         self.emit({"event": "identity", "fingerprint": fingerprint.as_dict()})
-        self._start_nursery(fingerprint)
+        self._start_sections(fingerprint)
         before = occupancy(device)
         if before.busy and not force:
             return self.end("failed", f"the device is busy: {before.sentence}; --force measures all the same")
@@ -166,14 +166,12 @@ class _Runner:
                 os.killpg(group, signal.SIGKILL)
         sections_process.wait()
 
-    def _start_nursery(self, fingerprint: Fingerprint) -> None:
+    def _start_sections(self, fingerprint: Fingerprint) -> None:
         self._read.clear()
         environment = dict(os.environ)
         if fingerprint.kind == "cuda":
             environment["CUDA_VISIBLE_DEVICES"] = fingerprint.uuid
-            environment["PYTORCH_NVML_BASED_CUDA_CHECK"] = (
-                "1"  # asking CUDA would forbid the sections' process to fork
-            )
+            environment["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # asking CUDA itself would forbid forking
         self.sections_process = subprocess.Popen(
             [sys.executable, "-m", "memory_service.measure.calibrate.section_processes"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, start_new_session=True,
@@ -224,7 +222,7 @@ class _Runner:
                 if probe.name not in self.state.measured:
                     self.miss(probe.name, why or "its section ended without it")
             if self.sections_process is None and not self.state.cut:
-                self._start_nursery(fingerprint)
+                self._start_sections(fingerprint)
                 self._await_torch()
         self._progress(total, "")
 
