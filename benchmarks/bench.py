@@ -235,7 +235,7 @@ def encode_seconds(texts: list[str]) -> float:
 
 
 ROWS: tuple[tuple[str, str, str, str], ...] = (
-    ("/recommend asked before, requests/s", "recommend_per_second", ".0f", ""),
+    ("/recommend, cached, requests/s", "recommend_per_second", ".0f", ""),
     ("bare endpoint with the same bytes, requests/s", "bare_per_second", ".0f", ""),
     ("**/recommend ÷ bare endpoint**", "recommend_ratio", ".2f", "≥ 0.5"),
     (f"/similar over {COMPETITIONS:,} competitions, a description, ms", "similar_seconds", "ms", ""),
@@ -294,14 +294,14 @@ Machine: {machine}; load average at the end {load}.
 |---|{rule}
 {rows}
 
-- `/recommend`: the same question over four kept connections. The answer is kept per knowledge revision, and
+- `/recommend`: the same question over four open connections. The answer is cached by knowledge revision, and
   every request still reads the revision from the database. The bare endpoint is a FastAPI `def` route without
   parameters, middleware or database.
 - `/similar`: {competitions} competitions, of which all but the shipped ones are synthetic: sentences of the
   shipped descriptions recombined at random (seed 7), four passages each, with random unit vectors in place of
-  encodings. A description is a shipped one (about 200 words, what is asked when a competition begins); one
-  sentence has about 20. Encoding alone is the same texts by the same model on the same core, without HTTP or
-  database: of a short question it is a smaller part, since searching costs nearly the same for both.
+  encodings. A description is a shipped one (about 200 words, as at the start of a competition); one sentence
+  has about 20. Encoding alone is the same texts by the same model on the same core, without HTTP or database.
+  It is a smaller part of a short question, because the search itself costs nearly the same for both.
 - Memory is the resident set after the /recommend rounds: Python, torch, the encoder and the knowledge.
 """
 

@@ -34,7 +34,7 @@ WARM_STEPS = 60
 CALLS = 200_000
 FACTS: dict[str, Any] = {"task": "image", "model": "resnet18", "batch_size": 32, "epochs": 10}
 WAYS = ("up", "down", "offline")
-NAMES = {"up": "the service takes it", "down": "the service is down", "offline": "kept on disk only"}
+NAMES = {"up": "service reachable", "down": "service down", "offline": "spooled only"}
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def drawn(cost: Cost) -> str:
         "## What does watching cost a training?",
         "",
         f"`memory_service.client` in a loop of {STEP_SECONDS * 1000:.0f} ms steps; ratios are to the loops",
-        "before and after, which tell nothing: median of the rounds, and its 95 % interval.",
+        "before and after without the client: median of the rounds, and its 95 % interval.",
         "",
         "| figure | value | target |",
         "|---|---:|---:|",
@@ -117,7 +117,7 @@ def drawn(cost: Cost) -> str:
     for way, ratios in cost.loops.items():
         low, middle, high = _median(ratios)
         spread = f"{middle:.4f} ({low:.4f}–{high:.4f})"
-        lines.append(f"| **loop ÷ silent loop, {NAMES[way]}** | {spread} | ≤ 1.01 |")
+        lines.append(f"| **loop ÷ loop without the client, {NAMES[way]}** | {spread} | ≤ 1.01 |")
     for way, share in cost.threads_percent.items():
         lines.append(
             f"| processor time of the client's threads, {NAMES[way]}, % of the loop | {share:.2f} | ≤ 1 |"

@@ -107,9 +107,9 @@ def section(peer: Peer, measured: list[Figures]) -> str:
     if peer.port:
         bare = max(f.bare / f.metrics for f in measured if f.metrics and f.per_request == 1)
         beside = (
-            f"MLflow {peer.version} (`mlflow server`, one worker, SQLite, `runs/log-batch`) is asked as\n"
-            "ours. It is installed under ~/.cache/memory_service on first use; BENCH_MLFLOW names another\n"
-            f"command. At one event a request the bare insertion alone takes in {bare:.0f} times as many."
+            f"MLflow {peer.version} (`mlflow server`, one worker, SQLite, `runs/log-batch`) gets the same "
+            "load.\nIt is installed under ~/.cache/memory_service on first use; BENCH_MLFLOW names another\n"
+            f"command. At one event a request the bare insertion alone stores {bare:.0f} times as many."
         )
     lines = [
         HEAD,
@@ -134,7 +134,7 @@ def section(peer: Peer, measured: list[Figures]) -> str:
 
 
 HEAD = f"""\
-## How many events are taken in?
+## How many events can be stored?
 
 Events acknowledged a second, each on disk: the service on one core, {CLIENTS} clients on another; a bare
 `executemany` into the same table in a process on the service's core, one transaction a request. Rounds take
@@ -144,11 +144,11 @@ turns; medians.
 PEER_COLUMNS = ("MLflow, a metric an event", "÷ MLflow", "MLflow, the same events", "÷ MLflow")
 
 COUNTED = f"""\
-One event of ours is what a run tells at one moment, with all its values. Of ten events nine are samples of
+One event of ours is what a run reports at one moment, with all its values. Of ten events nine are samples of
 the card (3 values), one is an epoch (7 values): {sum(VALUES[:10]) / 10:g} values an event. A metric of MLflow
-is one value. "A metric an event" takes each of them for a whole event, the strictest count for us; "the same
-events" has MLflow told what we are told, every value of every event. One event a request is a sample. Each
-answer of ours brings a verdict; MLflow's is empty."""
+is one value. "A metric an event" counts each of them as a whole event, the strictest count for us; for "the
+same events" MLflow gets every value of every event. One event a request is a sample. Each answer of ours
+carries a verdict; MLflow's is empty."""
 
 
 def service_per_second(port: int, size: int) -> float:

@@ -175,15 +175,16 @@ def page(outcomes: list[Outcome]) -> str:
     return "\n\n".join([_HEAD, *(_told(outcome) for outcome in outcomes), _NOTES])
 
 
-_HEAD = "## Do two hundred clients at once get along?"
+_HEAD = "## Two hundred clients at once"
 
 _NOTES = f"""\
-- Server (`memory-service serve`, keys demanded, one key a client) and clients share this machine's
-  {os.cpu_count()} cores ({platform.machine()}). A client rests {PAUSE_SECONDS:g} s on average between two
-  requests; {ASKS:.0%} of what it begins are questions, seldom the same twice; a run is told with 2 to 8
-  requests of 1 to 100 events.
-- Every answer but 2xx counts as an error, 429 and 503 too. What the database has is compared with what each
-  client was told is kept.
+- Server (`memory-service serve`, keys required, one key for each client) and clients share this machine's
+  {os.cpu_count()} cores ({platform.machine()}). A client waits {PAUSE_SECONDS:g} s on average between two
+  requests; {ASKS:.0%} of its tasks are questions, seldom the same twice; a run is reported in 2 to 8 requests
+  of 1 to 100 events.
+- Every answer but 2xx counts as an error, also 429 and 503. Lost and doubled events are found by comparing
+the
+  database with the events that were acknowledged.
 - Memory: the server's resident set every {LOOK_SECONDS:g} s; its slope is the median of those between all
   pairs after the first {WARM_SHARE:.0%} of the time."""
 
@@ -206,10 +207,10 @@ def _told(outcome: Outcome) -> str:
 {outcome.database}, {outcome.clients} clients for {outcome.seconds / 60:.1f} minutes:
 {len(outcome.asked):,} requests ({len(outcome.asked) / outcome.seconds:.0f} a second), errors: {named}.
 Of {told:,} acknowledged events in {len(outcome.told):,} runs {outcome.lost} are lost and {outcome.doubled}
-are there twice. Memory {memory[0][1]:.0f} MiB at the start, {memory[-1][1]:.0f} MiB at the end, at most
+are stored twice. Memory {memory[0][1]:.0f} MiB at the start, {memory[-1][1]:.0f} MiB at the end, at most
 {max(m for _, m in memory):.0f} MiB; {slope_per_minute(memory):+.1f} MiB a minute after the warm-up.
 
-| what | requests | errors | p50, ms | p95, ms | p99, ms |
+| request | requests | errors | p50, ms | p95, ms | p99, ms |
 |---|---:|---:|---:|---:|---:|
 {chr(10).join(rows)}"""
 

@@ -224,7 +224,7 @@ def section(measured: Mapping[str, list[Figure]]) -> str:
     heads = " | ".join(f"{name} | ×" for name in measured)
     lines = [
         HEAD,
-        f"| what is asked | {heads} |",
+        f"| request | {heads} |",
         "|---|" + "---:|---:|" * len(measured),
     ]
     for figures in zip(*measured.values(), strict=True):
@@ -236,10 +236,10 @@ def section(measured: Mapping[str, list[Figure]]) -> str:
 HEAD = f"""\
 ## Does it stay as fast over many runs?
 
-{MANY:,} runs that ended with {EVENTS} events each ({MANY * EVENTS:,} events), beside {FEW} such runs, each
-database with a server of its own on the same core; the same questions go to both in turns. Medians in
-milliseconds, and how many times what they take over {FEW} runs (target: at most {TARGET:g}). After a run has
-ended the first plan learns anew and prices the card's options anew.
+{MANY:,} finished runs with {EVENTS} events each ({MANY * EVENTS:,} events) compared with {FEW} such runs.
+Each database has its own server on the same core; the same questions go to both in turns. Medians in
+milliseconds, and the ratio to {FEW} runs (target: at most {TARGET:g}). After a run has ended, the first plan
+learns from all runs again and prices the card's options again.
 """
 
 

@@ -54,9 +54,9 @@ SUSPECT = ("SUSPECT", "do not score")
 INTRO = """\
 Written by `python -m benchmarks.observe --write docs/accuracy.md`: {draws} random draws of n rows of a card,
 learned from as `memory-service evaluate FILE --observe FILE2` does; the errors are those of the card's other
-rows. `cold` and `learned` are means over the draws of the median error, `draws` is the middle 80 % of them,
-`inside` the share of measurements within low..high. A card is its row of data sheet, whoever published;
-n = 40 only where enough rows are left."""
+rows. `before` and `learned` are means over the draws of the median error, before and after learning; `draws`
+is the middle 80 % of the latter, `inside` the share of measurements within low..high. Rows of one data sheet
+count as one card, whoever published them; n = 40 only if enough rows are left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +135,10 @@ def section(cases: Sequence[RowCase], draws: int) -> list[str]:
         *INTRO.format(draws=draws).splitlines(),
         "",
     ]
-    header = ("card", "rows", "n", "cold", "learned", "draws", "inside")
+    header = ("card", "rows", "n", "before", "learned", "draws", "inside")
     for title, is_fitted in (
         ("Step time, efficiencies as shipped (fitted on these rows among others)", True),
-        ("Step time, efficiencies fitted without any row of the card: what a new card's owner meets", False),
+        ("Step time, efficiencies fitted without any row of the card, as for a new card", False),
     ):
         rows = []
         for card in sorted({c.gpu.slug for c in timed}, key=lambda s: -sum(c.gpu.slug == s for c in timed)):

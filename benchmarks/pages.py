@@ -149,10 +149,10 @@ The widest ratio is {worst.ratio:.2f} (`{worst.page}`, target ≤ {MOST_RATIO:g}
 |---|---:|---:|---:|---:|
 {rows}
 
-- SQLite, {COMPETITIONS:,} competitions in both databases; medians of {ROUNDS} answers in turns. A filter that
-  matches fewer rows than a page holds over {FEW} runs does less work there, and its ratio tells little. In a
-  ratio less than {LEAST_SECONDS * 1000:g} ms counts as so much.
-- First paint: the page and every file it names, as sent; at the next page the files come from the cache.
+- SQLite, {COMPETITIONS:,} competitions in both databases; medians of {ROUNDS} answers in turns. If a filter
+  matches less than a page of the {FEW} runs, there is less work there, and the ratio means little. In a
+  ratio, times below {LEAST_SECONDS * 1000:g} ms count as {LEAST_SECONDS * 1000:g} ms.
+- First paint: the page and all its files, as sent; for the next page the files come from the browser's cache.
 """
 
 

@@ -53,22 +53,22 @@ def settings_page() -> str:
     lines = [
         "# Settings",
         "",
-        "By environment, read once at start. An empty value counts as not set, a wrong one is refused;",
-        "`serve` warns of a `MEMORY_…` that nothing reads.",
-        "Made by `make docs` from `memory_service/settings.py`.",
+        "Environment variables, read once at start. An empty value counts as not set; a wrong one",
+        "is refused. `serve` warns about a `MEMORY_…` variable that nothing reads.",
+        "`make docs` writes this page from `memory_service/settings.py`.",
         "",
         "| variable | default | what it does |",
         "|---|---|---|",
     ]
     for name, field in Settings.model_fields.items():
-        default = "see there" if field.default is PydanticUndefined else f"`{field.default}`"
+        default = "see right" if field.default is PydanticUndefined else f"`{field.default}`"
         default = "empty" if field.default == "" else default
         lines.append(f"| `MEMORY_{name.upper()}` | {default} | {field.description} |")
     lines += [
         "",
-        "## Of the client",
+        "## Client",
         "",
-        "Read in the process that trains (docs/client.md), as MEMORY_HOME is.",
+        "Read, with MEMORY_HOME, in the process that trains ([client](client.md)).",
     ]
     lines.append("")
     lines += ["| variable | default | what it does |", "|---|---|---|"]

@@ -65,7 +65,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     problems.install(app)
     refusals.install(app)
     routers = (
-        runs.telling, ask.remembering, ask.router, review.router, *know.routers(), calibrations.router,
+        runs.reporting, ask.remembering, ask.router, review.router, *know.routers(), calibrations.router,
         runs.router, operate.router, keys.router, *pages.routers(),
     )  # fmt: skip
     for router in routers:

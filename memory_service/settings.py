@@ -34,7 +34,7 @@ class Settings(BaseSettings):
 
     home: Path = Field(
         default_factory=_home,
-        description="Folder of what the service keeps; by default the user's data folder of the platform.",
+        description="Folder of the database and the spool; by default the platform's folder for user data.",
     )
     database_url: str = Field(
         default_factory=_embedded,
@@ -44,18 +44,16 @@ class Settings(BaseSettings):
             "`postgresql://user:password@host/name` (needs the extension pgvector)."
         ),
     )
-    host: str = Field(
-        "127.0.0.1", min_length=1, max_length=255, description="Address that the server listens on."
-    )
+    host: str = Field("127.0.0.1", min_length=1, max_length=255, description="Address to listen on.")
     port: Annotated[int, Field(ge=0, le=65_535)] = Field(
-        8000, description="Port that the server listens on; 0 takes a free one."
+        8000, description="Port to listen on; 0 chooses a free one."
     )
     embedding_model: str = Field(
         "",
         max_length=4_096,
         description=(
             "Folder of a sentence-transformers model with 384 dimensions; empty means the packaged "
-            "all-MiniLM-L6-v2. If none loads, search goes by words and says so."
+            "all-MiniLM-L6-v2. If none can be loaded, search uses words only and says so."
         ),
     )
     max_body_bytes: Annotated[int, Field(ge=1_024, le=2**31)] = Field(
@@ -64,35 +62,36 @@ class Settings(BaseSettings):
     calibrate: bool = Field(
         True,
         description=(
-            "Whether `POST /gpus` may measure this host's devices; off where the server's host must not be "
-            "loaded: then the answer names the command to run instead."
+            "Whether `POST /gpus` may measure the devices of the server's host. If not, the answer names the "
+            "command to run."
         ),
     )
     keep_raw_days: Annotated[float, Field(ge=0, le=36_500, allow_inf_nan=False)] = Field(
         30.0,
         description=(
-            "Days after which a run's raw samples (GPU readings, step counts) are thinned to one of each an "
-            "epoch; its epochs and its summary stay. 0 keeps all for ever."
+            "Days after the end of a run until its raw samples (GPU readings, step counts) are thinned to "
+            "one of each per epoch; epochs and summary stay. 0 keeps all of them."
         ),
     )
     require_keys: bool = Field(
         False,
         description=(
-            "Whether a key is asked for on loopback, too: behind a proxy on this machine, or where others "
-            "work on it. Over any other address one always is (docs/security.md)."
+            "Whether a key is also required over loopback: set it behind a proxy on this machine, or if "
+            "others work on it. Over any other address a key is always required (docs/security.md)."
         ),
     )
     rate_limit: Annotated[int, Field(ge=0, le=10**9)] = Field(
         12_000,
         description=(
-            "Requests a minute for each key, in bursts of up to as many; beyond it 429 says when to come "
-            "back. 0 is no limit. Counted in each process; what comes over loopback without a key is not."
+            "Requests a minute for each key, in bursts of up to as many; above it 429 says when to try "
+            "again. 0 means no limit. Counted in each process; requests over loopback "
+            "without a key are not counted."
         ),
     )
-    log_level: LogLevel = Field("INFO", description="Least severe message that is logged.")
+    log_level: LogLevel = Field("INFO", description="Lowest level that is logged.")
     seed_on_start: bool = Field(
         True,
-        description="Whether `serve` loads the shipped seeds when they differ from those loaded last.",
+        description="Whether `serve` loads the shipped seeds if they differ from those loaded last.",
     )
 
 

@@ -27,8 +27,8 @@ _SPARE_SECONDS = 5.0
 def server_of(
     app: Any, limits: Limits | None = None, stopping: Callable[[], None] | None = None, **options: Any
 ) -> uvicorn.Server:
-    """A server of the application whose connections keep the limits. `stopping` is called when it was told to
-    stop, before it waits for the answers that are under way."""
+    """A server of the application whose connections keep the limits. `stopping` is called when it was asked
+    to stop, before it waits for the answers that are under way."""
     kept = limits or Limits()
 
     class Limited(Connection):
@@ -42,7 +42,7 @@ def server_of(
 
 
 class Server(uvicorn.Server):
-    """uvicorn's own tells the application that it stops only when every answer has ended: one that goes on
+    """uvicorn's own notifies the application only when every answer has ended: one that goes on
     would never."""
 
     def __init__(self, config: uvicorn.Config, stopping: Callable[[], None] | None = None) -> None:
@@ -99,7 +99,7 @@ class Connection(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._head:  # a field behind the body comes after a proxy and the gate have looked
+        if self._head:  # a field behind the body comes after a proxy and the authentication have looked
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:

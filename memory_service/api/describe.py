@@ -123,8 +123,8 @@ def _complete(path: str, operation: dict[str, Any]) -> None:
     codes |= {413} if content else set()
     codes |= {*_BODY} if "application/json" in content else set()
     answered = operation["responses"]
-    operation["responses"] = {str(code): told for code, told in refusals(*sorted(codes)).items()} | {
-        code: told for code, told in answered.items() if code != "422" or told.get("content") == _PROBLEM
+    operation["responses"] = {str(code): shape for code, shape in refusals(*sorted(codes)).items()} | {
+        code: shape for code, shape in answered.items() if code != "422" or shape.get("content") == _PROBLEM
     }
 
 
@@ -136,10 +136,10 @@ def _guard(path: str, method: str, operation: dict[str, Any]) -> None:
         # Over loopback nothing is asked for: hence the empty one.
         ways: list[dict[str, list[str]]] = [{scheme: [scope]} for scope in scopes for scheme in _SCHEMES]
         operation["security"] = [{}, *ways]
-        operation["responses"] |= {str(code): told for code, told in refusals(401, 403).items()}
+        operation["responses"] |= {str(code): shape for code, shape in refusals(401, 403).items()}
         operation["responses"]["401"]["headers"] = _CHALLENGED
     limited = (408, 429) if "requestBody" in operation else (429,)
-    operation["responses"] |= {str(code): told for code, told in refusals(*limited).items()}
+    operation["responses"] |= {str(code): shape for code, shape in refusals(*limited).items()}
     operation["responses"]["429"]["headers"] = _LATER
 
 

@@ -49,7 +49,7 @@ class _Failures:
         self._last = ""
         self._quiet_until = 0.0
 
-    def tell(self, detail: str, request_id: str) -> None:
+    def log(self, detail: str, request_id: str) -> None:
         now = monotonic()
         if detail != self._last or now >= self._quiet_until:
             self._last, self._quiet_until = detail, now + QUIET_SECONDS
@@ -68,16 +68,16 @@ def refusal(error: MemoryServiceError, request_id: str) -> Response:
     """Any refusal of this service, with the headers that its kind has (`error.headers`)."""
     headers = {"Retry-After": RETRY_AFTER_SECONDS} if isinstance(error, Unavailable) else {}
     if headers and error.__cause__ is not None:
-        failures.tell(error.detail, request_id)
+        failures.log(error.detail, request_id)
     headers.update(getattr(error, "headers", {}))
     return problem_response(problem_of(error, request_id), headers)
 
 
 def refusal_to(scope: Mapping[str, Any], error: MemoryServiceError) -> Response:
-    """The same to whoever asks: why the database is away (its host, its user) is not told to everybody."""
+    """The same to whoever asks: why the database is away (its host, its user) is not shown to everybody."""
     state = scope["state"]
     if isinstance(error, Unavailable) and not state.get("scopes"):
-        failures.tell(error.detail, state["request_id"])
+        failures.log(error.detail, state["request_id"])
         error = Unavailable(NOT_TOLD)
     return refusal(error, state["request_id"])
 
@@ -92,7 +92,7 @@ def unexpected(error: BaseException, request_id: str) -> Response:
     """500 for what nobody thought of: the trace goes to the log under the request id, never into the
     answer."""
     _log.error("request %s failed", request_id, exc_info=error)
-    detail = f"Something unexpected happened; the log tells more under request {request_id}."
+    detail = f"Something unexpected happened; see the log under request {request_id}."
     return problem_response(problem("unexpected", "The service failed", 500, detail, request_id=request_id))
 
 
@@ -110,9 +110,9 @@ def _of_routing(request: Request, error: HTTPException) -> Response:
     code, title, detail = _OF_STATUS.get(
         error.status_code, ("refused", "The request was refused", error.detail)
     )
-    told = detail.format(method=request.method, path=request.url.path[:200])
+    sentence = detail.format(method=request.method, path=request.url.path[:200])
     headers = dict(error.headers or {})
     if error.status_code == 405:
         headers["Allow"] = ", ".join(allowed_methods(request.app.state.routes, request.url.path))
-    document = problem(code, title, error.status_code, told, request_id=request.state.request_id)
+    document = problem(code, title, error.status_code, sentence, request_id=request.state.request_id)
     return problem_response(document, headers)

@@ -102,7 +102,7 @@ class _Exchange:
 
     async def _failed(self, error: Exception) -> None:
         if self.status and isinstance(error.__cause__, Unavailable):
-            failures.tell(f"cut off: {error.__cause__.detail}", self.request_id)  # in the middle of a file
+            failures.log(f"cut off: {error.__cause__.detail}", self.request_id)  # in the middle of a file
             return
         response = self._as_shown(unexpected(error, self.request_id))
         if self.status == 0:

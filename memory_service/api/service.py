@@ -27,7 +27,7 @@ class Service:
         self.keyring = Keyring(self.database)
         self.metrics = Metrics()
         self.stopping = threading.Event()
-        """Set when the server was told to stop: an answer that goes on ends here, and is asked for again."""
+        """Set when the server stops: streamed answers end here, and clients ask again."""
 
 
 def service_of(request: Request) -> Service:

@@ -90,7 +90,7 @@ def _for_database(
         calibration = begin(
             opened, name, fingerprint, word=word, budget_seconds=budget, force=force, who=caller()
         )
-        carry_out(opened, calibration, stop=stop, tell=on_report)
+        carry_out(opened, calibration, stop=stop, on_report=on_report)
         return get_calibration(opened, calibration.id)
 
 

@@ -23,7 +23,7 @@ def evaluate(
         list[Path] | None,
         typer.Argument(
             metavar="FILE...",
-            help="CSV files of measurements (docs/accuracy.md); without one, the runs that were told.",
+            help="CSV files of measurements (docs/accuracy.md); without one, the reported runs.",
             show_default=False,
         ),
     ] = None,

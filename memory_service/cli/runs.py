@@ -48,7 +48,7 @@ def accuracy_report(answer: dict[str, Any]) -> Any:
     if not counted["scored"]:
         return (
             f"Nothing to score yet: {counted['ended']} runs have ended, {counted['without_prediction']} of "
-            "them without a prediction. Tell runs with POST /runs or the client."
+            "them without a prediction. Report runs with POST /runs or the client."
         )
     rows = [
         (name, *_score(score))
@@ -85,7 +85,7 @@ def _score(score: dict[str, Any]) -> tuple[str, ...]:
 
 def _many(answer: dict[str, Any]) -> Any:
     if not answer["items"]:
-        return "No runs. Tell one with POST /runs or the client."
+        return "No runs. Report one with POST /runs or the client."
     from memory_service.services.pages.runs import took_minutes
 
     now = dt.datetime.now(dt.UTC)

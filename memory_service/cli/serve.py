@@ -1,4 +1,4 @@
-"""`memory-service serve`: the HTTP service in this process, until it is told to stop."""
+"""`memory-service serve`: the HTTP service in this process, until it is stopped."""
 
 from __future__ import annotations
 

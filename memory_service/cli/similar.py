@@ -47,8 +47,8 @@ def render_similar(answer: Mapping[str, Any]) -> RenderableType:
     parts: list[RenderableType] = []
     inferred = answer["inferred"]
     if inferred and inferred["task"]:
-        told = ", ".join(inferred["evidence"][:4])
-        parts.append(Text(f"task: {inferred['task']} ({100 * inferred['confidence']:.0f} %; {told})"))
+        cues = ", ".join(inferred["evidence"][:4])
+        parts.append(Text(f"task: {inferred['task']} ({100 * inferred['confidence']:.0f} %; {cues})"))
     if answer["degraded"]:
         parts.append(Text(f"searched by words and structure alone: {answer['reason']}", style="yellow"))
     elif answer["reason"]:

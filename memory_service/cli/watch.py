@@ -1,4 +1,4 @@
-"""`memory-service watch LOGFILE [-- COMMAND]`: tell of a training that nobody may touch, by its log."""
+"""`memory-service watch LOGFILE [-- COMMAND]`: report a training that must not be changed, by its log."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ def watch(
     ] = 600.0,
     json: bool = JSON_OPTION,
 ) -> None:
-    """Follow a training log, or launch a training and follow it: epochs, losses, times and memory that its
-    output tells, and the use of GPU and CPU by its processes. Ends with the exit code of the command. The
-    training is never held up: it writes the log itself and goes on if this process is killed."""
+    """Follow a training log, or launch a training and follow it: epochs, losses, times and memory in its
+    output, and the use of GPU and CPU by its processes. Ends with the exit code of the command. The
+    training is never delayed: it writes the log itself and goes on if this process is killed."""
     from memory_service.client.begin import attach
     from memory_service.client.begin import watch as begin
     from memory_service.client.facts import guessed_task, script_text

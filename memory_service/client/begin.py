@@ -36,23 +36,23 @@ def watch(
     server: str | None = None,
     **facts: Any,
 ) -> Run:
-    """Begin to tell of a run. Use it as a context manager, or call `finish` at the end.
+    """Begin to report a run. Use it as a context manager, or call `finish` at the end.
 
     plan       an answer of /recommend: a mapping, its JSON text or a file. It says what is not given here
     plan_id    the same where the service gave the plan: it fills in what is not said
     task       one of the vocabulary or an alias; guessed from the script's own text if nobody says it
     model      a catalogue, timm or transformers name; `custom/<name>` for a network of one's own, which is
                also what a name becomes that the service does not know
-    gpu        "auto" takes the name that the card's driver tells; where there is none the plan's, else "cpu".
-               Or a registered device or a GPU model; `custom/<name>` is what an unknown name becomes
+    gpu        "auto" takes the name that the card's driver reports; where there is none the plan's, else
+               "cpu". Or a registered device or a GPU model; `custom/<name>` is what an unknown name becomes
     pid        the process to sample, with its children; by default this one
     facts      more fields of POST /runs: image_size, seq_len, n_features, precision, folds, epochs, n_train,
                minutes, competition, optimizer, num_workers, ...
     mode       online | offline | disabled, by default MEMORY_MODE; or train | infer: what the run's steps are
     server     its address, by default MEMORY_SERVER
 
-    Never raises: what cannot be used is logged, and the run goes untold. Of the processes of one distributed
-    training only the first tells (RANK, LOCAL_RANK).
+    Never raises: what cannot be used is logged, and the run is not reported. Of the processes of one
+    distributed training only the first reports (RANK, LOCAL_RANK).
     """
     fields = {"plan_id": plan_id, "task": task, "model": model, "batch_size": batch_size, **facts}
     if mode in ("train", "infer"):
@@ -65,17 +65,17 @@ def watch(
         explicit_batch = positive_int(body_of(fields).get("batch_size"))
         return _start_run(config, body_of(fields, plan), explicit_batch, gpu, run_id, pid)
     except Exception as error:  # noqa: BLE001 - never the training's problem
-        log.warning("memory-service: this run goes untold: %r", error)
+        log.warning("memory-service: this run is not reported: %r", error)
         return Run.silent()
 
 
 def attach(run_id: str, *, pid: int | None = None, mode: str | None = None, server: str | None = None) -> Run:
-    """Tell more of a run that was begun elsewhere, which also ends it. Never raises, as `watch`."""
+    """Report more of a run that was begun elsewhere, which also ends it. Never raises, as `watch`."""
     try:
         config = load_config(mode, server)
         return Run.silent() if config.mode == "disabled" else _attach_run(config, run_id, pid)
     except Exception as error:  # noqa: BLE001 - never the training's problem
-        log.warning("memory-service: run %s goes untold: %r", run_id, error)
+        log.warning("memory-service: run %s is not reported: %r", run_id, error)
         return Run.silent()
 
 

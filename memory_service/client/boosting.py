@@ -4,8 +4,8 @@
     xgboost.train(..., callbacks=[xgboost_callback(run)])
     CatBoostClassifier(...).fit(..., callbacks=[CatBoostCallback(run)])
 
-A boosting round is told of as an epoch, at most twice a second, and the last where the framework says which
-that is; `seconds` is the mean of the rounds since the one told of before. The run is its maker's to end.
+A boosting round is reported as an epoch, at most twice a second, and the last where the framework says which
+that is; `seconds` is the mean of the rounds since the one reported before. The run is its maker's to end.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def xgboost_callback(run: Run, *, fold: int | None = None, metric: str | None = 
     base: Any = importlib.import_module("xgboost").callback.TrainingCallback
 
     class WatchCallback(base):  # type: ignore[misc]
-        """Tells of each round; never ends the training."""
+        """Reports each round; never ends the training."""
 
         def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:  # noqa: ARG002
             rounds.add_latest(epoch, evals_log)

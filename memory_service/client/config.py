@@ -19,20 +19,20 @@ MIB = 2**20
 CLIENT_SETTINGS = {
     "MEMORY_MODE": (
         "online",
-        "`online` sends while the run goes on; `offline` only keeps it, for `sync`; `disabled` does nothing.",
+        "`online` sends during the run; `offline` only spools it, for `sync`; `disabled` does nothing.",
     ),
     "MEMORY_SERVER": (DEFAULT_SERVER, "Address of the service that runs report to."),
     "MEMORY_API_KEY": (
         "",
-        "Key of scope `tell` that is shown to the service; also what the commands with `--server` show it.",
+        "Key of scope `tell` for the service; commands with `--server` use it too.",
     ),
     "MEMORY_FLUSH_SECONDS": (
         "5",
-        "Longest wait, at the end of a script, for its last events to be sent; the rest stays in the spool.",
+        "Longest wait at the end of a script for its last events to be sent; the rest stays in the spool.",
     ),
     "MEMORY_SPOOL_MIB": (
         "64",
-        "Most that a run keeps on disk while the service is away; beyond it the oldest raw samples go.",
+        "Largest spool of a run; above it the oldest raw samples are dropped.",
     ),
 }
 """Variable -> (default, what it does): read by the client alone, in the process that trains."""

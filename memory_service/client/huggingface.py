@@ -21,14 +21,14 @@ NO_SCORES = ("loss", "runtime", "per_second", "epoch", "model_preparation_time",
 
 
 class WatchCallback(_Callback):  # type: ignore[misc]
-    """Tells of `Trainer.train`: steps, waiting for the loader, epochs with what was evaluated, and the end.
+    """Reports `Trainer.train`: steps, waiting for the loader, epochs with what was evaluated, and the end.
 
     run         one made by `watch`, which its maker ends; else one is begun with `facts` (task=, model=, ...)
                 when training begins, and ended with it
     metric      name of the validation metric without `eval_`; else `metric_for_best_model`, else the first
     obey_stop   let a verdict `stop_and_predict` end the training after the epoch
 
-    An exception in training ends the run when the script exits: the Trainer tells its callbacks nothing.
+    An exception in training ends the run when the script exits: the Trainer does not report it to callbacks.
     """
 
     def __init__(

@@ -36,7 +36,7 @@ _Callback: Any = object if TYPE_CHECKING else _callback_class()
 
 
 class WatchCallback(_Callback):  # type: ignore[misc]
-    """Tells of a fit: steps, waiting for the loader, epochs with their losses, and how it ended.
+    """Reports a fit: steps, waiting for the loader, epochs with their losses, and how it ended.
 
     run         one made by `watch`, which its maker ends; else one is begun with `facts` (task=, model=, ...)
                 when training begins, and ended with it
@@ -124,7 +124,8 @@ class WatchCallback(_Callback):  # type: ignore[misc]
 
 
 def _data_facts(trainer: Any) -> dict[str, Any]:
-    """Batch size, samples and workers of the training loader, as far as it tells; it may not be made yet."""
+    """Batch size, samples and workers of the training loader, as far as they are known; it may not be made
+    yet."""
     loader = getattr(trainer, "train_dataloader", None)
     if loader is None:
         source = getattr(getattr(trainer, "fit_loop", None), "_data_source", None)

@@ -31,7 +31,7 @@ class LogReader:
     def read(
         self, piece: bytes, *, final: bool = False, at: Callable[[float | None], float] | None = None
     ) -> None:
-        """The next piece; `at` tells when a line was written from its own clock (None: it has none)."""
+        """The next piece; `at` gives when a line was written from its own clock (None: it has none)."""
         reading = read_log(piece, self._context, final=final)
         self._context = reading.context
         self.lines += reading.lines

@@ -191,12 +191,12 @@ class Run:
         batch_size: int | None = None,
         **other: Any,
     ) -> None:
-        """What the end will be told with, when the `with` block closes the run. Said again, the latest
+        """What the run's end will report, when the `with` block closes it. Called again, the latest
         counts.
 
         best_metric, best_epoch   of the validation, over all epochs
         test_metric   the submission's score on data that it never saw; it goes before best_metric
-        submission    whether one was written. `run.note("...", submission=True)` tells when, as it is written
+        submission    whether one was written. `run.note("...", submission=True)` says when, as it is written
         followed      ids of the plan's `evidence` that were acted on, where nothing else would show it
         batch_size    the one that ran out of memory, where it is not the run's
         """
@@ -209,7 +209,7 @@ class Run:
                 with self._guarded(name):
                     self._result[name] = _RESULT[name](value)
         for name in other:
-            self._complain(name, f"{name!r} is nothing that the end of a run tells")
+            self._complain(name, f"{name!r} is no field of the end of a run")
 
     def __enter__(self) -> Run:
         return self

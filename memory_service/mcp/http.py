@@ -1,7 +1,7 @@
 """Serves MCP at /mcp by streamable HTTP.
 
 Stateless: every POST carries all that its answer needs, since runs live in the database. So an agent goes on
-after a restart, any of several processes can answer, and nothing is held for agents that left. There is
+after a restart, any of several processes can answer, and nothing is stored for agents that left. There is
 nothing to stream: each call is answered with one JSON document, like any other route's. Keys and the name
 that the server was asked by (DNS rebinding) are checked before, for every route alike:
 `api.security.auth_middleware`.

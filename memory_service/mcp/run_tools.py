@@ -1,4 +1,4 @@
-"""Tools that tell of a run: it begins, it goes on (and hears what to do), it ends."""
+"""Tools that report a run: its begin, its events (answered with advice), its end."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def report_progress(service: Service, arguments: dict[str, Any], _: Caller
         "seq": event["seq"],
         **{name: report[name] for name in ("accepted", "duplicates", "verdict")},
     }
-    again = "" if report["accepted"] else f"seq {event['seq']} was told before: what it said then stands\n"
+    again = "" if report["accepted"] else f"seq {event['seq']} was reported before: its first report stands\n"
     return Answer(again + _verdict_text(report["verdict"]), data)
 
 
@@ -144,8 +144,9 @@ def _event_properties() -> dict[str, Any]:
         "seq": {
             "type": "integer",
             "minimum": 0,
-            "description": "Number of this report in its run. Given: told once however often it is sent, so "
-            "repeat the call with the same seq when unsure. Left out: one is chosen, and every call counts.",
+            "description": "Number of this report in its run. Given: counted once however often it is sent, "
+            "so repeat the call with the same seq when unsure. Left out: one is chosen, "
+            "and every call counts.",
         },
         "at": {"type": "string", "description": "When it was, ISO 8601, UTC; now when left out."},
     }
@@ -229,7 +230,7 @@ TOOLS = (
     Tool(
         "report_progress",
         "Report progress, get the verdict",
-        "Tell ONE thing that happened in a run and get the verdict: continue, or what to change NOW (set), "
+        "Report ONE thing that happened in a run and get the verdict: continue, or what to change NOW (set), "
         "why, and when to look again. Call it 60 s after launch (kind=gpu or batch), after every epoch, and "
         "on out-of-memory (kind=note, out_of_memory=true). Obey the verdict.",
         "tell",

@@ -18,7 +18,7 @@ _ENUMS: Mapping[str, tuple[str, ...]] = {
     "precision": PRECISIONS,
     "optimizer": tuple(OPTIMIZERS),
 }
-"""Names that may be spelled in several ways: an agent is told one of each."""
+"""Names that may be spelled in several ways: an agent is shown one of each."""
 
 _UNSAID = ("pattern", "minLength", "maxLength", "maxItems")
 """Lengths and patterns are checked; an agent needs no token of them."""

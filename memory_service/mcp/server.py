@@ -22,12 +22,11 @@ from memory_service.api.service import Service
 from memory_service.errors import MemoryServiceError, unknown_name
 from memory_service.mcp import competition_tools as remember
 from memory_service.mcp import planning_tools as ask
-from memory_service.mcp import prompts, resources
-from memory_service.mcp import run_tools as tell
+from memory_service.mcp import prompts, resources, run_tools
 from memory_service.mcp.refusal import refused, refused_text
 from memory_service.mcp.tool import Tool, caller_of
 
-TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in (*ask.TOOLS, *tell.TOOLS, *remember.TOOLS)}
+TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in (*ask.TOOLS, *run_tools.TOOLS, *remember.TOOLS)}
 
 KNOWLEDGE_WITHIN_SECONDS = 45.0
 """A call that comes while the service starts waits for its knowledge: agents give up after a minute."""
@@ -64,7 +63,7 @@ def build_server(service: Service) -> Server[Any]:
             return refused(error)
         except Exception:  # noqa: BLE001 - logged with its trace, which must not reach an agent
             _log.exception("tool %s failed", tool.name)
-            text = f"unexpected: {tool.name} failed; the service's log tells more"
+            text = f"unexpected: {tool.name} failed; see the service's log"
             return wire.CallToolResult(content=[wire.TextContent(type="text", text=text)], is_error=True)
 
     async def list_resources(_: _Context, __: Any) -> wire.ListResourcesResult:

@@ -17,7 +17,7 @@ from memory_service.schemas.answers.runs import RunEventsTaken, RunPage
 from memory_service.schemas.answers.similar import Hit, Similar
 
 LEFT_OUT = ("alternatives", "parallel", "similar", "rationale", "evidence")
-"""Of a plan: an agent acts on its settings. GET /recommend tells all of it."""
+"""Of a plan: an agent acts on its settings. GET /recommend gives all of it."""
 
 
 def _part(of: type[BaseModel], names: Iterable[str], about: str | None = None, **others: Any) -> type[Answer]:
@@ -54,7 +54,7 @@ Found = _part(
 
 
 class CurvePoint(Answer):
-    """Medians; /predict tells their intervals."""
+    """Medians; /predict gives their intervals."""
 
     batch_size: int = Field(description="Samples a step.")
     peak_memory_gib: float
@@ -79,7 +79,7 @@ Reviewed = Review
 
 
 class Begun(Answer):
-    """`expected` was predicted now and is held against what happens; `why_not` says what kept it from being
+    """`expected` was predicted now and is compared with what happens; `why_not` says what kept it from being
     predicted."""
 
     run_id: str
@@ -93,7 +93,7 @@ class Begun(Answer):
 Progress = _part(
     RunEventsTaken,
     ("run_id", "seq", "accepted", "duplicates", "verdict"),
-    "accepted 1: new, and on disk; duplicates 1: this seq was told before, and what it said then stands.",
+    "accepted 1: new, and on disk; duplicates 1: this seq was reported before, and its first report stands.",
     run_id=str,
     seq=int,
 )

@@ -180,7 +180,7 @@ def _parts(nvml: Any, whole: Any) -> list[Any]:
     """The MIG slices of a card, else the card itself."""
     try:
         mode = _try_query(nvml, partial(nvml.nvmlDeviceGetMigMode, whole))
-    except nvml.NVMLError:  # lost: whoever asks for this card is told, the others are still counted
+    except nvml.NVMLError:  # lost: asking for this card raises, the others are still counted
         return [whole]
     if not mode or not mode[0]:
         return [whole]

@@ -78,7 +78,7 @@ def default_image_size(current: str) -> int:
 
 
 def size_arguments(current: str, size: int) -> dict[str, Any]:
-    """{"img_size": size} for architectures that must be told their size (window and position attention)."""
+    """{"img_size": size} for architectures that need their size (window and position attention)."""
     config = _configuration(current)
     return {"img_size": size} if config is not None and config.fixed_input_size else {}
 

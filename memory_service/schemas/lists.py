@@ -64,7 +64,7 @@ def list_query(
     words = Literal[(*sorts, *(f"-{name}" for name in sorts))]  # type: ignore[valid-type]
     fields["sort"] = (words | None, Field(None, description="Column to sort by, `-` for descending."))
     total = Annotated[int, Field(ge=0, le=1)] | None
-    about = "1: tell also how many rows match, which means counting them."
+    about = "1: also count the rows that match."
     fields["total"] = (total, Field(None, description=about))
     return create_model(f"{table.capitalize()}Query", __base__=ListQuery, **fields)
 

@@ -38,7 +38,7 @@ class RunStart(Request):
     plan: f.JsonObject | None = Field(
         None,
         description="That plan itself, the answer of /recommend as it was: for a server that was started "
-        "since and has forgotten it. What is held against the run is kept, the rest is not.",
+        "since and has forgotten it. What the run is compared with is stored, the rest is not.",
     )
     competition: f.Slug | None = Field(None, description="Slug of a known competition.")
     task: f.Task | None = Field(None, description="A task or its alias.")

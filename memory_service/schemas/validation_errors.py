@@ -59,7 +59,7 @@ def refusal(found: Iterable[Mapping[str, Any]], model: Any, wrong: str = "", at:
 
 
 def field_error(found: Mapping[str, Any], model: Any, at: str = "") -> FieldError:
-    """One error of pydantic's as this service tells it."""
+    """One error of pydantic's as this service shows it."""
     path, known = _path(found["loc"], model)
     field, kind, context = ".".join(part for part in (at, *path) if part), found["type"], found.get("ctx", {})
     if kind == "extra_forbidden":

@@ -156,7 +156,7 @@ def test_a_killed_parent_takes_the_calibration_with_it() -> None:
     deadline = time.monotonic() + PATIENCE
     while len(everyone := tree(pid)) < 2 and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert len(everyone) == 2  # the runner and its nursery, which imports torch
+    assert len(everyone) == 2  # the runner and the process of the sections, which imports torch
     parent.kill()
     parent.wait()
     assert gone(everyone)

@@ -75,8 +75,8 @@ async def calibration_events(request: Request, id: str) -> Response:  # noqa: A0
     database, behind = database_of(request), _behind(request.headers.get("last-event-id", ""))
     first = await _after(request, database, id, *behind)
     media = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-    told = _told(request, database, id, first)
-    return StreamingResponse(told, headers=media, media_type="text/event-stream")
+    stream = _events(request, database, id, first)
+    return StreamingResponse(stream, headers=media, media_type="text/event-stream")
 
 
 @router.get("/{id}", response_model=Calibration)
@@ -98,7 +98,7 @@ async def _after(request: Request, database: Database, key: str, sections: int, 
     return await anyio.to_thread.run_sync(look, limiter=_readers)
 
 
-async def _told(request: Request, database: Database, key: str, first: _Events) -> AsyncIterator[bytes]:
+async def _events(request: Request, database: Database, key: str, first: _Events) -> AsyncIterator[bytes]:
     (events, ended), state, quiet = first, None, 0.0
     stopping = service_of(request).stopping
     while True:
@@ -129,7 +129,7 @@ def _as_sse(event: calibrations.Event) -> bytes:
 
 
 def _behind(event_id: str) -> tuple[int, int]:
-    """(sections, missing) told so far; from the beginning for an id that is none of ours."""
+    """(sections, missing) sent so far; from the beginning for an id that is none of ours."""
     sections, dot, missing = event_id.partition(".")
     plain = all(part.isascii() and part.isdigit() and len(part) < 7 for part in (sections, missing))
     return (int(sections), int(missing)) if dot and plain else (0, 0)

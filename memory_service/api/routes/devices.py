@@ -87,5 +87,5 @@ def add_one(router: APIRouter) -> None:
 
 def removed(request: Request, key: str, signature: Mapping[str, Any]) -> bool:
     """Forget the device of this name, with its calibrations; False when there is none, or when `version`
-    tells that the data sheet of the same name is meant."""
+    means the data sheet of the same name."""
     return "version" not in signature and remove_device(database_of(request), key, who=who_of(request))

@@ -37,11 +37,11 @@ def readyz(request: Request) -> Response:
     missing."""
     service = service_of(request)
     state = service.preparation.checked()
-    told = state.as_dict()
+    shown = state.as_dict()
     if state.failed and not request.state.scopes:  # it may name the database's host and user
         _log.warning("not ready: %s", state.failed)
-        told = {**told, "failed": NOT_TOLD}
-    return json_answer(told, 200 if state.ready else 503)
+        shown = {**shown, "failed": NOT_TOLD}
+    return json_answer(shown, 200 if state.ready else 503)
 
 
 @router.get("/metrics", response_class=PlainTextResponse, responses=_METRICS)

@@ -1,4 +1,4 @@
-"""Routes of runs: begin, tell, end, list, one; and how good the predictions for them were."""
+"""Routes of runs: begin, report, end, list, one; and how good the predictions for them were."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def get_run(request: Request, run_id: str) -> Response:
 
 @router.get("/runs/{run_id}/events", response_class=StreamingResponse, responses=files("The file."))
 def get_events(request: Request, run_id: str, asked: Annotated[EventsQuery, Query()]) -> Response:
-    """All that a run has told, in the order of seq, as a file."""
+    """All events of a run, in the order of seq, as a file."""
     filters = asked.model_dump(include={"kind"}, exclude_none=True) | {"run_id": run_id}
     return file_answer(request, "run-events", filters, None, asked.format)
 
@@ -88,18 +88,18 @@ class _Direct(APIRoute):
         return handle
 
 
-telling = APIRouter(tags=["runs"], route_class=_Direct)
+reporting = APIRouter(tags=["runs"], route_class=_Direct)
 """Asked far more often than any other: it comes first."""
 
 
-@telling.post(
+@reporting.post(
     "/runs/{run_id}/events",
     response_model=answers.RunEventsTaken,
     responses=refusals(507),
     openapi_extra=_TOLD,
 )
 async def post_events(request: Request, run_id: str) -> Response:
-    """Tell what happens. Each seq counts once however often it is sent; what is acknowledged is on disk."""
+    """Report events. Each seq counts once however often it is sent; what is acknowledged is on disk."""
     no_query(request)
     body = await event_object(request)
     return json_answer(await take_events(database_of(request), run_id, body))
@@ -112,14 +112,14 @@ async def post_events(request: Request, run_id: str) -> Response:
     openapi_extra=_LOG,
 )
 def post_log(request: Request, run_id: str, body: Raw, asked: Annotated[LogQuery, Query()]) -> Response:
-    """Tell by the raw text of a training's log, piece by piece: what is understood becomes events, the rest
+    """Report the raw text of a training's log, piece by piece: what is understood becomes events, the rest
     is kept as it is."""
     return json_answer(take_log(database_of(request), run_id, body, asked.offset, asked.at))
 
 
 @router.get("/runs/{run_id}/verdict", response_model=RunVerdict)
 def get_verdict(request: Request, run_id: str) -> Response:
-    """The one thing to do now, by all that the run has told; asking writes nothing."""
+    """The one thing to do now, from all events of the run; asking writes nothing."""
     return json_answer(run_verdict(database_of(request), known_run_key(run_id)))
 
 
@@ -129,7 +129,7 @@ def get_verdict(request: Request, run_id: str) -> Response:
     responses=refusals(409, 507),
 )
 def post_finish(request: Request, run_id: str, body: RunFinish) -> Response:
-    """End a run. Told again it is the same end; what is learned from it reaches the next prediction."""
+    """End a run. Repeated, it is the same end; what is learned from it reaches the next prediction."""
     return json_answer(finish_run(database_of(request), run_id, body, who=who_of(request)))
 
 

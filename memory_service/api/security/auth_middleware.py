@@ -89,7 +89,7 @@ class Gate:
             await self._admit(scope)
         except MemoryServiceError as error:
             answer = self._refused(scope, error)
-        await self.rate.held(answer, scope, receive, send)
+        await self.rate.limited(answer, scope, receive, send)
 
     async def _admit(self, scope: Scope) -> None:
         scopes = wanted(scope["method"], scope["path"])
@@ -157,10 +157,10 @@ def form_is_signed(request: Request, token: str) -> None:
         raise CsrfMissing("The form does not carry its session's token; open the page again and send it anew")
 
 
-def signed(request: Request, told: Mapping[str, Any]) -> dict[str, Any]:
-    """What is told beside a change, with the key's name for `who` where a key made it."""
+def signed(request: Request, stated: Mapping[str, Any]) -> dict[str, Any]:
+    """What is stated with a change, with the key's name for `who` where a key made it."""
     name = who_of(request)
-    return {**told} if name is None else {**told, "who": name}
+    return {**stated} if name is None else {**stated, "who": name}
 
 
 def still_good(request: Request) -> bool:
@@ -170,7 +170,7 @@ def still_good(request: Request) -> bool:
 
 
 def needs(request: Request, scope: str, to: str) -> None:
-    """Forbidden unless the asker has this scope; for what only the body tells."""
+    """Forbidden unless the asker has this scope; for what only the body shows."""
     if not allows(request.state.scopes, (scope,)):
         raise _lacks((scope,), f"To {to}")
 
@@ -191,8 +191,8 @@ def _check(scope: Scope, holder: Holder, scopes: Scopes | None) -> None:
         return
     if scope["path"].startswith("/browse/"):
         return  # a form: its token is in the body, and `web.site.form_of` refuses it without
-    told = next((value.decode("latin-1") for name, value in scope["headers"] if name == CSRF_HEADER), "")
-    if not compare_digest(told.encode(), holder.csrf.encode()):
+    token = next((value.decode("latin-1") for name, value in scope["headers"] if name == CSRF_HEADER), "")
+    if not compare_digest(token.encode(), holder.csrf.encode()):
         raise CsrfMissing("A change with a session's cookie needs the session's token in X-CSRF-Token")
 
 

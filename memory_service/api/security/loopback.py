@@ -1,9 +1,8 @@
 """Whether a request came in over this machine's loopback or over an address that others reach.
 
 The address is that of the socket (`scope["server"]`), which no header changes. Behind a proxy on this machine
-every request comes in over loopback: what a proxy says of itself, and a `Host` that is not this machine's own
-name, tell it. A page of another site that has its name resolve to 127.0.0.1 (DNS rebinding) is told by its
-`Host`, too.
+every request comes in over loopback: it is recognized by a proxy's headers, and by a `Host` that is not this
+machine's own name. So is a page of another site whose name resolves to 127.0.0.1 (DNS rebinding).
 """
 
 from __future__ import annotations

@@ -26,10 +26,10 @@ def other_origin(scope: dict[str, Any]) -> OtherOrigin | None:
     """
     if scope["method"] in _READING:
         return None
-    told = {name: value for name, value in scope["headers"] if name in _TELLING}
-    if not told.keys() & {b"sec-fetch-site", b"origin"}:
+    headers = {name: value for name, value in scope["headers"] if name in _HEADERS}
+    if not headers.keys() & {b"sec-fetch-site", b"origin"}:
         return None
-    site, origin, host = (told.get(name, b"").decode("latin-1") for name in _TELLING)
+    site, origin, host = (headers.get(name, b"").decode("latin-1") for name in _HEADERS)
     own = site in ("same-origin", "none") if site else _place_of(origin) == host
     if own:
         return None
@@ -43,4 +43,4 @@ def _place_of(origin: str) -> str | None:
         return None
 
 
-_TELLING = (b"sec-fetch-site", b"origin", b"host")
+_HEADERS = (b"sec-fetch-site", b"origin", b"host")

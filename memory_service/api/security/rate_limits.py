@@ -57,7 +57,7 @@ class Rate:
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
 
     def left(self, name: str, now: float) -> float:
-        """How many may still come at once; a name that was never heard of takes no memory."""
+        """How many may still come at once; an unknown name takes no memory."""
         bucket = self._buckets.get(name)
         if bucket is None:
             return float(self.most)
@@ -85,14 +85,14 @@ class Rate:
 
 
 class PerKey:
-    """What the gate answers a key with, a refusal for its scopes too. What came without a key, over loopback,
-    is not limited."""
+    """Limits requests with a key, those refused for their scopes too. Requests over loopback without a key
+    are not limited."""
 
     def __init__(self, per_minute: int) -> None:
         """per_minute: 0 = no limit"""
         self.rate = Rate("key", per_minute) if per_minute else None
 
-    async def held(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+    async def limited(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
         """Ask `app` where the key's rate allows; else say when it does."""
         rate, key = self.rate, scope["state"].get("key_id")
         if rate is None or key is None:
@@ -101,11 +101,11 @@ class PerKey:
         name = str(key)
         now = monotonic()
         wait = rate.take(name, now)
-        told = rate.headers(name, now)
+        shown = rate.headers(name, now)
 
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], *told]
+                message["headers"] = [*message["headers"], *shown]
             await send(message)
 
         if wait:
@@ -116,7 +116,8 @@ class PerKey:
 
 
 class Guessing:
-    """ASGI middleware before the gate: an address that showed wrong keys has to wait before it shows another.
+    """ASGI middleware before authentication: an address that sent wrong keys has to wait before it tries
+    another.
 
     A key that was right before passes all the same, so that one script with a revoked key does not lock out
     the others behind the same address.
@@ -159,7 +160,7 @@ class Guessing:
 
 
 def _shown(scope: Mapping[str, object]) -> int | None:
-    """What was shown as a key, as a number that tells nothing of it; None where nothing was."""
+    """What was shown as a key, as a number that reveals nothing of it; None where nothing was."""
     if scope["path"] == _LOGIN and scope["method"] == "POST":
         return 0
     headers: list[tuple[bytes, bytes]] = scope["headers"]  # type: ignore[assignment]

@@ -79,7 +79,7 @@ class Reporter:
 
     def report(self, body: Mapping[str, Any]) -> None:
         """Send this soon, instead of what was not sent yet."""
-        self._latest.tell(body)
+        self._latest.put(body)
 
     def finish(self, body: Mapping[str, Any], within_seconds: float) -> dict[str, Any]:
         """Send the last state, retrying for `within_seconds`. Refused or Unavailable."""

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 NO_KEY = 401
-"""Tried again with the key that is set by then: what was told is worth more than a key that expired."""
+"""Tried again with the key that is set by then: what was reported is worth more than a key that expired."""
 CONNECT_S, READ_S = 3.0, 30.0
 MOST_RETRY_AFTER_S = 300.0
 LATER = (404, 405, 408, 425, 429)

@@ -1,7 +1,7 @@
 """The next request that a run's spool needs: its beginning, then its events in order, then its end.
 
 Each of the three can be sent again without harm: the run's id is the client's own, an event is known by its
-seq, an end told twice is the same end.
+seq, an end sent twice is the same end.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Delivery:
                 return None
         self._spool.change_run(run | replaced)
         pairs = ", ".join(f"{name} {value}" for name, value in sorted(replaced.items()))
-        suffix = f"; it is told as {pairs}" if replaced else ""
+        suffix = f"; it is reported as {pairs}" if replaced else ""
         self._on_trouble(f"the run goes on without what the service does not take ({reply.why}){suffix}")
         return Step("progress")
 

@@ -1,9 +1,9 @@
 """Background delivery: a queue that never blocks, one thread into the spool, one from the spool to the
 server.
 
-    training thread ──queue──> keeper ──spool on disk──> sender ──HTTP──> service
+    training thread ──queue──> spooler ──spool on disk──> sender ──HTTP──> service
 
-The keeper writes what it is given within a tenth of a second, whatever the network does; the sender waits
+The spooler writes what it is given within a tenth of a second, whatever the network does; the sender waits
 between failures with growing, jittered pauses, or as long as the service's Retry-After says.
 """
 
@@ -31,7 +31,7 @@ from memory_service.client.verdict import NOT_YET, Verdict
 log = logging.getLogger("memory_service.client")
 
 WRITE_EVERY_S = 0.05
-"""The keeper wakes at most this often, however fast events come."""
+"""The spooler wakes at most this often, however fast events come."""
 
 SEND_EVERY_S = 2.0
 SEND_GAP_S = 0.2
@@ -83,7 +83,7 @@ class EventSender:
         if self._spool.trouble:
             self._warn("disk", f"{config.spool} takes nothing ({self._spool.trouble}): kept in memory only")
         _alive.add(self)
-        self._start("keeper", self._write_loop)
+        self._start("spooler", self._write_loop)
         if config.mode == "online":
             self._start("sender", self._send_loop)
         else:
@@ -200,7 +200,7 @@ class EventSender:
         if step.outcome == "refused":
             self._warn("refused", f"{self._config.server} refuses the run for good: {step.why}; it is kept "
                        "aside, and `memory-service sync --refused` tries it again")  # fmt: skip
-        while not self._all_written:  # refused while the run goes on: the keeper still writes
+        while not self._all_written:  # refused while the run goes on: the spooler still writes
             self._ending.wait()
         if step.outcome == "refused":
             self._spool.set_aside(step.why)

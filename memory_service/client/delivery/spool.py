@@ -3,7 +3,7 @@
     {"run": {...}, "server": "http://…"}      what POST /runs is sent; "run": null for a run begun elsewhere
     {"seq": 0, "kind": "epoch", "at": …}      events, in the order of seq
     {"acked": 17}                             every event up to this seq is on the service's disk
-    {"finish": {...}}                         what the end is told with
+    {"finish": {...}}                         the body of the finish request
 
 Lines are handed to the operating system as soon as they are made, so they survive the process; `fsync` runs
 after a summary (epoch, fold, note, finish), at most once in 5 s, so a loss of power costs that much. An

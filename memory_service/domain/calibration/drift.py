@@ -1,4 +1,4 @@
-"""Change between two calibrations of a device, and the few figures that tell how fast it is."""
+"""Change between two calibrations of a device, and the few figures that show how fast it is."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from memory_service.domain.calibration.calibration import Measurement
 
 _TIMES = ("ms", "us", "s")
 _BEST_OF = ("matmul", "loader")
-"""Sections of which the best value tells: of each precision, of any number of workers."""
+"""Sections of which the best value counts: of each precision, of any number of workers."""
 _ALONE = (
     "bandwidth.copy", "launch.us", "memory.context_gib", "memory.process_gib", "sustained.ratio",
     "host.h2d_gb_s", "trees.100000x50",

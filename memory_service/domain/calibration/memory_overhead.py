@@ -26,7 +26,7 @@ PRIOR_NETWORKS = 1.0
 @dataclass(frozen=True, slots=True)
 class MemoryOverhead:
     """base_gib   before the model: of a card its context and libraries, of a processor Python and torch
-    ratio         held / live bytes, workspace apart; None = not measured
+    ratio         resident / live bytes, workspace apart; None = not measured
     workspace_share   of the general law of cuDNN's workspace (cards); None = not measured
     """
 

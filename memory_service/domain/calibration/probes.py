@@ -46,7 +46,7 @@ PRECISIONS: Mapping[str, tuple[str, ...]] = {
     "mps": ("fp32", "fp16", "bf16"),
     "cpu": ("fp32", "bf16"),
 }
-"""What a kind of device may have; a calibration is told what this one has."""
+"""What a kind of device may have; a calibration is given those of its device."""
 
 MIB = 2**20
 

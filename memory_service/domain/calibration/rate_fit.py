@@ -3,7 +3,7 @@
 Every timed section is a small step: groups of kernels as a profile has them, launches, an update. Its time
 by the data sheet's rates is corrected by the sum of effects (logarithms of slowness) of each group: of the
 device as a whole, of arithmetic or bytes, of the operation class, of precision and layout, and of exactly
-this combination. The effects are found together by least squares, each held near zero by how much such
+this combination. The effects are found together by least squares, each shrunk towards zero by how much such
 things usually differ, so that what was not measured follows what is nearest to it and was.
 
 The reference networks weigh most: what a training step reaches is what is asked. One more effect, theirs

@@ -2,8 +2,8 @@
 
     msk_<id, 10>_<secret, 43><checksum, 6>        all of [0-9A-Za-z]
 
-The id is public: the row is found by it. The secret has 43 characters of 62, 256 bits. The checksum tells a
-typo or a text that was cut off without a look into the database; it protects nothing.
+The id is public: the row is found by it. The secret has 43 characters of 62, 256 bits. The checksum detects a
+typo or a truncated text without a look into the database; it protects nothing.
 
 What is kept is the SHA-256 of the whole key. A slow hash is for secrets that people invent: of 2^256 equally
 likely ones nobody tries a useful part, however fast the hash, and a request must not pay for it.

@@ -143,7 +143,7 @@ def tree_speed(seconds: Mapping[tuple[int, int, int], float], cores: int, leaves
 
     seconds   (rows, columns, 1) -> seconds per tree after binning; (rows, columns, 0) -> seconds of binning
     cores     they were measured on; leaves: of each tree
-    Two sizes tell the cost per row from the cost of starting a tree; one size scales the law.
+    Two sizes separate the cost per row from the cost of starting a tree; one size scales the law.
     """
     speedup = 1.0 / (1.0 - PARALLEL_SHARE + PARALLEL_SHARE / max(cores, 1))
 

@@ -23,7 +23,7 @@ ROOFLINE_KEYS = 4
 def interpolate_profile(lower: Profile, upper: Profile, input_size: int) -> Profile:
     """The profile at `input_size` from two profiles of one model (they may be the same one).
 
-    Between them: linear in positions. Outside: the nearer one scaled by positions to the power seen between
+    Between them: linear in positions. Outside: the nearer one scaled by positions to the power found between
     the two, at least 1 upward. ValueError where the two are not of the same model, precision and options.
     """
     if lower.input_size > upper.input_size:

@@ -98,20 +98,20 @@ def learn(observations: Iterable[Observation], predict: Predict) -> LearnedCorre
             here = observation.device or observation.gpu
             of_device[here] += 1
             ranked.append((of_device[here], observation))
-    seen: list[MatchedObservation] = []
+    matched: list[MatchedObservation] = []
     known: dict[int, BaselinePrediction | None] = {}
     for _, observation in sorted(ranked, key=lambda one: one[0]):
-        if len(seen) >= MOST_OBSERVATIONS:
+        if len(matched) >= MOST_OBSERVATIONS:
             break
         baseline = known[id(observation)] = predict(observation)
         if baseline is not None:
-            seen.append(MatchedObservation(observation, observation_key(observation), baseline))
+            matched.append(MatchedObservation(observation, observation_key(observation), baseline))
     fits: list[tuple[Observation, float]] = []
     for observation in bounding(newest):
         baseline = known[id(observation)] if id(observation) in known else predict(observation)
         if baseline is not None:
             fits.append((observation, baseline.usable_gib))
-    return LearnedCorrections(lambda: (seen, BatchBounds(fits)))
+    return LearnedCorrections(lambda: (matched, BatchBounds(fits)))
 
 
 def newest_last(o: Observation) -> tuple[Any, ...]:

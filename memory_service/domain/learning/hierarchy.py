@@ -56,10 +56,10 @@ def level_keys(s: PredictionKey, own: bool) -> dict[str, tuple[Any, ...]]:
 class Hierarchy:
     """How many observations stand behind each level, and how to say so."""
 
-    def __init__(self, seen: Iterable[MatchedObservation], lone: Container[str] = ()) -> None:
+    def __init__(self, matched: Iterable[MatchedObservation], lone: Container[str] = ()) -> None:
         self._runs: dict[Hashable, set[Hashable]] = {}
         self._devices: dict[Hashable, set[str]] = {}
-        for index, one in enumerate(seen):
+        for index, one in enumerate(matched):
             run = one.observation.run_id or index
             for level, key in level_keys(one.key, is_own(one.observation)).items():
                 if level in OWN_LEVELS or where(one) not in lone:

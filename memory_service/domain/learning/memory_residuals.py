@@ -52,9 +52,9 @@ class MemoryCorrection:
 class MemoryPosterior:
     """Everything observed of one reading of the peak, solved once."""
 
-    def __init__(self, seen: Sequence[MatchedObservation], reading: Reading) -> None:
+    def __init__(self, matched: Sequence[MatchedObservation], reading: Reading) -> None:
         observed = [
-            replace(s, key=for_memory(s.key)) for s in seen if _peak(s.observation, reading) is not None
+            replace(s, key=for_memory(s.key)) for s in matched if _peak(s.observation, reading) is not None
         ]
         known: dict[Hashable, Loadings] = {}
         rows = [_row(s, known) for s in observed]
@@ -89,9 +89,9 @@ def _baseline_peak(one: MatchedObservation, reading: Reading) -> float:
     """PyTorch counts cuDNN's workspace as allocated while it lives, so anything from live tensors alone to
     all that is reserved agrees with the prediction."""
     if reading == "allocated":
-        seen = one.observation.peak_allocated_gib or 0.0
+        peak = one.observation.peak_allocated_gib or 0.0
         return min(
-            max(seen, one.baseline.allocated_gib), max(one.baseline.reserved_gib, one.baseline.allocated_gib)
+            max(peak, one.baseline.allocated_gib), max(one.baseline.reserved_gib, one.baseline.allocated_gib)
         )
     return one.baseline.reserved_gib if reading == "reserved" else one.baseline.driver_gib
 

@@ -21,7 +21,8 @@ class Observation:
     model             catalogue name without the tag of timm's weights; family as in the profile
     input_size        pixels a side, tokens or columns
     precision         fp32 | tf32 | fp16 | bf16; layout nhwc | nchw; mode train | infer
-    step_seconds      steady state, loader not counted as far as it was told apart; None = not observed
+    step_seconds      steady state, loader not counted as far as it was measured separately; None = not
+                      observed
     first_epoch_ratio first epoch / later ones (page cache, autotune), kept apart; None = not observed
     at_least_seconds  a step takes at least this: the run timed out before it could say more
     peak_*_gib        peak allocated, peak reserved, driver's view of the process

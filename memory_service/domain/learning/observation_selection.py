@@ -104,7 +104,7 @@ class ObservationSelection:
         own = self._places.get(where, Place(()))
         model = [p for name, p in self._places.items() if p.gpu == gpu and name != where]
         others = [p for p in self._places.values() if p.gpu != gpu and p is not own]
-        seen = [
+        matched = [
             MatchedObservation(o, observation_key(o), baseline)
             for batch in self._in_order(own, model, others) for baseline in [self._baseline_of(batch[0])]
             if baseline is not None
@@ -113,7 +113,8 @@ class ObservationSelection:
         of_model = [own, *model] if not own.observations or own.gpu == gpu else model
         newest = merge(*(p.observations for p in of_model), key=newest_last, reverse=True)
         bounds = ((o, self._baseline_of(o)) for o in bounding(newest))
-        return seen, BatchBounds((o, baseline.usable_gib) for o, baseline in bounds if baseline is not None)
+        known = ((o, baseline.usable_gib) for o, baseline in bounds if baseline is not None)
+        return matched, BatchBounds(known)
 
     def _in_order(self, own: Place, model: Sequence[Place], others: Sequence[Place]) -> Iterator[Batch]:
         mine, of_model, elsewhere = (

@@ -9,8 +9,8 @@ observations of mean m give the closed form m x a / (a + b / n).
 Effects and noise have the tails of Student's t: what is small is shrunk, what is large and repeated is
 followed.
 
-Observations with the same loadings (one case, seen again) are solved for as one, which is exact: the work is
-in proportion to the cube of how many different ones there are.
+Observations with the same loadings (one case, observed again) are solved for as one, which is exact: the work
+is in proportion to the cube of how many different ones there are.
 """
 
 from __future__ import annotations

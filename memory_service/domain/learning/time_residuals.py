@@ -78,8 +78,8 @@ class TimeCorrection:
 class TimePosterior:
     """Everything observed of steps, solved once."""
 
-    def __init__(self, seen: Sequence[MatchedObservation]) -> None:
-        observed = [s for s in seen if s.observation.excluded is None]
+    def __init__(self, matched: Sequence[MatchedObservation]) -> None:
+        observed = [s for s in matched if s.observation.excluded is None]
         timed = [s for s in observed if _is_time(s.observation.step_seconds)]
         self._lone = lone = _lone(observed)
         known: dict[Hashable, Loadings] = {}
@@ -182,10 +182,10 @@ def _weighted(parts: Sequence[Loadings], shares: Sequence[float]) -> dict[Hashab
     }  # fmt: skip
 
 
-def _lone(seen: Iterable[MatchedObservation]) -> set[str]:
+def _lone(matched: Iterable[MatchedObservation]) -> set[str]:
     """Devices on which only one network was observed."""
     models: dict[str, set[str]] = {}
-    for one in seen:
+    for one in matched:
         models.setdefault(where(one), set()).add(one.key.model)
     return {where for where, names in models.items() if len(names) < 2}
 

@@ -18,7 +18,7 @@ class Context:
     steps         in an epoch, as Keras said; total_steps: of the run, as Hugging Face did
     longest_bar   steps of the longest bar without a name under this epoch
     evaluating    Hugging Face's header of an evaluation came last: its sizes are not the training's
-    trainer       "hf" once Hugging Face's lines were seen, "keras" once Keras' were
+    trainer       "hf" after Hugging Face's lines, "keras" after Keras'
     ended         the fold is over by its own word: "best" while its best round is still to be repeated
     columns       of the table whose head came last (fastai)
     tail, cut     an unfinished line, and the bytes of an unfinished character behind it, as hex digits

@@ -74,7 +74,7 @@ class Reading:
 
 def read_log(text: str | bytes, context: Context | None = None, *, final: bool = False) -> Reading:
     """The events of the next piece of a log; pieces may end anywhere, also inside a character. Of a bar that
-    is redrawn in place the last frame of each piece is read: pieces tell more of it than the whole does.
+    is redrawn in place the last frame of each piece is read: pieces say more of it than the whole does.
 
     final   nothing follows: an unfinished last line is read as it stands
     Never raises, whatever the bytes.

@@ -243,8 +243,8 @@ def memory_of(text: str, *, alone_is_total: bool = True) -> dict[str, Any]:
     if listed is not None:
         less, more = sorted((int(listed[2]) / 1024, int(listed[3]) / 1024))
         busy = listed[1] or listed[4]
-        seen = {} if busy is None else {"utilization_percent": float(busy)}
-        return {"used_gib": less, "total_gib": more, **seen}
+        utilization = {} if busy is None else {"utilization_percent": float(busy)}
+        return {"used_gib": less, "total_gib": more, **utilization}
     for found in _MEMORY.finditer(text):
         unit = found[2] or found[4]
         name = "" if unit is None else _name_before(text, found.start()).lower()

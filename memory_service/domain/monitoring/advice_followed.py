@@ -22,7 +22,7 @@ def followed(
     at_seconds: float, advice: Mapping[str, Any], state: State, later: Iterable[Mapping[str, Any]] = ()
 ) -> Followed | None:
     """Whether `advice` (a verdict's JSON form), given at a moment of the run's own time, was taken; None
-    where nothing can tell (a continue, a check of something by hand).
+    where it cannot be known (a continue, a check of something by hand).
 
     later   what runs of the same model and place that began after this one stated
     """

@@ -16,7 +16,7 @@ def latest_moment(started: float, begun: float, now: float) -> float:
     started   of the run, by its own clock; begun, now: when it was begun and the present, by the service's
 
     A run whose clock was ahead when it began stays ahead as much: no time of its own can be longer than what
-    has passed since. One that began long ago (a replay, a spool sent late) may tell up to the present.
+    has passed since. One that began long ago (a replay, a spool sent late) may report up to the present.
     """
     return now + max(0.0, started - begun) + AHEAD_SECONDS
 
@@ -31,8 +31,8 @@ def requested_seconds(
 ) -> float | None:
     """When a verdict is requested, in the run's own time; None where the run is not going on just now.
 
-    heard         own time of the latest event, seconds; started, begun, now: as `latest_moment`
-    since_heard   seconds by the service's clock since that event came, where this process saw it come: a
+    last_event         own time of the latest event, seconds; started, begun, now: as `latest_moment`
+    since_last_event   seconds by the service's clock since that event came, where this process saw it come: a
                   run whose clock is behind must not seem silent
     """
     silent = now + max(0.0, started - begun) - started - last_event

@@ -17,7 +17,7 @@ from memory_service.domain.monitoring.verdict import Answer, figures
 from memory_service.domain.quality.quality_index import learning_of, quality_index
 
 STOP_FROM_SHARE = 0.70
-"""R15; held back only while even the late end of the projection keeps the deadline."""
+"""R15; waits only while even the late end of the projection keeps the deadline."""
 
 RELAUNCH_GAIN = 1.3
 """Starting again must bring this many times the epochs that staying brings."""

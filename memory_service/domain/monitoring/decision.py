@@ -1,8 +1,8 @@
 """The verdict: which group of rules answers, in their order.
 
-`verdict` is a pure function of what the run told (in any order), what was expected of it and what it said
-when it began. Rules are asked in the order of what is lost if nobody acts; the first that asks for something
-is the answer, the others become notes. docs/watching.md has the rules and their constants.
+`verdict` is a pure function of what the run reported (in any order), what was expected of it and what it
+stated when it began. Rules are asked in the order of what is lost if nobody acts; the first that asks for
+something is the answer, the others become notes. docs/watching.md has the rules and their constants.
 """
 
 from __future__ import annotations

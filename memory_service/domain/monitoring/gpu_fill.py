@@ -42,7 +42,7 @@ class Fill:
     """Share of the card's memory, percent, by the best figure there is.
 
     kind           of memory, as reported
-    lower_bound    only weights and states were seen: the peak is at least this
+    lower_bound    only weights and states were reported: the peak is at least this
     """
 
     percent: float
@@ -112,12 +112,12 @@ def monitoring_answer(view: RunView, fill: Fill | None) -> Answer | None:
         return None
     slow = slowdown(view)
     if slow is not None and slow.ratio <= 1.2:
-        known = "No reading of the card's memory was told"
+        known = "No reading of the card's memory was reported"
         if fill is not None:
             known = f"Memory is only known as {fill.words}, which says nothing of a step's peak"
         return keep_going(f"{known}; throughput is as predicted, and throughput decides.", "R20", MONITORING)
     why = (
-        "No reading of the card's memory in what the run told"
+        "No reading of the card's memory in what the run reported"
         if fill is None
         else f"Memory is only known as {fill.words}: weights, gradients and optimizer state, not the peak of "
         "a step; no batch is judged by it"
@@ -172,7 +172,7 @@ def _raise(view: RunView, fill: Fill, factor: float, size: str, left_seconds: fl
     if not batch:
         return Answer(
             "investigate",
-            f"{why}, and the batch size was never told: say it, and raise it by {factor:g}.",
+            f"{why}, and the batch size was never reported: report it, and raise it by {factor:g}.",
             "R23",
             {"tell": "batch_size"},
         )

@@ -211,7 +211,7 @@ def _causes(view: RunView) -> tuple[str, list[str]]:
     if causes:
         return f"; what explains it: {' and '.join(causes)}", causes
     unknown = [] if view.wait_percents else ["loader"]
-    return "; nothing that was told explains it", [
+    return "; nothing that was reported explains it", [
         *unknown, "mixed precision", "other processes", "host memory"
     ]  # fmt: skip
 
@@ -255,8 +255,8 @@ def stall_answer(view: RunView) -> Answer | None:
             return None
         limit, checks = max(limit, SILENT_LEAST_S), ["process alive", *checks]
         why = (
-            f"Nothing was told for {silent:.0f} s, where {limit:.0f} s is the longest that is usual: see "
-            "whether it still runs; if it does, a loader worker hangs, a lock is held or a disk is full."
+            f"Nothing was reported for {silent:.0f} s, where {limit:.0f} s is the longest that is usual: see "
+            "whether it still runs; if it does, look for a hanging loader worker, a deadlock, a full disk."
         )
     else:
         why = (

@@ -57,7 +57,7 @@ class Verdict:
     reading                kind of memory figure that the fill was read from; None = no figure
     fill_percent           of the card's memory; a lower bound when `reading` is "allocated_now"
     at_seconds             the moment, in the run's own time; next_check_seconds: when to look again
-    notes                  what else was seen, one sentence each; none of them asks for anything
+    notes                  other findings, one sentence each; none of them asks for anything
     """
 
     action: Action

@@ -34,8 +34,9 @@ concurrent agents, 2026); nobody published a figure for training."""
 GAPS_USED = {"value": 0.5, "high": 0.0}
 """Share of the gaps between launches that another process can use. Sources disagree: two launch-bound
 processes at 50 % use each took twice as long (pytorch/pytorch issue 14531), small trainings gained up to four
-times (arXiv 2209.06018, most of it with MPS). A context that has run dry was seen to stay on the device for
-0.8 ms (NVIDIA forum 181203), longer than most such gaps. Half is between the two, the interval holds both."""
+times (arXiv 2209.06018, most of it with MPS). A context that has run dry was observed to stay on the device
+for 0.8 ms (NVIDIA forum 181203), longer than most such gaps. Half is between the two, the interval holds
+both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,12 +147,12 @@ _SUBSETS = {
 
 def _paces(demands: Sequence[Demand], part: str) -> list[list[float]]:
     """Shares of its work a second that each process gets done in every subset, by mean value analysis."""
-    n, longer, held = len(demands), 1.0 + TURNS[part], 1.0 - GAPS_USED[part]
+    n, longer, kept = len(demands), 1.0 + TURNS[part], 1.0 - GAPS_USED[part]
     work = [max(getattr(demand.work, part), 1e-9) for demand in demands]
     at_device, elsewhere = [], []
     for demand, whole in zip(demands, work, strict=True):
         busy = getattr(demand.busy, part)
-        busy = min(busy + held * getattr(demand.gaps, part), whole) if busy else 0.0
+        busy = min(busy + kept * getattr(demand.gaps, part), whole) if busy else 0.0
         at_device.append(busy * longer)
         elsewhere.append(whole - busy)
     alone = [1.0 / whole for whole in work]

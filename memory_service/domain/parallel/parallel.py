@@ -59,19 +59,19 @@ class Beside:
     why_none: tuple[str, ...] = ()
 
 
-def with_parallel_sets(plan: Plan | Refusal, all_sets: CandidateSets) -> Plan | Refusal:
+def with_parallel_sets(plan: Plan | Refusal, candidate_sets: CandidateSets) -> Plan | Refusal:
     """The plan with the sets of models that could share its card, or why there are none."""
     if isinstance(plan, Refusal):
         return plan
-    beside = parallel_sets(all_sets)
+    beside = parallel_sets(candidate_sets)
     return replace(plan, parallel=beside.sets, rationale=(*plan.rationale, *beside.why_none))
 
 
-def parallel_sets(all_sets: CandidateSets) -> Beside:
+def parallel_sets(candidate_sets: CandidateSets) -> Beside:
     """Sets of models that could share the problem's card, each `{"kind", "models", "expected", "cores",
     "better", "why"}`; the same problem gives the same sets."""
-    problem, networks = all_sets.problem, all_sets.sets[0]
-    trees = all_sets.sets[1] if len(all_sets.sets) > 1 else None
+    problem, networks = candidate_sets.problem, candidate_sets.sets[0]
+    trees = candidate_sets.sets[1] if len(candidate_sets.sets) > 1 else None
     if (
         any(card.kind != "cuda" for card in problem.cards)
         or problem.model is not None
@@ -199,7 +199,9 @@ def _demands(
     costs, rows, columns = table.plain, np.array([pick.row for pick in picks]), np.array(rungs)
     batch = table.rungs[columns]
     raw = Seconds(*(getattr(costs, name)[rows, columns] for name in ("step_s_low", "step_s", "step_s_high")))
-    seen = Seconds(*(getattr(costs, name)[rows, columns] for name in ("eval_s_low", "eval_s", "eval_s_high")))
+    validated = Seconds(
+        *(getattr(costs, name)[rows, columns] for name in ("eval_s_low", "eval_s", "eval_s_high"))
+    )
     loader = Seconds(*(np.array([getattr(each, p) for each in loaders]) for p in ("low", "value", "high")))
     epochs = np.array([grid.epochs[pick.epoch] for pick in picks], dtype=np.float64)
     folds = np.array([grid.folds[pick.fold] for pick in picks], dtype=np.float64)
@@ -213,7 +215,7 @@ def _demands(
     _, first_fold, fold, inference = work_seconds(
         raw.at_least(loader.times(batch)),
         batch,
-        seen.at_least(loader),
+        validated.at_least(loader),
         n_train=problem.n_train,
         n_test=problem.n_test,
         folds=folds,
@@ -222,7 +224,7 @@ def _demands(
     fit, valid = split_of(problem.n_train, folds)
     steps = np.ceil(fit / batch) * epochs * folds
     kernels = costs.busy_s[rows, columns] / raw.value
-    busy = raw.times(kernels * steps) + seen.times(valid * epochs * folds + problem.n_test * folds)
+    busy = raw.times(kernels * steps) + validated.times(valid * epochs * folds + problem.n_test * folds)
     gaps = raw.times(np.maximum(1.0 - kernels, 0.0) * steps)
     work = fold.times(folds - 1) + first_fold + inference
     parts = [

@@ -40,7 +40,8 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Members of the network lane, maybe with boosted trees on the processor; loader workers of each."""
+    """Networks that share the card, optionally with boosted trees on the processor; loader workers of
+    each."""
 
     kind: str
     members: tuple[Member, ...]

@@ -153,7 +153,7 @@ def largest_batch(
 def observed_bounds(profile: Profile, device: TargetDevice, config: StepConfig) -> Bounds:
     """What runs say of the batch on this device: the largest that ran, the smallest that ran out of memory.
 
-    Gradient checkpointing makes room, but nobody has seen how much: what ran out of memory without it is
+    Gradient checkpointing makes room, but how much is not known: what ran out of memory without it is
     not offered with it.
     """
     if device.learned is None:
@@ -252,20 +252,20 @@ def _as_seen(allocated: float, workspace: float, device: TargetDevice, basis: st
     if device.kind != "cuda":
         if overhead is None:
             total = allocated + HOST_RUNTIME_GIB
-            seen = Estimate(total, total * 0.9, total * 1.2, basis=f"{basis} + runtime")
-            return PeakMemory(live, seen, seen)
+            process = Estimate(total, total * 0.9, total * 1.2, basis=f"{basis} + runtime")
+            return PeakMemory(live, process, process)
         grown = allocated * (overhead.ratio or 1.0)
         total = overhead.base_gib + grown
         how = f"{basis} + measured runtime and allocator"
         low = max(allocated, total - 0.05 * overhead.base_gib - 0.25 * grown)
-        seen = Estimate(total, min(low, total), total + 0.05 * overhead.base_gib + 0.3 * grown, basis=how)
-        return PeakMemory(live, seen, seen)
+        process = Estimate(total, min(low, total), total + 0.05 * overhead.base_gib + 0.3 * grown, basis=how)
+        return PeakMemory(live, process, process)
     measured = overhead is not None and overhead.workspace_share is not None
     share = overhead.workspace_share if overhead and overhead.workspace_share is not None else 1.0
     reserved = allocated * DRIVER_FRAGMENTS + workspace * share
     how = f"{basis} + allocator + cuDNN workspace{' as measured' if measured else ''}"
-    held = Estimate(reserved, max(allocated, reserved * 0.94), reserved * 1.08, basis=how)
+    reserve = Estimate(reserved, max(allocated, reserved * 0.94), reserved * 1.08, basis=how)
     driver = reserved + (overhead.base_gib if overhead else DRIVER_CONTEXT_GIB)
     how = f"{how} + {'measured ' if overhead else ''}context"
     shown = Estimate(driver, max(allocated, driver * 0.942), driver * 1.074, basis=how)
-    return PeakMemory(live, held, shown)
+    return PeakMemory(live, reserve, shown)

@@ -72,12 +72,12 @@ def _as_seen(allocated: Floats, workspace: Floats, device: TargetDevice) -> tupl
     if device.kind != "cuda":
         if overhead is None:
             total = allocated + memory.HOST_RUNTIME_GIB
-            seen = _Band(total, total * 1.2)
+            process = _Band(total, total * 1.2)
         else:
             grown = allocated * (overhead.ratio or 1.0)
             total = overhead.base_gib + grown
-            seen = _Band(total, total + 0.05 * overhead.base_gib + 0.3 * grown)
-        return live, seen, seen
+            process = _Band(total, total + 0.05 * overhead.base_gib + 0.3 * grown)
+        return live, process, process
     share = overhead.workspace_share if overhead and overhead.workspace_share is not None else 1.0
     reserved = allocated * memory.DRIVER_FRAGMENTS + workspace * share
     driver = reserved + (overhead.base_gib if overhead else memory.DRIVER_CONTEXT_GIB)

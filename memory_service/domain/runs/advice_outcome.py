@@ -1,6 +1,6 @@
 """Outcome of a run's advice: what was advised, whether it was followed, what came of it.
 
-brief = brief_of(answer of /recommend, ids of patterns)       what of a plan a run is held against
+brief = brief_of(answer of /recommend, ids of patterns)       what of a plan a run is compared with
 advice = advice_of(brief, patterns, what the run runs)        when it begins
 outcome_of_run(what it runs, advice, summary, finish, ...)    when it has ended
 """
@@ -17,7 +17,7 @@ from memory_service.domain.planning.model_catalogue import normal_model_name
 from memory_service.domain.runs.run_outcome import best_of
 
 FOLLOWED = ("model", "batch_size", "precision", "folds", "epochs")
-"""What of a plan a run can be seen to follow."""
+"""Parts of a plan that a run's settings show to be followed."""
 
 DECIDING: Mapping[str, tuple[str, ...]] = {
     "model": ("models",),
@@ -59,7 +59,7 @@ def brief_of(plan: Mapping[str, Any], pattern_ids: Collection[str]) -> dict[str,
 def advice_of(
     brief: Mapping[str, Any], patterns: Mapping[str, Mapping[str, Any]], configuration: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The plan, `followed`: part -> true, false or null (not stated), and the memories it served.
+    """The plan, `followed`: part -> true, false or null (not stated), and the patterns it served.
 
     patterns   id -> row; said: what the run runs (model, batch_size, folds, epochs, image_size ...)
     """

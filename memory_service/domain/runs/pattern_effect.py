@@ -4,9 +4,9 @@ Two runs are comparable in one place (a competition, or a kind of task) on one G
 minutes. The better one left something to score; of two that did, the better test metric, else the better
 validation metric, in the metric's direction; between competitions metrics say nothing.
 
-Every run with the memory meets every run without it, and the pairs are counted. They are not independent: n
-runs against m are worth 3 n m / (n + m + 1) independent comparisons (the variance of the Mann-Whitney
-statistic, 1947), which is what the interval of the share won is made of (Wilson, 1927).
+Every run that followed the pattern is compared with every run that did not, and the pairs are counted. They
+are not independent: n runs against m are worth 3 n m / (n + m + 1) independent comparisons (the variance of
+the Mann-Whitney statistic, 1947), which is what the interval of the share won is made of (Wilson, 1927).
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from numpy.typing import NDArray
 from memory_service.domain.common.estimate import Estimate
 
 MOST_COMPARED = 200
-"""Of one place the latest runs: older ones leave the comparison, so a memory ranked down gets its chance
-again once runs without it have made its bad ones old."""
+"""Of one place the latest runs: older ones leave the comparison, so a demoted pattern gets another chance
+once newer runs have replaced its bad ones."""
 
 SAME_SHARE = 0.001
 """Metrics closer than a thousandth of the larger are the same."""
 
 SURE = 2.576
-"""Standard errors of the 99 % interval: hundreds of memories are judged, and again after every run."""
+"""Standard errors of the 99 % interval: hundreds of patterns are judged, and again after every run."""
 
 SHOWN = 1.2816
 """Of the central 80 %, as every figure of an answer."""
@@ -37,10 +37,10 @@ SHOWN = 1.2816
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How often a memory was served and followed, and what came of it; sums of places are tallies too.
+    """How often a pattern was served and followed, and what came of it; sums of places are tallies too.
 
     compared, without    runs that followed it and runs that did not, in comparable company
-    better, same, worse  pairs of them, seen from the one that followed
+    better, same, worse  pairs of them, from the side of the run that followed
     weight               independent comparisons that the pairs are worth; won: of these, ties half
     """
 

@@ -4,7 +4,7 @@ Rules of exclusion (an excluded observation still counts for memory):
     contended      in over a tenth of the samples of the card another process used it
     throttled      in over a tenth of them the driver slowed the clock for heat or power
     loader_bound   over a tenth of the time went into waiting for the loader: the card's own share of such a
-                   step cannot be told, for it works while the loop waits
+                   step is not known, because it works while the loop waits
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ class StepWindow:
 
 @dataclass(frozen=True, slots=True)
 class DeviceUse:
-    """What the samples of the device say. Shares are of the samples that tell; None when none does."""
+    """What the samples of the device say. Shares are of the samples that report it; None when none does."""
 
     samples: int = 0
     utilization_percent: float | None = None
@@ -143,7 +143,7 @@ class Outcome:
 
     @property
     def loader_wait_percent(self) -> float | None:
-        """Median over the steady epochs that tell, else over the batch events."""
+        """Median over the steady epochs that report it, else over the batch events."""
         waits = [e.loader_wait_percent for e in self.steady if e.loader_wait_percent is not None]
         if waits:
             return _median(waits)
@@ -199,7 +199,7 @@ def outcome_of(
 
 class _Reader:
     """Reads events in the order of seq. A memory reading belongs to the batch of the epoch it is part of: the
-    next one that tells its batch, else the batch that held."""
+    next one that states its batch, else the batch before."""
 
     def __init__(self, batch_size: int | None, samples: float | None) -> None:
         self.batch = batch_size

@@ -2,8 +2,8 @@
 
 Between two epochs the samples of the device become one, with the most memory of each kind, the highest
 temperature, the median of utilisation and power; the batch events become one with the steps, seconds, samples
-and waiting of all. Both stand at the last one's place, so that they belong to the epoch they were told in.
-Thinning what was thinned changes nothing.
+and waiting of all. Both stand at the last one's place, so that they belong to the epoch in which they were
+reported. Thinning what was thinned changes nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Minutes of a run that brought nothing, by cause.
 
-A definition, not an estimate: each part is a sum over what the run told, in minutes of its own time, and each
-takes only from what the parts before it left, so that together they are never more than the run.
+A definition, not an estimate: each part is a sum over what the run reported, in minutes of its own time, and
+each takes only from what the parts before it left, so that together they are never more than the run.
 
     no_submission   all of a run that ended with nothing to score
     after_best      epochs after the best one of their fold, by the metric; by validation loss where it is not
@@ -13,7 +13,7 @@ takes only from what the parts before it left, so that together they are never m
     idle            the card had nothing to do by its own samples, waiting and slowness taken off
 
 Not counted: a setting that was legal and slower than another (a small batch is predicted slow), and the
-inference. What a run did not tell counts as not wasted.
+inference. What a run did not report counts as not wasted.
 """
 
 from __future__ import annotations

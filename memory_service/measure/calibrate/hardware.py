@@ -1,4 +1,4 @@
-"""Timing, cache flushing and memory readings of CUDA, MPS and CPU; the only file that tells them apart.
+"""Timing, cache flushing and memory readings of CUDA, MPS and CPU; the only file that distinguishes them.
 
 cuda   CUDA events around the work, one synchronisation after it; torch's allocator and NVML for memory
 mps    a wall clock around work and synchronisation; Metal's own count for memory

@@ -1,7 +1,8 @@
 """Runs a calibration from its first event to its last.
 
-The runner imports no torch: it says who the device is, whether others use it, gives the nursery one section
-after another, passes on what they find, and ends in time. All events go to stdout (see the package).
+The runner imports no torch: it identifies the device, checks whether others use it, gives the process of the
+sections one section after another, passes on what they find, and ends in time. All events go to stdout (see
+the package).
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ class _Runner:
         self.budget = budget_seconds
         self.state = state
         self.last = state.started + budget_seconds * OVERRUN - ENDING_SECONDS
-        self.nursery: subprocess.Popen[bytes] | None = None
+        self.sections_process: subprocess.Popen[bytes] | None = None
         self._read = bytearray()
         self._events = selectors.DefaultSelector()
         if is_pipe(0):
@@ -118,8 +119,8 @@ class _Runner:
     def calibrate(self, device: str, force: bool, only: Sequence[str], extra: str) -> int:
         kind, _ = device_kind(device)
         fingerprint = identify(device)
-        self.tell({"event": "identity", "fingerprint": fingerprint.as_dict()})
-        self._start_nursery(fingerprint)
+        self.emit({"event": "identity", "fingerprint": fingerprint.as_dict()})
+        self._start_sections(fingerprint)
         before = occupancy(device)
         if before.busy and not force:
             return self.end("failed", f"the device is busy: {before.sentence}; --force measures all the same")
@@ -140,43 +141,43 @@ class _Runner:
             return self.end("timed_out", f"the budget of {self.budget:g} s ended during a section")
         return self.end("done", why)
 
-    def tell(self, event: Mapping[str, Any]) -> None:
+    def emit(self, event: Mapping[str, Any]) -> None:
         sys.stdout.buffer.write(line(event))
         sys.stdout.buffer.flush()
 
     def end(self, status: Literal["done", "failed", "timed_out"], why: str | None) -> int:
         self.close()
         seconds = round(time.monotonic() - self.state.started, 3)
-        self.tell({"event": "end", "status": status, "why": why, "seconds": seconds})
+        self.emit({"event": "end", "status": status, "why": why, "seconds": seconds})
         return 1 if status == "failed" else 0
 
     def miss(self, name: str, why: str) -> None:
         if name not in self.state.missing:
             self.state.missing.add(name)
-            self.tell({"event": "missing", "name": name, "why": why})
+            self.emit({"event": "missing", "name": name, "why": why})
 
     def close(self) -> None:
-        """End the nursery and everything in its session of processes."""
-        nursery, self.nursery = self.nursery, None
-        if nursery is None:
+        """End the sections' process and everything in its session."""
+        sections_process, self.sections_process = self.sections_process, None
+        if sections_process is None:
             return
-        for group in (nursery.pid, *_children(nursery.pid)):
+        for group in (sections_process.pid, *_children(sections_process.pid)):
             with contextlib.suppress(OSError):
                 os.killpg(group, signal.SIGKILL)
-        nursery.wait()
+        sections_process.wait()
 
-    def _start_nursery(self, fingerprint: Fingerprint) -> None:
+    def _start_sections(self, fingerprint: Fingerprint) -> None:
         self._read.clear()
         environment = dict(os.environ)
         if fingerprint.kind == "cuda":
             environment["CUDA_VISIBLE_DEVICES"] = fingerprint.uuid
-            environment["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # asking CUDA would forbid the nursery to fork
-        self.nursery = subprocess.Popen(
+            environment["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # asking CUDA itself would forbid forking
+        self.sections_process = subprocess.Popen(
             [sys.executable, "-m", "memory_service.measure.calibrate.section_processes"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, start_new_session=True,
         )  # fmt: skip
-        assert self.nursery.stdout is not None  # noqa: S101
-        self._events.register(self.nursery.stdout, selectors.EVENT_READ, "nursery")
+        assert self.sections_process.stdout is not None  # noqa: S101
+        self._events.register(self.sections_process.stdout, selectors.EVENT_READ, "sections")
 
     def _await_torch(self) -> None:
         def ready(event: Mapping[str, Any]) -> bool:
@@ -220,17 +221,17 @@ class _Runner:
             for probe in named:
                 if probe.name not in self.state.measured:
                     self.miss(probe.name, why or "its section ended without it")
-            if self.nursery is None and not self.state.cut:
-                self._start_nursery(fingerprint)
+            if self.sections_process is None and not self.state.cut:
+                self._start_sections(fingerprint)
                 self._await_torch()
         self._progress(total, "")
 
     def _section(self, request: Mapping[str, Any], total: int) -> str | None:
         """Run one section to its end; why it did not end well, else None."""
-        assert self.nursery is not None  # noqa: S101
-        assert self.nursery.stdin is not None  # noqa: S101
-        self.nursery.stdin.write(line(request))
-        self.nursery.stdin.flush()
+        assert self.sections_process is not None  # noqa: S101
+        assert self.sections_process.stdin is not None  # noqa: S101
+        self.sections_process.stdin.write(line(request))
+        self.sections_process.stdin.flush()
         ended: dict[str, Any] = {}
 
         def over(event: Mapping[str, Any]) -> bool:
@@ -242,7 +243,7 @@ class _Runner:
                 self.miss(str(event["name"]), str(event["why"]))
             else:
                 self.state.measured.add(str(event["name"]))
-                self.tell(event)
+                self.emit(event)
                 self._progress(total, str(request["section"]))
             return False
 
@@ -259,7 +260,7 @@ class _Runner:
         return None if ended["why"] is None else str(ended["why"])
 
     def _read_until(self, accept: Callable[[Mapping[str, Any]], bool], deadline: float) -> None:
-        """Read the nursery's events until `accept` or the deadline; EOFError when it died."""
+        """Read the sections' process's events until `accept` or the deadline; EOFError when it died."""
         while time.monotonic() < deadline:
             while b"\n" in self._read:
                 text, _, rest = bytes(self._read).partition(b"\n")
@@ -280,14 +281,14 @@ class _Runner:
     def _progress(self, total: int, doing: str) -> None:
         done = len(self.state.measured | self.state.missing)
         seconds = round(time.monotonic() - self.state.started, 2)
-        self.tell({"event": "progress", "done": done, "of": total, "doing": doing, "seconds": seconds})
+        self.emit({"event": "progress", "done": done, "of": total, "doing": doing, "seconds": seconds})
 
     def _check_contention(self, kind: str, device: str, before: Occupancy, busy_before: float) -> str | None:
         """Report use of the device by others meanwhile, as a sentence; else None."""
         if kind == "cuda":
             after = occupancy(device)
             if before.busy or after.busy:
-                self.tell({"event": "contended"})
+                self.emit({"event": "contended"})
                 return (before if before.busy else after).sentence
             return None
         elapsed = time.monotonic() - self.state.started
@@ -295,7 +296,7 @@ class _Runner:
         busy = busy_seconds(psutil.cpu_times()) - busy_before
         other_cores = max(0.0, busy - self.state.cpu_seconds) / max(elapsed, 0.1)
         if host - other_cores < usable * CROWDED_SHARE:
-            self.tell({"event": "contended"})
+            self.emit({"event": "contended"})
         if other_cores < 0.1 * usable:
             return None
         return f"other processes took {other_cores:.1f} of {host} cores meanwhile"

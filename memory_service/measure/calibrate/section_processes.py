@@ -35,7 +35,7 @@ def main() -> None:
     os.dup2(2, 1)  # what libraries print is no event
     try:
         context: Any = multiprocessing.get_context(_import_torch())
-    except Exception as error:  # noqa: BLE001 - whatever breaks an import here is the reason to tell
+    except Exception as error:  # noqa: BLE001 - whatever breaks an import here is the reason to report
         os.write(wire, line({"event": "broken", "why": f"torch cannot be imported: {error}"}))
         return
     os.write(wire, line({"event": "ready"}))
@@ -133,23 +133,23 @@ def _kill(child: Any) -> None:
     child.join()
 
 
-def _child(pipe: Connection, request: Mapping[str, Any], nursery: int) -> None:
+def _child(pipe: Connection, request: Mapping[str, Any], parent: int) -> None:
     os.setsid()
-    _die_with(nursery)
+    _die_with(parent)
     from memory_service.measure.calibrate.sections import measure_section
 
     measure_section(request, lambda event: pipe.send_bytes(line(event)))
 
 
-def _die_with(nursery: int) -> None:
-    """End when the nursery does: by the kernel, else by polling."""
+def _die_with(parent: int) -> None:
+    """End when the sections' process does: by the kernel, else by polling."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != nursery:
+    if os.getppid() != parent:
         os._exit(1)
 
     def watch_parent() -> None:
-        while os.getppid() == nursery:
+        while os.getppid() == parent:
             time.sleep(1.0)
         os._exit(1)
 

@@ -27,22 +27,22 @@ WINDOW_SECONDS = 2e-4
 
 
 def measured(
-    probe: Probe, hardware: Hardware, work: Callable[[], object], seconds: float, *, cold: bool = False
+    probe: Probe, hardware: Hardware, work: Callable[[], object], seconds: float, *, flush_cache: bool = False
 ) -> Measurement:
     """Repeat `work` for about `seconds`, warm-up included; in the probe's unit.
 
-    cold   flush the device's cache before each repetition, outside the timed window
+    flush_cache   overwrite the device's cache before each repetition, outside the timed window
     """
     ends = time.perf_counter() + seconds
     once = _warm_up(hardware, work, seconds * WARMUP_SHARE)
-    times = 1 if cold else max(1, min(10_000, round(WINDOW_SECONDS / max(once, 1e-8))))
+    times = 1 if flush_cache else max(1, min(10_000, round(WINDOW_SECONDS / max(once, 1e-8))))
 
     def window() -> float:
-        if cold:
+        if flush_cache:
             hardware.flush()
         return hardware.timed(work, times) / times
 
-    return in_unit(probe, repeat(window, ends, () if cold or times > 1 else (once,)))
+    return in_unit(probe, repeat(window, ends, () if flush_cache or times > 1 else (once,)))
 
 
 def _warm_up(hardware: Hardware, work: Callable[[], object], seconds: float) -> float:

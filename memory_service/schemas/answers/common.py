@@ -22,7 +22,7 @@ class Answer(BaseModel):
 
 
 def left_out(about: str) -> Any:
-    """The field of a member that is absent where there is nothing to tell."""
+    """The field of a member that is absent where there is nothing to say."""
     return Field(None, exclude_if=lambda value: value is None, description=about)
 
 

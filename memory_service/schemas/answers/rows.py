@@ -36,7 +36,8 @@ class _Stored(Answer):
 
 
 class Tally(Answer):
-    """What came of a memory: runs that were told of it, that followed it, and how those compare."""
+    """What came of a pattern or competition: runs that were served it, that followed it, and how those
+    compare."""
 
     served: int
     followed: int

@@ -1,4 +1,4 @@
-"""Runs: begun, told of, ended."""
+"""Runs: begun, reported, ended."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ class RunRow(Answer):
 
 
 class RunOutcome(Answer):
-    """What the run told."""
+    """What the run reported."""
 
     epochs_done: int
     folds_seen: int
@@ -175,7 +175,7 @@ class RunOutcome(Answer):
     events: dict[str, int] = Field(description="How many, by kind.")
     last_event_after_seconds: float | None = Field(description="In the run's own time.")
     first_submission_seconds: float | None = Field(description="In the run's own time.")
-    epochs: list[dict[str, Any]] = Field(description="The latest, each with what its events told.")
+    epochs: list[dict[str, Any]] = Field(description="The latest, each with what its events reported.")
     epochs_left_out: int
     events_read: int | None = left_out("Of a run that has ended.")
 
@@ -213,7 +213,7 @@ class PlanAdvice(Answer):
 
     plan: PlanFollowed
     followed: dict[str, bool | None] = Field(description="By part of the plan.")
-    served: list[ServedPattern] = Field(description="The memories that it told of.")
+    served: list[ServedPattern] = Field(description="The patterns and competitions that it served.")
 
 
 class _RunResult(Answer):
@@ -251,7 +251,9 @@ class RunEvidence(_RunResult):
     precision: str
     budget_minutes: float | None
     followed: dict[str, bool | None] | None = Field(description="By part of its plan; null: not known.")
-    served: dict[str, bool | None] = Field(description="Memories that the plan told of: whether followed.")
+    served: dict[str, bool | None] = Field(
+        description="Patterns and competitions that the plan served: whether followed."
+    )
 
 
 class RunPage(RunRow):

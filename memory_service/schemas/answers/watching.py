@@ -33,7 +33,7 @@ class RunVerdict(Answer):
     next_time: Settings = Field(
         description="For the next run: changing it in this one costs more than it brings."
     )
-    notes: list[str] = Field(description="What else was seen; nothing of it asks for anything.")
+    notes: list[str] = Field(description="Other findings, without advice.")
 
 
 class Position(Answer):
@@ -93,7 +93,7 @@ class AdviceGiven(Answer):
 
     given_at: Time
     followed: Literal["yes", "no", "open"] | None = Field(
-        description="open: the run goes on; null: nothing can tell."
+        description="open: the run goes on; null: it cannot be known."
     )
     at_seconds: float = Field(description="In the run's own time.")
     action: Action

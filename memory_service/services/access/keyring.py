@@ -37,7 +37,7 @@ WRITTEN_EVERY_SECONDS = 60.0
 
 _MOST_CACHED = 4_096
 _MOST_REFUSED = 100
-"""Addresses a minute whose refused keys are told one by one in the audit."""
+"""Addresses a minute whose refused keys are listed one by one in the audit."""
 
 _LOOK_SECONDS = 5.0
 _NEVER = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
@@ -194,7 +194,7 @@ class Keyring:
     def _write_if_possible(self, *, all_of_it: bool) -> None:
         try:
             self.write(all_of_it=all_of_it)
-        except MemoryServiceError as error:  # told again with the next use
+        except MemoryServiceError as error:  # written with the next use
             _log.warning("when keys were used last could not be written: %s", error.detail)
 
 

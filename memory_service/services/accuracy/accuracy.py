@@ -193,8 +193,8 @@ def markdown(named: Iterable[tuple[str, Summary]], observed: int = 0) -> str:
         "Written by `memory-service evaluate FILE... --write docs/accuracy.md`; do not edit by hand. No GPU",
         "was used: each model was traced on tensors without storage, each card is its data sheet with fitted",
         "efficiencies. Errors are absolute and relative to the measurement; `inside` is the share of",
-        "measurements within low..high, which is meant to be 80 %. Fitted baselines are fitted on the same",
-        "rows they are scored on, in their favour. Constants and cross-validation by model family:",
+        "measurements within low..high (target: 80 %). Fitted baselines are fitted on the rows on which they",
+        "are scored, which favours them. Constants and cross-validation by model family:",
         "`python -m benchmarks.fit_memory`.",
         "",
     ]

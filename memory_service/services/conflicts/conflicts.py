@@ -74,21 +74,21 @@ def _of_claims(knowledge: Knowledge, checked: Sequence[Checked], shown: Sequence
     for each in checked:
         row, subject = each.claim, each.subject
         runs = [one for one in shown if _same_thing(row, subject, one)]
-        seen = [_in_units_of(row, subject, side) for one in runs if (side := one.measured) is not None]
+        measured = [_in_units_of(row, subject, side) for one in runs if (side := one.measured) is not None]
         aside = [_in_units_of(row, subject, side) for one in runs for side in one.aside]
         claim, estimate = claim_statement(row), estimate_statement(each.estimate, row.get("unit"))
-        width = divergence([claim, estimate, *seen])
+        width = divergence([claim, estimate, *measured])
         if width <= 1.0:
             continue
         others = [claim_statement(other) for other in _others(knowledge.claims, row)]
-        now = (estimate_of(knowledge, each) if seen else None) or each.estimate
+        now = (estimate_of(knowledge, each) if measured else None) or each.estimate
         yield _item(
             row["id"],
             str(row["quantity"]),
-            [claim, *others, *seen, *aside, estimate],
+            [claim, *others, *measured, *aside, estimate],
             width,
             now,
-            _why_claim(subject, now, len(seen)),
+            _why_claim(subject, now, len(measured)),
             unit=row.get("unit"),
             gpu=subject.gpu.slug,
             model=subject.option.model.name,
@@ -195,9 +195,9 @@ def _among_claims(knowledge: Knowledge, computed: set[Any]) -> Iterator[Item]:
 def _of_runs(shown: Sequence[Shown]) -> Iterator[Item]:
     """What runs showed against what was computed without them."""
     for one in shown:
-        cold = estimate_statement(one.cold, one.unit)
+        baseline = estimate_statement(one.baseline, one.unit)
         believed = [] if one.measured is None else [one.measured]
-        width = divergence([cold, *believed, *one.aside])
+        width = divergence([baseline, *believed, *one.aside])
         if width <= 1.0:
             continue
         o = one.what
@@ -206,7 +206,7 @@ def _of_runs(shown: Sequence[Shown]) -> Iterator[Item]:
         yield _item(
             f"{o.model}@{o.input_size}/{o.precision}/{o.layout}/{o.optimizer}/{o.mode}{batch}/{where}/{one.quantity}",
             one.quantity,
-            [*believed, *one.aside, cold],
+            [*believed, *one.aside, baseline],
             width,
             one.now,
             _why_run(one),

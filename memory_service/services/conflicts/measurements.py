@@ -52,7 +52,7 @@ class Shown:
 
     measured   what is believed; None where everything was set aside
     aside      observations that are not
-    cold       the estimate that no run had a part in; now: what a plan uses
+    baseline   the estimate that no run had a part in; now: what a plan uses
     """
 
     quantity: str
@@ -60,7 +60,7 @@ class Shown:
     what: Observation
     measured: Statement | None
     aside: tuple[Statement, ...]
-    cold: Estimate
+    baseline: Estimate
     now: Estimate
 
     @property
@@ -203,8 +203,8 @@ def _largest(
         for one in failed
         if bounds.refused is None or one.batch_size < bounds.proven
     )  # fmt: skip
-    now, cold = (_batches(profile, gpu, o) for gpu in (card, bare))
-    yield Shown("feasible_batch", "samples", o, here, lifted[-MOST_ASIDE:], cold, now)
+    now, baseline = (_batches(profile, gpu, o) for gpu in (card, bare))
+    yield Shown("feasible_batch", "samples", o, here, lifted[-MOST_ASIDE:], baseline, now)
 
 
 def _batches(profile: Profile, gpu: TargetDevice, o: Observation) -> Estimate:

@@ -34,8 +34,8 @@ def about(knowledge: Knowledge, card: TargetDevice, model: str) -> Knowledge:
         for row, slug, name in knowledge.located_claims
         if slug == card.slug and name is not None and _kin(name) == kin
     )
-    seen = knowledge.observed.get((card.slug, _kin(model, keep_maker=True)), ())
-    own = tuple(o for o in seen if not card.device or o.device in ("", card.device))
+    observed = knowledge.observed.get((card.slug, _kin(model, keep_maker=True)), ())
+    own = tuple(o for o in observed if not card.device or o.device in ("", card.device))
     return replace(knowledge, claims=claims, observations=own)
 
 

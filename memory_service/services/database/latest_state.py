@@ -1,6 +1,6 @@
-"""Hands the newest state to somebody slow (a disk, a server far away) without waiting.
+"""Passes the latest state to a slow consumer (a disk, a remote server) in a thread.
 
-The newest state is handed over by a thread; what came between is left out.
+Only the latest state is passed on; those before it are skipped.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ State = TypeVar("State")
 
 
 class Latest(Generic[State]):
-    """Calls `hand` with the newest state told, in a thread, at most every so many seconds.
+    """Calls `hand` with the latest state, in a thread, at most every so many seconds.
 
     hand   returns False when nothing more is wanted; what it raises ends the thread
     """
@@ -22,26 +22,26 @@ class Latest(Generic[State]):
         self._hand = hand
         self._every = every_seconds
         self._newest: list[State] = []
-        self._told = threading.Event()
+        self._changed = threading.Event()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="latest", daemon=True)
         self._thread.start()
 
-    def tell(self, state: State) -> None:
-        """Hand this over soon; it must not change afterwards."""
+    def put(self, state: State) -> None:
+        """Pass this on soon; it must not change afterwards."""
         self._newest = [state]
-        self._told.set()
+        self._changed.set()
 
     def close(self, timeout_seconds: float) -> None:
-        """Wait for the handing over that is under way; hand over nothing more."""
+        """Wait for the call in progress; pass on nothing more."""
         self._closing.set()
-        self._told.set()
+        self._changed.set()
         self._thread.join(timeout_seconds)
 
     def _run(self) -> None:
         while True:
-            self._told.wait()
-            self._told.clear()
+            self._changed.wait()
+            self._changed.clear()
             if self._closing.is_set():
                 return
             newest, self._newest = self._newest, []

@@ -1,7 +1,7 @@
 """Calibrations: read, listed, followed, and taken in when they were made elsewhere.
 
-One that nobody has been heard of for `SILENT_SECONDS`, or whose process is gone, has failed: whoever reads
-first writes that down. What it had measured is kept.
+One without news for `SILENT_SECONDS`, or whose process is gone, has failed: the first reader
+writes that down. What it had measured is kept.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ SILENT_SECONDS = 30.0
 """A calibration reports every three seconds; ten missed reports are its end."""
 
 _SLOW_DISK = 10.0
-"""Times as long for a process that is seen to live on this host: its reports may wait for the disk."""
+"""Times as long for a process that lives on this host: its reports may wait for the disk."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One thing to tell a listener; `id` lets it resume."""
+    """One event for a listener; `id` lets it resume."""
 
     name: str
     data: Mapping[str, Any]
@@ -254,7 +254,7 @@ def finish(
     *,
     who: str | None,
 ) -> None:
-    """The end of a calibration: how, why, when, who told it, and how well its sections predict its
+    """The end of a calibration: how, why, when, who reported it, and how well its sections predict its
     networks."""
     row.status, row.why, row.doing, row.ended_at = status, why, None, at
     row.seconds = round(max(0.0, (at - row.started_at).total_seconds()), 3)
@@ -288,7 +288,7 @@ def _death(row: tables.Calibration, now: dt.datetime) -> str | None:
 
 
 def _is_gone(runner: str) -> bool | None:
-    """Whether a process of this host has ended; None for another host's, whose silence tells."""
+    """Whether a process of this host has ended; None for another host's, where only silence shows it."""
     host, pid, start = runner.rsplit("/", 2)
     if host != host_name():
         return None

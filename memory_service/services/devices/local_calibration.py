@@ -1,7 +1,7 @@
 """Calibrating a device of this host, with what is measured stored as it comes.
 
 One calibration at a time on a host: another device's waits its turn as `queued`. Progress and sections are
-told as they come; only the end raises the knowledge revision.
+reported as they come; only the end raises the knowledge revision.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def begin(
         with database.write() as transaction:
             status, new = _add_row(transaction, key, name, fingerprint, word, budget_seconds, who)
     except Conflict as refusal:
-        if not refusal.errors:  # of two who began at once, the database refused the second: tell of the first
+        if not refusal.errors:  # of two who began at once, the database refused the second: report the first
             with database.read() as reading:
                 calibrations.refuse_second(reading, name, fingerprint.uuid)
         raise
@@ -118,21 +118,21 @@ def carry_out(
     begun: Begun,
     *,
     stop: Stop | None = None,
-    tell: Callable[[Report], None] | None = None,
+    on_report: Callable[[Report], None] | None = None,
 ) -> Report:
-    """Measure to the end and keep everything; the last report. `tell` sees each report."""
+    """Measure to the end and keep everything; the last report. `on_report` gets each report."""
     # A disk that is slow to acknowledge must hold up neither the benchmark nor the watch over its time.
-    keeper: Latest[Report] = Latest(lambda report: _keep(database, begun.id, report), _KEEP_SECONDS)
+    storage: Latest[Report] = Latest(lambda report: _keep(database, begun.id, report), _KEEP_SECONDS)
     last = Report(status="failed", why="it never began")
     try:
         for report in _reports(database, begun, stop or Stop()):
             last = report
             if report.status == "running":
-                keeper.tell(report.copy())
-            if tell is not None:
-                tell(report)
+                storage.put(report.copy())
+            if on_report is not None:
+                on_report(report)
     finally:
-        keeper.close(_END_WITHIN_SECONDS)
+        storage.close(_END_WITHIN_SECONDS)
     _keep_end(database, begun.id, last)
     return last
 
@@ -210,7 +210,8 @@ def _runs_here(row: tables.Calibration) -> bool:
 
 
 def _keep(database: Database, key: str, report: Report) -> bool:
-    """What was measured so far and a sign of life. A database that is busy is told with the next report."""
+    """What was measured so far and a sign of life. If the database is busy, the next report is stored
+    instead."""
     try:
         with database.write_untracked() as transaction:
             row = store.calibration(transaction.session, key, to_change=True)

@@ -43,7 +43,7 @@ def register_device(
     is new).
 
     On this host its calibration is begun, unless `calibrating` is None (the operator forbids it) or it was
-    not wanted. Otherwise `command` tells what to run beside the device. InvalidInput for a wrong name or
+    not wanted. Otherwise `command` says what to run beside the device. InvalidInput for a wrong name or
     device word, an index past the cards, an unknown GPU model; Conflict when one of it runs, or the name is
     another device's.
     """

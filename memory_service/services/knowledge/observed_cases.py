@@ -9,7 +9,7 @@ from functools import cached_property
 
 from memory_service.domain.learning.observation import Observation
 from memory_service.services.database.transactions import ReadTransaction
-from memory_service.store.queries import observations as seen
+from memory_service.store.queries import observations as store
 
 MOST_OF_A_CASE = 8
 """Of one model, batch and setting on one device: more than learning weighs
@@ -20,7 +20,7 @@ Kept = tuple[dt.datetime, str, Observation]
 
 @dataclass(frozen=True)
 class Observed:
-    """The latest observations of each case, as the database held them.
+    """The latest observations of each case, as the database had them.
 
     state   as `store.queries.observations.state` gave it
     cases   case -> (when it was written, id, observation), the latest first
@@ -37,21 +37,21 @@ class Observed:
 
 
 def observed(transaction: ReadTransaction, cached: Observed | None = None) -> Observed:
-    """What is there now; of `held`, read earlier, what nobody changed is taken over as it is."""
-    now = seen.state(transaction.session)
+    """The observations now; those of `cached`, read earlier, are reused unless something changed."""
+    now = store.state(transaction.session)
     if cached is not None and cached.state == now:
         return cached
     if cached is not None and cached.state[1] is not None:
         known = {row[1] for rows in cached.cases.values() for row in rows if row[0] == cached.state[1]}
-        new = [row for row in seen.since(transaction.session, cached.state[1]) if row.id not in known]
+        new = [row for row in store.since(transaction.session, cached.state[1]) if row.id not in known]
         # Only where nothing was replaced or deleted, and nobody wrote at an earlier time than what was read.
         if len(new) == now[0] - cached.state[0]:
             return Observed(now, _with(cached.cases, new))
-    return Observed(now, _with({}, seen.latest(transaction.session, MOST_OF_A_CASE)))
+    return Observed(now, _with({}, store.latest(transaction.session, MOST_OF_A_CASE)))
 
 
 def _with(
-    cases: Mapping[str, tuple[Kept, ...]], rows: Iterable[seen.ObservationRow]
+    cases: Mapping[str, tuple[Kept, ...]], rows: Iterable[store.ObservationRow]
 ) -> dict[str, tuple[Kept, ...]]:
     added: dict[str, list[Kept]] = {}
     for row in rows:

@@ -27,7 +27,7 @@ _TOLD = (
 def with_tallies(
     transaction: ReadTransaction, rows: Sequence[Mapping[str, Any]], kind: str = "pattern"
 ) -> list[dict[str, Any]]:
-    """Rows of patterns (or competitions), each with `outcomes`: how often plans of runs told of it, how often
+    """Rows of patterns (or competitions), each with `outcomes`: how often plans of runs served it, how often
     it was followed, and what came of that."""
     key = {"pattern": "id", "competition": "slug"}[kind]
     found = outcomes.tallies_of(transaction.session, (f"{kind}:{row[key]}" for row in rows))
@@ -87,7 +87,9 @@ def happened_there(short: Mapping[str, Any] | None, slug: str | None) -> tuple[d
         text += f" A first submission took {short['median_minutes_to_submission']:.1f} min at the median."
     if short["median_epochs_to_best"] is not None:
         text += f" The best epoch was number {short['median_epochs_to_best']:g} at the median."
-    return ({"id": f"runs:{slug}", "grade": "measured", "text": text, "source": "runs told to this service"},)
+    return (
+        {"id": f"runs:{slug}", "grade": "measured", "text": text, "source": "runs reported to this service"},
+    )
 
 
 def _best(reported: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:

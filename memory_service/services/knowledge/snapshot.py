@@ -177,13 +177,13 @@ class _Read:
     prints: Mapping[str, Hashable]
     rows: Mapping[str, Sequence[Row]]
     calibrated: Cards
-    seen: Observed
+    observations: Observed
     selection: ObservationSelection
     knowledge: Knowledge
 
 
 def _renewed(transaction: ReadTransaction, revision: int, cached: _Read | None) -> _Read:
-    """The snapshot at a revision; what `held` has and nobody changed is taken over as it is."""
+    """The snapshot at a revision; unchanged parts of `cached` are reused."""
     prints: dict[str, Hashable] = {
         name: fingerprint(transaction.session, name) for name in (*LIGHT_TABLES, *CATALOGUE, "gpus")
     }
@@ -208,18 +208,18 @@ def _renewed(transaction: ReadTransaction, revision: int, cached: _Read | None) 
         calibrated = cards_of(
             sheets, registered(transaction), calibrations_of(transaction), reference_profiles(), silent
         )
-    seen = observed(transaction, cached.seen if cached is not None else None)
+    observations = observed(transaction, cached.observations if cached is not None else None)
     same_ground = cached is not None and priced is cached.knowledge.priced and calibrated is cached.calibrated
     if cached is None or not same_ground:
-        selection = observation_selection(calibrated, seen.all, priced)
-    elif seen is cached.seen:
+        selection = observation_selection(calibrated, observations.all, priced)
+    elif observations is cached.observations:
         selection = cached.selection
     else:
-        selection = cached.selection.renewed(seen.all)
+        selection = cached.selection.renewed(observations.all)
     if cached is not None and selection is cached.selection:
         cards = cached.knowledge.cards
     else:
-        cards = calibrated.taught(selection) if seen.cases else replace(calibrated)
+        cards = calibrated.taught(selection) if observations.cases else replace(calibrated)
         priced.forget_all_but(cards.all.values())
     if cached is not None and "tallies" in same:
         tallies = cached.knowledge.tallies
@@ -233,9 +233,9 @@ def _renewed(transaction: ReadTransaction, revision: int, cached: _Read | None) 
     here = frozenset().union(*(written_here(transaction.session, name) for name in ("patterns", "solutions")))
     if cached is not None and same.issuperset(("solutions", "competitions")):
         solutions = cached.knowledge.solution_memory
-    knowledge = assemble(revision, priced, names, cards, rows, seen.all, tallies, solutions)
+    knowledge = assemble(revision, priced, names, cards, rows, observations.all, tallies, solutions)
     knowledge = replace(knowledge, written_here=here)
-    return _Read(prints, rows, calibrated, seen, selection, knowledge)
+    return _Read(prints, rows, calibrated, observations, selection, knowledge)
 
 
 class _Latest:

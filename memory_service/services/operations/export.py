@@ -152,13 +152,13 @@ def _accuracy(database: Database, requested: Filters, sort: str | None) -> Table
         ids = [row["id"] for row in found if row["finished_at"] is not None]
         stored = select(Run.id, Run.prediction).where(Run.id.in_(ids))
         predictions = {one.id: one.prediction for one in transaction.session.execute(stored)}
-        seen = runs.observations_by_run(transaction.session, ids)
+        observations = runs.observations_by_run(transaction.session, ids)
         return [
             {"run_id": row["id"], "finished_at": row["finished_at"], **{name: row[name] for name in about}}
             | {**pair, **{"predicted" if n == "value" else n: v for n, v in pair["predicted"].items()}}
             for row in found
             if row["finished_at"] is not None
-            for pair in compared(row, predictions.get(row["id"]), seen.get(row["id"], ()))
+            for pair in compared(row, predictions.get(row["id"]), observations.get(row["id"], ()))
         ]
 
     return TableExport(columns, partial(_pages, database, query, scored))
@@ -178,7 +178,7 @@ def _conflicts(database: Database, requested: Filters, sort: str | None) -> Tabl
 
 
 def _run_events(database: Database, requested: Filters, sort: str | None) -> TableExport:
-    """What one run told, in the order of seq."""
+    """The events of one run, in the order of seq."""
     unknown = [name for name in requested if name not in ("run_id", "kind")]
     if unknown or sort not in (None, "seq"):
         raise (

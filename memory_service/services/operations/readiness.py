@@ -130,7 +130,7 @@ class Preparation:
         except MemoryServiceError as error:
             self.state = replace(self.state, failed=error.detail)
             _log.error("cannot get ready: %s", error.detail)
-        except Exception as error:  # noqa: BLE001 - told in /readyz and the log; the thread has no caller
+        except Exception as error:  # noqa: BLE001 - shown in /readyz and the log; the thread has no caller
             self.state = replace(self.state, failed=f"cannot get ready: {type(error).__name__}")
             _log.exception("cannot get ready")
 

@@ -150,11 +150,11 @@ def _found(database: Database, requested: Mapping[str, str]) -> tuple[_Found, di
         filters["since"] = dt.datetime.now(dt.UTC) - dt.timedelta(days=wanted["days"])
     with database.read() as transaction:
         ended = runs.ended(transaction.session, filters, wanted["last"])
-        seen = runs.observations_by_run(transaction.session, [run.id for run in ended])
+        observations = runs.observations_by_run(transaction.session, [run.id for run in ended])
     points = [
         _Point(run, pair)
         for run in ended
-        for pair in pairs_of(run._asdict(), run.prediction or {}, seen.get(run.id, ()))
+        for pair in pairs_of(run._asdict(), run.prediction or {}, observations.get(run.id, ()))
     ]
     return _Found(ended, points), wanted
 
@@ -230,10 +230,10 @@ def _of_sheet(knowledge: Knowledge, quantity: str, o: Observation) -> float | No
     if sheet is None or profile is None or not o.batch_size:
         return None
     try:
-        cold = baseline_prediction(o, profile, replace(sheet, calibrated=None))
+        baseline = baseline_prediction(o, profile, replace(sheet, calibrated=None))
     except MemoryServiceError:
         return None
-    value = float(getattr(cold, _SHEET_OF[quantity]))
+    value = float(getattr(baseline, _SHEET_OF[quantity]))
     return o.batch_size / value if quantity == "samples_per_second" else value
 
 

@@ -58,7 +58,7 @@ def runs_page(database: Database, requested: Mapping[str, str], now: dt.datetime
 
 
 def took_minutes(row: Mapping[str, Any], now: dt.datetime) -> float:
-    """Minutes from a run's begin to its end, however it ended; while it goes on, since it was told of."""
+    """Minutes from a run's begin to its end, however it ended; while it goes on, until its latest event."""
     begun = dt.datetime.fromisoformat(row["started_at"])
     if row["finished_at"] is not None:
         until = dt.datetime.fromisoformat(row["finished_at"])

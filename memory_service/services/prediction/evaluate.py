@@ -52,7 +52,7 @@ class Evaluated:
     """One row: what it asked, what was predicted (None where not possible), and why not.
 
     predicted   "max_batch_size" (samples), "samples_per_s", "peak_gib" -> Estimate; the peak is the
-                driver's view, or what PyTorch allocated where the row says that it tells that
+                driver's view, or what PyTorch allocated where the row says so
     figures     what the naive baselines need: flops and activation bytes per sample, parameters, traced GiB
     """
 
@@ -119,7 +119,7 @@ def evaluate_rows(
     gpus: Mapping[str, TargetDevice],
     on_progress: Callable[[Evaluated], None] | None = None,
 ) -> Iterator[Evaluated]:
-    """Each row predicted, in order; missing profiles are traced on the way and kept by the shelf."""
+    """Each row predicted, in order; missing profiles are traced and stored on the way."""
     for index, raw in enumerate(rows):
         result = _evaluated(index, raw, profile_store, gpus)
         if on_progress is not None:
@@ -131,7 +131,7 @@ def evaluate_rows(
 def open_profile_store(
     database: Database, files: Iterable[Path] = ()
 ) -> tuple[ProfileStore, dict[str, TargetDevice]]:
-    """A shelf over the database's profiles and models, and its cards; what is traced is kept in the database.
+    """The profiles and models of the database, and its cards; what is traced is stored in the database.
 
     files   further profiles (`.jsonl` or `.jsonl.gz`), read but not kept
     """

@@ -188,7 +188,7 @@ def _prepare(profile: Profile, gpu: TargetDevice, precision: str, question: Sizi
 
 
 def _largest(value: int, safe: int, best: int, bounds: Bounds) -> dict[str, Any]:
-    """The largest batch: computed, or seen to run."""
+    """The largest batch: computed, or observed to run."""
     basis, n = "trace against usable memory", bounds.out_of_memories
     if bounds.proven:
         basis, n = f"{basis}; batch {bounds.proven} ran", n + 1
@@ -231,8 +231,8 @@ def _at_batch(prepared: _Prepared, question: SizingQuestion) -> dict[str, Any]:
     if not fits:
         answer["would_fit"] = _closest(prepared, batch)
     if prepared.refused is not None and batch >= prepared.refused:
-        seen = f"Batch {prepared.refused} of this case ran out of memory on {gpu.key}."
-        answer["warnings"] = [*prepared.fixed["warnings"], seen]
+        warning = f"Batch {prepared.refused} of this case ran out of memory on {gpu.key}."
+        answer["warnings"] = [*prepared.fixed["warnings"], warning]
     return answer
 
 

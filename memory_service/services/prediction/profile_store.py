@@ -20,7 +20,7 @@ BATCH_TO_KEEP = 25
 
 @dataclass(frozen=True, slots=True)
 class ProfileKey:
-    """What tells two profiles apart. `input_size` None means the model's own default."""
+    """What distinguishes two profiles. `input_size` None means the model's own default."""
 
     model: str
     input_size: int | None

@@ -1,9 +1,8 @@
 """The plan that a run was advised, stored with it and compared with what it runs.
 
-Asking writes nothing: a plan is known while the process remembers having answered it
-(`services.planning.recommend.plan_given`). A server that was started anew gives the same plan, under the
-same id, to
-the same question over the same knowledge; or the run brings its plan along in `plan`.
+Questions write nothing: a plan is known while its answer is cached
+(`services.planning.recommend.cached_plan`). A restarted server gives the same plan, under the same id, to the
+same question over the same knowledge; or the run brings its plan in `plan`.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from memory_service.store.queries import outcomes
 
 
 def plan_brought(said: dict[str, Any]) -> dict[str, Any] | None:
-    """Take the plan that a run brought along out of what it said; `plan_id` is then said too. InvalidInput
+    """Take the plan that a run brought out of what it stated; `plan_id` is then said too. InvalidInput
     where it is no answer of /recommend with a plan, or not the one that plan_id names."""
     given: Mapping[str, Any] | None = said.pop("plan", None)
     if given is None:

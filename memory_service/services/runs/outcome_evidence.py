@@ -1,7 +1,7 @@
 """Runs that ended as evidence: tallies of the patterns and competitions that plans named.
 
 Arithmetic only. The outcome of a run is a function of what it said, and the tallies of a place are a function
-of the outcomes there: told twice, late or in another order, they are the same.
+of the outcomes there: reported twice, late or in another order, they are the same.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def evidence_of(transaction: ReadTransaction, run_id: str) -> dict[str, Any]:
 
 
 def remember(transaction: WriteTransaction, run: Run, summary: Mapping[str, Any]) -> None:
-    """Keep what came of a run that has ended, and count anew what its place says of the memories it was told
-    of. summary: wire form of its `domain.runs.run_outcome.Outcome`."""
+    """Keep what came of a run that has ended, and count again what its place says of the patterns that its
+    plan served of. summary: wire form of its `domain.runs.run_outcome.Outcome`."""
     changed = changed_outcome(transaction, run, summary)
     if changed is not None:
         outcomes.lock(transaction.session)

@@ -21,7 +21,7 @@ SAMPLES_READ, MARKS_READ = 1_000, 2_500
 
 
 def outcome_so_far(transaction: ReadTransaction, run: Run, summary: Summary) -> dict[str, Any]:
-    """The wire form of `domain.runs.run_outcome`. Of a run that told more than `ALL_READ` events, `device`
+    """The wire form of `domain.runs.run_outcome`. Of a run with more than `ALL_READ` events, `device`
     is of
     its latest samples, and epochs before the latest `MARKS_READ` are counted, not shown."""
     if summary.events <= ALL_READ or sum(summary.counts.values()) != summary.events:

@@ -1,7 +1,7 @@
 """Thinning of raw samples after MEMORY_KEEP_RAW_DAYS: one of the device and one of steps an epoch stay.
 
 Epochs, folds, notes and the summary of a run stay for ever. A run is thinned when it ended that long ago, or
-began and has told nothing for as long. Small transactions: telling runs waits for none of it.
+began and has reported nothing for as long. Transactions are small, so that reporting runs never wait for it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 DAY_SECONDS = 86_400.0
 RUNS_AT_ONCE = 50
 EVENTS_AT_ONCE = 2_000
-"""Deleted in one transaction: some milliseconds, in which no run can tell anything."""
+"""Deleted in one transaction: some milliseconds, in which no run can report anything."""
 
 
 def thin(
@@ -61,7 +61,7 @@ def thin(
 
 
 def _thin_run(database: Database, run_id: str, before: dt.datetime, *, ended: bool) -> int | None:
-    """How many events are gone; None for a run that has not ended and told something since."""
+    """How many events are gone; None for a run that has not ended and reported something since."""
     with database.read() as transaction:
         run = runs.find(transaction.session, run_id)
         reported = [
@@ -135,6 +135,6 @@ class Retention:
                     _log.info("thinned %d runs: %d raw samples are gone", done["runs"], done["events"])
             except MemoryServiceError as error:
                 _log.warning("raw samples were not thinned: %s", error.detail)
-            except Exception:  # noqa: BLE001 - told in the log; the thread has no caller
+            except Exception:  # noqa: BLE001 - it is in the log; the thread has no caller
                 _log.exception("raw samples were not thinned")
             self._stopping.wait(DAY_SECONDS)

@@ -44,7 +44,7 @@ class RunCase:
 
     reported  the checked body of POST /runs
     gpu       with the host's cores; device and calibration on it where a registered device was named
-    profile   cost of one sample; None for boosted trees and where there is none: `why_not` tells
+    profile   cost of one sample; None for boosted trees and where there is none: `why_not` says why
     unseen    the card is the plan's, and whoever began the run sees no card at all: perhaps it is a trial run
               on a processor, so nothing is learned of the card
     """

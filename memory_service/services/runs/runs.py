@@ -39,7 +39,7 @@ def begin_run(
     database: Database, start: RunStart | Mapping[str, Any], *, who: str | None = None
 ) -> tuple[dict[str, Any], bool]:
     """(`{"run_id", "status", "prediction", "notes"}`, whether it is new). What is predicted for it is frozen
-    now. `who`: the name of the key that told it.
+    now. `who`: the name of the key that reported it.
 
     The same id with the same body again changes nothing; with another body it is a Conflict.
     """
@@ -89,7 +89,7 @@ def _keep_profile(database: Database, knowledge: Knowledge, case: RunCase) -> No
 def finish_run(
     database: Database, run_id: str, end: RunFinish | Mapping[str, Any], *, who: str | None = None
 ) -> dict[str, Any]:
-    """The run's page after it ended. Told again, or with more than before, it is the same end; what
+    """The run's page after it ended. Repeated, or with more than before, it is the same end; what
     contradicts the end that is known is a Conflict."""
     reported = checked(RunFinish, end, "This cannot end a run").explicit()
     key = known_run_key(run_id)

@@ -1,8 +1,8 @@
 """The summary of a run's events, up to date at the same cost however many there were.
 
 Whoever adds events to a run holds the lock on its summary's row. The process that wrote the summary last
-remembers it, and the events told since: it writes anew only every few hundred events. Each writing leaves
-another mark in the row. A process that does not remember under that mark (it was started since, or another
+keeps it in memory with the events since, and writes it again only every few hundred events. Each write leaves
+a new mark in the row. A process that does not remember under that mark (it was started since, or another
 one wrote) reads the summary and the events behind it, which are those with a greater seq, and writes first of
 all. So whoever is killed loses nothing, and nothing is counted twice.
 """
@@ -85,17 +85,17 @@ class _Live:
 @dataclass(eq=False)
 class _Memory:
     lock: threading.Lock = field(default_factory=threading.Lock)
-    held: LRUCache[str, _Live] = field(default_factory=partial(LRUCache, MOST_REMEMBERED))
+    runs: LRUCache[str, _Live] = field(default_factory=partial(LRUCache, MOST_REMEMBERED))
     begun: dict[str, Begun] = field(default_factory=dict)
 
     def get(self, run_id: str, mark: str | None, *, take: bool = False) -> _Live | None:
         with self.lock:
-            known = self.held.pop(run_id, None) if take else self.held.get(run_id)
+            known = self.runs.pop(run_id, None) if take else self.runs.get(run_id)
             return known if known is not None and known.mark == mark else None
 
     def keep(self, run_id: str, live: _Live) -> None:
         with self.lock:
-            self.held[run_id] = live
+            self.runs[run_id] = live
 
 
 _PROCESS, _WRITINGS = uuid.uuid4().hex, itertools.count()
@@ -126,7 +126,7 @@ def begun(database: Database, run_ids: Collection[str]) -> dict[str, Begun]:
 
 
 def begin_summary(transaction: WriteTransaction, run_id: str) -> None:
-    """A new run has told nothing."""
+    """A new run has no events."""
     watched.begin_summary(transaction.session.statements, [run_id], _NOTHING)
 
 
@@ -184,12 +184,13 @@ class Folding:
 
 
 def write_summary(transaction: WriteTransaction, run_id: str, start: float) -> None:
-    """Let the summary hold all that the run has told: before some of it goes, and when the run has ended."""
+    """Bring the stored summary up to date with all events: before some are thinned, and when the run has
+    ended."""
     Folding(transaction.caches, transaction.session.statements, {run_id: start}).write(all_of_it=True)
 
 
 def read_summary(transaction: ReadTransaction, run_id: str, start: float) -> Summary:
-    """All that the run has told, summed up."""
+    """The summary of all events of the run."""
     at = transaction.session.statements
     row = watched.summary_of(at, run_id)
     live = None if row is None else transaction.caches.of(_Memory).get(run_id, row[1])
@@ -200,7 +201,7 @@ def remembered(database: Database, run_id: str) -> Summary | None:
     """The summary as this process knows it."""
     memory = database.caches.of(_Memory)
     with memory.lock:
-        live = memory.held.get(run_id)
+        live = memory.runs.get(run_id)
     return None if live is None else live.now()
 
 

@@ -57,14 +57,14 @@ async def take_events(database: Database, run_id: str, body: Mapping[str, Any]) 
     loop = asyncio.get_running_loop()
     written: asyncio.Future[None] = loop.create_future()
 
-    def tell() -> None:
+    def wake() -> None:
         with contextlib.suppress(RuntimeError):  # nobody waits any more: the loop has ended
             loop.call_soon_threadsafe(_finish, written)
 
-    database.caches.of(_Writer, database).write(batch, tell)
+    database.caches.of(_Writer, database).write(batch, wake)
     await written
     if batch.status == RUNNING and batch.error is None and batch.accepted:
-        standing = standing_verdict(database, batch.run_id, batch.told, batch.kinds, max(batch.moments))
+        standing = standing_verdict(database, batch.run_id, batch.reported, batch.kinds, max(batch.moments))
         if standing is not None:
             return batch.answer(standing)
     return await anyio.to_thread.run_sync(_answer, database, batch)
@@ -110,7 +110,7 @@ class Batch:
     """
 
     run_id: str
-    told: list[ReportedEvent]
+    reported: list[ReportedEvent]
     events: list[StoredEvent]
     moments: list[float]
     duplicates: int
@@ -145,7 +145,7 @@ class Batch:
 
     def of_run(self, status: str, begun: Begun, now: dt.datetime) -> None:
         """The run is there. No event may be earlier than the run, or later than the service's clock allows:
-        such a one counts as told now, and keeps what it said as `at_told`."""
+        such a one counts as reported now, and keeps its own as `at_told`."""
         self.status, self.start = status, begun.started
         latest = latest_moment(begun.started, begun.created, now.timestamp())
         earliest = earliest_moment(begun.started)
@@ -153,19 +153,19 @@ class Batch:
             return
         for n, moment in enumerate(self.moments):
             if not earliest <= moment <= latest:
-                seq, kind, fields = self.told[n]
+                seq, kind, fields = self.reported[n]
                 fields = {**fields, "at": utc_text(now.isoformat()), "at_told": fields["at"]}
-                self.told[n], self.moments[n] = (seq, kind, fields), now.timestamp()
-                self.events[n] = as_stored(self.told[n])
+                self.reported[n], self.moments[n] = (seq, kind, fields), now.timestamp()
+                self.events[n] = as_stored(self.reported[n])
 
     def rows(self, but: Mapping[int, Any] | None = None) -> list[tuple[str, int, str, str]]:
         return [(self.run_id, *event) for event in self.events if not but or event[0] not in but]
 
     def in_own_time(self, but: Mapping[int, Any] | None = None) -> list[Event]:
-        """What was told, in the run's own time."""
+        """The reported events, in the run's own time."""
         return [
             Event(seq, kind, moment - self.start, fields)
-            for (seq, kind, fields), moment in zip(self.told, self.moments, strict=True)
+            for (seq, kind, fields), moment in zip(self.reported, self.moments, strict=True)
             if not but or seq not in but
         ]
 

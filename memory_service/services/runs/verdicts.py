@@ -41,11 +41,11 @@ MOST_ADVICE = 200
 
 @dataclass(eq=False)
 class _Watched:
-    """What this process knows of a run that it hears: what it is measured by, and what it was told last.
+    """What this process knows of an active run: what it is compared with, and its last verdict.
 
     signs     what of its summary calls for a new verdict at once; at_us: own time of the last verdict
     advised   (action, numbers) of the last advice kept; None = not looked up yet
-    heard_at  when something new was told last, by the service's clock; None = not to this process
+    arrived_at  when the last new event arrived, by the service's clock; None = not to this process
     """
 
     facts: RunFacts
@@ -55,17 +55,17 @@ class _Watched:
     signs: tuple[Any, ...] = ()
     wire: dict[str, Any] = field(default_factory=dict)
     advised: tuple[str, Mapping[str, Any]] | None = None
-    heard_at: float | None = None
+    arrived_at: float | None = None
 
 
 @dataclass(eq=False)
 class _Memory:
     lock: threading.Lock = field(default_factory=threading.Lock)
-    held: LRUCache[str, _Watched] = field(default_factory=partial(LRUCache, MOST_REMEMBERED))
+    runs: LRUCache[str, _Watched] = field(default_factory=partial(LRUCache, MOST_REMEMBERED))
 
 
 def run_verdict(database: Database, run_id: str) -> dict[str, Any]:
-    """The verdict on all that the run has told, and on its silence since, where it is going on just now. The
+    """The verdict on all events of the run, and on its silence since, where it is going on just now. The
     same events in any order give the same one; asking writes nothing. NotFound."""
     with database.read() as transaction:
         run = runs.find(transaction.session, run_id)
@@ -77,13 +77,13 @@ def run_verdict(database: Database, run_id: str) -> dict[str, Any]:
 def standing_verdict(
     database: Database, run_id: str, reported: Sequence[ReportedEvent], kinds: Collection[str], latest: float
 ) -> dict[str, Any] | None:
-    """The verdict that a running run was told last, where these new events, of these kinds and the latest of
+    """The last verdict of a running run, where these new events, of these kinds and the latest of
     that moment (seconds since 1970), cannot call for another: `reported_verdict` would give the same. Reads
     and
     writes nothing."""
     memory = database.caches.of(_Memory)
     with memory.lock:
-        known = memory.held.get(run_id)
+        known = memory.runs.get(run_id)
     if known is None or not known.wire or known.signs[0] != "running":
         return None
     if (latest - known.start) * 1e6 - known.at_us >= ANEW_SECONDS * 1e6:
@@ -93,7 +93,7 @@ def standing_verdict(
         return None
     if "train_loss" in names and str in {type(fields.get("train_loss")) for _, _, fields in reported}:
         return None
-    known.heard_at = time.time()
+    known.arrived_at = time.time()
     return known.wire
 
 
@@ -104,13 +104,13 @@ _SIGNS = frozenset((*SETTINGS, "out_of_memory", "error"))
 def reported_verdict(
     database: Database, run_id: str, status: str, kinds: Collection[str], *, new: bool
 ) -> dict[str, Any]:
-    """The verdict that whoever tells of a run gets back; what is advised is kept.
+    """The verdict in the answer to reported events; what is advised is stored.
 
-    kinds   of the events that were told; new: whether any of them was new
+    kinds   of the reported events; new: whether any of them was new
     """
     known = _watched(database, run_id)
     if new:
-        known.heard_at = time.time()
+        known.arrived_at = time.time()
     summary = remembered(database, run_id) if new else None
     if summary is None:
         with database.read() as transaction:
@@ -163,9 +163,9 @@ def state_of(transaction: ReadTransaction, run: Run) -> State:
     if run.status == "running":
         memory, now = transaction.caches.of(_Memory), time.time()
         with memory.lock:
-            known = memory.held.get(run.id)
-        heard_at = begun if not summary.events else None if known is None else known.heard_at
-        since = None if heard_at is None else now - heard_at
+            known = memory.runs.get(run.id)
+        arrived_at = begun if not summary.events else None if known is None else known.arrived_at
+        since = None if arrived_at is None else now - arrived_at
         requested = requested_seconds(summary.last_us / 1e6, started, begun, now, since)
     return State(facts, summary, expected, requested)
 
@@ -173,7 +173,7 @@ def state_of(transaction: ReadTransaction, run: Run) -> State:
 def _watched(database: Database, run_id: str) -> _Watched:
     memory = database.caches.of(_Memory)
     with memory.lock:
-        known = memory.held.get(run_id)
+        known = memory.runs.get(run_id)
     if known is not None:
         return known
     with database.read() as transaction:
@@ -182,7 +182,7 @@ def _watched(database: Database, run_id: str) -> _Watched:
             raise NotFound(f"There is no run {run_id}")
         known = _Watched(*expected_of(run), run.started_at.timestamp())
     with memory.lock:
-        return memory.held.setdefault(run_id, known)
+        return memory.runs.setdefault(run_id, known)
 
 
 def _stated(summary: Summary) -> tuple[Any, ...]:

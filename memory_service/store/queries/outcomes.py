@@ -79,7 +79,7 @@ def served_counts(session: ReadSession, place: str, subjects: Collection[str]) -
 
 
 def subjects_in(session: ReadSession, place: str) -> set[str]:
-    """The memories that have a tally in one place."""
+    """The patterns and competitions that have a tally in one place."""
     return set(session.scalars(select(tables.Tally.subject).where(tables.Tally.place == place)))
 
 

@@ -28,7 +28,7 @@ SUBJECT = (
     "device", "gpu", "model", "input_size", "precision", "layout", "mode", "optimizer", "compiled",
     "checkpointing", "stack", "batch_size", "out_of_memory",
 )  # fmt: skip
-"""Members of an observation that tell one case from another."""
+"""Members of an observation that distinguish cases."""
 
 
 def add(session: WriteSession, values: Mapping[str, Any]) -> None:

@@ -41,7 +41,7 @@ class Outcome(Base):
 class Serving(Base):
     """A memory that the plan of an ended run named: "pattern:<id>" or "competition:<slug>".
 
-    followed   null where the run cannot tell
+    followed   null where nothing shows it
     """
 
     __tablename__ = "servings"

@@ -36,7 +36,8 @@ class Run(Base):
 
     gpu, model      the data sheet's slug and the catalogue's name where they are known, else as given
     device          registered device, "" where only the GPU model was named
-    given           the body of POST /runs after the check; `digest` of it tells a repetition from a conflict
+    given           the body of POST /runs after the check; `digest` of it distinguishes a repetition from a
+                    conflict
     prediction      as `services.runs.frozen_prediction` made it at that moment; never changed
     samples_per_second   of the device at the run's batch, steady; peak_gib: as the driver saw the process
     excluded        why its speed says nothing of the device (`domain.runs.run_observations`)
@@ -134,7 +135,7 @@ class RunEvent(Base):
 class Observation(Base):
     """What a finished run measured at one batch (`domain.learning.observation`'s wire form).
 
-    subject   all that tells one case from another: of each the latest few are read
+    subject   all that distinguishes cases: of each the latest few are read
     """
 
     __tablename__ = "observations"

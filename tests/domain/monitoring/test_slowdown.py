@@ -378,7 +378,7 @@ def test_silence_is_a_stall_when_it_is_asked_about() -> None:
     assert asked(said, 235.0).rule != "stall", "a log is read every 120-180 s (R21)"
     answer = asked(said, 250.0)
     assert (answer.action, answer.rule, answer.severity) == ("investigate", "stall", "critical")
-    assert "Nothing was told for 190 s, where 180 s is the longest that is usual" in answer.why
+    assert "Nothing was reported for 190 s, where 180 s is the longest that is usual" in answer.why
     assert answer.set["check"][0] == "process alive"
 
 
@@ -395,7 +395,7 @@ def test_a_silent_run_is_told_to_stop_in_time_for_a_submission() -> None:
     said: list[Said] = [READING, ("epoch", 60.0, {"epoch": 1, "seconds": 55.0, "train_loss": 1.0})]
     answer = asked(said, 0.86 * 600.0, replace(RUN, minutes=10.0, epochs=8))
     assert (answer.action, answer.rule) == ("stop_and_predict", "R14")
-    assert any("Nothing was told" in note for note in answer.notes)
+    assert any("Nothing was reported" in note for note in answer.notes)
 
 
 @pytest.mark.parametrize("trouble", [{"out_of_memory": True}, {"train_loss": "nan"}])

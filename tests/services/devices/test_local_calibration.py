@@ -86,7 +86,7 @@ def test_sections_come_as_they_are_measured_and_only_the_end_is_news(
             seen.append((now["progress"], len(now["sections"])))
             assert seeded_database.knowledge_revision() == revision
 
-    carry_out(seeded_database, begun, tell=look)
+    carry_out(seeded_database, begun, on_report=look)
     assert (0.25, 1) in seen
     ended = get_calibration(seeded_database, begun.id)
     assert (ended["status"], ended["progress"], ended["usable"]) == ("done", 1.0, True)
@@ -143,7 +143,7 @@ def test_a_stop_is_the_reason(seeded_database: Database, script: Script) -> None
         if report.sections:
             stop.now("stopped by SIGTERM")
 
-    carry_out(seeded_database, begun, stop=stop, tell=ask)
+    carry_out(seeded_database, begun, stop=stop, on_report=ask)
     ended = get_calibration(seeded_database, begun.id)
     assert (ended["status"], ended["why"], ended["measured"]) == ("failed", "stopped by SIGTERM", 1)
 

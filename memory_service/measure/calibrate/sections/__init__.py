@@ -1,7 +1,7 @@
 """Sections of a calibration: each runs its probes one after the other within its time.
 
-A figure that cannot be had (out of memory, an operator this device lacks) is told as missing, and the next
-one is measured.
+A figure that cannot be had (out of memory, an operator this device lacks) is reported as missing, and the
+next one is measured.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def measure_section(request: Mapping[str, Any], emit: Callable[[Mapping[str, Any
     for probe in named:
         if probe.name not in reported:
             late = time.perf_counter() > ends and "of" not in probe.facts
-            why = "its section's share of the budget was used up" if late else "not told on this system"
+            why = "its section's share of the budget was used up" if late else "not available on this system"
             emit({"event": "missing", "name": probe.name, "why": why})
 
 

@@ -27,7 +27,8 @@ Work = Callable[[], object]
 def measure(probe: Probe, hardware: Hardware, seconds: float) -> Iterator[tuple[str, Measurement]]:
     operation = probe.facts["operation"]
     work = _adamw(probe, hardware) if operation == "adamw" else _WORK[operation](probe, hardware)
-    yield probe.name, measured(probe, hardware, work, seconds, cold=not probe.facts.get("in_cache", False))
+    flush_cache = not probe.facts.get("in_cache", False)
+    yield probe.name, measured(probe, hardware, work, seconds, flush_cache=flush_cache)
 
 
 def _values(probe: Probe) -> int:
