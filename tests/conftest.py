@@ -33,6 +33,7 @@ from memory_service.services.database.transactions import Database
 from memory_service.services.editorial import seeding
 from memory_service.services.knowledge import snapshot
 from memory_service.services.operations import database as databases
+from memory_service.services.operations.readiness import Preparation
 from tests.catalogue import ReadOnce
 
 KINDS = ("sqlite", "postgresql")
@@ -135,6 +136,15 @@ def own_encoder() -> Iterator[None]:
     """An application with another encoder chooses it for its process: the next file has the usual one."""
     yield
     use_model("")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_rehearsal() -> Iterator[None]:
+    """An application in this process asks itself no first question: each would price a catalogue that its test
+    may not need. `tests/api/test_operating.py` has one that does, and so has every server in a process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Preparation, "_rehearse", lambda self: None)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -109,6 +109,7 @@ def test_stories_go_as_described(locked: Locked):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shown", [WITHOUT, *SCOPES])
+@pytest.mark.parametrize("locked", ["sqlite"], indirect=True)  # security/test_routes asks both for every key
 def test_every_key_is_answered_as_described(locked: Locked, shown: str):
     headers = {} if shown == WITHOUT else locked.key(shown)
     wrong: list[str] = []
