@@ -140,7 +140,7 @@ def own_encoder() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def no_rehearsal() -> Iterator[None]:
-    """An application in this process asks itself no first question: each would price a catalogue that its test
+    """An application in this process asks itself no first question: it would price a catalogue that its test
     may not need. `tests/api/test_operating.py` has one that does, and so has every server in a process."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Preparation, "_rehearse", lambda self: None)
