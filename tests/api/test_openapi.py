@@ -82,7 +82,7 @@ def test_every_route_is_as_described(servers: Servers, asked: str):
 
 
 def assert_described(url: str, mode: GenerationMode, examples: int, connection: requests.Session) -> None:
-    schema = schemathesis.openapi.from_url(f"{url}/openapi.json")
+    schema = schemathesis.openapi.from_url(f"{url}/openapi.json", timeout=PATIENCE_SECONDS)
     wrong: list[str] = []
     for result in schema.get_all_operations():
         assert isinstance(result, Ok)

@@ -49,7 +49,9 @@ class Locked:
         return {"Authorization": f"Bearer {key}"}
 
     def schema(self, headers: dict[str, str]) -> Any:
-        return schemathesis.openapi.from_url(f"{self.url}/openapi.json", headers=headers)
+        return schemathesis.openapi.from_url(
+            f"{self.url}/openapi.json", headers=headers, timeout=PATIENCE_SECONDS
+        )
 
 
 @pytest.fixture(scope="module", params=KINDS)
