@@ -18,6 +18,7 @@ from memory_service.app import create_app
 from memory_service.cli import app
 from memory_service.errors import MemoryServiceError
 from memory_service.review.engine import Reviewed, review_source
+from memory_service.review.facts import Asked
 from memory_service.review.findings import RULES, SEVERITIES
 from memory_service.services.database.transactions import Database
 from memory_service.services.review import review
@@ -92,9 +93,12 @@ def test_a_hostile_file_is_answered_within_a_second(
     """The service analyses it; what the other doors add to that takes no second either."""
     script = HOSTILE[name]
     read: list[Reviewed] = []
-    monkeypatch.setattr(
-        review, "review_source", lambda *given: read.append(review_source(*given)) or read[-1]
-    )
+
+    def analysed(source: bytes | str, asked: Asked) -> Reviewed:
+        read.append(review_source(source, asked))
+        return read[-1]
+
+    monkeypatch.setattr(review, "review_source", analysed)
     for door, ask in doors.items():
         if door != "service" and read:
             monkeypatch.setattr(review, "review_source", lambda *_: read[-1])
