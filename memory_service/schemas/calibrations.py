@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StringConstraints, model_validator
 
 from memory_service.domain.calibration.calibration import Calibration, Fingerprint, Measurement
-from memory_service.domain.calibration.probes import probe_of
+from memory_service.domain.calibration.probes import can_be_missing, probe_of
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.schemas.base import Request
 from memory_service.schemas.devices import BudgetSeconds
@@ -110,7 +110,7 @@ def posted_calibration(given: Posted | Mapping[str, Any], now: dt.datetime) -> t
             sections[name] = section_measurement(kind, name, sent.model_dump())
         except InvalidInput as refusal:
             wrong += refusal.errors
-    wrong += [_unknown_section(name) for name in posted.missing if probe_of(kind, name) is None]
+    wrong += [_unknown_section(name) for name in posted.missing if not can_be_missing(kind, name)]
     both = posted.sections.keys() & posted.missing.keys()
     wrong += [FieldError(f"missing.{name}", "is among the sections too") for name in sorted(both)]
     started, problem = _time(posted.started_at, now)

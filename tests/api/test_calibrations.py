@@ -36,7 +36,10 @@ def posted(device: str | None = "box7", **changes: Any) -> dict[str, Any]:
         "status": "done",
         "budget_seconds": 60.0,
         "sections": {"launch.us": MEASURED},
-        "missing": {"attention.bf16.512": "no bf16 on this device"},
+        "missing": {
+            "attention.bf16.512": "no bf16 on this device",
+            "matmul.bf16": "no bf16 in this hardware",
+        },
         "seconds": 40.0,
         "started_at": "2026-01-31T12:00:00+00:00",
     }

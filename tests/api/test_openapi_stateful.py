@@ -49,7 +49,9 @@ class Locked:
         return {"Authorization": f"Bearer {key}"}
 
     def schema(self, headers: dict[str, str]) -> Any:
-        return schemathesis.openapi.from_url(f"{self.url}/openapi.json", headers=headers)
+        return schemathesis.openapi.from_url(
+            f"{self.url}/openapi.json", headers=headers, timeout=PATIENCE_SECONDS
+        )
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -109,6 +111,7 @@ def test_stories_go_as_described(locked: Locked):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shown", [WITHOUT, *SCOPES])
+@pytest.mark.parametrize("locked", ["sqlite"], indirect=True)  # security/test_routes asks both for every key
 def test_every_key_is_answered_as_described(locked: Locked, shown: str):
     headers = {} if shown == WITHOUT else locked.key(shown)
     wrong: list[str] = []

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -22,8 +23,11 @@ from memory_service.errors import Unavailable
 from memory_service.services.database.transactions import Database
 from memory_service.services.operations import database as databases
 from memory_service.services.operations import readiness
+from memory_service.services.planning.recommend import recommend
 from memory_service.settings import load_settings
 from tests.conftest import Servers
+
+REHEARSE = readiness.Preparation._rehearse
 
 
 @pytest.fixture
@@ -152,6 +156,21 @@ def test_a_database_that_is_away_at_the_start_is_asked_again(
     assert [one.failed is None for one in seen] == [True, False, False, False]
     assert caplog.text.count("it restarts") == 1
     servers.drop(url)
+
+
+def test_the_first_question_is_asked_before_anybody_asks(servers: Servers, monkeypatch: pytest.MonkeyPatch):
+    asked: list[Any] = []
+    monkeypatch.setattr(readiness.Preparation, "_rehearse", REHEARSE)
+    monkeypatch.setattr(readiness, "recommend", lambda *question: asked.append(recommend(*question)))
+    for template in ("seeded", "head"):  # without a card there is nothing to ask for
+        url = servers.new("sqlite", template)
+        settings = load_settings(database_url=url, embedding_model="/nowhere", seed_on_start=False)
+        with Database(url) as database:
+            preparation = readiness.Preparation(database, settings)
+            preparation.start()
+            assert preparation.wait(300).failed is None
+        servers.drop(url)
+    assert [plan["feasible"] for plan in asked] == [True]
 
 
 def test_a_file_that_cannot_be_opened_is_named(tmp_path: Path):

@@ -60,7 +60,10 @@ class Site:
 @contextmanager
 def running(name: str, database_url: str, calibrate: bool = False, lasting: bool = False) -> Iterator[Site]:
     """A server in a thread over a database at head, ready."""
-    app = create_app(load_settings(database_url=database_url, seed_on_start=False, calibrate=calibrate))
+    settings = load_settings(
+        database_url=database_url, seed_on_start=False, calibrate=calibrate, keep_raw_days=0.0
+    )  # thinning "big" would take half of a worker's minute
+    app = create_app(settings)
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

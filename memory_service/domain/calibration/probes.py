@@ -107,6 +107,11 @@ def probe_of(kind: str, name: str) -> Probe | None:
     return _by_name(kind).get(name) if kind in PRECISIONS else None
 
 
+def can_be_missing(kind: str, name: str) -> bool:
+    """Whether a calibration of such a device may tell why it lacks this: a probe, or a whole section."""
+    return probe_of(kind, name) is not None or (kind in PRECISIONS and name in _sections(kind))
+
+
 def worker_counts(cores: int) -> tuple[int, ...]:
     """Loader workers that are tried: 0, 1, 2, 4, ... up to the cores, the cores themselves included."""
     doubling = [2**i for i in range(12) if 2**i < cores]
@@ -128,6 +133,11 @@ def _by_name(kind: Kind) -> Mapping[str, Probe]:
     for workers in range(513):
         found.setdefault(f"loader.workers{workers}", _loader(workers))
     return found
+
+
+@lru_cache(maxsize=8)
+def _sections(kind: Kind) -> frozenset[str]:
+    return frozenset(probe.section for probe in _by_name(kind).values())
 
 
 def _main(kind: str, precisions: Sequence[str]) -> str:

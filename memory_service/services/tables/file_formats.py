@@ -94,11 +94,13 @@ def _parquet(table: TableExport) -> Iterator[bytes]:
     sink = _Sink()
     with pq.ParquetWriter(pa.PythonFile(sink, "w"), schema, compression="zstd") as writer:
         waiting: list[Row] = []
+        characters = 0
         for page in table.pages():
             waiting += page
-            if len(waiting) >= GROUP_ROWS or _characters(waiting) >= GROUP_CHARACTERS:
+            characters += _characters(page)
+            if len(waiting) >= GROUP_ROWS or characters >= GROUP_CHARACTERS:
                 writer.write_table(_group(waiting, table.columns, schema))
-                waiting = []
+                waiting, characters = [], 0
                 yield sink.taken()
         if waiting:
             writer.write_table(_group(waiting, table.columns, schema))

@@ -51,6 +51,17 @@ def test_a_corrected_card_changes_plans_and_keeps_the_profiles(seeded_database: 
     assert smaller["expected"]["peak_memory_gib"]["high"] <= 6.0 < plan["expected"]["peak_memory_gib"]["high"]
 
 
+@pytest.mark.parametrize("read_before", [True, False])
+def test_a_corrected_model_is_priced_anew(embedded: Database, read_before: bool) -> None:
+    name = "resnet50.a1_in1k"
+    before = knowledge_of(embedded) if read_before else None
+    with embedded.write() as unit:
+        catalogue.update_row(unit, "models", name, {"quality_score": 0.5}, who="test", why="measured")
+    after = knowledge_of(embedded)
+    assert after.models[name].quality_score == 0.5
+    assert before is None or before.priced is not after.priced
+
+
 NEW = {
     "slug": "leaf-shapes-of-the-garden",
     "title": "Leaf shapes",

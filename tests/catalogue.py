@@ -1,0 +1,44 @@
+"""Models and profiles of the seeds are read once for each kind of database: every copy of a seeded one holds
+the same rows, and reading them anew takes most of a second."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable
+from dataclasses import replace
+
+from memory_service.services.database.transactions import Database, ReadTransaction
+from memory_service.services.knowledge import snapshot
+from memory_service.services.knowledge.cost_cache import PricedCatalogue
+from memory_service.services.knowledge.snapshot import CATALOGUE
+from memory_service.store.queries.fingerprints import fingerprint
+
+_first_read = snapshot._renewed
+
+
+class ReadOnce:
+    """`renewed` stands for the snapshot's own: of a database whose catalogue is as it was seeded, the first
+    read takes over models and profiles, which are frozen, and nothing else; what follows is made anew."""
+
+    def __init__(self) -> None:
+        self._known: list[snapshot._Read] = []
+
+    def remember(self, seeded: Database) -> None:
+        with seeded.read() as transaction:
+            self._known.append(_first_read(transaction, seeded.knowledge_revision(), None))
+
+    def renewed(
+        self, transaction: ReadTransaction, revision: int, cached: snapshot._Read | None
+    ) -> snapshot._Read:
+        return _first_read(transaction, revision, cached or self._as_seeded(transaction))
+
+    def _as_seeded(self, transaction: ReadTransaction) -> snapshot._Read | None:
+        now = {name: fingerprint(transaction.session, name) for name in CATALOGUE}
+        for read in self._known:
+            if now.items() <= read.prints.items():
+                prints: defaultdict[str, Hashable] = defaultdict(object, now)
+                known = read.knowledge.priced
+                profiles = [*known.profiles.values(), *known.checkpointed.values()]
+                own = replace(read.knowledge, priced=PricedCatalogue(known.models, profiles))
+                return replace(read, prints=prints, knowledge=own)
+        return None
