@@ -77,6 +77,20 @@ class _Evidence(_Part):
     demoted: bool = False
 
 
+class _Family(_Part):
+    name: Line
+
+
+class _Technique(_Part):
+    name: Line
+    in_script: bool = False
+
+
+class _Recipe(_Part):
+    families: list[_Family] = Field(default_factory=list)
+    techniques: list[_Technique] = Field(default_factory=list)
+
+
 class BroughtPlan(_Part):
     """What of a plan that a run brings along is used: for what it should show, and what it was advised."""
 
@@ -102,4 +116,5 @@ class BroughtPlan(_Part):
     on_trouble: list[_Trouble] = Field(default_factory=list)
     alternatives: list[dict[str, Any]] = Field(default_factory=list)
     evidence: list[_Evidence] = Field(default_factory=list)
+    recipe: _Recipe | None = None
     facts: _Facts = Field(default_factory=_Facts)

@@ -94,8 +94,8 @@ class RunFinish(Request):
     )
     followed: Annotated[list[f.RowName], Field(max_length=50)] | None = Field(
         None,
-        description="Patterns of the plan's `evidence` that were acted on, where nothing else would show it: "
-        "losses, augmentation, features.",
+        description="Patterns of the plan's `evidence`, and techniques of its recipe (`technique:mixup`), "
+        "that were acted on, where nothing else would show it.",
     )
     batch_size: f.BatchSize | None = Field(
         None, description="The batch that ran out of memory, where it is not the run's."

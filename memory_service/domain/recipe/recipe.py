@@ -103,4 +103,5 @@ def _shown(vote: Vote) -> dict[str, Any]:
         "lift": None if vote.lift is None else round(vote.lift, 2),
         "n": vote.n,
         "from": list(vote.sources),
+        "runs": vote.runs,
     }

@@ -27,6 +27,7 @@ class Vote:
               modality's base rate as by `PRIOR` competitions more
     lift      share / base rate, None where nobody of the modality used it
     n         how many of these solutions used it; sources: the weightiest of them
+    runs      what runs of the very competition here say of it
     """
 
     name: str
@@ -34,6 +35,7 @@ class Vote:
     lift: float | None
     n: int
     sources: tuple[str, ...]
+    runs: str | None = None
 
 
 def votes(near: Neighbourhood, field: str, base: Mapping[str, float]) -> list[Vote]:

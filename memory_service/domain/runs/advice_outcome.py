@@ -53,15 +53,31 @@ def brief_of(plan: Mapping[str, Any], pattern_ids: Collection[str]) -> dict[str,
         "minutes": _number(plan.get("minutes")),
         "expected_minutes": _number(total.get("value")) if isinstance(total, Mapping) else None,
         "served": sorted({row for row in served if row in pattern_ids}),
+        "choices": _choices_of(plan.get("recipe")),
+    }
+
+
+def _choices_of(recipe: Any) -> dict[str, bool]:
+    """Families and techniques that a recipe names -> whether the plan's script does them."""
+    if not isinstance(recipe, Mapping):
+        return {}
+    named = [("family", one) for one in recipe.get("families") or ()]
+    named += [("technique", one) for one in recipe.get("techniques") or ()]
+    return {
+        f"{kind}:{one['name']}": one.get("in_script") is True
+        for kind, one in named
+        if isinstance(one, Mapping) and isinstance(one.get("name"), str)
     }
 
 
 def advice_of(
     brief: Mapping[str, Any], patterns: Mapping[str, Mapping[str, Any]], configuration: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The plan, `followed`: part -> true, false or null (not stated), and the patterns it served.
+    """The plan, `followed`: part -> true, false or null (not stated), the patterns it served, and the
+    `choices` of its recipe.
 
-    patterns   id -> row; said: what the run runs (model, batch_size, folds, epochs, image_size ...)
+    patterns        id -> row
+    configuration   what the run runs: model, its `families`, batch_size, folds, epochs, image_size ...
     """
     plan = {name: brief.get(name) for name in ("plan_id", *FOLLOWED, "minutes", "expected_minutes")}
     compared = dict(plan)
@@ -80,6 +96,12 @@ def advice_of(
         "plan": plan,
         "followed": {name: _same(name, compared.get(name), configuration.get(name)) for name in FOLLOWED},
         "served": served,
+        "choices": {
+            choice: choice.removeprefix("family:") in configuration.get("families", ())
+            if choice.startswith("family:")
+            else scripted or None
+            for choice, scripted in (brief.get("choices") or {}).items()
+        },
     }
 
 
@@ -137,7 +159,8 @@ def outcome_of_run(
 
 def _served(advice: Mapping[str, Any] | None, acted_on: Collection[str]) -> dict[str, bool | None]:
     """Memory -> whether it was followed (null: cannot be known). A remembered competition is followed where
-    one of its patterns is."""
+    one of its patterns is; a choice of the recipe ("family:convnext", "technique:mixup") where the model is
+    of the family, the plan's script does it, or the run says so."""
     out: dict[str, bool | None] = {}
     for one in (advice or {}).get("served", ()):
         followed = True if one["pattern"] in acted_on else one["followed"]
@@ -146,6 +169,8 @@ def _served(advice: Mapping[str, Any] | None, acted_on: Collection[str]) -> dict
             whole = f"competition:{one['competition']}"
             known = [value for value in (out.get(whole), followed) if value is not None]
             out[whole] = any(known) if known else None
+    for choice, followed in ((advice or {}).get("choices") or {}).items():
+        out[choice] = True if choice in acted_on else followed
     return out
 
 

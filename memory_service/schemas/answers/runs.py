@@ -214,6 +214,10 @@ class PlanAdvice(Answer):
     plan: PlanFollowed
     followed: dict[str, bool | None] = Field(description="By part of the plan.")
     served: list[ServedPattern] = Field(description="The patterns and competitions that it served.")
+    choices: dict[str, bool | None] = Field(
+        default_factory=dict,
+        description="`family:` and `technique:` of its recipe: whether the run does so.",
+    )
 
 
 class _RunResult(Answer):
@@ -252,7 +256,7 @@ class RunEvidence(_RunResult):
     budget_minutes: float | None
     followed: dict[str, bool | None] | None = Field(description="By part of its plan; null: not known.")
     served: dict[str, bool | None] = Field(
-        description="Patterns and competitions that the plan served: whether followed."
+        description="Patterns, competitions and choices of the recipe that the plan served: whether followed."
     )
 
 

@@ -29,6 +29,7 @@ from memory_service.domain.recipe.preferences import (
 from memory_service.domain.recipe.recipe import Recipe
 from memory_service.domain.recipe.targets import targets_of
 from memory_service.domain.runs.pattern_effect import Tally
+from memory_service.domain.runs.recipe_effect import with_runs
 from memory_service.services.competitions.neighbours import Found, Signals
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.planning.recipe import recipe_of, similarity_weights, split_fact
@@ -108,6 +109,8 @@ def memory_of(
     recipe, similar = recipe_of(
         knowledge.solution_memory, signals, task, question.as_of, split_fact(question, said, record, notes)
     )
+    if record:
+        recipe = with_runs(recipe, _choices_there(knowledge, str(own)))
     preferences = preferences_of(
         recipe.families,
         len(similar.solutions),
@@ -131,6 +134,16 @@ def memory_of(
         (*shown[: MOST_ROWS - len(demoted)], *demoted),
         tuple(f"{row['id']}: {row['text'].partition('. It says: ')[0]}." for row in demoted),
     )
+
+
+def _choices_there(knowledge: Knowledge, slug: str) -> dict[str, Tally]:
+    """What runs of a competition say of the recipe's choices."""
+    place = f"competition:{slug}"
+    return {
+        subject: places[place]
+        for subject, places in knowledge.tallies.items()
+        if place in places and subject.startswith(("family:", "technique:"))
+    }
 
 
 def _nearest(signals: Signals, as_of: int | None) -> list[str]:
