@@ -53,19 +53,16 @@ def brief_of(plan: Mapping[str, Any], pattern_ids: Collection[str]) -> dict[str,
         "minutes": _number(plan.get("minutes")),
         "expected_minutes": _number(total.get("value")) if isinstance(total, Mapping) else None,
         "served": sorted({row for row in served if row in pattern_ids}),
-        "choices": _choices_of(plan.get("recipe")),
+        "techniques": _techniques_of(plan.get("recipe")),
     }
 
 
-def _choices_of(recipe: Any) -> dict[str, bool]:
-    """Families and techniques that a recipe names -> whether the plan's script does them."""
-    if not isinstance(recipe, Mapping):
-        return {}
-    named = [("family", one) for one in recipe.get("families") or ()]
-    named += [("technique", one) for one in recipe.get("techniques") or ()]
+def _techniques_of(recipe: Any) -> dict[str, bool]:
+    """Techniques that a recipe names -> whether the plan's script does them."""
+    named = recipe.get("techniques") if isinstance(recipe, Mapping) else None
     return {
-        f"{kind}:{one['name']}": one.get("in_script") is True
-        for kind, one in named
+        one["name"]: one.get("in_script") is True
+        for one in named or ()
         if isinstance(one, Mapping) and isinstance(one.get("name"), str)
     }
 
@@ -74,10 +71,10 @@ def advice_of(
     brief: Mapping[str, Any], patterns: Mapping[str, Mapping[str, Any]], configuration: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The plan, `followed`: part -> true, false or null (not stated), the patterns it served, and the
-    `choices` of its recipe.
+    `techniques` of its recipe: true where the plan's script does one, else null.
 
     patterns        id -> row
-    configuration   what the run runs: model, its `families`, batch_size, folds, epochs, image_size ...
+    configuration   what the run runs: model, batch_size, folds, epochs, image_size ...
     """
     plan = {name: brief.get(name) for name in ("plan_id", *FOLLOWED, "minutes", "expected_minutes")}
     compared = dict(plan)
@@ -96,12 +93,7 @@ def advice_of(
         "plan": plan,
         "followed": {name: _same(name, compared.get(name), configuration.get(name)) for name in FOLLOWED},
         "served": served,
-        "choices": {
-            choice: choice.removeprefix("family:") in configuration.get("families", ())
-            if choice.startswith("family:")
-            else scripted or None
-            for choice, scripted in (brief.get("choices") or {}).items()
-        },
+        "techniques": {name: scripted or None for name, scripted in (brief.get("techniques") or {}).items()},
     }
 
 
@@ -119,12 +111,14 @@ def outcome_of_run(
     finish: Mapping[str, Any],
     minutes: float | None,
     direction: str | None,
+    families: Collection[str] = (),
 ) -> dict[str, Any]:
     """What came of a run, as it is stored and shown.
 
     run         model, gpu, batch_size, precision, folds, epochs, minutes as it said when it began
     summary     wire form of `domain.runs.run_outcome.Outcome`
     minutes     how long it took; direction: max or min, where the metric's is known
+    families    of the model that ran, as `domain.recipe.families` names them
     """
     epochs = [one for one in summary.get("epochs") or () if isinstance(one, Mapping)]
     folds = _by_fold(epochs)
@@ -153,14 +147,16 @@ def outcome_of_run(
         **{name: run.get(name) for name in ("model", "gpu", "batch_size", "precision", "folds", "epochs")},
         "budget_minutes": run.get("minutes"),
         "followed": dict(advice["followed"]) if advice and advice.get("followed") else None,
-        "served": _served(advice, finish.get("followed") or ()),
+        "served": _served(advice, finish.get("followed") or (), families),
     }
 
 
-def _served(advice: Mapping[str, Any] | None, acted_on: Collection[str]) -> dict[str, bool | None]:
+def _served(
+    advice: Mapping[str, Any] | None, acted_on: Collection[str], families: Collection[str]
+) -> dict[str, bool | None]:
     """Memory -> whether it was followed (null: cannot be known). A remembered competition is followed where
-    one of its patterns is; a choice of the recipe ("family:convnext", "technique:mixup") where the model is
-    of the family, the plan's script does it, or the run says so."""
+    one of its patterns is; a technique of the recipe ("technique:mixup") where the plan's script does it or
+    the run says so. The families of the model that ran ("family:convnext") count with or without a plan."""
     out: dict[str, bool | None] = {}
     for one in (advice or {}).get("served", ()):
         followed = True if one["pattern"] in acted_on else one["followed"]
@@ -169,9 +165,10 @@ def _served(advice: Mapping[str, Any] | None, acted_on: Collection[str]) -> dict
             whole = f"competition:{one['competition']}"
             known = [value for value in (out.get(whole), followed) if value is not None]
             out[whole] = any(known) if known else None
-    for choice, followed in ((advice or {}).get("choices") or {}).items():
+    for name, followed in ((advice or {}).get("techniques") or {}).items():
+        choice = f"technique:{name}"
         out[choice] = True if choice in acted_on else followed
-    return out
+    return {**out, **{f"family:{name}": True for name in families}}
 
 
 def succeeded(status: str, submission: bool | None) -> bool | None:

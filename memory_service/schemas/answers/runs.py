@@ -214,9 +214,8 @@ class PlanAdvice(Answer):
     plan: PlanFollowed
     followed: dict[str, bool | None] = Field(description="By part of the plan.")
     served: list[ServedPattern] = Field(description="The patterns and competitions that it served.")
-    choices: dict[str, bool | None] = Field(
-        default_factory=dict,
-        description="`family:` and `technique:` of its recipe: whether the run does so.",
+    techniques: dict[str, bool | None] = Field(
+        default_factory=dict, description="Of its recipe: true where its script does one."
     )
 
 

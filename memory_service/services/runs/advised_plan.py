@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from memory_service.domain.recipe.families import families_of
 from memory_service.domain.runs.advice_outcome import advice_of, brief_of, place_of
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.schemas.plan import BroughtPlan
@@ -44,13 +43,7 @@ def advised(knowledge: Knowledge, case: RunCase, plan: Mapping[str, Any] | None)
     if plan is None or plan.get("feasible") is False:
         return None
     patterns = {row["id"]: row for row in knowledge.patterns}
-    runs_it: dict[str, Any] = {
-        "model": case.model,
-        "precision": case.precision,
-        case.input_kind: case.input_size,
-    }
-    row = knowledge.models.get(case.model)
-    runs_it["families"] = families_of(case.model, row.family if row else case.family)
+    runs_it = {"model": case.model, "precision": case.precision, case.input_kind: case.input_size}
     runs_it |= {name: case.reported.get(name) for name in ("batch_size", "folds", "epochs")}
     return advice_of(brief_of(plan, patterns), patterns, runs_it)
 

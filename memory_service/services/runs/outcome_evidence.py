@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from memory_service.domain.recipe.families import families_of
 from memory_service.domain.runs.advice_outcome import outcome_of_run, place_of
 from memory_service.domain.runs.pattern_effect import MOST_COMPARED, Tally, compare
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
@@ -77,6 +78,7 @@ def _outcome(
         run.finish,
         minutes if minutes >= 0.0 else None,
         outcomes.direction_of(transaction.session, run.competition),
+        families_of(run.model, run.family) if run.competition else (),
     )
 
 

@@ -141,6 +141,33 @@ class TestNegativeTransfer:
         assert "15 of the latest runs" in told_of["text"]
 
 
+def test_families_that_ran_better_here_gain_in_the_recipe_and_it_says_so(shared: Database) -> None:
+    like = "nomad2018-predict-transparent-conductors"
+    slug = _competition(shared, "family-test", like, metric_direction="min")
+    asked = {**ASKED, "competition": slug}
+
+    def share(name: str) -> dict[str, Any]:
+        recipe = recommend(shared, asked)["recipe"]
+        return next(one for one in recipe["families"] if one["name"] == name)
+
+    before = share("lightgbm")
+    assert before["runs"] is None
+    for n in range(4):
+        for model, metric in (("lightgbm", 0.40), ("catboost", 0.50)):
+            body = case(
+                task="tabular-regression", competition=slug, model=model, gpu="a100", batch_size=None,
+                precision=None, n_train=5_000,
+            )  # fmt: skip
+            told(shared, body, [], best_metric=metric + n / 1000)
+    after = share("lightgbm")
+    assert after["share"] > before["share"]
+    assert "followed in 4 runs, it did better than 4 runs without it in 100 %" in after["runs"]
+    assert share("catboost")["share"] < before["share"]
+    plan = recommend(shared, asked)
+    assert plan["model"]["name"] == "lightgbm"
+    assert any(row["id"] == f"runs:{slug}" for row in plan["evidence"])
+
+
 def test_without_outcomes_nothing_changes(shared: Database) -> None:
     plan = recommend(shared, {"task": "audio", "size": "small", **ASKED})
     assert not any(row.get("demoted") for row in plan["evidence"])
