@@ -169,7 +169,7 @@ ANSWER_CUES: dict[str, dict[float, str]] = {
             "named entity, entity recognition, ner, bio tag, bio label, label each token, tag each token, each token, "
             "every token, token level, token classification, sequence labelling, sequence labeling, each word, "
             "part of speech, label of every word, personally identifiable information, pii, tag every word, "
-            "per token, bio format, bio scheme, iob"
+            "per token, token by token, bio notation, in bio, de identification, bio format, bio scheme, iob"
         ),
         3: (
             "entity type, entity, mention, discourse element, word by word, mark name, tokenised document, "

@@ -46,7 +46,7 @@ class InferredFacts:
     `metric_words` are those around the metric; `metric_sure`: they stand where the
     text says how answers are judged. `words`: name of a fact -> the words it was read from. `split` is how
     the test differs from training (group | time | random), `group_by` what the groups are, in the singular;
-    `seq_len` tokens of the longest texts; `image_size` pixels of the longer side; `language` ISO 639-1 or
+    `seq_len` tokens of the longest texts; `image_size` pixels of the shorter side; `language` ISO 639-1 or
     "multi".
     """
 
@@ -169,9 +169,9 @@ def facts_and_tasks(text: str, leanings: Leanings | None = None) -> tuple[Inferr
     for pair, probability in scores.items():
         tasks[TASK_OF[pair]] += probability
     ranked = sorted(tasks, key=lambda name: -tasks[name])
-    if modality_of(ranked[0]) == "text":
-        said |= language_in(text) | subtask_in(text)
-    if not ranked[0].endswith(("classification", "segmentation", "detection", "retrieval", "multimodal")):
+    if modality_of(ranked[0]) in ("text", "multimodal") or ranked[0] == "image-captioning":
+        said |= language_in(text) | (subtask_in(text) if modality_of(ranked[0]) == "text" else {})
+    if ranked[0].endswith(("regression", "seq2seq", "captioning", "recommendation", "ranking", "image-to-image")):
         said.pop("n_classes", None)
     evidence = _evidence(reading, best)
     facts = replace(
