@@ -21,7 +21,7 @@ FOLDER = Path(__file__).parents[1] / "tests/recall"
 
 
 def descriptions() -> list[dict[str, Any]]:
-    """`text`, `task`, `also_ok`, `facts`; `unscored` facts and `metric_also_ok` where readers could differ."""
+    """`text`, `task`, `also_ok`, `facts`; `unscored`, `metric_also_ok` where readers could differ."""
     return [json.loads(line) for line in (FOLDER / "blind4_descriptions.jsonl").read_text().splitlines()]
 
 
@@ -115,7 +115,9 @@ def recognised(described: Callable[[str], str | None]) -> Recognised:
     answers = [(row, described(row["text"])) for row in recognition()]
     own = [(row["is"], said) for row, said in answers if row["is"]]
     others = [(row["kind"], said) for row, said in answers if not row["is"]]
-    kinds = {kind: [said for each, said in others if each == kind] for kind in dict.fromkeys(k for k, _ in others)}
+    kinds = {
+        kind: [said for each, said in others if each == kind] for kind in dict.fromkeys(k for k, _ in others)
+    }
     return Recognised(
         true=sum(slug == said for slug, said in own) / len(own),
         another=sum(said is not None and slug != said for slug, said in own) / len(own),

@@ -1,8 +1,8 @@
 """Is a text that of a stored competition? Name, data, metric and wording are weighed together.
 
 A text about something alike shares words and meaning with what is stored; what it does not share are rare
-words, figures, and how answers are judged. Another metric than the record's forbids it, another task speaks against
-it, unless the text names the competition.
+words, figures, and how answers are judged. Another metric than the record's forbids it, another task
+speaks against it, unless the text names the competition.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ READ_CHARACTERS = 6_000
 """Of a text's beginning: enough to know it by, and no longer to weigh than a few passages."""
 
 LEAST_PROBABILITY = 0.3
-"""From here on the text is taken for that of the competition: 0.2 takes 3 of 160 others for one, too, 0.4 loses one
-in eighty more (docs/recall.md)."""
+"""From here on the text is taken for that of the competition: 0.2 takes 3 of 160 others for one,
+too, 0.4 loses one in eighty more (docs/recall.md)."""
 
 LEAST_TASK, ANOTHER_TASK = 0.05, -2.0
-"""Where the text asks for the competition's task with less than this probability, and does not name it, this is
-added to the logit."""
+"""Where the text asks for the competition's task with less than this probability, and does not name it, this
+is added to the logit."""
 
 NAMED = 0.5
 """Of the weight of a name: a text that holds so much of it speaks of it, whatever task was read from it."""
@@ -88,9 +88,9 @@ WEIGHTS = Evidence(
 )  # fmt: skip
 WEIGHTS_BIAS = -20.37
 """Logistic regression (l2 0.2) over the likeliest of 227 stored competitions for 1 348 texts: 276 of a stored
-one (paraphrases with and without its title, descriptions), 1 072 of others (descriptions, and stored ones with
-the competition itself and its editions left out). A name adds nothing to the words it is made of; it lifts what
-forbids."""
+one (paraphrases with and without its title, descriptions), 1 072 of others (descriptions, and stored ones
+with the competition itself and its editions left out). A name adds nothing to the words it is made of; it
+lifts what forbids."""
 
 
 def recognised(
@@ -102,17 +102,22 @@ def recognised(
 ) -> int | None:
     """The place of the competition that a text is of, if one is likely enough.
 
-    facts    what is known of the question, whoever said it; signals: "embedding", "words" (C,), either may lack
+    facts    what is known of the question, whoever said it
+    signals  "embedding", "words" (C,), either may lack
     """
     words, meaning = signals.get("words"), signals.get("embedding")
     if words is None or len(words) < 2:
         return None
     held = words_worth(text[:READ_CHARACTERS])
-    places = {int(i) for scores in (words, meaning) if scores is not None for i in np.argsort(-scores)[:_CANDIDATES]}
+    places = {
+        int(i) for scores in (words, meaning) if scores is not None for i in np.argsort(-scores)[:_CANDIDATES]
+    }
     best, found = LEAST_PROBABILITY, None
     for place in sorted(places):
         task = float(task_probability[place]) if task_probability is not None else 1.0
-        probability = _evidence(snapshot, place, text[:READ_CHARACTERS], held, facts, words, meaning, task).probability
+        probability = _evidence(
+            snapshot, place, text[:READ_CHARACTERS], held, facts, words, meaning, task
+        ).probability
         if probability >= best:
             best, found = probability, place
     return found
@@ -128,7 +133,11 @@ def _evidence(
     meaning: Scores | None,
     task: float,
 ) -> Evidence:
-    row, stored, weight = snapshot.competitions[place], snapshot.plain_text(place), snapshot.document_frequencies.rarity
+    row, stored, weight = (
+        snapshot.competitions[place],
+        snapshot.plain_text(place),
+        snapshot.document_frequencies.rarity,
+    )
     weights = {word: weight(word) for word in held}
     common = [word for word in held if f" {word}" in stored]
     name = snapshot.names[place]
@@ -178,7 +187,9 @@ def _metric_agrees(facts: InferredFacts, row: Mapping[str, Any]) -> float:
         return 1.0
     families = {named.family, facts.metric_family}
     exact = families == {"error-regression"}
-    told = (facts.metric_sure or facts.metric != "accuracy") and (exact or (len(families) > 1 and not any(families <= alike for alike in _ALIKE)))
+    told = (facts.metric_sure or facts.metric != "accuracy") and (
+        exact or (len(families) > 1 and not any(families <= alike for alike in _ALIKE))
+    )
     return -1.0 if told else 0.0
 
 

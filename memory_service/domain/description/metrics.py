@@ -38,9 +38,9 @@ balanced accuracy | accuracy | max | class:3 | balanced accuracy, macro averaged
   macro recall
 top-k error | accuracy | min | class:3 | top 1 error, top 5 error, top 1 classification error,
   classification error, misclassification rate, top 3 error
-average precision | auc | max | class:2 | average precision, label weighted label ranking average precision, lwlrap, label
-  ranking average precision, micro averaged average precision, precision recall curve, average precision
-  score, gini coefficient, gini, normalized gini
+average precision | auc | max | class:2 | average precision, label weighted label ranking average precision,
+  lwlrap, label ranking average precision, micro averaged average precision, precision recall curve, average
+  precision score, gini coefficient, gini, normalized gini, normalised gini
 F1 | f-score | max | class:1.5 | f1, f1 score, macro f1, micro f1, mean f1, f score, f measure, mean f
   score, macro f1 score, micro f1 score, micro averaged f1, macro averaged f1
 probabilistic F1 | f-score | max | class:2 | probabilistic f1, probabilistic f score, pf1

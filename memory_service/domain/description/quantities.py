@@ -1,6 +1,6 @@
 """Quantities of a text: a number, the noun it counts, and whether that is of training or of test data.
 
-"7,349 pictures", "165 thousand labelled and 110 thousand test customers", "sixty plays", "half a million rows".
+"7,349 pictures", "165 thousand labelled and 110 thousand test customers", "half a million rows".
 What a number counts is decided here once; `domain.description.stated_facts` decides what it tells.
 """
 
@@ -23,22 +23,27 @@ _NOUNS: dict[Kind, str] = {
         "pair segment file x-ray xray radiograph material patch chip conversation notebook event tile case "
         "entry slide snippet review post message transaction slice spectrogram query abstract answer "
         "response window trace excerpt paper report email headline frame sms passage note title "
-        "claim order listing advert ad trip ride dialogue utterance print sheet specimen micrograph series volume "
-        "summary drawing publication phrase search-term click cell-image point-cloud cloud sweep thumbnail snapshot letter page word-pair "
+        "claim order listing advert ad trip ride dialogue utterance print sheet specimen micrograph series "
+        "volume "
+        "summary drawing publication phrase search-term click cell-image point-cloud cloud sweep thumbnail "
+        "snapshot letter page word-pair "
         "application ads loan house flight visit purchase interaction job game match compound "
         "crystal protein measurement signal light-curve item object datapoint plot poem song track"
     ),
     "group": (
         "patient speaker user subject people person participant customer client driver hospital site "
         "store shop machine device station farm individual city country building clinic centre center camera "
-        "location well signer school player donor applicant child adult volunteer household company vehicle student writer reader "
+        "location well signer school player donor applicant child adult volunteer household company vehicle "
+        "student writer reader "
         "rider worker employee member shopper viewer listener pupil village laboratory lab "
         "factory plant-site turbine engine household supplier warehouse ward region district recorder "
         "herd animal pig cow dog horse bird sheep tree orchard experiment batch flight-crew nurse doctor "
-        "annotator rater author-group route road meter sensor bearing pump unit drive scene prompt member policy container province village reel presenter"
+        "annotator rater author-group route road meter sensor bearing pump unit drive scene prompt member "
+        "policy container province village reel presenter"
     ),
     "class": (
-        "class group behaviour behavior ingredient identity rating category species breed label disease taxon taxa genre command gesture abnormality topic "
+        "class group behaviour behavior ingredient identity rating category species breed label disease "
+        "taxon taxa genre command gesture abnormality topic "
         "type kind sort emotion language level grade intent tag finding diagnosis condition variety cultivar "
         "defect outcome stage state accent action odour"
     ),
@@ -47,53 +52,55 @@ _NOUNS: dict[Kind, str] = {
 }  # fmt: skip
 KIND_OF: dict[str, Kind] = {noun: kind for kind, listed in _NOUNS.items() for noun in listed.split()}
 
-_ROLES: dict[str, Role] = {
-    **dict.fromkeys(
-        "train training trained labelled labeled annotated graded development learn".split(),
-        "train",
-    ),
-    **dict.fromkeys(
-        "test hidden unseen unlabelled unlabeled held-out held holdout evaluation private predicted scored".split(),
-        "test",
-    ),
-}  # fmt: skip
-_STOP = frozenset(
-    "and or with are is was were for in from to per by at on that which whose have has had into under over as "
-    "each every a an the this these those than will can must may when where while plus but about taken came "
-    "come belong between only show shows showing given".split()
+_WORDS_OF: dict[Role, str] = {
+    "train": "train training trained labelled labeled annotated graded development learn",
+    "test": "test hidden unseen unlabelled unlabeled held-out held holdout evaluation private predicted "
+    "scored",
+}
+_ROLES: dict[str, Role] = {word: role for role, words in _WORDS_OF.items() for word in words.split()}
+_STOPPED = (
+    "and or with are is was were for in from to per by at on that which whose have has had into under over "
+    "as each every a an the this these those than will can must may when where while plus but about taken "
+    "came come belong between only show shows showing given"
 )
-_ONES = (
+_STOP = frozenset(_STOPPED.split())
+_NUMBERS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
-    "seventeen eighteen nineteen"
-).split()
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+    "seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety"
+)
+_ONES, _TENS = _NUMBERS.split()[:20], _NUMBERS.split()[20:]
 _SMALL = {w: n for n, w in enumerate(_ONES)} | {w: 10 * n for n, w in enumerate(_TENS, 2)}
 _SCALE = {"hundred": 100, "thousand": 1e3, "million": 1e6, "billion": 1e9, "dozen": 12, "k": 1e3, "m": 1e6}
 _DIGITS = r"\d{1,3}(?:[,\u202f\u00a0 ]\d{3})+(?!\d)|\d+(?:\.\d+)?(?!\d)"
 _WORD = rf"(?:{'|'.join([*_TENS, *reversed(_ONES[1:]), 'hundred', 'thousand', 'million', 'dozen'])})"
 _NUMBER = re.compile(
-    rf"(?<![\w@^/.$€£_])(?<!\d,)(?:(?P<digits>{_DIGITS})(?P<scale>[ -]?(?:k|K|M|thousand|million|billion|hundred)\b)?"
-    rf"|(?P<words>\b(?:half an? |an? )?{_WORD}(?:[ -](?:and )?{_WORD})*\b))(?!\s?%|\s?per ?cent|[.]\d|-(?!class|way|categor|label|species)[a-z])",
+    rf"(?<![\w@^/.$€£_])(?<!\d,)(?:(?P<digits>{_DIGITS})(?P<scale>[ -]?(?:k|K|M|thousand|million|billion"
+    rf"|hundred)\b)?"
+    rf"|(?P<words>\b(?:half an? |an? )?{_WORD}(?:[ -](?:and )?{_WORD})*\b))(?!\s?%|\s?per ?cent|[.]\d"
+    rf"|-(?!class|way|categor|label|species)[a-z])",
     re.IGNORECASE,
 )
 _TOKEN = re.compile(r"[A-Za-z][A-Za-z’'-]*|[,;:.()\d×]")
-_UNITS = frozenset(
-    "second minute hour day week month year percent dollar euro pound metre meter km degree gb mb hz khz point "
-    "decimal time fold pixel dimension megabyte gigabyte kilometre square band channel season".split()
+_MEASURES = (
+    "second minute hour day week month year percent dollar euro pound metre meter km degree gb mb hz khz "
+    "point decimal time fold pixel dimension megabyte gigabyte kilometre square band channel season"
 )
+_UNITS = frozenset(_MEASURES.split())
 _VAGUE = re.compile(r"(?:hundred|thousand|million|dozen)\b", re.IGNORECASE)
 _EACH_AFTER = re.compile(r"\s*(?:each|per|every)\b", re.IGNORECASE)
 _EACH_BEFORE = re.compile(r"\b(?:each|every|per)\b(?! of\b)[^.,;]{0,6}$", re.IGNORECASE)
 _ASKED_FOR = re.compile(
-    r"\b(?:predict|scor|forecast|submit|answer|giv|list|judg|tested|accuracy)\w*\b[^.;]{0,30}\b(?:for|on) (?:\w+ly |about |some |another |a |the )*$",
+    r"\b(?:predict|scor|forecast|submit|answer|giv|list|judg|tested|accuracy)\w*\b[^.;]{0,30}\b(?:for|on) "
+    r"(?:\w+ly |about |some |another |a |the )*$",
     re.IGNORECASE,
 )
 _TO_DO = re.compile(
-    r"\s*(?:(?:are |must |have |still )*to (?!train|learn)(?:be )?[a-z]+|(?:that |who |which )?(?:form|make up|are for) the test|on which you)",
+    r"\s*(?:(?:are |must |have |still )*to (?!train|learn)(?:be )?[a-z]+|(?:that |who |which )?(?:form|make "
+    r"up|are for) the test|on which you)",
     re.IGNORECASE,
 )
-_ELSEWHERE = frozenset("further more another additional new".split())
-_SIZE = re.compile(r"\s?(?:[x×*]|by)\s?\d|\s?(?:px|°|:)")
+_ELSEWHERE = frozenset(("further", "more", "another", "additional", "new"))
+_SIZE = re.compile(r"\s?(?:[x×*]|by|to|-|–)\s?\d|\s?(?:px|°|:)")
 _OF_A_SIZE = re.compile(r"\d\s?(?:[x×*]|by)\s?$")
 _YEAR = re.compile(r"(?:19|20)\d\d$")
 NEAR = 7
@@ -135,14 +142,22 @@ _COUNTED_FROM = re.compile(
 
 
 def _with_groups(found: list[Quantity]) -> list[Quantity]:
-    """ "960 clips of 15 people form the test": the 15 are groups of the 960, and what is of one is of both."""
+    """ "960 clips of 15 people form the test": the 15 are groups of the 960, and what is of one is of "
+    "both."""
     for place in range(1, len(found)):
         rows, groups = found[place - 1 : place + 1]
         between = groups.before.rpartition(rows.words)[2]
-        if rows.value > groups.value and len(between) < 40 and _COUNTED_FROM.search(f" x{between}") and "," not in between:
+        if (
+            rows.value > groups.value
+            and len(between) < 40
+            and _COUNTED_FROM.search(f" x{between}")
+            and "," not in between
+        ):
             role = rows.role or groups.role
             found[place - 1] = replace(rows, role=role, direct=rows.direct or rows.role is None)
-            found[place] = replace(groups, of_rows=groups.kind in ("group", "sample", "unknown") and bool(groups.noun))
+            found[place] = replace(
+                groups, of_rows=groups.kind in ("group", "sample", "unknown") and bool(groups.noun)
+            )
     return found
 
 
@@ -206,7 +221,10 @@ def _role_about(left: str, right: str) -> tuple[Role | None, bool]:
     close = re.split(r"[,;:.(]", right, maxsplit=1)[0].split()
     if _TO_DO.match(right):
         return "test", True
-    for words, direct in ((close[:4], True), (reversed(re.findall(r"[\w-]+", left)), False)):
+    for words, direct in (
+        (close[:4], True),
+        (reversed(re.findall(r"[\w-]+", left.rpartition(";")[2])), False),
+    ):
         for word in words:
             if (role := _ROLES.get(word.lower().strip("()"))) is not None:
                 return role, direct
@@ -221,7 +239,7 @@ def _value(number: re.Match[str]) -> float:
 
 
 def number_of_words(words: str) -> float:
-    """"fourteen hundred" -> 1400, "half a million" -> 500 000, "twenty-five" -> 25."""
+    """ "fourteen hundred" -> 1400, "half a million" -> 500 000, "twenty-five" -> 25."""
     total = current = 0.0
     for word in re.split(r"[ -]", words.lower()):
         if word in _SMALL:

@@ -1,4 +1,4 @@
-"""Facts that a description states: sizes of the data, classes, groups, split, each with the words that say so.
+"""Facts that a description states: sizes of the data, classes, groups, split, each with its words.
 
 The quantities of the text (`domain.description.quantities`) are given their parts here. Conservative: two
 different figures for the same fact mean that neither is known.
@@ -25,10 +25,13 @@ _NAMES = {
     "ar": "arabic", "fa": "persian", "zh": "chinese|mandarin", "ja": "japanese", "ko": "korean",
     "vi": "vietnamese", "id": "indonesian", "th": "thai", "bn": "bengali", "ur": "urdu", "te": "telugu",
     "nl": "dutch", "sv": "swedish", "da": "danish", "fi": "finnish", "no": "norwegian", "cs": "czech",
-    "cy": "welsh", "ca": "catalan", "ro": "romanian", "el": "greek", "hu": "hungarian", "he": "hebrew", "sw": "swahili", "am": "amharic",
+    "cy": "welsh", "ca": "catalan", "ro": "romanian", "el": "greek", "hu": "hungarian", "he": "hebrew",
+    "sw": "swahili", "am": "amharic",
 }  # fmt: skip
 _LANGUAGES = {name: re.compile(rf"\b(?:{words})\b", re.IGNORECASE) for name, words in _NAMES.items()}
-_MANY_LANGUAGES = re.compile(r"\b(?:multi-?lingual|(?:many|several|\w+) (?:different )?languages)\b", re.I)
+_MANY_LANGUAGES = re.compile(
+    r"\b(?:multi-?lingual|(?:many|several|\w+) (?:different )?languages)\b", re.IGNORECASE
+)
 _SUBTASKS = {
     "sentiment": r"sentiment|positive or negative|polarity|star rating",
     "acceptability": r"acceptab|grammatical(?:ly)? (?:correct|sound)|ungrammatical",
@@ -50,7 +53,8 @@ _BINARY = re.compile(
     re.IGNORECASE,
 )
 _MANY_CLASSES = re.compile(
-    r"\b(?:each|every|per|several|all|many|one of the) (?:\w+ )?(?:class|species|label|condition|event|categor|tag|finding)|"
+    r"\b(?:each|every|per|several|all|many|one of the) (?:\w+ )?(?:class|species|label|condition|event"
+    r"|categor|tag|finding)|"
     r"\b(?:classes|species|categories|tags|multi-?class|multi-?label)\b",
     re.IGNORECASE,
 )
@@ -60,15 +64,18 @@ _ORDINAL = re.compile(
     re.IGNORECASE,
 )
 _CLASS_CONTEXT = re.compile(
-    r"\b(?:one of|into|which of|out of|among|distinguish|tell apart)(?: the| exactly| these| about)? ?$", re.IGNORECASE
+    r"\b(?:one of|into|which of|out of|among|distinguish|tell apart)(?: the| exactly| these| about)? ?$",
+    re.IGNORECASE,
 )
 _SIZE = re.compile(
     r"(?<![\d.,])(\d{2,5})\s?(?:px\s?|pixels?\s)?(?:[x×]|(by|\*))\s?(\d{2,5})(?![\d.,]*\d)\s?(?:[x×]\s?3\b)?"
-    r"(\s?-?(?:px|pixels?|images?|photos?|tiles?|patches|crops|jpegs?|pngs?|chips|thumbnails?|scans?))?(?!\s?(?:cells|met|m\b|cm|mm|km|grid|voxel))",
+    r"(\s?-?(?:px|pixels?|images?|photos?|tiles?|patches|crops|jpegs?|pngs?|chips|thumbnails?"
+    r"|scans?))?(?!\s?(?:cells|met|m\b|cm|mm|km|grid|voxel))",
     re.IGNORECASE,
 )
 _SIDE = re.compile(
-    r"(?<![\d.,x×])(\d{2,5})[\s-]?(?:px\b|pixels?\b)(?! (?:apart|per|each|wise|level|of|in|were|are|intens|value))",
+    r"(?<![\d.,x×])(\d{2,5})[\s-]?(?:px\b|pixels?\b)(?! (?:apart|per|each|wise|level|of|in|were|are|intens"
+    r"|value))",
     re.IGNORECASE,
 )
 _WHO = "|".join(f"{noun}s?" for noun, kind in KIND_OF.items() if kind == "group" and noun[-1] not in "yh") + (
@@ -79,50 +86,76 @@ _WHO = "|".join(f"{noun}s?" for noun, kind in KIND_OF.items() if kind == "group"
 _GROUP_SPLIT = (
     rf"\b(?:unseen|disjoint|separate) (?P<a>{_WHO})\b",
     rf"\b(?:different|new|other|distinct|separate) (?:sets? of )?(?P<b>{_WHO})\b(?! (?:types|variables))",
-    rf"\b(?P<c>{_WHO})\b[^.;]{{0,60}}?\b(?:not|never|nor) (?:\w+ )?(?:appear|present|seen|occur|overlap|in (?:the )?train|shared|"
-    r"known|part of|among|included)\w*",
+    (
+        rf"\b(?P<c>{_WHO})\b[^.;]{{0,60}}?\b(?:not|never|nor) (?:\w+ )?(?:appear|present|seen|occur|overlap|"
+        r"in (?:the )?train|shared|known|part of|among|included)\w*"
+    ),
     rf"\b(?:split|group(?:ed)?|divided|partitioned|separated|folds?) (?:by|per|along) (?P<d>{_WHO})\b",
-    rf"\b(?:no|none of the) (?P<e>{_WHO}) (?:is |are |appears? |occurs? |overlaps? )?(?:in common|in both|overlap|shared|in two)",
+    (
+        rf"\b(?:no|none of the) (?P<e>{_WHO}) (?:is |are |appears? |occurs? |overlaps? )?"
+        r"(?:in common|in both|overlap|shared|in two)"
+    ),
     rf"\b(?P<f>{_WHO})[^.;]{{0,30}}\b(?:absent|missing|excluded) from (?:the )?(?:train|data)",
-    r"\b(?:group (?:folds?|k-?fold)|never (?:been )?seen (?:in|during|at) train(?:ing)?|absent from train(?:ing)?)\b",
+    (
+        r"\b(?:group (?:folds?|k-?fold)|never (?:been )?seen (?:in|during|at) train(?:ing)?|"
+        r"absent from train(?:ing)?)\b"
+    ),
 )
 _SEVERAL = re.compile(
-    rf"\b(?:several|many|multiple|more than one|two or more|up to \w+|a few|dozens of|repeated)[^.;,]{{0,30}}\b(?:per|of the "
-    rf"same|from the same|for (?:each|every)|of (?:each|every|one)|by each) (?P<a>{_WHO})\b|\b(?P<b>{_WHO})[^.;,]{{0,25}}\b(?:appears? in|has|have|"
-    rf"contribute\w*|gave|is shown in|occur in|with) (?:several|many|multiple|more than one|two or more|up to)\b|"
-    rf"\b(?P<c>{_WHO}), (?:several|more than one)\b|\bsame (?P<d>{_WHO})\b[^.;]{{0,40}}\b(?:several|again|more than once|twice)",
+    rf"\b(?:several|many|multiple|more than one|two or more|up to \w+|a few|dozens of"
+    rf"|repeated)[^.;,]{{0,30}}\b(?:per|of the "
+    rf"same|from the same|for (?:each|every)|of (?:each|every|one)|by each) (?P<a>{_WHO})\b"
+    rf"|\b(?P<b>{_WHO})[^.;,]{{0,25}}\b(?:appears? in|has|have|"
+    rf"contribute\w*|gave|is shown in|occur in|with) (?:several|many|multiple|more than one|two or more|up "
+    rf"to)\b|"
+    rf"\b(?P<c>{_WHO}), (?:several|more than one)\b|\bsame (?P<d>{_WHO})\b[^.;]{{0,40}}\b(?:several|again"
+    rf"|more than once|twice)",
     re.IGNORECASE,
 )
 _PERIOD = r"(?:days?|weeks?|months?|years?|quarters?|hours?|periods?|seasons?|minutes?|holidays?)"
 _TIME_SPLIT = re.compile(
-    r"after the last|\b20\d\d\b[^.]{0,60}\btest\b[^.]{0,40}\b20\d\d\b|(?:up to|until|through) (?:the end of )?(?:january|"
+    r"after the last|\b20\d\d\b[^.]{0,60}\btest\b[^.]{0,40}\b20\d\d\b|(?:up to|until|through) (?:the end of "
+    r")?(?:january|"
     r"february|march|april|may|june|july|august|september|october|november|december)\b|"
-    rf"\b(?:split (?:by|on|in|over|along) (?:time|date)|time[- ]based split|chronological(?:ly)?|(?:following|next|future|"
-    rf"later|coming|subsequent|upcoming|last) (?:\w+ )?{_PERIOD}|{_PERIOD} (?:after|ahead|that follows?|later|thereafter|afterwards)|"
-    rf"forecast(?:ing)? (?:horizon|period)|(?:after|follows?|following) (?:the )?(?:end of )?(?:the )?train(?:ing)?|"
-    r"(?:later|more recent|newer) than (?:the )?train(?:ing)?|(?:tests?|hidden|private)\b[^.;]{0,50}\b(?:later|future|after|newer|most recent|"
+    rf"\b(?:split (?:by|on|in|over|along) (?:time|date)|time[- ]based split|chronological(?:ly)?"
+    rf"|(?:following|next|future|"
+    rf"later|coming|subsequent|upcoming|last) (?:\w+ )?{_PERIOD}|{_PERIOD} (?:after|ahead|that follows?"
+    rf"|later|thereafter|afterwards)|"
+    rf"forecast(?:ing)? (?:horizon|period)|(?:after|follows?|following) (?:the )?(?:end of )?(?:the "
+    rf")?train(?:ing)?|"
+    r"(?:later|more recent|newer) than (?:the )?train(?:ing)?|(?:tests?|hidden"
+    r"|private)\b[^.;]{0,50}\b(?:later|future|after|newer|most recent|"
     r"subsequent)\b|later (?:part|ones|data|period|dates?)|forecast\w*|in the future)",
     re.IGNORECASE,
 )
 _RANDOM_SPLIT = re.compile(
-    r"\b(?:random(?:ly)? (?:split|divided|selected|sampled|partitioned|drawn|chosen|subset|sample|half|third|fifth|tenth|"
-    r"quarter|\d+ ?%|\d+ percent)|(?:split|divided|drawn|assigned|selected|chosen|sampled)(?: \w+){0,3} (?:at )?random(?:ly)?\b|same distribution|"
+    r"\b(?:random(?:ly)? (?:split|divided|selected|sampled|partitioned|drawn|chosen|subset|sample|half|third"
+    r"|fifth|tenth|"
+    r"quarter|\d+ ?%|\d+ percent)|(?:split|divided|drawn|assigned|selected|chosen|sampled)(?: \w+){0,3} "
+    r"(?:at )?random(?:ly)?\b|same distribution|"
     r"train(?:ing)? and test (?:rows |data )?(?:look alike|are alike))",
     re.IGNORECASE,
 )
 _MULTI_LABEL = re.compile(
-    r"\bmulti-?label|\b(?:several|many|multiple|more than one|any number of|one or more|zero or more|any of) (?:\w+ )?(?:may|can|could|"
-    r"might|labels|tags|classes|findings|species)\b|\bnot (?:mutually )?exclusive|\bmay (?:have|carry|hold|show|apply) (?:several|more|many)|"
-    r"\bcolumn-?wise (?:roc|auc|log)|\bany number of|belongs? to (?:several|more than one)|several (?:may|can) (?:hold|apply)|"
-    r"\bany of \w+ (?:\w+ )?(?:tags|labels|classes)|\ball (?:labels|tags|classes|that) appl|(?:one|a) probability (?:for|per) (?:each|every) (?:label|class)",
+    r"\bmulti-?label|\b(?:several|many|multiple|more than one|any number of|one or more|zero or more|any "
+    r"of) (?:\w+ )?(?:may|can|could|"
+    r"might|labels|tags|classes|findings|species)\b|\bnot (?:mutually )?exclusive|\bmay (?:have|carry|hold"
+    r"|show|apply) (?:several|more|many)|"
+    r"\bcolumn-?wise (?:roc|auc|log)|\bany number of|belongs? to (?:several|more than one)|several (?:may"
+    r"|can) (?:hold|apply)|"
+    r"\bany of \w+ (?:\w+ )?(?:tags|labels|classes)|\ball (?:labels|tags|classes|that) appl|(?:one|a) "
+    r"probability (?:for|per) (?:each|every) (?:label|class)",
     re.IGNORECASE,
 )
 _IMBALANCE = re.compile(
-    r"\b(?:im|un)balanced?\b|\blong[- ]tail\w*|\bskewed\b|\b(?:very |quite |extremely )?rare (?:class|event|positive|label|in)|"
+    r"\b(?:im|un)balanced?\b|\blong[- ]tail\w*|\bskewed\b|\b(?:very |quite |extremely )?rare (?:class|event"
+    r"|positive|label|in)|"
     r"(?<![\d.])(?:0?\.\d+|[1-9](?:\.\d+)?|1\d) ?(?:%|per ?cent)\)? (?:were|are|is|did|manipulated|positive|"
     r"of (?:them|cases|the (?:cases|rows|images|patients|labels)))|\bhardly ever\b|"
-    r"\b(?:only |about |around |some |roughly |under |less than )*(?:0\.\d+|[1-9](?:\.\d+)?|1\d) ?(?:%|per ?cent)[^.;]{0,40}\b(?:positive|fraud\w*|default\w*|churn\w*|"
-    r"cancer|malignant|ill|sick|claim|event|defect\w*|click\w*|minority)|\b(?:positive|fraud\w*|default\w*|minority|malignant)s?\b[^.;]{0,40}"
+    r"\b(?:only |about |around |some |roughly |under |less than )*(?:0\.\d+|[1-9](?:\.\d+)?|1\d) ?(?:%|per "
+    r"?cent)[^.;]{0,40}\b(?:positive|fraud\w*|default\w*|churn\w*|"
+    r"cancer|malignant|ill|sick|claim|event|defect\w*|click\w*|minority)|\b(?:positive|fraud\w*|default\w*"
+    r"|minority|malignant)s?\b[^.;]{0,40}"
     r"\b(?:[1-9](?:\.\d+)?|1\d|0\.\d+) ?(?:%|per ?cent)",
     re.IGNORECASE,
 )
@@ -181,9 +214,7 @@ def subtask_in(text: str) -> Stated:
     return {}
 
 
-def _one(
-    name: str, found: Sequence[Quantity], chosen: Callable[[set[int]], int] | None = None
-) -> Stated:
+def _one(name: str, found: Sequence[Quantity], chosen: Callable[[set[int]], int] | None = None) -> Stated:
     """The one figure that all of these agree on, or the `chosen` one."""
     values = {round(q.value) for q in found}
     if not values or (chosen is None and len(values) > 1):
@@ -196,7 +227,7 @@ _LEAST_SAMPLES, _MOST_SAMPLES = 10, 10**10
 
 
 def _of_samples(found: Sequence[Quantity], role: str | None) -> list[Quantity]:
-    """What counts samples of this role: sample nouns before people and places before others, and figures whose
+    """What counts samples of this role: sample nouns before people and places before others, figures whose
     role stands right beside them before others. Without a role, the greatest number."""
     usable = [
         q
@@ -210,7 +241,8 @@ def _of_samples(found: Sequence[Quantity], role: str | None) -> list[Quantity]:
     usable = [q for q in usable if not q.of_rows]
     if role and (direct := [q for q in usable if q.direct and q.value >= 100]):
         usable = direct
-    for kind in ("sample", "unknown") if role == "test" else ("sample", "group", "unknown"):
+    of_test = role == "test" and not any(q.direct for q in usable)
+    for kind in ("sample", "unknown") if of_test else ("sample", "group", "unknown"):
         least = _LEAST_SAMPLES if kind != "unknown" or role else 100
         of_kind = [q for q in usable if q.kind == kind and q.value >= least]
         if direct := [q for q in of_kind if q.direct]:
@@ -228,7 +260,12 @@ _WINDOWS = re.compile(
 
 def _n_classes(found: Sequence[Quantity], text: str) -> Stated:
     usable = [q for q in found if 2 <= q.value <= 1e6 and not q.each]
-    told = [q for q in usable if q.noun in ("class", "label", "category", "tag") or (_CLASS_CONTEXT.search(q.before) and not q.direct)]
+    told = [
+        q
+        for q in usable
+        if q.noun in ("class", "label", "category", "tag")
+        or (_CLASS_CONTEXT.search(q.before) and not q.direct)
+    ]
     for of_kind in (told, [q for q in usable if q.kind == "class"]):
         if of_kind:
             return _one("n_classes", of_kind)
@@ -239,7 +276,7 @@ def _n_classes(found: Sequence[Quantity], text: str) -> Stated:
 
 
 def _number(word: str) -> int:
-    words = "zero one two three four five six seven eight nine ten".split()
+    words = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
     return int(word) if word.isdigit() else words.index(word.lower())
 
 
@@ -299,7 +336,8 @@ def _split(text: str) -> Stated:
 
 
 _APART = re.compile(
-    r"\b(?:others?|different|new|unseen|never|not|no|none|nobody|further|doesn't|don't|cannot)\b", re.IGNORECASE
+    r"\b(?:others?|different|new|unseen|never|not|no|none|nobody|further|doesn't|don't|cannot)\b",
+    re.IGNORECASE,
 )
 _TESTED = re.compile(
     r"\b(?:test\w*|hidden|judged|train\w*|among|seen|knows?|learn\w*|work (?:for|on)|used on|take part)\b",
@@ -323,10 +361,16 @@ def _groups(found: Sequence[Quantity], text: str, stated: Stated) -> Stated:
     a split by them, fewer of them than of rows just tells that they are there."""
     groups = [q for q in found if q.kind == "group" and q.value >= 2 and not q.each and q.role != "test"]
     rows = stated.get("n_train", (0, ""))
-    of_rows = [q for q in found if q.of_rows and q.role != "test" and q.value < rows[0] and not _DESCRIBED_BY.search(q.before)]
+    of_rows = [
+        q
+        for q in found
+        if q.of_rows and q.role != "test" and q.value < rows[0] and not _DESCRIBED_BY.search(q.before)
+    ]
     if not of_rows and "group_by" not in stated and (match := _SEVERAL.search(text)):
         by = _singular(next(each for each in match.groupdict().values() if each))
-        out: Stated = {"group_by": (by, match[0])} | ({} if "split" in stated else {"split": ("group", match[0])})
+        out: Stated = {"group_by": (by, match[0])} | (
+            {} if "split" in stated else {"split": ("group", match[0])}
+        )
         return out | _one("n_groups", [q for q in groups if _singular(q.noun) == by], max)
     if of_rows or "group_by" not in stated:
         fewer = of_rows or [q for q in groups if q.words != rows[1] and q.value * _ROWS_PER_GROUP <= rows[0]]
@@ -346,4 +390,6 @@ _ROWS_PER_GROUP = 1.5
 
 
 def _singular(word: str) -> str:
-    return {"people": "person", "series": "series", "species": "species"}.get(word.lower(), singular(word.lower()))
+    return {"people": "person", "series": "series", "species": "species"}.get(
+        word.lower(), singular(word.lower())
+    )

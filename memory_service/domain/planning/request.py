@@ -23,6 +23,8 @@ class Question:
     minutes    wall-clock budget for everything: imports, training, inference, writing the submission
     vram_gib   memory to plan for instead of the card's own
     metric     what predictions are judged by, in the asker's words
+    n_groups, group_by     how many groups the rows come from, and what they are ("patient")
+    language, subtask      of a text task: ISO 639-1 or "multi"; one of `SUBTASKS`
     """
 
     gpus: tuple[str, ...]
@@ -48,6 +50,10 @@ class Question:
     metric: str | None = None
     competition: str | None = None
     description: str | None = None
+    n_groups: int | None = None
+    group_by: str | None = None
+    language: str | None = None
+    subtask: str | None = None
 
     @property
     def pinned(self) -> dict[str, Any]:

@@ -77,8 +77,8 @@ class ReadText:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One neighbour. `score` is the probability that it shares task and at least two techniques of winners with
-    the question, never higher than that of the hit before it; 1 for the competition itself.
+    """One neighbour. `score` is the probability that it shares task and at least two techniques of winners
+    with the question, never higher than that of the hit before it; 1 for the competition itself.
 
     `signals` are what each opinion thought of it, None where it had none: embedding = cosine, words = share
     of the best full-text score, structure = share of the known facts that agree.
@@ -277,7 +277,11 @@ def _known_metric(asked: Mapping[str, Any]) -> dict[str, Any]:
     known = {name: value for name, value in asked.items() if name in _COMPARED and value is not None}
     if asked.get("metric"):
         named = metric_named(str(asked["metric"]))
-        known |= {"metric": named.name if named else None, "metric_family": named.family if named else None, "metric_sure": True}
+        known |= {
+            "metric": named.name if named else None,
+            "metric_family": named.family if named else None,
+            "metric_sure": True,
+        }
     return known
 
 
