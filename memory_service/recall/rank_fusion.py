@@ -37,8 +37,8 @@ MEANING_GAP = 0.06
 SHARED = {"embedding": 2.88, "words": 0.18, "structure": 0.48, "task": 4.72, "bias": -5.71}
 """Logit of sharing task and two techniques: cosine, log(1 + bm25), structure, probability of its task. Fitted
 by logistic regression over all 27 722 pairs of the 167 competitions whose winning solutions are known, each
-asked by its description with itself left out; by eighths of the competitions the mean calibration error is 0.007 over
-all pairs and 0.075 over the first five hits (docs/recall.md)."""
+asked by its description with itself left out; by eighths of the competitions the mean calibration error is
+0.007 over all pairs and 0.075 over the first five hits (docs/recall.md)."""
 
 _USUAL_COSINE = 0.35
 """Of a neighbour of the same task, where meaning is not known."""

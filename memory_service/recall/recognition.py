@@ -146,7 +146,9 @@ def _evidence(
     return Evidence(
         name=sum(weight(w) for w in name if w in held) / (sum(weight(w) for w in name) or 1.0),
         shared=sum(weights[w] for w in common) / (sum(weights.values()) or 1.0),
-        mass=math.log1p(sum(weights[w] for w in common)),
+        mass=math.log1p(
+            sum(weights[w] for w in common) * _FITTED_N / math.log1p(snapshot.document_frequencies.n)
+        ),
         ahead=math.log(max(float(words[place]), 1.0) / max(float(np.delete(words, place).max()), 1.0)),
         meaning=float(meaning[place]) if meaning is not None else _USUAL_COSINE,
         nearer=float(meaning[place] - np.delete(meaning, place).max()) if meaning is not None else 0.0,
@@ -157,6 +159,9 @@ def _evidence(
         year=_year(text, row.get("year")),
     )
 
+
+_FITTED_N = math.log1p(227)
+"""Rarity grows with the logarithm of how many competitions are stored; the weights were fitted at 227."""
 
 _USUAL_COSINE = 0.5
 """Where there is no encoder."""

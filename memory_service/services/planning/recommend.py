@@ -333,7 +333,8 @@ def _metric(
     task: str,
 ) -> ResolvedMetric | None:
     """As asked > as the text names it, where it says that it judges or the word has no everyday
-    meaning ("with more accuracy" says nothing of prices) > the record of the very competition. Never a neighbour's."""
+    meaning ("with more accuracy" says nothing of prices) > the record of the very competition. Never that of
+    a neighbour."""
     if question.metric is not None:
         return resolve_metric(question.metric, "as asked", task)
     said = text.said
