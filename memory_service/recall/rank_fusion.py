@@ -35,10 +35,10 @@ MEANING_GAP = 0.06
 """How much nearer in meaning another competition may be (cosine)."""
 
 SHARED = {"embedding": 2.88, "words": 0.18, "structure": 0.48, "task": 4.72, "bias": -5.71}
-"""Logit of sharing task and two techniques: cosine, log(1 + bm25), structure, probability of its task. Logistic
-regression over all 27 722 pairs of the 167 competitions whose winning solutions are known, each asked by its
-description with itself left out; by eights of the competitions the mean calibration error is 0.007 over all
-pairs and 0.075 over the first five hits (docs/recall.md)."""
+"""Logit of sharing task and two techniques: cosine, log(1 + bm25), structure, probability of its task. Fitted
+by logistic regression over all 27 722 pairs of the 167 competitions whose winning solutions are known, each
+asked by its description with itself left out; by eighths of the competitions the mean calibration error is
+0.007 over all pairs and 0.075 over the first five hits (docs/recall.md)."""
 
 _USUAL_COSINE = 0.35
 """Of a neighbour of the same task, where meaning is not known."""
@@ -84,7 +84,9 @@ def fuse(
     return total / best
 
 
-def outstanding(embedding: Scores | None, words: Scores | None, ratio: float = WORD_RATIO_FIRST) -> int | None:
+def outstanding(
+    embedding: Scores | None, words: Scores | None, ratio: float = WORD_RATIO_FIRST
+) -> int | None:
     """The index of the competition whose words stand out by `ratio`, None if none does."""
     if words is None or len(words) < 2:
         return None

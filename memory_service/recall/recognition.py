@@ -1,7 +1,8 @@
 """Is a text that of a stored competition? Name, data, metric and wording are weighed together.
 
 A text about something alike shares words and meaning with what is stored; what it does not share are rare
-words, figures, and how answers are judged. Another task or another metric than the record's forbids it.
+words, figures, and how answers are judged. Another metric than the record's forbids it, another task
+speaks against it, unless the text names the competition.
 """
 
 from __future__ import annotations
@@ -24,11 +25,16 @@ from memory_service.recall.words import words_worth
 READ_CHARACTERS = 6_000
 """Of a text's beginning: enough to know it by, and no longer to weigh than a few passages."""
 
-LEAST_PROBABILITY = 0.4
-"""From here on the text is taken for that of the competition (docs/recall.md has what it lets pass)."""
+LEAST_PROBABILITY = 0.3
+"""From here on the text is taken for that of the competition: 0.2 takes 3 of 160 others for one,
+too, 0.4 loses one in eighty more (docs/recall.md)."""
 
-LEAST_TASK = 0.05
-"""Of the probability that the text asks for the competition's task."""
+LEAST_TASK, ANOTHER_TASK = 0.05, -2.0
+"""Where the text asks for the competition's task with less than this probability, and does not name it, this
+is added to the logit."""
+
+NAMED = 0.5
+"""Of the weight of a name: a text that holds so much of it speaks of it, whatever task was read from it."""
 
 _FIGURE = re.compile(r"(?<![\w.])\d{1,3}(?:[,\u202f ]\d{3})+(?!\d)|(?<![\w.,])\d{2,}(?![\w,]*\d)")
 _YEAR = re.compile(r"(?<![\d,.-])(20[012]\d)(?![\d,.-]*\d)")
@@ -42,7 +48,8 @@ class Evidence:
     """What speaks for a text being of one competition.
 
     name      share of the weight (rarity) of its name's words that the text holds
-    shared    share of the weight of the text's words that its stored text holds; rare: of their cubed weight
+    shared    share of the weight of the text's words that its stored text holds
+    mass      log of the weight of all words in common: short texts share little, whatever share that is
     ahead     log of its word score over the best other's; nearer: its cosine less the best other's
     meaning   cosine
     task      probability that the text asks for its task
@@ -54,7 +61,7 @@ class Evidence:
 
     name: float
     shared: float
-    rare: float
+    mass: float
     ahead: float
     meaning: float
     nearer: float
@@ -66,20 +73,24 @@ class Evidence:
 
     @property
     def probability(self) -> float:
-        """0..1; 0 where task or metric forbid it."""
-        if self.task < LEAST_TASK or self.metric < 0:
+        """0..1; 0 where the metric forbids it and the text does not name it."""
+        named = self.name >= NAMED
+        if self.metric < 0 and not named:
             return 0.0
-        logit = WEIGHTS_BIAS + sum(w * x for w, x in zip(astuple(WEIGHTS), astuple(self), strict=True))
+        logit = WEIGHTS_BIAS + (ANOTHER_TASK if self.task < LEAST_TASK and not named else 0.0)
+        logit += sum(w * x for w, x in zip(astuple(WEIGHTS), astuple(self), strict=True))
         return 1.0 / (1.0 + math.exp(-logit))
 
 
 WEIGHTS = Evidence(
-    name=0.11, shared=1.66, rare=3.89, ahead=3.20, meaning=2.28, nearer=3.17, task=1.30, metric=0.72,
-    figures=5.10, conflict=-1.79, year=1.59,
+    name=0.0, shared=4.26, mass=3.06, ahead=2.79, meaning=5.53, nearer=3.07, task=1.35, metric=1.13,
+    figures=4.52, conflict=-1.75, year=0.89,
 )  # fmt: skip
-WEIGHTS_BIAS = -7.08
-"""Logistic regression (l2 0.3) over the candidates of 894 texts and 227 stored competitions: 276 texts of a
-stored one (paraphrases, with and without its title, and descriptions), the others with their own left out."""
+WEIGHTS_BIAS = -20.37
+"""Logistic regression (l2 0.2) over the likeliest of 227 stored competitions for 1 348 texts: 276 of a stored
+one (paraphrases with and without its title, descriptions), 1 072 of others (descriptions, and stored ones
+with the competition itself and its editions left out). A name adds nothing to the words it is made of; it
+lifts what forbids."""
 
 
 def recognised(
@@ -91,17 +102,22 @@ def recognised(
 ) -> int | None:
     """The place of the competition that a text is of, if one is likely enough.
 
-    facts    what is known of the question, whoever said it; signals: "embedding", "words" (C,), either may lack
+    facts    what is known of the question, whoever said it
+    signals  "embedding", "words" (C,), either may lack
     """
     words, meaning = signals.get("words"), signals.get("embedding")
     if words is None or len(words) < 2:
         return None
     held = words_worth(text[:READ_CHARACTERS])
-    places = {int(i) for scores in (words, meaning) if scores is not None for i in np.argsort(-scores)[:_CANDIDATES]}
+    places = {
+        int(i) for scores in (words, meaning) if scores is not None for i in np.argsort(-scores)[:_CANDIDATES]
+    }
     best, found = LEAST_PROBABILITY, None
     for place in sorted(places):
         task = float(task_probability[place]) if task_probability is not None else 1.0
-        probability = _evidence(snapshot, place, text[:READ_CHARACTERS], held, facts, words, meaning, task).probability
+        probability = _evidence(
+            snapshot, place, text[:READ_CHARACTERS], held, facts, words, meaning, task
+        ).probability
         if probability >= best:
             best, found = probability, place
     return found
@@ -117,17 +133,22 @@ def _evidence(
     meaning: Scores | None,
     task: float,
 ) -> Evidence:
-    row, stored, weight = snapshot.competitions[place], snapshot.plain_text(place), snapshot.document_frequencies.rarity
+    row, stored, weight = (
+        snapshot.competitions[place],
+        snapshot.plain_text(place),
+        snapshot.document_frequencies.rarity,
+    )
     weights = {word: weight(word) for word in held}
     common = [word for word in held if f" {word}" in stored]
-    known = snapshot.document_frequencies.document_frequency
     name = snapshot.names[place]
     there = figures_in(stored) | {int(row[n]) for n in ("n_train", "n_test", "n_classes") if row.get(n)}
     alike = sum(any(abs(a - b) <= 0.01 * b for b in there) for a in figures_in(text))
     return Evidence(
         name=sum(weight(w) for w in name if w in held) / (sum(weight(w) for w in name) or 1.0),
         shared=sum(weights[w] for w in common) / (sum(weights.values()) or 1.0),
-        rare=sum(weights[w] ** 3 for w in common) / (sum(weights[w] ** 3 for w in held if w in known) or 1.0),
+        mass=math.log1p(
+            sum(weights[w] for w in common) * _FITTED_N / math.log1p(snapshot.document_frequencies.n)
+        ),
         ahead=math.log(max(float(words[place]), 1.0) / max(float(np.delete(words, place).max()), 1.0)),
         meaning=float(meaning[place]) if meaning is not None else _USUAL_COSINE,
         nearer=float(meaning[place] - np.delete(meaning, place).max()) if meaning is not None else 0.0,
@@ -138,6 +159,9 @@ def _evidence(
         year=_year(text, row.get("year")),
     )
 
+
+_FITTED_N = math.log1p(227)
+"""Rarity grows with the logarithm of how many competitions are stored; the weights were fitted at 227."""
 
 _USUAL_COSINE = 0.5
 """Where there is no encoder."""
@@ -168,7 +192,9 @@ def _metric_agrees(facts: InferredFacts, row: Mapping[str, Any]) -> float:
         return 1.0
     families = {named.family, facts.metric_family}
     exact = families == {"error-regression"}
-    told = (facts.metric_sure or facts.metric != "accuracy") and (exact or (len(families) > 1 and not any(families <= alike for alike in _ALIKE)))
+    told = (facts.metric_sure or facts.metric != "accuracy") and (
+        exact or (len(families) > 1 and not any(families <= alike for alike in _ALIKE))
+    )
     return -1.0 if told else 0.0
 
 

@@ -105,8 +105,8 @@ class DocumentFrequencies:
 
 
 def words_worth(text: str, spelled: dict[str, str] | None = None) -> Counter[str]:
-    """How often a text has each word in the singular, numbers and stop words left out. `spelled` is filled with
-    the first spelling of each."""
+    """How often a text has each word in the singular, numbers and stop words left out. `spelled` is filled
+    with the first spelling of each."""
     counts: Counter[str] = Counter()
     for word in _TERM.findall(text):
         lower = word.lower()

@@ -19,6 +19,7 @@ from memory_service.domain.common.vocabulary import (
     SIZES,
     Mode,
     Objective,
+    Subtask,
     parse_precision,
     parse_size,
     parse_task,
@@ -174,6 +175,8 @@ Loss = Annotated[str, _between(1, 80), vocabulary(parse_loss)]
 Technique = Annotated[str, _between(1, 80), vocabulary(parse_technique)]
 Optimizer = Annotated[str, _between(1, 80), vocabulary(optimizer_name)]
 GoalWord = Annotated[Objective, _LOWER]
+SubtaskWord = Annotated[Subtask, _LOWER]
+Language = Annotated[str, StringConstraints(pattern=r"^(?:[a-z]{2}|multi)$"), _LOWER]
 MemoryMode = Annotated[Mode, _LOWER]
 Layout = Annotated[Literal["nhwc", "nchw"], _LOWER]
 Moment = Annotated[str, _between(8, 40), AfterValidator(utc_text)]

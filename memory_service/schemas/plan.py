@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from memory_service.domain.common.estimate import Grade
 from memory_service.schemas.fields import Line, Word
@@ -67,6 +67,14 @@ class _Facts(_Part):
     cpu_count: Count | None = None
 
 
+def _by_name(facts: Any) -> Any:
+    """The counts among the facts of a plan that nobody assumed; plans of before have a mapping of them."""
+    if not isinstance(facts, list):
+        return facts
+    known = [fact for fact in facts if isinstance(fact, dict) and fact.get("from") != "usual"]
+    return {fact.get("name"): fact.get("value") for fact in known if fact.get("name") in _Facts.model_fields}
+
+
 class _Trouble(_Part):
     when: Line
     planned_percent: Amount | None = None
@@ -117,4 +125,4 @@ class BroughtPlan(_Part):
     alternatives: list[dict[str, Any]] = Field(default_factory=list)
     evidence: list[_Evidence] = Field(default_factory=list)
     recipe: _Recipe | None = None
-    facts: _Facts = Field(default_factory=_Facts)
+    facts: Annotated[_Facts, BeforeValidator(_by_name)] = Field(default_factory=_Facts)

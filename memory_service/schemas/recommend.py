@@ -58,6 +58,14 @@ class RecommendRequest(Request):
         description="What predictions are judged by: `ROC AUC`, `macro F1`, `RMSLE`, `MAP@5` … May be left "
         "out where the description says it or the competition is known.",
     )
+    n_groups: f.Samples | None = Field(
+        None, description="Groups that the rows come from: patients, sites, users."
+    )
+    group_by: f.Text200 | None = Field(None, description="What the groups are: `patient`, `site`.")
+    language: f.Language | None = Field(
+        None, description="Of a text task: ISO 639-1 (`en`, `hi`), or `multi` for several."
+    )
+    subtask: f.SubtaskWord | None = Field(None, description="What kind of text task it is.")
     competition: f.Text200 | None = Field(None, description="Slug of a known competition.")
     description: f.LongText | None = Field(None, description="The task in free words.")
 

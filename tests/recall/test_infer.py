@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from memory_service.domain.common.vocabulary import TASKS
 from memory_service.domain.description.metrics import metric_named
-from memory_service.domain.description.stated_facts import image_size_in, n_classes_in, n_train_in, split_in
+from memory_service.domain.description.stated_facts import stated_in
 from memory_service.domain.description.task_inference import facts_and_tasks, infer_facts
 from memory_service.recall.encoder import Encodes
 from memory_service.services.competitions.neighbours import read_text
@@ -56,6 +57,10 @@ def paraphrases(half: str) -> list[dict[str, str]]:
 
 def share_right(cases: list[tuple[str, str]], encoder: Encodes | None) -> float:
     return sum(read_text(text, encoder).facts.task == task for task, text in cases) / len(cases)
+
+
+def stated(text: str, name: str) -> Any:
+    return stated_in(text).get(name, (None, ""))[0]
 
 
 def test_tasks_of_own_descriptions_are_read(remembering: Remembering) -> None:
@@ -159,7 +164,7 @@ def test_a_megabyte_takes_well_under_a_second() -> None:
     ],
 )
 def test_training_samples_are_taken_only_when_said(text: str, n: int | None) -> None:
-    assert n_train_in(text) == n
+    assert stated(text, "n_train") == n
 
 
 @pytest.mark.parametrize(
@@ -174,18 +179,45 @@ def test_training_samples_are_taken_only_when_said(text: str, n: int | None) -> 
     ],
 )
 def test_classes_are_taken_only_when_said(text: str, n: int | None) -> None:
-    assert n_classes_in(text) == n
+    assert stated(text, "n_classes") == n
+
+
+@pytest.mark.parametrize(
+    ("text", "facts"),
+    [
+        ("7349 pictures", {"n_train": 7349}),
+        ("Half a million rows, 300 columns.", {"n_train": 500_000, "n_features": 300}),
+        ("9,000 photos of 300 pigs", {"n_train": 9000, "n_groups": 300, "group_by": "pig"}),
+        (
+            "33,126 images of 2,056 patients, several per patient, test has other patients",
+            {"n_train": 33_126, "n_groups": 2056, "group_by": "patient", "split": "group"},
+        ),
+        ("5k labelled clips, 2k to classify", {"n_train": 5000, "n_test": 2000}),
+        ("165 thousand labelled and 110 thousand test customers", {"n_train": 165_000, "n_test": 110_000}),
+        ("Scans of 640 × 480 pixels, 30 per patient", {"image_size": 480}),
+        ("101 × 101", {"image_size": 101}),
+        ("Grades 0 to 4", {"n_classes": 5}),
+        ("Essays of 150 to 1,500 words", {"seq_len": 2000}),
+        ("You predict for November, the month after.", {"split": "time"}),
+        ("2,056 × 41 table", {"n_train": 2056, "n_features": 41}),
+        ("The organisers pay 10,000 euros; 87 teams.", {}),
+    ],
+)
+def test_figures_are_read_with_what_they_count(text: str, facts: dict[str, Any]) -> None:
+    found = stated_in(text)
+    assert {name: value for name, (value, _) in found.items()} == facts
+    assert all(words in text for _, words in found.values())
 
 
 def test_image_size_and_split() -> None:
-    assert image_size_in("All images are 512 x 512 pixels.") == 512
-    assert image_size_in("Patches of 96x96 px, of which the central 32x32 px matter") is None
+    assert stated("All images are 512 x 512 pixels.", "image_size") == 512
+    assert stated("Patches of 96x96 px, of which the central 32x32 px matter", "image_size") is None
     assert (
-        split_in("The drivers in the test set do not appear in train: patients not seen in training")
+        stated("The drivers in the test set do not appear in train: patients not seen in training", "split")
         == "group"
     )
-    assert split_in("Forecast the following weeks") == "time"
-    assert split_in("Photos of dogs") is None
+    assert stated("Forecast the following weeks", "split") == "time"
+    assert stated("Photos of dogs", "split") is None
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,12 @@ Size = Literal["small", "medium", "large"]
 Mode = Literal["open", "family", "blind"]
 Objective = Literal["fast", "balanced", "quality"]
 
+Subtask = Literal[
+    "sentiment", "acceptability", "entailment", "similarity", "reading", "entities", "ranking",
+    "essay-scoring", "toxicity", "topic", "other",
+]  # fmt: skip
+"""Of a text task."""
+
 SIZES: tuple[str, ...] = get_args(Size)
 MODES: tuple[str, ...] = get_args(Mode)
 OBJECTIVES: tuple[str, ...] = get_args(Objective)
@@ -99,7 +105,12 @@ _PRECISION_ALIASES = {
     "amp-bf16": "bf16",
 }
 
-_MODALITY = {"object-detection": "image", "question-answering": "text", "seq2seq": "text", "token-classification": "text"}
+_MODALITY = {
+    "object-detection": "image",
+    "question-answering": "text",
+    "seq2seq": "text",
+    "token-classification": "text",
+}
 
 
 def parse_task(raw: str) -> str:

@@ -166,25 +166,30 @@ ANSWER_CUES: dict[str, dict[float, str]] = {
     },
     "token": {
         5: (
-            "named entity, entity recognition, ner, bio tag, bio label, label each token, tag each token, each token, "
-            "every token, token level, token classification, sequence labelling, sequence labeling, each word, "
+            "named entity, entity recognition, ner, bio tag, bio label, label each token, tag each token, "
+            "each token, "
+            "every token, token level, token classification, sequence labelling, sequence labeling, each "
+            "word, "
             "part of speech, label of every word, personally identifiable information, pii, tag every word, "
-            "per token, bio format, bio scheme, iob"
+            "per token, token by token, bio notation, in bio, de identification, bio format, bio scheme, iob"
         ),
         3: (
             "entity type, entity, mention, discourse element, word by word, mark name, tokenised document, "
-            "token label, redact, tag word, span and class, labelled span, span with a class, trailing whitespace"
+            "token label, redact, tag word, span and class, labelled span, span with a class, trailing "
+            "whitespace"
         ),
         1: "token, annotated span, span",
     },
     "keypoint": {
         5: (
-            "keypoint, key point, landmark point, facial landmark, anatomical landmark, facial keypoint, body joint, "
+            "keypoint, key point, landmark point, facial landmark, anatomical landmark, facial keypoint, "
+            "body joint, "
             "pose estimation, joint coordinate, landmark coordinate, coordinate of the landmark, human pose, "
             "animal pose, landmark localisation, landmark localization, skeleton joint, fiducial"
         ),
         3: (
-            "x and y position of, x and y coordinate, x y coordinate, pixel position, pixel coordinate, position of the eye, "
+            "x and y position of, x and y coordinate, x y coordinate, pixel position, pixel coordinate, "
+            "position of the eye, "
             "corner of the, nose, joint, visibility flag, landmark, anatomical point, vertebral corner"
         ),
         1: "coordinate, point, position",

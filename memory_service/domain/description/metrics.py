@@ -38,9 +38,9 @@ balanced accuracy | accuracy | max | class:3 | balanced accuracy, macro averaged
   macro recall
 top-k error | accuracy | min | class:3 | top 1 error, top 5 error, top 1 classification error,
   classification error, misclassification rate, top 3 error
-average precision | auc | max | class:2 | label weighted label ranking average precision, lwlrap, label
-  ranking average precision, micro averaged average precision, precision recall curve, average precision
-  score, gini coefficient, gini, normalized gini
+average precision | auc | max | class:2 | average precision, label weighted label ranking average precision,
+  lwlrap, label ranking average precision, micro averaged average precision, precision recall curve, average
+  precision score, gini coefficient, gini, normalized gini, normalised gini
 F1 | f-score | max | class:1.5 | f1, f1 score, macro f1, micro f1, mean f1, f score, f measure, mean f
   score, macro f1 score, micro f1 score, micro averaged f1, macro averaged f1
 probabilistic F1 | f-score | max | class:2 | probabilistic f1, probabilistic f score, pf1
@@ -128,7 +128,10 @@ METRIC_PHRASES: PhraseTable[Metric] = PhraseTable(
 _SPELLED: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b(?:MAP|mAP|map)\s?@\s?(?:\d+|[kK])\b(?!\.\d)"), " mapatk "),
     (re.compile(r"\b[Mm]ean [Aa]verage [Pp]recision\s?@\s?(?:\d+|[kK])\b(?!\.\d)"), " mapatk "),
-    (re.compile(r"\b[Rr]ecall\s?@\s?(?:\d+|[kK])\b"), " recallatk "),
+    (re.compile(r"\b[Rr]ecall\s?(?:@|at)\s?(?:\d+|[kK])\b"), " recallatk "),
+    (re.compile(r"\b[nN](?=DCG\b)"), "N"),
+    (re.compile(r"\b[sS](?=MAPE\b)"), "S"),
+    (re.compile(r"\bchrF\b"), " chrf "),
     (re.compile(r"\bmAP\b|\bAP50\b|\bmAP@\[?[.0-9:,]+"), " meanap "),
     (re.compile(r"\bm?IoUs?\b"), " iou "),
     (re.compile(r"\bR\^?2\b|R²|\b[Rr][- ]squared\b"), " rsquared "),

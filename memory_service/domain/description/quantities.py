@@ -1,6 +1,6 @@
 """Quantities of a text: a number, the noun it counts, and whether that is of training or of test data.
 
-"7,349 pictures", "165 thousand labelled and 110 thousand test customers", "sixty plays", "half a million rows".
+"7,349 pictures", "165 thousand labelled and 110 thousand test customers", "half a million rows".
 What a number counts is decided here once; `domain.description.stated_facts` decides what it tells.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from memory_service.domain.description.phrases import sentences_of, singular
@@ -23,71 +23,85 @@ _NOUNS: dict[Kind, str] = {
         "pair segment file x-ray xray radiograph material patch chip conversation notebook event tile case "
         "entry slide snippet review post message transaction slice spectrogram query abstract answer "
         "response window trace excerpt paper report email headline frame sms passage note title "
-        "claim order listing advert ad trip ride dialogue utterance print sheet specimen micrograph series volume "
-        "summary drawing publication phrase search-term click cell-image point-cloud cloud sweep thumbnail snapshot letter page word-pair "
-        "application policy loan house flight visit purchase interaction job game match compound "
+        "claim order listing advert ad trip ride dialogue utterance print sheet specimen micrograph series "
+        "volume "
+        "summary drawing publication phrase search-term click cell-image point-cloud cloud sweep thumbnail "
+        "snapshot letter page word-pair "
+        "application ads loan house flight visit purchase interaction job game match compound "
         "crystal protein measurement signal light-curve item object datapoint plot poem song track"
     ),
     "group": (
         "patient speaker user subject people person participant customer client driver hospital site "
         "store shop machine device station farm individual city country building clinic centre center camera "
-        "location well signer school player donor applicant child adult volunteer household company vehicle student writer reader "
+        "location well signer school player donor applicant child adult volunteer household company vehicle "
+        "student writer reader "
         "rider worker employee member shopper viewer listener pupil village laboratory lab "
         "factory plant-site turbine engine household supplier warehouse ward region district recorder "
         "herd animal pig cow dog horse bird sheep tree orchard experiment batch flight-crew nurse doctor "
-        "annotator rater author-group route road meter sensor bearing pump unit drive scene prompt topic-area"
+        "annotator rater author-group route road meter sensor bearing pump unit drive scene prompt member "
+        "policy container province village reel presenter"
     ),
     "class": (
-        "class behaviour behavior ingredient identity rating category species breed label disease taxon taxa genre command gesture abnormality topic "
+        "class group behaviour behavior ingredient identity rating category species breed label disease "
+        "taxon taxa genre command gesture abnormality topic "
         "type kind sort emotion language level grade intent tag finding diagnosis condition variety cultivar "
-        "defect outcome stage state activity instrument accent sign brand"
+        "defect outcome stage state accent action odour"
     ),
-    "column": "column feature variable attribute descriptor predictor covariate field-name input-column",
-    "token": "word token wordpiece",
+    "column": "column feature variable attribute descriptor predictor covariate field",
+    "token": "word token wordpiece step timestep time-step",
 }  # fmt: skip
 KIND_OF: dict[str, Kind] = {noun: kind for kind, listed in _NOUNS.items() for noun in listed.split()}
 
-_ROLES: dict[str, Role] = {
-    **dict.fromkeys(
-        "train training trained labelled labeled annotated graded development learn".split(),
-        "train",
-    ),
-    **dict.fromkeys(
-        "test hidden unseen unlabelled unlabeled held-out held holdout evaluation private predicted scored".split(),
-        "test",
-    ),
-}  # fmt: skip
-_STOP = frozenset(
-    "and or with are is was were for in from to per by at on that which whose have has had into under over as "
-    "each every a an the this these those than will can must may when where while plus but about taken came "
-    "come belong between only show shows showing given".split()
+_WORDS_OF: dict[Role, str] = {
+    "train": "train training trained labelled labeled annotated graded development learn",
+    "test": "test hidden unseen unlabelled unlabeled held-out held holdout evaluation private predicted "
+    "scored",
+}
+_ROLES: dict[str, Role] = {word: role for role, words in _WORDS_OF.items() for word in words.split()}
+_STOPPED = (
+    "and or with are is was were for in from to per by at on that which whose have has had into under over "
+    "as each every a an the this these those than will can must may when where while plus but about taken "
+    "came come belong between only show shows showing given"
 )
-_ONES = (
+_STOP = frozenset(_STOPPED.split())
+_NUMBERS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
-    "seventeen eighteen nineteen"
-).split()
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+    "seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety"
+)
+_ONES, _TENS = _NUMBERS.split()[:20], _NUMBERS.split()[20:]
 _SMALL = {w: n for n, w in enumerate(_ONES)} | {w: 10 * n for n, w in enumerate(_TENS, 2)}
 _SCALE = {"hundred": 100, "thousand": 1e3, "million": 1e6, "billion": 1e9, "dozen": 12, "k": 1e3, "m": 1e6}
 _DIGITS = r"\d{1,3}(?:[,\u202f\u00a0 ]\d{3})+(?!\d)|\d+(?:\.\d+)?(?!\d)"
 _WORD = rf"(?:{'|'.join([*_TENS, *reversed(_ONES[1:]), 'hundred', 'thousand', 'million', 'dozen'])})"
 _NUMBER = re.compile(
-    rf"(?<![\w@^/.$€£_])(?<!\d,)(?:(?P<digits>{_DIGITS})(?P<scale>[ -]?(?:k|K|M|thousand|million|billion|hundred)\b)?"
-    rf"|(?P<words>\b(?:half an? |an? )?{_WORD}(?:[ -](?:and )?{_WORD})*\b))(?!\s?%|\s?per ?cent|[.]\d|-(?!class|way|categor|label|species)[a-z])",
+    rf"(?<![\w@^/.$€£_])(?<!\d,)(?:(?P<digits>{_DIGITS})(?P<scale>[ -]?(?:k|K|M|thousand|million|billion"
+    rf"|hundred)\b)?"
+    rf"|(?P<words>\b(?:half an? |an? )?{_WORD}(?:[ -](?:and )?{_WORD})*\b))(?!\s?%|\s?per ?cent|[.]\d"
+    rf"|-(?!class|way|categor|label|species)[a-z])",
     re.IGNORECASE,
 )
 _TOKEN = re.compile(r"[A-Za-z][A-Za-z’'-]*|[,;:.()\d×]")
-_UNITS = frozenset(
-    "second minute hour day week month year percent dollar euro pound metre meter km degree gb mb hz khz point "
-    "decimal time fold pixel dimension megabyte gigabyte kilometre square band channel".split()
+_MEASURES = (
+    "second minute hour day week month year percent dollar euro pound metre meter km degree gb mb hz khz "
+    "point decimal time fold pixel dimension megabyte gigabyte kilometre square band channel season"
 )
+_UNITS = frozenset(_MEASURES.split())
 _VAGUE = re.compile(r"(?:hundred|thousand|million|dozen)\b", re.IGNORECASE)
 _EACH_AFTER = re.compile(r"\s*(?:each|per|every)\b", re.IGNORECASE)
 _EACH_BEFORE = re.compile(r"\b(?:each|every|per)\b(?! of\b)[^.,;]{0,6}$", re.IGNORECASE)
 _ASKED_FOR = re.compile(
-    r"\b(?:predict|scor|forecast|submit|answer|giv|list)\w*\b[^.;]{0,30}\bfor (?:\w+ly |about |some |another |a |the )*$",
+    r"\b(?:predict|scor|forecast|submit|answer|giv|list|judg|tested|accuracy)\w*\b[^.;]{0,30}\b(?:for|on) "
+    r"(?:\w+ly |about |some |another |a |the )*$",
     re.IGNORECASE,
 )
+_TO_DO = re.compile(
+    r"\s*(?:(?:are |must |have |still )*to (?!train|learn)(?:be )?[a-z]+|(?:that |who |which )?(?:form|make "
+    r"up|are for) the test|on which you)",
+    re.IGNORECASE,
+)
+_ELSEWHERE = frozenset(("further", "more", "another", "additional", "new"))
+_SIZE = re.compile(r"\s?(?:[x×*]|by|to|-|–)\s?\d|\s?(?:px|°|:)")
+_OF_A_SIZE = re.compile(r"\d\s?(?:[x×*]|by)\s?$")
 _YEAR = re.compile(r"(?:19|20)\d\d$")
 NEAR = 7
 """Words after a number in which its noun may stand, and about it in which its role may."""
@@ -100,6 +114,7 @@ class Quantity:
     noun    in the singular, "" where none was found; kind: what such a noun counts
     role    of training or of test data, None where the text does not say; direct: said right at the noun
     each    it says how many belong to one of something else ("30 images per patient")
+    of_rows it says how many groups the quantity just before comes from ("9,000 photos of 300 pigs")
     words   the number with its noun, as written; before: its sentence up to there
     """
 
@@ -111,15 +126,48 @@ class Quantity:
     each: bool
     words: str
     before: str
+    of_rows: bool = False
 
 
 def quantities_in(text: str) -> list[Quantity]:
     """The quantities of a text in order."""
-    return [found for sentence in sentences_of(text) for found in _of_sentence(sentence)]
+    return [found for sentence in sentences_of(text) for found in _with_groups(list(_of_sentence(sentence)))]
+
+
+_COUNTED_FROM = re.compile(
+    r"(?:^|[\s,;(])[a-z’'-]+(?: \w+){0,2} (?:from|of|over|across|by|in|for|among) "
+    r"(?:about |some |around |nearly |roughly |over |the |all |more than )*$",
+    re.IGNORECASE,
+)
+
+
+def _with_groups(found: list[Quantity]) -> list[Quantity]:
+    """ "960 clips of 15 people form the test": the 15 are groups of the 960, and what is of one is of "
+    "both."""
+    for place in range(1, len(found)):
+        rows, groups = found[place - 1 : place + 1]
+        between = groups.before.rpartition(rows.words)[2]
+        if (
+            rows.value > groups.value
+            and len(between) < 40
+            and _COUNTED_FROM.search(f" x{between}")
+            and "," not in between
+        ):
+            role = rows.role or groups.role
+            found[place - 1] = replace(rows, role=role, direct=rows.direct or rows.role is None)
+            found[place] = replace(
+                groups, of_rows=groups.kind in ("group", "sample", "unknown") and bool(groups.noun)
+            )
+    return found
 
 
 def _of_sentence(sentence: str) -> Iterator[Quantity]:
-    numbers = [n for n in _NUMBER.finditer(sentence) if not _VAGUE.match(n[0]) and not _YEAR.match(n[0])]
+    numbers = [
+        n
+        for n in _NUMBER.finditer(sentence)
+        if not (_VAGUE.match(n[0]) or _YEAR.match(n[0]) or _SIZE.match(sentence, n.end()))
+        and not _OF_A_SIZE.search(sentence, 0, n.start())
+    ]
     for place, number in enumerate(numbers):
         following = numbers[place + 1].start() if place + 1 < len(numbers) else len(sentence)
         earlier = numbers[place - 1].end() if place else 0
@@ -156,8 +204,8 @@ def _noun_after(sentence: str, start: int, limit: int) -> tuple[str, Role | None
         one = word if word in KIND_OF else singular(word)
         if one in _UNITS and not noun:
             return one, None, end
-        if one in _ROLES and not noun:
-            role, end = role or _ROLES[one], token.end()
+        if (one in _ROLES or one in _ELSEWHERE) and not noun:
+            role, end = role or _ROLES.get(one, "test"), token.end()
         elif one in KIND_OF:
             noun, end, plural = one, token.end(), one != word
         elif noun:
@@ -169,9 +217,14 @@ def _noun_after(sentence: str, start: int, limit: int) -> tuple[str, Role | None
 
 
 def _role_about(left: str, right: str) -> tuple[Role | None, bool]:
-    """The role said just after ("5,000 images for training"), else the nearest before."""
-    close = re.split(r"[,;:.]", right, maxsplit=1)[0].split()
-    for words, direct in ((close[:4], True), (reversed(re.findall(r"[\w-]+", left)), False)):
+    """The role said just after ("5,000 images for training", "310 to segment"), else the nearest before."""
+    close = re.split(r"[,;:.(]", right, maxsplit=1)[0].split()
+    if _TO_DO.match(right):
+        return "test", True
+    for words, direct in (
+        (close[:4], True),
+        (reversed(re.findall(r"[\w-]+", left.rpartition(";")[2])), False),
+    ):
         for word in words:
             if (role := _ROLES.get(word.lower().strip("()"))) is not None:
                 return role, direct
@@ -186,7 +239,7 @@ def _value(number: re.Match[str]) -> float:
 
 
 def number_of_words(words: str) -> float:
-    """"fourteen hundred" -> 1400, "half a million" -> 500 000, "twenty-five" -> 25."""
+    """ "fourteen hundred" -> 1400, "half a million" -> 500 000, "twenty-five" -> 25."""
     total = current = 0.0
     for word in re.split(r"[ -]", words.lower()):
         if word in _SMALL:

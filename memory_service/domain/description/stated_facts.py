@@ -1,4 +1,4 @@
-"""Facts that a description states: sizes of the data, classes, groups, split, each with the words that say so.
+"""Facts that a description states: sizes of the data, classes, groups, split, each with its words.
 
 The quantities of the text (`domain.description.quantities`) are given their parts here. Conservative: two
 different figures for the same fact mean that neither is known.
@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from memory_service.domain.description.phrases import singular
+from memory_service.domain.description.phrases import sentences_of, singular
 from memory_service.domain.description.quantities import KIND_OF, Quantity, quantities_in
 
 Stated = dict[str, tuple[Any, str]]
@@ -25,10 +25,13 @@ _NAMES = {
     "ar": "arabic", "fa": "persian", "zh": "chinese|mandarin", "ja": "japanese", "ko": "korean",
     "vi": "vietnamese", "id": "indonesian", "th": "thai", "bn": "bengali", "ur": "urdu", "te": "telugu",
     "nl": "dutch", "sv": "swedish", "da": "danish", "fi": "finnish", "no": "norwegian", "cs": "czech",
-    "ro": "romanian", "el": "greek", "hu": "hungarian", "he": "hebrew", "sw": "swahili", "am": "amharic",
+    "cy": "welsh", "ca": "catalan", "ro": "romanian", "el": "greek", "hu": "hungarian", "he": "hebrew",
+    "sw": "swahili", "am": "amharic",
 }  # fmt: skip
 _LANGUAGES = {name: re.compile(rf"\b(?:{words})\b", re.IGNORECASE) for name, words in _NAMES.items()}
-_MANY_LANGUAGES = re.compile(r"\b(?:multi-?lingual|(?:many|several|\w+) (?:different )?languages)\b", re.I)
+_MANY_LANGUAGES = re.compile(
+    r"\b(?:multi-?lingual|(?:many|several|\w+) (?:different )?languages)\b", re.IGNORECASE
+)
 _SUBTASKS = {
     "sentiment": r"sentiment|positive or negative|polarity|star rating",
     "acceptability": r"acceptab|grammatical(?:ly)? (?:correct|sound)|ungrammatical",
@@ -45,11 +48,13 @@ _SUBTASK = {name: re.compile(words, re.IGNORECASE | re.DOTALL) for name, words i
 
 _BINARY = re.compile(
     r"\bbinary (?:classification|target|label|outcome|classifier)|\b(?:0 or 1|1 or 0|true or false|yes or no|"
-    r"0/1)\b|\bwhether\b|\b(?:probability|chance|likelihood|risk) (?:of|that)\b|\b(?:duplicate|fraud\w*) or not\b",
+    r"0/1|yes/no|pF1)\b|\bwhether\b|\b(?:probability|chance|likelihood|risk) (?:of|that)\b|\bor not\b|"
+    r"(?:^|[.?!:] )(?:is|are|was|were|will|did|does|do|has) [^?.]{3,80}\?",
     re.IGNORECASE,
 )
 _MANY_CLASSES = re.compile(
-    r"\b(?:each|every|per|several|all|many|one of the) (?:\w+ )?(?:class|species|label|condition|event|categor|tag|finding)|"
+    r"\b(?:each|every|per|several|all|many|one of the) (?:\w+ )?(?:class|species|label|condition|event"
+    r"|categor|tag|finding)|"
     r"\b(?:classes|species|categories|tags|multi-?class|multi-?label)\b",
     re.IGNORECASE,
 )
@@ -59,15 +64,18 @@ _ORDINAL = re.compile(
     re.IGNORECASE,
 )
 _CLASS_CONTEXT = re.compile(
-    r"\b(?:one of|into|which of|out of|among|distinguish|tell apart)(?: the| exactly| these| about)? ?$", re.IGNORECASE
+    r"\b(?:one of|into|which of|out of|among|distinguish|tell apart)(?: the| exactly| these| about)? ?$",
+    re.IGNORECASE,
 )
 _SIZE = re.compile(
     r"(?<![\d.,])(\d{2,5})\s?(?:px\s?|pixels?\s)?(?:[x×]|(by|\*))\s?(\d{2,5})(?![\d.,]*\d)\s?(?:[x×]\s?3\b)?"
-    r"(\s?-?(?:px|pixels?|images?|photos?|tiles?|patches|crops|jpegs?|pngs?|chips|thumbnails?|scans?))?(?!\s?(?:cells|met|m\b|cm|mm|km|grid|voxel))",
+    r"(\s?-?(?:px|pixels?|images?|photos?|tiles?|patches|crops|jpegs?|pngs?|chips|thumbnails?"
+    r"|scans?))?(?!\s?(?:cells|met|m\b|cm|mm|km|grid|voxel))",
     re.IGNORECASE,
 )
 _SIDE = re.compile(
-    r"(?<![\d.,x×])(\d{2,5})[\s-]?(?:px\b|pixels?\b)(?! (?:apart|per|each|wise|level|of|in|were|are|intens|value))",
+    r"(?<![\d.,x×])(\d{2,5})[\s-]?(?:px\b|pixels?\b)(?! (?:apart|per|each|wise|level|of|in|were|are|intens"
+    r"|value))",
     re.IGNORECASE,
 )
 _WHO = "|".join(f"{noun}s?" for noun, kind in KIND_OF.items() if kind == "group" and noun[-1] not in "yh") + (
@@ -78,45 +86,76 @@ _WHO = "|".join(f"{noun}s?" for noun, kind in KIND_OF.items() if kind == "group"
 _GROUP_SPLIT = (
     rf"\b(?:unseen|disjoint|separate) (?P<a>{_WHO})\b",
     rf"\b(?:different|new|other|distinct|separate) (?:sets? of )?(?P<b>{_WHO})\b(?! (?:types|variables))",
-    rf"\b(?P<c>{_WHO})\b[^.;]{{0,60}}?\b(?:not|never|nor) (?:\w+ )?(?:appear|present|seen|occur|overlap|in (?:the )?train|shared|"
-    r"known|part of|among|included)\w*",
+    (
+        rf"\b(?P<c>{_WHO})\b[^.;]{{0,60}}?\b(?:not|never|nor) (?:\w+ )?(?:appear|present|seen|occur|overlap|"
+        r"in (?:the )?train|shared|known|part of|among|included)\w*"
+    ),
     rf"\b(?:split|group(?:ed)?|divided|partitioned|separated|folds?) (?:by|per|along) (?P<d>{_WHO})\b",
-    rf"\b(?:no|none of the) (?P<e>{_WHO}) (?:is |are |appears? |occurs? |overlaps? )?(?:in common|in both|overlap|shared|in two)",
+    (
+        rf"\b(?:no|none of the) (?P<e>{_WHO}) (?:is |are |appears? |occurs? |overlaps? )?"
+        r"(?:in common|in both|overlap|shared|in two)"
+    ),
     rf"\b(?P<f>{_WHO})[^.;]{{0,30}}\b(?:absent|missing|excluded) from (?:the )?(?:train|data)",
-    r"\b(?:group (?:folds?|k-?fold)|never (?:been )?seen (?:in|during|at) train(?:ing)?|absent from train(?:ing)?)\b",
+    (
+        r"\b(?:group (?:folds?|k-?fold)|never (?:been )?seen (?:in|during|at) train(?:ing)?|"
+        r"absent from train(?:ing)?)\b"
+    ),
 )
 _SEVERAL = re.compile(
-    rf"\b(?:several|many|multiple|more than one|two or more|up to \w+|a few|dozens of|repeated|\d+)[^.;,]{{0,30}}\b(?:per|of the "
-    rf"same|from the same|for (?:each|every)|of (?:each|every|one)|by each) (?P<a>{_WHO})\b|\b(?P<b>{_WHO})[^.;,]{{0,25}}\b(?:appears? in|has|have|"
-    rf"contribute\w*|gave|is shown in|occur in|with) (?:several|many|multiple|more than one|two or more|up to)\b|"
-    rf"\b(?P<c>{_WHO}), (?:several|more than one)\b|\bsame (?P<d>{_WHO})\b[^.;]{{0,40}}\b(?:several|again|more than once|twice)",
+    rf"\b(?:several|many|multiple|more than one|two or more|up to \w+|a few|dozens of"
+    rf"|repeated)[^.;,]{{0,30}}\b(?:per|of the "
+    rf"same|from the same|for (?:each|every)|of (?:each|every|one)|by each) (?P<a>{_WHO})\b"
+    rf"|\b(?P<b>{_WHO})[^.;,]{{0,25}}\b(?:appears? in|has|have|"
+    rf"contribute\w*|gave|is shown in|occur in|with) (?:several|many|multiple|more than one|two or more|up "
+    rf"to)\b|"
+    rf"\b(?P<c>{_WHO}), (?:several|more than one)\b|\bsame (?P<d>{_WHO})\b[^.;]{{0,40}}\b(?:several|again"
+    rf"|more than once|twice)",
     re.IGNORECASE,
 )
 _PERIOD = r"(?:days?|weeks?|months?|years?|quarters?|hours?|periods?|seasons?|minutes?|holidays?)"
 _TIME_SPLIT = re.compile(
-    rf"\b(?:split (?:by|on|in|over|along) (?:time|date)|time[- ]based split|chronological(?:ly)?|(?:following|next|future|"
-    rf"later|coming|subsequent|upcoming|last) (?:\w+ )?{_PERIOD}|{_PERIOD} (?:after|ahead|that follows?|later|thereafter|afterwards)|"
-    rf"forecast(?:ing)? (?:horizon|period)|(?:after|follows?|following) (?:the )?(?:end of )?(?:the )?train(?:ing)?|"
-    r"(?:later|more recent|newer) than (?:the )?train(?:ing)?|(?:tests?|hidden|private)\b[^.;]{0,50}\b(?:later|future|after|newer|most recent|"
+    r"after the last|\b20\d\d\b[^.]{0,60}\btest\b[^.]{0,40}\b20\d\d\b|(?:up to|until|through) (?:the end of "
+    r")?(?:january|"
+    r"february|march|april|may|june|july|august|september|october|november|december)\b|"
+    rf"\b(?:split (?:by|on|in|over|along) (?:time|date)|time[- ]based split|chronological(?:ly)?"
+    rf"|(?:following|next|future|"
+    rf"later|coming|subsequent|upcoming|last) (?:\w+ )?{_PERIOD}|{_PERIOD} (?:after|ahead|that follows?"
+    rf"|later|thereafter|afterwards)|"
+    rf"forecast(?:ing)? (?:horizon|period)|(?:after|follows?|following) (?:the )?(?:end of )?(?:the "
+    rf")?train(?:ing)?|"
+    r"(?:later|more recent|newer) than (?:the )?train(?:ing)?|(?:tests?|hidden"
+    r"|private)\b[^.;]{0,50}\b(?:later|future|after|newer|most recent|"
     r"subsequent)\b|later (?:part|ones|data|period|dates?)|forecast\w*|in the future)",
     re.IGNORECASE,
 )
 _RANDOM_SPLIT = re.compile(
-    r"\b(?:random(?:ly)? (?:split|divided|selected|sampled|partitioned|drawn|chosen|subset|sample|half|third|fifth|tenth|"
-    r"quarter|\d+ ?%|\d+ percent)|(?:split|divided|drawn|assigned|selected|chosen|sampled)(?: \w+){0,3} (?:at )?random(?:ly)?\b|same distribution|"
+    r"\b(?:random(?:ly)? (?:split|divided|selected|sampled|partitioned|drawn|chosen|subset|sample|half|third"
+    r"|fifth|tenth|"
+    r"quarter|\d+ ?%|\d+ percent)|(?:split|divided|drawn|assigned|selected|chosen|sampled)(?: \w+){0,3} "
+    r"(?:at )?random(?:ly)?\b|same distribution|"
     r"train(?:ing)? and test (?:rows |data )?(?:look alike|are alike))",
     re.IGNORECASE,
 )
 _MULTI_LABEL = re.compile(
-    r"\bmulti-?label|\b(?:several|many|multiple|more than one|any number of|one or more|zero or more|any of) (?:\w+ )?(?:may|can|could|"
-    r"might|labels|tags|classes|findings|species)\b|\bnot (?:mutually )?exclusive|\bmay (?:have|carry|hold|show|apply) (?:several|more|many)|"
-    r"\bcolumn-?wise (?:roc|auc|log)|\bany of \w+ (?:\w+ )?(?:tags|labels|classes)|\ball (?:labels|tags|classes|that) appl|(?:one|a) probability (?:for|per) (?:each|every) (?:label|class)",
+    r"\bmulti-?label|\b(?:several|many|multiple|more than one|any number of|one or more|zero or more|any "
+    r"of) (?:\w+ )?(?:may|can|could|"
+    r"might|labels|tags|classes|findings|species)\b|\bnot (?:mutually )?exclusive|\bmay (?:have|carry|hold"
+    r"|show|apply) (?:several|more|many)|"
+    r"\bcolumn-?wise (?:roc|auc|log)|\bany number of|belongs? to (?:several|more than one)|several (?:may"
+    r"|can) (?:hold|apply)|"
+    r"\bany of \w+ (?:\w+ )?(?:tags|labels|classes)|\ball (?:labels|tags|classes|that) appl|(?:one|a) "
+    r"probability (?:for|per) (?:each|every) (?:label|class)",
     re.IGNORECASE,
 )
 _IMBALANCE = re.compile(
-    r"\b(?:im|un)balanced?\b|\blong[- ]tail\w*|\bskewed\b|\b(?:very |quite |extremely )?rare (?:class|event|positive|label|in)|"
-    r"\b(?:only |about |around |some |roughly |under |less than )*(?:0\.\d+|[1-9](?:\.\d+)?|1\d) ?(?:%|per ?cent)[^.;]{0,40}\b(?:positive|fraud\w*|default\w*|churn\w*|"
-    r"cancer|malignant|ill|sick|claim|event|defect\w*|click\w*|minority)|\b(?:positive|fraud\w*|default\w*|minority|malignant)s?\b[^.;]{0,40}"
+    r"\b(?:im|un)balanced?\b|\blong[- ]tail\w*|\bskewed\b|\b(?:very |quite |extremely )?rare (?:class|event"
+    r"|positive|label|in)|"
+    r"(?<![\d.])(?:0?\.\d+|[1-9](?:\.\d+)?|1\d) ?(?:%|per ?cent)\)? (?:were|are|is|did|manipulated|positive|"
+    r"of (?:them|cases|the (?:cases|rows|images|patients|labels)))|\bhardly ever\b|"
+    r"\b(?:only |about |around |some |roughly |under |less than )*(?:0\.\d+|[1-9](?:\.\d+)?|1\d) ?(?:%|per "
+    r"?cent)[^.;]{0,40}\b(?:positive|fraud\w*|default\w*|churn\w*|"
+    r"cancer|malignant|ill|sick|claim|event|defect\w*|click\w*|minority)|\b(?:positive|fraud\w*|default\w*"
+    r"|minority|malignant)s?\b[^.;]{0,40}"
     r"\b(?:[1-9](?:\.\d+)?|1\d|0\.\d+) ?(?:%|per ?cent)",
     re.IGNORECASE,
 )
@@ -130,7 +169,8 @@ def stated_in(text: str) -> Stated:
     stated |= _one("n_train", _of_samples(found, "train") or _of_samples(found, None))
     stated |= _one("n_test", _of_samples(found, "test"))
     stated |= _n_classes(found, text)
-    stated |= _one("n_features", [q for q in found if q.kind == "column" and q.value >= 2 and not q.each], max)
+    columns = [q for q in found if q.value >= 2 and (q.kind == "column" or _DESCRIBED_BY.search(q.before))]
+    stated |= _table(text) or _one("n_features", columns, max)
     stated |= _seq_len(found)
     stated |= _image_size(text)
     stated |= _split(text)
@@ -139,6 +179,21 @@ def stated_in(text: str) -> Stated:
         if match := pattern.search(text):
             stated[name] = True, match[0]
     return stated
+
+
+_DESCRIBED_BY = re.compile(r"\bdescribed by (?:about |some )?$", re.IGNORECASE)
+_TABLE = re.compile(
+    r"(\d[\d,\u202f ]*\d)\s?(?:[x×]|by)\s?(\d[\d,]*)[ -](?:table|matrix|data ?frame)", re.IGNORECASE
+)
+
+
+def _table(text: str) -> Stated:
+    """ "2,056 × 41 table"."""
+    match = _TABLE.search(text)
+    if match is None:
+        return {}
+    rows, columns = (int(re.sub(r"\D", "", part)) for part in match.groups())
+    return {"n_train": (rows, match[0]), "n_features": (columns, match[0])}
 
 
 def language_in(text: str) -> Stated:
@@ -159,9 +214,7 @@ def subtask_in(text: str) -> Stated:
     return {}
 
 
-def _one(
-    name: str, found: Sequence[Quantity], chosen: Callable[[set[int]], int] | None = None
-) -> Stated:
+def _one(name: str, found: Sequence[Quantity], chosen: Callable[[set[int]], int] | None = None) -> Stated:
     """The one figure that all of these agree on, or the `chosen` one."""
     values = {round(q.value) for q in found}
     if not values or (chosen is None and len(values) > 1):
@@ -174,7 +227,7 @@ _LEAST_SAMPLES, _MOST_SAMPLES = 10, 10**10
 
 
 def _of_samples(found: Sequence[Quantity], role: str | None) -> list[Quantity]:
-    """What counts samples of this role: sample nouns before people and places before others, and figures whose
+    """What counts samples of this role: sample nouns before people and places before others, figures whose
     role stands right beside them before others. Without a role, the greatest number."""
     usable = [
         q
@@ -183,10 +236,15 @@ def _of_samples(found: Sequence[Quantity], role: str | None) -> list[Quantity]:
         and not q.each
         and _LEAST_SAMPLES <= q.value <= _MOST_SAMPLES
         and q.kind in ("sample", "group", "unknown")
+        and not _WINDOWS.search(q.before)
     ]
-    for kind in ("sample", "group", "unknown"):
-        least = _LEAST_SAMPLES if kind != "unknown" or (role and kind) else 100
-        of_kind = [q for q in usable if q.kind == kind and q.value >= least and (q.noun or role)]
+    usable = [q for q in usable if not q.of_rows]
+    if role and (direct := [q for q in usable if q.direct and q.value >= 100]):
+        usable = direct
+    of_test = role == "test" and not any(q.direct for q in usable)
+    for kind in ("sample", "unknown") if of_test else ("sample", "group", "unknown"):
+        least = _LEAST_SAMPLES if kind != "unknown" or role else 100
+        of_kind = [q for q in usable if q.kind == kind and q.value >= least]
         if direct := [q for q in of_kind if q.direct]:
             return direct
         if of_kind:
@@ -195,9 +253,19 @@ def _of_samples(found: Sequence[Quantity], role: str | None) -> list[Quantity]:
     return []
 
 
+_WINDOWS = re.compile(
+    r"\b(?:windows?|segments?|sequences?|traces?|chunks?) (?:of|has|have|with) (?:\w+ )?$", re.IGNORECASE
+)
+
+
 def _n_classes(found: Sequence[Quantity], text: str) -> Stated:
     usable = [q for q in found if 2 <= q.value <= 1e6 and not q.each]
-    told = [q for q in usable if q.noun == "class" or (_CLASS_CONTEXT.search(q.before) and not q.direct)]
+    told = [
+        q
+        for q in usable
+        if q.noun in ("class", "label", "category", "tag")
+        or (_CLASS_CONTEXT.search(q.before) and not q.direct)
+    ]
     for of_kind in (told, [q for q in usable if q.kind == "class"]):
         if of_kind:
             return _one("n_classes", of_kind)
@@ -208,13 +276,22 @@ def _n_classes(found: Sequence[Quantity], text: str) -> Stated:
 
 
 def _number(word: str) -> int:
-    words = "zero one two three four five six seven eight nine ten".split()
+    words = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
     return int(word) if word.isdigit() else words.index(word.lower())
 
 
 def _seq_len(found: Sequence[Quantity]) -> Stated:
     """Tokens of the longest texts that are told of."""
-    lengths = [q for q in found if q.kind == "token" and 8 <= q.value <= 200_000 and q.role is None]
+    lengths = [
+        q
+        for q in found
+        if 8 <= q.value <= 200_000
+        and (
+            q.noun in ("step", "timestep", "time-step")
+            or _WINDOWS.search(q.before)
+            or (q.kind == "token" and _LONGEST.search(q.before))
+        )
+    ]
     if not lengths:
         return {}
     longest = max(lengths, key=lambda q: q.value)
@@ -222,12 +299,19 @@ def _seq_len(found: Sequence[Quantity]) -> Stated:
     return {"seq_len": (round(tokens), longest.words)}
 
 
+_LONGEST = re.compile(
+    r"\b(?:up to|at most|longest|maximum|max|cut(?: \w+)? (?:at|to)|no more than|to|limit(?:ed)? (?:of|to)|"
+    r"truncated (?:at|to)|within|under|at) (?:about |has |have |is |of )*$|\d ?[-–] ?$",
+    re.IGNORECASE,
+)
+
+
 def _image_size(text: str) -> Stated:
-    """Pixels of the longer side, if one size is stated."""
+    """Pixels of the shorter side, if one size is stated."""
     sizes = {
-        max(int(match[1]), int(match[3])): match[0].strip()
+        min(int(match[1]), int(match[3])): match[0].strip()
         for match in _SIZE.finditer(text)
-        if match[2] is None or match[4] is not None
+        if match[2] is None or match[4] is not None or match[1] == match[3]
     } or {int(match[1]): match[0] for match in _SIDE.finditer(text)}
     usable = {size: words for size, words in sizes.items() if 16 <= size <= 20_000}
     return {"image_size": next(iter(usable.items()))} if len(usable) == 1 else {}
@@ -239,7 +323,9 @@ _GROUP_SPLITS = tuple(re.compile(pattern, re.IGNORECASE) for pattern in _GROUP_S
 def _split(text: str) -> Stated:
     """How test differs from train: group | time | random; and by what groups."""
     for pattern in _GROUP_SPLITS:
-        if match := pattern.search(text):
+        match = pattern.search(text)
+        sentence = text[max(0, match.start() - 150) : match.end() + 100] if match else ""
+        if match and (match.groupdict().get("b") is None or _TESTED.search(sentence)):
             who = next((each for each in match.groupdict().values() if each), None)
             by: Stated = {"group_by": (_singular(who), match[0])} if who else {}
             return {"split": ("group", match[0]), **by}
@@ -249,25 +335,61 @@ def _split(text: str) -> Stated:
     return {}
 
 
+_APART = re.compile(
+    r"\b(?:others?|different|new|unseen|never|not|no|none|nobody|further|doesn't|don't|cannot)\b",
+    re.IGNORECASE,
+)
+_TESTED = re.compile(
+    r"\b(?:test\w*|hidden|judged|train\w*|among|seen|knows?|learn\w*|work (?:for|on)|used on|take part)\b",
+    re.IGNORECASE,
+)
+
+
+def _split_by(noun: str, text: str) -> Stated:
+    """A sentence that says the test has others of these groups."""
+    plural = "people|persons?" if noun == "person" else f"{noun}s?|{noun[:-1]}ies"
+    named = re.compile(rf"\b(?:{plural})\b", re.IGNORECASE)
+    for sentence in sentences_of(text):
+        if named.search(sentence) and (apart := _APART.search(sentence)) and _TESTED.search(sentence):
+            start = max(0, apart.start() - 60)
+            return {"split": ("group", sentence[start : apart.end() + 60])}
+    return {}
+
+
 def _groups(found: Sequence[Quantity], text: str, stated: Stated) -> Stated:
     """The groups that rows come in and how many, where the split does not name them: "several each" asks for
     a split by them, fewer of them than of rows just tells that they are there."""
     groups = [q for q in found if q.kind == "group" and q.value >= 2 and not q.each and q.role != "test"]
-    out: Stated = {}
-    if "group_by" not in stated:
+    rows = stated.get("n_train", (0, ""))
+    of_rows = [
+        q
+        for q in found
+        if q.of_rows and q.role != "test" and q.value < rows[0] and not _DESCRIBED_BY.search(q.before)
+    ]
+    if not of_rows and "group_by" not in stated and (match := _SEVERAL.search(text)):
+        by = _singular(next(each for each in match.groupdict().values() if each))
+        out: Stated = {"group_by": (by, match[0])} | (
+            {} if "split" in stated else {"split": ("group", match[0])}
+        )
+        return out | _one("n_groups", [q for q in groups if _singular(q.noun) == by], max)
+    if of_rows or "group_by" not in stated:
+        fewer = of_rows or [q for q in groups if q.words != rows[1] and q.value * _ROWS_PER_GROUP <= rows[0]]
+        if not fewer:
+            return {}
+        first = fewer[0]
+        by = _singular(first.noun)
+        out = {"n_groups": (round(first.value), first.words), "group_by": (by, first.words)}
         if match := _SEVERAL.search(text):
-            by = _singular(next(each for each in match.groupdict().values() if each))
-            out = {"group_by": (by, match[0])} | ({} if "split" in stated else {"split": ("group", match[0])})
-        else:
-            rows = stated.get("n_train", (0, ""))
-            fewer = [q for q in groups if q.words != rows[1] and q.value * _ROWS_PER_GROUP <= rows[0]]
-            return _one("n_groups", fewer) | ({"group_by": (fewer[0].noun, fewer[0].words)} if len(fewer) == 1 else {})
-    by = (stated | out)["group_by"][0]
-    return out | _one("n_groups", [q for q in groups if q.noun == by], max)
+            return out | ({} if "split" in stated else {"split": ("group", match[0])})
+        return out | ({} if "split" in stated else _split_by(by, text))
+    by = stated["group_by"][0]
+    return _one("n_groups", [q for q in groups if _singular(q.noun) == by], max)
 
 
 _ROWS_PER_GROUP = 1.5
 
 
 def _singular(word: str) -> str:
-    return {"people": "person", "series": "series", "species": "species"}.get(word.lower(), singular(word.lower()))
+    return {"people": "person", "series": "series", "species": "species"}.get(
+        word.lower(), singular(word.lower())
+    )

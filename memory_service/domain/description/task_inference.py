@@ -27,12 +27,12 @@ from memory_service.domain.description.stated_facts import Stated, language_in, 
 _GOAL_FACTOR = 2.0
 _OPENING_FACTOR = 1.5
 _SHARPNESS = 0.5
-_SCALE = 16.0
+_SCALE = 20.0
 _SOFTENING = 6.0
 _LEANING_WEIGHT = 15.0
 """Of a cosine to the sentences of one axis."""
 
-_PAIR_WEIGHT = 40.0
+_PAIR_WEIGHT = 30.0
 """Of a cosine to the sentences of a task. 20 to 60 do about as well, 80 worse (docs/recall.md)."""
 
 _EVALUATION_WORDS = "evaluated on, evaluation, evaluated, metric, scored, score is, judged, scoring"
@@ -46,7 +46,7 @@ class InferredFacts:
     `metric_words` are those around the metric; `metric_sure`: they stand where the
     text says how answers are judged. `words`: name of a fact -> the words it was read from. `split` is how
     the test differs from training (group | time | random), `group_by` what the groups are, in the singular;
-    `seq_len` tokens of the longest texts; `image_size` pixels of the longer side; `language` ISO 639-1 or
+    `seq_len` tokens of the longest texts; `image_size` pixels of the shorter side; `language` ISO 639-1 or
     "multi".
     """
 
@@ -169,9 +169,11 @@ def facts_and_tasks(text: str, leanings: Leanings | None = None) -> tuple[Inferr
     for pair, probability in scores.items():
         tasks[TASK_OF[pair]] += probability
     ranked = sorted(tasks, key=lambda name: -tasks[name])
-    if modality_of(ranked[0]) == "text":
-        said |= language_in(text) | subtask_in(text)
-    if not ranked[0].endswith(("classification", "segmentation", "detection", "retrieval", "multimodal")):
+    if modality_of(ranked[0]) in ("text", "multimodal") or ranked[0] == "image-captioning":
+        said |= language_in(text) | (subtask_in(text) if modality_of(ranked[0]) == "text" else {})
+    if ranked[0].endswith(
+        ("regression", "seq2seq", "captioning", "recommendation", "ranking", "image-to-image")
+    ):
         said.pop("n_classes", None)
     evidence = _evidence(reading, best)
     facts = replace(
@@ -219,7 +221,13 @@ def _read(text: str, said: Stated) -> _Reading:
             weights[key] = weight
         for place, phrase, metric in METRIC_PHRASES.find(words):
             bare = len(words) <= _BARE_WORDS or _ends(words, place, phrase)
-            emphasis = 4.0 if evaluates or (bare and phrase not in _EVERYDAY) else 2.0 if heading_is_evaluation else 0.5
+            emphasis = (
+                4.0
+                if evaluates or (bare and phrase not in _EVERYDAY)
+                else 2.0
+                if heading_is_evaluation
+                else 0.5
+            )
             earliness = 1.0 / (1.0 + position / 20_000)
             length = 1 + 0.3 * len(phrase.split())
             metrics[metric] += emphasis * earliness * length
@@ -234,8 +242,8 @@ def _read(text: str, said: Stated) -> _Reading:
         if name in said:
             key = "input", value, said[name][1].lower()
             weights[key], counts[key] = weight, 1.0
-    if "n_train" in said:
-        for _, phrase, (axis, value, weight) in _CUES.find(words_of(said["n_train"][1])):
+    if said.get("n_train", (0, ""))[0] >= _LEAST_NAMED:
+        for _, phrase, (axis, value, _) in _CUES.find(words_of(said["n_train"][1])):
             counts[axis, value, phrase] += _SAMPLE_FACTOR
     cues = {key: (weights[key], counts[key]) for key in counts}
     return _Reading(cues, metrics, _loudest(mentions))
@@ -244,12 +252,15 @@ def _read(text: str, said: Stated) -> _Reading:
 _BARE_WORDS = 9
 """A sentence no longer than this that names a metric says that it judges ("Mean column-wise ROC AUC.")."""
 
-_EVERYDAY = frozenset(("accuracy", "dice", "meteor", "spice", "f2", "f5", "horizontal distance", "insertion and deletion"))
+_EVERYDAY = frozenset(
+    ("accuracy", "dice", "meteor", "spice", "f2", "f5", "horizontal distance", "insertion and deletion")
+)
 _TELLING = {"n_features": ("tabular", 4.0), "seq_len": ("text", 3.0), "image_size": ("image", 3.0)}
 """Facts that tell the input when they are stated, with the weight of such a cue."""
 
+_LEAST_NAMED = 100
 _SAMPLE_FACTOR = 3.0
-"""What the training samples are called ("2,471 essays") counts as often as if it were said three times more."""
+"""What the training samples are called ("2,471 essays") counts as if it were said three times more."""
 
 
 def _ends(words: list[str], place: int, phrase: str) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.description.metric_resolution import ResolvedMetric
+from memory_service.domain.planning.known_facts import Fact
 from memory_service.domain.prediction.device import TargetDevice
 
 
@@ -61,7 +62,7 @@ class Plan:
 
     settings   the part to copy into a training script: model, batch, precision, folds, epochs, loader ...
     recipe     what won similar competitions, its wire form; targets: scores of the very competition
-    facts      what was known of data and host: n_train, n_test, n_classes, cpu_count
+    facts      what it rests on, each with where that came from
     """
 
     plan_id: str
@@ -81,7 +82,7 @@ class Plan:
     rationale: tuple[str, ...]
     warnings: tuple[str, ...]
     evidence: tuple[Mapping[str, Any], ...]
-    facts: Mapping[str, int]
+    facts: tuple[Fact, ...]
     parallel: tuple[Mapping[str, Any], ...] = ()
     recipe: Mapping[str, Any] | None = None
     targets: Mapping[str, Any] | None = None
@@ -109,7 +110,7 @@ class Plan:
             "rationale": list(self.rationale),
             "warnings": list(self.warnings),
             "evidence": [dict(row) for row in self.evidence],
-            "facts": dict(self.facts),
+            "facts": [fact.as_dict() for fact in self.facts],
         }
 
 

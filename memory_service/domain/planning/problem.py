@@ -10,6 +10,7 @@ from memory_service.domain.common.vocabulary import reads_files
 from memory_service.domain.description.metric_resolution import ResolvedMetric
 from memory_service.domain.planning.cost_table import CostTable
 from memory_service.domain.planning.hyperparameters import DEFAULT_POLICY
+from memory_service.domain.planning.known_facts import Fact
 from memory_service.domain.planning.policy import Policy
 from memory_service.domain.planning.request import Question
 from memory_service.domain.prediction.device import TargetDevice
@@ -35,6 +36,7 @@ class PlanningProblem:
     policy    the numbers that rows of the strategy tables say
     size_assumed   n_train is a usual number: nobody said it
     metric    what predictions are judged by; None where nobody says
+    facts     what is known of the data and the host, each with where it came from
     """
 
     question: Question
@@ -59,22 +61,11 @@ class PlanningProblem:
     policy: Policy = DEFAULT_POLICY
     size_assumed: bool = False
     metric: ResolvedMetric | None = None
+    facts: tuple[Fact, ...] = ()
 
     @property
     def on_gpu(self) -> bool:
         return any(card.kind != "cpu" for card in self.cards)
-
-    @property
-    def facts(self) -> dict[str, int]:
-        """What is known of the data and the host, not assumed: a run of the plan may take it over."""
-        question = self.question
-        known = {
-            "n_train": None if self.size_assumed else self.n_train,
-            "n_test": question.n_test,
-            "n_classes": question.n_classes,
-            "cpu_count": question.cpu_count,
-        }
-        return {name: count for name, count in known.items() if count is not None}
 
     @property
     def reads_files(self) -> bool:

@@ -24,6 +24,8 @@ class Question:
     vram_gib   memory to plan for instead of the card's own
     as_of      a year: only what was known by its end counts
     metric     what predictions are judged by, in the asker's words
+    n_groups, group_by     how many groups the rows come from, and what they are ("patient")
+    language, subtask      of a text task: ISO 639-1 or "multi"; one of `SUBTASKS`
     """
 
     gpus: tuple[str, ...]
@@ -52,6 +54,8 @@ class Question:
     n_groups: int | None = None
     group_by: str | None = None
     as_of: int | None = None
+    language: str | None = None
+    subtask: str | None = None
 
     @property
     def pinned(self) -> dict[str, Any]:

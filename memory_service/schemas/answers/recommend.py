@@ -225,6 +225,15 @@ class _Answered(Answer):
     evidence: list[Evidence]
 
 
+class Fact(Answer):
+    """asked > text > record of the competition > usual value; `words`: of the text."""
+
+    name: str
+    value: str | int | float | bool
+    source: Literal["asked", "text", "record", "usual"] = Field(alias="from")
+    words: str | None = left_out("Of the text that it was read from.")
+
+
 class Plan(TrainingSettings, _Answered):
     """A plan that keeps its promises: one value for everything, what to expect of them, and what to do when
     it goes wrong."""
@@ -238,7 +247,7 @@ class Plan(TrainingSettings, _Answered):
     alternatives: list[Alternative]
     parallel: list[ModelSet]
     rationale: list[str]
-    facts: dict[str, int] = Field(description="What was known of data and host, not assumed.")
+    facts: list[Fact] = Field(description="What the plan rests on, each with where it came from.")
 
 
 class Refusal(_Answered):

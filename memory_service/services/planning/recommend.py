@@ -21,6 +21,7 @@ from memory_service.domain.description.metric_resolution import ResolvedMetric, 
 from memory_service.domain.description.task_inference import InferredFacts
 from memory_service.domain.parallel.parallel import with_parallel_sets
 from memory_service.domain.planning.candidates import CandidateSets, price_candidates
+from memory_service.domain.planning.known_facts import Fact, contradictions, facts_of
 from memory_service.domain.planning.plan import Plan, Refusal
 from memory_service.domain.planning.planner import make_plan, recipe_answer
 from memory_service.domain.planning.problem import PlanningProblem
@@ -220,6 +221,7 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = Reques
     value."""
     inferred: list[str] = []
     warnings: list[str] = []
+    asked = question.canonical()
     visible = tuple(dict.fromkeys(knowledge.gpu(name).key for name in question.gpus))
     planned = tuple(dict.fromkeys(knowledge.gpu(name).key for name in question.plan_for)) or visible
     cards = tuple(with_cores(knowledge.gpus[key], question.cpu_count) for key in planned)
@@ -242,6 +244,21 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = Reques
     found = text.neighbours(question, task, n_train)
     outcomes = text.outcomes(question)
     memory = memory_of(knowledge, question, task, n_train, found, text.said, (outcomes or {}).get("best"))
+    slug = question.competition or text.described
+    known_there = record or (knowledge.competitions.get(str(slug), {}) if question.mode == "open" else {})
+    warnings += contradictions(asked, text.said, known_there, slug)
+    said = text.said
+    used: dict[str, Any] = {
+        "task": task,
+        "n_train": n_train,
+        "n_test": question.n_test
+        or (said.n_test if said else None)
+        or int(known_there.get("n_test") or 0)
+        or _usual_n_test(n_train),
+        "n_classes": _n_classes(question, read, record, task),
+        "n_features": question.n_features or (said.n_features if said else None) or DEFAULT_N_FEATURES,
+        "cpu_count": _cpu_count(question, cards, inferred),
+    }
     return PlanningProblem(
         question=replace(
             question,
@@ -251,10 +268,10 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = Reques
         ),
         task=task,
         n_train=n_train,
-        n_test=question.n_test or int(record.get("n_test") or 0) or _usual_n_test(n_train),
-        n_classes=_n_classes(question, read, record, task),
-        n_features=question.n_features or DEFAULT_N_FEATURES,
-        cpu_count=_cpu_count(question, cards, inferred),
+        n_test=used["n_test"],
+        n_classes=used["n_classes"],
+        n_features=used["n_features"],
+        cpu_count=used["cpu_count"],
         cards=cards,
         visible=tuple(knowledge.gpus[key] for key in visible) if visible != planned else (),
         model=model.name if model else None,
@@ -271,7 +288,39 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = Reques
         policy=knowledge.policy,
         size_assumed=size_assumed,
         metric=metric,
+        facts=_facts(question, said, known_there, used, metric),
     )
+
+
+_OF_METRIC = {"as asked": "asked", "the description": "text"}
+
+
+def _facts(
+    question: Question,
+    said: InferredFacts | None,
+    record: Mapping[str, Any],
+    used: Mapping[str, Any],
+    metric: ResolvedMetric | None,
+) -> tuple[Fact, ...]:
+    """The facts that bear on such a task, with the metric as it was resolved."""
+    task = str(used["task"])
+    left_out = {
+        *(
+            ()
+            if task.endswith(("classification", "segmentation", "detection", "multimodal"))
+            else ("n_classes",)
+        ),
+        *(() if modality_of(task) in ("tabular", "time-series") else ("n_features",)),
+        *(() if modality_of(task) in ("text", "multimodal") else ("language", "subtask")),
+    }
+    named = {name: value for name, value in used.items() if name not in left_out} | {"metric": None}
+    found = facts_of(question.canonical(), said, record, named)
+    out = [fact for fact in found if fact.name not in left_out]
+    if metric is not None:
+        source = _OF_METRIC.get(metric.source, "record")
+        words = said.words.get("metric") if said is not None and source == "text" else None
+        out.insert(1, Fact("metric", metric.name, source, words))  # type: ignore[arg-type]
+    return tuple(out)
 
 
 def _record(knowledge: Knowledge, question: Question, inferred: list[str]) -> Mapping[str, Any]:
@@ -321,10 +370,12 @@ def _n_train(
             )
         return question.n_train, False
     read, said = text.facts, text.said
-    known = record.get("n_train") or (read.n_train if read else None)
+    known = (said.n_train if said else None) or record.get("n_train") or (read.n_train if read else None)
     if known and (question.size is None or size_of(int(known)) == question.size):
         where = f"the record of {question.competition}" if record.get("n_train") else "the description"
-        if not record.get("n_train") and text.described and not (said and said.n_train):
+        if said and said.n_train:
+            where = "the description"
+        elif not record.get("n_train") and text.described:
             where = f"the record of {text.described}, which the description is of"
         inferred.append(f"{int(known)} training samples: from {where}.")
         return int(known), False
@@ -340,7 +391,7 @@ def _usual_n_test(n_train: int) -> int:
 
 
 def _n_classes(question: Question, read: InferredFacts | None, record: Mapping[str, Any], task: str) -> int:
-    known = question.n_classes or record.get("n_classes") or (read.n_classes if read else None)
+    known = question.n_classes or (read.n_classes if read else None) or record.get("n_classes")
     return int(known) if known else DEFAULT_N_CLASSES.get(modality_of(task), 2)
 
 
@@ -351,13 +402,15 @@ def _metric(
     record: Mapping[str, Any],
     task: str,
 ) -> ResolvedMetric | None:
-    """As asked > as the text says it is judged > the record of the very competition > what the text names,
-    where it can judge such a task ("with more accuracy" says nothing of prices). Never a neighbour's."""
+    """As asked > as the text names it, where it says that it judges or the word has no everyday
+    meaning ("with more accuracy" says nothing of prices) > the record of the very competition. Never that of
+    a neighbour."""
     if question.metric is not None:
         return resolve_metric(question.metric, "as asked", task)
     said = text.said
     from_text = _metric_of_text(said, task)
-    if from_text is not None and said is not None and said.metric_sure:
+    telling = said is not None and (said.metric_sure or said.metric != "accuracy")
+    if from_text is not None and telling and (from_text.in_script or (said and said.metric_sure)):
         return from_text
     slug, where = question.competition, f"the record of {question.competition}"
     if not record.get("metric") and text.described and question.mode == "open":
@@ -403,7 +456,7 @@ def read_request_text(database: Database, question: Question) -> RequestText:
     if text is None and question.competition is None:
         return RequestText(database=database)
     read = read_text(text, load_encoder().encoder) if text is not None else None
-    given = {"n_train": question.n_train, "n_classes": question.n_classes}
+    given = {"n_train": question.n_train, "n_classes": question.n_classes, "metric": question.metric}
     with database.read() as transaction:
         found = recall(
             transaction,

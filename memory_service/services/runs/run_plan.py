@@ -41,10 +41,19 @@ def with_plan(
     return {name: value for name, value in reported.items() if value is not None}
 
 
+def _facts(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """What the plan was made with and nobody assumed, by name; plans of before have a mapping of them."""
+    facts = plan.get("facts") or ()
+    if isinstance(facts, Mapping):
+        return dict(facts)
+    rows = [fact for fact in facts if isinstance(fact, Mapping)]
+    return {str(fact.get("name")): fact.get("value") for fact in rows if fact.get("from") != "usual"}
+
+
 def _planned(reported: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[str, Any]:
     found = {name: plan.get(name) for name in _OF_THE_PLAN}
     found["num_workers"] = _part(plan, "data_loader").get("num_workers")
-    facts = _part(plan, "facts")
+    facts = _facts(plan)
     found |= {name: facts.get(name) for name in _OF_THE_DATA}
     if facts.get("cpu_count"):
         found["host"] = {"cpu_count": facts["cpu_count"]}

@@ -64,15 +64,48 @@ def test_asking_writes_nothing_and_answers_alike(seeded_sqlite: Database) -> Non
 
 
 def test_a_description_of_a_stored_competition_brings_its_record_and_says_so(seeded_sqlite: Database) -> None:
-    text = "Find salt deposits below the surface of the earth: label every pixel of a seismic image."
+    text = (
+        "Find salt deposits below the surface: label every pixel of a seismic image as salt or not. "
+        "Images of 101 x 101 pixels with the depth of each place. Run-length encoded masks, scored by mean "
+        "average precision over IoU thresholds from 0.5 to 0.95."
+    )
     asked = {"description": text, "gpu": "t4", "minutes": 60}
     known = recommend(seeded_sqlite, asked)
     assert known["task"] == "image-segmentation"
     assert known["similar"][0]["slug"] == "tgs-salt-identification-challenge"
     assert any("record of tgs-salt-identification-challenge" in said for said in known["warnings"])
+    facts = {fact["name"]: fact for fact in known["facts"]}
+    assert facts["n_train"] == {"name": "n_train", "value": 4000, "from": "record"}
+    assert facts["image_size"] == {
+        "name": "image_size",
+        "value": 101,
+        "from": "text",
+        "words": "101 x 101 pixels",
+    }
+    assert facts["cpu_count"]["from"] == "usual"
     blind = recommend(seeded_sqlite, {**asked, "mode": "blind"})
     assert blind["task"] == "image-segmentation"
     assert not any("tgs-salt" in said for said in blind["warnings"])
+
+
+def test_what_is_asked_and_what_the_text_says_outweigh_the_record(seeded_sqlite: Database) -> None:
+    asked = {
+        "competition": "tgs-salt-identification-challenge",
+        "description": "Mark the salt: 9,000 seismic pictures. Mean Dice coefficient.",
+        "n_test": 77,
+        "n_groups": 12,
+        "group_by": "survey",
+        "gpu": "t4",
+        "minutes": 60,
+    }
+    plan = recommend(seeded_sqlite, asked)
+    facts = {fact["name"]: (fact["value"], fact["from"]) for fact in plan["facts"]}
+    assert facts["n_train"] == (9000, "text")
+    assert facts["n_test"] == (77, "asked")
+    assert facts["n_groups"] == (12, "asked")
+    assert facts["metric"] == ("Dice", "text")
+    assert plan["metric"]["name"] == "Dice"
+    assert any("n_train 9000" in said and "4000" in said for said in plan["warnings"])
 
 
 @pytest.mark.parametrize(
