@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 from memory_service.domain.common.vocabulary import MODES, OBJECTIVES, PRECISIONS, SIZES, TASKS
 from memory_service.domain.planning.candidates import CandidateSets
@@ -162,6 +163,28 @@ def _points(candidate_sets: CandidateSets, plan: Mapping[str, Any]) -> dict[str,
     }
 
 
+def _linked_recipe(recipe: Mapping[str, Any] | None, pages: Mapping[str, str]) -> dict[str, Any] | None:
+    """The recipe, each source in `from` as `[id, page]`."""
+    if recipe is None:
+        return None
+
+    def page(source: str) -> list[str]:
+        room = "solutions" if "#" in source else "competitions"
+        return [source, pages.get(source, f"/browse/{room}/{quote(source)}")]
+
+    def entry(row: Mapping[str, Any]) -> dict[str, Any]:
+        return {**row, "from": [page(source) for source in row["from"]]}
+
+    return {
+        name: [entry(row) for row in part]
+        if isinstance(part, list)
+        else entry(part)
+        if name == "validation"
+        else part
+        for name, part in recipe.items()
+    }
+
+
 def linked(plan: Mapping[str, Any], knowledge: Knowledge) -> dict[str, Any]:
     """The plan, each evidence with the page that shows it (`href`, None where there is none)."""
     pages = {str(row["id"]): f"/browse/strategies/{row['id']}" for row in knowledge.strategies}
@@ -178,4 +201,4 @@ def linked(plan: Mapping[str, Any], knowledge: Knowledge) -> dict[str, Any]:
         kind, _, name = str(row["id"]).partition(":")
         href = f"/browse/models/{name}" if kind == "model" and name in knowledge.models else None
         evidence.append({**row, "href": href or pages.get(str(row["id"]))})
-    return {**plan, "evidence": evidence}
+    return {**plan, "evidence": evidence, "recipe": _linked_recipe(plan.get("recipe"), pages)}

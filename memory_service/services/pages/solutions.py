@@ -17,11 +17,12 @@ def solutions_page(database: Database, knowledge: Knowledge, requested: Mapping[
     with database.read() as transaction:
         page = list_requested(transaction, "solutions", requested)
     counts: dict[str, Counter[str]] = {name: Counter() for name in ("task", "family", "technique", "basis")}
-    for row in knowledge.solutions:
-        counts["task"].update(filter(None, [knowledge.competitions[row["competition"]]["task"]]))
-        counts["family"].update(row["families"])
-        counts["technique"].update(row["techniques"])
-        counts["basis"].update([row["basis"]])
+    for slug, solutions in knowledge.solution_memory.by_competition.items():
+        for one in solutions:
+            counts["task"].update(filter(None, [knowledge.competitions[slug]["task"]]))
+            counts["family"].update(one.families)
+            counts["technique"].update(one.techniques)
+            counts["basis"].update([one.basis])
     choices = {name: [[value, n] for value, n in count.most_common()] for name, count in counts.items()}
     return {"items": page.items, "next": page.next, "choices": choices}
 
