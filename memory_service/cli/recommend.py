@@ -14,6 +14,7 @@ from rich.text import Text
 from memory_service.cli.common.options import takes_fields_of
 from memory_service.cli.common.output import JSON_OPTION, emit, graded, table
 from memory_service.domain.planning.plan_text import judged_words
+from memory_service.domain.planning.recipe_text import lesson_lines, recipe_lines
 from memory_service.schemas.recommend import RecommendRequest, plan_request
 
 
@@ -116,6 +117,7 @@ def render_plan(answer: Mapping[str, Any]) -> RenderableType:
         table("Run this", ("setting", "value"), settings),
         table("Expect", ("figure", "median (80 % interval)", "grade"), figures),
         table("Timetable, minutes", ("stage", ">from", ">over by"), times),
+        *_recipe(answer),
         _lines("Because", answer["rationale"]),
     ]
     if answer["warnings"]:
@@ -131,9 +133,17 @@ def _refusal(answer: Mapping[str, Any]) -> RenderableType:
     if closest:
         rows = [(_words(c["set"]), c["why"], c["plan"]["model"]) for c in (closest, *closest.get("or", ()))]
         parts.append(table("What would fit, smallest change first", ("change", "why", "model"), rows))
+    parts += _recipe(answer)
     if answer["warnings"]:
         parts.append(_lines("Mind", answer["warnings"]))
     return Group(*parts)
+
+
+def _recipe(answer: Mapping[str, Any]) -> list[RenderableType]:
+    """How similar competitions were won, where they are known."""
+    rows = [line.split(": ", 1) for line in (*recipe_lines(answer), *lesson_lines(answer))]
+    basis = (answer.get("recipe") or {}).get("basis", "scores of this competition")
+    return [table(f"How similar competitions were won: {basis}", ("what", "how"), rows)] if rows else []
 
 
 def _words(changes: Mapping[str, Any]) -> str:

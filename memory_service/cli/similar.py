@@ -56,4 +56,6 @@ def render_similar(answer: Mapping[str, Any]) -> RenderableType:
     if answer["items"]:
         rows = [(f"{item['score']:.2f}", item["slug"], item["task"], item["why"]) for item in answer["items"]]
         parts.append(table(None, (">score", "competition", "task", "why"), rows))
+        lessons = [(item["slug"], lesson) for item in answer["items"] for lesson in item["lessons"]]
+        parts.append(table("What they taught", ("competition", "lesson"), lessons))
     return Group(*parts)

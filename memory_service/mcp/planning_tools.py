@@ -31,7 +31,7 @@ class PlanRequest(RecommendRequest):
 
     form: Literal["plan", "text", "script"] | None = Field(
         "plan",
-        description="plan: the settings as data, and as a text of at most 500 tokens. text: that text alone. "
+        description="plan: the settings as data, and as a text of at most 700 tokens. text: that text alone. "
         "script: a complete training script for the plan, to be saved as train.py.",
     )
 
@@ -57,7 +57,10 @@ def find_similar_competitions(service: Service, arguments: dict[str, Any], _: Ca
     answer = similar(service.preparation.require_knowledge(), query).as_dict()
     data = {name: answer[name] for name in shapes.Found.model_fields if name != "items"}
     data["items"] = [{n: hit[n] for n in shapes.Neighbour.model_fields} for hit in answer["items"]]
-    lines = [f"{n}. {hit['slug']} ({hit['task']}): {hit['why']}" for n, hit in enumerate(data["items"], 1)]
+    lines = [
+        "\n   - ".join([f"{n}. {hit['slug']} ({hit['task']}): {hit['why']}", *hit["lessons"]])
+        for n, hit in enumerate(data["items"], 1)
+    ]
     about = f"task of the text: {data['inferred_task']}" if data["inferred_task"] else ""
     text = "\n".join(part for part in (about, *lines, data["reason"] or "") if part)
     return Answer(text or "nothing alike is known", data)
@@ -131,7 +134,8 @@ TOOLS = (
         "Ask this FIRST, before writing any training code. Gives ONE explicit plan (model, batch size, "
         "precision, folds, epochs, loader, timetable, what to do on trouble) that fits the card's memory and "
         "the minutes, 15 % kept for inference. Say gpu, minutes, and task or description; n_train makes it "
-        "exact. feasible=false names the smallest change that fits. form=script gives a complete train.py.",
+        "exact. `recipe` tells how similar competitions were won: split, models, techniques, what failed. "
+        "feasible=false names the smallest change that fits. form=script gives a complete train.py.",
         "read",
         takes(PlanRequest),
         given_by(shapes.PlanGiven),
@@ -141,8 +145,9 @@ TOOLS = (
     Tool(
         "find_similar_competitions",
         "Find similar past competitions",
-        "Past competitions most like a description (or like a known competition), each with the reason, and "
-        "the task, metric and sizes that were read from the text. Give text or competition, not both.",
+        "Past competitions most like a description (or like a known competition), each with the reason "
+        "and what its best solutions taught, and the task, metric and sizes that were read from the text. "
+        "Give text or competition, not both.",
         "read",
         takes(SimilarRequest),
         given_by(shapes.Found),

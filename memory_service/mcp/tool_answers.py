@@ -40,12 +40,12 @@ class PlanGiven(Answer):
     plan: CompactPlan | CompactRefusal | None = left_out(  # type: ignore[valid-type]
         "It can be brought along to start_run as `plan`."
     )
-    text: str | None = left_out("Markdown of at most 500 tokens.")
+    text: str | None = left_out("Markdown of at most 700 tokens.")
     script: str | None = left_out("A complete Python file; save it as `filename`.")
     filename: str | None = left_out("Of the script.")
 
 
-Neighbour = _part(Hit, ("slug", "title", "task", "score", "why"))
+Neighbour = _part(Hit, ("slug", "title", "task", "score", "why", "lessons"))
 Found = _part(
     Similar,
     ("items", "inferred_task", "inferred", "degraded", "reason"),

@@ -15,7 +15,7 @@ PLAN_KEYS = {
     "grad_accumulation", "effective_batch_size", "precision", "channels_last", "compile", "folds",
     "epochs", "early_stopping_patience", "optimizer", "learning_rate", "warmup_epochs",
     "data_loader", "expected", "timetable", "reserve_minutes", "checks", "on_trouble",
-    "alternatives", "parallel", "similar", "rationale", "warnings", "evidence",
+    "alternatives", "parallel", "recipe", "targets", "similar", "rationale", "warnings", "evidence",
 }  # fmt: skip
 
 
@@ -49,6 +49,25 @@ def test_asking_writes_nothing(client: TestClient):
     client.get("/predict?model=resnet50&gpu=t4")
     client.get("/conflicts")
     assert database.knowledge_revision() == before
+
+
+def test_a_plan_tells_how_similar_competitions_were_won_as_json_text_and_script(client: TestClient):
+    asked = "/recommend?competition=aptos2019-blindness-detection&gpu=t4&minutes=60"
+    plan = client.get(asked).json()
+    recipe = plan["recipe"]
+    assert plan["targets"]["by_rank"][0]["from"].startswith("aptos2019-blindness-detection#")
+    assert recipe["families"][0]["from"]
+    assert recipe["mattered"][0]["text"]
+    text = client.get(asked, headers={"Accept": "text/markdown"}).text
+    script = client.get(asked, headers={"Accept": "text/x-python"}).text
+    split = recipe["validation"]["split"]
+    assert f"- validation: {split}" in text
+    assert f"- families: {recipe['families'][0]['name']}" in text
+    assert f'SPLIT = "{split}"' in script
+    assert recipe["basis"] in text
+    assert client.get(asked + "&mode=family").json()["targets"] is None
+    blind = client.get(asked + "&mode=blind")
+    assert (blind.json()["recipe"], blind.json()["targets"], blind.json()["similar"]) == (None, None, [])
 
 
 def test_too_few_minutes_say_what_would_fit(client: TestClient):
@@ -141,8 +160,9 @@ def test_neighbours_come_with_signals_and_reasons(client: TestClient):
     answer = client.post("/similar", json=asked).json()
     assert answer == client.get("/similar", params=asked).json()
     assert [set(item) for item in answer["items"]] == [
-        {"slug", "title", "task", "score", "signals", "why"}
+        {"slug", "title", "task", "score", "signals", "why", "lessons"}
     ] * 3
+    assert all(0 < len(item["lessons"]) <= 3 for item in answer["items"])
     assert answer["items"][0]["slug"] == "dog-breed-identification"
     assert answer["inferred_task"] == "image-classification"
     assert answer["degraded"] is False

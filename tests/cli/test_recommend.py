@@ -45,7 +45,15 @@ def test_a_plan_as_json_is_the_answer_of_the_service(url: str) -> None:
 
 def test_a_plan_as_tables_shows_what_to_run_expect_and_do(url: str) -> None:
     shown = ask("recommend", "--task", "image", "--size", "medium", "--gpu", "a100", "--database", url).stdout
-    for word in ("Run this", "batch size", "estimated", "Timetable", "Because", "out of memory"):
+    for word in (
+        "Run this",
+        "batch size",
+        "estimated",
+        "Timetable",
+        "Because",
+        "out of memory",
+        "similar competitions were won",
+    ):
         assert word in shown
 
 

@@ -33,4 +33,5 @@ def test_the_table_says_why(seeded_sqlite: Database) -> None:
     )
     assert done.exit_code == 0, done.output
     assert "tgs-salt" in done.stdout
+    assert "What they taught" in done.stdout
     assert "task: image-segmentation" in done.stdout

@@ -83,7 +83,7 @@ def test_agents_at_once_lose_no_report(site: str, database_url: str, agent: Agen
 @pytest.mark.parametrize(
     "task", ["image", "image-segmentation", "text", "text-regression", "tabular", "audio"]
 )
-def test_every_plan_reads_in_500_tokens(agent: Agent, task: str):
+def test_every_plan_reads_in_700_tokens(agent: Agent, task: str):
     for more in (
         {"gpu": "a100", "size": "large", "minutes": 60},
         {"gpu": "rtx3090,a10", "minutes": 3, "objective": "quality"},

@@ -114,7 +114,22 @@ def test_similar_competitions_come_with_their_reasons(agent: Agent):
     found = agent.answer("find_similar_competitions", text="photos of dogs, 120 breeds, log loss", limit=3)
     assert found["items"][0]["slug"] == "dog-breed-identification"
     assert all(item["why"] for item in found["items"])
+    assert all(item["lessons"] for item in found["items"])
+    told = text_of(
+        agent.call("find_similar_competitions", {"text": "photos of dogs, 120 breeds", "limit": 1})
+    )
+    assert "\n   - " in told
     assert (found["inferred_task"], found["inferred"]["n_classes"]) == ("image-classification", 120)
+
+
+def test_a_plan_says_how_similar_competitions_were_won(agent: Agent):
+    answer = agent.call("recommend_plan", QUESTION)
+    recipe = answer.structured_content["plan"]["recipe"]
+    assert f"- validation: {recipe['validation']['split']}" in text_of(answer)
+    assert {"name", "stage", "share", "lift", "n", "from", "in_script", "setting"} == set(
+        recipe["techniques"][0]
+    )
+    assert agent.answer("recommend_plan", **QUESTION, mode="blind")["plan"]["recipe"] is None
 
 
 def test_what_fits_is_predicted(agent: Agent):

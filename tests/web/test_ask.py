@@ -92,6 +92,26 @@ def test_the_plan_leads_to_its_evidence(visit: Visitor, seeded: Site):
     assert [p["minutes"] for p in front] == sorted(p["minutes"] for p in front)
 
 
+def test_how_similar_competitions_were_won_leads_to_the_solutions(visit: Visitor, seeded: Site):
+    asked = "?competition=aptos2019-blindness-detection&gpu=t4&minutes=60"
+    page = visit(seeded, "/" + asked)
+    plan = answered(seeded, "/recommend" + asked)
+    recipe, shown = plan["recipe"], page.locator("main").inner_text()
+    used = page.get_by_role("region", name="What winners used").inner_text()
+    for row in (*recipe["families"], *recipe["techniques"], *recipe["loss"]):
+        assert row["name"] in used
+    assert f"Validation: {recipe['validation']['split']}" in shown
+    for part in ("mattered", "failed", "pitfalls"):
+        assert all(lesson["text"][:60] in shown for lesson in recipe[part])
+    assert plan["similar"][0]["lessons"][0][:60] in shown
+    rows = page.get_by_role("region", name="Evidence").locator("tbody th").all_text_contents()
+    assert rows == [row["id"] for row in plan["evidence"]]
+    source = plan["targets"]["by_rank"][0]["from"]
+    follow(page.locator("#targets ~ ul").first.get_by_role("link", name=source))
+    assert page.get_by_role("heading", name=source).is_visible()
+    visit(seeded, f"/browse/solutions/{recipe['families'][0]['from'][0]}".replace("#", "%23"))
+
+
 def test_text_from_outside_is_text(visit: Visitor, seeded: Site):
     told = "<script>alert(1)</script> \u202egnp\u202c photos 🐕 " + "x" * 300
     page = visit(seeded, "/?gpu=t4&task=image&description=" + urllib.parse.quote(told))

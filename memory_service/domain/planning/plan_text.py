@@ -1,11 +1,13 @@
-"""A plan as Markdown of at most 500 tokens, for an agent's notes."""
+"""A plan as Markdown of at most 700 tokens, 500 without a recipe, for an agent's notes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-MOST_TOKENS = 500
+from memory_service.domain.planning.recipe_text import lesson_lines, recipe_lines
+
+MOST_TOKENS, MOST_WITHOUT_RECIPE = 700, 500
 
 CHARACTERS_PER_TOKEN = 3.0
 """On the safe side: common tokenisers take 3.5-4 characters of English, fewer of names and figures."""
@@ -17,14 +19,26 @@ def rough_tokens(text: str) -> int:
 
 
 def plan_markdown(answer: Mapping[str, Any]) -> str:
-    """The answer of /recommend as Markdown: what to run, to expect, to do if not; reasons while they fit."""
+    """The answer of /recommend as Markdown: what to run, to expect, to do if not; how similar competitions
+    were won, warnings and reasons while they fit."""
     lines = _plan_lines(answer) if answer["feasible"] else _refusal_lines(answer)
-    extras = [f"- {text}" for text in (*answer["warnings"], *answer.get("rationale", ())[:3])]
-    for extra in extras:
-        if rough_tokens("\n".join([*lines, extra])) > MOST_TOKENS:
-            break
-        lines.append(extra)
-    return "\n".join(lines) + "\n"
+    recipe = answer.get("recipe")
+    most = MOST_TOKENS if recipe else MOST_WITHOUT_RECIPE
+    if recipe:
+        lines.append(f"How similar ones were won ({recipe['basis']}):")
+    lessons, warnings = lesson_lines(answer), answer["warnings"]
+    first, more = [*recipe_lines(answer), *lessons[:_LESSONS_FIRST]], lessons[_LESSONS_FIRST:]
+    reasons = answer.get("rationale", ())[:3]
+    chosen: set[str] = set()
+    for line in (*first, *warnings, *more, *reasons):
+        if rough_tokens("\n- ".join(["\n".join(lines), *chosen, line])) <= most:
+            chosen.add(line)
+    shown = [f"- {line}" for line in (*first, *more, *warnings, *reasons) if line in chosen]
+    return "\n".join([*lines, *shown]) + "\n"
+
+
+_LESSONS_FIRST = 3
+"""Sentences of winners that go before warnings."""
 
 
 def _plan_lines(answer: Mapping[str, Any]) -> list[str]:

@@ -140,8 +140,75 @@ class Trouble(Answer):
 
 class Neighbour(Answer):
     slug: str = Field(description="Of a competition.")
-    score: float = Field(description="1: first in everything.")
+    score: float = Field(description="Chance that it was won in the same ways; 1: the competition itself.")
     why: str
+    lessons: list[str] = Field(description="Up to three sentences on what its best solutions taught.")
+
+
+class RecipeValidation(Answer):
+    """How to split the training data."""
+
+    split: Literal["stratified", "group", "stratified-group", "time", "random"]
+    by: str | None = Field(description="What the groups are, or how time is cut; null: not known.")
+    folds: int
+    why: str
+    source: list[str] = Field(
+        alias="from", description="Solutions (`<competition>#<rank>`), competitions or patterns."
+    )
+    grade: Grade
+
+
+class Share(Answer):
+    """What winners of similar competitions used."""
+
+    name: str
+    share: float = Field(description="Expected share of such winners that use it, 0 to 1.")
+    lift: float | None = Field(description="Share over that among all winners of the modality.")
+    n: int = Field(description="Solutions that used it.")
+    source: list[str] = Field(alias="from", description="The weightiest of them.")
+
+
+class FamilyShare(Share):
+    planned: str | None = Field(description="The model that would be planned of this family.")
+
+
+class TechniqueShare(Share):
+    stage: Literal["data", "training", "validation", "ensemble", "after"]
+    in_script: bool = Field(description="The plan's script does it.")
+    setting: str = Field(description="How the script does it, else what is to be done.")
+
+
+class Lesson(Answer):
+    text: str
+    source: list[str] = Field(alias="from", description="Solutions, or of a pitfall the competition.")
+
+
+class Recipe(Answer):
+    """How similar competitions were won; best or nearest first."""
+
+    validation: RecipeValidation
+    families: list[FamilyShare]
+    techniques: list[TechniqueShare]
+    loss: list[Share]
+    features: list[Lesson]
+    mattered: list[Lesson]
+    failed: list[Lesson]
+    pitfalls: list[Lesson]
+    basis: str = Field(description="How many solutions of how many competitions it rests on.")
+
+
+class RankScore(Answer):
+    rank: int
+    score: float = Field(description="On the hidden test.")
+    source: str = Field(alias="from", description="The solution.")
+
+
+class Targets(Answer):
+    """What the best reached in the very competition."""
+
+    metric: str
+    direction: Literal["max", "min"] | None = Field(description="Which way is better, where it is known.")
+    by_rank: list[RankScore]
 
 
 class Evidence(Answer):
@@ -220,6 +287,8 @@ class _Answered(Answer):
     gpu: Card
     minutes: float = Field(description="The wall-clock budget for everything.")
     metric: Metric | None = Field(description="Null where nobody says it.")
+    recipe: Recipe | None = Field(description="What won similar competitions; null in mode blind.")
+    targets: Targets | None = Field(description="Null where no score of this very competition is known.")
     similar: list[Neighbour]
     warnings: list[str]
     evidence: list[Evidence]

@@ -21,9 +21,10 @@ class Hit(Answer):
     slug: str
     title: str
     task: str | None
-    score: float = Field(description="1: first in everything.")
+    score: float = Field(description="Chance that it was won in the same ways; 1: the competition itself.")
     signals: Signals
     why: str
+    lessons: list[str] = Field(description="Up to three sentences on what its best solutions taught.")
 
 
 class Similar(Answer):

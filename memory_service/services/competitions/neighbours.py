@@ -80,6 +80,7 @@ class Hit:
     """One neighbour. `score` is the probability that it shares task and at least two techniques of winners
     with the question, never higher than that of the hit before it; 1 for the competition itself.
 
+    `lessons` come from `services.competitions.lessons`.
     `signals` are what each opinion thought of it, None where it had none: embedding = cosine, words = share
     of the best full-text score, structure = share of the known facts that agree.
     """
@@ -90,6 +91,7 @@ class Hit:
     score: float
     signals: Mapping[str, float | None]
     why: str
+    lessons: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -99,6 +101,7 @@ class Hit:
             "score": self.score,
             "signals": dict(self.signals),
             "why": self.why,
+            "lessons": list(self.lessons),
         }
 
 

@@ -13,6 +13,7 @@ from memory_service.domain.common.vocabulary import Mode
 from memory_service.domain.description.task_inference import InferredFacts
 from memory_service.recall.encoder import LoadedEncoder, load_encoder
 from memory_service.schemas.similar import DEFAULT_LIMIT, SimilarRequest
+from memory_service.services.competitions.lessons import with_lessons
 from memory_service.services.competitions.neighbours import Hit, read_text, recall
 from memory_service.services.database.transactions import Database
 
@@ -61,8 +62,9 @@ def similar(
             limit=question.limit or DEFAULT_LIMIT,
             mode=mode,
         )
+        hits = with_lessons(transaction, found.hits)
     degraded = loaded.encoder is None
     reason = loaded.reason if degraded else None
     if mode == "blind":
         reason = "mode=blind: no competition memory is used"
-    return SimilarAnswer(found.hits, found.facts, found.described, degraded, mode, reason)
+    return SimilarAnswer(hits, found.facts, found.described, degraded, mode, reason)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 from memory_service.domain.common.vocabulary import MODES, OBJECTIVES, PRECISIONS, SIZES, TASKS
 from memory_service.domain.planning.candidates import CandidateSets
@@ -23,12 +24,13 @@ MOST_IN_ADDRESS = 5_000
 
 
 def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, str]) -> dict[str, Any]:
-    """`{"asked", "choices", "known", "errors", "refused", "facts", "plan", "points", "script"}`.
+    """`{"asked", "choices", "known", "errors", "refused", "facts", "plan", "sources", "points", "script"}`.
 
     asked    the fields as they were given
     errors   field -> what is wrong with it; `refused`: the sentence, None when the question can be answered
     facts    what the plan rests on: `[{"field", "value", "from"}]`
     plan     the answer of /recommend; None for what was refused, and before a task is asked about
+    sources  what the recipe names -> its page
     points   `{"front", "models", "picks", "objective", "budget_minutes"}`: minutes and quality of plans
     script   whether there is a training script for the plan (`ask_script`)
     """
@@ -40,6 +42,7 @@ def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, s
         "refused": None,
         "facts": [],
         "plan": None,
+        "sources": {},
         "points": None,
         "script": False,
     }
@@ -53,6 +56,7 @@ def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, s
         return page | {"errors": errors, "refused": refusal.detail, "status": refusal.status}
     return page | {
         "plan": linked(found.answer, found.knowledge),
+        "sources": _sources(found.answer.get("recipe"), found.knowledge),
         "facts": _facts(found.case, found.memory),
         "points": _points(found.candidate_sets, found.answer),
         "script": has_script(found.answer),
@@ -160,6 +164,18 @@ def _points(candidate_sets: CandidateSets, plan: Mapping[str, Any]) -> dict[str,
         "objective": case.question.objective,
         "budget_minutes": minutes,
     }
+
+
+def _sources(recipe: Mapping[str, Any] | None, knowledge: Knowledge) -> dict[str, str]:
+    """Each source that a recipe names -> its page: a solution, a pattern, else a competition."""
+    patterns = {str(row["id"]) for row in knowledge.patterns}
+    told = [row for part in (recipe or {}).values() if isinstance(part, list) for row in part]
+    named = {source for row in (*told, *([recipe["validation"]] if recipe else ())) for source in row["from"]}
+    rooms = {
+        source: "patterns" if source in patterns else "solutions" if "#" in source else "competitions"
+        for source in named
+    }
+    return {source: f"/browse/{room}/{quote(source)}" for source, room in sorted(rooms.items())}
 
 
 def linked(plan: Mapping[str, Any], knowledge: Knowledge) -> dict[str, Any]:

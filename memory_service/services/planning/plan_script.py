@@ -10,6 +10,7 @@ import ast
 import json
 import re
 import sys
+import textwrap
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -20,6 +21,7 @@ import jinja2
 from memory_service.domain.description.metric_resolution import ANSWERS, Measure, measure_of
 from memory_service.domain.description.metrics import metric_named
 from memory_service.domain.planning.budget import RESERVE_SHARE
+from memory_service.domain.planning.recipe_text import script_recipe, split_setting
 from memory_service.errors import MemoryServiceError
 from memory_service.services.planning.script_kinds import (
     AUGMENTED,
@@ -68,6 +70,8 @@ def plan_script(plan: Mapping[str, Any]) -> str:
     words = {**kind.words, "plan": plan, **_judged(plan, kind)}
     words |= _shares(plan) | {
         "headline": _headline(plan),
+        "split": split_setting(plan),
+        "recipe": [line for told in script_recipe(plan) for line in _comment(told)],
         "made_for": _made_for(plan),
         "members": model["name"] == "tabm",
         **({"widths": WIDTHS[model["name"]]} if model["name"] in WIDTHS else {}),
@@ -198,6 +202,16 @@ def _made_for(plan: Mapping[str, Any]) -> str:
     return _plain(
         f"The script of {plan['plan_id']}, made for {plan['gpu']['name']} and {plan['minutes']:g} minutes."
     )
+
+
+def _comment(text: str) -> list[str]:
+    """Lines of a comment, no longer than a script's lines may be."""
+    return textwrap.wrap(
+        _plain(text), _WIDTH, initial_indent="# ", subsequent_indent="#   ", break_on_hyphens=False
+    )
+
+
+_WIDTH = 108
 
 
 def _plain(text: Any) -> str:

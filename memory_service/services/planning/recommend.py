@@ -32,6 +32,7 @@ from memory_service.domain.recipe.preferences import FOLDS_NOTED
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.recall.encoder import load_encoder
 from memory_service.schemas.recommend import plan_request
+from memory_service.services.competitions.lessons import with_lessons
 from memory_service.services.competitions.neighbours import Found, read_text, recall
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.outcomes import competition_outcomes, happened_there
@@ -187,7 +188,7 @@ class RequestText:
             return self.found or Found(())
         facts = {"task": task, "n_train": n_train, "n_classes": question.n_classes}
         with self.database.read() as transaction:
-            return recall(
+            found = recall(
                 transaction,
                 task=question.task,
                 facts=facts,
@@ -195,6 +196,7 @@ class RequestText:
                 mode=question.mode,
                 as_of=question.as_of,
             )
+            return replace(found, hits=with_lessons(transaction, found.hits))
 
     def outcomes(self, question: Question) -> Mapping[str, Any] | None:
         """What came of runs of the very competition; mode open only."""
@@ -277,7 +279,10 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = Reques
         model=model.name if model else None,
         inferred=tuple(inferred),
         warnings=(*warnings, *memory.warnings),
-        similar=tuple({"slug": hit.slug, "score": hit.score, "why": hit.why} for hit in found.hits),
+        similar=tuple(
+            {"slug": hit.slug, "score": hit.score, "why": hit.why, "lessons": list(hit.lessons)}
+            for hit in found.hits
+        ),
         recipe=memory.recipe,
         preferences=memory.preferences,
         targets=memory.targets,
@@ -468,4 +473,5 @@ def read_request_text(database: Database, question: Question) -> RequestText:
             mode=question.mode,
             as_of=question.as_of,
         )
+        found = replace(found, hits=with_lessons(transaction, found.hits))
     return RequestText(found.facts, read.facts if read else None, found.described, found, database)

@@ -1,0 +1,121 @@
+"""How similar competitions were won, in lines: for a plan's Markdown, tables and script."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from memory_service.domain.recipe.vocabulary import STAGES
+
+LONGEST = 150
+"""Characters of a sentence in these lines."""
+
+_LONGEST_COLUMN = 60
+_FAMILIES, _TECHNIQUES, _TARGETS = 4, 8, 4
+_SENTENCES = {"mattered": 3, "failed": 2, "pitfalls": 2}
+
+
+def recipe_lines(answer: Mapping[str, Any]) -> Iterator[str]:
+    """`what: words` of an answer of /recommend in figures; none where it has no recipe."""
+    recipe = answer.get("recipe")
+    if recipe:
+        yield "validation: " + validation_words(recipe["validation"])
+        for what, words in (
+            ("families", _family_words(recipe["families"][:_FAMILIES])),
+            ("loss", _shares(recipe["loss"])),
+            *technique_words(recipe["techniques"][:_TECHNIQUES]),
+        ):
+            if words:
+                yield f"{what}: {words}"
+    if answer.get("targets"):
+        yield "targets: " + target_words(answer["targets"])
+
+
+def lesson_lines(answer: Mapping[str, Any]) -> list[str]:
+    """The same of what winners said: one sentence of each kind first."""
+    recipe = answer.get("recipe") or {}
+    return [
+        f"{what}: {sentence_words(recipe[what][turn])}"
+        for turn in range(max(_SENTENCES.values()))
+        for what, most in _SENTENCES.items()
+        if recipe and turn < min(most, len(recipe[what]))
+    ]
+
+
+def script_recipe(answer: Mapping[str, Any]) -> list[str]:
+    """What a script of the plan does not do by itself, and where it is from; nothing without a recipe."""
+    recipe = answer.get("recipe")
+    if not recipe:
+        return []
+    told = {"Validation": validation_words(recipe["validation"]), "Loss": _shares(recipe["loss"])}
+    undone = [each for each in recipe["techniques"] if not each["in_script"]][:_TECHNIQUES]
+    return [
+        f"How similar competitions were won ({recipe['basis']}); what this script leaves to you:",
+        *(f"{what}: {words}" for what, words in told.items() if words),
+        *(f"{one['name']} {one['share']:.0%}: {one['setting']}" + _from(one["from"][:1]) for one in undone),
+    ]
+
+
+def split_setting(answer: Mapping[str, Any]) -> tuple[str, str | None]:
+    """(split, what groups rows): of the recipe, else the task's usual ones."""
+    recipe = answer.get("recipe")
+    if recipe:
+        by = recipe["validation"]["by"]
+        return recipe["validation"]["split"], by and by[:_LONGEST_COLUMN]
+    return "stratified" if answer["task"].endswith("-classification") else "random", None
+
+
+def validation_words(validation: Mapping[str, Any]) -> str:
+    """`group by patient, 5 folds. The text says … [a#1]`"""
+    by = f" by {validation['by']}" if validation["by"] else ""
+    return f"{validation['split']}{by}, {validation['folds']} folds. {shortened(validation['why'])}" + _from(
+        validation["from"][:1]
+    )
+
+
+def technique_words(techniques: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """[(stage, `tta 41 %, mean-blend 60 % (in the script)`)], stages in the order in which they come."""
+    return [
+        (
+            stage,
+            ", ".join(
+                f"{each['name']} {each['share']:.0%}" + (" (in the script)" if each["in_script"] else "")
+                for each in techniques
+                if each["stage"] == stage
+            ),
+        )
+        for stage in STAGES
+    ]
+
+
+def target_words(targets: Mapping[str, Any]) -> str:
+    """`quadratic weighted kappa (higher is better): rank 1 0.936, rank 5 0.93 [slug#1]`"""
+    way = {"max": " (higher is better)", "min": " (lower is better)"}.get(targets["direction"] or "", "")
+    ranks = ", ".join(f"rank {each['rank']} {each['score']:g}" for each in targets["by_rank"][:_TARGETS])
+    return f"{shortened(targets['metric'])}{way}: {ranks}" + _from([targets["by_rank"][0]["from"]])
+
+
+def sentence_words(lesson: Mapping[str, Any]) -> str:
+    return shortened(lesson["text"]) + _from(lesson["from"])
+
+
+def shortened(text: str) -> str:
+    """One line of at most `LONGEST` characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST else line[: LONGEST - 1].rstrip() + "…"
+
+
+def _family_words(families: Sequence[Mapping[str, Any]]) -> str:
+    told = [
+        f"{each['name']} {each['share']:.0%}" + ("" if each["lift"] is None else f" (x{each['lift']:.1f})")
+        for each in families
+    ]
+    return ", ".join(told) + (_from(families[0]["from"][:2]) if families else "")
+
+
+def _shares(votes: Sequence[Mapping[str, Any]]) -> str:
+    return ", ".join(f"{each['name']} {each['share']:.0%}" for each in votes)
+
+
+def _from(sources: Sequence[str]) -> str:
+    return f" [{', '.join(sources)}]" if sources else ""

@@ -1,0 +1,56 @@
+"""What the best solutions of a competition taught, in at most three sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import chain, zip_longest
+
+from sqlalchemy import select
+
+from memory_service.services.competitions.neighbours import Hit
+from memory_service.services.database.transactions import ReadTransaction
+from memory_service.store.tables.knowledge import Competition, Pattern, Solution
+
+MOST_LESSONS = 3
+
+
+def with_lessons(transaction: ReadTransaction, hits: Sequence[Hit]) -> tuple[Hit, ...]:
+    """The hits, each with its lessons."""
+    lessons = lessons_of(transaction, [hit.slug for hit in hits])
+    return tuple(replace(hit, lessons=lessons.get(hit.slug, ())) for hit in hits)
+
+
+def lessons_of(transaction: ReadTransaction, slugs: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
+    """Slug -> sentences: one of each kind first, in the order of `_KINDS`; of a kind the best rank first."""
+    told: dict[str, dict[str, list[str]]] = {slug: {kind: [] for kind in _KINDS} for slug in slugs}
+    if not told:
+        return {}
+    best = (
+        select(Solution.competition, Solution.what_mattered, Solution.what_failed)
+        .where(Solution.competition.in_(slugs))
+        .order_by(Solution.rank, Solution.id)
+    )
+    for slug, mattered, failed in transaction.session.execute(best):
+        told[slug]["mattered"] += mattered
+        told[slug]["failed"] += failed
+    pitfalls = select(Competition.slug, Competition.pitfalls).where(Competition.slug.in_(slugs))
+    for slug, pitfall in transaction.session.execute(pitfalls):
+        told[slug]["pitfalls"] += [pitfall] if pitfall else []
+    patterns = (
+        select(Pattern.competition, Pattern.statement, Pattern.origin, Pattern.corrected)
+        .where(Pattern.competition.in_(slugs))
+        .order_by(Pattern.id)
+    )
+    for slug, statement, origin, corrected in transaction.session.execute(patterns):
+        if slug is not None:
+            told[slug]["written here" if origin == "user" or corrected else "shipped"].append(statement)
+    return {slug: _first(list(kinds.values())) for slug, kinds in told.items()}
+
+
+_KINDS = ("written here", "mattered", "failed", "pitfalls", "shipped")
+
+
+def _first(kinds: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    turns = chain.from_iterable(zip_longest(*kinds))
+    return tuple(dict.fromkeys(sentence for sentence in turns if sentence))[:MOST_LESSONS]

@@ -1,0 +1,68 @@
+"""Does a script say how similar competitions were won, and split its rows as the recipe says?"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from memory_service.schemas.recommend import plan_request
+from memory_service.services.database.transactions import Database
+from memory_service.services.planning.plan_script import plan_script
+from memory_service.services.planning.recommend import recommend
+from memory_service.services.review.review import review_script
+from tests.services.planning.test_plan_script import constants_of, laid_out, loaded
+
+
+@pytest.fixture(scope="module")
+def plan(seeded_sqlite: Database) -> dict[str, Any]:
+    question = plan_request({"task": "tabular", "gpu": "cpu", "model": "lightgbm"})
+    return recommend(seeded_sqlite, replace(question, group_by="patient"))
+
+
+def test_the_split_of_the_recipe_stands_among_the_settings(plan):
+    told = constants_of(plan_script(plan))
+    assert (told["SPLIT"], told["GROUP_BY"]) == (plan["recipe"]["validation"]["split"], "patient")
+    assert "group" in told["SPLIT"]
+    blind = constants_of(plan_script(plan | {"recipe": None}))
+    assert (blind["SPLIT"], blind["GROUP_BY"]) == ("stratified", None)
+
+
+def test_what_the_script_does_not_do_is_said_with_its_source(plan):
+    text = plan_script(plan)
+    undone = [each for each in plan["recipe"]["techniques"] if not each["in_script"]]
+    done = [each for each in plan["recipe"]["techniques"] if each["in_script"]]
+    assert f"# {undone[0]['name']} {undone[0]['share']:.0%}: " in text
+    assert undone[0]["from"][0] in text
+    assert not any(f"# {each['name']} " in text for each in done)
+    assert "How similar competitions were won" not in plan_script(plan | {"recipe": None})
+
+
+def test_words_of_others_stay_in_comments(plan, tmp_path: Path):
+    evil = copy.deepcopy(plan)
+    words = 'So"""\nimport os\nos.system("true")  # \\ é ' + "x" * 300
+    evil["recipe"]["validation"] |= {"why": words, "by": words}
+    evil["recipe"]["techniques"][0] |= {"setting": words, "in_script": False}
+    text = plan_script(evil)
+    (tmp_path / "script.py").write_text(text, encoding="utf-8")
+    laid_out(tmp_path)
+    assert [ast.unparse(node) for node in ast.parse(text).body if "system" in ast.unparse(node)] in (
+        [],
+        [f"GROUP_BY = {words[:60]!r}"],
+    )
+    assert review_script(None, {"script": text, "cpu_count": 8})["findings"] == []
+
+
+def test_rows_are_split_by_the_column_that_the_group_names(plan):
+    script: Any = loaded(plan_script(plan))
+    table = pd.DataFrame({"id": ["a", "b", "c"], "Patient_ID": [7, 7, 8], "y": [0, 1, 1]})
+    assert list(script.groups_of(table)) == ["7", "7", "8"]
+    assert script.groups_of(table.rename(columns={"Patient_ID": "site"})) is None
+    assert script.groups_of(table.assign(Patient_ID=1)) is None
+    script.SPLIT = "stratified"
+    assert script.groups_of(table) is None
