@@ -154,9 +154,7 @@ def test_family_never_names_the_competition_that_was_asked_about(seeded_sqlite: 
         {"task": "text-classification"},
         {"task": "tabular-regression"},
         {"competition": "siim-isic-melanoma-classification"},
-        {
-            "description": "Find salt below the earth in seismic images: label every pixel."
-        },
+        {"description": "Find salt below the earth in seismic images: label every pixel."},
     ],
     ids=str,
 )
@@ -178,7 +176,7 @@ def test_asking_twice_gives_the_same_plan(seeded_sqlite: Database, forgetful: Da
 
 def test_small_images_are_not_planned_far_beyond_their_own_pixels(seeded_sqlite: Database) -> None:
     answer = recommend(seeded_sqlite, {**SALT, "objective": "quality", "minutes": 240})
-    assert answer["image_size"] <= 256, "the images have 101 pixels a side"
+    assert answer["model"]["image_size"] <= 256, "the images have 101 pixels a side"
     assert answer["recipe"]["validation"]["why"]
     scores = [entry["score"] for entry in answer["targets"]["by_rank"]]
     assert answer["targets"]["direction"] == "max"
