@@ -5,7 +5,8 @@
 Every competition with solutions is asked about by its description, itself left out (leave one out), and the
 recipe is compared with what its winners did: recall of their families in the first five, techniques in the
 first eight, losses in the first two, and whether the split agrees. Baselines name what was most frequent
-overall, in the modality, and in the task. The rolling origin knows only competitions of earlier years.
+overall, in the modality, and in the task. The rolling origin knows only competitions of earlier years. Beside
+them: how far the usual image size is off, and the weight of families (`benchmarks.family_weight`).
 """
 
 from __future__ import annotations
@@ -13,20 +14,27 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import log2
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks import family_weight
+from benchmarks.family_weight import Fit
 from memory_service.domain.common.vocabulary import modality_of
 from memory_service.domain.description.task_inference import InferredFacts
+from memory_service.domain.recipe.neighbourhood import Neighbourhood
+from memory_service.domain.recipe.preferences import FAMILY_WEIGHT
+from memory_service.domain.recipe.recipe import Recipe
 from memory_service.domain.recipe.solution import Solution
-from memory_service.domain.recipe.votes import NEVER_ADVISED, base_rates
+from memory_service.domain.recipe.votes import NEVER_ADVISED, base_rates, votes
 from memory_service.recall.encoder import Encodes, load_encoder
 from memory_service.recall.structure import answer_of
 from memory_service.services.competitions.neighbours import Signals, read_text, recall_snapshot, signals_of
 from memory_service.services.database.transactions import Database
 from memory_service.services.editorial import seeding
+from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.knowledge.solution_memory import SolutionMemory
 from memory_service.services.operations import database as databases
 from memory_service.services.planning.recipe import recipe_of, split_read
@@ -39,6 +47,7 @@ SAMPLES = 2_000
 _COARSE = {"stratified": "random", "stratified-group": "group"}
 
 FIRST_YEAR = 2019
+FITTED_FROM = 2020
 MODALITY = "most frequent of the modality"
 
 Answer = Mapping[str, Sequence[str]]
@@ -74,14 +83,21 @@ def cases_of(database: Database, encoder: Encodes) -> tuple[list[Case], Solution
     return cases, memory
 
 
-def asked(memory: SolutionMemory, case: Case, as_of: int | None, told_task: bool = True) -> Answer:
-    """What the recipe says of a case; with `as_of` nothing later counts."""
+def recipe_for(
+    memory: SolutionMemory, case: Case, as_of: int | None, told_task: bool = True
+) -> tuple[Recipe, Neighbourhood]:
+    """The recipe of a case, itself left out; with `as_of` nothing later counts."""
     signals, task = case.signals, case.facts.task or "tabular-classification"
     if told_task and case.row.get("task"):
         task = case.row["task"]
         kind = replace(signals.kind, task=task, modality=modality_of(task), answer=answer_of(task))
         signals = replace(signals, kind=kind, tasks={task: 1.0})
-    recipe, _ = recipe_of(memory.without(case.slug), signals, task, as_of, split_read(case.facts, task))
+    return recipe_of(memory.without(case.slug), signals, task, as_of, split_read(case.facts, task))
+
+
+def asked(memory: SolutionMemory, case: Case, as_of: int | None, told_task: bool = True) -> Answer:
+    """What the recipe names."""
+    recipe, _ = recipe_for(memory, case, as_of, told_task)
     names = {field: [vote.name for vote in getattr(recipe, field)] for field in FIRST}
     return {**names, "split": [recipe.validation.split]}
 
@@ -171,6 +187,43 @@ def rolling(memory: SolutionMemory, cases: Sequence[Case]) -> Results:
     })  # fmt: skip
 
 
+def size_errors(memory: SolutionMemory, cases: Sequence[Case]) -> tuple[list[float], list[float]]:
+    """(ours, modality's): doublings between the usual image size and that of the winners, of each case whose
+    winners say one. The modality's is the geometric mean over its other competitions."""
+    own = {slug: _mean_octave(some) for slug, some in memory.by_competition.items()}
+    ours, theirs = [], []
+    for case in cases:
+        size = recipe_for(memory, case, None)[0].image_size
+        modality = case.row.get("modality")
+        others = [
+            octave
+            for slug, octave in own.items()
+            if octave and slug != case.slug and memory.competitions[slug].get("modality") == modality
+        ]
+        if own[case.slug] and size and others:
+            ours.append(abs(log2(size[0]) - own[case.slug]))
+            theirs.append(abs(float(np.mean(others)) - own[case.slug]))
+    return ours, theirs
+
+
+def _mean_octave(solutions: Sequence[Solution]) -> float:
+    sizes = [log2(one.image_size) for one in solutions if one.image_size]
+    return float(np.mean(sizes)) if sizes else 0.0
+
+
+def family_fits(knowledge: Knowledge, memory: SolutionMemory, cases: Sequence[Case]) -> list[Fit]:
+    """What winners since 2020 chose, by the index and by what similar winners of earlier years used."""
+    choices = []
+    for case in cases:
+        task = case.row.get("task")
+        if task and _year(case) >= FITTED_FROM:
+            near = recipe_for(memory, case, _year(case) - 1)[1]
+            share = {vote.name: vote.share for vote in votes(near, "families", {})}
+            used = [family for one in case.solutions[:3] for family in one.families]
+            choices.append(family_weight.choice(knowledge, task, case.row.get("n_train"), share, used))
+    return family_weight.fits([one for one in choices if one is not None])
+
+
 def _year(case: Case) -> int:
     return int(case.row.get("year") or 0)
 
@@ -188,8 +241,18 @@ def _baselines(
     }
 
 
-def measured() -> tuple[Results, Results]:
-    """(leave one out, rolling origin) over the seeds."""
+@dataclass(frozen=True)
+class Measured:
+    """All that the page tells: leave one out, rolling origin, errors of sizes, and weights of families."""
+
+    out: Results
+    before: Results
+    sizes: tuple[list[float], list[float]]
+    fits: list[Fit]
+
+
+def measured() -> Measured:
+    """Over the seeds."""
     encoder = load_encoder().encoder
     if encoder is None:
         raise SystemExit("no encoder")
@@ -198,8 +261,9 @@ def measured() -> tuple[Results, Results]:
         databases.upgrade(database)
         seeding.seed(database, encoder=encoder)
         cases, memory = cases_of(database, encoder)
+        fits = family_fits(knowledge_of(database), memory, cases)
         database.close()
-    return leave_one_out(memory, cases), rolling(memory, cases)
+    return Measured(leave_one_out(memory, cases), rolling(memory, cases), size_errors(memory, cases), fits)
 
 
 def table(results: Results) -> Iterator[str]:
@@ -213,13 +277,21 @@ def table(results: Results) -> Iterator[str]:
 
 
 def main() -> None:
-    out, before = measured()
-    n, later = (len(results["memory"]["split"]) for results in (out, before))
-    text = PAGE.format(
-        n=n, later=later, first=FIRST_YEAR, out="\n".join(table(out)), before="\n".join(table(before))
-    )
+    found = measured()
+    text = page(found)
     (ROOT / "docs/memory.md").write_text(text)
     print(text)
+
+
+def page(found: Measured) -> str:
+    n, later = (len(results["memory"]["split"]) for results in (found.out, found.before))
+    ours, theirs = found.sizes
+    return PAGE.format(
+        n=n, later=later, first=FIRST_YEAR, out="\n".join(table(found.out)),
+        before="\n".join(table(found.before)), sized=len(ours), ours=float(np.median(ours)),
+        theirs=float(np.median(theirs)), fitted=FITTED_FROM, weight=FAMILY_WEIGHT,
+        fits="\n".join(family_weight.table(found.fits)),
+    )  # fmt: skip
 
 
 PAGE = """# Does memory help?
@@ -246,6 +318,22 @@ nothing later counts and solutions of about the same time count most.
 before.
 
 {before}
+
+## Image sizes
+
+{sized} competitions whose winners say a size. Between the usual size of the recipe and the geometric mean of
+theirs lie **{ours:.2f} doublings** at the median, itself left out; {theirs:.2f} from the geometric mean of the
+modality.
+
+## How much a family weighs
+
+What winners since {fitted} used of what could be planned: a conditional logit on the quality index of a
+family's best plan (ten hours on an A100, no memory) and the log share of the family among similar winners of
+earlier years. Their ratio is the number of index points that an e-fold of the share is worth; gains are of the
+mean log likelihood of a competition over a guess, each on the data it was fitted to. A dash: one of the two
+says nothing beside the other. A plan counts {weight} points (`domain/recipe/preferences.py`).
+
+{fits}
 """
 
 

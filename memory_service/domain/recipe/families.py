@@ -37,17 +37,22 @@ _BY_FAMILY = {
     "coatnet": "coat",
     "panns": "panns",
     "dgcnn": "gnn",
+    "seresnet": "senet",
+    "regnetz": "regnet",
+    "two-tower": "metric-learning",
 }
 """Catalogue family -> name of the vocabulary, where they differ."""
 
 _BY_NAME = (
     ("lightgbm", "lightgbm"), ("xgboost", "xgboost"), ("catboost", "catboost"), ("realmlp", "realmlp"),
-    ("tabm", "tabm"), ("beit", "beit"), ("deit", "deit"), ("eva", "eva"), ("dinov2", "dinov2"),
-    ("siglip", "siglip"), ("clip", "clip"), ("seresnext", "seresnext"), ("bge-", "sentence-encoder"),
-    ("multilingual-e5", "sentence-encoder"), ("e5-", "sentence-encoder"), ("panns", "panns"), ("ast", "ast"),
-    ("resnest", "resnest"), ("whisper", "whisper"),
+    ("tabm", "tabm"), ("beit", "beit"), ("deit", "deit"), ("eva", "eva"), ("seresnext", "seresnext"),
+    ("bge-", "sentence-encoder"), ("multilingual-e5", "sentence-encoder"), ("e5-", "sentence-encoder"),
+    ("panns", "panns"), ("ast", "ast"), ("resnest", "resnest"), ("whisper", "whisper"),
 )  # fmt: skip
 """Start of the encoder's name -> family, where the catalogue's family is wider."""
+
+_PRETRAINED = (("_dinov2", "dinov2"), ("_siglip", "siglip"), ("_clip", "clip"))
+"""Part of the name of a network that is known by how it was pretrained -> family."""
 
 _DECODERS = {"unet": "unet", "fpn": "fpn", "upernet": "fpn", "deeplabv3plus": "deeplab", "spec": "sed",
              "fasterrcnn": "fasterrcnn", "maskrcnn": "maskrcnn", "retinanet": "retinanet"}  # fmt: skip
@@ -60,5 +65,6 @@ def families_of(name: str, family: str) -> tuple[str, ...]:
     the catalogue itself where the vocabulary has none."""
     decoder, _, encoder = name.rpartition("/")
     own = next((known for start, known in _BY_NAME if encoder.startswith(start)), None)
+    own = own or next((known for part, known in _PRETRAINED if part in encoder), None)
     own = own or _BY_FAMILY.get(family, family)
     return (own, _DECODERS[decoder]) if decoder in _DECODERS and _DECODERS[decoder] != own else (own,)

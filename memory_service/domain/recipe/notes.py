@@ -23,9 +23,8 @@ _SIZE = re.compile(
 _FOLDS = re.compile(r"\b(\d{1,2})[\s-]?folds?\b", re.IGNORECASE)
 _GROUPED = re.compile(r"\bgroup(?:ed|s)?[\s-]?(?:k[\s-]?)?folds?(?:\s+by\s+([A-Za-z_]+))?", re.IGNORECASE)
 _GROUPED_BY = re.compile(r"\b(?:grouped|groups?|split|folds?)\s+by\s+([A-Za-z_]+)", re.IGNORECASE)
-_IN_TIME = re.compile(
-    r"\b(?:time[\s-]?(?:based )?split|split by time|time[\s-]series split|later months)\b", re.IGNORECASE
-)
+_IN_TIME = re.compile(r"\b(?:time[\s-]?(?:based )?split|time[\s-]series split|later months)\b", re.IGNORECASE)
+_TIMES = ("time", "date", "day", "week", "month", "year")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +84,20 @@ def read_sentence(text: str, catalogue_name: Callable[[str], str | None]) -> Not
         )
     folds, grouped = _FOLDS.search(text), _GROUPED.search(text)
     by = (grouped.group(1) if grouped else None) or next(iter(_GROUPED_BY.findall(text)), None)
-    split = "group" if grouped or by else "time" if _IN_TIME.search(text) else None
+    in_time = by in _TIMES or (not by and not grouped and _IN_TIME.search(text))
+    split = "time" if in_time else "group" if grouped or by else None
     return Note(
         "", text, _known(prefer), _known(avoid), int(sizes[0]) if sizes else None,
-        int(folds.group(1)) if folds and 1 < int(folds.group(1)) <= 50 else None, split, by, True,
+        int(folds.group(1)) if folds and 1 < int(folds.group(1)) <= 50 else None, split,
+        None if by in _TIMES else by, True,
     )  # fmt: skip
 
 
 def _models(text: str, catalogue_name: Callable[[str], str | None]) -> list[str | None]:
     """Names of the catalogue in a text; a plain word ("linear") is no model's name in a sentence."""
-    return [catalogue_name(word) for word in _NAME.findall(text) if re.search(r"[\d_\-/]|boost|gbm", word)]
+    return [
+        catalogue_name(word) for word in _NAME.findall(text) if re.search(r"[\d_\-/]|boost|gbm", word.lower())
+    ]
 
 
 def _known(names: Iterable[str | None]) -> tuple[str, ...]:

@@ -45,6 +45,9 @@ CLOSE = 0.45
 """Cosine from which a competition of the same task is much like the question: what a person noted of it
 steers the plan."""
 
+_SOLUTIONS = "; solutions: "
+"""What stands before the solutions in the source of a shipped pattern."""
+
 _STEERING = ("model", "validation", "input")
 
 
@@ -89,6 +92,9 @@ def memory_of(
         else set()
     )
     record = knowledge.competitions.get(own, {}) if own and question.mode == "open" else {}
+    if question.as_of is not None and not (record.get("year") or question.as_of + 1) <= question.as_of:
+        record = {}
+    held_back = question.mode == "family" or question.as_of is not None
     near = _nearest(signals, question.as_of)
     patterns = list(
         _relevant(knowledge, task, size_of(n_train), [slug for slug in near if slug not in hidden])
@@ -100,9 +106,9 @@ def memory_of(
         why = _worse(knowledge.tallies, row, hidden) if knowledge.tallies else ""
         if why:
             text = f"Ranked down: {why}. It says: {row['statement']}"
-            demoted.append(_shown(row, text) | {"demoted": True})
+            demoted.append(_shown(row, text, held_back) | {"demoted": True})
             continue
-        shown.append(_shown(row, row["statement"]))
+        shown.append(_shown(row, row["statement"], held_back))
         note = _note(knowledge, signals, row, own if question.mode == "open" else None)
         notes += [note] if note is not None else []
     notes.sort(key=lambda note: not note.here)
@@ -192,8 +198,11 @@ def _run_preference(best: Row | None) -> ModelPreference | None:
     )
 
 
-def _shown(row: Row, text: str) -> dict[str, Any]:
-    return {"id": row["id"], "grade": row["grade"], "text": text, "source": row["source"]}
+def _shown(row: Row, text: str, held_back: bool) -> dict[str, Any]:
+    """held_back: the solutions behind it go unnamed, as some may be what the question must not know."""
+    source = str(row["source"])
+    source = source.partition(_SOLUTIONS)[0] if held_back else source
+    return {"id": row["id"], "grade": row["grade"], "text": text, "source": source}
 
 
 def _worse(tallies: Mapping[str, Mapping[str, Tally]], row: Row, hidden: set[str]) -> str:
