@@ -108,6 +108,8 @@ def recognised(
     words, meaning = signals.get("words"), signals.get("embedding")
     if words is None or len(words) < 2:
         return None
+    if meaning is not None and float(meaning.max()) <= 0.0:
+        meaning = None  # nothing stored has vectors yet
     held = words_worth(text[:READ_CHARACTERS])
     places = {
         int(i) for scores in (words, meaning) if scores is not None for i in np.argsort(-scores)[:_CANDIDATES]

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.recall_blind import facts_read
 from memory_service.domain.common.vocabulary import TASKS
 from memory_service.domain.description.metrics import metric_named
 from memory_service.domain.description.stated_facts import stated_in
@@ -207,6 +208,13 @@ def test_figures_are_read_with_what_they_count(text: str, facts: dict[str, Any])
     found = stated_in(text)
     assert {name: value for name, (value, _) in found.items()} == facts
     assert all(words in text for _, words in found.values())
+
+
+def test_facts_of_texts_written_without_sight_of_the_reader_are_read(remembering: Remembering) -> None:
+    read = facts_read(lambda text: read_text(text, remembering).facts)
+    assert read.task_share >= 0.88
+    assert read.fact_share >= 0.91
+    assert read.claimed_right_share >= 0.95
 
 
 def test_image_size_and_split() -> None:

@@ -11,13 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.recall_blind import recognised
 from memory_service.errors import InvalidInput, NotFound
 from memory_service.recall.encoder import LoadedEncoder
 from memory_service.schemas.similar import SimilarQuery, SimilarRequest
 from memory_service.schemas.validation_errors import checked
-from memory_service.services.competitions.neighbours import recall, recall_snapshot
+from memory_service.services.competitions.neighbours import read_text, recall, recall_snapshot
 from memory_service.services.competitions.similar import SimilarAnswer, similar
 from memory_service.services.database.transactions import Database
+from tests.recall.conftest import Remembering
 
 ROOT = Path(__file__).parents[2]
 SALT = "Mark the salt bodies in seismic images; run-length encoded masks, precision over IoU thresholds."
@@ -183,6 +185,20 @@ def test_facts_of_a_described_competition_complete_the_text(known: Database, loa
     assert answer.inferred.n_classes == 120
     with known.read() as unit:
         assert recall(unit, competition="dog-breed-identification").described is None
+
+
+def test_texts_of_other_competitions_are_not_taken_for_stored_ones(
+    known: Database, remembering: Remembering
+) -> None:
+    """Of 160 texts of others, many deliberately near, at most two; of those stored most are known."""
+    with known.read() as unit:
+        stored = recall_snapshot(unit).position
+        found = recognised(
+            lambda text: recall(unit, read=read_text(text, remembering), limit=1).described, stored
+        )
+    assert found.false_all <= 0.0125
+    assert found.another == 0
+    assert found.true >= 0.80
 
 
 @pytest.mark.parametrize(

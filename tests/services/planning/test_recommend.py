@@ -65,7 +65,8 @@ def test_asking_writes_nothing_and_answers_alike(seeded_sqlite: Database) -> Non
 
 def test_a_description_of_a_stored_competition_brings_its_record_and_says_so(seeded_sqlite: Database) -> None:
     text = (
-        "Find salt deposits below the surface: label every pixel of a seismic image as salt or not. "
+        "TGS Salt Identification Challenge. Find salt deposits below the surface: label every pixel of a "
+        "seismic image as salt or not. "
         "Images of 101 x 101 pixels with the depth of each place. Run-length encoded masks, scored by mean "
         "average precision over IoU thresholds from 0.5 to 0.95."
     )
