@@ -15,7 +15,7 @@ from memory_service.schemas.recommend import plan_request
 from memory_service.services.editorial.seed_files import read_seeds
 from memory_service.services.knowledge.cards import cards_of
 from memory_service.services.knowledge.snapshot import Knowledge, assemble, priced_catalogue, sheets_of
-from memory_service.services.planning.recommend import case_of
+from memory_service.services.planning.planning_problem import case_of
 
 CARDS = (
     "t4", "p100", "v100", "v100-32gb", "a10", "a10g", "l4", "l40s", "a40", "rtxa6000", "a100", "a100-80gb",

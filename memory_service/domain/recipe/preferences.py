@@ -76,14 +76,13 @@ class Preferences:
     family_weight: float = FAMILY_WEIGHT
 
     def family_points(self, families: Sequence[str]) -> float:
-        """0 for the family that was used most, less for others; of several the mean."""
+        """0 for the family that was used most, less for others; of several (an encoder and its decoder) the
+        one that was used most counts."""
         if not self.families:
             return 0.0
-        best = max(self.families.values())
-        parts = [
-            log((self.families.get(name, 0.0) + SHARE_FLOOR) / (best + SHARE_FLOOR)) for name in families
-        ]
-        return self.family_weight * sum(parts) / len(parts)
+        best = max(self.families.values()) + SHARE_FLOOR
+        share = max(self.families.get(name, 0.0) for name in families) + SHARE_FLOOR
+        return self.family_weight * log(share / best)
 
     def size_points(self, kind: str, sizes: NDArray[np.int64]) -> Array:
         """Points of input sizes [option]: 0 within half a doubling of the usual one; `FAR` below beyond
@@ -131,7 +130,7 @@ def preferences_of(
             models.setdefault(name, ModelPreference(LOST, note.source, note.text))
     if ran_best is not None and ran_model is not None:
         models[ran_model] = ran_best
-    noted_folds = next((note.folds for note in notes if note.folds), None)
+    noted_folds = next((note.folds for note in notes if note.folds and note.here), None)
     noted_size = next(((note.size, note) for note in notes if note.size and note.here), None)
     noted_size = noted_size or next(((note.size, note) for note in notes if note.size), None)
     sizes: dict[str, SizePreference | None] = {}

@@ -16,7 +16,8 @@ from memory_service.schemas.recommend import plan_request
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.planning.plan_script import has_script, plan_script
-from memory_service.services.planning.recommend import RequestText, evaluate_request, recommend
+from memory_service.services.planning.planning_problem import RequestText
+from memory_service.services.planning.recommend import evaluate_request, recommend
 
 MOST_IN_ADDRESS = 5_000
 """Characters of a description that the page takes: its question is its address. Longer ones go to POST

@@ -21,7 +21,7 @@ from memory_service.domain.prediction.device import TargetDevice
 from memory_service.errors import FieldError, InvalidInput, MemoryServiceError, NotFound
 from memory_service.services.knowledge.learned_corrections import observed_profile
 from memory_service.services.knowledge.snapshot import Knowledge
-from memory_service.services.planning.recommend import DEFAULT_CPU_COUNT
+from memory_service.services.planning.planning_problem import DEFAULT_CPU_COUNT
 from memory_service.services.prediction.request import SIZE_FIELDS, SizingQuestion
 from memory_service.services.prediction.requested_profile import (
     TraceBudget,

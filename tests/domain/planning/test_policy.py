@@ -14,7 +14,7 @@ from memory_service.domain.planning.planner import make_plan
 from memory_service.domain.planning.policy import Policy, policy_of
 from memory_service.schemas.recommend import plan_request
 from memory_service.services.knowledge.snapshot import Knowledge
-from memory_service.services.planning.recommend import case_of
+from memory_service.services.planning.planning_problem import case_of
 from tests.planning import promises_kept, seed_knowledge
 
 DOGS: dict[str, Any] = {"task": "image", "n_train": 60_000, "gpu": "a100", "minutes": 60, "model": "resnet50"}

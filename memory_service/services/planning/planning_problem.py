@@ -1,0 +1,339 @@
+"""The facts of a question, each filled in: as asked > from its text > from the record > a usual value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from memory_service.domain.calibration.registered_device import cores_beside
+from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN, modality_of, size_of
+from memory_service.domain.cost.rates import with_cores
+from memory_service.domain.description.metric_resolution import ResolvedMetric, resolve_metric
+from memory_service.domain.description.task_inference import InferredFacts
+from memory_service.domain.planning.known_facts import Fact, contradictions, facts_of
+from memory_service.domain.planning.problem import PlanningProblem
+from memory_service.domain.planning.request import Question
+from memory_service.domain.prediction.device import TargetDevice
+from memory_service.errors import FieldError, InvalidInput
+from memory_service.recall.encoder import load_encoder
+from memory_service.services.competitions.lessons import with_lessons
+from memory_service.services.competitions.neighbours import Found, read_text, recall
+from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge.outcomes import competition_outcomes, happened_there
+from memory_service.services.knowledge.snapshot import Knowledge
+from memory_service.services.planning.memory import memory_of
+
+DEFAULT_CPU_COUNT = 8
+DEFAULT_N_FEATURES = 50
+DEFAULT_N_CLASSES = {"image": 10}
+TEST_SHARE = 0.5
+MOST_TEST = 1_000_000
+"""n_test / n_train when nobody says: the median of the seeded competitions whose both sizes are known is
+0.45-0.5, and hardly any has over a million test samples."""
+
+LEAST_CONFIDENCE, LEAST_CONFIDENCE_UNSAID = 0.15, 0.6
+"""Below it a description does not tell the task; without a telling phrase meaning alone must be surer
+("hello" leans somewhere at 0.2, "train a model" at 0.25)."""
+
+SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class RequestText:
+    """What the description says and which competitions are like it.
+
+    facts      read from the text; completed from `described`, the stored competition that the text describes
+    said       read from the text alone
+    found      neighbours; None where the facts of the case decide them
+    database   where those neighbours are looked up
+    """
+
+    facts: InferredFacts | None = None
+    said: InferredFacts | None = None
+    described: str | None = None
+    found: Found | None = None
+    database: Database | None = None
+
+    def neighbours(self, question: Question, task: str, n_train: int) -> Found:
+        """Those of the text or the named competition, else those of the bare facts."""
+        if self.found is not None or self.database is None:
+            return self.found or Found(())
+        facts = {"task": task, "n_train": n_train, "n_classes": question.n_classes}
+        with self.database.read() as transaction:
+            found = recall(
+                transaction,
+                task=question.task,
+                facts=facts,
+                limit=SHOWN,
+                mode=question.mode,
+                as_of=question.as_of,
+            )
+            return replace(found, hits=with_lessons(transaction, found.hits))
+
+    def outcomes(self, question: Question) -> Mapping[str, Any] | None:
+        """What came of runs of the very competition; mode open only."""
+        slug = question.competition or self.described
+        if slug is None or self.database is None or question.mode != "open":
+            return None
+        with self.database.read() as transaction:
+            return competition_outcomes(transaction, slug)
+
+
+def case_of(knowledge: Knowledge, question: Question, text: RequestText = RequestText()) -> PlanningProblem:
+    """The question with every fact filled in: what was asked > the text > the competition's record > a usual
+    value."""
+    inferred: list[str] = []
+    warnings: list[str] = []
+    asked = question.canonical()
+    visible = tuple(dict.fromkeys(knowledge.gpu(name).key for name in question.gpus))
+    planned = tuple(dict.fromkeys(knowledge.gpu(name).key for name in question.plan_for)) or visible
+    cards = tuple(with_cores(knowledge.gpus[key], question.cpu_count) for key in planned)
+    read = text.facts
+    record = _record(knowledge, question, inferred)
+    task = _task(question, read, record, inferred)
+    n_train, size_assumed = _n_train(question, text, record, inferred, warnings)
+    model = knowledge.model(question.model) if question.model else None
+    if model is not None:
+        if task not in model.tasks and modality_of(task) not in {modality_of(t) for t in model.tasks}:
+            message = f"does not serve {task}; it is for {', '.join(model.tasks)}"
+            raise InvalidInput(
+                f"model {model.name} {message}", [FieldError("model", message, question.model)]
+            )
+        knowledge.priced.ensure_profile(model.name, question.seq_len or question.image_size)
+    _check_memory(question, cards, warnings)
+    metric = _metric(knowledge, question, text, record, task)
+    if metric is not None and metric.note:
+        warnings.append(metric.note)
+    found = text.neighbours(question, task, n_train)
+    outcomes = text.outcomes(question)
+    memory = memory_of(knowledge, question, task, n_train, found, text.said, (outcomes or {}).get("best"))
+    slug = question.competition or text.described
+    known_there = record or (knowledge.competitions.get(str(slug), {}) if question.mode == "open" else {})
+    warnings += contradictions(asked, text.said, known_there, slug)
+    said = text.said
+    used: dict[str, Any] = {
+        "task": task,
+        "n_train": n_train,
+        "n_test": question.n_test
+        or (said.n_test if said else None)
+        or int(known_there.get("n_test") or 0)
+        or _usual_n_test(n_train),
+        "n_classes": _n_classes(question, read, record, task),
+        "n_features": question.n_features or (said.n_features if said else None) or DEFAULT_N_FEATURES,
+        "cpu_count": _cpu_count(question, cards, inferred),
+    }
+    return PlanningProblem(
+        question=replace(
+            question,
+            gpus=visible,
+            plan_for=planned if question.plan_for else (),
+            model=model.name if model else None,
+        ),
+        task=task,
+        n_train=n_train,
+        n_test=used["n_test"],
+        n_classes=used["n_classes"],
+        n_features=used["n_features"],
+        cpu_count=used["cpu_count"],
+        cards=cards,
+        visible=tuple(knowledge.gpus[key] for key in visible) if visible != planned else (),
+        model=model.name if model else None,
+        inferred=tuple(inferred),
+        warnings=(*warnings, *memory.warnings),
+        similar=tuple(
+            {"slug": hit.slug, "score": hit.score, "why": hit.why, "lessons": list(hit.lessons)}
+            for hit in found.hits
+        ),
+        recipe=memory.recipe,
+        preferences=memory.preferences,
+        targets=memory.targets,
+        noted_best=memory.noted
+        if memory.noted and task in knowledge.models[memory.noted.prefer[0]].tasks
+        else None,
+        evidence=(*happened_there(outcomes, question.competition or text.described), *memory.evidence),
+        policy=knowledge.policy,
+        size_assumed=size_assumed,
+        metric=metric,
+        facts=_facts(question, said, known_there, used, metric),
+    )
+
+
+_OF_METRIC = {"as asked": "asked", "the description": "text"}
+
+
+def _facts(
+    question: Question,
+    said: InferredFacts | None,
+    record: Mapping[str, Any],
+    used: Mapping[str, Any],
+    metric: ResolvedMetric | None,
+) -> tuple[Fact, ...]:
+    """The facts that bear on such a task, with the metric as it was resolved."""
+    task = str(used["task"])
+    left_out = {
+        *(
+            ()
+            if task.endswith(("classification", "segmentation", "detection", "multimodal"))
+            else ("n_classes",)
+        ),
+        *(() if modality_of(task) in ("tabular", "time-series") else ("n_features",)),
+        *(() if modality_of(task) in ("text", "multimodal") else ("language", "subtask")),
+    }
+    named = {name: value for name, value in used.items() if name not in left_out} | {"metric": None}
+    found = facts_of(question.canonical(), said, record, named)
+    out = [fact for fact in found if fact.name not in left_out]
+    if metric is not None:
+        source = _OF_METRIC.get(metric.source, "record")
+        words = said.words.get("metric") if said is not None and source == "text" else None
+        out.insert(1, Fact("metric", metric.name, source, words))  # type: ignore[arg-type]
+    return tuple(out)
+
+
+def _record(knowledge: Knowledge, question: Question, inferred: list[str]) -> Mapping[str, Any]:
+    """Facts of the named competition that the mode allows to be read."""
+    if question.competition is None:
+        return {}
+    row = knowledge.competition(question.competition)
+    if question.mode == "open":
+        return row
+    if question.task is None and question.description is None:
+        inferred.append(f"Mode {question.mode}: of the record of {row['slug']} only its task was read.")
+        return {"task": row.get("task")}
+    return {}
+
+
+def _task(
+    question: Question, read: InferredFacts | None, record: Mapping[str, Any], inferred: list[str]
+) -> str:
+    if question.task is not None:
+        return question.task
+    if record.get("task"):
+        inferred.append(f"Task {record['task']}: from the record of {question.competition}.")
+        return str(record["task"])
+    least = LEAST_CONFIDENCE if read is not None and read.evidence else LEAST_CONFIDENCE_UNSAID
+    if read is not None and read.task is not None and read.confidence >= least:
+        because = f" ({', '.join(read.evidence[:3])})" if read.evidence else ""
+        other = f"; it could be {read.runner_up}" if read.runner_up and read.confidence < 0.6 else ""
+        inferred.append(f"Task {read.task}: inferred from the description{because}{other}.")
+        return read.task
+    message = "cannot be told from the description: name it"
+    raise InvalidInput(f"task {message}", [FieldError("task", message)])
+
+
+def _n_train(
+    question: Question,
+    text: RequestText,
+    record: Mapping[str, Any],
+    inferred: list[str],
+    warnings: list[str],
+) -> tuple[int, bool]:
+    """(training samples, whether that is a usual number that nobody said)."""
+    if question.n_train is not None:
+        if question.size and size_of(question.n_train) != question.size:
+            warnings.append(
+                f"size={question.size} contradicts n_train={question.n_train}, which is "
+                f"{size_of(question.n_train)}: n_train counts."
+            )
+        return question.n_train, False
+    read, said = text.facts, text.said
+    known = (said.n_train if said else None) or record.get("n_train") or (read.n_train if read else None)
+    if known and (question.size is None or size_of(int(known)) == question.size):
+        where = f"the record of {question.competition}" if record.get("n_train") else "the description"
+        if said and said.n_train:
+            where = "the description"
+        elif not record.get("n_train") and text.described:
+            where = f"the record of {text.described}, which the description is of"
+        inferred.append(f"{int(known)} training samples: from {where}.")
+        return int(known), False
+    size = question.size or "medium"
+    typical = SIZE_TYPICAL_N_TRAIN[size]
+    unsaid = "" if question.size else " (no size was given)"
+    inferred.append(f"{typical} training samples assumed for size {size}{unsaid}; give n_train to be exact.")
+    return typical, True
+
+
+def _usual_n_test(n_train: int) -> int:
+    return max(1, min(MOST_TEST, int(n_train * TEST_SHARE)))
+
+
+def _n_classes(question: Question, read: InferredFacts | None, record: Mapping[str, Any], task: str) -> int:
+    known = question.n_classes or (read.n_classes if read else None) or record.get("n_classes")
+    return int(known) if known else DEFAULT_N_CLASSES.get(modality_of(task), 2)
+
+
+def _metric(
+    knowledge: Knowledge,
+    question: Question,
+    text: RequestText,
+    record: Mapping[str, Any],
+    task: str,
+) -> ResolvedMetric | None:
+    """As asked > as the text names it, where it says that it judges or the word has no everyday
+    meaning ("with more accuracy" says nothing of prices) > the record of the very competition. Never that of
+    a neighbour."""
+    if question.metric is not None:
+        return resolve_metric(question.metric, "as asked", task)
+    said = text.said
+    from_text = _metric_of_text(said, task)
+    telling = said is not None and (said.metric_sure or said.metric != "accuracy")
+    if from_text is not None and telling and (from_text.in_script or (said and said.metric_sure)):
+        return from_text
+    slug, where = question.competition, f"the record of {question.competition}"
+    if not record.get("metric") and text.described and question.mode == "open":
+        slug = text.described
+        record = knowledge.competitions.get(slug, {})
+        where = f"the record of {slug}, which the description is of"
+    if record.get("metric"):
+        return resolve_metric(str(record["metric"]), where, task, record)
+    return from_text if from_text is not None and from_text.in_script else None
+
+
+def _metric_of_text(said: InferredFacts | None, task: str) -> ResolvedMetric | None:
+    if said is None or said.metric is None or said.metric_words is None:
+        return None
+    known = {"metric_family": said.metric_family, "metric_direction": said.metric_direction}
+    return resolve_metric(said.metric_words, "the description", task, {"name": said.metric, **known})
+
+
+def _cpu_count(question: Question, cards: tuple[TargetDevice, ...], inferred: list[str]) -> int:
+    if question.cpu_count is not None:
+        return question.cpu_count
+    known = {cores: card for card in cards if (cores := cores_beside(card)) is not None}
+    if known:
+        cores = min(known)
+        whose = (
+            f"what {known[cores].key} has" if known[cores].device else "assumed; give cpu_count to be exact"
+        )
+        inferred.append(f"{cores} processor cores: {whose}.")
+        return cores
+    inferred.append(f"{DEFAULT_CPU_COUNT} processor cores assumed; give cpu_count to be exact.")
+    return DEFAULT_CPU_COUNT
+
+
+def _check_memory(question: Question, cards: tuple[TargetDevice, ...], warnings: list[str]) -> None:
+    most = max(card.memory_gib for card in cards)
+    if question.vram_gib is not None and question.vram_gib > 1.1 * most:
+        warnings.append(f"vram_gib={question.vram_gib:g} is more than {cards[0].name} has ({most:g} GiB).")
+
+
+def read_request_text(database: Database, question: Question) -> RequestText:
+    """The description read and the neighbours of text or competition found, before any fact is assumed."""
+    text = question.description
+    if text is None and question.competition is None:
+        return RequestText(database=database)
+    read = read_text(text, load_encoder().encoder) if text is not None else None
+    given = {"n_train": question.n_train, "n_classes": question.n_classes, "metric": question.metric}
+    with database.read() as transaction:
+        found = recall(
+            transaction,
+            read=read,
+            competition=question.competition,
+            task=question.task,
+            facts={name: value for name, value in given.items() if value is not None},
+            limit=SHOWN,
+            mode=question.mode,
+            as_of=question.as_of,
+        )
+        found = replace(found, hits=with_lessons(transaction, found.hits))
+    return RequestText(found.facts, read.facts if read else None, found.described, found, database)
