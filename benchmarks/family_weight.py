@@ -22,7 +22,7 @@ from memory_service.domain.recipe.preferences import SHARE_FLOOR
 from memory_service.errors import MemoryServiceError
 from memory_service.schemas.recommend import plan_request
 from memory_service.services.knowledge.snapshot import Knowledge
-from memory_service.services.planning.recommend import case_of
+from memory_service.services.planning.planning_problem import case_of
 
 MINUTES = 600
 USUAL_ROWS = 40_000

@@ -322,15 +322,15 @@ before.
 ## Image sizes
 
 {sized} competitions whose winners say a size. Between the usual size of the recipe and the geometric mean of
-theirs lie **{ours:.2f} doublings** at the median, itself left out; {theirs:.2f} from the geometric mean of the
-modality.
+theirs lie **{ours:.2f} doublings** at the median, itself left out; {theirs:.2f} from the geometric mean of
+the modality.
 
 ## How much a family weighs
 
 What winners since {fitted} used of what could be planned: a conditional logit on the quality index of a
 family's best plan (ten hours on an A100, no memory) and the log share of the family among similar winners of
-earlier years. Their ratio is the number of index points that an e-fold of the share is worth; gains are of the
-mean log likelihood of a competition over a guess, each on the data it was fitted to. A dash: one of the two
+earlier years. Their ratio is the number of index points that an e-fold of the share is worth; gains are of
+the mean log likelihood of a competition over a guess, each on the data it was fitted to. A dash: one of the two
 says nothing beside the other. A plan counts {weight} points (`domain/recipe/preferences.py`).
 
 {fits}
