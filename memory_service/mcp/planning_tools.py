@@ -48,7 +48,20 @@ def recommend_plan(service: Service, arguments: dict[str, Any], _: Caller) -> An
     text = plan_markdown(plan)
     if form == "text":
         return Answer(text, {**head, "text": text})
-    return Answer(text, {**head, "plan": {n: v for n, v in plan.items() if n not in shapes.LEFT_OUT}})
+    shown = {n: v for n, v in plan.items() if n not in shapes.LEFT_OUT}
+    return Answer(
+        text, {**head, "plan": shown | {"recipe": _short(plan.get("recipe")), "targets": plan.get("targets")}}
+    )
+
+
+def _short(recipe: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The most used of a recipe, each with its weightiest source."""
+    if recipe is None:
+        return None
+    most = shapes.MOST_OF_RECIPE
+    return {**recipe} | {
+        part: [{**row, "from": row["from"][:1]} for row in recipe[part][: most[part]]] for part in most
+    }
 
 
 @threaded

@@ -19,6 +19,11 @@ from memory_service.schemas.answers.similar import Hit, Similar
 LEFT_OUT = ("alternatives", "parallel", "similar", "rationale", "evidence")
 """Of a plan: an agent acts on its settings. GET /recommend gives all of it."""
 
+MOST_OF_RECIPE = {
+    "families": 4, "techniques": 6, "loss": 2, "features": 2, "mattered": 3, "failed": 2, "pitfalls": 2,
+}  # fmt: skip
+"""Entries of each part of a plan's recipe."""
+
 
 def _part(of: type[BaseModel], names: Iterable[str], about: str | None = None, **others: Any) -> type[Answer]:
     """The model with these members only; `others` in place of its own, or beside them."""

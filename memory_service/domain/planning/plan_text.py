@@ -33,8 +33,8 @@ def plan_markdown(answer: Mapping[str, Any]) -> str:
     for line in (*first, *warnings, *more, *reasons):
         if rough_tokens("\n- ".join(["\n".join(lines), *chosen, line])) <= most:
             chosen.add(line)
-    shown = [f"- {line}" for line in (*first, *more, *warnings, *reasons) if line in chosen]
-    return "\n".join([*lines, *shown]) + "\n"
+    shown = dict.fromkeys(line for line in (*first, *more, *warnings, *reasons) if line in chosen)
+    return "\n- ".join(["\n".join(lines), *shown]) + "\n"
 
 
 _LESSONS_FIRST = 3

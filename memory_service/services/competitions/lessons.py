@@ -22,7 +22,10 @@ def with_lessons(transaction: ReadTransaction, hits: Sequence[Hit]) -> tuple[Hit
 
 
 def lessons_of(transaction: ReadTransaction, slugs: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
-    """Slug -> sentences: one of each kind first, in the order of `_KINDS`; of a kind the best rank first."""
+    """Slug -> sentences: one of each kind first, in the order of `_KINDS`; of a kind the best rank first.
+
+    What failed begins with "Failed:" and what trips people with "Pitfall:", for neither is advice.
+    """
     told: dict[str, dict[str, list[str]]] = {slug: {kind: [] for kind in _KINDS} for slug in slugs}
     if not told:
         return {}
@@ -33,10 +36,10 @@ def lessons_of(transaction: ReadTransaction, slugs: Sequence[str]) -> Mapping[st
     )
     for slug, mattered, failed in transaction.session.execute(best):
         told[slug]["mattered"] += mattered
-        told[slug]["failed"] += failed
+        told[slug]["failed"] += [f"Failed: {text}" for text in failed]
     pitfalls = select(Competition.slug, Competition.pitfalls).where(Competition.slug.in_(slugs))
     for slug, pitfall in transaction.session.execute(pitfalls):
-        told[slug]["pitfalls"] += [pitfall] if pitfall else []
+        told[slug]["pitfalls"] += [f"Pitfall: {pitfall}"] if pitfall else []
     patterns = (
         select(Pattern.competition, Pattern.statement, Pattern.origin, Pattern.corrected)
         .where(Pattern.competition.in_(slugs))

@@ -70,7 +70,7 @@ def plan_script(plan: Mapping[str, Any]) -> str:
     words = {**kind.words, "plan": plan, **_judged(plan, kind)}
     words |= _shares(plan) | {
         "headline": _headline(plan),
-        "split": split_setting(plan),
+        "split": [told and _plain(told) for told in split_setting(plan)],
         "recipe": [line for told in script_recipe(plan) for line in _comment(told)],
         "made_for": _made_for(plan),
         "members": model["name"] == "tabm",
