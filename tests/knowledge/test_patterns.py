@@ -36,8 +36,8 @@ NOTHING_TO_SAY = {
     "time-series-classification": {"schedule"},
     "time-series-regression": {"augmentation", "loss"},
 }
-"""Kinds on which no advice holds for a whole task beyond what its other rows say: filler helps nobody. The two
-latest tasks have none of their own yet: what won their competitions is all that is known of them."""
+"""Kinds on which no advice holds for a whole task beyond what its other rows say: filler helps nobody. The
+two latest tasks have none yet."""
 
 by_slug = {row["slug"]: row for row in rows("competitions")}
 

@@ -65,8 +65,8 @@ def test_asking_writes_nothing_and_answers_alike(seeded_sqlite: Database) -> Non
 
 def test_a_description_of_a_stored_competition_brings_its_record_and_says_so(seeded_sqlite: Database) -> None:
     text = (
-        "TGS salt identification: find salt deposits below the surface of the earth by labelling every pixel of "
-        "seismic images of 101 x 101 pixels, 4,000 with masks. Judged by mean average precision at IoU "
+        "TGS salt identification: find salt deposits below the surface of the earth by labelling every pixel "
+        "of seismic images of 101 x 101 pixels, 4,000 with masks. Judged by mean average precision at IoU "
         "thresholds."
     )
     asked = {"description": text, "gpu": "t4", "minutes": 60}
