@@ -298,7 +298,7 @@ PAGE = """# Does memory help?
 
 Written by `python -m benchmarks.memory` from the shipped solutions. Each of {n} competitions with solutions
 is asked about by its task and its description, itself left out. The recipe is compared with what its best
-to five solutions did: the share of their families found among the first five of the recipe, of their
+three to five solutions did: the share of their families found among the first five of the recipe, of their
 techniques among the first eight, of their losses among the first two (of those that fit in), and whether any
 of them split as the recipe says (stratified counts as random, stratified-group as group). Means over
 competitions with 95 % intervals by bootstrap. The baselines are told task and modality by the record. The
@@ -330,8 +330,8 @@ the modality.
 What winners since {fitted} used of what could be planned: a conditional logit on the quality index of a
 family's best plan (ten hours on an A100, no memory) and the log share of the family among similar winners of
 earlier years. Their ratio is the number of index points that an e-fold of the share is worth; gains are of
-the mean log likelihood of a competition over a guess, each on the data it was fitted to. A dash: one of the two
-says nothing beside the other. A plan counts {weight} points (`domain/recipe/preferences.py`).
+the mean log likelihood of a competition over a guess, each on the data it was fitted to. A dash: one of the
+two says nothing beside the other. A plan counts {weight} points (`domain/recipe/preferences.py`).
 
 {fits}
 """

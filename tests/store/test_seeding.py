@@ -143,6 +143,27 @@ def test_a_seed_that_is_gone_takes_its_untouched_row_along_and_may_return(
     assert seeding.seed(database, folder).tables["competitions"].added == 1
 
 
+def test_a_pattern_that_left_the_seeds_goes_unless_a_person_corrected_it(
+    database: Database, folder: Path
+) -> None:
+    _write(folder, "patterns", [pattern(f"p-{n}") for n in (1, 2, 3)])
+    seeding.seed(database, folder)
+    with database.write() as unit:
+        catalogue.update_row(unit, "patterns", "p-2", {"statement": "Seen otherwise here."}, **WHO)
+        catalogue.create_row(unit, "patterns", pattern("mine"), **WHO)
+    _write(folder, "patterns", [pattern("p-3")])
+    report = seeding.seed(database, folder).tables["patterns"]
+    assert (report.removed, report.kept, report.unchanged) == (1, 2, 1)
+    with pytest.raises(NotFound):
+        _row(database, "patterns", "p-1")
+    assert _row(database, "patterns", "p-2")["statement"] == "Seen otherwise here."
+    assert _row(database, "patterns", "mine")["origin"] == "user"
+    with database.read() as unit:
+        entry = catalogue.history_of(unit, "patterns", "p-1")[0]
+    assert (entry["action"], entry["who"], entry["after"]) == ("delete", seeding.WHO, None)
+    assert entry["before"]["statement"] == pattern()["statement"], "it can be brought back by hand"
+
+
 def test_a_competition_stays_while_a_persons_pattern_names_it(database: Database, folder: Path) -> None:
     seeding.seed(database, folder)
     with database.write() as unit:

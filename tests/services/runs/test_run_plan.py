@@ -113,7 +113,7 @@ def test_a_run_is_expected_to_do_what_its_plan_promised_for_the_data_and_cores_i
     other = begin_run(shared, {"plan_id": plan["plan_id"], "n_train": 600, "host": {"cpu_count": 4}})[0]
     page = run_page(shared, other["run_id"])
     assert (page["n_train"], page["given"]["host"]) == (600, {"cpu_count": 4}), "its own words go first"
-    trees = recommend(shared, {"task": "tabular", "gpu": "cpu", "minutes": 10, **facts})
+    trees = recommend(shared, {"task": "tabular", "gpu": "cpu", "minutes": 10, "mode": "blind", **facts})
     rounds = begin_run(shared, {"plan_id": trees["plan_id"]})[0]["prediction"]["total_minutes"]
     assert rounds["value"] == pytest.approx(trees["expected"]["total_minutes"]["value"], rel=0.3)
     assumed = recommend(shared, {"task": "image", "gpu": "cpu", "size": "small", "minutes": 60})
