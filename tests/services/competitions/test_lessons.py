@@ -22,7 +22,7 @@ def test_one_sentence_of_each_kind_comes_first_and_a_persons_own_before_all(seed
         "kind": "model",
         "statement": "B5 at 456.",
     }
-    add_row(seeded_database, "patterns", note, encoder=None, who="ada", why="seen")
+    add_row(seeded_database, "patterns", note, encoder=lambda: None, who="ada", why="seen")
     with seeded_database.read() as transaction:
         (told,) = lessons_of(transaction, [SLUG]).values()
     assert told == ("B5 at 456.", *shipped[:2])

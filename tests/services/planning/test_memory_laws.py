@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from memory_service.domain.planning.candidates import price_candidates
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.schemas.recommend import plan_request
+from memory_service import resources
 from memory_service.services.database.transactions import Database
 from memory_service.services.editorial import seeding
 from memory_service.services.knowledge.snapshot import knowledge_of
@@ -104,7 +105,7 @@ def forgetful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     folder = tmp_path_factory.mktemp("forgetful")
     seeds = folder / "seeds"
     seeds.mkdir()
-    for file in seeding.resources.path("seeds").iterdir():
+    for file in resources.path("seeds").iterdir():
         empty = file.name in ("patterns.jsonl", "solutions.jsonl")
         (seeds / file.name).write_bytes(b"" if empty else file.read_bytes())
     database = Database(f"sqlite:///{folder}/memory.sqlite3")
