@@ -16,7 +16,7 @@ help:
 	@echo "make check   lint, format, types, layers"
 	@echo "make audit   is a pinned dependency known to be vulnerable?"
 	@echo "make sbom    write docs/sbom.cdx.json: what the service is made of"
-	@echo "make bench   measure this checkout and write docs/performance.md"
+	@echo "make bench   measure this checkout, write docs/memory.md and docs/performance.md"
 	@echo "make docs    write the generated pages of docs/ anew"
 	@echo "make screenshots  draw the pages anew into docs/screenshots (needs Chromium)"
 
@@ -50,6 +50,7 @@ sbom: $(STAMP)
 	$(BIN)/python -m checks.sbom
 
 bench: $(STAMP)
+	$(BIN)/python -m benchmarks.memory
 	$(BIN)/python -m benchmarks.bench
 
 docs: $(STAMP)

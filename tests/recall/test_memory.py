@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -94,18 +95,23 @@ def cattle(servers: Servers, remembering: Remembering) -> Iterator[Database]:
 
 
 @pytest.mark.parametrize(
-    "asked",
-    [{"description": PIGS}, {"competition": CATTLE["slug"]}, {"description": CATTLE["description"]}],
+    ("asked", "by"),
+    [
+        ({"description": PIGS}, "pig"),
+        ({"competition": CATTLE["slug"]}, "site"),
+        ({"description": CATTLE["description"]}, "farm"),
+    ],
     ids=["pigs", "cattle", "cattle in words"],
 )
-def test_what_a_person_wrote_is_planned(cattle: Database, asked: dict[str, Any]) -> None:
+def test_what_a_person_wrote_is_planned(cattle: Database, asked: dict[str, Any], by: str) -> None:
+    """What the groups are is as the text says where it says it, else as it was noted."""
     answer = recommend(cattle, {**asked, **COMMON})
     assert answer["task"] == "image-regression"
     assert answer["model"]["name"].startswith("convnext_base")
     assert answer["model"]["image_size"] == 512
     assert answer["folds"] == 5
     validation = answer["recipe"]["validation"]
-    assert (validation["split"], validation["by"], validation["folds"]) == ("group", "site", 5)
+    assert (validation["split"], validation["by"], validation["folds"]) == ("group", by, 5)
     assert any("cattle-model" in sentence for sentence in answer["rationale"])
     assert {"cattle-model", "cattle-validation"} <= {row["id"] for row in answer["evidence"][:3]}
 
@@ -119,9 +125,7 @@ def test_where_it_does_not_fit_the_plan_says_in_figures_why(cattle: Database, as
     assert len(said) == 1
     assert said[0].startswith("cattle-model notes model convnext_base")
     assert "image_size 512, folds 5" in said[0]
-    minutes = [word for word in said[0].split() if word.replace(".", "", 1).isdigit()]
-    assert len(minutes) > 3, said[0]
-    assert "20" in said[0]
+    assert re.search(r"needs \d+\.\d minutes .* the budget is 20\.$", said[0]), said[0]
 
 
 def test_what_lost_is_not_planned_and_a_pinned_model_is_left(cattle: Database) -> None:

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memory_service import resources
 from memory_service.domain.planning.candidates import price_candidates
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.schemas.recommend import plan_request
-from memory_service import resources
 from memory_service.services.database.transactions import Database
 from memory_service.services.editorial import seeding
 from memory_service.services.knowledge.snapshot import knowledge_of
