@@ -104,7 +104,7 @@ def test_how_similar_competitions_were_won_leads_to_the_solutions(visit: Visitor
     for part in ("mattered", "failed", "pitfalls"):
         assert all(lesson["text"][:60] in shown for lesson in recipe[part])
     assert plan["similar"][0]["lessons"][0][:60] in shown
-    rows = page.get_by_role("region", name="Evidence").locator("tbody th").all_text_contents()
+    rows = page.locator("#evidence + details tbody th").all_text_contents()
     assert rows == [row["id"] for row in plan["evidence"]]
     source = plan["targets"]["by_rank"][0]["from"]
     follow(page.locator("#targets ~ ul").first.get_by_role("link", name=source))
