@@ -182,5 +182,12 @@ def test_memory_stays_flat_however_many_rows_leave(form: str) -> None:
     assert peak(24_000) < 1.5 * peak(8_000)
 
 
+def test_a_row_group_of_parquet_is_bounded_by_its_characters() -> None:
+    table = TableExport({"text": str}, lambda: iter([[{"text": "x" * 1_000_000}]] * 20))
+    file = pq.ParquetFile(pa.BufferReader(b"".join(in_format(table, "parquet"))))
+    rows_of_groups = [file.metadata.row_group(n).num_rows for n in range(file.metadata.num_row_groups)]
+    assert rows_of_groups == [8, 8, 4]
+
+
 def _parquet(pieces: Iterator[bytes]) -> Any:
     return pq.read_table(pa.BufferReader(b"".join(pieces)))
