@@ -67,10 +67,14 @@ def decide_validation(near: Neighbourhood, task: str, fact: SplitFact | None) ->
         return Validation(split, fact.by, folds, because + also, named, "claimed")
     if shares:
         split = max(shares, key=lambda name: (shares[name], name))
-        groups = ", where rows come in groups" if split in _GROUPED else ""
-        why = f"{shares[split]:.0%} of similar solutions by weight did so{groups}; the text does not say how "
-        why += "the test differs."
-        return Validation(split, None, _folds(near, split), why, sources[split], "estimated")
+        did = f"{shares[split]:.0%} of similar solutions by weight"
+        folds, named = _folds(near, split), sources[split]
+        why = f"{did} did so; nobody says how the test differs."
+        if split in _GROUPED:
+            why = f"{did} did so, where rows come in groups; nobody says how the test differs."
+        elif split == "random" and classes:
+            split, why = "stratified", f"{did} split at random; stratified, each class keeps its share."
+        return Validation(split, None, folds, why, named, "estimated")
     split = "stratified" if classes else "random"
     why = "Nothing similar is known and the text names no groups and no time."
     return Validation(split, None, USUAL_FOLDS, why, (), "estimated")

@@ -155,8 +155,6 @@ def _choices_there(knowledge: Knowledge, slug: str) -> dict[str, Tally]:
 def _nearest(signals: Signals, as_of: int | None) -> list[str]:
     """Slugs of the most similar competitions, nearest first; the very competition before all others."""
     weights = similarity_weights(signals, as_of)
-    if signals.own is not None and weights[signals.own] > 0.0:
-        weights[signals.own] = 2.0
     order = np.argsort(-weights, kind="stable")[:NEIGHBOURS]
     return [signals.snapshot.slugs[i] for i in order if weights[i] > 0.0]
 

@@ -26,6 +26,8 @@ from memory_service.services.competitions.neighbours import Signals
 from memory_service.services.knowledge.solution_memory import SolutionMemory
 
 PITFALLS_FROM = 5
+OWN_WEIGHT = 3.0
+"""Of the very competition, by the nearest other one's: its cosine to itself would leave no other a say."""
 
 _BY_TASK: Mapping[str, Callable[[str], str | None]] = {
     "task": lambda task: task,
@@ -50,7 +52,11 @@ def similarity_weights(signals: Signals, as_of: int | None) -> NDArray[np.float6
         agreement += FACT_WEIGHTS[name] * structure.probability(name, likely)
     left_out = np.zeros(len(agreement), dtype=np.bool_) if signals.left_out is None else signals.left_out
     meaning = None if signals.meaning is None else signals.meaning.astype(np.float64)
-    return competition_weights(meaning, agreement, snapshot.years, as_of, left_out)
+    weights = competition_weights(meaning, agreement, snapshot.years, as_of, left_out)
+    if signals.own is not None and weights[signals.own] > 0.0:
+        others = np.delete(weights, signals.own)
+        weights[signals.own] = OWN_WEIGHT * others.max(initial=1.0 / OWN_WEIGHT)
+    return weights
 
 
 def recipe_of(
