@@ -146,13 +146,12 @@ def _size(
     kind: str, usual: tuple[int, int] | None, own: int | None, noted: tuple[int | None, Note] | None
 ) -> SizePreference | None:
     unit = "pixels" if kind == "image_size" else "tokens"
-    if noted is not None:
-        return SizePreference(
-            noted[0], None, f"{noted[0]} {unit}: noted of this kind of data ({noted[1].source})"
-        )
+    most = int(MOST_UPSAMPLED * own) if own and kind == "image_size" else None
+    if noted is not None and noted[0]:
+        why = f"{noted[0]} {unit}: noted of this kind of data ({noted[1].source})"
+        return SizePreference(noted[0], max(most, noted[0]) if most else None, why)
     if kind == "seq_len" and own:
         return SizePreference(own, None, f"the texts have up to {own} tokens")
-    most = int(MOST_UPSAMPLED * own) if own and kind == "image_size" else None
     if usual is None:
         return SizePreference(None, most, f"the images have {own} pixels a side") if most else None
     size, n = (min(usual[0], most), usual[1]) if most else usual

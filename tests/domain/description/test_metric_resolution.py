@@ -19,7 +19,7 @@ from memory_service.domain.description.metrics import METRICS
 from memory_service.domain.description.task_inference import infer_facts
 from memory_service.domain.planning.plan_text import MOST_TOKENS, plan_markdown, rough_tokens
 from memory_service.schemas.recommend import plan_request
-from memory_service.services.competitions.neighbours import Hit
+from memory_service.services.competitions.neighbours import Found, Hit
 from memory_service.services.planning.recommend import RequestText, case_of
 from memory_service.services.planning.script_kinds import SCRIPTED
 from tests.planning import plan, seed_knowledge
@@ -87,7 +87,7 @@ def metric_of(hits: tuple[Hit, ...] = (), described: str | None = None, **asked:
     """Name and source in the case of this question, as if its text described that competition."""
     question = plan_request({"gpu": "a100", **asked})
     facts = infer_facts(question.description) if question.description else None
-    remembered = RequestText(facts, facts, described, hits)
+    remembered = RequestText(facts, facts, described, Found(hits))
     judged = case_of(seed_knowledge(), question, remembered).metric
     return judged and (judged.name, judged.source)
 
