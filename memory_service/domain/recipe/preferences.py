@@ -151,10 +151,9 @@ def _size(
 ) -> SizePreference | None:
     unit = "pixels" if kind == "image_size" else "tokens"
     most = int(MOST_UPSAMPLED * own) if own and kind == "image_size" else None
-    if noted is not None:
-        return SizePreference(
-            noted[0], most, f"{noted[0]} {unit}: noted of this kind of data ({noted[1].source})"
-        )
+    if noted is not None and noted[0]:
+        why = f"{noted[0]} {unit}: noted of this kind of data ({noted[1].source})"
+        return SizePreference(noted[0], max(most, noted[0]) if most else None, why)
     if kind == "seq_len" and own:
         return SizePreference(own, None, f"the texts have up to {own} tokens")
     if usual is None:

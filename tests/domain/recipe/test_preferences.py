@@ -85,6 +85,12 @@ def test_beyond_two_and_a_half_times_its_own_pixels_an_image_is_not_planned() ->
     points = Preferences(image_size=said).size_points("image_size", SIZES)
     assert (points[SIZES > 252] == -FAR).all()
     assert (points[SIZES <= 252] > -FAR).all()
+    noted = preferred(notes=[Note("p-1", "", size=128)], own_size={"image_size": 101}).image_size
+    assert noted is not None
+    assert (noted.usual, noted.most) == (128, 252), "a note does not lift the limit"
+    larger = preferred(notes=[Note("p-1", "", size=512)], own_size={"image_size": 101}).image_size
+    assert larger is not None
+    assert larger.most == 512, "but for the size that it names"
     only_large = Preferences(image_size=said).size_points("image_size", np.array([384, 512]))
     assert (only_large > -FAR).all(), "a model with no smaller size is not forbidden"
 

@@ -180,6 +180,7 @@ def test_small_images_are_not_planned_far_beyond_their_own_pixels(seeded_sqlite:
     answer = recommend(seeded_sqlite, {**SALT, "objective": "quality", "minutes": 240})
     assert answer["model"]["image_size"] <= 256, "the images have 101 pixels a side"
     assert answer["recipe"]["validation"]["why"]
-    scores = [entry["score"] for entry in answer["targets"]["by_rank"]]
     assert answer["targets"]["direction"] == "max"
-    assert scores == sorted(scores, reverse=True)
+    ranks = [entry["rank"] for entry in answer["targets"]["by_rank"]]
+    assert ranks == sorted(ranks)
+    assert all(0.8 < entry["score"] < 0.9 for entry in answer["targets"]["by_rank"])
