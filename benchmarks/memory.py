@@ -331,7 +331,8 @@ What winners since {fitted} used of what could be planned: a conditional logit o
 family's best plan (ten hours on an A100, no memory) and the log share of the family among similar winners of
 earlier years. Their ratio is the number of index points that an e-fold of the share is worth; gains are of
 the mean log likelihood of a competition over a guess, each on the data it was fitted to. A dash: one of the
-two says nothing beside the other. A plan counts {weight} points (`domain/recipe/preferences.py`).
+two says nothing beside the other. A plan counts {weight} points for images,
+below the fit because winners were not bound by minutes, and 0.7 for texts (`domain/recipe/preferences.py`).
 
 {fits}
 """
