@@ -20,6 +20,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from memory_service.recall.shipped_vectors import Vectors as ShippedVectors
+from memory_service.recall.shipped_vectors import digest, read_vectors
+
 DIMENSION = 384
 """Length of a stored vector. Another model must have the same length: the database column is made for it."""
 
@@ -45,9 +48,9 @@ class Encodes(Protocol):
 
 
 class Encoder:
-    """Thread-safe: one batch runs at a time."""
+    """Thread-safe: one batch runs at a time. Texts whose vectors ship are not encoded."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, shipped: ShippedVectors | None = None) -> None:
         _forbid_network()
         import torch
         from sentence_transformers import SentenceTransformer
@@ -56,21 +59,33 @@ class Encoder:
         transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         if torch.get_num_threads() > _MAX_THREADS:
             torch.set_num_threads(_MAX_THREADS)
+        self._shipped = shipped or {}
         self._lock = threading.Lock()
         self._model: Any = SentenceTransformer(str(path), device="cpu", local_files_only=True)
         self._model.eval()
         self.name = path.name if path.name != "model" else "all-MiniLM-L6-v2"
-        probe = self.encode(["probe"])
+        probe = self._computed(["probe"])
         if probe.shape != (1, DIMENSION) or not np.isfinite(probe).all():
             raise ValueError(f"the model gives vectors of shape {probe.shape[1:]}, {DIMENSION} are stored")
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Unit vectors (n, 384), float32, in the order given; texts past 256 tokens are cut by the model."""
-        if not texts:
-            return np.zeros((0, DIMENSION), dtype=np.float32)
+        out = np.zeros((len(texts), DIMENSION), dtype=np.float32)
+        missing = []
+        for place, text in enumerate(texts):
+            vector = self._shipped.get(digest(text)) if self._shipped else None
+            if vector is None:
+                missing.append(place)
+            else:
+                out[place] = vector
+        if missing:
+            out[missing] = self._computed([texts[place] for place in missing])
+        return out
+
+    def _computed(self, texts: list[str]) -> Vectors:
         with self._lock:
             vectors = self._model.encode(
-                list(texts),
+                texts,
                 batch_size=_BATCH,
                 normalize_embeddings=True,
                 show_progress_bar=False,
@@ -139,7 +154,7 @@ def _load(model_path: Path | None) -> LoadedEncoder:
                 f"the packaged weights are not the published ones (SHA-256 {digest})",
             )
     try:
-        return LoadedEncoder(Encoder(path))
+        return LoadedEncoder(Encoder(path, read_vectors(PACKAGED_SHA256) if model_path is None else None))
     except Exception as error:  # noqa: BLE001 - any failure of a foreign model means: search by words
         return LoadedEncoder(None, f"the embedding model does not load: {type(error).__name__}: {error}")
 

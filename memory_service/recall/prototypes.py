@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Hashable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -316,6 +316,12 @@ _Axis = tuple[tuple[_Name, ...], NDArray[np.intp], NDArray[np.float32]]
 _Axes = tuple[_Axis[str], _Axis[str], _Axis[tuple[str, str]]]
 _encoded: WeakKeyDictionary[Encodes, _Axes] = WeakKeyDictionary()
 _encoding = threading.Lock()
+
+
+def sentences() -> list[str]:
+    """All example sentences, in the order in which they are encoded."""
+    tables: tuple[Mapping[Any, tuple[str, ...]], ...] = (INPUT_SENTENCES, ANSWER_SENTENCES, TASK_SENTENCES)
+    return [text for table in tables for texts in table.values() for text in texts]
 
 
 def leanings_of(encoder: Encodes, vectors: NDArray[np.float32]) -> Leanings:

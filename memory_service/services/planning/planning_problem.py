@@ -72,7 +72,7 @@ class RequestText:
             return replace(found, hits=with_lessons(transaction, found.hits))
 
     def outcomes(self, question: Question) -> Mapping[str, Any] | None:
-        """What came of runs of the very competition; mode open only, and not as of a year: runs are of now."""
+        """What came of runs of the very competition; mode open only, and not as of a year."""
         slug = question.competition or self.described
         if slug is None or self.database is None or question.mode != "open" or question.as_of is not None:
             return None

@@ -1,0 +1,38 @@
+"""Vectors of the texts that ship, encoded once.
+
+    python -m checks.vectors         (`make vectors` writes seeds/vectors.npz)
+
+After a change of seeds/competitions.jsonl or of the example sentences; a test says when it is due.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from memory_service.recall.encoder import PACKAGED_SHA256, Encoder, packaged_model_path
+from memory_service.recall.prototypes import sentences
+from memory_service.recall.shipped_vectors import FILE, write_vectors
+from memory_service.services.competitions.encoding import texts_of
+from memory_service.services.editorial.seed_files import read_seeds
+
+SEEDS = Path(__file__).resolve().parent.parent / "seeds"
+
+
+def shipped_texts() -> list[str]:
+    """Every text that a first start encodes, each once."""
+    competitions = read_seeds(SEEDS)["competitions"].values()
+    passages = [text for seed in competitions for _, text in texts_of(seed.values)]
+    return list(dict.fromkeys([*passages, *sentences()]))
+
+
+def main() -> None:
+    path = packaged_model_path()
+    if path is None:
+        raise SystemExit("the packaged encoder is not installed")
+    texts = shipped_texts()
+    write_vectors(SEEDS / FILE, texts, Encoder(path).encode(texts), PACKAGED_SHA256)
+    print(f"{len(texts)} texts in {SEEDS.name}/{FILE}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""Vectors of the texts that ship: passages of the seeded competitions and the example sentences.
+
+`seeds/vectors.npz` holds them in half precision with the checksum of the weights that made them, so that a
+first start need not encode a thousand texts. `python -m checks.vectors` writes it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memory_service import resources
+
+FILE = "vectors.npz"
+_DIGEST_BYTES = 16
+
+Vectors = Mapping[bytes, NDArray[np.float16]]
+
+
+def digest(text: str) -> bytes:
+    """What a text is looked up by."""
+    return hashlib.sha256(text.encode()).digest()[:_DIGEST_BYTES]
+
+
+def read_vectors(weights_sha256: str) -> Vectors:
+    """Digest -> unit vector (384,); empty where the file is missing or other weights made it."""
+    try:
+        path = resources.path("seeds", FILE)
+    except FileNotFoundError:
+        return {}
+    with np.load(path, allow_pickle=False) as file:
+        if str(file["weights_sha256"]) != weights_sha256:
+            return {}
+        digests, vectors = file["digests"].tobytes(), file["vectors"]
+    keys = (digests[i : i + _DIGEST_BYTES] for i in range(0, len(digests), _DIGEST_BYTES))
+    return dict(zip(keys, vectors, strict=True))
+
+
+def write_vectors(
+    path: Path, texts: Iterable[str], vectors: NDArray[np.float32], weights_sha256: str
+) -> None:
+    """Write the file: texts in order with their vectors (n, 384)."""
+    digests = np.frombuffer(b"".join(map(digest, texts)), dtype=np.uint8)
+    np.savez_compressed(
+        path, digests=digests, vectors=vectors.astype(np.float16), weights_sha256=np.array(weights_sha256)
+    )

@@ -1,0 +1,24 @@
+"""The vectors that ship are those that the packaged encoder makes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from checks.vectors import shipped_texts
+from memory_service.recall.encoder import PACKAGED_SHA256, Encoder, packaged_model_path
+from memory_service.recall.shipped_vectors import digest, read_vectors
+
+
+def test_every_text_that_ships_has_the_vector_that_the_encoder_makes_of_it() -> None:
+    vectors, texts = read_vectors(PACKAGED_SHA256), shipped_texts()
+    assert {digest(text) for text in texts} == set(vectors), "run `make vectors`"
+    path = packaged_model_path()
+    assert path is not None
+    some = texts[::90]
+    made = Encoder(path).encode(some)
+    shipped = np.array([vectors[digest(text)] for text in some], dtype=np.float32)
+    assert np.abs((made * shipped).sum(axis=1) - 1.0).max() < 1e-3
+
+
+def test_vectors_of_other_weights_are_not_used() -> None:
+    assert read_vectors("0" * 64) == {}
