@@ -266,6 +266,8 @@ def wrong_values(schema: dict[str, Any]) -> Iterator[Any]:
         yield {"a": {"b": 1}}
     if "array" not in types:
         yield [[1]]
+    if types >= {"string", "number"}:
+        return  # a word or a number: what is wrong of one is right of the other
     if types & {"integer", "number"}:
         yield from ("abc", True, 1e300, -1e300, 10**300)
     elif "boolean" in types:

@@ -18,13 +18,13 @@ import pytest
 from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
-import memory_service.services.planning.recommend as recommending
 from memory_service.api.security.auth_middleware import SESSION_COOKIE
 from memory_service.app import create_app
 from memory_service.cli import app as command_line
 from memory_service.errors import InvalidInput
 from memory_service.services.access.keys import create_key
 from memory_service.services.database.transactions import Database
+from memory_service.services.planning import noted_plan
 from memory_service.settings import load_settings
 from tests.conftest import Servers, free_port
 
@@ -136,7 +136,7 @@ def test_what_nobody_thought_of_is_logged_without_what_was_sent(
             with database.engine.connect() as connection:
                 connection.exec_driver_sql("SELECT nothing FROM nowhere WHERE a = ?", (key,))
 
-        monkeypatch.setattr(recommending, "make_plan", broken)
+        monkeypatch.setattr(noted_plan, "make_plan", broken)
         answer = client.post("/recommend", json={"task": "image", "gpu": "a100"}, headers={"X-API-Key": key})
     assert answer.status_code == 500, answer.text
     assert "nowhere" in caplog.text, "the trace belongs into the log"

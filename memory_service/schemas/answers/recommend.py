@@ -166,6 +166,7 @@ class Share(Answer):
     lift: float | None = Field(description="Share over that among all winners of the modality.")
     n: int = Field(description="Solutions that used it.")
     source: list[str] = Field(alias="from", description="The weightiest of them.")
+    runs: str | None = Field(description="What runs of the very competition here say of it.")
 
 
 class FamilyShare(Share):
