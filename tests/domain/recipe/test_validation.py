@@ -46,7 +46,7 @@ def test_without_a_fact_similar_solutions_vote() -> None:
     found = decide_validation(RANDOM, "image-classification", None)
     assert (found.split, found.folds, found.grade) == ("stratified", 10, "estimated")
     assert found.sources == ("c0#1", "c1#1", "c2#1")
-    assert "does not say" in found.why
+    assert "nobody says" in found.why
 
 
 @pytest.mark.parametrize(
