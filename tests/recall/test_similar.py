@@ -40,7 +40,7 @@ def test_an_answer_has_the_fields_of_the_contract(known: Database, loaded: Loade
     assert len(answer["items"]) == 3
     first = answer["items"][0]
     assert first["slug"] == "tgs-salt-identification-challenge"
-    assert set(first) == {"slug", "title", "task", "score", "signals", "why"}
+    assert set(first) == {"slug", "title", "task", "score", "signals", "why", "lessons"}
     assert set(first["signals"]) == {"embedding", "words", "structure"}
     assert "same task" in first["why"]
     assert "'salt'" in first["why"]
