@@ -20,10 +20,10 @@ NOW = dt.datetime(2026, 11, 20, 12, tzinfo=dt.UTC)
 def test_a_filled_database_holds_as_many_as_asked_and_their_pages_are_whole(
     seeded_database: Database,
 ) -> None:
-    fill_big(seeded_database, runs=80, competitions=80, now=NOW)
+    fill_big(seeded_database, runs=80, competitions=300, now=NOW)
     with seeded_database.read() as unit:
         assert unit.session.scalar(select(func.count()).select_from(Run)) == 80
-        assert unit.session.scalar(select(func.count()).select_from(Competition)) == 80
+        assert unit.session.scalar(select(func.count()).select_from(Competition)) == 300
         told = unit.session.execute(select(Run.id, Run.status, Run.started_at, Run.competition)).all()
         latest = catalogue.list_rows(unit, "runs", {"status": "completed"}, "-started_at", 5).items
     assert Counter(row.status for row in told).keys() == {

@@ -31,6 +31,7 @@ CALLS: list[tuple[str, dict[str, Any], str]] = [
     ("report_progress", {"run_id": "x", "kind": "epoch"}, "tell"),
     ("finish_run", {"run_id": "x", "status": "completed"}, "tell"),
     ("remember_competition", {"slug": "x"}, "edit"),
+    ("remember_solution", {"competition": "x"}, "edit"),
 ]
 """Tool, arguments (some of which are refused for another reason), the scope it wants."""
 

@@ -127,7 +127,7 @@ def test_a_plan_says_how_similar_competitions_were_won(agent: Agent):
     answer = agent.call("recommend_plan", QUESTION)
     recipe = answer.structured_content["plan"]["recipe"]
     assert f"- validation: {recipe['validation']['split']}" in text_of(answer)
-    assert {"name", "stage", "share", "lift", "n", "from", "in_script", "setting"} == set(
+    assert {"name", "stage", "share", "lift", "n", "from", "runs", "in_script", "setting"} == set(
         recipe["techniques"][0]
     )
     assert agent.answer("recommend_plan", **QUESTION, mode="blind")["plan"]["recipe"] is None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Literal
 
 from memory_service.domain.description.phrases import sentences_of, singular
@@ -107,6 +108,10 @@ NEAR = 7
 """Words after a number in which its noun may stand, and about it in which its role may."""
 
 
+MOST_QUANTITIES = 500
+"""A description has a few dozen; a text of nothing but numbers must not cost seconds."""
+
+
 @dataclass(frozen=True, slots=True)
 class Quantity:
     """A number with what it counts.
@@ -130,8 +135,13 @@ class Quantity:
 
 
 def quantities_in(text: str) -> list[Quantity]:
-    """The quantities of a text in order."""
-    return [found for sentence in sentences_of(text) for found in _with_groups(list(_of_sentence(sentence)))]
+    """The quantities of a text in order, about the first `MOST_QUANTITIES`."""
+    found: list[Quantity] = []
+    for sentence in sentences_of(text):
+        found += _with_groups(list(islice(_of_sentence(sentence), MOST_QUANTITIES)))
+        if len(found) >= MOST_QUANTITIES:
+            break
+    return found
 
 
 _COUNTED_FROM = re.compile(
@@ -166,7 +176,7 @@ def _of_sentence(sentence: str) -> Iterator[Quantity]:
         n
         for n in _NUMBER.finditer(sentence)
         if not (_VAGUE.match(n[0]) or _YEAR.match(n[0]) or _SIZE.match(sentence, n.end()))
-        and not _OF_A_SIZE.search(sentence, 0, n.start())
+        and not _OF_A_SIZE.search(sentence, max(0, n.start() - 8), n.start())
     ]
     for place, number in enumerate(numbers):
         following = numbers[place + 1].start() if place + 1 < len(numbers) else len(sentence)
