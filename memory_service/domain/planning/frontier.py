@@ -44,6 +44,8 @@ def best_of_models(all_sets: CandidateSets, minutes: float) -> list[dict[str, An
     best: dict[str, tuple[float, float, int, int]] = {}
     for candidate_set, candidates in enumerate(all_sets.sets):
         grid = candidates.grid
+        if not candidates.table.options:
+            continue
         fits = np.where(grid.minutes <= minutes, grid.quality, -np.inf).reshape(
             len(candidates.table.options), -1
         )
