@@ -37,7 +37,7 @@ from memory_service.services.editorial import seeding
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.knowledge.solution_memory import SolutionMemory
 from memory_service.services.operations import database as databases
-from memory_service.services.planning.recipe import recipe_of, split_read
+from memory_service.services.planning.recipe import recipe_of, similarity_weights, split_read
 from memory_service.store.queries.rows import all_rows
 
 ROOT = Path(__file__).parents[1]
@@ -92,7 +92,8 @@ def recipe_for(
         task = case.row["task"]
         kind = replace(signals.kind, task=task, modality=modality_of(task), answer=answer_of(task))
         signals = replace(signals, kind=kind, tasks={task: 1.0})
-    return recipe_of(memory.without(case.slug), signals, task, as_of, split_read(case.facts, task))
+    weights, slugs = similarity_weights(signals, as_of), signals.snapshot.slugs
+    return recipe_of(memory.without(case.slug), slugs, weights, task, as_of, split_read(case.facts, task))
 
 
 def asked(memory: SolutionMemory, case: Case, as_of: int | None, told_task: bool = True) -> Answer:

@@ -58,7 +58,7 @@ def why_none(problem: PlanningProblem, tried: bool = False) -> tuple[str, ...]:
     elif any(card.kind != "cuda" for card in problem.cards):
         why = "how processes share such a device was never measured"
     elif problem.model is not None:
-        why = f"{problem.model} is what was asked for"
+        why = f"{problem.model} is what {'a person noted here' if problem.noted else 'was asked for'}"
     elif problem.cpu_count < 4:
         why = f"{problem.cpu_count} processor cores hold one training and its data loader, not two"
     elif tried:

@@ -6,7 +6,6 @@ from functools import cache
 
 _BY_FAMILY = {
     "forest": "random-forest",
-    "bert": "bert",
     "distilbert": "bert",
     "albert": "bert",
     "modernbert": "bert",
@@ -35,7 +34,6 @@ _BY_FAMILY = {
     "ssd": "retinanet",
     "fcos": "retinanet",
     "coatnet": "coat",
-    "panns": "panns",
     "dgcnn": "gnn",
     "seresnet": "senet",
     "regnetz": "regnet",

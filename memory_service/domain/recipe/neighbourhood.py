@@ -67,9 +67,9 @@ def competition_weights(
     """
     known = years[~np.isnan(years) & ~left_out]
     today = as_of if as_of is not None else float(known.max()) if len(known) else 0.0
-    decades = YEARS_ASKED if as_of is not None else YEARS_TODAY
-    apart = np.where(np.isnan(years), decades, np.abs(today - years))
-    log_weight = agreement - apart / decades
+    tau = YEARS_ASKED if as_of is not None else YEARS_TODAY
+    apart = np.where(np.isnan(years), tau, np.abs(today - years))
+    log_weight = agreement - apart / tau
     if cosine is not None:
         log_weight = log_weight + COSINE_WEIGHT * cosine
     weights = np.exp(log_weight - log_weight.max(initial=-np.inf))

@@ -11,14 +11,22 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from memory_service.domain.recipe.validation import MOST_FOLDS, SPLITS_ADVISED
+
 _BEATS = re.compile(
-    r"\b(?:beats?|beaten|outperform(?:s|ed)?|(?:was |is |were |did )?better than|ahead of|won over|over)\b",
+    r"\b(?:beats?|beaten|outperform(?:s|ed)?|(?:was |is |were |did )?better than|ahead of|won over)\b",
     re.IGNORECASE,
 )
 _LOSES = re.compile(r"\b(?:lost to|loses to|worse than|beaten by|behind)\b", re.IGNORECASE)
+_DENIES = re.compile(
+    r"\b(?:not|never|no|cannot|without|avoid|fail\w*|diverg\w*|overfit\w*|poor\w*|bad\w*)\b|n['’]t\b",
+    re.IGNORECASE,
+)
+"""A sentence with one of these prefers nothing: what it says of a model is not that it won."""
+
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.\-/]*[A-Za-z0-9]")
 _SIZE = re.compile(
-    r"\b(?:at|size|of|in)\s+(\d{2,4})(?:\s?(?:x|×)\s?\d{2,4})?(?:\s?(?:px|pixels|tokens))?\b", re.IGNORECASE
+    r"\b(?:at|size)\s+(\d{2,4})(?:\s?(?:x|×)\s?\d{2,4})?(?:\s?(?:px|pixels|tokens))?\b", re.IGNORECASE
 )
 _FOLDS = re.compile(r"\b(\d{1,2})[\s-]?folds?\b", re.IGNORECASE)
 _GROUPED = re.compile(r"\bgroup(?:ed|s)?[\s-]?(?:k[\s-]?)?folds?(?:\s+by\s+([A-Za-z_]+))?", re.IGNORECASE)
@@ -53,16 +61,19 @@ def note_of_pattern(row: Mapping[str, Any], catalogue_name: Callable[[str], str 
     """
     advice = row.get("advice") or {}
     said = read_sentence(str(row["statement"]), catalogue_name) if here else Note("", "")
-    models = [catalogue_name(str(name)) for name in advice.get("models") or ()]
+    models = advice.get("models")
+    named = [catalogue_name(str(name)) for name in models] if isinstance(models, list) else []
+    split = advice.get("split") if advice.get("split") in SPLITS_ADVISED else None
+    by = advice.get("group_by") if isinstance(advice.get("group_by"), str) else None
     return Note(
         source=str(row["id"]),
         text=str(row["statement"]),
-        prefer=_known(models) or said.prefer,
+        prefer=_known(named) or said.prefer,
         avoid=said.avoid,
-        size=advice.get("image_size") or advice.get("seq_len") or said.size,
-        folds=advice.get("folds") or said.folds,
-        split=advice.get("split") or said.split,
-        by=advice.get("group_by") or said.by,
+        size=_count(advice.get("image_size"), 8, 4096) or _count(advice.get("seq_len"), 8, 8192) or said.size,
+        folds=_count(advice.get("folds"), 2, MOST_FOLDS) or said.folds,
+        split=split or said.split,
+        by=by or said.by,
         here=here,
     )
 
@@ -73,22 +84,23 @@ def read_sentence(text: str, catalogue_name: Callable[[str], str | None]) -> Not
     avoid: list[str | None] = []
     sizes: list[str] = []
     for sentence in re.split(r"(?<=[.;!?])\s+|\n", text):
-        lost, won = _LOSES.search(sentence), _BEATS.search(sentence)
-        cut = lost or won
+        if _DENIES.search(sentence):
+            continue
+        lost = _LOSES.search(sentence)
+        cut = lost or _BEATS.search(sentence)
         before, after = (sentence[: cut.start()], sentence[cut.end() :]) if cut else (sentence, "")
         good, bad = (after, before) if lost else (before, after)
-        prefer += _models(good, catalogue_name)
+        named = _models(good, catalogue_name)
+        prefer += named
         avoid += _models(bad, catalogue_name)
-        sizes += (
-            [size for size in _SIZE.findall(good) if int(size) >= 32] if _models(good, catalogue_name) else []
-        )
+        sizes += [size for size in _SIZE.findall(good) if int(size) >= 32] if named else []
     folds, grouped = _FOLDS.search(text), _GROUPED.search(text)
     by = (grouped.group(1) if grouped else None) or next(iter(_GROUPED_BY.findall(text)), None)
     in_time = by in _TIMES or (not by and not grouped and _IN_TIME.search(text))
     split = "time" if in_time else "group" if grouped or by else None
     return Note(
         "", text, _known(prefer), _known(avoid), int(sizes[0]) if sizes else None,
-        int(folds.group(1)) if folds and 1 < int(folds.group(1)) <= 50 else None, split,
+        _count(int(folds.group(1)), 2, MOST_FOLDS) if folds else None, split,
         None if by in _TIMES else by, True,
     )  # fmt: skip
 
@@ -98,6 +110,12 @@ def _models(text: str, catalogue_name: Callable[[str], str | None]) -> list[str 
     return [
         catalogue_name(word) for word in _NAME.findall(text) if re.search(r"[\d_\-/]|boost|gbm", word.lower())
     ]
+
+
+def _count(value: Any, low: int, high: int) -> int | None:
+    """A whole number within bounds; advice is free JSON, and a plan must not rest on anything else."""
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return value if whole and low <= value <= high else None
 
 
 def _known(names: Iterable[str | None]) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ LEAST_SOLUTIONS = 10
 NOTED, SHOWN_BY_RUNS, LOST = 1.0, 8.0, -8.0
 """Points for a model that shipped notes of the very competition name, that the best run here used, and that a
 person noted here as the worse one. What a person noted as the best is planned wherever it fits
-(`services.planning.recommend`)."""
+(`services.planning.noted_plan`)."""
 
 OCTAVE_SHORT, OCTAVE_LONG, ANY_OCTAVE = 1.5, 2.0, 0.5
 """Points per doubling that an input is smaller or larger than usual, past half a doubling. Judged: more than
@@ -66,8 +66,8 @@ class SizePreference:
 
 @dataclass(frozen=True, slots=True)
 class Preferences:
-    """models: catalogue name -> points; families: share of each; image, text: sizes by kind of input;
-    folds -> points."""
+    """models: catalogue name -> points; families: expected share of each; image_size, seq_len: by kind of
+    input; folds: number -> points."""
 
     models: Mapping[str, ModelPreference] = field(default_factory=dict)
     families: Mapping[str, float] = field(default_factory=dict)
@@ -108,8 +108,7 @@ def preferences_of(
     families: Sequence[Vote],
     solutions: int,
     notes: Sequence[Note],
-    ran_best: ModelPreference | None,
-    ran_model: str | None,
+    by_runs: Mapping[str, ModelPreference],
     usual: Mapping[str, tuple[int, int] | None],
     own_size: Mapping[str, int | None],
     folds: int,
@@ -119,7 +118,7 @@ def preferences_of(
 
     families     the vote; solutions: how many it rests on
     notes        of the very competition or one much like it, the weightiest first
-    ran_best     why the model `ran_model` of the best run here is preferred
+    by_runs      model of the best run of the very competition here -> why it is preferred
     usual        "image_size", "seq_len" -> (usual size, number of solutions); own_size: what the data have
     folds        that the recipe validates by
     """
@@ -129,8 +128,7 @@ def preferences_of(
             models.setdefault(name, ModelPreference(NOTED / (1 + place), note.source, note.text))
         for name in note.avoid:
             models.setdefault(name, ModelPreference(LOST, note.source, note.text))
-    if ran_best is not None and ran_model is not None:
-        models[ran_model] = ran_best
+    models |= by_runs
     noted_folds = next((note.folds for note in notes if note.folds and note.here), None)
     noted_size = next(((note.size, note) for note in notes if note.size and note.here), None)
     noted_size = noted_size or next(((note.size, note) for note in notes if note.size), None)

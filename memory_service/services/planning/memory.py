@@ -7,7 +7,7 @@ any more: it comes last, and says why.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -48,7 +48,8 @@ steers the plan."""
 _SOLUTIONS = "; solutions: "
 """What stands before the solutions in the source of a shipped pattern."""
 
-_STEERING = ("model", "validation", "input")
+_STEERING = ("model", "validation", "input", "schedule")
+"""Kinds of patterns that say what to do; a pitfall names a model to warn of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +96,13 @@ def memory_of(
     if question.as_of is not None and not (record.get("year") or question.as_of + 1) <= question.as_of:
         record = {}
     held_back = question.mode == "family" or question.as_of is not None
-    near = _nearest(signals, question.as_of)
-    patterns = list(
-        _relevant(knowledge, task, size_of(n_train), [slug for slug in near if slug not in hidden])
-    )
+    slugs, weights = signals.snapshot.slugs, similarity_weights(signals, question.as_of)
+    order = np.argsort(-weights, kind="stable")[:NEIGHBOURS]
+    near = [slugs[i] for i in order if weights[i] > 0.0 and slugs[i] not in hidden]
     shown: list[Row] = []
     demoted: list[Row] = []
     notes: list[Note] = []
-    for row in patterns:
+    for row in _relevant(knowledge, task, size_of(n_train), near):
         why = _worse(knowledge.tallies, row, hidden) if knowledge.tallies else ""
         if why:
             text = f"Ranked down: {why}. It says: {row['statement']}"
@@ -112,17 +112,15 @@ def memory_of(
         note = _note(knowledge, signals, row, own if question.mode == "open" else None)
         notes += [note] if note is not None else []
     notes.sort(key=lambda note: not note.here)
-    recipe, similar = recipe_of(
-        knowledge.solution_memory, signals, task, question.as_of, split_fact(question, said, record, notes)
-    )
+    split = split_fact(question, said, record, notes)
+    recipe, similar = recipe_of(knowledge.solution_memory, slugs, weights, task, question.as_of, split)
     if record:
         recipe = with_runs(recipe, _choices_there(knowledge, str(own)))
     preferences = preferences_of(
         recipe.families,
         len(similar.solutions),
         notes,
-        _run_preference(best_run),
-        knowledge.model_names.get(normal_model_name(str(best_run["model"]))) if best_run else None,
+        _shown_by_runs(knowledge, best_run),
         {"image_size": recipe.image_size, "seq_len": recipe.seq_len},
         {
             "image_size": (said.image_size if said else None) or record.get("image_size"),
@@ -136,7 +134,7 @@ def memory_of(
         recipe,
         preferences,
         targets_of(record, knowledge.solution_memory.by_competition.get(str(own), ())),
-        next((note for note in notes if note.here and note.prefer), None),
+        _noted_best(notes),
         (*shown[: MOST_ROWS - len(demoted)], *demoted),
         tuple(f"{row['id']}: {row['text'].partition('. It says: ')[0]}." for row in demoted),
     )
@@ -150,13 +148,6 @@ def _choices_there(knowledge: Knowledge, slug: str) -> dict[str, Tally]:
         for subject, places in knowledge.tallies.items()
         if place in places and subject.startswith(("family:", "technique:"))
     }
-
-
-def _nearest(signals: Signals, as_of: int | None) -> list[str]:
-    """Slugs of the most similar competitions, nearest first; the very competition before all others."""
-    weights = similarity_weights(signals, as_of)
-    order = np.argsort(-weights, kind="stable")[:NEIGHBOURS]
-    return [signals.snapshot.slugs[i] for i in order if weights[i] > 0.0]
 
 
 def _relevant(knowledge: Knowledge, task: str, size: str, near: list[str]) -> Iterator[Row]:
@@ -178,7 +169,7 @@ def _relevant(knowledge: Knowledge, task: str, size: str, near: list[str]) -> It
 def _note(knowledge: Knowledge, signals: Signals, row: Row, own: str | None) -> Note | None:
     """A pattern that steers the plan: of the very competition, or written here about one much like it."""
     here, slug = row["id"] in knowledge.written_here, row.get("competition")
-    if slug is None or not (here or row["kind"] in _STEERING):
+    if slug is None or row["kind"] not in _STEERING:
         return None
     if slug != own:
         cosine = signals.meaning[signals.snapshot.position[slug]] if signals.meaning is not None else 0.0
@@ -187,13 +178,21 @@ def _note(knowledge: Knowledge, signals: Signals, row: Row, own: str | None) -> 
     return note_of_pattern(row, lambda word: knowledge.model_names.get(normal_model_name(word)), here)
 
 
-def _run_preference(best: Row | None) -> ModelPreference | None:
-    if best is None:
-        return None
+def _noted_best(notes: list[Note]) -> Note | None:
+    """The first note that a person wrote here of a best model, with what others of theirs say of folds."""
+    here = [note for note in notes if note.here]
+    best = next((note for note in here if note.prefer), None)
+    return best and replace(best, folds=best.folds or next((note.folds for note in here if note.folds), None))
+
+
+def _shown_by_runs(knowledge: Knowledge, best: Row | None) -> dict[str, ModelPreference]:
+    """The model of the best run, where the catalogue has it."""
+    model = knowledge.model_names.get(normal_model_name(str(best["model"]))) if best else None
+    if best is None or model is None:
+        return {}
     score = best["test_metric"] if best.get("test_metric") is not None else best["metric"]
-    return ModelPreference(
-        SHOWN_BY_RUNS, f"run {best['run_id']}", f"The best run here reached {score:g} with it"
-    )
+    text = f"The best run here reached {score:g} with it"
+    return {model: ModelPreference(SHOWN_BY_RUNS, f"run {best['run_id']}", text)}
 
 
 def _shown(row: Row, text: str, held_back: bool) -> dict[str, Any]:

@@ -11,32 +11,30 @@ from memory_service.domain.planning.plan import Plan, Refusal
 from memory_service.domain.planning.planner import make_plan, recipe_answer
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.recipe.notes import Note
-from memory_service.domain.recipe.preferences import FOLDS_NOTED
 from memory_service.services.knowledge.snapshot import Knowledge
 
 
 def plan_with_note(
     knowledge: Knowledge, case: PlanningProblem, candidate_sets: CandidateSets
-) -> tuple[PlanningProblem, CandidateSets, Plan | Refusal]:
-    """The plan, made around what a person noted here as the best where that fits: model, size and folds, else
-    fewer of them; with the reason where nothing of it does."""
+) -> tuple[CandidateSets, Plan | Refusal]:
+    """The plan with the sets it was chosen from, made around what a person noted here as the best where that
+    fits: model, size and folds, else fewer of them; with the reason where nothing of it does."""
     note, question = case.noted_best, case.question
     if note is None or question.model is not None:
-        return case, candidate_sets, make_plan(case, knowledge, candidate_sets)
+        return candidate_sets, make_plan(case, knowledge, candidate_sets)
     why = ""
     for pins in _pins_of(knowledge, case, note):
         said = f"{note.source} notes it: {note.text}"
         pinned = replace(case, question=replace(question, **pins), model=pins["model"], noted=said)
-        knowledge.priced.ensure_profile(pins["model"], pinned.question.seq_len or pinned.question.image_size)
         sets = price_candidates(pinned, knowledge)
         plan = make_plan(pinned, knowledge, sets)
         if isinstance(plan, Plan):
             reasons = (*plan.rationale, why) if why else plan.rationale
-            return pinned, sets, replace(plan, rationale=reasons, recipe=recipe_answer(candidate_sets))
+            return sets, replace(plan, rationale=reasons, recipe=recipe_answer(candidate_sets))
         asked = ", ".join(f"{name} {value}" for name, value in pins.items())
         why = why or f"{note.source} notes {asked}, which does not fit whole: {plan.why}"
     plan = make_plan(case, knowledge, candidate_sets)
-    return case, candidate_sets, replace(plan, warnings=(*plan.warnings, why))
+    return candidate_sets, replace(plan, warnings=(*plan.warnings, why))
 
 
 def _pins_of(knowledge: Knowledge, case: PlanningProblem, note: Note) -> Iterator[dict[str, Any]]:
@@ -50,9 +48,8 @@ def _pins_of(knowledge: Knowledge, case: PlanningProblem, note: Note) -> Iterato
         and getattr(question, model.input_kind) is None
     ):
         pins[model.input_kind] = note.size
-    folds = question.folds or next(iter(case.preferences.folds), None)
-    if question.folds is None and folds and case.preferences.folds[folds] == FOLDS_NOTED:
-        yield {**pins, "folds": folds}
+    if question.folds is None and note.folds:
+        yield {**pins, "folds": note.folds}
     yield pins
     if len(pins) > 1:
         yield {"model": model.name}

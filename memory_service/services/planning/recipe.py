@@ -60,11 +60,18 @@ def similarity_weights(signals: Signals, as_of: int | None) -> NDArray[np.float6
 
 
 def recipe_of(
-    memory: SolutionMemory, signals: Signals, task: str, as_of: int | None, split: SplitFact | None
+    memory: SolutionMemory,
+    slugs: Sequence[str],
+    weights: NDArray[np.float64],
+    task: str,
+    as_of: int | None,
+    split: SplitFact | None,
 ) -> tuple[Recipe, Neighbourhood]:
-    """The recipe for a task, and the solutions it came from."""
-    weights = similarity_weights(signals, as_of)
-    near = neighbourhood(weights, signals.snapshot.slugs, memory.by_competition, memory.known(as_of))
+    """The recipe for a task, and the solutions it came from.
+
+    slugs, weights   of all stored competitions (C,), as `similarity_weights` gives them
+    """
+    near = neighbourhood(weights, slugs, memory.by_competition, memory.known(as_of))
     pitfalls = [
         (slug, str(memory.competitions[slug]["pitfalls"]))
         for slug in near.competitions[:PITFALLS_FROM]

@@ -62,8 +62,8 @@ def _evaluated(database: Database, question: Question) -> tuple[EvaluatedRequest
     cache = database.caches.of(PlanCache)
     body = cache.get(knowledge.revision, _key(question))
     if body is None:
-        case, candidate_sets, plan = plan_with_note(knowledge, case, candidate_sets)
-        answer = with_parallel_sets(plan, candidate_sets).as_dict()
+        chosen_from, plan = plan_with_note(knowledge, case, candidate_sets)
+        answer = with_parallel_sets(plan, chosen_from).as_dict()
         _mark_scripted(answer)
         body = orjson.dumps(answer, option=orjson.OPT_SERIALIZE_NUMPY)
         cache.store(knowledge.revision, _key(question), body, answer.get("plan_id"))

@@ -53,6 +53,9 @@ def test_a_split_and_what_the_groups_are_is_read() -> None:
         ("LightGBM beats catboost", "lightgbm", "catboost"),
         ("deberta-v3-base did well", "deberta-v3-base", None),
         ("unet/resnet34 at 256", "unet/resnet34", None),
+        ("convnext_base did not beat resnet50", None, None),
+        ("resnet50 diverged at 512", None, None),
+        ("convnext_base averaged over 5 folds beat resnet50", "convnext_base", "resnet50"),
         ("a linear decay was better than a cosine", None, None),
         ("nothing known beats unknown_net", None, None),
     ],
@@ -71,6 +74,7 @@ def test_who_beat_whom(text: str, prefer: str | None, avoid: str | None) -> None
         ("resnet50 of size 640 px", 640),
         ("resnet50 at 224 lost to convnext_base at 512", 512),
         ("at 512 it was slow", None),
+        ("resnet50 won in 2024", None),
         ("resnet50 at 16", None),
     ],
 )
@@ -140,3 +144,16 @@ def test_advice_says_more_than_the_sentence_and_a_shipped_sentence_is_not_read()
     shipped = note_of_pattern(row(), catalogue_name, False)
     assert (shipped.prefer, shipped.size, shipped.split, shipped.here) == ((), None, None, False)
     assert note_of_pattern(row(advice=None), catalogue_name, True).size == 384
+
+
+@pytest.mark.parametrize(
+    "advice",
+    [
+        {"folds": "five", "image_size": "big", "split": 5, "group_by": ["site"], "models": "resnet50"},
+        {"folds": -1, "image_size": 10**9, "split": "public-lb", "models": {"a": 1}},
+        {"folds": True, "image_size": 2.5, "models": [None, 7]},
+    ],
+)
+def test_advice_of_any_form_is_a_note_that_says_nothing(advice: dict[str, Any]) -> None:
+    note = note_of_pattern({"id": "p", "statement": "x", "advice": advice}, catalogue_name, here=True)
+    assert note == Note("p", "x", here=True)

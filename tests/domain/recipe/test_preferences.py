@@ -33,7 +33,7 @@ from tests.domain.recipe.solutions import solution
 
 def preferred(**said: Any) -> Preferences:
     given_ = {
-        "families": [], "solutions": 40, "notes": [], "ran_best": None, "ran_model": None, "usual": {},
+        "families": [], "solutions": 40, "notes": [], "by_runs": {}, "usual": {},
         "own_size": {}, "folds": 5, **said,
     }  # fmt: skip
     return preferences_of(**given_)
@@ -110,7 +110,7 @@ def test_the_length_of_texts_is_their_own_and_a_note_beats_what_is_usual() -> No
 def test_what_runs_showed_beats_what_was_noted_and_the_first_note_beats_the_next() -> None:
     ran = ModelPreference(SHOWN_BY_RUNS, "run 7", "best here")
     notes = [Note("p-1", "", prefer=("a", "b"), avoid=("c",), here=True), Note("p-2", "", prefer=("c",))]
-    models = preferred(notes=notes, ran_best=ran, ran_model="c").models
+    models = preferred(notes=notes, by_runs={"c": ran}).models
     assert models["a"].points > models["b"].points > 0.0
     assert models["c"] == ran
     assert preferred(notes=notes).models["c"].points == LOST
