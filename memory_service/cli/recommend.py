@@ -14,7 +14,7 @@ from rich.text import Text
 from memory_service.cli.common.options import takes_fields_of
 from memory_service.cli.common.output import JSON_OPTION, emit, graded, table
 from memory_service.domain.planning.plan_text import judged_words
-from memory_service.domain.planning.recipe_text import lesson_lines, recipe_lines
+from memory_service.domain.recipe.recipe_text import lesson_lines, recipe_lines
 from memory_service.schemas.recommend import RecommendRequest, plan_request
 
 

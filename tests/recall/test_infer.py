@@ -18,7 +18,7 @@ from memory_service.domain.description.metrics import metric_named
 from memory_service.domain.description.stated_facts import stated_in
 from memory_service.domain.description.task_inference import facts_and_tasks, infer_facts
 from memory_service.recall.encoder import Encodes
-from memory_service.services.competitions.neighbours import read_text
+from memory_service.services.competitions.signals import read_text
 from tests.knowledge.expected import COMPETITIONS
 from tests.recall.conftest import Remembering
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.description.known_facts import Fact
 from memory_service.domain.description.metric_resolution import ResolvedMetric
-from memory_service.domain.planning.known_facts import Fact
 from memory_service.domain.prediction.device import TargetDevice
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from memory_service.domain.planning.recipe_text import lesson_lines, recipe_lines
+from memory_service.domain.recipe.recipe_text import lesson_lines, recipe_lines
 
 MOST_TOKENS, MOST_WITHOUT_RECIPE = 700, 500
 

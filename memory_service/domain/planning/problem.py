@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from memory_service.domain.common.vocabulary import reads_files
+from memory_service.domain.description.known_facts import Fact
 from memory_service.domain.description.metric_resolution import ResolvedMetric
 from memory_service.domain.planning.cost_table import CostTable
 from memory_service.domain.planning.hyperparameters import DEFAULT_POLICY
-from memory_service.domain.planning.known_facts import Fact
 from memory_service.domain.planning.policy import Policy
 from memory_service.domain.planning.request import Question
 from memory_service.domain.prediction.device import TargetDevice

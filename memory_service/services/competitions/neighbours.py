@@ -1,30 +1,23 @@
 """The stored competitions nearest to a competition, a text or bare facts, for `/similar` and the planner.
 
 Three opinions are fused (`recall.rank_fusion`): meaning (vectors), words (the database's full-text search)
-and
-structure (task, metric family, size, classes, split). Bare facts need no encoder: structure alone answers
+and structure (task, metric family, size, classes, split). Bare facts need no encoder: structure alone answers
 in about 1 ms.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import select
 
 from memory_service.domain.common.vocabulary import TASKS, Mode
 from memory_service.domain.description.metrics import metric_named
-from memory_service.domain.description.task_inference import InferredFacts, facts_and_tasks
+from memory_service.domain.description.task_inference import InferredFacts
 from memory_service.errors import nothing_named
-from memory_service.recall.encoder import Encodes
-from memory_service.recall.passages import query_passages
-from memory_service.recall.prototypes import leanings_of
 from memory_service.recall.rank_fusion import (
     WORD_RATIO_FIRST,
     WORD_RATIO_LEFT_OUT,
@@ -33,21 +26,12 @@ from memory_service.recall.rank_fusion import (
     shared_probability,
 )
 from memory_service.recall.recognition import recognised
-from memory_service.recall.snapshot import RecallSnapshot, searched_text
+from memory_service.recall.snapshot import RecallSnapshot
 from memory_service.recall.structure import Kind, kind_of, shared_facts
 from memory_service.recall.words import shared_terms
+from memory_service.services.competitions.signals import ReadText, closeness_to, text_signals
+from memory_service.services.competitions.snapshot import recall_snapshot
 from memory_service.services.database.transactions import ReadTransaction
-from memory_service.store import dialects
-from memory_service.store.queries import passages, rows
-from memory_service.store.queries.fingerprints import fingerprint
-from memory_service.store.session import ReadSession
-from memory_service.store.tables.knowledge import Knowledge
-
-_SEARCH_DEPTH, _WORDS_DEPTH = 60, 60
-"""Passages asked of the database's vector index and of its full text."""
-
-_SCORED = 40
-"""Competitions found by words that are scored."""
 
 _FACTS = (
     "task",
@@ -62,17 +46,6 @@ _FACTS = (
 )
 
 Scores = NDArray[np.float32]
-
-
-@dataclass(frozen=True, slots=True)
-class ReadText:
-    """A text, read once: what it says, how likely each task is, and the vectors of its passages if
-    encoded."""
-
-    text: str
-    facts: InferredFacts
-    task_probability: Mapping[str, float]
-    vectors: Scores | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,14 +110,6 @@ class Found:
     signals: Signals | None = None
 
 
-def read_text(text: str, encoder: Encodes | None) -> ReadText:
-    """Read a text of any length: one batch of at most three passages is encoded. Opens no transaction."""
-    vectors = encoder.encode([p.text for p in query_passages(text)]) if encoder is not None else None
-    leanings = leanings_of(encoder, vectors) if encoder is not None and vectors is not None else None
-    reported, tasks = facts_and_tasks(text, leanings)
-    return ReadText(text, reported, tasks, vectors)
-
-
 def recall(
     source: ReadTransaction | RecallSnapshot,
     *,
@@ -194,7 +159,7 @@ def recall(
         shared[itself] = 1.0
     left_out: NDArray[np.bool_] | None = None
     if mode == "family" and first is not None:
-        closeness = meaning if place is not None else _closeness(transaction, snapshot, first)
+        closeness = meaning if place is not None else closeness_to(transaction, snapshot, first)
         left_out = snapshot.family_of(first, closeness)
     if as_of is not None:
         later = ~(snapshot.years <= as_of)
@@ -208,45 +173,6 @@ def recall(
         reported,
         str(snapshot.competitions[described]["slug"]) if described is not None else None,
         Signals(snapshot, meaning, kind, probability, place if place is not None else described, left_out),
-    )
-
-
-class _Latest:
-    """The latest snapshot of a database's competitions."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._snapshot: RecallSnapshot | None = None
-
-    def get(self, session: ReadSession) -> RecallSnapshot:
-        revision = session.execute(select(Knowledge.revision)).scalar_one()
-        known = self._snapshot
-        if known is not None and known.revision == revision:
-            return known
-        with self._lock:
-            known = self._snapshot
-            if known is None or known.revision != revision:
-                state = (fingerprint(session, "competitions"), passages.encoders(session))
-                if known is not None and known.state == state:
-                    known = replace(known, revision=revision)
-                else:
-                    known = _built(session, revision, state)
-                self._snapshot = known
-        return known
-
-
-def recall_snapshot(transaction: ReadTransaction) -> RecallSnapshot:
-    """The snapshot of this unit's knowledge revision: built once, then one cheap read per question."""
-    return transaction.caches.of(_Latest).get(transaction.session)
-
-
-def _built(session: ReadSession, revision: int, state: object) -> RecallSnapshot:
-    competitions = rows.all_rows(session, "competitions")
-    if not dialects.of(session).embedded:
-        return RecallSnapshot.build(revision, competitions, state=state)
-    table = passages.all_vectors(session)
-    return RecallSnapshot.build(
-        revision, competitions, state=state, owners=table.competitions, vectors=table.vectors
     )
 
 
@@ -279,26 +205,6 @@ def _asked(
     merged = {**{name: known[name] for name in _FACTS if known.get(name) is not None}, **reported}
     certain = merged.get("task")
     return kind_of(merged), {str(certain): 1.0} if certain in TASKS else {}
-
-
-def text_signals(
-    transaction: ReadTransaction | None, snapshot: RecallSnapshot, place: int | None, read: ReadText | None
-) -> tuple[dict[str, Scores], list[str]]:
-    """What meaning and words say of every competition, as far as they can be had, and the words searched
-    for."""
-    signals: dict[str, Scores] = {}
-    row = snapshot.competitions[place] if place is not None else None
-    vectors = read.vectors if read is not None else None
-    if row is not None and transaction is not None:
-        vectors = passages.vectors_of(transaction.session, str(row["slug"]))
-    meaning = _by_meaning(transaction, snapshot, vectors) if vectors is not None and len(vectors) else None
-    if meaning is not None:
-        signals["embedding"] = meaning
-    prose = searched_text(row) if row is not None else read.text if read is not None else ""
-    terms = snapshot.document_frequencies.terms(prose) if prose else []
-    if terms and transaction is not None:
-        signals["words"] = _by_words(transaction, snapshot, terms)
-    return signals, terms
 
 
 def signals_of(
@@ -340,46 +246,6 @@ def _completed(reported: InferredFacts, row: Mapping[str, Any]) -> InferredFacts
     }
     evidence = (f"the text describes {row['slug']}", *reported.evidence)
     return replace(reported, task=row.get("task") or reported.task, evidence=evidence, **known)
-
-
-def _by_meaning(
-    transaction: ReadTransaction | None, snapshot: RecallSnapshot, vectors: Scores
-) -> Scores | None:
-    """Cosine per competition (C,): exact in memory, or from the database's own vector index."""
-    if snapshot.vectors is not None:
-        return snapshot.vectors.scores(vectors)
-    if transaction is None:
-        return None
-    total = np.zeros(len(snapshot.competitions), dtype=np.float32)
-    for vector in vectors:
-        hits = passages.nearest(transaction.session, vector, _SEARCH_DEPTH)
-        # What the index did not return is at most as near as the last it did.
-        best = np.full(len(total), hits[-1].score if hits else 0.0, dtype=np.float32)
-        for hit in hits:
-            found = snapshot.position.get(hit.competition)
-            if found is not None:
-                best[found] = max(best[found], hit.score)
-        total += best
-    return total / np.float32(len(vectors))
-
-
-def _by_words(transaction: ReadTransaction, snapshot: RecallSnapshot, terms: list[str]) -> Scores:
-    """bm25 of the competitions that the full-text search finds (C,), 0 for the others."""
-    out = np.zeros(len(snapshot.competitions), dtype=np.float32)
-    searched = snapshot.document_frequencies.affordable(terms, len(out))
-    hits = passages.search_words(transaction.session, " ".join(searched), _WORDS_DEPTH)
-    for slug in islice(dict.fromkeys(hit.competition for hit in hits), _SCORED):
-        found = snapshot.position.get(slug)
-        if found is not None:
-            out[found] = snapshot.document_frequencies.bm25(terms, snapshot.plain_text(found))
-    return out
-
-
-def _closeness(transaction: ReadTransaction | None, snapshot: RecallSnapshot, place: int) -> Scores | None:
-    if transaction is None:
-        return None
-    own = passages.vectors_of(transaction.session, str(snapshot.competitions[place]["slug"]))
-    return _by_meaning(transaction, snapshot, own) if len(own) else None
 
 
 def _best(

@@ -14,7 +14,8 @@ from memory_service.domain.description.task_inference import InferredFacts
 from memory_service.recall.encoder import LoadedEncoder, load_encoder
 from memory_service.schemas.similar import DEFAULT_LIMIT, SimilarRequest
 from memory_service.services.competitions.lessons import with_lessons
-from memory_service.services.competitions.neighbours import Hit, read_text, recall
+from memory_service.services.competitions.neighbours import Hit, recall
+from memory_service.services.competitions.signals import read_text
 from memory_service.services.database.transactions import Database
 
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from memory_service.errors import MemoryServiceError, Unavailable
 from memory_service.services.competitions.encoding import TextEncoder, encoder_at, use_model
-from memory_service.services.competitions.neighbours import recall_snapshot
+from memory_service.services.competitions.snapshot import recall_snapshot
 from memory_service.services.database.transactions import Database
 from memory_service.services.devices.calibrations import settle
 from memory_service.services.devices.devices import look_again, registered

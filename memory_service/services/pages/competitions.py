@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.recall.competition_map import pca_projection
 from memory_service.recall.encoder import load_encoder
-from memory_service.services.competitions.neighbours import ReadText, read_text, recall, recall_snapshot
+from memory_service.services.competitions.neighbours import recall
+from memory_service.services.competitions.signals import ReadText, read_text
+from memory_service.services.competitions.snapshot import recall_snapshot
 from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.knowledge.outcomes import with_outcomes, with_tallies
 from memory_service.services.knowledge.snapshot import Knowledge

@@ -21,7 +21,7 @@ import jinja2
 from memory_service.domain.description.metric_resolution import ANSWERS, Measure, measure_of
 from memory_service.domain.description.metrics import metric_named
 from memory_service.domain.planning.budget import RESERVE_SHARE
-from memory_service.domain.planning.recipe_text import script_recipe, split_setting
+from memory_service.domain.recipe.recipe_text import script_recipe, split_setting
 from memory_service.errors import MemoryServiceError
 from memory_service.services.planning.script_kinds import (
     AUGMENTED,

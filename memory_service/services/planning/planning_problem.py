@@ -9,16 +9,17 @@ from typing import Any
 from memory_service.domain.calibration.registered_device import cores_beside
 from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN, modality_of, size_of
 from memory_service.domain.cost.rates import with_cores
+from memory_service.domain.description.known_facts import Fact, contradictions, facts_of
 from memory_service.domain.description.metric_resolution import ResolvedMetric, resolve_metric
 from memory_service.domain.description.task_inference import InferredFacts
-from memory_service.domain.planning.known_facts import Fact, contradictions, facts_of
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.request import Question
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.recall.encoder import load_encoder
 from memory_service.services.competitions.lessons import with_lessons
-from memory_service.services.competitions.neighbours import Found, read_text, recall
+from memory_service.services.competitions.neighbours import Found, recall
+from memory_service.services.competitions.signals import read_text
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.outcomes import competition_outcomes, happened_there
 from memory_service.services.knowledge.snapshot import Knowledge

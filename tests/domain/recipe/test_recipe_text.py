@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from memory_service.domain.planning.plan_text import MOST_TOKENS, plan_markdown, rough_tokens
-from memory_service.domain.planning.recipe_text import (
+from memory_service.domain.recipe.recipe_text import (
     LONGEST,
     lesson_lines,
     recipe_lines,

@@ -1,0 +1,105 @@
+"""What meaning and words of a text say of every stored competition, as arrays over competitions (C,)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memory_service.domain.description.task_inference import InferredFacts, facts_and_tasks
+from memory_service.recall.encoder import Encodes
+from memory_service.recall.passages import query_passages
+from memory_service.recall.prototypes import leanings_of
+from memory_service.recall.snapshot import RecallSnapshot, searched_text
+from memory_service.services.database.transactions import ReadTransaction
+from memory_service.store.queries import passages
+
+_SEARCH_DEPTH, _WORDS_DEPTH = 60, 60
+"""Passages asked of the database's vector index and of its full text."""
+
+_SCORED = 40
+"""Competitions found by words that are scored."""
+
+Scores = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadText:
+    """A text, read once: what it says, how likely each task is, and the vectors of its passages if
+    encoded."""
+
+    text: str
+    facts: InferredFacts
+    task_probability: Mapping[str, float]
+    vectors: Scores | None
+
+
+def read_text(text: str, encoder: Encodes | None) -> ReadText:
+    """Read a text of any length: one batch of at most three passages is encoded. Opens no transaction."""
+    vectors = encoder.encode([p.text for p in query_passages(text)]) if encoder is not None else None
+    leanings = leanings_of(encoder, vectors) if encoder is not None and vectors is not None else None
+    reported, tasks = facts_and_tasks(text, leanings)
+    return ReadText(text, reported, tasks, vectors)
+
+
+def text_signals(
+    transaction: ReadTransaction | None, snapshot: RecallSnapshot, place: int | None, read: ReadText | None
+) -> tuple[dict[str, Scores], list[str]]:
+    """What meaning and words say of every competition, as far as they can be had, and the words searched
+    for."""
+    signals: dict[str, Scores] = {}
+    row = snapshot.competitions[place] if place is not None else None
+    vectors = read.vectors if read is not None else None
+    if row is not None and transaction is not None:
+        vectors = passages.vectors_of(transaction.session, str(row["slug"]))
+    meaning = _by_meaning(transaction, snapshot, vectors) if vectors is not None and len(vectors) else None
+    if meaning is not None:
+        signals["embedding"] = meaning
+    prose = searched_text(row) if row is not None else read.text if read is not None else ""
+    terms = snapshot.document_frequencies.terms(prose) if prose else []
+    if terms and transaction is not None:
+        signals["words"] = _by_words(transaction, snapshot, terms)
+    return signals, terms
+
+
+def _by_meaning(
+    transaction: ReadTransaction | None, snapshot: RecallSnapshot, vectors: Scores
+) -> Scores | None:
+    """Cosine per competition (C,): exact in memory, or from the database's own vector index."""
+    if snapshot.vectors is not None:
+        return snapshot.vectors.scores(vectors)
+    if transaction is None:
+        return None
+    total = np.zeros(len(snapshot.competitions), dtype=np.float32)
+    for vector in vectors:
+        hits = passages.nearest(transaction.session, vector, _SEARCH_DEPTH)
+        # What the index did not return is at most as near as the last it did.
+        best = np.full(len(total), hits[-1].score if hits else 0.0, dtype=np.float32)
+        for hit in hits:
+            found = snapshot.position.get(hit.competition)
+            if found is not None:
+                best[found] = max(best[found], hit.score)
+        total += best
+    return total / np.float32(len(vectors))
+
+
+def _by_words(transaction: ReadTransaction, snapshot: RecallSnapshot, terms: list[str]) -> Scores:
+    """bm25 of the competitions that the full-text search finds (C,), 0 for the others."""
+    out = np.zeros(len(snapshot.competitions), dtype=np.float32)
+    searched = snapshot.document_frequencies.affordable(terms, len(out))
+    hits = passages.search_words(transaction.session, " ".join(searched), _WORDS_DEPTH)
+    for slug in islice(dict.fromkeys(hit.competition for hit in hits), _SCORED):
+        found = snapshot.position.get(slug)
+        if found is not None:
+            out[found] = snapshot.document_frequencies.bm25(terms, snapshot.plain_text(found))
+    return out
+
+
+def closeness_to(transaction: ReadTransaction | None, snapshot: RecallSnapshot, place: int) -> Scores | None:
+    if transaction is None:
+        return None
+    own = passages.vectors_of(transaction.session, str(snapshot.competitions[place]["slug"]))
+    return _by_meaning(transaction, snapshot, own) if len(own) else None

@@ -1,0 +1,55 @@
+"""The recall snapshot of a database: built once for each state of its competitions."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+from sqlalchemy import select
+
+from memory_service.recall.snapshot import RecallSnapshot
+from memory_service.services.database.transactions import ReadTransaction
+from memory_service.store import dialects
+from memory_service.store.queries import passages, rows
+from memory_service.store.queries.fingerprints import fingerprint
+from memory_service.store.session import ReadSession
+from memory_service.store.tables.knowledge import Knowledge
+
+
+class _Latest:
+    """The latest snapshot of a database's competitions."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._snapshot: RecallSnapshot | None = None
+
+    def get(self, session: ReadSession) -> RecallSnapshot:
+        revision = session.execute(select(Knowledge.revision)).scalar_one()
+        known = self._snapshot
+        if known is not None and known.revision == revision:
+            return known
+        with self._lock:
+            known = self._snapshot
+            if known is None or known.revision != revision:
+                state = (fingerprint(session, "competitions"), passages.encoders(session))
+                if known is not None and known.state == state:
+                    known = replace(known, revision=revision)
+                else:
+                    known = _built(session, revision, state)
+                self._snapshot = known
+        return known
+
+
+def recall_snapshot(transaction: ReadTransaction) -> RecallSnapshot:
+    """The snapshot of this unit's knowledge revision: built once, then one cheap read per question."""
+    return transaction.caches.of(_Latest).get(transaction.session)
+
+
+def _built(session: ReadSession, revision: int, state: object) -> RecallSnapshot:
+    competitions = rows.all_rows(session, "competitions")
+    if not dialects.of(session).embedded:
+        return RecallSnapshot.build(revision, competitions, state=state)
+    table = passages.all_vectors(session)
+    return RecallSnapshot.build(
+        revision, competitions, state=state, owners=table.competitions, vectors=table.vectors
+    )
