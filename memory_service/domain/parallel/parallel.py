@@ -304,7 +304,7 @@ def _network(
     if column != member.alone:
         steps = max(1, round(settings["effective_batch_size"] / batch))
         settings |= {"batch_size": batch, "grad_accumulation": steps, "effective_batch_size": batch * steps}
-        settings["learning_rate"] = learning_rate(option.recipe, batch * steps)
+        settings["learning_rate"] = learning_rate(option.defaults, batch * steps)
     settings["data_loader"] = settings["data_loader"] | {"num_workers": each.of.workers}
     return {
         "runs_on": "gpu",

@@ -18,7 +18,7 @@ from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.step_config import StepConfig, precision_class
 from memory_service.domain.cost.throughput_knee import throughput_knee
 from memory_service.domain.hardware.gpu_spec import Gpu
-from memory_service.domain.planning.hyperparameters import Recipe, recipe_of
+from memory_service.domain.planning.hyperparameters import TrainingDefaults, training_defaults
 from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.device_memory import allocated_limit_gib, observed_bounds
@@ -51,7 +51,7 @@ class Option:
     input_size: int
     profile: dict[str, Profile]
     checkpointed: dict[str, Profile]
-    recipe: Recipe
+    defaults: TrainingDefaults
     learning: Learning
 
     @property
@@ -72,7 +72,7 @@ def make_option(
     profile: dict[str, Profile],
     checkpointed: dict[str, Profile] | None = None,
 ) -> Option:
-    """The option with the recipe and learning curve its task and family imply."""
+    """The option with the training defaults and learning curve its task and family imply."""
     trees = not profile
     return Option(
         task,
@@ -80,7 +80,7 @@ def make_option(
         input_size,
         profile,
         checkpointed or {},
-        recipe_of(task, model.family, pretrained=model.pretrained, trees=trees),
+        training_defaults(task, model.family, pretrained=model.pretrained, trees=trees),
         learning_of(task, model.pretrained, trees),
     )
 
@@ -104,7 +104,7 @@ def layout_of(profile: Profile, gpu: Gpu) -> str:
 @dataclass(frozen=True, slots=True)
 class Columns:
     """What the search reads of every option, as arrays [option]; `family` is a place in `families`, names of
-    `domain.recipe.vocabulary`."""
+    `domain.defaults.vocabulary`."""
 
     names: npt.NDArray[np.str_]
     score: Array
@@ -147,8 +147,8 @@ def columns_of(options: Sequence[Option]) -> Columns:
         pretrained=numbers(float(o.model.pretrained) for o in options),
         pictures=np.array([o.model.input_kind == "image_size" for o in options], dtype=np.bool_),
         n_outputs=integers(max((p.n_outputs for p in o.profile.values()), default=1000) for o in options),
-        least_batch=integers(o.recipe.least_batch for o in options),
-        wanted_batch=integers(o.recipe.wanted_batch for o in options),
+        least_batch=integers(o.defaults.least_batch for o in options),
+        wanted_batch=integers(o.defaults.wanted_batch for o in options),
         gap=numbers(o.learning.gap for o in options),
         tau=numbers(o.learning.epochs for o in options),
         fold_gain=numbers(o.learning.fold_gain for o in options),
@@ -259,7 +259,7 @@ def build_table(
         profile = option.profile.get(kind)
         if profile is None:
             continue
-        twin = priced.setdefault((id(profile), option.recipe.optimizer), row)
+        twin = priced.setdefault((id(profile), option.defaults.optimizer), row)
         if twin != row:
             plain.copy_row(twin, row)
             saving.copy_row(twin, row)
@@ -323,7 +323,7 @@ def _price(
     steps: BaselineSteps,
 ) -> tuple[int, int]:
     """Fill one row; (index of the largest fitting rung or -1, index of the knee)."""
-    config = StepConfig(precision, layout_of(profile, gpu), option.recipe.optimizer)
+    config = StepConfig(precision, layout_of(profile, gpu), option.defaults.optimizer)
     most = LARGEST_RUNG[profile.input_kind] if len(rungs) > 1 else rungs[0]
     room = allocated_limit_gib(gpu)
     refused = observed_bounds(profile, gpu, config).refused or most + 1

@@ -86,7 +86,7 @@ def _bases(candidates: CandidateSet, pick: GridIndex) -> tuple[Estimate, Estimat
     batch = int(candidates.grid.batches.batch_size[pick.row])
 
     def config(card: TargetDevice) -> StepConfig:
-        return StepConfig(candidates.precision, layout_of(profile, card), option.recipe.optimizer)
+        return StepConfig(candidates.precision, layout_of(profile, card), option.defaults.optimizer)
 
     fullest = min(problem.cards, key=lambda card: card.usable_gib)
     memory = peak_memory(profile, batch, fullest, config(fullest)).driver_gib

@@ -31,14 +31,14 @@ _DENSE_TASKS = ("image-segmentation", "object-detection", "image-to-image")
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class TrainingDefaults:
     """How a kind of model is tuned.
 
     optimizer      "adamw" | "sgd-momentum" | "boosting"
     base_lr, base_batch   learning rate stated at an effective batch size
     scaling        "sqrt" (Adam type) | "linear" (SGD) | "none"
     max_lr         never above: Adam-type optima rise, then fall with the batch (arXiv 2405.14578)
-    wanted_batch   effective batch the recipe was made for; accumulation fills up to it
+    wanted_batch   effective batch these defaults were made for; accumulation fills up to it
     least_batch    never below, so that batch statistics mean something (16 with batch norm)
     patience       epochs without gain before stopping (R16: 3-5)
     """
@@ -53,32 +53,32 @@ class Recipe:
     patience: int
 
 
-def recipe_of(task: str, family: str, *, pretrained: bool, trees: bool = False) -> Recipe:
-    """The recipe for a model family on a task. Learning rates are the usual starting points of
+def training_defaults(task: str, family: str, *, pretrained: bool, trees: bool = False) -> TrainingDefaults:
+    """How a model family is tuned on a task. Learning rates are the usual starting points of
     fine-tuning."""
     modality = modality_of(task)
     if trees:
-        return Recipe("boosting", 0.05, 1, "none", 0.05, 1, 1, TREE_PATIENCE_ROUNDS)
+        return TrainingDefaults("boosting", 0.05, 1, "none", 0.05, 1, 1, TREE_PATIENCE_ROUNDS)
     if modality == "text":
         if task == "seq2seq":
-            return Recipe("adamw", 1e-4, 32, "sqrt", 4e-4, 32, 4, 3)
-        return Recipe("adamw", 2e-5, 32, "sqrt", 1e-4, 32, 8, 3)
+            return TrainingDefaults("adamw", 1e-4, 32, "sqrt", 4e-4, 32, 4, 3)
+        return TrainingDefaults("adamw", 2e-5, 32, "sqrt", 1e-4, 32, 8, 3)
     if modality in ("tabular", "recommendation"):
-        return Recipe("adamw", 1e-3, 256, "sqrt", 5e-3, 256, 32, 5)
+        return TrainingDefaults("adamw", 1e-3, 256, "sqrt", 5e-3, 256, 32, 5)
     if modality == "time-series":
-        return Recipe("adamw", 1e-3, 64, "sqrt", 4e-3, 64, 16, 5)
+        return TrainingDefaults("adamw", 1e-3, 64, "sqrt", 4e-3, 64, 16, 5)
     if task in _DENSE_TASKS:
         if family.startswith(
             ("fasterrcnn", "faster_rcnn", "maskrcnn", "mask_rcnn", "retinanet", "fcos", "ssd")
         ):
-            return Recipe("sgd-momentum", 0.02, 16, "linear", 0.08, 16, 2, 4)
-        return Recipe("adamw", 3e-4, 16, "sqrt", 1e-3, 16, 4, 4)
+            return TrainingDefaults("sgd-momentum", 0.02, 16, "linear", 0.08, 16, 2, 4)
+        return TrainingDefaults("adamw", 3e-4, 16, "sqrt", 1e-3, 16, 4, 4)
     attention = family.lower().startswith(_ATTENTION_FAMILIES)
     if not pretrained:
-        return Recipe("adamw", 1e-3, 256, "sqrt", 4e-3, 128, 16, 5)
+        return TrainingDefaults("adamw", 1e-3, 256, "sqrt", 4e-3, 128, 16, 5)
     if attention:
-        return Recipe("adamw", 1e-4, 256, "sqrt", 3e-4, 128, 8, 3)
-    return Recipe("adamw", 5e-4, 256, "sqrt", 2e-3, 128, 16, 3)
+        return TrainingDefaults("adamw", 1e-4, 256, "sqrt", 3e-4, 128, 8, 3)
+    return TrainingDefaults("adamw", 5e-4, 256, "sqrt", 2e-3, 128, 16, 3)
 
 
 def is_dense(task: str) -> bool:
@@ -119,7 +119,7 @@ def default_batch(
 
 
 def most_by_updates(n_train: int, least_batch: int, updates: int = DEFAULT_POLICY.updates_per_epoch) -> int:
-    """The largest rung that leaves ~50 updates an epoch on one split; never under the recipe's least batch.
+    """The largest rung that leaves ~50 updates an epoch on one split; never under `least_batch`.
 
     9 000 images: 9000 * 0.8 / 50 = 144 -> 128.
     """
@@ -128,17 +128,17 @@ def most_by_updates(n_train: int, least_batch: int, updates: int = DEFAULT_POLIC
 
 
 def accumulation_steps(batch_size: Any, wanted: Any, most: Any) -> npt.NDArray[np.int64]:
-    """Gradient accumulation that reaches the recipe's batch when memory cannot (R07): 1, 2, 4 ... 16;
+    """Gradient accumulation that reaches the wanted batch when memory cannot (R07): 1, 2, 4 ... 16;
     broadcasts."""
     short = np.maximum(np.minimum(wanted, most) / np.asarray(batch_size, dtype=np.float64), 1.0)
     return np.asarray(np.minimum(16, 2 ** np.floor(np.log2(short)).astype(np.int64)), dtype=np.int64)
 
 
-def learning_rate(recipe: Recipe, effective_batch_size: int) -> float:
+def learning_rate(defaults: TrainingDefaults, effective_batch_size: int) -> float:
     """The base rate scaled to the effective batch: linear for SGD, square root for Adam-type; two digits."""
-    ratio = effective_batch_size / recipe.base_batch
-    factor = {"linear": ratio, "sqrt": math.sqrt(ratio), "none": 1.0}[recipe.scaling]
-    return float(f"{min(recipe.base_lr * factor, recipe.max_lr):.2g}")
+    ratio = effective_batch_size / defaults.base_batch
+    factor = {"linear": ratio, "sqrt": math.sqrt(ratio), "none": 1.0}[defaults.scaling]
+    return float(f"{min(defaults.base_lr * factor, defaults.max_lr):.2g}")
 
 
 def warmup_epochs(epochs: int) -> int:

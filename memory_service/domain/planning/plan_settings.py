@@ -37,8 +37,8 @@ def settings_of(candidates: CandidateSet, pick: GridIndex) -> dict[str, Any]:
         "folds": folds,
         "epochs": epochs,
         "early_stopping_patience": patience_of(option, candidates.problem.policy),
-        "optimizer": option.recipe.optimizer,
-        "learning_rate": learning_rate(option.recipe, batch * steps),
+        "optimizer": option.defaults.optimizer,
+        "learning_rate": learning_rate(option.defaults, batch * steps),
         "warmup_epochs": warmup_epochs(epochs),
         "data_loader": dict(candidates.loader),
     }
@@ -47,7 +47,7 @@ def settings_of(candidates: CandidateSet, pick: GridIndex) -> dict[str, Any]:
 def patience_of(option: Option, policy: Policy) -> int:
     """The recipe's, within what R16 says of networks."""
     least, most = policy.patience
-    own = option.recipe.patience
+    own = option.defaults.patience
     return own if option.is_trees else min(max(own, least), most)
 
 

@@ -48,7 +48,7 @@ def rationale(
     )
     out.append(_fold_reason(settings, spare_folds))
     if not option.is_trees:
-        out.append(_rate_reason(option.recipe, settings))
+        out.append(_rate_reason(option.defaults, settings))
         if problem.on_gpu:
             out.append(_fill_reason(expected, problem.policy))
         out.append(
@@ -126,7 +126,7 @@ def _batch_reason(candidates: CandidateSet, pick: GridIndex, settings: Mapping[s
     why = {
         "memory": "is the largest whose p90 memory fits the card (R02)",
         "updates": f"is the largest that leaves about {least} updates an epoch",
-        "knee": "is where throughput stops paying, or the default of R03 and recipe where that comes later",
+        "knee": "is where throughput stops paying, or the usual batch (R03) where that comes later",
         "pinned": "is what was asked for",
     }[bound]
     if bound == "memory" and refused:
@@ -161,13 +161,13 @@ def _fold_reason(settings: Mapping[str, Any], spare_folds: int | None) -> str:
     return f"{text} (R17)."
 
 
-def _rate_reason(recipe: Any, settings: Mapping[str, Any]) -> str:
-    law = {"sqrt": "square root", "linear": "linear", "none": "no"}[recipe.scaling]
+def _rate_reason(defaults: Any, settings: Mapping[str, Any]) -> str:
+    law = {"sqrt": "square root", "linear": "linear", "none": "no"}[defaults.scaling]
     warm = settings["warmup_epochs"]
     warmup = f"{_plural(warm, 'epoch')} of warmup" if warm else "warmup over the first tenth of the steps"
     return (
-        f"{recipe.optimizer} at {settings['learning_rate']:g}: {recipe.base_lr:g} at batch "
-        f"{recipe.base_batch}, {law} "
+        f"{defaults.optimizer} at {settings['learning_rate']:g}: {defaults.base_lr:g} at batch "
+        f"{defaults.base_batch}, {law} "
         f"scaling to {settings['effective_batch_size']}, {warmup}; stop after "
         f"{settings['early_stopping_patience']} epochs without gain (R16)."
     )
@@ -218,7 +218,7 @@ def warnings(
 
 
 def _network_warnings(candidates: CandidateSet, pick: GridIndex, settings: Mapping[str, Any]) -> list[str]:
-    recipe = candidates.table.options[pick.row].recipe
+    defaults = candidates.table.options[pick.row].defaults
     batch, epochs = settings["batch_size"], settings["epochs"]
     updates = candidates.problem.n_train * 0.8 / max(settings["effective_batch_size"], 1)
     out = []
@@ -234,7 +234,7 @@ def _network_warnings(candidates: CandidateSet, pick: GridIndex, settings: Mappi
     profile = candidates.table.options[pick.row].profile.get(precision_class(candidates.precision))
     if profile is not None and "bounded_from" in profile.extra:
         out.append("Memory and time in fp32 are upper bounds made from the mixed-precision profile.")
-    if batch < 16 <= recipe.least_batch:
+    if batch < 16 <= defaults.least_batch:
         out.append(
             f"Batch {batch} is small for batch normalisation: freeze its statistics or use group norm."
         )
@@ -262,7 +262,7 @@ def ran_out(candidates: CandidateSet, option: Option) -> str:
     if profile is None:
         return ""
     seen = []
-    config = StepConfig(candidates.precision, optimizer=option.recipe.optimizer)
+    config = StepConfig(candidates.precision, optimizer=option.defaults.optimizer)
     vram = candidates.problem.question.vram_gib
     for card in candidates.problem.cards:
         planned = card if vram is None else with_memory(card, vram)

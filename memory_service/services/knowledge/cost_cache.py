@@ -102,7 +102,7 @@ class PricedCatalogue:
         if known is None:
             sizes = Sizes(case.question.image_size, case.question.seq_len, case.n_features)
             options = tuple(self.options(case.task, sizes, case.model))
-            names = tuple((o.model.name, o.input_size, o.recipe.optimizer) for o in options)
+            names = tuple((o.model.name, o.input_size, o.defaults.optimizer) for o in options)
             known = (options, columns_of(options), names)
             with self._lock:
                 self._options[key] = known

@@ -134,7 +134,7 @@ def test_what_to_copy_is_said_for_each_model():
         "data_loader",
     }  # fmt: skip
     search = price_candidates(case(**PICTURES), seed_knowledge()).sets[0]
-    recipes = {option.model.name: option.recipe for option in search.table.options}
+    recipes = {option.model.name: option.defaults for option in search.table.options}
     assert plain["parallel"]
     for one in plain["parallel"]:
         for member in one["models"]:

@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 
 from memory_service.domain.planning.contingency import model_class_of
-from memory_service.domain.planning.hyperparameters import learning_rate, recipe_of, rule_batch, warmup_epochs
+from memory_service.domain.planning.hyperparameters import (
+    learning_rate,
+    rule_batch,
+    training_defaults,
+    warmup_epochs,
+)
 from memory_service.domain.planning.plan_text import MOST_TOKENS, plan_markdown, rough_tokens
 from tests.planning import plan, promises_kept
 
@@ -218,9 +223,9 @@ def test_r34_patterns_of_the_kind_are_shown() -> None:
 
 
 def test_s01_s02_the_rate_is_scaled_from_a_stated_base() -> None:
-    adam = recipe_of("image-classification", "resnet", pretrained=True)
+    adam = training_defaults("image-classification", "resnet", pretrained=True)
     assert learning_rate(adam, adam.base_batch * 4) == pytest.approx(adam.base_lr * 2)
-    sgd = recipe_of("object-detection", "fasterrcnn", pretrained=True)
+    sgd = training_defaults("object-detection", "fasterrcnn", pretrained=True)
     assert learning_rate(sgd, sgd.base_batch * 2) == pytest.approx(sgd.base_lr * 2)
     assert (warmup_epochs(2), warmup_epochs(8)) == (0, 1)
 
