@@ -127,21 +127,7 @@ def _best_cut(
                 to_epochs = floor(room / later) if later else at.epochs_done
         if to_epochs < 1 or (to_epochs <= at.epochs_done and later <= 0 and to_folds == folds):
             continue
-        quality = float(
-            quality_index(
-                80.0,
-                1.0,
-                1.0,
-                to_epochs,
-                to_folds,
-                gap=learning.gap,
-                tau=learning.epochs,
-                gain=learning.fold_gain,
-                octave_up=0.0,
-                octave_down=0.0,
-                n_train=n_train,
-            )
-        )
+        quality = float(quality_index(80.0, 1.0, to_epochs, to_folds, learning, n_train))
         if best is None or quality > best[0]:
             best = (quality, to_folds, to_epochs)
     return None if best is None else best[1:]

@@ -55,9 +55,18 @@ def expected_of(candidates: CandidateSet, pick: GridIndex) -> Expected:
         total_minutes=_estimate(run.total_end, 1 / 60, composed, ", hidden minutes included"),
         inference_minutes=_estimate(run.inference, 1 / 60, composed),
         host_memory_gib=_host_memory(candidates, pick),
-        quality_index=quality_estimate(float(grid.quality[row, pick.epoch, pick.fold])),
+        quality_index=expected_quality(candidates, pick),
         bound=_bound(candidates, row),
     )
+
+
+def expected_quality(candidates: CandidateSet, pick: GridIndex) -> Estimate:
+    """The quality index of a pick with its interval."""
+    problem, model = candidates.problem, candidates.table.options[pick.row].model
+    sd, measured = problem.quality.interval_sd(
+        problem.data_kind, (model.name, model.family), model.quality_score
+    )
+    return quality_estimate(float(candidates.grid.quality[pick.row, pick.epoch, pick.fold]), sd, measured)
 
 
 def _host_memory(candidates: CandidateSet, pick: GridIndex) -> Estimate | None:

@@ -14,6 +14,7 @@ from memory_service.domain.planning.hyperparameters import DEFAULT_POLICY
 from memory_service.domain.planning.policy import Policy
 from memory_service.domain.planning.request import Question
 from memory_service.domain.prediction.device import TargetDevice
+from memory_service.domain.quality.quality_model import NO_FIGURES, Kind, QualityModel, quality_kind
 from memory_service.domain.recipe.notes import Note
 from memory_service.domain.recipe.preferences import NO_PREFERENCES, Preferences
 from memory_service.domain.recipe.recipe import Recipe
@@ -37,6 +38,8 @@ class PlanningProblem:
     size_assumed   n_train is a usual number: nobody said it
     metric    what predictions are judged by; None where nobody says
     facts     what is known of the data and the host, each with where it came from
+    quality   what models are expected to reach
+    language, subtask   of a text, None where nothing says
     """
 
     question: Question
@@ -62,6 +65,14 @@ class PlanningProblem:
     size_assumed: bool = False
     metric: ResolvedMetric | None = None
     facts: tuple[Fact, ...] = ()
+    quality: QualityModel = NO_FIGURES
+    language: str | None = None
+    subtask: str | None = None
+
+    @property
+    def data_kind(self) -> Kind:
+        """Which public results say something about these data."""
+        return quality_kind(self.task, self.n_classes, self.language, self.subtask)
 
     @property
     def on_gpu(self) -> bool:

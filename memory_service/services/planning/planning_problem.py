@@ -157,6 +157,9 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = Reques
         size_assumed=size_assumed,
         metric=metric,
         facts=_facts(question, said, known_there, used, metric),
+        quality=knowledge.quality,
+        language=question.language or (said.language if said else None),
+        subtask=question.subtask or (said.subtask if said else None),
     )
 
 
