@@ -44,16 +44,16 @@ class Learning:
 
 
 _PRETRAINED = {
-    "image": Learning(20.0, 1.5, 0.5, 1.5, 1.4, 3.0),
+    "image": Learning(15.0, 1.5, 0.5, 1.5, 1.4, 3.0),
     "image-dense": Learning(20.0, 0.7, 0.5, 1.5, 1.0, 3.0),
     "text": Learning(8.0, 1.5, 0.5, 1.5, 0.8, 1.5),
-    "audio": Learning(20.0, 1.5, 0.5, 1.2, 1.0, 2.0),
-    "video": Learning(20.0, 1.5, 0.5, 1.2, 1.0, 2.5),
-    "other": Learning(20.0, 1.5, 0.5, 1.5, 1.0, 2.0),
+    "audio": Learning(15.0, 1.5, 0.5, 1.2, 1.0, 2.0),
+    "video": Learning(15.0, 1.5, 0.5, 1.2, 1.0, 2.5),
+    "other": Learning(15.0, 1.5, 0.5, 1.5, 1.0, 2.0),
 }
 """image: ViT-B/16 on CIFAR-100 loses 7.7 and 2.7 points at 5 and 10 epochs of 98 updates against 102 epochs
-(google-research/vision_transformer), which gives the power. The gap is judged, a quarter of that (1.6 and 0.6):
-source 003 saw the best loss of 30 epochs on 9 000 images at the third to fifth. Dense:
+(google-research/vision_transformer), which gives the power. The gap is judged, about a sixth
+of that (1.2 and 0.4): source 003 saw the best loss of 30 epochs on 9 000 images at the third to fifth. Dense:
 Cityscapes 107 -> 215 epochs +0.9 (mmseg, 72 pairs), COCO 12 -> 24 +0.2 (mmdet, 19 pairs); the curve says 0.3
 and 1.3. Text, audio, video: no public curve; judged from the usual 2-4 epochs of encoders and 10-30 of the
 others. Sizes of images: 31 pairs of the catalogue, median 1.4 points per doubling; the others are judged."""
