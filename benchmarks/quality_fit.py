@@ -27,7 +27,7 @@ GROUP_SD = (0.3, 0.3)
 """Units of z: noise of a result, of a model beside its score, of a model from group to group. Between 0.2 and
 0.6 they change no regret by a point (docs/quality.md)."""
 
-SLOPES = {"all": (0.3, 0.3), "english": (0.5, 0.5), "other": (0.2, 0.3)}
+SLOPES = {"all": (0.3, 0.3), "judged": (0.0, 0.1), "english": (0.5, 0.5), "other": (0.2, 0.3)}
 MULTILINGUAL = {"other": (0.5, 0.7)}
 """Mean and sd of the priors, per SCORE_UNIT points of published score and for many languages."""
 
@@ -107,12 +107,13 @@ class Fit:
 
     def parameters(self, without: str | None = None) -> Array:
         if without is None:
-            return np.linalg.solve(self._matrix, self._vector)
+            return np.asarray(np.linalg.solve(self._matrix, self._vector), dtype=np.float64)
         matrix, vector = self._parts[without]
-        return np.linalg.solve(self._matrix - matrix, self._vector - vector)
+        left = np.linalg.solve(self._matrix - matrix, self._vector - vector)
+        return np.asarray(left, dtype=np.float64)
 
     def covariance(self) -> Array:
-        return np.linalg.inv(self._matrix)
+        return np.asarray(np.linalg.inv(self._matrix), dtype=np.float64)
 
     def expected(self, table: Table, parameters: Array) -> dict[str, float]:
         return {model: float(self.design.row(model, table) @ parameters) for model in table.values}
@@ -135,8 +136,8 @@ def difference_sds(
             squares[a, b][table.dataset].append(error**2)
     classes: dict[str, list[float]] = defaultdict(list)
     pairs: dict[tuple[str, str], list[float]] = {}
-    for (a, b), found in squares.items():
-        pairs[a, b] = [float(np.mean(each)) for each in found.values()]
+    for (a, b), by_dataset in squares.items():
+        pairs[a, b] = [float(np.mean(each)) for each in by_dataset.values()]
         classes[class_pair((a, families.get(a, a)), (b, families.get(b, b)))] += pairs[a, b]
     mean = {name: float(np.mean(found)) for name, found in classes.items() if len(found) >= CLASS_DATASETS}
     out = {name: round(value**0.5, 3) for name, value in sorted(mean.items())}

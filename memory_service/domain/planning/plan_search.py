@@ -32,6 +32,7 @@ from memory_service.domain.planning.hyperparameters import (
     rule_batch,
 )
 from memory_service.domain.planning.problem import PlanningProblem
+from memory_service.domain.quality.conditioning import given_runs
 from memory_service.domain.quality.quality_index import Learning, quality_index, too_large
 
 Array = npt.NDArray[np.float64]
@@ -258,12 +259,24 @@ def quality_of(problem: PlanningProblem, table: CostTable, epochs: Array, folds:
         return values[:, None, None]
 
     n_train = float(problem.n_train)
-    points = problem.quality.expected(problem.data_kind, c.names.tolist(), c.score).points
+    points = _expected_points(problem, table)
     points = points - np.where(c.pictures, too_large(c.params_m, n_train), 0.0)
     learning = Learning(*(column(getattr(c.learning, f.name)) for f in fields(Learning)))
     index = quality_index(column(points), column(c.size_ratio), epochs, folds, learning, n_train)
     preferred = column(_option_points(problem, table)) + _fold_points(problem, folds)
     return np.clip(np.asarray(index + preferred, dtype=np.float64), 0.0, 100.0)
+
+
+def _expected_points(problem: PlanningProblem, table: CostTable) -> Array:
+    """Points of each option's model on these data [option], given the results of runs of the competition."""
+    c, kind = table.columns, problem.data_kind
+    points = problem.quality.expected(kind, c.names.tolist(), c.score).points
+    if len(problem.results) < 2:
+        return points
+    families = {option.model.name: option.model.family for option in table.options}
+    names, first, place = np.unique(c.names, return_index=True, return_inverse=True)
+    models = [(str(name), families[str(name)]) for name in names]
+    return given_runs(points[first], models, problem.results, problem.quality, kind.table)[place]
 
 
 def _option_points(problem: PlanningProblem, table: CostTable) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from memory_service.domain.common.vocabulary import reads_files
@@ -38,7 +38,8 @@ class PlanningProblem:
     size_assumed   n_train is a usual number: nobody said it
     metric    what predictions are judged by; None where nobody says
     facts     what is known of the data and the host, each with where it came from
-    quality   what models are expected to reach
+    quality   what models are expected to reach; results: model -> points of its best run in the very
+              competition, of unknown level
     language, subtask   of a text, None where nothing says
     """
 
@@ -66,6 +67,7 @@ class PlanningProblem:
     metric: ResolvedMetric | None = None
     facts: tuple[Fact, ...] = ()
     quality: QualityModel = NO_FIGURES
+    results: Mapping[str, float] = field(default_factory=dict)
     language: str | None = None
     subtask: str | None = None
 

@@ -64,7 +64,9 @@ def quality_kind(
         return Kind("text", slope, (group, f"{group}/{named}") if named else (group,))
     if modality == "image":
         return Kind("image-dense" if task in _DENSE else "image", "all", ())
-    return Kind(modality, "all", (task,) if modality == "time-series" else ())
+    if modality == "time-series":
+        return Kind(modality, "judged", (task,))
+    return Kind(modality, "all", ())
 
 
 def _many(n_classes: int | None) -> bool:
