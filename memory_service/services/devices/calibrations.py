@@ -35,7 +35,7 @@ from memory_service.services.devices.self_check import checked_by_networks
 from memory_service.services.tables.audit import SERVICE, note
 from memory_service.services.tables.table_rows import on_the_wire
 from memory_service.store.queries import calibrations as store
-from memory_service.store.tables import knowledge as tables
+from memory_service.store.tables import devices as tables
 
 ENDED = ("done", "failed", "timed_out")
 STATUSES = (*store.ACTIVE, *ENDED)

@@ -29,7 +29,7 @@ from memory_service.services.database.transactions import Database, ReadTransact
 from memory_service.services.tables.audit import SERVICE, note
 from memory_service.store.queries import calibrations as store
 from memory_service.store.queries.rows import all_rows
-from memory_service.store.tables import knowledge as tables
+from memory_service.store.tables import devices as tables
 
 CLOCKS_APART = dt.timedelta(minutes=10)
 """A result begun this long before a device was last seen is an old one; less may be another host's clock."""

@@ -23,7 +23,7 @@ from memory_service.services.devices.benchmark import Report, Stop, benchmark
 from memory_service.services.devices.devices import environment_of, host_name, keep_device
 from memory_service.services.tables.audit import SERVICE, note
 from memory_service.store.queries import calibrations as store
-from memory_service.store.tables import knowledge as tables
+from memory_service.store.tables import devices as tables
 
 _END_WITHIN_SECONDS = 60.0
 _STOP_WITHIN_SECONDS = 8.0

@@ -15,13 +15,12 @@ from sqlalchemy.orm.exc import StaleDataError
 
 from memory_service.store import dialects
 from memory_service.store.session import ReadSession, WriteSession, locked_if
+from memory_service.store.tables.devices import Calibration, Device
 from memory_service.store.tables.knowledge import (
     Base,
-    Calibration,
     Claim,
     Competition,
     Correctable,
-    Device,
     Gpu,
     History,
     Model,
