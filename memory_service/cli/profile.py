@@ -15,10 +15,6 @@ if TYPE_CHECKING:
 MIB = 2.0**20
 
 
-def register(app: typer.Typer) -> None:
-    app.command("profile")(profile)
-
-
 def profile(
     model: Annotated[str | None, typer.Argument(help="A catalogue or timm name.", show_default=False)] = None,
     image_size: Annotated[int | None, typer.Option(min=1, help="Pixels a side.", show_default=False)] = None,

@@ -16,10 +16,6 @@ _FACTS = (
 )  # fmt: skip
 
 
-def register(app: typer.Typer) -> None:
-    app.command("watch")(watch)
-
-
 def watch(
     logfile: Annotated[Path, typer.Argument(help="Log to follow; a command's output is added to it.")],
     command: Annotated[

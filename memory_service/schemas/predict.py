@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
 from memory_service.schemas import fields as f
 from memory_service.schemas.base import FromText, Request
+from memory_service.schemas.validation_errors import checked
 
 MOST_QUESTIONS = 10_000
+SIZE_FIELDS = ("image_size", "seq_len", "n_features")
 
 _MODES = {"training": "train", "inference": "infer", "predict": "infer"}
 
@@ -61,3 +64,8 @@ class PredictRequest(Request):
 
 class PredictQuery(FromText, PredictRequest):
     """The same as texts."""
+
+
+def sizing_question(asked: PredictRequest | Mapping[str, Any]) -> PredictRequest:
+    """The question of a request, or of texts or values by name; InvalidInput names every wrong field."""
+    return asked if isinstance(asked, PredictRequest) else checked(PredictQuery, asked)

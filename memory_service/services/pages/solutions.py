@@ -28,7 +28,7 @@ def solutions_page(database: Database, knowledge: Knowledge, requested: Mapping[
     return {"items": page.items, "next": page.next, "choices": choices}
 
 
-def solution_page(database: Database, key: str) -> dict[str, Any]:
+def solution_page(database: Database, _: Knowledge, key: str) -> dict[str, Any]:
     """`{"solution", "techniques", "history"}`; techniques: [[name, what is done]]. NotFound."""
     with database.read() as transaction:
         row = get_row(transaction, "solutions", key)
