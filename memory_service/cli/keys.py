@@ -15,6 +15,8 @@ from memory_service.cli.common.output import JSON_OPTION, emit, table
 
 keys = typer.Typer(no_args_is_help=True, help="Keys: make, list, take back, exchange.")
 
+Name = Annotated[str, typer.Argument(help="Name or id.")]
+
 
 @keys.command("create")
 def create(
@@ -49,7 +51,7 @@ def list_all(database: DatabaseUrl = None, json: bool = JSON_OPTION) -> None:
 
 @keys.command("revoke")
 def revoke(
-    name: Annotated[str, typer.Argument(help="Name or id.")],
+    name: Name,
     database: DatabaseUrl = None,
     json: bool = JSON_OPTION,
 ) -> None:
@@ -63,7 +65,7 @@ def revoke(
 
 @keys.command("rotate")
 def rotate(
-    name: Annotated[str, typer.Argument(help="Name or id.")],
+    name: Name,
     database: DatabaseUrl = None,
     json: bool = JSON_OPTION,
 ) -> None:

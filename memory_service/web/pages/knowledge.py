@@ -1,4 +1,4 @@
-"""What is known, table by table (models, patterns, solutions, strategies): each as a list, and one row of it."""
+"""What is known, table by table (models, patterns, solutions, strategies): a list, and one row of it."""
 
 from __future__ import annotations
 
