@@ -126,14 +126,9 @@ def _for_server(
 
 
 def _sent(report: Report) -> dict[str, Any]:
-    return {
-        "status": report.status,
+    names = ("status", "missing", "contended", "why", "progress", "doing")
+    return {name: getattr(report, name) for name in names} | {
         "sections": {name: found.as_dict() for name, found in report.sections.items()},
-        "missing": dict(report.missing),
-        "contended": report.contended,
-        "why": report.why,
-        "progress": report.progress,
-        "doing": report.doing,
         "seconds": report.seconds or None,
     }
 

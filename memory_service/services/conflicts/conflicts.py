@@ -278,10 +278,7 @@ def _item(
     return {
         "id": key,
         "quantity": quantity,
-        "unit": facts.get("unit"),
-        "gpu": facts.get("gpu"),
-        "device": facts.get("device"),
-        "model": facts.get("model"),
+        **{name: facts.get(name) for name in ("unit", "gpu", "device", "model")},
         "image_size": input_size if input_kind == "image_size" else None,
         "input_size": input_size,
         "batch_size": facts.get("batch_size"),

@@ -121,14 +121,8 @@ def events_after(database: Database, key: str, sections: int, missing: int) -> t
     last = f"{len(row.sections)}.{len(row.missing)}"
     events.append(Event("progress", state, last))
     if ended:
-        reported: dict[str, Any] = {
-            "id": row.id,
-            "status": row.status,
-            "why": row.why,
-            "contended": row.contended,
-        }
-        reported |= {"seconds": row.seconds, "measured": row.measured, "self_check": row.self_check}
-        events.append(Event("end", reported, last))
+        names = ("id", "status", "why", "contended", "seconds", "measured", "self_check")
+        events.append(Event("end", {name: getattr(row, name) for name in names}, last))
     return events, ended
 
 

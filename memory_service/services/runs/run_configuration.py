@@ -122,21 +122,9 @@ def run_case(knowledge: Knowledge, reported: Mapping[str, Any]) -> RunCase:
         family, kind, size = profile.family or family, profile.input_kind, profile.input_size
     unseen = gpu.kind == "cuda" and (reported.get("host") or {}).get("gpu_seen") is False
     return RunCase(
-        reported,
-        gpu,
-        name,
-        row,
-        family,
-        precision,
-        layout,
-        optimizer,
-        mode,
-        kind,
-        size,
-        profile,
-        why_not,
+        reported, gpu, name, row, family, precision, layout, optimizer, mode, kind, size, profile, why_not,
         unseen,
-    )
+    )  # fmt: skip
 
 
 def _known_model(knowledge: Knowledge, name: str) -> tuple[CatalogueModel | None, str]:
