@@ -9,10 +9,7 @@ from memory_service.cli.common.databases import AnotherUrl, open_ready
 from memory_service.cli.common.output import JSON_OPTION, emit, table
 
 
-def conflicts(
-    database: AnotherUrl = None,
-    json: bool = JSON_OPTION,
-) -> None:
+def conflicts(database: AnotherUrl = None, json: bool = JSON_OPTION) -> None:
     """Claims, estimates and measurements of one thing whose intervals do not meet, the widest apart first."""
     from memory_service.services.conflicts.conflicts import conflicts as find
 

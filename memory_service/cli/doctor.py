@@ -10,10 +10,7 @@ from memory_service.cli.common.databases import DatabaseUrl
 from memory_service.cli.common.output import JSON_OPTION, emit, table
 
 
-def doctor(
-    database: DatabaseUrl = None,
-    json: bool = JSON_OPTION,
-) -> None:
+def doctor(database: DatabaseUrl = None, json: bool = JSON_OPTION) -> None:
     """Look at Python, packages, accelerator, encoder, database, disk and port; exit 1 for a problem."""
     from memory_service.services.operations.doctor import examine
     from memory_service.settings import load_settings

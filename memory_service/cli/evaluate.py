@@ -88,11 +88,7 @@ def evaluate(
         before = write.read_text(encoding="utf-8") if write.exists() else ""
         write.write_text(with_sections(report, before), encoding="utf-8")
     parts = [
-        {
-            "file": name,
-            "summary": summary_as_dict(summary),
-            "rows": [row.as_dict() for row in results[name]],
-        }
+        {"file": name, "summary": summary_as_dict(summary), "rows": [row.as_dict() for row in results[name]]}
         for name, summary in summaries
     ]
     data = (parts[0] if len(parts) == 1 else {"files": parts}) | {

@@ -50,11 +50,7 @@ def list_all(database: DatabaseUrl = None, json: bool = JSON_OPTION) -> None:
 
 
 @keys.command("revoke")
-def revoke(
-    name: Name,
-    database: DatabaseUrl = None,
-    json: bool = JSON_OPTION,
-) -> None:
+def revoke(name: Name, database: DatabaseUrl = None, json: bool = JSON_OPTION) -> None:
     """Take a key back: it ends within seconds, and so do its sessions."""
     from memory_service.services.access.keys import revoke_key
 
@@ -64,11 +60,7 @@ def revoke(
 
 
 @keys.command("rotate")
-def rotate(
-    name: Name,
-    database: DatabaseUrl = None,
-    json: bool = JSON_OPTION,
-) -> None:
+def rotate(name: Name, database: DatabaseUrl = None, json: bool = JSON_OPTION) -> None:
     """Make another key of the same name, scopes and length of life; the one before ends within seconds."""
     from memory_service.services.access.keys import rotate_key
 

@@ -9,9 +9,7 @@ from memory_service.cli.common.databases import DatabaseUrl
 from memory_service.errors import InvalidInput
 
 
-def mcp(
-    database: DatabaseUrl = None,
-) -> None:
+def mcp(database: DatabaseUrl = None) -> None:
     """Speak MCP over stdio, for an agent that starts this command itself.
 
     The embedded database is made, upgraded and seeded, as `serve` does it; stdout carries the protocol and

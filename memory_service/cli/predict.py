@@ -15,11 +15,7 @@ from memory_service.schemas.predict import PredictRequest
 
 
 @takes_fields_of(PredictRequest, arguments=("model",))
-def predict(
-    given: dict[str, str],
-    database: AnotherUrl = None,
-    json: bool = JSON_OPTION,
-) -> None:
+def predict(given: dict[str, str], database: AnotherUrl = None, json: bool = JSON_OPTION) -> None:
     """What a model needs and does on a card: the largest batch that fits, its memory, its speed."""
     from memory_service.services.prediction.predict import predict as ask
 

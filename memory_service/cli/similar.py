@@ -17,11 +17,7 @@ from memory_service.schemas.validation_errors import checked
 
 
 @takes_fields_of(SimilarRequest, arguments=("text",))
-def similar(
-    given: dict[str, str],
-    database: AnotherUrl = None,
-    json: bool = JSON_OPTION,
-) -> None:
+def similar(given: dict[str, str], database: AnotherUrl = None, json: bool = JSON_OPTION) -> None:
     """Past competitions like this one, best first, each with the reason. The text `-` is read from stdin."""
     from memory_service.recall.encoder import load_encoder
     from memory_service.services.competitions.similar import similar as ask

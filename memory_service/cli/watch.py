@@ -22,8 +22,7 @@ def watch(
         list[str] | None, typer.Argument(metavar="[-- COMMAND ...]", help="Launch this and follow it.")
     ] = None,
     run: Annotated[
-        str | None,
-        typer.Option(metavar="UUID", help="Id of the run; alone: add to a run begun elsewhere."),
+        str | None, typer.Option(metavar="UUID", help="Id of the run; alone: add to a run begun elsewhere.")
     ] = None,
     task: Annotated[str | None, typer.Option(help="Task or alias; else guessed from the script.")] = None,
     model: Annotated[
@@ -44,8 +43,7 @@ def watch(
     num_workers: Annotated[int | None, typer.Option(min=0)] = None,
     optimizer: Annotated[str | None, typer.Option()] = None,
     plan: Annotated[
-        Path | None,
-        typer.Option(help="File with an answer of `recommend --json`; given facts go first."),
+        Path | None, typer.Option(help="File with an answer of `recommend --json`; given facts go first.")
     ] = None,
     plan_id: Annotated[str | None, typer.Option()] = None,
     server: Annotated[str | None, typer.Option(metavar="URL", help="Default: MEMORY_SERVER.")] = None,

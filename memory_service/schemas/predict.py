@@ -43,8 +43,7 @@ class PredictRequest(Request):
         None, description=f"{f.ABOUT_PRECISION}, `amp`; the card's own best when not given."
     )
     layout: f.Layout | None = Field(
-        None,
-        description="`nhwc` (channels last) or `nchw`; default: what a plan would set there.",
+        None, description="`nhwc` (channels last) or `nchw`; default: what a plan would set there."
     )
     optimizer: f.Optimizer | None = Field(None, description="`adamw` (default), `adam`, `sgd-momentum` …")
     mode: StepMode | None = Field(None, description="`train` (default) or `infer`.")

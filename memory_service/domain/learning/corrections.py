@@ -35,10 +35,7 @@ from memory_service.domain.learning.memory_residuals import (
     for_memory,
 )
 from memory_service.domain.learning.observation import Observation
-from memory_service.domain.learning.time_residuals import (
-    TimeCorrection,
-    TimePosterior,
-)
+from memory_service.domain.learning.time_residuals import TimeCorrection, TimePosterior
 
 __all__ = [
     "MOST_OF_A_CASE",

@@ -121,9 +121,7 @@ def _share_row(subject: PredictionKey, own: bool, allocated_gib: float) -> dict[
 
 
 def _peak(o: Observation, reading: Reading) -> float | None:
-    gib = {
-        "allocated": o.peak_allocated_gib,
-        "reserved": o.peak_reserved_gib,
-        "driver": o.peak_driver_gib,
-    }[reading]
+    gib = {"allocated": o.peak_allocated_gib, "reserved": o.peak_reserved_gib, "driver": o.peak_driver_gib}[
+        reading
+    ]
     return gib if gib is not None and 0.0 < gib < inf else None

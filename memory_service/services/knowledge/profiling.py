@@ -104,9 +104,7 @@ def wanted_profiles(models: Iterable[CatalogueModel]) -> list[Wanted]:
 
 
 def profile_catalogue(
-    wanted: Iterable[Wanted],
-    path: Path,
-    on_progress: Callable[[Wanted, str | None], None] | None = None,
+    wanted: Iterable[Wanted], path: Path, on_progress: Callable[[Wanted, str | None], None] | None = None
 ) -> CatalogueReport:
     """Make what `path` lacks; a model that fails is reported and passed over. Called again, it resumes.
 

@@ -22,11 +22,7 @@ CASE_FIELDS = (
 )  # fmt: skip
 """Of one model on one card: handed to `services.prediction.predict` as they are."""
 
-SHOWN = {
-    "batch": "largest batch",
-    "speed": "samples per second",
-    "epoch": "minutes per epoch",
-}
+SHOWN = {"batch": "largest batch", "speed": "samples per second", "epoch": "minutes per epoch"}
 """What the table's heat is of -> in words."""
 
 USUAL_CARDS = ("t4", "a10", "rtx3090", "rtx4090", "a100", "h100")

@@ -10,15 +10,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any, ClassVar
 
-from sqlalchemy import (
-    BigInteger,
-    CheckConstraint,
-    ForeignKey,
-    Identity,
-    Index,
-    MetaData,
-    UniqueConstraint,
-)
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Identity, Index, MetaData, UniqueConstraint
 from sqlalchemy.orm import DeclarativeBase, Mapped, MappedColumn, declared_attr, mapped_column
 
 from memory_service.store.dialects import Embedding, Json, Name, Prose, UtcDateTime, Vector32
@@ -34,10 +26,7 @@ class Base(DeclarativeBase):
             "pk": "pk_%(table_name)s",
         }
     )
-    type_annotation_map: ClassVar[dict[Any, Any]] = {
-        str: Name,
-        dt.datetime: UtcDateTime(),
-    }
+    type_annotation_map: ClassVar[dict[Any, Any]] = {str: Name, dt.datetime: UtcDateTime()}
 
 
 LISTED = {"listed": True}
