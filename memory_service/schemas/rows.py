@@ -130,19 +130,9 @@ class StrategyRow(Row):
     id: f.RowName
     rule: Annotated[str, StringConstraints(pattern=r"^[A-Z]\d{2}$")]
     table: Literal[
-        "batch_defaults",
-        "model_by_budget",
-        "time_management",
-        "loader",
-        "monitoring",
-        "decision_matrix",
-        "parallel",
-        "domain_architectures",
-        "review",
-        "pitfalls",
-        "precision",
-        "batch_policy",
-    ]
+        "batch_defaults", "model_by_budget", "time_management", "loader", "monitoring", "decision_matrix",
+        "parallel", "domain_architectures", "review", "pitfalls", "precision", "batch_policy",
+    ]  # fmt: skip
     key: f.JsonObject
     value: f.JsonObject
     statement: f.Sentences

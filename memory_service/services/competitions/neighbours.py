@@ -34,16 +34,8 @@ from memory_service.services.competitions.snapshot import recall_snapshot
 from memory_service.services.database.transactions import ReadTransaction
 
 _FACTS = (
-    "task",
-    "metric",
-    "metric_family",
-    "n_train",
-    "n_classes",
-    "image_size",
-    "split",
-    "modality",
-    "size",
-)
+    "task", "metric", "metric_family", "n_train", "n_classes", "image_size", "split", "modality", "size",
+)  # fmt: skip
 
 Scores = NDArray[np.float32]
 

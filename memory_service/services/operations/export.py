@@ -37,15 +37,8 @@ from memory_service.store.queries import rows, runs
 from memory_service.store.tables.runs import Run, RunEvent
 
 __all__ = [
-    "EXPORTS",
-    "FORMATS",
-    "MEDIA_TYPES",
-    "TableExport",
-    "defused",
-    "in_format",
-    "leaving",
-    "stream_rows",
-]
+    "EXPORTS", "FORMATS", "MEDIA_TYPES", "TableExport", "defused", "in_format", "leaving", "stream_rows",
+]  # fmt: skip
 
 Filters = Mapping[str, Any]
 Row = Mapping[str, Any]
