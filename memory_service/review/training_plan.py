@@ -121,24 +121,16 @@ def meant_by(facts: Facts) -> Meant:
         batch, batch_place = _named(facts, r"(train_)?(batch_?size|bs)")
     workers = [w for x in loaders_of(facts) for w in x.workers or () if isinstance(w, int)]
     return Meant(
-        framework=_framework(facts),
-        model=models[0] if len(models) == 1 else None,
-        models=tuple(models),
-        batch_size=batch,
-        batch_place=batch_place,
-        grad_accumulation=_accumulation(facts),
+        framework=_framework(facts), model=models[0] if len(models) == 1 else None, models=tuple(models),
+        batch_size=batch, batch_place=batch_place, grad_accumulation=_accumulation(facts),
         image_size=facts.image_size if facts.modality in ("image", "audio") else None,
-        seq_len=facts.seq_len,
-        precision=_precision(facts),
+        seq_len=facts.seq_len, precision=_precision(facts),
         optimizer=next((v for k, v in _OPTIMIZERS.items() if facts.script.called(k)), None),
-        folds=_folds(facts),
-        epochs=_epochs(facts),
-        rounds=_rounds(facts),
+        folds=_folds(facts), epochs=_epochs(facts), rounds=_rounds(facts),
         num_workers=max(workers, default=None),
         place=next(iter([*training.epoch_loops, *(fit.call for fit in training.fits)]), None),
-        lighter=_lighter(facts),
-        trains=training.trains,
-    )
+        lighter=_lighter(facts), trains=training.trains,
+    )  # fmt: skip
 
 
 def _framework(facts: Facts) -> str | None:

@@ -182,23 +182,12 @@ def _begun(
     if sent.status == "running":
         refuse_second(transaction, name, sent.fingerprint.uuid)
     row = tables.Calibration(
-        id=sent.id,
-        device=name,
-        gpu=device.gpu,
-        status="running",
-        progress=0.0,
-        measured=0,
-        contended=sent.contended,
-        budget_seconds=sent.budget_seconds,
-        origin="posted",
-        version=sent.version,
-        started_at=dt.datetime.fromisoformat(sent.started_at),
-        heartbeat_at=transaction.now,
-        fingerprint=sent.fingerprint.as_dict(),
-        environment=environment_of(sent.fingerprint),
-        sections={},
+        id=sent.id, device=name, gpu=device.gpu, status="running", progress=0.0, measured=0,
+        contended=sent.contended, budget_seconds=sent.budget_seconds, origin="posted", version=sent.version,
+        started_at=dt.datetime.fromisoformat(sent.started_at), heartbeat_at=transaction.now,
+        fingerprint=sent.fingerprint.as_dict(), environment=environment_of(sent.fingerprint), sections={},
         missing={},
-    )
+    )  # fmt: skip
     store.add(transaction.session, row)
     note(transaction, "calibrations", sent.id, "create", f"of {name}, made elsewhere", who=who)
     return row

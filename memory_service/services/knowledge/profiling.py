@@ -124,14 +124,9 @@ def profile_catalogue(
                 continue
             try:
                 profile = profile_model(
-                    job.model,
-                    input_size=job.input_size,
-                    precision=job.precision,
-                    library=job.library,
-                    config=job.config,
-                    n_outputs=job.n_outputs,
-                    family=job.family,
-                )
+                    job.model, input_size=job.input_size, precision=job.precision, library=job.library,
+                    config=job.config, n_outputs=job.n_outputs, family=job.family,
+                )  # fmt: skip
             except MemoryServiceError as error:
                 failed[f"{job.model} @ {job.input_size}"] = error.detail
                 report(job, error.detail)

@@ -139,15 +139,9 @@ def _own_card(reported: Mapping[str, Any]) -> TargetDevice:
     """A card that is not listed: its memory as its driver says it, 0 where nobody does."""
     memory_gib = number_of((reported.get("host") or {}).get("gpu_memory_gib"), most=1e6) or 0.0
     return TargetDevice(
-        reported["gpu"],
-        reported["gpu"],
-        "cuda",
-        "unknown",
-        memory_gib,
-        memory_gib,
-        0.0,
+        reported["gpu"], reported["gpu"], "cuda", "unknown", memory_gib, memory_gib, 0.0,
         {"fp16": 0.0, "bf16": 0.0},
-    )
+    )  # fmt: skip
 
 
 def _own_size(reported: Mapping[str, Any]) -> int | None:
