@@ -193,7 +193,7 @@ JsonObject = Annotated[dict[str, Any], AfterValidator(_clean_json)]
 Count = Annotated[int, Field(ge=0, le=10**12)]
 Small = Annotated[int, Field(ge=1, le=10**9)]
 Pixels = Annotated[int, Field(ge=1, le=100_000)]
-Year = Annotated[int, Field(ge=1990, le=2100)]
+PastYear = Annotated[int, Field(ge=1990, le=2100)]
 Amount = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
 Number = Annotated[float, Field(ge=-1e15, le=1e15, allow_inf_nan=False)]
 

@@ -22,7 +22,7 @@ class CompetitionRow(Row):
     slug: f.Slug = Field(description="its name in links: letters, digits and . _ - only")
     title: f.Line = Field(description="its name for people")
     description: f.Description = Field(description="what is predicted, from what data, how it is judged")
-    year: f.Year | None = Field(None, description="when it was held")
+    year: f.PastYear | None = Field(None, description="when it was held")
     task: f.Task | None = Field(None, description="a task or its alias")
     modality: f.Word | None = Field(None, description="image, text, tabular, audio ...: as the task says")
     metric: f.Line | None = Field(None, description="what predictions are judged by, e.g. log loss")
@@ -102,7 +102,7 @@ class GpuRow(Row):
     sm_count: f.Small | None = None
     l2_cache_mib: f.Amount | None = None
     tdp_w: f.Amount | None = None
-    year: f.Year | None = None
+    year: f.PastYear | None = None
     extra: f.JsonObject = Field(default_factory=dict)
 
 

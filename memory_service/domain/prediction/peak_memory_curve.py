@@ -141,11 +141,10 @@ def allocated_limit_gib(device: TargetDevice, confidence: Confidence = "p90") ->
 def _peaks(profile: Profile, batches: Sequence[int], device: TargetDevice, config: StepConfig) -> _Bands:
     """Either all batches ran out of memory on this device before, or none."""
     batch = np.asarray(batches, dtype=np.float64)
+    points, basis = training_points(profile, config.stack == "torch1"), "trace + optimizer state"
     if config.mode == "infer":
-        config, points = replace(config, optimizer="none"), profile.inference_peak or profile.peak
-        basis = "traced forward pass"
-    else:
-        points, basis = training_points(profile, config.stack == "torch1"), "trace + optimizer state"
+        points, basis = profile.inference_peak or profile.peak, "traced forward pass"
+        config = replace(config, optimizer="none")
     fixed = np.array([point.fixed_bytes for point in points], dtype=np.float64)[:, None]
     slope = np.array([point.per_sample_bytes for point in points], dtype=np.float64)[:, None]
     live = (fixed + slope * batch).max(axis=0, initial=step_bytes(profile, config.optimizer))

@@ -310,8 +310,8 @@ def _given(table: str, stored: Mapping[str, Any]) -> dict[str, Any]:
 def _record(
     transaction: WriteTransaction, table: str, key: str, action: Any, who: str, why: str, **what: Any
 ) -> None:
-    said = {"who": _said("who", who, 200), "why": _said("why", why, 4_000)}
-    history.record(transaction.session, transaction.now, table, key, action, **said, **what)
+    who, why = _said("who", who, 200), _said("why", why, 4_000)
+    history.record(transaction.session, transaction.now, table, key, action, who=who, why=why, **what)
 
 
 def _said(field: str, given: str, most: int) -> str:
