@@ -29,8 +29,7 @@ from memory_service.store.tables.keys import ApiKey
 class NoAdminKey(Unavailable):
     """A server that asks for keys, and nobody has one."""
 
-    code = "no-admin-key"
-    title = "A key of scope admin is needed first"
+    code, title = "no-admin-key", "A key of scope admin is needed first"
 
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._@-]{0,79}")
