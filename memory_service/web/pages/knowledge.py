@@ -11,10 +11,16 @@ from starlette.responses import Response
 from memory_service.api.service import database_of
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
-from memory_service.services.pages.models import model_page, models_page
-from memory_service.services.pages.patterns import pattern_page, patterns_page
-from memory_service.services.pages.solutions import solution_page, solutions_page
-from memory_service.services.pages.strategies import strategies_page, strategy_page
+from memory_service.services.pages.knowledge import (
+    model_page,
+    models_page,
+    pattern_page,
+    patterns_page,
+    solution_page,
+    solutions_page,
+    strategies_page,
+    strategy_page,
+)
 from memory_service.web.charts.models import cost_by_size
 from memory_service.web.site import Pages, answer, query_of
 
