@@ -20,8 +20,7 @@ _PEAK = words(
 )
 _ANY = _PEAK | {"memory_allocated", "memory_stats", "get_memory_info", "get_memory_usage"}
 _HELPER = re.compile(
-    r"(gpu|vram|cuda|peak)_?\w*(mem|usage|report|stat|print|log)|"
-    r"mem\w*_(gpu|report|log|line|use|stat|peak)|"
+    r"(gpu|vram|cuda|peak)_?\w*(mem|usage|report|stat|print|log)|mem\w*_(gpu|report|log|line|use|stat|peak)|"
     r"(log|print|report|show|read|check|get)\w*_(mem|gpu|vram)|peak_gib|peak_gb|gpu_line|gpu_stat",
     re.IGNORECASE,
 )

@@ -103,8 +103,7 @@ _SCORERS = pairs(
     "mean_absolute_error:neg_mean_absolute_error mae:neg_mean_absolute_error "
     "mean_squared_log_error:neg_mean_squared_log_error median_absolute_error:neg_median_absolute_error "
     "mean_absolute_percentage_error:neg_mean_absolute_percentage_error log_loss:neg_log_loss "
-    "logloss:neg_log_loss auc:roc_auc roc_auc_score:roc_auc f1_score:f1 accuracy_score:accuracy "
-    "r2_score:r2"
+    "logloss:neg_log_loss auc:roc_auc roc_auc_score:roc_auc f1_score:f1 accuracy_score:accuracy r2_score:r2"
 )
 """Names that are no scorer of scikit-learn -> the scorer that is meant."""
 

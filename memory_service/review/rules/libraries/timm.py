@@ -16,9 +16,8 @@ trap = partial(finding, "timm-trap")
 
 _LOSSES = words(
     "AsymmetricLossMultiLabel AsymmetricLossSingleLabel BinaryCrossEntropy JsdCrossEntropy "
-    "LabelSmoothingCrossEntropy SoftTargetCrossEntropy PolyCrossEntropy PolyBinaryCrossEntropy "
-    "TwoWayLoss ZlprLoss DistributionBalancedLoss asymmetric_loss binary_cross_entropy "
-    "cross_entropy jsd"
+    "LabelSmoothingCrossEntropy SoftTargetCrossEntropy PolyCrossEntropy PolyBinaryCrossEntropy TwoWayLoss "
+    "ZlprLoss DistributionBalancedLoss asymmetric_loss binary_cross_entropy cross_entropy jsd"
 )
 _LOSS_PARAMETERS = {
     "LabelSmoothingCrossEntropy": "smoothing",
