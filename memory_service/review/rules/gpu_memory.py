@@ -196,12 +196,8 @@ def _of_loop(facts: Facts, loop: Loop, epoch: ast.For | ast.While) -> Iterator[F
             f"if step == 0:\n    {_PASTE}",
         )
     if batches is not None and not _every_epoch(facts, loop.batch, epoch):
-        yield finding(
-            "no-memory-every-epoch",
-            epoch,
-            "Memory is not read in every epoch: a leak or a half-empty card stays unseen.",
-            _PASTE,
-        )
+        message = "Memory is not read in every epoch: a leak or a half-empty card stays unseen."
+        yield finding("no-memory-every-epoch", epoch, message, _PASTE)
 
 
 def _steps_listed(facts: Facts, loop: Loop, epoch: ast.For | ast.While) -> ast.AST | None:

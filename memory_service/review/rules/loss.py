@@ -247,9 +247,5 @@ def _segmentation(facts: Facts) -> Iterator[Finding]:
             message = f"A binary loss over {count:g} classes."
             yield finding("wrong-loss", call, message, 'mode="multiclass"  # or "multilabel"')
         if activated and not is_call(call, "FocalLoss") and facts.argument(call, "from_logits") is None:
-            yield finding(
-                "wrong-loss",
-                call,
-                f"{last_name(call.func)} takes logits; the model has an activation already.",
-                "no activation in the model, or from_logits=False",
-            )
+            message = f"{last_name(call.func)} takes logits; the model has an activation already."
+            yield finding("wrong-loss", call, message, "no activation in the model, or from_logits=False")

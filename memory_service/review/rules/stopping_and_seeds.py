@@ -196,12 +196,8 @@ def _framework(facts: Facts, kind: str, fit: ast.Call) -> Iterator[Finding]:
         or _alarm(facts)
         or _clocked_around(facts, fit)
     ):
-        yield finding(
-            "no-deadline",
-            fit,
-            "Training never looks at the clock: when the budget ends there is no prediction.",
-            _TIME_PASTE[kind],
-        )
+        message = "Training never looks at the clock: when the budget ends there is no prediction."
+        yield finding("no-deadline", fit, message, _TIME_PASTE[kind])
 
 
 def _epochs(facts: Facts, kind: str) -> float | None:
