@@ -105,6 +105,11 @@ class OutOfSpace(Unavailable):
     code, title, status = "out-of-space", "There is no room to keep this", 507
 
 
+def wrong_value(field: str, message: str, given: Any = None) -> InvalidInput:
+    """The refusal of one field: what is wrong with it, behind its name."""
+    return InvalidInput(f"{field} {message}", [FieldError(field, message, given)])
+
+
 def nothing_named(field: str, given: str, known: Iterable[str]) -> NotFound:
     """The refusal for a key that nothing has, with the nearest ones (closest first)."""
     shown = given[:200]
