@@ -11,6 +11,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from memory_service.cli.common.databases import AnotherUrl, open_ready
 from memory_service.cli.common.options import takes_fields_of
 from memory_service.cli.common.output import JSON_OPTION, emit, graded, table
 from memory_service.domain.planning.plan_text import judged_words
@@ -27,27 +28,18 @@ class Form(StrEnum):
     json = "json"
 
 
-def register(app: typer.Typer) -> None:
-    app.command("recommend")(recommend)
-
-
 @takes_fields_of(RecommendRequest)
 def recommend(
     given: dict[str, str],
-    database: Annotated[str | None, typer.Option(metavar="URL", help="Another database.")] = None,
+    database: AnotherUrl = None,
     form: Annotated[Form, typer.Option(help="Tables, a script, text to paste, or JSON.")] = Form.tables,
     json: bool = JSON_OPTION,
 ) -> None:
     """One explicit plan for this task, this data, this card, these minutes."""
-    from memory_service.services.database.transactions import Database
-    from memory_service.services.operations.database import ensure_ready
     from memory_service.services.planning.recommend import recommend as ask
-    from memory_service.settings import load_settings
 
     request = plan_request(given)
-    store = Database(load_settings(database_url=database).database_url)
-    ensure_ready(store)
-    answer = ask(store, request)
+    answer = ask(open_ready(database), request)
     if form in _WRITTEN and not json:
         sys.stdout.write(_WRITTEN[form](answer))
         return

@@ -50,8 +50,7 @@ class RecommendRequest(Request):
     batch_size: f.BatchSize | None = Field(None, description="Pinned batch size.")
     objective: f.GoalWord | None = Field(None, description=f"{f.ABOUT_OBJECTIVE}; balanced when not given.")
     mode: f.MemoryMode | None = Field(
-        None,
-        description=f"{f.ABOUT_MODE}: what memory of competitions may be used; open when not given.",
+        None, description=f"{f.ABOUT_MODE}: what memory of competitions may be used; open when not given."
     )
     metric: f.Text200 | None = Field(
         None,

@@ -288,18 +288,11 @@ def assemble(
         for row in rows["competitions"]
     }
     return Knowledge(
-        revision=revision,
-        priced=priced,
-        cards=cards,
-        strategies=tuple(rows["strategies"]),
-        patterns=tuple(rows["patterns"]),
-        claims=tuple(rows["claims"]),
-        competitions=competitions,
-        model_names=model_names,
-        observations=observations,
-        tallies=tallies or {},
+        revision=revision, priced=priced, cards=cards, strategies=tuple(rows["strategies"]),
+        patterns=tuple(rows["patterns"]), claims=tuple(rows["claims"]), competitions=competitions,
+        model_names=model_names, observations=observations, tallies=tallies or {},
         solution_memory=solution_memory or SolutionMemory.of(rows["solutions"], competitions),
-    )
+    )  # fmt: skip
 
 
 def sheets_of(rows: Iterable[Row]) -> dict[str, Gpu]:
