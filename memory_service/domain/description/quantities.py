@@ -141,6 +141,11 @@ def quantities_in(text: str) -> list[Quantity]:
     return found
 
 
+def numbers_in(text: str) -> list[float]:
+    """The numbers of a text in digits or words, whatever they count, about the first `MOST_QUANTITIES`."""
+    return [_value(number) for number in islice(_NUMBER.finditer(text), MOST_QUANTITIES)]
+
+
 _COUNTED_FROM = re.compile(
     r"(?:^|[\s,;(])[a-z’'-]+(?: \w+){0,2} (?:from|of|over|across|by|in|for|among) "
     r"(?:about |some |around |nearly |roughly |over |the |all |more than )*$",
