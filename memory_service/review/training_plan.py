@@ -12,9 +12,9 @@ from memory_service.review.analysis.data_loaders import loaders_of
 from memory_service.review.facts import Facts
 from memory_service.review.rules.data_loader import training_batches
 from memory_service.review.rules.mixed_precision import switched_on
-from memory_service.review.source.script import last_name, pairs
+from memory_service.review.source.script import last_name, word_pairs
 
-_TORCHVISION = pairs(
+_TORCHVISION = word_pairs(
     "vit_b_16:vit_base_patch16_224 vit_b_32:vit_base_patch32_224 vit_l_16:vit_large_patch16_224 "
     "swin_t:swin_tiny_patch4_window7_224 swin_s:swin_small_patch4_window7_224 "
     "swin_b:swin_base_patch4_window7_224 mobilenet_v2:mobilenetv2_100 "
@@ -43,7 +43,7 @@ _ARCHITECTURE = re.compile(
     r"^(resnet|resnext|densenet|efficientnet|convnext|vgg|vit_|swin|mobilenet|regnet|wide_resnet|"
     r"inception)\w*$"
 )
-_SMP = pairs("Unet:unet UnetPlusPlus:unetplusplus FPN:fpn DeepLabV3Plus:deeplabv3plus UPerNet:upernet")
+_SMP = word_pairs("Unet:unet UnetPlusPlus:unetplusplus FPN:fpn DeepLabV3Plus:deeplabv3plus UPerNet:upernet")
 RECOMPUTED = "activations are computed anew"
 """Less memory for more time: what a full training takes at best, it takes too."""
 

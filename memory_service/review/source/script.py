@@ -28,7 +28,7 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-def pairs(text: str) -> dict[str, str]:
+def word_pairs(text: str) -> dict[str, str]:
     """`left:right` words as a mapping that reads well."""
     return {left: right for left, _, right in (word.partition(":") for word in text.split())}
 
