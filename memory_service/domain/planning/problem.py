@@ -20,6 +20,16 @@ from memory_service.domain.recipe.recipe import Recipe
 
 
 @dataclass(frozen=True, slots=True)
+class DoneRun:
+    """A run of a plan of before whose predictions are there, with the expected index it was planned with."""
+
+    run: int
+    model: str
+    family: str
+    quality: float
+
+
+@dataclass(frozen=True, slots=True)
 class PlanningProblem:
     """The facts a plan rests on; every count is a plain integer by now.
 
@@ -37,6 +47,7 @@ class PlanningProblem:
     size_assumed   n_train is a usual number: nobody said it
     metric    what predictions are judged by; None where nobody says
     facts     what is known of the data and the host, each with where it came from
+    done      runs of the plan that this one goes on from
     """
 
     question: Question
@@ -62,6 +73,7 @@ class PlanningProblem:
     size_assumed: bool = False
     metric: ResolvedMetric | None = None
     facts: tuple[Fact, ...] = ()
+    done: tuple[DoneRun, ...] = ()
 
     @property
     def on_gpu(self) -> bool:
