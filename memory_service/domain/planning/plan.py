@@ -64,7 +64,7 @@ class Plan:
     recipe     what won similar competitions, its wire form; targets: scores of the very competition
     facts      what it rests on, each with where that came from
     portfolio, blend, used_percent   what all of the minutes are for (`domain.portfolio`); the settings and
-               figures here are those of one of its runs
+               figures here are those of one of its runs, the main one where `run` is None
     """
 
     plan_id: str
@@ -91,6 +91,7 @@ class Plan:
     portfolio: tuple[Mapping[str, Any], ...] = ()
     blend: Mapping[str, Any] | None = None
     used_percent: float = 0.0
+    run: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -101,6 +102,7 @@ class Plan:
             "gpu": dict(self.gpu),
             "minutes": self.minutes,
             "metric": self.metric.as_dict() if self.metric else None,
+            "run": self.run,
             **self.settings,
             "expected": self.expected.as_dict(),
             "timetable": [stage.as_dict() for stage in self.timetable],

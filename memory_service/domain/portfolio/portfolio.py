@@ -47,6 +47,7 @@ class Portfolio:
 
     quality   expected index of the blend; needed: the smallest budget (minutes) that holds the set
     unused    points that the best use of all the minutes would be better; doubling: of twice the minutes
+    next_needed   the smallest larger budget (minutes) that holds a better set; infinite where none does
     """
 
     runs: tuple[Run, ...]
@@ -56,6 +57,7 @@ class Portfolio:
     needed: float
     unused: float
     doubling: float
+    next_needed: float
     done: tuple[DoneRun, ...]
 
     @property
@@ -97,15 +99,15 @@ def choose_portfolio(sets: RunSets, objective: str, minutes: float) -> Portfolio
         candidate = _candidate(sets, int(pool.lane[i]), int(pool.flat[i]))
         run = _run(sets, candidate, int(pool.seeds[i]), role, share)
         drafts.append(replace(run, quality=float(pool.quality[i])))
-    at_budget = float(sets.quality[sets.needed <= minutes].max())
     return Portfolio(
         _in_order(sets, drafts, quality),
         objective,
         minutes,
         quality,
         float(sets.needed[chosen]),
-        at_budget - quality,
-        sets.doubling_buys(chosen, minutes),
+        sets.gain_of(minutes, chosen),
+        sets.gain_of(2.0 * minutes, chosen),
+        sets.next_needed(minutes, quality),
         sets.done,
     )
 

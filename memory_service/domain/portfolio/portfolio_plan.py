@@ -45,20 +45,21 @@ def plan_portfolio(
     plan = make_plan(problem, costs, all_sets, choice)
     if isinstance(plan, Refusal):
         return plan
+    expected, reserve = plan.expected, plan.reserve_minutes
+    if question.run is None:
+        expected = replace(expected, quality_index=_of_blend(expected.quality_index, portfolio))
+        reserve = question.minutes - portfolio.runs[-1].training_end
     return replace(
         plan,
         plan_id=_plan_id(problem, portfolio),
         minutes=choice.minutes,
-        expected=plan.expected if question.run else replace(
-            plan.expected, quality_index=_of_blend(plan.expected.quality_index, portfolio)
-        ),
-        reserve_minutes=question.minutes - portfolio.runs[-1].training_end
-        if question.run is None
-        else plan.reserve_minutes,
+        expected=expected,
+        reserve_minutes=reserve,
         rationale=(*plan.rationale, *why_it_stops(portfolio)),
         portfolio=tuple(_as_dict(portfolio, run) for run in portfolio.runs),
         blend=portfolio.blend,
         used_percent=portfolio.used_percent,
+        run=question.run,
     )
 
 

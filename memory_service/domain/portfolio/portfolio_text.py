@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from math import isfinite
+
 from memory_service.domain.portfolio.portfolio import Portfolio, Run
-from memory_service.domain.portfolio.run_sets import FIRST_SHARE, PRICE
+from memory_service.domain.portfolio.run_sets import FIRST_SHARE, LEAST_GAIN, PRICE
 
 NOTHING_MORE = 0.25
 """Points: what a doubling of the minutes must buy to be called a gain. A tenth of an index's interval."""
@@ -36,16 +38,23 @@ def why_it_stops(portfolio: Portfolio) -> tuple[str, ...]:
         gained = portfolio.quality - portfolio.main.quality
         text += f" and blend to an expected index of {portfolio.quality:.1f}, {gained:.1f} over the main run"
     out = [text + "."]
-    if portfolio.unused > 0.0:
+    if portfolio.objective != "quality":
+        more = f"; all of the minutes would buy {portfolio.unused:.2f}" * (portfolio.unused >= LEAST_GAIN)
         out.append(
             f"Objective {portfolio.objective}: a doubling of the time must buy at least {price:g} index points "
-            f"(R32); all of the minutes would buy {portfolio.unused:.2f}."
+            f"(R32){more}."
         )
-    doubling = f"twice the minutes would buy {portfolio.doubling:.2f} points"
-    if portfolio.doubling <= max(NOTHING_MORE, price):
-        out.append(f"Nothing more to gain: {doubling}.")
+    limit = max(NOTHING_MORE, price)
+    if portfolio.doubling <= limit:
+        out.append(f"Nothing more to gain: doubling the time buys {portfolio.doubling:.2f} points.")
     else:
-        out.append(f"More time would help: {doubling}.")
+        text = f"Doubling the time would buy {portfolio.doubling:.2f} points"
+        if portfolio.unused < LEAST_GAIN and isfinite(portfolio.next_needed):
+            text += (
+                f"; nothing more to gain within these minutes: the next better plan needs "
+                f"{portfolio.next_needed:.1f}"
+            )
+        out.append(f"{text}.")
     first = portfolio.runs[0]
     if not portfolio.done and first.first > FIRST_SHARE * portfolio.minutes:
         out.append(
