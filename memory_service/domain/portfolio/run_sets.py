@@ -117,7 +117,7 @@ def run_sets(all_sets: CandidateSets, minutes: float, done: Sequence[DoneRun] = 
             np.stack([a, b, third], axis=1),
         ]
     )
-    shortest = inf if done else _shortest_split(all_sets)
+    shortest = inf if done else shortest_split(all_sets)
     return RunSets(
         all_sets,
         pool,
@@ -129,7 +129,7 @@ def run_sets(all_sets: CandidateSets, minutes: float, done: Sequence[DoneRun] = 
     )
 
 
-def _shortest_split(all_sets: CandidateSets) -> float:
+def shortest_split(all_sets: CandidateSets) -> float:
     """Minutes of the shortest plan of one split; infinite where there is none."""
     found = [
         float(s.grid.minutes[:, :, s.grid.folds.index(1)].min(initial=inf))
