@@ -112,7 +112,13 @@ def render_plan(answer: Mapping[str, Any]) -> RenderableType:
         ("quality index", *graded(expected["quality_index"])),
     ]
     runs = [
-        (run["run"], run_words(run), run["start_minute"], run["deadline_minute"], f"{run['expected_gain']:+.2f}")
+        (
+            run["run"],
+            run_words(run),
+            run["start_minute"],
+            run["deadline_minute"],
+            f"{run['expected_gain']:+.2f}",
+        )
         for run in answer["portfolio"]
     ]
     used = f"All runs, {answer['used_percent']:g} % of the minutes"

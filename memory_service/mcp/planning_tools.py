@@ -148,9 +148,9 @@ TOOLS = (
         "precision, folds, epochs, loader, timetable, what to do on trouble) that fits the card's memory and "
         "the minutes, 15 % kept for inference. Say gpu, minutes, and task or description; n_train makes it "
         "exact. `recipe` tells how similar competitions were won: split, models, techniques, what failed. "
-        "`portfolio` tells what all the minutes are for: run=N gives that run's settings or script; `after` with "
-        "`done` plans again what is left. feasible=false names the smallest change that fits. form=script gives a "
-        "complete train.py.",
+        "`portfolio` tells what all the minutes are for: run=N gives that run's settings or script; `after` "
+        "with `done` plans again what is left. feasible=false names the smallest change that fits. "
+        "form=script gives a complete train.py.",
         "read",
         takes(PlanRequest),
         given_by(shapes.PlanGiven),

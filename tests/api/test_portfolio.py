@@ -46,7 +46,9 @@ def test_each_run_is_answered_with_its_own_settings_minutes_and_script(client: T
         assert (own["run"], own["model"]["name"], own["epochs"]) == (run["run"], run["model"], run["epochs"])
         assert own["timetable"][-1]["deadline_minute"] <= own["minutes"]
         shares += own["minutes"]
-        script = client.get("/recommend", params=ASKED | {"run": run["run"]}, headers={"Accept": "text/x-python"})
+        script = client.get(
+            "/recommend", params=ASKED | {"run": run["run"]}, headers={"Accept": "text/x-python"}
+        )
         constants = {
             node.targets[0].id: ast.unparse(node.value)
             for node in ast.parse(script.text).body
@@ -71,9 +73,10 @@ def test_what_is_left_is_planned_again_around_what_is_done(client: TestClient) -
     again = asked(client, after=plan["plan_id"], done=[{"run": 1, "metric": 0.91, "minutes": 20.0}])
     assert again["minutes"] == 40.0
     assert again["plan_id"] != plan["plan_id"]
-    assert again["plan_id"] == asked(
-        client, after=plan["plan_id"], done=[{"run": 1, "metric": 0.91, "minutes": 20.0}]
-    )["plan_id"]
+    assert (
+        again["plan_id"]
+        == asked(client, after=plan["plan_id"], done=[{"run": 1, "metric": 0.91, "minutes": 20.0}])["plan_id"]
+    )
     assert again["portfolio"][0]["run"] == 2
     assert again["blend"]["runs"][0] == 1
     assert again["portfolio"][-1]["deadline_minute"] <= 40.0

@@ -91,9 +91,7 @@ def portfolio_line(answer: Mapping[str, Any]) -> list[str]:
     runs = answer["portfolio"]
     if len(runs) < 2:
         return []
-    each = "; ".join(
-        f"{run['run']}. {run_words(run)} to minute {run['deadline_minute']:.1f}" for run in runs
-    )
+    each = "; ".join(f"{run['run']}. {run_words(run)} to minute {run['deadline_minute']:.1f}" for run in runs)
     blended = answer["blend"]["runs"]
     end = f"; blend {'+'.join(map(str, blended))} (mean)" if len(blended) > 1 else ""
     return [f"- all runs, {answer['used_percent']:.0f} % of the time (run=N: its settings): {each}{end}"]

@@ -7,7 +7,13 @@ TREES = ("lightgbm", "xgboost", "catboost")
 SAME_FAMILY, OTHER_FAMILY, TREES_AND_NETWORK = 1.5, 3.5, 4.5
 
 
-def difference_sd(name_a: str, family_a: str, name_b: str, family_b: str, modality: str) -> float:
+def difference_sd(  # the fitted table goes by modality
+    name_a: str,
+    family_a: str,
+    name_b: str,
+    family_b: str,
+    modality: str,  # noqa: ARG001
+) -> float:
     """Standard deviation of the difference of two models' quality on one data set, in points; replaced by the
     fitted table.
 

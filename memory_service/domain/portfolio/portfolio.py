@@ -92,12 +92,12 @@ def choose_portfolio(sets: RunSets, objective: str, minutes: float) -> Portfolio
         left = (1.0 - reserve) * (minutes - float(pool.share[places].sum()))
         early = _one_split(sets, objective, min(FIRST_SHARE * minutes, left))
     alone = len(places) == 1 and early is None
-    drafts = [] if early is None else [_run(sets, early, 1, "first", minutes_of(early) / (1.0 - reserve))]
+    drafts = [] if early is None else [_run(early, 1, "first", minutes_of(early) / (1.0 - reserve))]
     for i in places:
         role = "main" if i == main else "other"
         share = float((pool.alone if alone else pool.share)[i])
         candidate = _candidate(sets, int(pool.lane[i]), int(pool.flat[i]))
-        run = _run(sets, candidate, int(pool.seeds[i]), role, share)
+        run = _run(candidate, int(pool.seeds[i]), role, share)
         drafts.append(replace(run, quality=float(pool.quality[i])))
     return Portfolio(
         _in_order(sets, drafts, quality),
@@ -142,7 +142,7 @@ def _one_split(sets: RunSets, objective: str, minutes: float) -> Candidate | Non
     return None if best is None else _candidate(sets, *best[1:])
 
 
-def _run(sets: RunSets, candidate: Candidate, seeds: int, role: str, share: float) -> Run:
+def _run(candidate: Candidate, seeds: int, role: str, share: float) -> Run:
     """A run that begins at minute 0."""
     grid, pick = candidate.candidates.grid, candidate.pick
     folds, columns = grid.folds[pick.fold], candidate.candidates.table.columns

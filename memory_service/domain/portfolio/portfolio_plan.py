@@ -10,8 +10,8 @@ from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.common.vocabulary import OBJECTIVES
 from memory_service.domain.planning.candidates import CandidateSets, price_candidates
 from memory_service.domain.planning.plan import Plan, Refusal, plan_id_of
-from memory_service.domain.planning.planner import Choice, make_plan, named_settings
 from memory_service.domain.planning.plan_settings import settings_of
+from memory_service.domain.planning.planner import Choice, make_plan, named_settings
 from memory_service.domain.planning.problem import CostProvider, DoneRun, PlanningProblem
 from memory_service.domain.planning.request import Done
 from memory_service.domain.portfolio.portfolio import Portfolio, Run, choose_portfolio

@@ -21,9 +21,7 @@ def why_run(portfolio: Portfolio, run: Run) -> str:
     if run.role == "main":
         text = f"The highest expected quality of one run: index {run.quality:.1f}."
     else:
-        text = (
-            f"Another family than {portfolio.main.model}, which errs on other samples: index {run.quality:.1f}."
-        )
+        text = f"Another family than {portfolio.main.model}, so other errors: index {run.quality:.1f}."
     if run.seeds > 1:
         text += f" {run.seeds} seeds x {folds} folds average {run.seeds * folds} models."
     return text + (f" After its first fold {by}." if early and not portfolio.done else "")
@@ -41,8 +39,8 @@ def why_it_stops(portfolio: Portfolio) -> tuple[str, ...]:
     if portfolio.objective != "quality":
         more = f"; all of the minutes would buy {portfolio.unused:.2f}" * (portfolio.unused >= LEAST_GAIN)
         out.append(
-            f"Objective {portfolio.objective}: a doubling of the time must buy at least {price:g} index points "
-            f"(R32){more}."
+            f"Objective {portfolio.objective}: a doubling of the time must buy at least {price:g} index "
+            f"points (R32){more}."
         )
     limit = max(NOTHING_MORE, price)
     if portfolio.doubling <= limit:

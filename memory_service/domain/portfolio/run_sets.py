@@ -26,9 +26,9 @@ from memory_service.domain.quality.combination import expected_best
 PRICE: Mapping[str, float] = {"fast": 2.0, "balanced": 0.1, "quality": 0.0}
 """Index points that a doubling of the minutes must buy (R32).
 
-balanced: on 33 questions of users with 30 to 480 minutes it uses half of them or more in 88 % of the cases; where
-it uses less, all of them would buy under 0.2 points, a fifteenth of the index's own interval. 0.2 and 0.3 use
-half in 81 and 73 % and leave up to half a point. fast: only what a first submission needs pays as much.
+balanced: of 33 questions of users with 30 to 480 minutes, 88 % use half of them or more (with 0.2 and 0.3: 81
+and 73 %); where less is used, all of them would buy under 0.2 points, a fifteenth of the index's own interval.
+fast: only what a first submission needs pays as much.
 """
 
 FIRST_SHARE = 0.2
@@ -82,7 +82,7 @@ class RunSets:
         return float(self.quality[self.needed <= minutes].max() - self.quality[chosen])
 
     def next_needed(self, minutes: float, quality: float) -> float:
-        """The smallest budget over `minutes` that holds a better set; infinite where twice of them hold none."""
+        """The smallest budget over `minutes` that holds a better set; infinite where not even twice does."""
         better = (self.needed > minutes) & (self.quality > quality + LEAST_GAIN)
         return float(self.needed[better].min(initial=inf))
 
@@ -170,7 +170,9 @@ def _differences(
     places = np.array([unique.index(each) for each in named], dtype=np.int64)
     table = np.array([[difference_sd(*a, *b, modality) for b in unique] for a in unique])
     sd = table.reshape(len(unique), len(unique))[places[:, None], places[None, :]]
-    nearest = [min((difference_sd(*a, d.model, d.family, modality) for d in done), default=inf) for a in unique]
+    nearest = [
+        min((difference_sd(*a, d.model, d.family, modality) for d in done), default=inf) for a in unique
+    ]
     return sd, np.array(nearest, dtype=np.float64)[places]
 
 

@@ -26,6 +26,4 @@ def left_of(knowledge: Knowledge, case: PlanningProblem) -> PlanningProblem:
     if left <= 0.0:
         message = f"took all of the {question.minutes:g} minutes: nothing is left to plan"
         raise InvalidInput(f"done {message}", [FieldError("done", message, question.minutes - left)])
-    return replace(
-        case, question=replace(question, minutes=left), done=done_runs(chosen_from, question.done)
-    )
+    return replace(case, question=replace(question, minutes=left), done=done_runs(chosen_from, question.done))

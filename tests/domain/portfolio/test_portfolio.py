@@ -81,7 +81,9 @@ def used(objective: str, least: float) -> list[float]:
 @pytest.mark.slow
 @pytest.mark.skipif(not QUESTIONS.exists(), reason="the users' 33 questions are not here")
 @pytest.mark.parametrize(("objective", "least"), [("balanced", 50.0), ("quality", 75.0)])
-def test_the_users_questions_use_their_minutes_or_say_what_more_would_buy(objective: str, least: float) -> None:
+def test_the_users_questions_use_their_minutes_or_say_what_more_would_buy(
+    objective: str, least: float
+) -> None:
     shares = used(objective, least)
     assert len(shares) > 90
     assert median(shares) >= least

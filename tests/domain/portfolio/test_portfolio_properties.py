@@ -1,4 +1,4 @@
-"""Which laws hold for the use of all the minutes? Time, memory and speed each push a portfolio one way only."""
+"""Which laws hold for the use of all the minutes? Time, memory and speed each push it one way only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ from tests.planning import CARDS, case, promises_kept, seed_knowledge
 
 CARD = st.sampled_from(CARDS)
 TASK = st.sampled_from(
-    [t for t in TASKS if t.startswith(("image-cl", "text-cl", "tabular", "audio", "image-seg", "time-series"))]
+    [
+        t
+        for t in TASKS
+        if t.startswith(("image-cl", "text-cl", "tabular", "audio", "image-seg", "time-series"))
+    ]
 )
 N_TRAIN = st.integers(50, 2_000_000)
 MINUTES = st.floats(0.5, 600)
@@ -73,7 +77,9 @@ def test_a_faster_card_never_takes_longer(
     asked = case(
         task="image", gpu=gpu, n_train=n_train, model=model, batch_size=16, folds=3, epochs=3, minutes=10_000
     )
-    slow, fast = (portfolio_of(p) for p in (asked, replace(asked, cards=(faster(asked.cards[0], speed, bandwidth),))))
+    slow, fast = (
+        portfolio_of(p) for p in (asked, replace(asked, cards=(faster(asked.cards[0], speed, bandwidth),)))
+    )
     if slow is not None:
         assert fast is not None
         assert fast.runs[-1].deadline <= slow.runs[-1].deadline * (1 + 1e-9)
