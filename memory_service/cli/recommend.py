@@ -14,7 +14,7 @@ from rich.text import Text
 from memory_service.cli.common.databases import AnotherUrl, open_ready
 from memory_service.cli.common.options import takes_fields_of
 from memory_service.cli.common.output import JSON_OPTION, emit, graded, table
-from memory_service.domain.planning.plan_text import judged_words
+from memory_service.domain.planning.plan_text import judged_words, run_words
 from memory_service.domain.recipe.recipe_text import lesson_lines, recipe_lines
 from memory_service.schemas.recommend import RecommendRequest, plan_request
 
@@ -103,12 +103,24 @@ def render_plan(answer: Mapping[str, Any]) -> RenderableType:
         ("reserve", f"{answer['reserve_minutes']:g} min", ""),
         ("quality index", *graded(expected["quality_index"])),
     ]
+    runs = [
+        (
+            run["run"],
+            run_words(run),
+            run["start_minute"],
+            run["deadline_minute"],
+            f"{run['expected_gain']:+.2f}",
+        )
+        for run in answer["portfolio"]
+    ]
+    used = f"All runs, {answer['used_percent']:g} % of the minutes"
     times = [(s["stage"], s["start_minute"], s["deadline_minute"]) for s in answer["timetable"]]
     parts: list[RenderableType] = [
         Text(f"{answer['plan_id']}  {answer['task']} on {answer['gpu']['name']}", style="bold"),
         table("Run this", ("setting", "value"), settings),
         table("Expect", ("figure", "median (80 % interval)", "grade"), figures),
         table("Timetable, minutes", ("stage", ">from", ">over by"), times),
+        table(used, ("run", "model, folds x passes", ">from", ">over by", ">points"), runs),
         *_recipe(answer),
         _lines("Because", answer["rationale"]),
     ]

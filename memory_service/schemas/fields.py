@@ -152,6 +152,8 @@ Folds = Annotated[int, Field(ge=1, le=50), INTEGRAL]
 Epochs = Annotated[int, Field(ge=1, le=10_000), INTEGRAL]
 Version = Annotated[int, Field(ge=1, le=2**31 - 1), INTEGRAL]
 Minutes = Annotated[float, Field(gt=0, le=MOST_MINUTES, allow_inf_nan=False)]
+RunNumber = Annotated[int, Field(ge=1, le=1000), INTEGRAL]
+Score = Annotated[float, Field(ge=-1e12, le=1e12, allow_inf_nan=False)]
 VramGib = Annotated[float, Field(gt=0, le=4096, allow_inf_nan=False)]
 
 Filter = Annotated[str, _between(1, 300)]

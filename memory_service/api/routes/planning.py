@@ -23,7 +23,7 @@ from memory_service.schemas.answers.similar import Similar
 from memory_service.schemas.lists import ConflictsQuery
 from memory_service.schemas.predict import MOST_QUESTIONS, PredictQuery, PredictRequest
 from memory_service.schemas.rank import RankRequest
-from memory_service.schemas.recommend import RecommendQuery, RecommendRequest
+from memory_service.schemas.recommend import RecommendBody, RecommendQuery
 from memory_service.schemas.similar import SimilarQuery, SimilarRequest
 from memory_service.services.competitions.similar import similar
 from memory_service.services.conflicts.listing import conflicts_page
@@ -51,6 +51,7 @@ router = APIRouter(tags=["ask"], route_class=StrictRoute)
 remembering = APIRouter(tags=["ask"], route_class=_Remembering)
 
 _PLAN = texts("text/markdown", "text/x-python") | refusals(404, 406)
+_LEFT = texts("text/markdown", "text/x-python") | refusals(404, 406, 409)
 
 
 def _known_answer(request: Request) -> Response | None:
@@ -68,9 +69,9 @@ def recommend_by_query(request: Request, asked: Annotated[RecommendQuery, Query(
     return Response(plan_answer(answer, form), media_type=form)
 
 
-@router.post("/recommend", response_model=Recommendation, responses=_PLAN)
-def recommend_by_body(request: Request, asked: RecommendRequest) -> Response:
-    """The same question as JSON, for a long `description`."""
+@router.post("/recommend", response_model=Recommendation, responses=_LEFT)
+def recommend_by_body(request: Request, asked: RecommendBody) -> Response:
+    """The same question as JSON, for a long `description`; or what is left of a plan's minutes."""
     form = accepted_form(request)
     answer = recommend_json(database_of(request), asked.to_domain())
     return Response(plan_answer(answer, form), media_type=form)

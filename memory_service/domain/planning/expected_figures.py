@@ -35,10 +35,10 @@ def summary(candidates: CandidateSet, pick: GridIndex) -> dict[str, Any]:
     }
 
 
-def expected_of(candidates: CandidateSet, pick: GridIndex) -> Expected:
-    """The figures of a pick with their intervals, in the units of the contract."""
+def expected_of(candidates: CandidateSet, pick: GridIndex, seeds: int = 1) -> Expected:
+    """The figures of a pick with their intervals, in the units of the contract; with all of its `seeds`."""
     problem, grid, row = candidates.problem, candidates.grid, pick.row
-    batches, run = grid.batches, grid.run_of(pick)
+    batches, run = grid.batches, grid.run_of(pick).repeated(grid.folds[pick.fold], seeds)
     batch = float(batches.batch_size[row])
     memory, time = _bases(candidates, pick)
     value, high = float(batches.peak_gib[row]), float(batches.peak_high_gib[row])
@@ -127,10 +127,11 @@ def _estimate(seconds: Seconds, factor: float, basis_of: Estimate, how: str = ""
     )
 
 
-def timetable_of(candidates: CandidateSet, pick: GridIndex) -> tuple[Stage, ...]:
-    """Setup, each fold, inference and writing: contiguous, each over by its p90 deadline."""
-    run = candidates.grid.run_of(pick)
-    folds = int(candidates.grid.folds[pick.fold])
+def timetable_of(candidates: CandidateSet, pick: GridIndex, seeds: int = 1) -> tuple[Stage, ...]:
+    """Setup, each fold with each seed, inference and writing: contiguous, each over by its p90 deadline."""
+    once = int(candidates.grid.folds[pick.fold])
+    run = candidates.grid.run_of(pick).repeated(once, seeds)
+    folds = once * seeds
     setup, first, other, inference, write = run.setup, run.first_fold, run.fold, run.inference, run.write
     ends = [("setup", setup.high)]
     work = first

@@ -21,6 +21,16 @@ from memory_service.domain.recipe.recipe import Recipe
 
 
 @dataclass(frozen=True, slots=True)
+class DoneRun:
+    """A run of a plan of before whose predictions are there, with the expected index it was planned with."""
+
+    run: int
+    model: str
+    family: str
+    quality: float
+
+
+@dataclass(frozen=True, slots=True)
 class PlanningProblem:
     """The facts a plan rests on; every count is a plain integer by now.
 
@@ -41,6 +51,7 @@ class PlanningProblem:
     quality   what models are expected to reach; results: model -> points of its best run in the very
               competition, of unknown level
     language, subtask   of a text, None where nothing says
+    done      runs of the plan that this one goes on from
     """
 
     question: Question
@@ -70,6 +81,7 @@ class PlanningProblem:
     results: Mapping[str, float] = field(default_factory=dict)
     language: str | None = None
     subtask: str | None = None
+    done: tuple[DoneRun, ...] = ()
 
     @property
     def data_kind(self) -> Kind:
