@@ -29,8 +29,8 @@ GROUP_SD = (0.3, 0.3)
 
 SLOPES = {"all": (0.3, 0.3), "judged": (0.0, 0.1), "english": (0.5, 0.5), "other": (0.1, 0.1)}
 MULTILINGUAL = {"other": (2.5, 0.5)}
-"""Mean and sd of the priors, per SCORE_UNIT points of published score and for many languages: a score of
-English says little of other languages, and an encoder that has seen English alone is known to be poor there."""
+"""Mean and sd of the priors, per SCORE_UNIT points of published score and for many languages. A score of
+English says little of other languages; an encoder that has seen English alone is known to be poor there."""
 
 LOG_ERROR_PER_POINT = {"tabular": 0.024, "time-series": 0.04, "image-dense": 0.04}
 """Index points where a published score is none: shares of the error (../shared/research/quality.md, 3)."""
