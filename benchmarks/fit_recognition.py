@@ -134,8 +134,9 @@ def held_out(rows: list[Place], signals: Floats, own: Floats) -> Floats:
 def report(rows: list[Place], probability: Floats) -> None:
     best: dict[int, tuple[float, Place]] = {}
     for row, value in zip(rows, probability, strict=True):
-        value = 0.0 if row.forbidden else value
-        best[row.asked] = max(best.get(row.asked, (-1.0, row)), (float(value), row), key=lambda pair: pair[0])
+        told = 0.0 if row.forbidden else float(value)
+        if told > best.get(row.asked, (-1.0, row))[0]:
+            best[row.asked] = told, row
     stored = [(value, row.own) for value, row in best.values() if row.of_stored]
     others = [value for value, row in best.values() if not row.of_stored]
     print(f"{len(stored)} of stored ones, {len(others)} of others, held out by eighths:")

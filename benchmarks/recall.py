@@ -90,7 +90,8 @@ Written by `python -m benchmarks.recall`; {n} competitions stored. Own paraphras
 pages. None of the halves is a clean test: errors were studied on "tune" and, once its first figures were
 written down, on "blind2"; the texts of "held-out" were not studied, but settings were chosen while its
 figures were in sight. Take all of them as development figures. Only the first figures of the two blind sets,
-below, are of texts that nothing had been fitted to."""
+below, are of texts that nothing had been fitted to. "Others" were not stored when they were written; 50 of
+their competitions are now (`benchmarks/data/recognition.jsonl`)."""
 
 
 def _tasks(asked: Sequence[Asked]) -> str:
@@ -196,10 +197,12 @@ def _service(unit: ReadTransaction, asked: Sequence[Asked]) -> str:
 def _blind(unit: ReadTransaction, encoder: Encodes) -> str:
     """The fourth blind set: facts of 60 descriptions, recognition of 240 texts."""
     read = recall_blind.facts_read(lambda text: read_text(text, encoder).facts)
-    found = recall_blind.recognised(
-        lambda text: recall(unit, read=read_text(text, encoder), limit=1).described,
-        recall_snapshot(unit).position,
-    )
+
+    def described(text: str) -> str | None:
+        return recall(unit, read=read_text(text, encoder), limit=1).described
+
+    found = recall_blind.recognised(described, recall_snapshot(unit).position)
+    later = recall_blind.recognised(described, recall_snapshot(unit).position, "blind5")
     rows = [
         f"| {name} | {read.stated[name]} | {read.right[name]} | {read.wrong[name]} | {read.unstated[name]} |"
         for name in recall_blind.FACTS
@@ -215,7 +218,8 @@ def _blind(unit: ReadTransaction, encoder: Encodes) -> str:
     tail = f"""
 240 texts, less those of competitions that are not stored here: of stored ones {found.true:.1%} are
 recognised, {found.another:.1%} taken for another; of 160 others {found.false_all:.1%} ({others}) are
-taken for a stored one."""
+taken for a stored one. The fifth set, 30 texts of stored ones and 30 of others: {later.true:.1%} recognised,
+{later.another:.1%} taken for another, {later.false_all:.1%} of the others taken for a stored one."""
     return "\n".join([head, *rows, tail])
 
 
@@ -298,8 +302,10 @@ Each blind set was committed before the code read any of it.
 | blind4, 60 descriptions: task | 60 | 83.3% | 90.0% (errors studied) |
 | blind4: stated facts | 342 | 67.0% | 93.3% (errors studied) |
 | blind4: facts claimed that stand there so | | 90.2% | 97.9% |
-| blind4, 80 texts of stored competitions (227 stored): recognised | 80 | 85.0% | 87.5% (errors studied) |
-| blind4, 160 texts of others: taken for a stored one | 160 | 7.5% (near 4.7%, short 18%, generic 0%) | 0.6% |
+| blind4, 80 texts of stored competitions (227 stored): recognised | 80 | 85.0% | 97.5% (errors studied) |
+| blind4, 160 texts of others: taken for a stored one | 160 | 7.5% (near 4.7%, short 18%, generic 0%) | 1.2% |
+| blind5, 30 texts of stored competitions: recognised | 30 | 76.7% | 86.7% (from 0.5 on, not 0.6) |
+| blind5, 30 texts of others: taken for a stored one | 30 | 0.0% | 0.0% |
 | tune, all | 108 | 96.3% before | 98.1% |
 | held-out, all | 119 | 89.9% before | 94.1% |
 
@@ -308,10 +314,29 @@ helped most was nearness to sentences of each task, not more cues: with the cues
 88 %. The weight of that nearness may be 20 to 60; 80 loses 2 to 3 in 100.
 
 blind4 was written by someone who had read the contract and the competitions, not the code; what a text must
-hold to be right is told in `benchmarks/recall_blind.py`. "After" is a
-development figure: its errors were read, and the probability from which a text counts as recognised (0.3) was
-chosen with it in sight. Six of the first errors were image sizes read as the longer side, where the set has
-the shorter.
+hold to be right is told in `benchmarks/recall_blind.py`. "After" is a development figure: its errors were
+read. Six of the first errors were image sizes read as the longer side, where the set has the shorter.
+
+blind5 was written by one who knew the rule, after its weights were fixed and before it was read by the code.
+It counted a text as recognised from a probability of 0.6 on; 0.5 was chosen with its misses in sight. The
+rule before it recognised 76.7 % and 0.0 % of it, too: texts of few words about records that name little
+stay hard.
+
+## Recognising a text
+
+Logistic regression on eleven signals (`benchmarks/fit_recognition.py`, which shows its figures on texts held
+out by eighths of the competitions): rare words in common, how far a competition is ahead of the next in words
+and meaning, metric, figures, year, and names in the text that the record does not know.
+
+- 50 of the descriptions that earlier fits took for those of others are of competitions stored since.
+- Descriptions name the host, and numbers are read in words and thousands ("160k", "three thousand").
+- Only a number that counts samples contradicts the record's ("441 sites" does not): from 0.5 on blind4 stayed
+  at 98.8 %, and of 220 others 1.8 instead of 3.2 % were taken for a stored one.
+- What does not hold half of a name, and has another metric, or another number of samples and no figure in
+  common, is not that competition's text: 7 of 347 true ones are lost by it, and what is like a stored record
+  but for its subject and size (pigs for cattle) is not taken for it.
+- No gain: the share of the name that the text holds, initials of hosts, the share of the record's words that
+  the text holds, how often a word occurs.
 
 ## The score of a neighbour
 

@@ -25,9 +25,10 @@ def descriptions() -> list[dict[str, Any]]:
     return [json.loads(line) for line in (FOLDER / "blind4_descriptions.jsonl").read_text().splitlines()]
 
 
-def recognition() -> list[dict[str, Any]]:
-    """`text`, `is` (slug or None), `near`, `kind` (stored | near | short | generic)."""
-    return [json.loads(line) for line in (FOLDER / "blind4_recognition.jsonl").read_text().splitlines()]
+def recognition(name: str = "blind4") -> list[dict[str, Any]]:
+    """`text`, `is` (slug or None), `near`, `kind` (stored | near | short | generic). "blind5" are 60 texts by
+    one who knew the rule and wrote them after its weights were fitted."""
+    return [json.loads(line) for line in (FOLDER / f"{name}_recognition.jsonl").read_text().splitlines()]
 
 
 @dataclass
@@ -110,12 +111,13 @@ class Recognised:
     false_all: float
 
 
-def recognised(described: Callable[[str], str | None], stored: Container[str]) -> Recognised:
-    """What `described` (the slug a text is taken for) makes of the 240 texts, less those of competitions that
+def recognised(
+    described: Callable[[str], str | None], stored: Container[str], name: str = "blind4"
+) -> Recognised:
+    """What `described` (the slug a text is taken for) makes of the texts, less those of competitions that
     are not `stored`."""
-    answers = [
-        (row, described(row["text"])) for row in recognition() if row["is"] is None or row["is"] in stored
-    ]
+    rows = [row for row in recognition(name) if row["is"] is None or row["is"] in stored]
+    answers = [(row, described(row["text"])) for row in rows]
     own = [(row["is"], said) for row, said in answers if row["is"]]
     others = [(row["kind"], said) for row, said in answers if not row["is"]]
     kinds = {

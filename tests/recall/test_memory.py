@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from benchmarks import memory as benchmark
+from memory_service.services.competitions.neighbours import recall
 from memory_service.services.competitions.register import add_competition
+from memory_service.services.competitions.signals import read_text
 from memory_service.services.database.transactions import Database
 from memory_service.services.editorial import seeding
 from memory_service.services.editorial.curation import add_row
@@ -25,7 +27,7 @@ PIGS = (
     "Predict the weight of pigs in kilograms from side photographs taken at farms: 9,000 photos of 1,100 "
     "pigs. Submissions are judged by mean absolute error."
 )
-CATTLE = {
+CATTLE: dict[str, Any] = {
     "slug": "cattle-weight-2026",
     "title": "Cattle weight from photographs",
     "task": "image-regression",
@@ -114,6 +116,15 @@ def test_what_a_person_wrote_is_planned(cattle: Database, asked: dict[str, Any],
     assert (validation["split"], validation["by"], validation["folds"]) == ("group", by, 5)
     assert any("cattle-model" in sentence for sentence in answer["rationale"])
     assert {"cattle-model", "cattle-validation"} <= {row["id"] for row in answer["evidence"][:3]}
+
+
+def test_a_text_alike_in_all_but_subject_and_size_is_not_taken_for_what_is_stored(
+    cattle: Database, remembering: Remembering
+) -> None:
+    with cattle.read() as unit:
+        found = [recall(unit, read=read_text(text, remembering)) for text in (PIGS, CATTLE["description"])]
+    assert [one.described for one in found] == [None, CATTLE["slug"]]
+    assert found[0].hits[0].slug == CATTLE["slug"], "its nearest neighbour all the same"
 
 
 @pytest.mark.parametrize(
