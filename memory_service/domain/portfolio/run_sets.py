@@ -27,7 +27,7 @@ PRICE: Mapping[str, float] = {"fast": 2.0, "balanced": 0.1, "quality": 0.0}
 """Index points that a doubling of the minutes must buy (R32).
 
 balanced: of 33 questions of users with 30 to 480 minutes, 88 % use half of them or more (with 0.2 and 0.3: 81
-and 73 %); where less is used, all of them would buy under 0.2 points, a fifteenth of the index's own interval.
+and 73 %); where less is used, all of them would buy under 0.2 points, far inside the index's interval.
 fast: only what a first submission needs pays as much.
 """
 
@@ -41,8 +41,8 @@ sqrt(1 - 1 / (2 pi)), from the variance of the maximum (Clark 1961)."""
 LEAST_GAIN = 0.005
 """Points: what an answer shows as 0.01."""
 
-PAIRS_A_DOUBLING = 12
-"""Pairs that a third run is tried with: the best of each twelfth of a doubling of the minutes."""
+PAIRS_A_DOUBLING = 8
+"""Pairs that a third run is tried with: the cheapest of each eighth of a doubling of the minutes."""
 
 
 @dataclass(frozen=True)
@@ -167,9 +167,12 @@ def _differences(
     """Standard deviation of the difference of each two runs, and of each run to the nearest that is done."""
     named = [_named(all_sets, int(lane), int(flat)) for lane, flat in zip(pool.lane, pool.flat, strict=True)]
     unique = list(dict.fromkeys(named))
-    places = np.array([unique.index(each) for each in named], dtype=np.int64)
-    table = np.array([[difference_sd(*a, *b, modality) for b in unique] for a in unique])
-    sd = table.reshape(len(unique), len(unique))[places[:, None], places[None, :]]
+    code = {each: place for place, each in enumerate(unique)}
+    places = np.array([code[each] for each in named], dtype=np.int64)
+    table = np.zeros((len(unique), len(unique)))
+    for place, each in enumerate(unique):
+        table[place, :place] = [difference_sd(*each, *other, modality) for other in unique[:place]]
+    sd = (table + table.T)[places[:, None], places[None, :]]
     nearest = [
         min((difference_sd(*a, d.model, d.family, modality) for d in done), default=inf) for a in unique
     ]
