@@ -41,11 +41,7 @@ def plan_portfolio(
         run.seeds,
         question.minutes if question.run is None else run.minutes,
         portfolio.runs[-1].deadline - (run.deadline - run.start),
-        {
-            name: main_of(sets, name, question.minutes)
-            for name in OBJECTIVES
-            if name != question.objective
-        },
+        {name: main_of(sets, name, question.minutes) for name in OBJECTIVES if name != question.objective},
     )
     plan = make_plan(problem, costs, all_sets, choice)
     if isinstance(plan, Refusal):
