@@ -112,6 +112,14 @@ def choose_portfolio(sets: RunSets, objective: str, minutes: float) -> Portfolio
     )
 
 
+def main_of(sets: RunSets, objective: str, minutes: float) -> Candidate:
+    """The main run that an objective would choose; `minutes` hold a set."""
+    chosen = sets.best(objective, minutes)
+    places = [int(i) for i in sets.members[chosen] if i >= 0]
+    main = min(places, key=lambda i: (-sets.pool.quality[i], sets.pool.alone[i]))
+    return _candidate(sets, int(sets.pool.lane[main]), int(sets.pool.flat[main]))
+
+
 def _candidate(sets: RunSets, lane: int, flat: int) -> Candidate:
     candidates = sets.all_sets.sets[lane]
     at = np.unravel_index(flat, candidates.grid.minutes.shape)

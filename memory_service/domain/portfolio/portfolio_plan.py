@@ -14,7 +14,7 @@ from memory_service.domain.planning.plan_settings import settings_of
 from memory_service.domain.planning.planner import Choice, make_plan, named_settings
 from memory_service.domain.planning.problem import CostProvider, DoneRun, PlanningProblem
 from memory_service.domain.planning.request import Done
-from memory_service.domain.portfolio.portfolio import Portfolio, Run, choose_portfolio
+from memory_service.domain.portfolio.portfolio import Portfolio, Run, choose_portfolio, main_of
 from memory_service.domain.portfolio.portfolio_text import why_it_stops, why_run
 from memory_service.domain.portfolio.run_sets import run_sets
 from memory_service.errors import FieldError, InvalidInput
@@ -29,18 +29,19 @@ def plan_portfolio(
     """
     question = problem.question
     all_sets = all_sets or price_candidates(problem, costs)
+    if all_sets.least_minutes() > question.minutes:
+        return make_plan(problem, costs, all_sets)
     sets = run_sets(all_sets, question.minutes, problem.done)
-    found = {name: choose_portfolio(sets, name, question.minutes) for name in OBJECTIVES}
-    portfolio = found.pop(question.objective)
+    portfolio = choose_portfolio(sets, question.objective, question.minutes)
     if portfolio is None:
         return make_plan(problem, costs, all_sets)
-    run = portfolio.main if question.run is None else run_of(portfolio, question.run, "run")
+    run = portfolio.main if question.run is None else run_of(portfolio.runs, question.run, "run")
     choice = Choice(
         run.candidate,
         run.seeds,
         question.minutes if question.run is None else run.minutes,
         portfolio.runs[-1].deadline - (run.deadline - run.start),
-        {name: other.main.candidate for name, other in found.items() if other is not None},
+        {name: main_of(sets, name, question.minutes) for name in OBJECTIVES if name != question.objective},
     )
     plan = make_plan(problem, costs, all_sets, choice)
     if isinstance(plan, Refusal):
@@ -63,23 +64,23 @@ def plan_portfolio(
     )
 
 
-def run_of(portfolio: Portfolio, number: int, field: str) -> Run:
+def run_of(runs: Sequence[Run], number: int, field: str) -> Run:
     """The run of a number. InvalidInput where there is none."""
-    for run in portfolio.runs:
+    for run in runs:
         if run.number == number:
             return run
-    numbers = ", ".join(str(run.number) for run in portfolio.runs)
-    message = f"is none of the portfolio's runs: {numbers}"
+    numbers = ", ".join(str(run.number) for run in runs) or "none"
+    message = f"is not one of the portfolio's runs, which are: {numbers}"
     raise InvalidInput(f"{field} {number} {message}", [FieldError(field, message, number)])
 
 
 def done_runs(all_sets: CandidateSets, done: Sequence[Done]) -> tuple[DoneRun, ...]:
     """What is done of the portfolio that these candidates give. InvalidInput for runs that it has not."""
-    question = all_sets.problem.question
-    portfolio = choose_portfolio(run_sets(all_sets, question.minutes), question.objective, question.minutes)
-    if portfolio is None:
-        return ()
-    runs = [run_of(portfolio, each.run, "done") for each in done]
+    question, portfolio = all_sets.problem.question, None
+    if all_sets.least_minutes() <= question.minutes:
+        sets = run_sets(all_sets, question.minutes)
+        portfolio = choose_portfolio(sets, question.objective, question.minutes)
+    runs = [run_of(portfolio.runs if portfolio else (), each.run, "done") for each in done]
     return tuple(DoneRun(run.number, run.model, run.family, run.quality) for run in runs)
 
 

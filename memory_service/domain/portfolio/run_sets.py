@@ -27,7 +27,8 @@ PRICE: Mapping[str, float] = {"fast": 2.0, "balanced": 0.1, "quality": 0.0}
 """Index points that a doubling of the minutes must buy (R32).
 
 balanced: of 33 questions of users with 30 to 480 minutes, 88 % use half of them or more (with 0.2 and 0.3: 81
-and 73 %); where less is used, all of them would buy under 0.2 points, a fifteenth of its interval. fast: only what a first submission needs pays as much.
+and 73 %); where less is used, all of them would buy under 0.2 points, far inside the index's interval.
+fast: only what a first submission needs pays as much.
 """
 
 FIRST_SHARE = 0.2
@@ -41,7 +42,7 @@ LEAST_GAIN = 0.005
 """Points: what an answer shows as 0.01."""
 
 PAIRS_A_DOUBLING = 12
-"""Pairs that a third run is tried with: the best of each twelfth of a doubling of the minutes."""
+"""Pairs that a third run is tried with: the cheapest of each twelfth of a doubling of the minutes."""
 
 
 @dataclass(frozen=True)
@@ -94,38 +95,38 @@ def run_sets(all_sets: CandidateSets, minutes: float, done: Sequence[DoneRun] = 
     base = blend_quality([(run.model, run.quality) for run in done], difference)
     single = np.arange(len(pool.flat))
     alone = expected_best(base, pool.quality, done_sd) if done else pool.quality
-    first, second = np.nonzero(np.triu(pool.family[:, None] != pool.family[None, :]))
-    affordable = pool.share[first] + pool.share[second] <= 2.0 * minutes
-    first, second = first[affordable], second[affordable]
-    apart = sd[first, second] * (THIRD if done else 1.0)
+    share, early = pool.share, pool.first
+    a, b = np.nonzero(np.triu(pool.family[:, None] != pool.family[None, :]))
+    both = share[a] + share[b]
+    affordable = np.flatnonzero(both <= 2.0 * minutes)
+    a, b, both = a[affordable], b[affordable], both[affordable]
+    apart = sd[a, b]
     if done:
-        apart = np.minimum(apart, THIRD * np.minimum(done_sd[first], done_sd[second]))
-    pair = expected_best(alone[first], pool.quality[second], apart)
-    front = _front(pool.share[first] + pool.share[second], pair)
-    at, third = (axis.ravel() for axis in np.meshgrid(front, single, indexing="ij"))
-    a, b = first[at], second[at]
-    other = (pool.family[third] != pool.family[a]) & (pool.family[third] != pool.family[b])
-    other &= pool.share[a] + pool.share[b] + pool.share[third] <= 2.0 * minutes
-    at, third, a, b = at[other], third[other], a[other], b[other]
-    apart = THIRD * np.minimum(sd[a, third], sd[b, third])
-    triple = expected_best(pair[at], pool.quality[third], apart)
-    members = np.concatenate(
-        [
-            np.stack([single, np.full_like(single, -1), np.full_like(single, -1)], axis=1),
-            np.stack([first, second, np.full_like(first, -1)], axis=1),
-            np.stack([a, b, third], axis=1),
-        ]
+        apart = THIRD * np.minimum(apart, np.minimum(done_sd[a], done_sd[b]))
+    pair = expected_best(alone[a], pool.quality[b], apart)
+    front = _front(both, pair)
+    of, third = np.nonzero(
+        (pool.family != pool.family[a[front], None])
+        & (pool.family != pool.family[b[front], None])
+        & (both[front, None] + share <= 2.0 * minutes)
     )
-    shortest = inf if done else shortest_split(all_sets)
-    return RunSets(
-        all_sets,
-        pool,
-        members,
-        _needed(pool, members, shortest, all_sets.problem.policy.reserve_share),
-        np.concatenate([alone, pair, triple]),
-        difference,
-        tuple(done),
+    of = front[of]
+    apart = THIRD * np.minimum(sd[a[of], third], sd[b[of], third])
+    triple = expected_best(pair[of], pool.quality[third], apart)
+    members = np.full((len(single) + len(a) + len(of), 3), -1)
+    members[: len(single), 0] = single
+    members[len(single) : -len(of) or None, :2] = np.stack([a, b], axis=1)
+    members[len(members) - len(of) :] = np.stack([a[of], b[of], third], axis=1)
+    first = np.minimum(early[a], early[b])
+    needed = _needed(
+        np.concatenate([pool.alone, both, both[of] + share[third]]),
+        np.concatenate([share, both, both[of] + share[third]]),
+        np.concatenate([early, first, np.minimum(first[of], early[third])]),
+        inf if done else shortest_split(all_sets),
+        all_sets.problem.policy.reserve_share,
     )
+    quality = np.concatenate([alone, pair, triple])
+    return RunSets(all_sets, pool, members, needed, quality, difference, tuple(done))
 
 
 def shortest_split(all_sets: CandidateSets) -> float:
@@ -138,13 +139,14 @@ def shortest_split(all_sets: CandidateSets) -> float:
     return min(found, default=inf)
 
 
-def _needed(pool: RunPool, members: Integers, shortest: float, reserve: float) -> Array:
+def _needed(alone: Array, shares: Array, first: Array, shortest: float, reserve: float) -> Array:
     """The smallest budget that holds each set with a first submission within a fifth of it: its own, or that
     of the shortest split, run before it. No budget under five shortest splits has room for one, so there, and
-    in what fits there, none is asked for."""
-    padded = np.append(pool.share, 0.0), np.append(pool.first, inf)
-    shares, first = padded[0][members].sum(axis=1), padded[1][members].min(axis=1)
-    alone = np.where(members[:, 1] < 0, np.append(pool.alone, 0.0)[members[:, 0]], shares)
+    in what fits there, none is asked for.
+
+    alone    minutes of the set by itself; shares: beside a first split
+    first    p90 minute of its own first submission
+    """
     own = np.maximum(alone, first / FIRST_SHARE)
     early = np.maximum(shares + shortest / (1.0 - reserve), shortest / FIRST_SHARE)
     return np.asarray(np.where(alone < shortest / FIRST_SHARE, alone, np.minimum(own, early)))
@@ -166,9 +168,12 @@ def _differences(
     """Standard deviation of the difference of each two runs, and of each run to the nearest that is done."""
     named = [_named(all_sets, int(lane), int(flat)) for lane, flat in zip(pool.lane, pool.flat, strict=True)]
     unique = list(dict.fromkeys(named))
-    places = np.array([unique.index(each) for each in named], dtype=np.int64)
-    table = np.array([[difference(a, b) for b in unique] for a in unique])
-    sd = table.reshape(len(unique), len(unique))[places[:, None], places[None, :]]
+    code = {each: place for place, each in enumerate(unique)}
+    places = np.array([code[each] for each in named], dtype=np.int64)
+    table = np.zeros((len(unique), len(unique)))
+    for place, each in enumerate(unique):
+        table[place, :place] = [difference(each, other) for other in unique[:place]]
+    sd = (table + table.T)[places[:, None], places[None, :]]
     nearest = [min((difference(a, d.model) for d in done), default=inf) for a in unique]
     return sd, np.array(nearest, dtype=np.float64)[places]
 
