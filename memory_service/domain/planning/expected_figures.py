@@ -55,6 +55,7 @@ def expected_of(candidates: CandidateSet, pick: GridIndex) -> Expected:
         total_minutes=_estimate(run.total_end, 1 / 60, composed, ", hidden minutes included"),
         inference_minutes=_estimate(run.inference, 1 / 60, composed),
         host_memory_gib=_host_memory(candidates, pick),
+        best_epoch=None if grid.best_epoch_of is None else grid.best_epoch_of(pick),
         quality_index=quality_estimate(float(grid.quality[row, pick.epoch, pick.fold])),
         bound=_bound(candidates, row),
     )
