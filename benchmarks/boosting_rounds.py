@@ -2,7 +2,8 @@
 stopping, for the law of `domain/quality/boosting_rounds.py`.
 
     python benchmarks/boosting_rounds.py run ROWS.csv [--minutes 25]     about 25 minutes on one core
-    python benchmarks/boosting_rounds.py fit                             benchmarks/data/boosting_rounds.csv
+    python benchmarks/boosting_rounds.py fit       the constants, from benchmarks/data/boosting_rounds.csv
+    python benchmarks/boosting_rounds.py check     what is planned against 5 000 rounds, on 100 000 x 50
 
 Each fit runs on one thread with the settings of the generated scripts (`scripts/tree_*.py.txt`), patience
 5 / learning rate, and at most two minutes of processor time; one that met that limit is told apart (`ended`).
@@ -25,6 +26,7 @@ import lightgbm
 import numpy as np
 from numpy.typing import NDArray
 from sklearn import datasets
+from sklearn.metrics import roc_auc_score
 from sklearn.tree import DecisionTreeRegressor
 
 Array = NDArray[np.float64]
@@ -35,10 +37,12 @@ FIELDS = (
 )  # fmt: skip
 KEY = ("table", "library", "n_train", "n_features", "n_classes", "learning_rate")
 SECONDS, MOST_ROUNDS = 120.0, 20_000
+POINT = 0.024
+"""Log error of an index point on tables."""
 
 
 def table_of(kind: str, rows: int, columns: int, classes: int, seed: int) -> tuple[Array, Array]:
-    """(inputs, target) of a table; classes 1 = regression. "-quiet": with a twentieth of the noise's power."""
+    """(inputs, target) of a table; classes 1 = regression; "-quiet": a twentieth of the noise's power."""
     rng = np.random.default_rng(seed)
     kind, _, quiet = kind.partition("-")
     if kind == "clusters":
@@ -99,7 +103,11 @@ def _lightgbm(
     if classes == 2:
         objective = {"objective": "binary", "metric": ["binary_logloss", "auc"]}
     if classes > 2:
-        objective = {"objective": "multiclass", "num_class": classes, "metric": ["multi_logloss", "multi_error"]}
+        objective = {
+            "objective": "multiclass",
+            "num_class": classes,
+            "metric": ["multi_logloss", "multi_error"],
+        }
     settings = {
         "learning_rate": rate, "num_leaves": 63, "feature_fraction": 0.8, "bagging_fraction": 0.8,
         "bagging_freq": 1, "seed": seed, "num_threads": 1, "verbosity": -1, "first_metric_only": True,
@@ -131,14 +139,18 @@ def _xgboost(
     if classes == 2:
         objective = {"objective": "binary:logistic", "eval_metric": ["auc", "logloss"]}
     if classes > 2:
-        objective = {"objective": "multi:softprob", "num_class": classes, "eval_metric": ["merror", "mlogloss"]}
+        objective = {
+            "objective": "multi:softprob",
+            "num_class": classes,
+            "eval_metric": ["merror", "mlogloss"],
+        }
     settings = {
         "learning_rate": rate, "max_depth": 6, "subsample": 0.8, "colsample_bytree": 0.8,
         "tree_method": "hist", "seed": seed, "nthread": 1, **objective,
     }  # fmt: skip
 
     class InTime(xgboost.callback.TrainingCallback):
-        def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+        def after_iteration(self, *_: Any) -> bool:
             return time.process_time() > until
 
     kept: dict[str, Any] = {}
@@ -165,7 +177,7 @@ def _catboost(
     })  # fmt: skip
 
     class InTime:
-        def after_iteration(self, info: Any) -> bool:
+        def after_iteration(self, _: Any) -> bool:
             return time.process_time() <= until
 
     model.fit(*train, eval_set=tuple(valid), early_stopping_rounds=patience, callbacks=[InTime()])
@@ -175,8 +187,8 @@ def _catboost(
 def _both(kept: dict[str, list[float]], classes: int) -> tuple[list[float], list[float]]:
     """(error, loss) after each round, whatever the library calls them."""
     names = {name.lower(): values for name, values in kept.items()}
-    loss = next(names[n] for n in ("binary_logloss", "multi_logloss", "logloss", "mlogloss", "multiclass", "rmse")
-                if n in names)  # fmt: skip
+    losses = ("binary_logloss", "multi_logloss", "logloss", "mlogloss", "multiclass", "rmse")
+    loss = next(names[name] for name in losses if name in names)
     if classes == 1:
         return loss, loss
     if classes == 2:
@@ -236,6 +248,102 @@ def run(out: Path, minutes: float) -> None:
                     print(kind, *row.values(), flush=True)
 
 
+def fit(path: Path) -> dict[str, float]:
+    """The constants of the law, printed with what they stand on.
+
+    Slope in the learning rate: within a table and library. Libraries: ratio to LightGBM on the same table and
+    rate. Rows, features and classes: least squares over tables, generated and real ones with a level each.
+    Level and spread: the real ones alone.
+    """
+    rows = [row for row in csv.DictReader(path.open()) if row["ended"] != "time"]
+    rows = [row for row in rows if float(row["best_round"]) < 0.97 * float(row["rounds"])]
+    for row in rows:
+        row["log"] = float(np.log(float(row["best_round"])))
+        row["slow"] = float(np.log(0.1 / float(row["learning_rate"])))
+    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for row in rows:
+        name = tuple(row[key] for key in ("table", "library", "n_train", "n_features", "n_classes"))
+        groups.setdefault(name, []).append(row)
+    several = [group for group in groups.values() if len(group) > 1]
+    x, y = (
+        np.concatenate([[r[name] - np.mean([q[name] for q in group]) for r in group] for group in several])
+        for name in ("slow", "log")
+    )
+    found = {"RATE_EXPONENT": float(x @ y / (x @ x))}
+    at_tenth = {
+        name: float(np.mean([r["log"] - found["RATE_EXPONENT"] * r["slow"] for r in group]))
+        for name, group in groups.items()
+    }
+    for library in ("xgboost", "catboost"):
+        ratios = [
+            at_tenth[name] - at_tenth[(name[0], "lightgbm", *name[2:])]
+            for name in at_tenth
+            if name[1] == library and (name[0], "lightgbm", *name[2:]) in at_tenth
+        ]
+        found[library], found[f"tables of {library}"] = float(np.exp(np.mean(ratios))), len(ratios)
+    names = [name for name in at_tenth if name[1] == "lightgbm"]
+    real = np.array([name[0].startswith("real:") for name in names])
+    size = np.array([[float(value) for value in name[2:]] for name in names])
+    design = np.column_stack([
+        real, ~real, np.log(size[:, 0] / 1e4), np.log(size[:, 1] / 20), np.log(np.maximum(size[:, 2], 2) / 2),
+    ])  # fmt: skip
+    target = np.array([at_tenth[name] for name in names])
+    solved = np.linalg.lstsq(design, target, rcond=None)[0]
+    rest = target - design @ solved
+    found |= {"ROUNDS": float(np.exp(solved[0])), "rounds, generated": float(np.exp(solved[1]))}
+    found |= dict(zip(("ROWS", "FEATURES", "CLASSES"), map(float, solved[2:]), strict=True))
+    found |= {"SPREAD": float(rest[real].std(ddof=1)), "spread, generated": float(rest[~real].std(ddof=1))}
+    found |= {"real tables": int(real.sum()), "generated tables": int((~real).sum()), "fits": len(rows)}
+    timed = [row for row in rows if row["log_error"]]
+    by = {(*(row[name] for name in KEY[:-1]), float(row["learning_rate"])): row for row in timed}
+    for slow, fast in ((0.2, 0.1), (0.1, 0.05), (0.05, 0.03), (0.05, 0.02)):
+        gains = [
+            (float(row["log_error"]) - float(by[(*name[:-1], fast)]["log_error"])) / POINT
+            for name, row in by.items()
+            if name[-1] == slow and (*name[:-1], fast) in by
+        ]
+        error = np.std(gains, ddof=1) / len(gains) ** 0.5
+        print(f"{slow:g} -> {fast:g}: {np.mean(gains):+.2f} +- {error:.2f} points over {len(gains)} pairs")
+    for name in ("at_half", "at_quarter"):
+        lost = [(float(row[name]) - float(row["log_error"])) / POINT for row in timed]
+        print(f"ended {name}: {np.mean(lost):.2f} points lost (median {np.median(lost):.2f}, n {len(lost)})")
+    for name, value in found.items():
+        print(f"{name} {value:.3g}")
+    return found
+
+
+SCHEDULES = (
+    ("500 rounds (planned before)", 0.05, 500, 50),
+    ("5 000 rounds at 0.05, early stopping", 0.05, 5_000, 100),
+    ("planned, quality", 0.03, 20_000, 167),
+    ("planned, fast", 0.1, 20_000, 50),
+    ("5 000 rounds at 0.05 to the end", 0.05, 5_000, 5_000),
+)
+"""Learning rate, cap and patience; `planned` as answered for 100 000 x 50 on 16 cores."""
+
+
+def check(kinds: tuple[str, ...] = ("forest-quiet", "network")) -> None:
+    """AUC on 40 000 rows kept apart of what is planned for 100 000 x 50 against 5 000 rounds."""
+    for kind in kinds:
+        inputs, target = table_of(kind, 140_000, 50, 2, seed=2)
+        parts = (slice(80_000), slice(80_000, 100_000), slice(100_000, None))
+        train, valid, test = ((inputs[rows], target[rows]) for rows in parts)
+        for name, rate, rounds, patience in SCHEDULES:
+            settings = {
+                "objective": "binary", "metric": "auc", "learning_rate": rate, "num_leaves": 63,
+                "feature_fraction": 0.8, "bagging_fraction": 0.8, "bagging_freq": 1, "seed": 42,
+                "num_threads": 1, "verbosity": -1,
+            }  # fmt: skip
+            began, data = time.process_time(), lightgbm.Dataset(*train)
+            model = lightgbm.train(
+                settings, data, rounds, valid_sets=[lightgbm.Dataset(*valid, reference=data)],
+                callbacks=[lightgbm.early_stopping(patience, verbose=False)],
+            )  # fmt: skip
+            seconds, best = time.process_time() - began, model.best_iteration
+            auc = roc_auc_score(test[1], model.predict(test[0], num_iteration=best))
+            print(f"{kind}: {name}: AUC {auc:.4f}, best round {best}, {seconds:.0f} s", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -243,11 +351,14 @@ def main() -> None:
     running.add_argument("out", type=Path)
     running.add_argument("--minutes", type=float, default=25.0)
     commands.add_parser("fit")
+    commands.add_parser("check")
     arguments = parser.parse_args()
     if arguments.command == "run":
         run(arguments.out, arguments.minutes)
-    else:
+    elif arguments.command == "fit":
         fit(DATA)
+    else:
+        check()
 
 
 if __name__ == "__main__":

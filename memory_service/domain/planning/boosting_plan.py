@@ -54,7 +54,7 @@ from memory_service.domain.quality.boosting_rounds import (
 
 LEAVES = 31
 
-CUTS = (25, 50, 100, 200, 400, 800, 1600)
+CUTS = (25, 50, 100, 200, 400, 800, 1600, 3200, 6400)
 """Caps at the highest learning rate where not even that fits to its end."""
 
 
@@ -104,8 +104,7 @@ def cost_of(problem: PlanningProblem, option: Option, rows: int, rounds: int) ->
 def best_round_of(problem: PlanningProblem, option: Option, learning_rate: float, folds: int) -> Estimate:
     """The round at which a fold's validation is expected to be best."""
     rows, _ = split_of(problem.n_train, folds)
-    outputs = outputs_of(problem)
-    return best_round(learning_rate, float(rows), problem.n_features, outputs, option.model.library)
+    return best_round(learning_rate, float(rows), problem.n_features, option.model.library)
 
 
 def schedules_of(problem: PlanningProblem, options: Sequence[Option]) -> tuple[Schedule, ...]:
@@ -129,7 +128,7 @@ def price_trees(problem: PlanningProblem, table: CostTable) -> PlanGrid:
     schedules, folds = schedules_of(problem, options), fold_choices(problem)
     shape = (len(options), len(schedules), len(folds))
     fit, per_round, predict = (Seconds(*(np.zeros(shape) for _ in range(3))) for _ in range(3))
-    lost = np.zeros(shape)
+    lost, endless = np.zeros(shape), np.zeros(shape, dtype=bool)
     for index in np.ndindex(shape):
         option, schedule, k = options[index[0]], schedules[index[1]], folds[index[2]]
         fold = _fit(problem, option, schedule, k)
@@ -137,6 +136,7 @@ def price_trees(problem: PlanningProblem, table: CostTable) -> PlanGrid:
             into.low[index], into.value[index], into.high[index] = part.low, part.value, part.high
         best = best_round_of(problem, option, schedule.learning_rate, k)
         lost[index] = rate_points(schedule.learning_rate) + cut_points(best, schedule.cap)
+        endless[index] = best.high > MOST_ROUNDS and schedule.learning_rate < LEARNING_RATES[0]
     k = np.array(folds, dtype=np.float64)[None, None, :]
     run = _run(problem, fit, per_round, predict, k)
     n = len(options)
@@ -154,6 +154,7 @@ def price_trees(problem: PlanningProblem, table: CostTable) -> PlanGrid:
     needed = np.asarray(
         minutes_needed(run, problem.policy.reserve_share, problem.policy.median_share), dtype=np.float64
     )
+    needed = np.where(endless, np.inf, needed)
     whole = quality_of(problem, table, np.full((1, len(schedules), 1), float(MOST_ROUNDS)), k)
     quality = _whole_before_cut(np.clip(whole - lost, 0.0, 100.0), needed, schedules)
 
@@ -206,17 +207,21 @@ def _fit(problem: PlanningProblem, option: Option, schedule: Schedule, folds: in
     best = best_round_of(problem, option, schedule.learning_rate, folds)
     rounds = rounds_trained(best, patience_rounds(schedule.learning_rate), schedule.cap)
     cost = cost_of(problem, option, int(rows), max(1, round(rounds[1])))
-    fewer, more = log(rounds[1] / rounds[0]), log(rounds[2] / rounds[1])
-
-    def spread_over_rounds(one: Estimate) -> Seconds:
-        low = one.value * exp(-hypot(fewer, log(one.value / one.low)))
-        return Seconds(low, one.value, one.value * exp(hypot(more, log(one.high / one.value))))
-
     seconds = cost.fit_seconds
     return Fit(
-        spread_over_rounds(seconds),
+        over_rounds(seconds, rounds),
         Seconds(seconds.low, seconds.value, seconds.high).times(1.0 / rounds[1]),
-        spread_over_rounds(cost.predict_seconds_per_row),
+        over_rounds(cost.predict_seconds_per_row, rounds),
+    )
+
+
+def over_rounds(cost: Estimate, rounds: tuple[float, float, float]) -> Seconds:
+    """Seconds of a fit of `rounds` (low, value, high) that costs so much at the middle one."""
+    few, usual, many = rounds
+    return Seconds(
+        cost.value * exp(-hypot(log(usual / few), log(cost.value / cost.low))),
+        cost.value,
+        cost.value * exp(hypot(log(many / usual), log(cost.high / cost.value))),
     )
 
 
@@ -224,7 +229,9 @@ def _parts(seconds: Seconds) -> tuple[Any, Any, Any]:
     return seconds.low, seconds.value, seconds.high
 
 
-def _run(problem: PlanningProblem, fit: Seconds, per_round: Seconds, predict: Seconds, folds: Any) -> RunSeconds:
+def _run(
+    problem: PlanningProblem, fit: Seconds, per_round: Seconds, predict: Seconds, folds: Any
+) -> RunSeconds:
     _, valid = split_of(problem.n_train, folds)
     fold = fit + predict.times(valid) + spread(FOLD_OVERHEAD_S).times(0.25)
     setup = setup_seconds(0.0, problem.n_train, gpu=False, pretrained=0.0, files=False)

@@ -35,8 +35,8 @@ class Stage:
 class Expected:
     """What the run should show. peak_memory_gib is what the driver reports; bound: gpu | loader | host.
 
-    host_memory_gib is said where the processor does the work (boosted trees); best_epoch: the epoch (round) of
-    best validation"""
+    host_memory_gib is said where the processor does the work (boosted trees); best_epoch: the epoch, of
+    trees the round, of best validation"""
 
     peak_memory_gib: Estimate
     memory_percent: Estimate

@@ -180,8 +180,8 @@ class PlanGrid:
 
     step, forward   with the loader's bound applied; loader_bound: where the loader is the slower one
     run_of          the stages of one plan, as floats
-    learning_rates  of the places of `epochs`, where the rate is weighed (boosted trees); best_epoch_of: when a
-                    fold's validation is expected to be best
+    learning_rates  of the places of `epochs`, where the rate is weighed (boosted trees)
+    best_epoch_of   when a fold's validation is expected to be best
     doublings       log2(1 + minutes), 0 where nothing fits
     """
 

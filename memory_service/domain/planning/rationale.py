@@ -18,6 +18,7 @@ from memory_service.domain.planning.policy import Policy
 from memory_service.domain.planning.problem import CostProvider
 from memory_service.domain.prediction.device import provenance_warnings
 from memory_service.domain.prediction.device_memory import observed_bounds
+from memory_service.domain.quality.boosting_rounds import MOST_ROUNDS
 from memory_service.domain.recipe.families import families_of
 
 LEAST_UPDATES = 200
@@ -101,7 +102,9 @@ def _boosting_reasons(
     minutes = float(grid.minutes[pick.row, lower, pick.fold])
     gain = float(np.subtract(*grid.quality[pick.row, [lower, pick.epoch], pick.fold]))
     why = f"would gain {gain:.1f} points for a budget of {minutes:.1f} minutes"
-    if minutes > question.minutes:
+    if minutes == inf:
+        why = f"may need more than {MOST_ROUNDS} rounds"
+    elif minutes > question.minutes:
         why = f"needs a budget of {minutes:.1f} minutes"
     yield f"The next lower learning rate, {grid.learning_rates[lower]:g}, {why}."
 
@@ -283,6 +286,7 @@ def _tree_warnings(candidates: CandidateSet, settings: Mapping[str, Any], expect
     best = expected.best_epoch
     if best is not None and is_cut_short(settings, best):
         why = "that many rounds were asked for" if problem.question.epochs else "the minutes allow no more"
+        why = f"{MOST_ROUNDS} are the most that is planned" if settings["epochs"] == MOST_ROUNDS else why
         out.append(
             f"Boosting may be cut short at round {settings['epochs']}: {why}, and validation is expected to "
             f"be best at round {best.value:.0f} ({best.low:.0f}-{best.high:.0f})."

@@ -22,7 +22,7 @@ from memory_service.domain.planning.budget import RESERVE_SHARE, split_of
 from memory_service.domain.planning.hyperparameters import TREE_LEARNING_RATE
 from memory_service.domain.prediction.device_memory import largest_batch, observed_bounds
 from memory_service.domain.prediction.device_step_time import prepare
-from memory_service.domain.quality.boosting_rounds import best_round
+from memory_service.domain.quality.boosting_rounds import best_round, patience_rounds, rounds_trained
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.prediction.predict import LARGEST_SHOWN
 from memory_service.services.runs.run_configuration import RunCase
@@ -50,7 +50,9 @@ def frozen_watch(
     """`{"facts", "expected"}` as it is kept. `plan`: the answer of /recommend that the run follows, where it
     is at hand."""
     facts = _facts(knowledge, case, plan)
-    expected = _boosted(case) | ({} if plan is None else _promised(case, plan)) | _predicted(prediction)
+    expected = ({} if plan is None else _promised(case, plan)) | _predicted(prediction)
+    best = expected_best_round(case, plan)
+    expected |= {} if best is None else {"best_epoch": asdict(best)}
     if knowledge.policy.reserve_share != RESERVE_SHARE:
         expected["reserve_share"] = knowledge.policy.reserve_share
     if case.profile is not None and case.mode == "train":
@@ -114,15 +116,26 @@ def _facts_of_row(run: Run) -> dict[str, Any]:
     return {**reported, "model": run.model, "precision": run.precision, "optimizer": run.optimizer}
 
 
-def _boosted(case: RunCase) -> dict[str, Any]:
-    """Of boosted trees the round at which they are expected to be best, where the rows are said."""
+def expected_best_round(case: RunCase, plan: Mapping[str, Any] | None) -> Estimate | None:
+    """Of boosted trees the round at which they are expected to be best, as the plan says, else by the rows
+    and columns that were said; None for networks and where nothing was."""
     said = case.reported
     if not case.is_trees or not said.get("n_train"):
-        return {}
+        return None
+    promised = {} if plan is None else _promised(case, plan)
+    if "best_epoch" in promised:
+        return Estimate(**promised["best_epoch"])
     rows, _ = split_of(int(said["n_train"]), int(said.get("folds") or 1))
-    rate = said.get("learning_rate") or TREE_LEARNING_RATE
-    features, classes = said.get("n_features") or USUAL_FEATURES, said.get("n_classes") or 1
-    return {"best_epoch": asdict(best_round(rate, rows, features, classes, case.model))}
+    return best_round(TREE_LEARNING_RATE, rows, said.get("n_features") or USUAL_FEATURES, case.model)
+
+
+def expected_rounds(case: RunCase, plan: Mapping[str, Any] | None) -> tuple[float, float, float] | None:
+    """(low, median, high) rounds of a fold until early stopping ends it; None as above, and without a cap."""
+    best, cap = expected_best_round(case, plan), case.reported.get("epochs")
+    if best is None or not cap:
+        return None
+    promised = {} if plan is None else _promised(case, plan)
+    return rounds_trained(best, int(promised.get("patience") or patience_rounds(TREE_LEARNING_RATE)), cap)
 
 
 def _follows(case: RunCase, plan: Mapping[str, Any]) -> bool:

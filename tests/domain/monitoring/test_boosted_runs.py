@@ -28,7 +28,9 @@ def rounds(of_folds: list[tuple[int, int]], seconds: float, folds: int = 5) -> l
         for number in range(24, count, 25):
             now += 25 * seconds
             loss = 1.0 - min(number, best) / 1e5 + max(0, number - best) / 1e6
-            said.append(("epoch", now, {"epoch": number, "fold": fold, "seconds": seconds, "valid_loss": loss}))
+            said.append(
+                ("epoch", now, {"epoch": number, "fold": fold, "seconds": seconds, "valid_loss": loss})
+            )
         if fold < len(of_folds):
             said.append(("fold", now, {"fold": fold, "done": True}))
     return said
