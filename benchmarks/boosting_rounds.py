@@ -315,8 +315,8 @@ def fit(path: Path) -> dict[str, float]:
 SCHEDULES = (
     ("500 rounds (planned before)", 0.05, 500, 50),
     ("5 000 rounds at 0.05, early stopping", 0.05, 5_000, 100),
-    ("planned, quality", 0.03, 20_000, 167),
-    ("planned, fast", 0.1, 20_000, 50),
+    ("planned, balanced", 0.03, 20_000, 167),
+    ("learning rate 0.1, early stopping", 0.1, 20_000, 50),
     ("5 000 rounds at 0.05 to the end", 0.05, 5_000, 5_000),
 )
 """Learning rate, cap and patience; `planned` as answered for 100 000 x 50 on 16 cores."""
