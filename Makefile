@@ -7,7 +7,7 @@ HOST ?= 127.0.0.1
 PORT ?= 8000
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test again check audit sbom vectors bench constraints docs screenshots clean
+.PHONY: help serve test again check audit sbom quality vectors bench constraints docs screenshots clean
 
 help:
 	@echo "make serve   install into .venv if needed, create the database, serve http://$(HOST):$(PORT)"
@@ -48,6 +48,9 @@ audit: $(STAMP)
 
 sbom: $(STAMP)
 	$(BIN)/python -m checks.sbom
+
+quality: $(STAMP)
+	$(BIN)/python -m benchmarks.quality
 
 vectors: $(STAMP)
 	$(BIN)/python -m checks.vectors

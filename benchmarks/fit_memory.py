@@ -1,4 +1,4 @@
-"""Where the constants of `domain/cost/memory.py` and `domain/prediction/device_memory.py` come from, and
+"""Where the constants of `domain/cost/memory.py` and `domain/prediction/peak_memory_curve.py` come from, and
 whether
 they hold for families left out.
 

@@ -95,7 +95,7 @@ def recipe_for(
         kind = replace(signals.kind, task=task, modality=modality_of(task), answer=answer_of(task))
         signals = replace(signals, kind=kind, tasks={task: 1.0})
     weights, slugs = similarity_weights(signals, as_of), signals.snapshot.slugs
-    return recipe_of(memory.without(case.slug), slugs, weights, task, as_of, split_read(case.facts, task))
+    return recipe_of(memory.without(case.slug), slugs, weights, task, as_of, split_read(case.facts))
 
 
 def asked(memory: SolutionMemory, case: Case, as_of: int | None, told_task: bool = True) -> Answer:

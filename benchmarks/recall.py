@@ -40,6 +40,7 @@ Scores = NDArray[np.float32]
 class Question:
     """A text with the competition it paraphrases (None for another one's) and its true task."""
 
+    name: str
     group: str
     half: str
     text: str
@@ -62,16 +63,18 @@ def questions() -> list[Question]:
         row = json.loads(line)
         own = row["kind"] == "paraphrase"
         group = f"paraphrases, {row['length']}" if own else "others, short"
-        out.append(Question(group, row["half"], row["text"], row["slug"] if own else None, row["task"]))
+        out.append(
+            Question(row["id"], group, row["half"], row["text"], row["slug"] if own else None, row["task"])
+        )
     for file in ("descriptions", "blind2", "blind3"):
         for block in (ROOT / f"tests/recall/{file}.txt").read_text().split("\n=== "):
             head, text = block.removeprefix("=== ").split("\n", 1)
-            _, task, part = (field.strip() for field in head.split("|"))
+            name, task, part = (field.strip() for field in head.split("|"))
             if part == "skip":
                 continue
             page_like = file == "descriptions"
             group, half = ("others, page-like", part) if page_like else (f"others, {part}", file)
-            out.append(Question(group, half, text.strip(), None, task))
+            out.append(Question(name, group, half, text.strip(), None, task))
     return out
 
 

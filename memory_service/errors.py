@@ -48,52 +48,37 @@ class MemoryServiceError(Exception):
 
 
 class InvalidInput(MemoryServiceError):
-    code = "invalid-input"
-    title = "The request holds a value that cannot be used"
-    status = 422
+    code, title, status = "invalid-input", "The request holds a value that cannot be used", 422
 
 
 class MalformedBody(InvalidInput):
-    code = "malformed-body"
-    title = "The body is not valid JSON"
-    status = 400
+    code, title, status = "malformed-body", "The body is not valid JSON", 400
 
 
 class Unauthorized(MemoryServiceError):
-    code = "unauthorized"
-    title = "A valid key is needed"
-    status = 401
+    code, title, status = "unauthorized", "A valid key is needed", 401
 
 
 class Forbidden(MemoryServiceError):
-    code = "forbidden"
-    title = "This may not be done with this key, or from here"
-    status = 403
+    code, title, status = "forbidden", "This may not be done with this key, or from here", 403
 
 
 class TooLarge(MemoryServiceError):
-    code = "too-large"
-    title = "The body is over the limit"
-    status = 413
+    code, title, status = "too-large", "The body is over the limit", 413
 
 
 class NotFound(MemoryServiceError):
-    code = "not-found"
-    title = "There is no such thing here"
-    status = 404
+    code, title, status = "not-found", "There is no such thing here", 404
 
 
 class Conflict(MemoryServiceError):
-    code = "conflict"
-    title = "This contradicts what is already stored"
-    status = 409
+    code, title, status = "conflict", "This contradicts what is already stored", 409
 
 
 class Moved(Conflict):
     """`current` is the row as it is now; `changes` what somebody changed: [{field, before, after}]."""
 
-    code = "moved"
-    title = "Somebody changed this meanwhile"
+    code, title = "moved", "Somebody changed this meanwhile"
 
     def __init__(
         self,
@@ -109,20 +94,20 @@ class Moved(Conflict):
 
 
 class Unavailable(MemoryServiceError):
-    code = "unavailable"
-    title = "The service cannot answer now"
-    status = 503
+    code, title, status = "unavailable", "The service cannot answer now", 503
 
 
 class WrongRevision(Unavailable):
-    code = "wrong-database-revision"
-    title = "The database is at another revision than this program"
+    code, title = "wrong-database-revision", "The database is at another revision than this program"
 
 
 class OutOfSpace(Unavailable):
-    code = "out-of-space"
-    title = "There is no room to keep this"
-    status = 507
+    code, title, status = "out-of-space", "There is no room to keep this", 507
+
+
+def wrong_value(field: str, message: str, given: Any = None) -> InvalidInput:
+    """The refusal of one field: what is wrong with it, behind its name."""
+    return InvalidInput(f"{field} {message}", [FieldError(field, message, given)])
 
 
 def nothing_named(field: str, given: str, known: Iterable[str]) -> NotFound:

@@ -90,8 +90,7 @@ class Settings(BaseSettings):
     )
     log_level: LogLevel = Field("INFO", description="Lowest level that is logged.")
     seed_on_start: bool = Field(
-        True,
-        description="Whether `serve` loads the shipped seeds if they differ from those loaded last.",
+        True, description="Whether `serve` loads the shipped seeds if they differ from those loaded last."
     )
 
 

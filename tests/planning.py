@@ -9,8 +9,8 @@ from memory_service import resources
 from memory_service.domain.parallel.parallel import with_parallel_sets
 from memory_service.domain.planning.candidates import price_candidates
 from memory_service.domain.planning.model_catalogue import model_index
-from memory_service.domain.planning.planner import make_plan
 from memory_service.domain.planning.problem import PlanningProblem
+from memory_service.domain.portfolio.portfolio_plan import plan_portfolio
 from memory_service.schemas.recommend import plan_request
 from memory_service.services.editorial.seed_files import read_seeds
 from memory_service.services.knowledge.cards import cards_of
@@ -45,7 +45,7 @@ def plan(**asked: Any) -> dict[str, Any]:
     """The answer of /recommend without similar competitions."""
     problem, knowledge = case(**asked), seed_knowledge()
     candidate_sets = price_candidates(problem, knowledge)
-    return with_parallel_sets(make_plan(problem, knowledge, candidate_sets), candidate_sets).as_dict()
+    return with_parallel_sets(plan_portfolio(problem, knowledge, candidate_sets), candidate_sets).as_dict()
 
 
 def best(**asked: Any) -> tuple[Any, Any] | None:

@@ -13,7 +13,7 @@ from memory_service.domain.learning.observation import Observation
 from memory_service.services.database.transactions import Database
 from memory_service.store.queries import calibrations as device_store
 from memory_service.store.queries import runs
-from memory_service.store.tables.knowledge import Calibration, Device
+from memory_service.store.tables.devices import Calibration, Device
 
 A100 = Fingerprint(
     kind="cuda", name="NVIDIA A100-SXM4-40GB", uuid="GPU-1", memory_gib=39.5, architecture="ampere",

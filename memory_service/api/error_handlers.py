@@ -30,15 +30,11 @@ _OF_STATUS = {
 
 
 class NotAcceptable(MemoryServiceError):
-    code = "not-acceptable"
-    title = "The answer is not offered in this form"
-    status = 406
+    code, title, status = "not-acceptable", "The answer is not offered in this form", 406
 
 
 class UnsupportedMediaType(MemoryServiceError):
-    code = "unsupported-media-type"
-    title = "The body is not in a form that can be read"
-    status = 415
+    code, title, status = "unsupported-media-type", "The body is not in a form that can be read", 415
 
 
 class _Failures:

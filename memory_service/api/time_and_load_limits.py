@@ -35,16 +35,12 @@ class Limits:
 
 
 class SlowBody(MemoryServiceError):
-    code = "request-timeout"
-    title = "The body did not arrive in time"
-    status = 408
+    code, title, status = "request-timeout", "The body did not arrive in time", 408
 
 
 class TooBusy(Unavailable):
-    code = "too-busy"
-    title = "Too many requests are in progress"
+    code, title = "too-busy", "Too many requests are in progress"
 
 
 class TooSlow(Unavailable):
-    code = "too-slow"
-    title = "The answer took too long"
+    code, title = "too-slow", "The answer took too long"

@@ -1,4 +1,5 @@
-"""The command `memory-service`; each module here adds its commands by `register(app)`."""
+"""The command `memory-service`. Each module here is a command: its function or group of the same name, or
+what its `register(app)` adds."""
 
 from __future__ import annotations
 
@@ -54,9 +55,14 @@ def _root(
 
 def _mount() -> None:
     for module in sorted(info.name for info in pkgutil.iter_modules(__path__)):
-        register = getattr(import_module(f"{__name__}.{module}"), "register", None)
-        if register is not None:
-            register(app)
+        found = import_module(f"{__name__}.{module}")
+        command = getattr(found, module, None)
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=module)
+        elif command is not None:
+            app.command(module)(command)
+        elif hasattr(found, "register"):
+            found.register(app)
 
 
 _mount()

@@ -18,6 +18,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from memory_service.cli.common.caller import caller
+from memory_service.cli.common.databases import DatabaseUrl
 from memory_service.cli.common.output import JSON_OPTION, emit, stderr, table
 
 if TYPE_CHECKING:
@@ -28,10 +29,6 @@ _DELIVER_WITHIN_SECONDS = 60.0
 _STOPPING = ("SIGINT", "SIGTERM", "SIGHUP")
 
 OnReport = Callable[["Report"], None]
-
-
-def register(app: typer.Typer) -> None:
-    app.command("calibrate")(calibrate)
 
 
 def calibrate(
@@ -46,9 +43,7 @@ def calibrate(
     server: Annotated[
         str | None, typer.Option(metavar="URL", help="Send the result there instead of keeping it here.")
     ] = None,
-    database: Annotated[
-        str | None, typer.Option(metavar="URL", help="Another database than MEMORY_DATABASE_URL.")
-    ] = None,
+    database: DatabaseUrl = None,
     json: bool = JSON_OPTION,
 ) -> None:
     """Measure a device of this host and keep what was measured, also when it is stopped early."""
@@ -131,14 +126,9 @@ def _for_server(
 
 
 def _sent(report: Report) -> dict[str, Any]:
-    return {
-        "status": report.status,
+    names = ("status", "missing", "contended", "why", "progress", "doing")
+    return {name: getattr(report, name) for name in names} | {
         "sections": {name: found.as_dict() for name, found in report.sections.items()},
-        "missing": dict(report.missing),
-        "contended": report.contended,
-        "why": report.why,
-        "progress": report.progress,
-        "doing": report.doing,
         "seconds": report.seconds or None,
     }
 

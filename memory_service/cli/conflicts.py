@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from memory_service.cli.common.databases import open_ready
+from memory_service.cli.common.databases import AnotherUrl, open_ready
 from memory_service.cli.common.output import JSON_OPTION, emit, table
 
 
-def register(app: typer.Typer) -> None:
-    app.command("conflicts")(conflicts)
-
-
-def conflicts(
-    database: Annotated[str | None, typer.Option(metavar="URL", help="Another database.")] = None,
-    json: bool = JSON_OPTION,
-) -> None:
+def conflicts(database: AnotherUrl = None, json: bool = JSON_OPTION) -> None:
     """Claims, estimates and measurements of one thing whose intervals do not meet, the widest apart first."""
     from memory_service.services.conflicts.conflicts import conflicts as find
 

@@ -8,15 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from memory_service.cli.common.databases import open_at_head, open_database
+from memory_service.cli.common.databases import DatabaseUrl, open_at_head, open_database
 from memory_service.cli.common.output import JSON_OPTION, emit, table
-
-Url = Annotated[
-    str | None,
-    typer.Option(
-        "--database", metavar="URL", help="Another database than MEMORY_DATABASE_URL.", show_default=False
-    ),
-]
 
 _db = typer.Typer(no_args_is_help=True, help="Upgrade, check, save and restore the database.")
 
@@ -29,7 +22,7 @@ def register(app: typer.Typer) -> None:
 @_db.command("upgrade")
 def upgrade(
     revision: Annotated[str, typer.Argument(help="A revision, `head` or `base`.")] = "head",
-    database: Url = None,
+    database: DatabaseUrl = None,
     json: bool = JSON_OPTION,
 ) -> None:
     """Bring the tables to the revision of this program (an embedded database is saved first)."""
@@ -48,7 +41,7 @@ def upgrade(
 
 
 @_db.command("check")
-def check(database: Url = None, json: bool = JSON_OPTION) -> None:
+def check(database: DatabaseUrl = None, json: bool = JSON_OPTION) -> None:
     """Compare the database with what this program needs; exit 1 when anything is wrong."""
     from memory_service.services.operations import database as databases
 
@@ -72,7 +65,7 @@ def check(database: Url = None, json: bool = JSON_OPTION) -> None:
 @_db.command("backup")
 def backup(
     file: Annotated[Path, typer.Argument(help="The new file.")],
-    database: Url = None,
+    database: DatabaseUrl = None,
     json: bool = JSON_OPTION,
 ) -> None:
     """Save everything in one new file, while the server goes on."""
@@ -87,7 +80,7 @@ def backup(
 @_db.command("restore")
 def restore(
     file: Annotated[Path, typer.Argument(help="A file of `db backup`.")],
-    database: Url = None,
+    database: DatabaseUrl = None,
     json: bool = JSON_OPTION,
 ) -> None:
     """Fill an empty database from a backup and upgrade it."""
@@ -101,7 +94,7 @@ def restore(
 @_db.command("copy")
 def copy(
     to: Annotated[str, typer.Argument(metavar="URL", help="Another, empty database, of either kind.")],
-    database: Url = None,
+    database: DatabaseUrl = None,
     json: bool = JSON_OPTION,
 ) -> None:
     """Copy everything into another database: from SQLite to PostgreSQL, or back. Stop the server first: what
@@ -120,7 +113,7 @@ def thin(
         float | None,
         typer.Option(min=0.0, help="Instead of MEMORY_KEEP_RAW_DAYS; 0 thins nothing.", show_default=False),
     ] = None,
-    database: Url = None,
+    database: DatabaseUrl = None,
     json: bool = JSON_OPTION,
 ) -> None:
     """Thin raw samples of old runs to one an epoch now; a server does so every day."""
@@ -137,7 +130,7 @@ def seed(
     without_vectors: Annotated[
         bool, typer.Option("--without-vectors", help="Do not load the embedding model; search goes by words.")
     ] = False,
-    database: Url = None,
+    database: DatabaseUrl = None,
     json: bool = JSON_OPTION,
 ) -> None:
     """Load the shipped knowledge; rows that people corrected stay as they are."""

@@ -7,15 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from memory_service.cli.common.databases import open_ready
+from memory_service.cli.common.databases import AnotherUrl, open_ready
 from memory_service.cli.common.output import JSON_OPTION, emit, stderr
 
 if TYPE_CHECKING:
     from memory_service.services.prediction.evaluate import Evaluated
-
-
-def register(app: typer.Typer) -> None:
-    app.command("evaluate")(evaluate)
 
 
 def evaluate(
@@ -41,9 +37,7 @@ def evaluate(
     profiles: Annotated[
         list[Path] | None, typer.Option(help="Further profiles (.jsonl.gz) to use.", show_default=False)
     ] = None,
-    database: Annotated[
-        str | None, typer.Option(metavar="URL", help="Another database.", show_default=False)
-    ] = None,
+    database: AnotherUrl = None,
     json: bool = JSON_OPTION,
 ) -> None:
     """Predict every row of public measurements; print errors beside naive baselines. Without FILE: score what
@@ -94,11 +88,7 @@ def evaluate(
         before = write.read_text(encoding="utf-8") if write.exists() else ""
         write.write_text(with_sections(report, before), encoding="utf-8")
     parts = [
-        {
-            "file": name,
-            "summary": summary_as_dict(summary),
-            "rows": [row.as_dict() for row in results[name]],
-        }
+        {"file": name, "summary": summary_as_dict(summary), "rows": [row.as_dict() for row in results[name]]}
         for name, summary in summaries
     ]
     data = (parts[0] if len(parts) == 1 else {"files": parts}) | {

@@ -11,10 +11,6 @@ import typer
 from memory_service.cli.common.databases import open_at_head
 
 
-def register(app: typer.Typer) -> None:
-    app.command("export")(export)
-
-
 def export(
     name: Annotated[str, typer.Argument(metavar="TABLE", help="competitions, patterns, models, gpus, …")],
     format: Annotated[Literal["csv", "jsonl", "parquet"], typer.Option("--format", help="How.")] = "csv",  # noqa: A002

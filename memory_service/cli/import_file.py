@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from memory_service.cli.common.caller import caller
-from memory_service.cli.common.databases import open_at_head
+from memory_service.cli.common.databases import AnotherUrl, open_at_head
 from memory_service.cli.common.output import EXIT_REFUSED, JSON_OPTION, emit, table
 
 
@@ -20,7 +20,7 @@ def register(app: typer.Typer) -> None:
 
 def import_rows(
     file: Annotated[Path, typer.Argument(help="JSON lines: what `export` writes, or files of facts.")],
-    database: Annotated[str | None, typer.Option(metavar="URL", help="Another database.")] = None,
+    database: AnotherUrl = None,
     json: bool = JSON_OPTION,
 ) -> None:
     """Add competitions, solutions and patterns from a file of JSON lines; says of each line whether it was

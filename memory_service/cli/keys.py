@@ -10,20 +10,15 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from memory_service.cli.common.caller import caller
-from memory_service.cli.common.databases import open_at_head
+from memory_service.cli.common.databases import DatabaseUrl, open_at_head
 from memory_service.cli.common.output import JSON_OPTION, emit, table
 
-_app = typer.Typer(no_args_is_help=True, help="Keys: make, list, take back, exchange.")
+keys = typer.Typer(no_args_is_help=True, help="Keys: make, list, take back, exchange.")
 
-DATABASE = typer.Option(metavar="URL", help="Another database than MEMORY_DATABASE_URL.")
-Url = Annotated[str | None, DATABASE]
-
-
-def register(app: typer.Typer) -> None:
-    app.add_typer(_app, name="keys")
+Name = Annotated[str, typer.Argument(help="Name or id.")]
 
 
-@_app.command("create")
+@keys.command("create")
 def create(
     name: Annotated[str, typer.Argument(help="Whose it is: it signs every change made with it.")],
     scope: Annotated[
@@ -32,7 +27,7 @@ def create(
     expires_days: Annotated[
         float | None, typer.Option(help="Days it is valid; without: until revoked.")
     ] = None,
-    database: Url = None,
+    database: DatabaseUrl = None,
     json: bool = JSON_OPTION,
 ) -> None:
     """Make a key. It is shown this once: only a hash of it is kept."""
@@ -44,20 +39,18 @@ def create(
     emit(key, json, _new_key)
 
 
-@_app.command("list")
-def list_all(database: Url = None, json: bool = JSON_OPTION) -> None:
+@keys.command("list")
+def list_all(database: DatabaseUrl = None, json: bool = JSON_OPTION) -> None:
     """All keys, the latest first, with their last use; never the keys themselves."""
     from memory_service.services.access.keys import list_keys
 
     with open_at_head(database) as opened:
-        keys = list_keys(opened)
-    emit({"items": keys}, json, lambda _: _listed(keys))
+        found = list_keys(opened)
+    emit({"items": found}, json, lambda _: _listed(found))
 
 
-@_app.command("revoke")
-def revoke(
-    name: Annotated[str, typer.Argument(help="Name or id.")], database: Url = None, json: bool = JSON_OPTION
-) -> None:
+@keys.command("revoke")
+def revoke(name: Name, database: DatabaseUrl = None, json: bool = JSON_OPTION) -> None:
     """Take a key back: it ends within seconds, and so do its sessions."""
     from memory_service.services.access.keys import revoke_key
 
@@ -66,10 +59,8 @@ def revoke(
     emit(gone, json, lambda _: f"Key {gone['id']} ({gone['name']}) is revoked.")
 
 
-@_app.command("rotate")
-def rotate(
-    name: Annotated[str, typer.Argument(help="Name or id.")], database: Url = None, json: bool = JSON_OPTION
-) -> None:
+@keys.command("rotate")
+def rotate(name: Name, database: DatabaseUrl = None, json: bool = JSON_OPTION) -> None:
     """Make another key of the same name, scopes and length of life; the one before ends within seconds."""
     from memory_service.services.access.keys import rotate_key
 

@@ -4,23 +4,12 @@ output."""
 from __future__ import annotations
 
 import sys
-from typing import Annotated
 
-import typer
-
+from memory_service.cli.common.databases import DatabaseUrl
 from memory_service.errors import InvalidInput
 
 
-def register(app: typer.Typer) -> None:
-    app.command("mcp")(mcp)
-
-
-def mcp(
-    database: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="Another database than MEMORY_DATABASE_URL.", show_default=False),
-    ] = None,
-) -> None:
+def mcp(database: DatabaseUrl = None) -> None:
     """Speak MCP over stdio, for an agent that starts this command itself.
 
     The embedded database is made, upgraded and seeded, as `serve` does it; stdout carries the protocol and

@@ -3,36 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from memory_service.cli.common.databases import AnotherUrl, open_ready
 from memory_service.cli.common.options import takes_fields_of
 from memory_service.cli.common.output import JSON_OPTION, emit, graded, table
 from memory_service.schemas.predict import PredictRequest
 
 
-def register(app: typer.Typer) -> None:
-    app.command("predict")(predict)
-
-
 @takes_fields_of(PredictRequest, arguments=("model",))
-def predict(
-    given: dict[str, str],
-    database: Annotated[str | None, typer.Option(metavar="URL", help="Another database.")] = None,
-    json: bool = JSON_OPTION,
-) -> None:
+def predict(given: dict[str, str], database: AnotherUrl = None, json: bool = JSON_OPTION) -> None:
     """What a model needs and does on a card: the largest batch that fits, its memory, its speed."""
-    from memory_service.services.database.transactions import Database
-    from memory_service.services.operations.database import ensure_ready
     from memory_service.services.prediction.predict import predict as ask
-    from memory_service.settings import load_settings
 
-    store = Database(load_settings(database_url=database).database_url)
-    ensure_ready(store)
-    emit(ask(store, given), json, render_prediction)
+    emit(ask(open_ready(database), given), json, render_prediction)
 
 
 def render_prediction(answer: Mapping[str, Any]) -> RenderableType:

@@ -15,10 +15,6 @@ if TYPE_CHECKING:
 MIB = 2.0**20
 
 
-def register(app: typer.Typer) -> None:
-    app.command("profile")(profile)
-
-
 def profile(
     model: Annotated[str | None, typer.Argument(help="A catalogue or timm name.", show_default=False)] = None,
     image_size: Annotated[int | None, typer.Option(min=1, help="Pixels a side.", show_default=False)] = None,
@@ -41,28 +37,14 @@ def profile(
     if catalogue or model is None:
         _catalogue(seeds, json)
         return
-    size = image_size or seq_len
-    traced = _one(model, size, precision, checkpointing, fused_attention, n_outputs, seeds)
-    emit(traced.as_dict(), json, lambda _: _drawn(traced))
-
-
-def _one(
-    model: str,
-    size: int | None,
-    precision: str,
-    checkpointing: bool,
-    fused_attention: bool,
-    n_outputs: int | None,
-    seeds: Path | None,
-) -> Profile:
     from memory_service.domain.common.vocabulary import parse_precision
     from memory_service.services.knowledge.profiling import catalogue_row, profile_model
 
     kind = parse_precision(precision)
     row = catalogue_row(model, _seeds(seeds))
-    return profile_model(
+    traced = profile_model(
         row.name if row else model,
-        input_size=size or (row.default_input_size if row else None),
+        input_size=image_size or seq_len or (row.default_input_size if row else None),
         precision="fp32" if kind in ("fp32", "tf32") else "amp",
         checkpointing=checkpointing,
         fused_attention=fused_attention,
@@ -71,6 +53,7 @@ def _one(
         config=row.config if row else None,
         family=row.family if row else "",
     )
+    emit(traced.as_dict(), json, lambda _: _drawn(traced))
 
 
 def _catalogue(seeds: Path | None, json: bool) -> None:

@@ -11,9 +11,10 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from memory_service.cli.common.databases import AnotherUrl, open_ready
 from memory_service.cli.common.options import takes_fields_of
 from memory_service.cli.common.output import JSON_OPTION, emit, graded, table
-from memory_service.domain.planning.plan_text import judged_words
+from memory_service.domain.planning.plan_text import judged_words, run_words
 from memory_service.domain.recipe.recipe_text import lesson_lines, recipe_lines
 from memory_service.schemas.recommend import RecommendRequest, plan_request
 
@@ -27,27 +28,18 @@ class Form(StrEnum):
     json = "json"
 
 
-def register(app: typer.Typer) -> None:
-    app.command("recommend")(recommend)
-
-
 @takes_fields_of(RecommendRequest)
 def recommend(
     given: dict[str, str],
-    database: Annotated[str | None, typer.Option(metavar="URL", help="Another database.")] = None,
+    database: AnotherUrl = None,
     form: Annotated[Form, typer.Option(help="Tables, a script, text to paste, or JSON.")] = Form.tables,
     json: bool = JSON_OPTION,
 ) -> None:
     """One explicit plan for this task, this data, this card, these minutes."""
-    from memory_service.services.database.transactions import Database
-    from memory_service.services.operations.database import ensure_ready
     from memory_service.services.planning.recommend import recommend as ask
-    from memory_service.settings import load_settings
 
     request = plan_request(given)
-    store = Database(load_settings(database_url=database).database_url)
-    ensure_ready(store)
-    answer = ask(store, request)
+    answer = ask(open_ready(database), request)
     if form in _WRITTEN and not json:
         sys.stdout.write(_WRITTEN[form](answer))
         return
@@ -113,12 +105,24 @@ def render_plan(answer: Mapping[str, Any]) -> RenderableType:
         ("reserve", f"{answer['reserve_minutes']:g} min", ""),
         ("quality index", *graded(expected["quality_index"])),
     ]
+    runs = [
+        (
+            run["run"],
+            run_words(run),
+            run["start_minute"],
+            run["deadline_minute"],
+            f"{run['expected_gain']:+.2f}",
+        )
+        for run in answer["portfolio"]
+    ]
+    used = f"All runs, {answer['used_percent']:g} % of the minutes"
     times = [(s["stage"], s["start_minute"], s["deadline_minute"]) for s in answer["timetable"]]
     parts: list[RenderableType] = [
         Text(f"{answer['plan_id']}  {answer['task']} on {answer['gpu']['name']}", style="bold"),
         table("Run this", ("setting", "value"), settings),
         table("Expect", ("figure", "median (80 % interval)", "grade"), figures),
         table("Timetable, minutes", ("stage", ">from", ">over by"), times),
+        table(used, ("run", "model, folds x passes", ">from", ">over by", ">points"), runs),
         *_recipe(answer),
         _lines("Because", answer["rationale"]),
     ]

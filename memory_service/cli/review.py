@@ -11,17 +11,13 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from memory_service.cli.common.databases import open_ready
+from memory_service.cli.common.databases import AnotherUrl, open_ready
 from memory_service.cli.common.options import takes_fields_of
 from memory_service.cli.common.output import EXIT_REFUSED, EXIT_USAGE, JSON_OPTION, emit, stderr, stdout
 from memory_service.schemas.review import ReviewFacts
 
 _LEVELS = ("error", "warning", "note")
 _STYLE = {"error": "bold red", "warning": "yellow", "note": "cyan"}
-
-
-def register(app: typer.Typer) -> None:
-    app.command("review")(review)
 
 
 @takes_fields_of(ReviewFacts, without=("filename",))
@@ -32,7 +28,7 @@ def review(
     ],
     fail_on: Annotated[str, typer.Option(help="error, warning or note: exit 1 from here on.")] = "warning",
     sarif: Annotated[bool, typer.Option("--sarif", help="Print SARIF 2.1.0.")] = False,
-    database: Annotated[str | None, typer.Option(metavar="URL", help="Another database.")] = None,
+    database: AnotherUrl = None,
     json: bool = JSON_OPTION,
 ) -> None:
     """What to change in a training script before it burns the budget. It is read, never run."""

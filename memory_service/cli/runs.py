@@ -7,15 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from memory_service.cli.common.databases import open_ready
+from memory_service.cli.common.databases import AnotherUrl, open_ready
 from memory_service.cli.common.output import JSON_OPTION, emit, graded, stdout, table
 
 ALL_COLUMNS_FROM = 140
 """Characters of a window in which the list of runs shows its figures, too: less breaks words."""
-
-
-def register(app: typer.Typer) -> None:
-    app.command("runs")(runs)
 
 
 def runs(
@@ -25,7 +21,7 @@ def runs(
     model: Annotated[str | None, typer.Option(help="Only of this model.")] = None,
     competition: Annotated[str | None, typer.Option(help="Only of this competition.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=500, help="How many, the latest first.")] = 20,
-    database: Annotated[str | None, typer.Option(metavar="URL", help="Another database.")] = None,
+    database: AnotherUrl = None,
     json: bool = JSON_OPTION,
 ) -> None:
     """Runs, the latest first, what was predicted (pred.) beside what happened; or one with its epochs."""

@@ -11,6 +11,8 @@ from typing import Annotated
 
 import typer
 
+from memory_service.cli.common.databases import DatabaseUrl
+
 _log = logging.getLogger(__name__)
 
 _STOP_WITHIN_SECONDS = 10
@@ -24,18 +26,12 @@ _ARENAS = 2
 one thread freed does not serve another: 200 clients took 350 MiB more within two minutes."""
 
 
-def register(app: typer.Typer) -> None:
-    app.command("serve")(serve)
-
-
 def serve(
     host: Annotated[str | None, typer.Option(help="Address; default MEMORY_HOST or 127.0.0.1.")] = None,
     port: Annotated[
         int | None, typer.Option(help="Port; default MEMORY_PORT or 8000; 0 takes a free one.")
     ] = None,
-    database: Annotated[
-        str | None, typer.Option(metavar="URL", help="Another database than MEMORY_DATABASE_URL.")
-    ] = None,
+    database: DatabaseUrl = None,
 ) -> None:
     """Serve HTTP. The embedded database is made, upgraded and seeded; a server's must be at the right
     revision. Where others reach it (any address but loopback), it wants keys, and starts only with one."""

@@ -3,42 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from memory_service.cli.common.databases import AnotherUrl, open_ready
 from memory_service.cli.common.options import takes_fields_of
 from memory_service.cli.common.output import JSON_OPTION, emit, table
 from memory_service.schemas.similar import SimilarQuery, SimilarRequest
 from memory_service.schemas.validation_errors import checked
 
 
-def register(app: typer.Typer) -> None:
-    app.command("similar")(similar)
-
-
 @takes_fields_of(SimilarRequest, arguments=("text",))
-def similar(
-    given: dict[str, str],
-    database: Annotated[str | None, typer.Option(metavar="URL", help="Another database.")] = None,
-    json: bool = JSON_OPTION,
-) -> None:
+def similar(given: dict[str, str], database: AnotherUrl = None, json: bool = JSON_OPTION) -> None:
     """Past competitions like this one, best first, each with the reason. The text `-` is read from stdin."""
     from memory_service.recall.encoder import load_encoder
     from memory_service.services.competitions.similar import similar as ask
-    from memory_service.services.database.transactions import Database
-    from memory_service.services.operations.database import ensure_ready
     from memory_service.settings import load_settings
 
     if given.get("text") == "-":
         given["text"] = typer.get_text_stream("stdin").read()
     request = checked(SimilarQuery, given)
-    settings = load_settings(database_url=database)
-    store = Database(settings.database_url)
-    ensure_ready(store)
-    answer = ask(store, request, load_encoder(settings.embedding_model or None))
+    answer = ask(open_ready(database), request, load_encoder(load_settings().embedding_model or None))
     emit(answer.as_dict(), json, render_similar)
 
 

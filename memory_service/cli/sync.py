@@ -12,10 +12,6 @@ from rich.console import RenderableType
 from memory_service.cli.common.output import JSON_OPTION, emit, table
 
 
-def register(app: typer.Typer) -> None:
-    app.command("sync")(sync)
-
-
 def sync(
     server: Annotated[
         str | None, typer.Option(metavar="URL", help="Send to this one; default: where each run meant to.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,18 +15,13 @@ _FACTS = (
 )  # fmt: skip
 
 
-def register(app: typer.Typer) -> None:
-    app.command("watch")(watch)
-
-
 def watch(
     logfile: Annotated[Path, typer.Argument(help="Log to follow; a command's output is added to it.")],
     command: Annotated[
         list[str] | None, typer.Argument(metavar="[-- COMMAND ...]", help="Launch this and follow it.")
     ] = None,
     run: Annotated[
-        str | None,
-        typer.Option(metavar="UUID", help="Id of the run; alone: add to a run begun elsewhere."),
+        str | None, typer.Option(metavar="UUID", help="Id of the run; alone: add to a run begun elsewhere.")
     ] = None,
     task: Annotated[str | None, typer.Option(help="Task or alias; else guessed from the script.")] = None,
     model: Annotated[
@@ -48,8 +42,7 @@ def watch(
     num_workers: Annotated[int | None, typer.Option(min=0)] = None,
     optimizer: Annotated[str | None, typer.Option()] = None,
     plan: Annotated[
-        Path | None,
-        typer.Option(help="File with an answer of `recommend --json`; given facts go first."),
+        Path | None, typer.Option(help="File with an answer of `recommend --json`; given facts go first.")
     ] = None,
     plan_id: Annotated[str | None, typer.Option()] = None,
     server: Annotated[str | None, typer.Option(metavar="URL", help="Default: MEMORY_SERVER.")] = None,
@@ -64,6 +57,8 @@ def watch(
     """Follow a training log, or launch a training and follow it: epochs, losses, times and memory in its
     output, and the use of GPU and CPU by its processes. Ends with the exit code of the command. The
     training is never delayed: it writes the log itself and goes on if this process is killed."""
+    import psutil
+
     from memory_service.client.begin import attach
     from memory_service.client.begin import watch as begin
     from memory_service.client.facts import guessed_task, script_text
@@ -92,7 +87,12 @@ def watch(
     else:
         watched = start(pid or 0)
         try:
-            reader = follow(logfile, watched, idle_seconds=idle_seconds, stop=lambda: _gone(pid))
+            reader = follow(
+                logfile,
+                watched,
+                idle_seconds=idle_seconds,
+                stop=lambda: bool(pid) and not psutil.pid_exists(pid),
+            )
         except KeyboardInterrupt:
             watched.finish("stopped")
             raise typer.Exit(130) from None
@@ -115,15 +115,3 @@ def watch(
         )  # fmt: skip
     if code:
         raise typer.Exit(code)
-
-
-def _gone(pid: int | None) -> bool:
-    if not pid:
-        return False
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    except OSError:
-        return False
-    return False

@@ -22,18 +22,12 @@ CLIENT_SETTINGS = {
         "`online` sends during the run; `offline` only spools it, for `sync`; `disabled` does nothing.",
     ),
     "MEMORY_SERVER": (DEFAULT_SERVER, "Address of the service that runs report to."),
-    "MEMORY_API_KEY": (
-        "",
-        "Key of scope `tell` for the service; commands with `--server` use it too.",
-    ),
+    "MEMORY_API_KEY": ("", "Key of scope `tell` for the service; commands with `--server` use it too."),
     "MEMORY_FLUSH_SECONDS": (
         "5",
         "Longest wait at the end of a script for its last events to be sent; the rest stays in the spool.",
     ),
-    "MEMORY_SPOOL_MIB": (
-        "64",
-        "Largest spool of a run; above it the oldest raw samples are dropped.",
-    ),
+    "MEMORY_SPOOL_MIB": ("64", "Largest spool of a run; above it the oldest raw samples are dropped."),
 }
 """Variable -> (default, what it does): read by the client alone, in the process that trains."""
 

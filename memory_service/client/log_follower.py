@@ -103,12 +103,7 @@ class LogTail:
 
 
 def follow(
-    path: Path,
-    run: Run,
-    *,
-    idle_seconds: float,
-    stop: Callable[[], bool],
-    every_seconds: float = 0.5,
+    path: Path, run: Run, *, idle_seconds: float, stop: Callable[[], bool], every_seconds: float = 0.5
 ) -> LogReader:
     """Read a log that another process writes until `stop()` or `idle_seconds` without new bytes.
 

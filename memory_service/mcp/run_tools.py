@@ -11,7 +11,7 @@ from typing import Any
 
 from memory_service.api.service import Service
 from memory_service.domain.monitoring.verdict import figures
-from memory_service.errors import FieldError, InvalidInput
+from memory_service.errors import InvalidInput, wrong_value
 from memory_service.mcp import tool_answers as shapes
 from memory_service.mcp.schemas import given_by, takes
 from memory_service.mcp.tool import Answer, Caller, Tool, hints, spread, threaded
@@ -90,8 +90,7 @@ def _event(arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     event = {name: _finite(value) for name, value in arguments.items() if value is not None}
     run_id = event.pop("run_id", None)
     if not isinstance(run_id, str):
-        message = "is required: what start_run gave"
-        raise InvalidInput(f"run_id {message}", [FieldError("run_id", message, run_id)])
+        raise wrong_value("run_id", "is required: what start_run gave", run_id)
     return run_id, event
 
 

@@ -32,16 +32,9 @@ DEFAULT_AUDIO_FRAMES = 512
 COMPOSED = ("spec", "frames", "caption", "image+tabular")
 
 VIDEO_NETS = (
-    "r3d_18",
-    "mc3_18",
-    "r2plus1d_18",
-    "s3d",
-    "mvit_v1_b",
-    "mvit_v2_s",
-    "swin3d_t",
-    "swin3d_s",
+    "r3d_18", "mc3_18", "r2plus1d_18", "s3d", "mvit_v1_b", "mvit_v2_s", "swin3d_t", "swin3d_s",
     "swin3d_b",
-)
+)  # fmt: skip
 
 
 def build_composed(name: str, input_size: int | None, n_outputs: int | None) -> BuiltModel:

@@ -81,18 +81,11 @@ def build_transformer(
             setattr(settings, skip, 0.0)
     make_inputs, make_loss = _interface(head, config, settings, size)
     return BuiltModel(
-        name=name,
-        library="transformers",
-        family=family or str(config["model_type"]),
-        module=on_meta(construct),
-        input_kind="seq_len",
-        input_size=size,
-        default_input_size=int(config.get("default_input_size", 256)),
-        n_outputs=outputs,
-        make_inputs=make_inputs,
-        make_loss=make_loss,
-        positional=False,
-    )
+        name=name, library="transformers", family=family or str(config["model_type"]),
+        module=on_meta(construct), input_kind="seq_len", input_size=size,
+        default_input_size=int(config.get("default_input_size", 256)), n_outputs=outputs,
+        make_inputs=make_inputs, make_loss=make_loss, positional=False,
+    )  # fmt: skip
 
 
 def _register_unmasked_attention() -> str:

@@ -19,17 +19,8 @@ from memory_service.errors import FieldError, InvalidInput, unknown_name
 from memory_service.measure.traceable_model import BuiltModel, Loss, classification_loss, image_model, on_meta
 from memory_service.measure.vision import size_arguments, timm_name
 
-DECODERS: dict[str, str] = {
-    "unet": "Unet",
-    "unetplusplus": "UnetPlusPlus",
-    "fpn": "FPN",
-    "deeplabv3plus": "DeepLabV3Plus",
-    "manet": "MAnet",
-    "linknet": "Linknet",
-    "pspnet": "PSPNet",
-    "upernet": "UPerNet",
-    "segformer": "Segformer",
-}
+_DECODERS = "Unet UnetPlusPlus FPN DeepLabV3Plus MAnet Linknet PSPNet UPerNet Segformer"
+DECODERS = {name.lower(): name for name in _DECODERS.split()}
 """Name before the slash -> class of segmentation_models_pytorch."""
 
 DEFAULT_SIZE = 512

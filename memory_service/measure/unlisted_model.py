@@ -31,22 +31,14 @@ def unlisted_row(name: str, models: Mapping[str, CatalogueModel]) -> CatalogueMo
     kin = min(family, key=lambda m: (abs(math.log(max(m.params_m, 1e-3) / params_m)), m.name))
     weakest = models_for_task(kin.tasks[0], models.values())[-1].quality_score
     return CatalogueModel(
-        name=built.name,
-        library=built.library,
-        tasks=kin.tasks,
-        family=built.family,
-        params_m=round(params_m, 2),
-        input_kind=kin.input_kind,
-        input_sizes=(built.default_input_size,),
-        default_input_size=built.default_input_size,
-        pretrained=kin.pretrained,
-        quality_score=round(max(weakest, kin.quality_score - UNTESTED), 2),
-        licence="",
+        name=built.name, library=built.library, tasks=kin.tasks, family=built.family,
+        params_m=round(params_m, 2), input_kind=kin.input_kind, input_sizes=(built.default_input_size,),
+        default_input_size=built.default_input_size, pretrained=kin.pretrained,
+        quality_score=round(max(weakest, kin.quality_score - UNTESTED), 2), licence="",
         licence_note="Not in the catalogue: read the licence of its weights.",
         good_for=f"what {kin.name} is good for, its nearest kin",
-        source=f"built by name; score of {kin.name} less {UNTESTED:g}",
-        grade="estimated",
-    )
+        source=f"built by name; score of {kin.name} less {UNTESTED:g}", grade="estimated",
+    )  # fmt: skip
 
 
 def _head(name: str) -> str:

@@ -23,9 +23,8 @@ QUERY_CHARACTERS = 400
 
 _MAX_SENTENCE = 400
 _METRIC_PHRASES = (
-    "evaluated, evaluation, metric, scored, score, judged, scoring, submission, leaderboard, average "
-    "over, accuracy, auc, error, f1, loss, precision, kappa, correlation, dice, iou, for each, "
-    "format, header"
+    "evaluated, evaluation, metric, scored, score, judged, scoring, submission, leaderboard, average over, "
+    "accuracy, auc, error, f1, loss, precision, kappa, correlation, dice, iou, for each, format, header"
 )
 _METRIC = PhraseTable({phrase: [True] for phrase in _METRIC_PHRASES.split(", ")})
 _DATA_PHRASES = (

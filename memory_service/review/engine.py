@@ -45,29 +45,11 @@ MOST_FINDINGS = 200
 FAILED = "could not be applied to this script"
 
 _GROUPS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
-    loader_rules,
-    precision_rules,
-    memory_rules,
-    time_rules,
-    fold_rules,
-    missing_fold_rules,
-    split_rules,
-    row_rules,
-    target_rules,
-    code_rules,
-    eval_rules,
-    timm_rules,
-    albumentations_rules,
-    parameter_rules,
-    boosting_rules,
-    watched_rules,
-    logged_rules,
-    removed_api_rules,
-    step_rules,
-    score_rules,
-    loss_rules,
+    loader_rules, precision_rules, memory_rules, time_rules, fold_rules, missing_fold_rules, split_rules,
+    row_rules, target_rules, code_rules, eval_rules, timm_rules, albumentations_rules, parameter_rules,
+    boosting_rules, watched_rules, logged_rules, removed_api_rules, step_rules, score_rules, loss_rules,
     objective_rules,
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

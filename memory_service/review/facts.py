@@ -18,14 +18,8 @@ from memory_service.review.training.training import Training
 
 _KINDS = ("image", "text", "audio", "tabular", "time-series")
 _IMAGE_MODULES = (
-    "timm",
-    "torchvision",
-    "albumentations",
-    "segmentation_models_pytorch",
-    "fastai.vision",
-    "PIL",
-    "cv2",
-)
+    "timm", "torchvision", "albumentations", "segmentation_models_pytorch", "fastai.vision", "PIL", "cv2",
+)  # fmt: skip
 _IMAGE_WORDS = re.compile(
     r"keras\.applications|image_dataset_from_directory|imagedatagenerator|decode_jpeg|automodelforimage|conv2d\("
 )

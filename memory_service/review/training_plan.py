@@ -12,27 +12,17 @@ from memory_service.review.analysis.data_loaders import loaders_of
 from memory_service.review.facts import Facts
 from memory_service.review.rules.data_loader import training_batches
 from memory_service.review.rules.mixed_precision import switched_on
-from memory_service.review.source.script import last_name
+from memory_service.review.source.script import last_name, word_pairs
 
-_TORCHVISION = {
-    "vit_b_16": "vit_base_patch16_224",
-    "vit_b_32": "vit_base_patch32_224",
-    "vit_l_16": "vit_large_patch16_224",
-    "swin_t": "swin_tiny_patch4_window7_224",
-    "swin_s": "swin_small_patch4_window7_224",
-    "swin_b": "swin_base_patch4_window7_224",
-    "mobilenet_v2": "mobilenetv2_100",
-    "mobilenet_v3_small": "mobilenetv3_small_100",
-    "mobilenet_v3_large": "mobilenetv3_large_100",
-    "efficientnet_v2_s": "tf_efficientnetv2_s",
-    "efficientnet_v2_m": "tf_efficientnetv2_m",
-    "efficientnet_v2_l": "tf_efficientnetv2_l",
-    "inception_v3": "inception_v3",
-    "wide_resnet50_2": "wide_resnet50_2",
-    "regnet_y_16gf": "regnety_160",
-    "regnet_y_8gf": "regnety_080",
-    "regnet_y_3_2gf": "regnety_032",
-}
+_TORCHVISION = word_pairs(
+    "vit_b_16:vit_base_patch16_224 vit_b_32:vit_base_patch32_224 vit_l_16:vit_large_patch16_224 "
+    "swin_t:swin_tiny_patch4_window7_224 swin_s:swin_small_patch4_window7_224 "
+    "swin_b:swin_base_patch4_window7_224 mobilenet_v2:mobilenetv2_100 "
+    "mobilenet_v3_small:mobilenetv3_small_100 mobilenet_v3_large:mobilenetv3_large_100 "
+    "efficientnet_v2_s:tf_efficientnetv2_s efficientnet_v2_m:tf_efficientnetv2_m "
+    "efficientnet_v2_l:tf_efficientnetv2_l inception_v3:inception_v3 wide_resnet50_2:wide_resnet50_2 "
+    "regnet_y_16gf:regnety_160 regnet_y_8gf:regnety_080 regnet_y_3_2gf:regnety_032"
+)
 _HUB = (
     (r"(?:vit|deit)-(tiny|small|base|large|huge)(?:-distilled)?-patch(\d+)-(\d+)", r"vit_\1_patch\2_\3"),
     (r"swin-(\w+)-patch4-window(\d+)-(\d+)", r"swin_\1_patch4_window\2_\3"),
@@ -53,13 +43,7 @@ _ARCHITECTURE = re.compile(
     r"^(resnet|resnext|densenet|efficientnet|convnext|vgg|vit_|swin|mobilenet|regnet|wide_resnet|"
     r"inception)\w*$"
 )
-_SMP = {
-    "Unet": "unet",
-    "UnetPlusPlus": "unetplusplus",
-    "FPN": "fpn",
-    "DeepLabV3Plus": "deeplabv3plus",
-    "UPerNet": "upernet",
-}
+_SMP = word_pairs("Unet:unet UnetPlusPlus:unetplusplus FPN:fpn DeepLabV3Plus:deeplabv3plus UPerNet:upernet")
 RECOMPUTED = "activations are computed anew"
 """Less memory for more time: what a full training takes at best, it takes too."""
 
@@ -137,24 +121,16 @@ def meant_by(facts: Facts) -> Meant:
         batch, batch_place = _named(facts, r"(train_)?(batch_?size|bs)")
     workers = [w for x in loaders_of(facts) for w in x.workers or () if isinstance(w, int)]
     return Meant(
-        framework=_framework(facts),
-        model=models[0] if len(models) == 1 else None,
-        models=tuple(models),
-        batch_size=batch,
-        batch_place=batch_place,
-        grad_accumulation=_accumulation(facts),
+        framework=_framework(facts), model=models[0] if len(models) == 1 else None, models=tuple(models),
+        batch_size=batch, batch_place=batch_place, grad_accumulation=_accumulation(facts),
         image_size=facts.image_size if facts.modality in ("image", "audio") else None,
-        seq_len=facts.seq_len,
-        precision=_precision(facts),
+        seq_len=facts.seq_len, precision=_precision(facts),
         optimizer=next((v for k, v in _OPTIMIZERS.items() if facts.script.called(k)), None),
-        folds=_folds(facts),
-        epochs=_epochs(facts),
-        rounds=_rounds(facts),
+        folds=_folds(facts), epochs=_epochs(facts), rounds=_rounds(facts),
         num_workers=max(workers, default=None),
         place=next(iter([*training.epoch_loops, *(fit.call for fit in training.fits)]), None),
-        lighter=_lighter(facts),
-        trains=training.trains,
-    )
+        lighter=_lighter(facts), trains=training.trains,
+    )  # fmt: skip
 
 
 def _framework(facts: Facts) -> str | None:

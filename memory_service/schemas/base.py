@@ -1,4 +1,5 @@
-"""What every request has in common: strict fields and no others; and how one is read from texts alone."""
+"""What every request and every row has in common: strict fields and no others; and how a request is read
+from texts alone."""
 
 from __future__ import annotations
 
@@ -6,7 +7,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, get_args
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from memory_service.domain.common.estimate import Grade
+from memory_service.schemas.fields import Sentences
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,30}")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
@@ -34,6 +38,24 @@ class FromText(BaseModel):
         return {
             name: _read(kinds.get(name), value) if isinstance(value, str) else value
             for name, value in given.items()
+        }
+
+
+class Row(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    source: Sentences = Field("given by a user", description="where this is from")
+    grade: Grade = Field("claimed", description="measured, estimated or claimed")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _empty_is_absent(cls, values: Any) -> Any:
+        """An empty text where none is needed means "not known", as an empty cell of a table does."""
+        if not isinstance(values, dict):
+            return values
+        optional = {name for name, field in cls.model_fields.items() if not field.is_required()}
+        return {
+            k: v for k, v in values.items() if not (k in optional and isinstance(v, str) and not v.strip())
         }
 
 

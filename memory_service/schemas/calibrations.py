@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
-from memory_service.domain.calibration.calibration import Calibration, Fingerprint, Measurement
+from memory_service.domain.calibration.calibration import Calibration, Measurement
 from memory_service.domain.calibration.probes import can_be_missing, probe_of
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.schemas.base import Request
@@ -104,10 +104,9 @@ def posted_calibration(given: Posted | Mapping[str, Any], now: dt.datetime) -> t
     posted = checked(Posted, given, _WRONG)
     kind = posted.fingerprint.kind
     wrong: list[FieldError] = []
-    sections: dict[str, Measurement] = {}
     for name, sent in posted.sections.items():
         try:
-            sections[name] = section_measurement(kind, name, sent.model_dump())
+            section_measurement(kind, name, sent.model_dump())
         except InvalidInput as refusal:
             wrong += refusal.errors
     wrong += [_unknown_section(name) for name in posted.missing if not can_be_missing(kind, name)]
@@ -117,21 +116,8 @@ def posted_calibration(given: Posted | Mapping[str, Any], now: dt.datetime) -> t
     wrong += problem
     if wrong:
         raise _refused(wrong)
-    return posted, Calibration(
-        id=posted.id.lower(),
-        device=posted.device or "",
-        fingerprint=Fingerprint.from_dict(posted.fingerprint.model_dump()),
-        status=posted.status,
-        budget_seconds=posted.budget_seconds,
-        sections=sections,
-        missing=dict(posted.missing),
-        contended=posted.contended,
-        why=posted.why,
-        self_check=posted.self_check,
-        seconds=posted.seconds,
-        started_at=started.isoformat(),
-        version=posted.version or "",
-    )
+    named = {"id": posted.id.lower(), "device": posted.device or "", "version": posted.version or ""}
+    return posted, Calibration.from_dict(posted.model_dump() | named | {"started_at": started.isoformat()})
 
 
 def section_measurement(kind: str, name: str, raw: Mapping[str, Any]) -> Measurement:

@@ -152,6 +152,8 @@ Folds = Annotated[int, Field(ge=1, le=50), INTEGRAL]
 Epochs = Annotated[int, Field(ge=1, le=100_000), INTEGRAL]
 Version = Annotated[int, Field(ge=1, le=2**31 - 1), INTEGRAL]
 Minutes = Annotated[float, Field(gt=0, le=MOST_MINUTES, allow_inf_nan=False)]
+RunNumber = Annotated[int, Field(ge=1, le=1000), INTEGRAL]
+Score = Annotated[float, Field(ge=-1e12, le=1e12, allow_inf_nan=False)]
 VramGib = Annotated[float, Field(gt=0, le=4096, allow_inf_nan=False)]
 
 Filter = Annotated[str, _between(1, 300)]
@@ -189,6 +191,13 @@ Line = Annotated[str, _trimmed(300), _PLAIN, _IN_LINE]
 Sentences = Annotated[str, _trimmed(20_000), _PLAIN]
 Description = Annotated[str, _trimmed(1_000_000), _PLAIN]
 JsonObject = Annotated[dict[str, Any], AfterValidator(_clean_json)]
+
+Count = Annotated[int, Field(ge=0, le=10**12)]
+Small = Annotated[int, Field(ge=1, le=10**9)]
+Pixels = Annotated[int, Field(ge=1, le=100_000)]
+PastYear = Annotated[int, Field(ge=1990, le=2100)]
+Amount = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
+Number = Annotated[float, Field(ge=-1e15, le=1e15, allow_inf_nan=False)]
 
 ABOUT_TASK = (
     "A task or its alias: `image`, `text`, `tabular`, `segmentation`, `detection`, `audio`, `time-series` …"

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
 from memory_service.schemas import fields as f
 from memory_service.schemas.base import FromText, Request
+from memory_service.schemas.validation_errors import checked
 
 MOST_QUESTIONS = 10_000
+SIZE_FIELDS = ("image_size", "seq_len", "n_features")
 
 _MODES = {"training": "train", "inference": "infer", "predict": "infer"}
 
@@ -40,8 +43,7 @@ class PredictRequest(Request):
         None, description=f"{f.ABOUT_PRECISION}, `amp`; the card's own best when not given."
     )
     layout: f.Layout | None = Field(
-        None,
-        description="`nhwc` (channels last) or `nchw`; default: what a plan would set there.",
+        None, description="`nhwc` (channels last) or `nchw`; default: what a plan would set there."
     )
     optimizer: f.Optimizer | None = Field(None, description="`adamw` (default), `adam`, `sgd-momentum` …")
     mode: StepMode | None = Field(None, description="`train` (default) or `infer`.")
@@ -61,3 +63,8 @@ class PredictRequest(Request):
 
 class PredictQuery(FromText, PredictRequest):
     """The same as texts."""
+
+
+def sizing_question(asked: PredictRequest | Mapping[str, Any]) -> PredictRequest:
+    """The question of a request, or of texts or values by name; InvalidInput names every wrong field."""
+    return asked if isinstance(asked, PredictRequest) else checked(PredictQuery, asked)

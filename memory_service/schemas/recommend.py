@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field, ModelWrapValidatorHandler, ValidationError, model_validator
 
-from memory_service.domain.planning.request import Question
+from memory_service.domain.planning.request import Done, Question
 from memory_service.errors import FieldError
 from memory_service.schemas import fields as f
 from memory_service.schemas.base import FromText, Request
@@ -50,8 +50,7 @@ class RecommendRequest(Request):
     batch_size: f.BatchSize | None = Field(None, description="Pinned batch size.")
     objective: f.GoalWord | None = Field(None, description=f"{f.ABOUT_OBJECTIVE}; balanced when not given.")
     mode: f.MemoryMode | None = Field(
-        None,
-        description=f"{f.ABOUT_MODE}: what memory of competitions may be used; open when not given.",
+        None, description=f"{f.ABOUT_MODE}: what memory of competitions may be used; open when not given."
     )
     metric: f.Text200 | None = Field(
         None,
@@ -72,6 +71,11 @@ class RecommendRequest(Request):
     as_of: f.Year | None = Field(
         None, description="A year: only competitions until its end count, to judge the memory by."
     )
+    run: f.RunNumber | None = Field(
+        None,
+        description="A run of the plan's `portfolio`: its settings and its own minutes at the top level, in "
+        "place of the main run's.",
+    )
 
     @model_validator(mode="wrap")
     @classmethod
@@ -89,10 +93,40 @@ class RecommendRequest(Request):
 
     def to_domain(self) -> Question:
         """The request as the planner takes it; the cards of production stand in where none is visible."""
-        given = self.model_dump(include=set(RecommendRequest.model_fields), exclude_none=True)
+        given = self.model_dump(include=set(RecommendBody.model_fields), exclude_none=True)
+        done = tuple(Done(**each) for each in given.pop("done", ()))
         production = tuple(given.pop("plan_for", "").split(",")) if self.plan_for else ()
         cards = tuple(given.pop("gpu").split(",")) if self.gpu else production
-        return Question(gpus=cards, plan_for=production, **given)
+        return Question(gpus=cards, plan_for=production, done=done, **given)
+
+
+class DoneRun(Request):
+    """A run of a portfolio that is over."""
+
+    run: f.RunNumber = Field(description="Its number in the portfolio.")
+    minutes: f.Minutes = Field(description="What it took.")
+    metric: f.Score | None = Field(None, description="Its validation score.")
+
+
+class RecommendBody(RecommendRequest):
+    """The question as JSON; with `after` what is left of an earlier answer's minutes is planned."""
+
+    after: f.Text200 | None = Field(
+        None,
+        description="plan_id of the answer to these very fields: plan what is left of its minutes.",
+    )
+    done: Annotated[list[DoneRun], Field(max_length=f.MOST_NAMES)] | None = Field(
+        None, description="Runs of its portfolio that are over; they count as part of the blend."
+    )
+
+    @model_validator(mode="after")
+    def _done_of_a_plan(self) -> RecommendBody:
+        if self.done and self.after is None:
+            raise wrong_fields([FieldError("after", "needed with done: the plan whose runs they are")])
+        numbers = [each.run for each in self.done or ()]
+        if len(set(numbers)) < len(numbers):
+            raise wrong_fields([FieldError("done", "names a run twice", numbers)])
+        return self
 
 
 class RecommendQuery(FromText, RecommendRequest):

@@ -7,174 +7,58 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    StringConstraints,
-    create_model,
-    model_validator,
-)
+from pydantic import BaseModel, Field, StringConstraints, create_model, model_validator
 
-from memory_service.domain.common.estimate import Grade
 from memory_service.domain.common.vocabulary import size_of
 from memory_service.domain.cost.profile import Profile
-from memory_service.domain.recipe.vocabulary import Basis, Split
 from memory_service.errors import FieldError
-from memory_service.schemas.base import FromText, Request
-from memory_service.schemas.fields import (
-    Description,
-    Family,
-    JsonObject,
-    Line,
-    LongReason,
-    Loss,
-    RowName,
-    Sentences,
-    SizeClass,
-    Slug,
-    Task,
-    Technique,
-    Text200,
-    Url,
-    Version,
-    Word,
-)
+from memory_service.schemas import fields as f
+from memory_service.schemas.base import FromText, Request, Row
+from memory_service.schemas.solutions import SolutionRow
 from memory_service.schemas.validation_errors import checked, wrong_fields
-
-Count = Annotated[int, Field(ge=0, le=10**12)]
-Small = Annotated[int, Field(ge=1, le=10**9)]
-Pixels = Annotated[int, Field(ge=1, le=100_000)]
-Year = Annotated[int, Field(ge=1990, le=2100)]
-Amount = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
-Number = Annotated[float, Field(ge=-1e15, le=1e15, allow_inf_nan=False)]
-
-
-class Row(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    source: Sentences = Field("given by a user", description="where this is from")
-    grade: Grade = Field("claimed", description="measured, estimated or claimed")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _empty_is_absent(cls, values: Any) -> Any:
-        """An empty text where none is needed means "not known", as an empty cell of a table does."""
-        if not isinstance(values, dict):
-            return values
-        optional = {name for name, field in cls.model_fields.items() if not field.is_required()}
-        return {
-            k: v for k, v in values.items() if not (k in optional and isinstance(v, str) and not v.strip())
-        }
 
 
 class CompetitionRow(Row):
-    slug: Slug = Field(description="its name in links: letters, digits and . _ - only")
-    title: Line = Field(description="its name for people")
-    description: Description = Field(description="what is predicted, from what data, how it is judged")
-    year: Year | None = Field(None, description="when it was held")
-    task: Task | None = Field(None, description="a task or its alias")
-    modality: Word | None = Field(None, description="image, text, tabular, audio ...: as the task says")
-    metric: Line | None = Field(None, description="what predictions are judged by, e.g. log loss")
-    metric_family: Word | None = Field(None, description="metrics like it, e.g. log-loss, auc, accuracy")
+    slug: f.Slug = Field(description="its name in links: letters, digits and . _ - only")
+    title: f.Line = Field(description="its name for people")
+    description: f.Description = Field(description="what is predicted, from what data, how it is judged")
+    year: f.PastYear | None = Field(None, description="when it was held")
+    task: f.Task | None = Field(None, description="a task or its alias")
+    modality: f.Word | None = Field(None, description="image, text, tabular, audio ...: as the task says")
+    metric: f.Line | None = Field(None, description="what predictions are judged by, e.g. log loss")
+    metric_family: f.Word | None = Field(None, description="metrics like it, e.g. log-loss, auc, accuracy")
     metric_direction: Literal["max", "min"] | None = Field(None, description="max: more is better")
-    n_train: Count | None = Field(None, description="training samples")
-    n_test: Count | None = Field(None, description="samples to predict")
-    n_classes: Small | None = Field(None, description="classes to tell apart")
-    image_size: Pixels | None = Field(None, description="pixels a side")
-    dataset_gb: Amount | None = Field(None, description="size of the data on disk")
-    domain: Line | None = Field(None, description="field of the data, e.g. medicine, ecology")
-    label_structure: Line | None = Field(None, description="e.g. single label, multi-label, mask")
+    n_train: f.Count | None = Field(None, description="training samples")
+    n_test: f.Count | None = Field(None, description="samples to predict")
+    n_classes: f.Small | None = Field(None, description="classes to tell apart")
+    image_size: f.Pixels | None = Field(None, description="pixels a side")
+    dataset_gb: f.Amount | None = Field(None, description="size of the data on disk")
+    domain: f.Line | None = Field(None, description="field of the data, e.g. medicine, ecology")
+    label_structure: f.Line | None = Field(None, description="e.g. single label, multi-label, mask")
     split: Literal["random", "group", "time", "stratified", "unknown"] | None = Field(
         None, description="how validation has to be split"
     )
-    group_by: Line | None = Field(None, description="what rows that belong together share, e.g. the patient")
-    host_kind: Word | None = Field(None, description="featured, research, playground, recruitment ...")
-    teams: Small | None = Field(None, description="teams on the final leaderboard")
+    group_by: f.Line | None = Field(
+        None, description="what rows that belong together share, e.g. the patient"
+    )
+    host_kind: f.Word | None = Field(None, description="featured, research, playground, recruitment ...")
+    teams: f.Small | None = Field(None, description="teams on the final leaderboard")
     code_competition: bool | None = Field(None, description="true: code is handed in and run by the host")
-    inference_limit_hours: Amount | None = Field(None, description="that such code may run")
-    summary: Sentences | None = Field(None, description="what worked")
-    pitfalls: Sentences | None = Field(None, description="what went wrong, and for whom")
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class Validation(_Part):
-    split: Split = Field("unknown", description="how folds were split")
-    by: Line | None = Field(None, description="what a fold keeps together or follows, e.g. patient")
-    folds: Small | None = None
-
-
-class Ensemble(_Part):
-    members: Small | None = None
-    method: Word = Field("unknown", description="mean, weighted, rank, stacking, hill-climbing, none")
-
-
-class Score(_Part):
-    cv: Number | None = None
-    public: Number | None = None
-    private: Number | None = None
-
-
-Said = Annotated[list[Line], Field(max_length=40)]
-
-
-class SolutionRow(Row):
-    """A winning solution. What is null or empty is not known, which is not "not used"."""
-
-    competition: Slug = Field(description="its slug")
-    rank: Annotated[int, Field(ge=1, le=100_000)] = Field(description="on the private leaderboard")
-    url: Url | None = Field(None, description="of the write-up")
-    basis: Basis = Field("second-hand", description="read: the write-up or its code; recalled: from memory")
-    read_at: Line | None = Field(None, description="where it was read, if not there")
-    families: Annotated[list[Family], Field(max_length=40)] = Field(
-        default_factory=list, description="of models: lightgbm, efficientnet, deberta-v3 ..."
-    )
-    models: Said = Field(default_factory=list, description="their names as written")
-    input: Line | None = Field(None, description="what the models were given")
-    image_size: Pixels | None = Field(None, description="pixels a side")
-    seq_len: Small | None = Field(None, description="tokens or steps")
-    validation: Validation = Field(default_factory=Validation, description="how it was validated")
-    loss: Annotated[list[Loss], Field(max_length=20)] = Field(
-        default_factory=list, description="bce, focal, mse ..."
-    )
-    techniques: Annotated[list[Technique], Field(max_length=40)] = Field(
-        default_factory=list, description="tta, pseudo-labels, stacking ..."
-    )
-    features: Said = Field(default_factory=list, description="that mattered, of tables and series")
-    ensemble: Ensemble = Field(default_factory=Ensemble, description="of how many models, blended how")
-    epochs: Small | None = Field(None, description="of training")
-    batch_size: Small | None = Field(None, description="samples a step")
-    optimizer: Word | None = Field(None, description="as written")
-    learning_rate: Annotated[Word | Amount, AfterValidator(str)] | None = Field(
-        None, description="a number, or as written"
-    )
-    hardware: Line | None = Field(None, description="that it was trained on")
-    score: Score = Field(default_factory=Score, description="by the metric of the competition")
-    what_mattered: Said = Field(default_factory=list, description="by its authors, a sentence each")
-    what_failed: Said = Field(default_factory=list, description="what they tried in vain")
-
-    @model_validator(mode="after")
-    def _read_somewhere(self) -> SolutionRow:
-        where = self.read_at or self.url
-        if "source" not in self.model_fields_set and where:
-            self.source = where
-        return self
+    inference_limit_hours: f.Amount | None = Field(None, description="that such code may run")
+    summary: f.Sentences | None = Field(None, description="what worked")
+    pitfalls: f.Sentences | None = Field(None, description="what went wrong, and for whom")
 
 
 class PatternRow(Row):
-    id: RowName
+    id: f.RowName
     scope: Literal["competition", "kind"]
-    competition: Slug | None = None
-    task: Task | None = None
-    size: SizeClass | None = None
+    competition: f.Slug | None = None
+    task: f.Task | None = None
+    size: f.SizeClass | None = None
     kind: Literal["model", "validation", "augmentation", "input", "loss", "post", "pitfall", "schedule"]
-    statement: Sentences
-    advice: JsonObject = Field(default_factory=dict)
-    rule: Word | None = None
+    statement: f.Sentences
+    advice: f.JsonObject = Field(default_factory=dict)
+    rule: f.Word | None = None
 
     @model_validator(mode="after")
     def _about_one_competition(self) -> PatternRow:
@@ -185,103 +69,93 @@ class PatternRow(Row):
 
 
 class ModelRow(Row):
-    name: RowName
-    library: Word
-    tasks: Annotated[list[Task], Field(min_length=1, max_length=40)]
-    family: Word
-    params_m: Amount | None = None
+    name: f.RowName
+    library: f.Word
+    tasks: Annotated[list[f.Task], Field(min_length=1, max_length=40)]
+    family: f.Word
+    params_m: f.Amount | None = None
     input_kind: Literal["image_size", "seq_len", "n_features"]
-    input_sizes: Annotated[list[Small], Field(max_length=60)] = Field(default_factory=list)
-    default_input_size: Small | None = None
+    input_sizes: Annotated[list[f.Small], Field(max_length=60)] = Field(default_factory=list)
+    default_input_size: f.Small | None = None
     pretrained: bool
-    licence: Line = "unknown"
-    licence_note: Sentences | None = None
-    good_for: Sentences | None = None
-    quality: dict[Word, Number] = Field(default_factory=dict)
+    licence: f.Line = "unknown"
+    licence_note: f.Sentences | None = None
+    good_for: f.Sentences | None = None
+    quality: dict[f.Word, f.Number] = Field(default_factory=dict)
     quality_score: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)] | None = None
-    config: JsonObject = Field(default_factory=dict)
-    aliases: Annotated[list[Line], Field(max_length=100)] = Field(default_factory=list)
+    config: f.JsonObject = Field(default_factory=dict)
+    aliases: Annotated[list[f.Line], Field(max_length=100)] = Field(default_factory=list)
     device: Literal["gpu", "cpu", "both"] = "gpu"
 
 
 class GpuRow(Row):
-    slug: Slug
-    name: Line
+    slug: f.Slug
+    name: f.Line
     kind: Literal["cuda", "mps", "cpu"]
-    architecture: Word
+    architecture: f.Word
     memory_gib: Annotated[float, Field(gt=0, le=1e5, allow_inf_nan=False)]
     usable_gib: Annotated[float, Field(gt=0, le=1e5, allow_inf_nan=False)]
     bandwidth_gb_s: Annotated[float, Field(gt=0, le=1e7, allow_inf_nan=False)]
-    tflops: dict[Word, Annotated[float, Field(gt=0, le=1e7, allow_inf_nan=False)]]
+    tflops: dict[f.Word, Annotated[float, Field(gt=0, le=1e7, allow_inf_nan=False)]]
     compute_capability: Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)] | None = None
-    aliases: Annotated[list[Line], Field(max_length=100)] = Field(default_factory=list)
-    sm_count: Small | None = None
-    l2_cache_mib: Amount | None = None
-    tdp_w: Amount | None = None
-    year: Year | None = None
-    extra: JsonObject = Field(default_factory=dict)
+    aliases: Annotated[list[f.Line], Field(max_length=100)] = Field(default_factory=list)
+    sm_count: f.Small | None = None
+    l2_cache_mib: f.Amount | None = None
+    tdp_w: f.Amount | None = None
+    year: f.PastYear | None = None
+    extra: f.JsonObject = Field(default_factory=dict)
 
 
 class ClaimRow(Row):
-    id: RowName
-    gpu: Line | None = None
-    vram_gib: Amount | None = None
-    task: Line | None = None
-    size: Line | None = None
-    model: Line | None = None
-    image_size: Pixels | None = None
-    batch_min: Small | None = None
-    batch_max: Small | None = None
-    folds: Small | None = None
-    epochs: Word | None = Field(None, description="as written: a number or a range such as 8-12")
-    precision: Word | None = None
-    quantity: Line
-    value_min: Number | None = None
-    value_max: Number | None = None
-    unit: Word | None = None
-    statement: Sentences | None = None
+    id: f.RowName
+    gpu: f.Line | None = None
+    vram_gib: f.Amount | None = None
+    task: f.Line | None = None
+    size: f.Line | None = None
+    model: f.Line | None = None
+    image_size: f.Pixels | None = None
+    batch_min: f.Small | None = None
+    batch_max: f.Small | None = None
+    folds: f.Small | None = None
+    epochs: f.Word | None = Field(None, description="as written: a number or a range such as 8-12")
+    precision: f.Word | None = None
+    quantity: f.Line
+    value_min: f.Number | None = None
+    value_max: f.Number | None = None
+    unit: f.Word | None = None
+    statement: f.Sentences | None = None
 
 
 class StrategyRow(Row):
-    id: RowName
+    id: f.RowName
     rule: Annotated[str, StringConstraints(pattern=r"^[A-Z]\d{2}$")]
     table: Literal[
-        "batch_defaults",
-        "model_by_budget",
-        "time_management",
-        "loader",
-        "monitoring",
-        "decision_matrix",
-        "parallel",
-        "domain_architectures",
-        "review",
-        "pitfalls",
-        "precision",
-        "batch_policy",
-    ]
-    key: JsonObject
-    value: JsonObject
-    statement: Sentences
+        "batch_defaults", "model_by_budget", "time_management", "loader", "monitoring", "decision_matrix",
+        "parallel", "domain_architectures", "review", "pitfalls", "precision", "batch_policy",
+    ]  # fmt: skip
+    key: f.JsonObject
+    value: f.JsonObject
+    statement: f.Sentences
     followed: bool
-    why_not: Sentences | None = None
+    why_not: f.Sentences | None = None
 
 
 class ProfileFigures(Row):
-    id: RowName
-    model: RowName
-    library: Word
-    family: Word
+    id: f.RowName
+    model: f.RowName
+    library: f.Word
+    family: f.Word
     input_kind: Literal["image_size", "seq_len", "n_features"]
-    input_size: Small
+    input_size: f.Small
     precision: Literal["fp32", "amp"]
     checkpointing: bool
     fused_attention: bool
     channels_last: bool
-    params_m: Amount
-    fixed_mib: Amount
-    per_sample_mib: Amount
-    forward_gflops_per_sample: Amount
-    torch_version: Word | None = None
+    params_m: f.Amount
+    fixed_mib: f.Amount
+    per_sample_mib: f.Amount
+    forward_gflops_per_sample: f.Amount
+    torch_version: f.Word | None = None
 
 
 class ProfileRow(ProfileFigures):
@@ -318,14 +192,14 @@ def validate(table: str, values: Mapping[str, Any]) -> dict[str, Any]:
 class Signature(Request):
     """What a change says about itself; no table has columns of these names that people may write."""
 
-    who: Text200 | None = Field(
+    who: f.Text200 | None = Field(
         None, description="Who changes it; a key's name goes first, without either it is `anonymous`."
     )
-    why: LongReason | None = Field(None, description="Why, for the row's history.")
+    why: f.LongReason | None = Field(None, description="Why, for the row's history.")
 
 
 class ReadVersion(Signature):
-    version: Version | None = Field(
+    version: f.Version | None = Field(
         None, description="The version that was read: 409 when it is another by now."
     )
 
@@ -337,7 +211,7 @@ class RemovalQuery(FromText, ReadVersion):
 class UndoRequest(Signature):
     """One change of a row, to be taken back."""
 
-    entry: Version = Field(description="`id` of the change in the row's history.")
+    entry: f.Version = Field(description="`id` of the change in the row's history.")
 
 
 class _Written(BaseModel):

@@ -92,9 +92,7 @@ def wrong_fields(errors: Iterable[FieldError], before: ValidationError | None = 
     """What a validator of a whole model raises, each error at its field, behind those found `before`."""
     again = [
         InitErrorDetails(
-            type=PydanticCustomError(e["type"], e["msg"], e.get("ctx")),
-            loc=e["loc"],
-            input=e["input"],
+            type=PydanticCustomError(e["type"], e["msg"], e.get("ctx")), loc=e["loc"], input=e["input"]
         )
         for e in (before.errors() if before is not None else ())
     ]

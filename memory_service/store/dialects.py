@@ -21,20 +21,9 @@ from memory_service.store.postgresql import PgVector, Postgresql
 from memory_service.store.sqlite import Sqlite, VectorBytes
 
 __all__ = [
-    "EMBEDDING_DIMENSIONS",
-    "SEARCH_OBJECTS",
-    "Dialect",
-    "Embedding",
-    "Json",
-    "Name",
-    "Prose",
-    "UtcDateTime",
-    "Vector32",
-    "for_url",
-    "of",
-    "out_of_space",
-    "parse_url",
-]
+    "EMBEDDING_DIMENSIONS", "SEARCH_OBJECTS", "Dialect", "Embedding", "Json", "Name", "Prose",
+    "UtcDateTime", "Vector32", "for_url", "of", "out_of_space", "parse_url",
+]  # fmt: skip
 
 SEARCH_OBJECTS = re.compile(r"passages_words.*|ix_passages_(words|embedding)_search|words")
 """Tables, indexes and columns of the search, made by `create_search` and unknown to the metadata."""

@@ -118,9 +118,8 @@ class Postgresql(Dialect):
     def search_words(self, session: Session, words: Sequence[str], limit: int) -> list[tuple[int, float]]:
         found = session.execute(
             text(
-                "SELECT id, ts_rank(words, query, 1) AS score "
-                "FROM passages, websearch_to_tsquery('english', :query) AS query "
-                "WHERE words @@ query ORDER BY score DESC, id LIMIT :limit"
+                "SELECT id, ts_rank(words, query, 1) AS score FROM passages, websearch_to_tsquery('english', "
+                ":query) AS query WHERE words @@ query ORDER BY score DESC, id LIMIT :limit"
             ),
             {"query": " or ".join(f'"{word}"' for word in words), "limit": limit},
         )

@@ -66,17 +66,10 @@ def environment() -> Environment:
         fresh=lambda: f"n{next(_NUMBERS):x}",
     )
     jinja.filters.update(
-        amount=text.amount,
-        clock=text.clock,
-        counted=_counted,
-        cut=text.cut,
-        href=_href,
-        interval=text.interval,
-        minutes=text.minutes,
-        moment=text.moment,
-        ruled=_ruled,
+        amount=text.amount, clock=text.clock, counted=_counted, cut=text.cut, href=_href,
+        interval=text.interval, minutes=text.minutes, moment=text.moment, ruled=_ruled,
         title_of=text.title_of,
-    )
+    )  # fmt: skip
     return jinja
 
 

@@ -215,6 +215,8 @@ def plans(ask: Asked) -> None:
     ):
         ask("GET /predict", 200, "&".join(f"{name}={value}" for name, value in question.items()))
         ask("POST /predict", 200, json=[question])
+    rows = [{"task": "text", "model": model, "language": "hi"} for model in ("xlm-roberta-large", "nothing")]
+    ask("POST /rank", 200, json={"rows": rows})
     ask("GET /similar", 200, "competition=dog-breed-identification&limit=50")
     ask("POST /similar", 200, json={"text": "photos of dogs, 120 breeds, log loss"})
     ask("POST /similar", 200, json={"text": "frogs", "mode": "blind"})

@@ -7,11 +7,11 @@ import json
 import typer
 from typer.testing import CliRunner
 
-from memory_service.cli.similar import register
+from memory_service.cli.similar import similar
 from memory_service.services.database.transactions import Database
 
 app = typer.Typer()
-register(app)
+app.command("similar")(similar)
 app.command("other")(lambda: None)
 
 

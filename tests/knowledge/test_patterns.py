@@ -27,8 +27,6 @@ ADVICE: dict[str, type | tuple[type, ...]] = {
 """The advice schema that docs/knowledge.md describes."""
 
 NOTHING_TO_SAY = {
-    "image-keypoints": KINDS,
-    "token-classification": KINDS,
     "question-answering": {"augmentation"},
     "tabular-classification": {"augmentation", "loss"},
     "tabular-regression": {"augmentation"},
@@ -36,8 +34,7 @@ NOTHING_TO_SAY = {
     "time-series-classification": {"schedule"},
     "time-series-regression": {"augmentation", "loss"},
 }
-"""Kinds on which no advice holds for a whole task beyond what its other rows say: filler helps nobody. The
-two latest tasks have none yet."""
+"""Kinds on which no advice holds for a whole task beyond what its other rows say: filler helps nobody."""
 
 by_slug = {row["slug"]: row for row in rows("competitions")}
 

@@ -111,6 +111,7 @@ def cut_down(plan: Mapping[str, Any], kind: Kind, bert: Path, **changes: Any) ->
         "grad_accumulation": 1,
         "effective_batch_size": kind.batch_size,
         "folds": 2,
+        "seeds": 1,
         "epochs": kind.epochs,
         "learning_rate": kind.learning_rate,
         "warmup_epochs": 0,

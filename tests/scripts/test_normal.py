@@ -99,3 +99,13 @@ def test_a_server_is_told_of_every_epoch_and_of_the_submission(
     events = service.events(run["id"])
     assert len({event["fold"] for event in events if event["kind"] == "epoch"}) == trial.plan["folds"]
     assert [event for event in events if event.get("submission")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["tabular-classification-network", "tabular-regression-lightgbm"])
+def test_seeds_repeat_all_folds_on_other_splits(workshop: Workshop, name: str) -> None:
+    trial = workshop.trial(name, seeds=2)
+    ended = trial.train()
+    assert ended.status == 0, ended.log
+    assert len(trial.checkpoints()) == 2 * trial.plan["folds"], ended.log
+    assert gain(trial.data, trial.cells()) > 0, ended.log

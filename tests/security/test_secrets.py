@@ -136,7 +136,7 @@ def test_what_nobody_thought_of_is_logged_without_what_was_sent(
             with database.engine.connect() as connection:
                 connection.exec_driver_sql("SELECT nothing FROM nowhere WHERE a = ?", (key,))
 
-        monkeypatch.setattr(noted_plan, "make_plan", broken)
+        monkeypatch.setattr(noted_plan, "plan_portfolio", broken)
         answer = client.post("/recommend", json={"task": "image", "gpu": "a100"}, headers={"X-API-Key": key})
     assert answer.status_code == 500, answer.text
     assert "nowhere" in caplog.text, "the trace belongs into the log"

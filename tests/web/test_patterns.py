@@ -7,7 +7,7 @@ import pytest
 from memory_service.errors import NotFound
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import knowledge_of
-from memory_service.services.pages.patterns import pattern_page, patterns_page
+from memory_service.services.pages.knowledge import pattern_page, patterns_page
 from memory_service.services.planning.recommend import recommend
 from memory_service.services.tables.table_rows import create_row
 from tests.telling import case, epochs, told

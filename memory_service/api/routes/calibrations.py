@@ -34,9 +34,7 @@ _readers = anyio.CapacityLimiter(4)
 
 _CalibrationsQuery = table_query("calibrations", status=Literal[tuple(calibrations.STATUSES)])
 _TAKEN = created(
-    "Path of the calibration.",
-    Calibration,
-    "It was known and has been extended, or ended just so.",
+    "Path of the calibration.", Calibration, "It was known and has been extended, or ended just so."
 )
 _EVENT = {
     "type": "object",

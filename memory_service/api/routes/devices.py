@@ -48,10 +48,7 @@ _Registration: Any = Annotated[
     Discriminator(_form),
 ]
 _REGISTERED = created(
-    "Path of the device or of the new row.",
-    Registered,
-    "The device was registered before.",
-    RegisteredDevice,
+    "Path of the device or of the new row.", Registered, "The device was registered before.", RegisteredDevice
 )
 
 

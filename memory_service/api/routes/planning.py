@@ -1,4 +1,4 @@
-"""Routes that ask: /recommend, /similar, /predict and /conflicts."""
+"""Routes that ask: /recommend, /similar, /predict, /rank and /conflicts."""
 
 from __future__ import annotations
 
@@ -17,16 +17,19 @@ from memory_service.api.service import database_of
 from memory_service.schemas.answers.common import Page
 from memory_service.schemas.answers.conflicts import Conflict
 from memory_service.schemas.answers.predict import Prediction, Predictions
+from memory_service.schemas.answers.rank import Ranked
 from memory_service.schemas.answers.recommend import Recommendation
 from memory_service.schemas.answers.similar import Similar
 from memory_service.schemas.lists import ConflictsQuery
 from memory_service.schemas.predict import MOST_QUESTIONS, PredictQuery, PredictRequest
-from memory_service.schemas.recommend import RecommendQuery, RecommendRequest
+from memory_service.schemas.rank import RankRequest
+from memory_service.schemas.recommend import RecommendBody, RecommendQuery
 from memory_service.schemas.similar import SimilarQuery, SimilarRequest
 from memory_service.services.competitions.similar import similar
 from memory_service.services.conflicts.listing import conflicts_page
 from memory_service.services.operations.export import MEDIA_TYPES, stream_rows
 from memory_service.services.planning.plan_cache import PlanCache
+from memory_service.services.planning.rank import rank
 from memory_service.services.planning.recommend import recommend_json
 from memory_service.services.prediction.predict import predict, predict_many
 
@@ -48,6 +51,7 @@ router = APIRouter(tags=["ask"], route_class=StrictRoute)
 remembering = APIRouter(tags=["ask"], route_class=_Remembering)
 
 _PLAN = texts("text/markdown", "text/x-python") | refusals(404, 406)
+_LEFT = texts("text/markdown", "text/x-python") | refusals(404, 406, 409)
 
 
 def _known_answer(request: Request) -> Response | None:
@@ -65,9 +69,9 @@ def recommend_by_query(request: Request, asked: Annotated[RecommendQuery, Query(
     return Response(plan_answer(answer, form), media_type=form)
 
 
-@router.post("/recommend", response_model=Recommendation, responses=_PLAN)
-def recommend_by_body(request: Request, asked: RecommendRequest) -> Response:
-    """The same question as JSON, for a long `description`."""
+@router.post("/recommend", response_model=Recommendation, responses=_LEFT)
+def recommend_by_body(request: Request, asked: RecommendBody) -> Response:
+    """The same question as JSON, for a long `description`; or what is left of a plan's minutes."""
     form = accepted_form(request)
     answer = recommend_json(database_of(request), asked.to_domain())
     return Response(plan_answer(answer, form), media_type=form)
@@ -104,6 +108,12 @@ _Questions = Annotated[
 def predict_by_body(request: Request, asked: _Questions) -> Response:
     """A list of up to 10 000 such questions; one bad question refuses the list and is named."""
     return json_answer(predict_many(database_of(request), asked))
+
+
+@router.post("/rank", response_model=Ranked)
+def rank_by_body(request: Request, asked: RankRequest) -> Response:
+    """Candidates of your own by expected quality: index, rank, and the probability to be the best."""
+    return json_answer({"rows": rank(database_of(request), asked.rows)})
 
 
 @router.get("/conflicts", response_model=Page[Conflict], responses=files())

@@ -46,11 +46,7 @@ _TOLD = {"requestBody": {"required": True, "content": {"application/json": {"sch
 _BEGUN = created("Path of the run.", answers.RunBegun, "It was there already, just so.")
 
 
-@router.post(
-    "/runs",
-    status_code=201,
-    responses=_BEGUN | refusals(409, 507),
-)
+@router.post("/runs", status_code=201, responses=_BEGUN | refusals(409, 507))
 def post_run(request: Request, body: RunStart) -> Response:
     """Begin a run: what it will take is predicted now and scored when it has ended."""
     begun, new = begin_run(database_of(request), body, who=who_of(request))
@@ -106,10 +102,7 @@ async def post_events(request: Request, run_id: str) -> Response:
 
 
 @router.post(
-    "/runs/{run_id}/log",
-    response_model=answers.RunLogTaken,
-    responses=refusals(409, 507),
-    openapi_extra=_LOG,
+    "/runs/{run_id}/log", response_model=answers.RunLogTaken, responses=refusals(409, 507), openapi_extra=_LOG
 )
 def post_log(request: Request, run_id: str, body: Raw, asked: Annotated[LogQuery, Query()]) -> Response:
     """Report the raw text of a training's log, piece by piece: what is understood becomes events, the rest
@@ -123,11 +116,7 @@ def get_verdict(request: Request, run_id: str) -> Response:
     return json_answer(run_verdict(database_of(request), known_run_key(run_id)))
 
 
-@router.post(
-    "/runs/{run_id}/finish",
-    response_model=answers.RunPage,
-    responses=refusals(409, 507),
-)
+@router.post("/runs/{run_id}/finish", response_model=answers.RunPage, responses=refusals(409, 507))
 def post_finish(request: Request, run_id: str, body: RunFinish) -> Response:
     """End a run. Repeated, it is the same end; what is learned from it reaches the next prediction."""
     return json_answer(finish_run(database_of(request), run_id, body, who=who_of(request)))

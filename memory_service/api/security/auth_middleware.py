@@ -55,8 +55,7 @@ class WrongKey(Unauthorized):
 class CsrfMissing(Forbidden):
     """A browser sent a change with its session's cookie, but not from a form of that session."""
 
-    code = "csrf"
-    title = "This form is not one of this session's"
+    code, title = "csrf", "This form is not one of this session's"
 
 
 class Gate:

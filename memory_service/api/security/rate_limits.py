@@ -31,8 +31,7 @@ _LOGIN = "/browse/login"
 class TooManyRequests(MemoryServiceError):
     """`headers` say when to come back."""
 
-    code = "too-many-requests"
-    title = "Too many requests in too little time"
+    code, title = "too-many-requests", "Too many requests in too little time"
     status: ClassVar[int] = 429
 
     def __init__(self, detail: str, wait_seconds: float) -> None:

@@ -45,6 +45,7 @@ ROUTES: Mapping[str, Scopes] = {
     "POST /similar": READ,
     "GET /predict": READ,
     "POST /predict": READ,
+    "POST /rank": READ,
     "POST /review": READ,
     "GET /conflicts": READ,
     "GET /accuracy": READ,

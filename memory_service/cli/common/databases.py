@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 if TYPE_CHECKING:
     from memory_service.services.database.transactions import Database
+
+DatabaseUrl = Annotated[
+    str | None, typer.Option(metavar="URL", help="Another database than MEMORY_DATABASE_URL.")
+]
+AnotherUrl = Annotated[str | None, typer.Option(metavar="URL", help="Another database.")]
+"""The option `--database` of commands."""
 
 
 def open_database(url: str | None) -> Database:

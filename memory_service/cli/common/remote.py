@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from memory_service.client.config import api_key
-from memory_service.errors import FieldError, InvalidInput, MemoryServiceError, Unavailable
+from memory_service.errors import FieldError, MemoryServiceError, Unavailable, wrong_value
 from memory_service.services.database.latest_state import Latest
 
 TIMEOUT_SECONDS = 15.0
@@ -44,7 +44,7 @@ def checked_url(server: str) -> str:
     parts = urlsplit(server)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         message = "must be the URL of a memory-service, such as http://127.0.0.1:8000"
-        raise InvalidInput(f"server {message}", [FieldError("server", message, server)])
+        raise wrong_value("server", message, server)
     return server.rstrip("/")
 
 

@@ -14,29 +14,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal
 
-from memory_service.domain.calibration.probe_shapes import (
-    ADAMW_BYTES_PER_PARAM,
-    ATTENTION_HEADS,
-    ATTENTION_LENGTHS,
-    ATTENTION_TOKENS,
-    CONV_BATCHES,
-    CONVS,
-    FEW_STREAMS,
-    HEAD_WIDTH,
-    LARGE_MIB,
-    LINEARS,
-    OUTPUT_SIDE,
-    PRODUCTS,
-    REFERENCE_NETS,
-    SMALL_MIB,
-    SQUARES,
-    STORED_SIDE,
-    STREAMS,
-    TREE_LEAVES,
-    TREES,
-    Conv,
-    ReferenceNet,
-)
+from memory_service.domain.calibration import probe_shapes as shapes
 
 Kind = Literal["cuda", "mps", "cpu"]
 Unit = Literal["ms", "us", "s", "TFLOP/s", "GB/s", "GiB", "images/s", "ratio", "MHz", "C"]
@@ -123,8 +101,10 @@ def _by_name(kind: Kind) -> Mapping[str, Probe]:
     found = {probe.name: probe for probe in _all(kind, PRECISIONS[kind], 1)}
     for precision in PRECISIONS[kind]:
         for layout in ("nchw", "nhwc"):
-            section = [*_convs(kind, precision, layout, tuple(CONVS), CONV_BATCHES[kind], "all")]
-            for net in REFERENCE_NETS[kind]:
+            section = [
+                *_convs(kind, precision, layout, tuple(shapes.CONVS), shapes.CONV_BATCHES[kind], "all")
+            ]
+            for net in shapes.REFERENCE_NETS[kind]:
                 section += _steps(kind, net, precision, layout)
             for probe in section:
                 found.setdefault(probe.name, probe)
@@ -150,16 +130,16 @@ def _main(kind: str, precisions: Sequence[str]) -> str:
 def _all(kind: Kind, precisions: Sequence[str], cores: int) -> Iterator[Probe]:
     main = _main(kind, precisions)
     usual, other = ("nhwc", "nchw") if kind == "cuda" else ("nchw", "nhwc")
-    first, second = CONV_BATCHES[kind]
-    dense = tuple(name for name, c in CONVS.items() if c.op_class in ("dense_conv", "pointwise_conv"))
-    thin = tuple(name for name, c in CONVS.items() if c.op_class in ("depthwise_conv", "grouped_conv"))
+    first, second = shapes.CONV_BATCHES[kind]
+    dense = tuple(name for name, c in shapes.CONVS.items() if c.op_class in ("dense_conv", "pointwise_conv"))
+    thin = tuple(name for name, c in shapes.CONVS.items() if c.op_class in ("depthwise_conv", "grouped_conv"))
     yield from _launch()
     yield from _memory(kind)
     yield from _matmuls(kind, main)
     yield from _linears(main)
     if kind == "cpu":
         yield from _trees()
-    for net in REFERENCE_NETS[kind]:
+    for net in shapes.REFERENCE_NETS[kind]:
         yield from _steps(kind, net, main, usual)
     yield from _streams(kind)
     yield from _convs(kind, main, usual, dense, (second, first), "dense")
@@ -181,7 +161,7 @@ def _all(kind: Kind, precisions: Sequence[str], cores: int) -> Iterator[Probe]:
                 yield from _attention(kind, precision)
     yield from _sustained(kind)
     yield from _convs(kind, main, other, (*dense, *thin), (first,), "few")
-    for net in REFERENCE_NETS[kind]:
+    for net in shapes.REFERENCE_NETS[kind]:
         if net.name != "vit":
             yield from _steps(kind, net, main, other)
 
@@ -201,9 +181,9 @@ def _memory(kind: str) -> Iterator[Probe]:
 
 
 def _matmuls(kind: str, precision: str) -> Iterator[Probe]:
-    for size in SQUARES[kind]:
+    for size in shapes.SQUARES[kind]:
         yield _matmul(precision, str(size), size, size, size)
-    for rows, reduced, columns in PRODUCTS[kind]:
+    for rows, reduced, columns in shapes.PRODUCTS[kind]:
         yield _matmul(precision, f"{rows}x{reduced}x{columns}", rows, reduced, columns)
 
 
@@ -218,7 +198,7 @@ def _matmul(precision: str, label: str, rows: int, reduced: int, columns: int) -
 
 
 def _linears(precision: str) -> Iterator[Probe]:
-    for batch, inputs, outputs in LINEARS:
+    for batch, inputs, outputs in shapes.LINEARS:
         tensors = _width(precision) * (batch * inputs + inputs * outputs + batch * outputs)
         fits = (
             tile_share(outputs, 64) * tile_share(inputs, 32),
@@ -239,17 +219,17 @@ def _convs(
     section = f"conv.{share}.{precision}.{layout}"
     for batch in batches:
         for name in names:
-            conv = CONVS[name]
+            conv = shapes.CONVS[name]
             probe = _conv(name, conv, section, precision, layout, batch)
             yield probe
-            if batch == max(CONV_BATCHES[kind]):
+            if batch == max(shapes.CONV_BATCHES[kind]):
                 yield Probe(
                     f"{probe.name}.workspace_gib", section, "GiB", conv.op_class, precision, layout, "train",
                     batch, facts={"of": probe.name},
                 )  # fmt: skip
 
 
-def _conv(name: str, conv: Conv, section: str, precision: str, layout: str, batch: int) -> Probe:
+def _conv(name: str, conv: shapes.Conv, section: str, precision: str, layout: str, batch: int) -> Probe:
     pixels = conv.side * conv.side
     weight = conv.filters * (conv.channels // conv.groups) * conv.kernel**2
     tensors = batch * pixels * (conv.channels + conv.filters) + weight
@@ -269,31 +249,31 @@ def _conv(name: str, conv: Conv, section: str, precision: str, layout: str, batc
 
 
 def _attention(kind: str, precision: str) -> Iterator[Probe]:
-    heads = ATTENTION_HEADS[kind]
-    for length in ATTENTION_LENGTHS:
-        batch = ATTENTION_TOKENS[kind] // length
-        tensor = _width(precision) * batch * heads * length * HEAD_WIDTH
+    heads = shapes.ATTENTION_HEADS[kind]
+    for length in shapes.ATTENTION_LENGTHS:
+        batch = shapes.ATTENTION_TOKENS[kind] // length
+        tensor = _width(precision) * batch * heads * length * shapes.HEAD_WIDTH
         yield Probe(
             f"attention.{precision}.{length}", f"attention.{precision}", "ms", "attention", precision,
-            phase="train", batch=batch, flops=3.5 * 4.0 * batch * heads * length**2 * HEAD_WIDTH,
+            phase="train", batch=batch, flops=3.5 * 4.0 * batch * heads * length**2 * shapes.HEAD_WIDTH,
             bytes=12.0 * tensor, kernels=3,
-            facts={"length": length, "heads": heads, "head_width": HEAD_WIDTH},
+            facts={"length": length, "heads": heads, "head_width": shapes.HEAD_WIDTH},
         )  # fmt: skip
 
 
 def _streams(kind: str) -> Iterator[Probe]:
     """`bandwidth.<operation>` on large arrays, `.8mib` on small ones; batch norm in both layouts."""
-    large = FEW_STREAMS if kind == "cpu" else tuple(STREAMS)
-    small = tuple(STREAMS) if kind == "cpu" else FEW_STREAMS
-    for size in SMALL_MIB[kind]:
+    large = shapes.FEW_STREAMS if kind == "cpu" else tuple(shapes.STREAMS)
+    small = tuple(shapes.STREAMS) if kind == "cpu" else shapes.FEW_STREAMS
+    for size in shapes.SMALL_MIB[kind]:
         yield from _streams_at(size, f".{size}mib", small)
     yield _adamw(kind)
-    yield from _streams_at(LARGE_MIB[kind], "", large)
+    yield from _streams_at(shapes.LARGE_MIB[kind], "", large)
 
 
 def _streams_at(mib: int, suffix: str, names: Sequence[str]) -> Iterator[Probe]:
     for name in names:
-        moved, kernels, phase = STREAMS[name]
+        moved, kernels, phase = shapes.STREAMS[name]
         layouts = ("nchw", "nhwc") if name in ("batchnorm", "maxpool") else ("",)
         for layout in layouts:
             label = f"{name}.{layout}" if layout else name
@@ -305,15 +285,15 @@ def _streams_at(mib: int, suffix: str, names: Sequence[str]) -> Iterator[Probe]:
 
 
 def _adamw(kind: str) -> Probe:
-    params = LARGE_MIB[kind] * MIB // 8
+    params = shapes.LARGE_MIB[kind] * MIB // 8
     return Probe(
         "bandwidth.adamw", "bandwidth", "GB/s", precision="fp32", phase="train",
-        bytes=ADAMW_BYTES_PER_PARAM * params,
+        bytes=shapes.ADAMW_BYTES_PER_PARAM * params,
         facts={"operation": "adamw", "params": params, "tensors": 8},
     )  # fmt: skip
 
 
-def _steps(kind: str, net: ReferenceNet, precision: str, layout: str) -> Iterator[Probe]:
+def _steps(kind: str, net: shapes.ReferenceNet, precision: str, layout: str) -> Iterator[Probe]:
     for batch in net.batches:
         name = f"step.{net.name}.{precision}.{layout}.b{batch}"
         section = f"step.{net.name}.{precision}.{layout}"
@@ -329,7 +309,7 @@ def _steps(kind: str, net: ReferenceNet, precision: str, layout: str) -> Iterato
 
 
 def _sustained(kind: str) -> Iterator[Probe]:
-    facts = {"net": REFERENCE_NETS[kind][0].name}
+    facts = {"net": shapes.REFERENCE_NETS[kind][0].name}
     yield Probe("sustained.ratio", "sustained", "ratio", facts=facts)
     if kind == "cuda":
         sampled = {**facts, "of": "sustained.ratio"}
@@ -338,7 +318,7 @@ def _sustained(kind: str) -> Iterator[Probe]:
 
 
 def _loader(workers: int) -> Probe:
-    facts = {"workers": workers, "stored_side": STORED_SIDE, "output_side": OUTPUT_SIDE}
+    facts = {"workers": workers, "stored_side": shapes.STORED_SIDE, "output_side": shapes.OUTPUT_SIDE}
     return Probe(f"loader.workers{workers}", "loader", "images/s", facts=facts)
 
 
@@ -349,8 +329,8 @@ def _host() -> Iterator[Probe]:
 
 def _trees() -> Iterator[Probe]:
     """Seconds per tree after binning, and of the binning itself."""
-    for rows, columns in TREES:
-        facts = {"rows": rows, "columns": columns, "leaves": TREE_LEAVES, "rounds": 1}
+    for rows, columns in shapes.TREES:
+        facts = {"rows": rows, "columns": columns, "leaves": shapes.TREE_LEAVES, "rounds": 1}
         yield Probe(f"trees.{rows}x{columns}", "trees", "s", facts=facts)
         binning = {**facts, "rounds": 0, "of": f"trees.{rows}x{columns}"}
         yield Probe(f"trees.{rows}x{columns}.binning", "trees", "s", facts=binning)

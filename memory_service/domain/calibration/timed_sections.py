@@ -88,17 +88,10 @@ def _step(
         return None
     moved = optimizer_bytes_per_param(str(probe.facts.get("optimizer", "adamw")), probe.precision)
     return Timed(
-        name=probe.name,
-        seconds=seconds,
-        sd=sd,
-        work=roofline_of(profile),
-        batch=float(probe.batch),
-        precision=probe.precision,
-        layout=probe.layout,
-        update_bytes=moved * profile.params,
-        update_tensors=float(profile.extra.get("parameter_tensors", 0)),
-        network=probe.name.split(".")[1],
-    )
+        name=probe.name, seconds=seconds, sd=sd, work=roofline_of(profile), batch=float(probe.batch),
+        precision=probe.precision, layout=probe.layout, update_bytes=moved * profile.params,
+        update_tensors=float(profile.extra.get("parameter_tensors", 0)), network=probe.name.split(".")[1],
+    )  # fmt: skip
 
 
 def _operation(probe: Probe, value: float, sd: float) -> Timed | None:
@@ -111,17 +104,11 @@ def _operation(probe: Probe, value: float, sd: float) -> Timed | None:
     if not probe.op_class and not tensors:
         return None
     return Timed(
-        name=probe.name,
-        seconds=seconds,
-        sd=sd,
-        work=_one_group(probe),
-        batch=0.0,
-        precision=probe.precision or "fp32",
-        layout=probe.layout,
+        name=probe.name, seconds=seconds, sd=sd, work=_one_group(probe), batch=0.0,
+        precision=probe.precision or "fp32", layout=probe.layout,
         mode="infer" if probe.phase == "forward" else "train",
-        update_bytes=probe.bytes if not probe.op_class else 0.0,
-        update_tensors=tensors,
-    )
+        update_bytes=probe.bytes if not probe.op_class else 0.0, update_tensors=tensors,
+    )  # fmt: skip
 
 
 def _one_group(probe: Probe) -> Roofline:

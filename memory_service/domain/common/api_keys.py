@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from memory_service.errors import FieldError, InvalidInput, unknown_name
+from memory_service.errors import unknown_name, wrong_value
 
 PREFIX = "msk_"
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -73,8 +73,7 @@ def checked_scopes(raw: Iterable[str]) -> tuple[str, ...]:
         if scope not in SCOPES:
             raise unknown_name("scope", scope, SCOPES)
     if not scopes:
-        message = f"must name at least one of {', '.join(SCOPES)}"
-        raise InvalidInput(f"scopes {message}", [FieldError("scopes", message)])
+        raise wrong_value("scopes", f"must name at least one of {', '.join(SCOPES)}")
     return tuple(scope for scope in SCOPES if scope in scopes)
 
 

@@ -22,69 +22,40 @@ OBJECTIVES: tuple[str, ...] = get_args(Objective)
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16")
 
 TASKS = (
-    "image-classification",
-    "image-regression",
-    "image-segmentation",
-    "object-detection",
-    "image-to-image",
-    "image-retrieval",
-    "image-captioning",
-    "audio-classification",
-    "text-classification",
-    "text-regression",
-    "text-pair-similarity",
-    "question-answering",
-    "seq2seq",
-    "text-ranking",
-    "tabular-classification",
-    "tabular-regression",
-    "time-series-classification",
-    "time-series-regression",
-    "recommendation",
-    "video-classification",
-    "point-cloud",
-    "multimodal",
-    "token-classification",
-    "image-keypoints",
-)
+    "image-classification", "image-regression", "image-segmentation", "object-detection",
+    "image-to-image", "image-retrieval", "image-captioning", "audio-classification",
+    "text-classification", "text-regression", "text-pair-similarity", "question-answering", "seq2seq",
+    "text-ranking", "tabular-classification", "tabular-regression", "time-series-classification",
+    "time-series-regression", "recommendation", "video-classification", "point-cloud", "multimodal",
+    "token-classification", "image-keypoints",
+)  # fmt: skip
 
+_ALIASES_OF = """
+image-classification: image images vision multi-label multilabel image-multi-label image-multilabel
+image-segmentation: segmentation semantic-segmentation
+object-detection: detection
+image-retrieval: retrieval
+image-captioning: captioning
+audio-classification: audio sound speech
+text-classification: text nlp
+question-answering: qa
+seq2seq: translation
+text-classification: text-multi-label text-multilabel
+seq2seq: text-to-text
+text-ranking: ranking
+tabular-classification: tabular table
+time-series-classification: time-series timeseries
+time-series-regression: forecasting
+recommendation: recsys
+video-classification: video
+point-cloud: pointcloud 3d
+token-classification: ner named-entity-recognition
+image-keypoints: keypoints pose
+"""
 TASK_ALIASES = {
-    "image": "image-classification",
-    "images": "image-classification",
-    "vision": "image-classification",
-    "multi-label": "image-classification",
-    "multilabel": "image-classification",
-    "image-multi-label": "image-classification",
-    "image-multilabel": "image-classification",
-    "segmentation": "image-segmentation",
-    "semantic-segmentation": "image-segmentation",
-    "detection": "object-detection",
-    "retrieval": "image-retrieval",
-    "captioning": "image-captioning",
-    "audio": "audio-classification",
-    "sound": "audio-classification",
-    "speech": "audio-classification",
-    "text": "text-classification",
-    "nlp": "text-classification",
-    "qa": "question-answering",
-    "translation": "seq2seq",
-    "text-multi-label": "text-classification",
-    "text-multilabel": "text-classification",
-    "text-to-text": "seq2seq",
-    "ranking": "text-ranking",
-    "tabular": "tabular-classification",
-    "table": "tabular-classification",
-    "time-series": "time-series-classification",
-    "timeseries": "time-series-classification",
-    "forecasting": "time-series-regression",
-    "recsys": "recommendation",
-    "video": "video-classification",
-    "pointcloud": "point-cloud",
-    "3d": "point-cloud",
-    "ner": "token-classification",
-    "named-entity-recognition": "token-classification",
-    "keypoints": "image-keypoints",
-    "pose": "image-keypoints",
+    alias: task
+    for task, aliases in (line.split(": ") for line in _ALIASES_OF.strip().splitlines())
+    for alias in aliases.split()
 }
 
 SIZE_TYPICAL_N_TRAIN: dict[str, int] = {"small": 5_000, "medium": 40_000, "large": 300_000}

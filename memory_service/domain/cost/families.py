@@ -7,77 +7,54 @@ from __future__ import annotations
 
 import re
 
+_OWN_NAMES = (
+    "cait coat convmixer crossvit davit dla dpn edgenext efficientformer efficientvit fastvit focalnet "
+    "gcvit hgnet hrnet levit mobilevit nextvit pvt regnet regnetz resnest resnetv2 rexnet sequencer "
+    "squeezenet swin tnt twins volo xcit"
+)
+"""Families whose one prefix is their own name."""
+
 _PREFIXES_OF = {
+    **{name: name for name in _OWN_NAMES.split()},
     "botnet": (
         "bat_resnext botnet eca_botnext eca_halonext halo2botnet halonet haloregnetz lambda_resnet "
         "lamhalobotnet sebotnet sehalonet"
     ),
-    "cait": "cait",
-    "coat": "coat",
     "coatnet": "coatnet coatnext",
-    "convmixer": "convmixer",
     "convnext": "convnext mambaout",
-    "crossvit": "crossvit",
     "cspnet": "cs3 csp darknet sedarknet",
-    "davit": "davit",
     "densenet": "densenet rdnet tv_densenet",
-    "dla": "dla",
-    "dpn": "dpn",
-    "edgenext": "edgenext",
-    "efficientformer": "efficientformer",
     "efficientnet": "efficientnet gc_efficientnet tf_efficientnet",
     "efficientnetv2": "efficientnet_v2 efficientnetv2 tf_efficientnetv2",
-    "efficientvit": "efficientvit",
-    "fastvit": "fastvit",
-    "focalnet": "focalnet",
-    "gcvit": "gcvit",
     "ghostnet": "ghostnet repghostnet",
-    "hgnet": "hgnet",
     "hiera": "hiera sam2_hiera",
-    "hrnet": "hrnet",
     "inception": "adv_inception gluon_inception googlenet inception",
-    "levit": "levit",
     "maxvit": "maxvit maxxvit",
     "metaformer": "caformer convformer inception_next poolformer",
     "mlpmixer": "gmixer gmlp mixer resmlp",
     "mobilenet": (
-        "fasternet fbnet hardcorenas lcnet mixnet mnasnet mobilenet mobileone repvit semnasnet shufflenet "
-        "spnasnet starnet tf_mixnet tf_mobilenet tinynet"
+        "fasternet fbnet hardcorenas lcnet mixnet mnasnet mobilenet mobileone repvit semnasnet "
+        "shufflenet spnasnet starnet tf_mixnet tf_mobilenet tinynet"
     ),
-    "mobilevit": "mobilevit",
     "mvit": "mvitv2",
     "nasnet": "nasnet pnasnet",
     "nest": "jx_nest nest",
-    "nextvit": "nextvit",
     "nfnet": "dm_nfnet eca_nfnet nf_ nfnet",
-    "pvt": "pvt",
-    "regnet": "regnet",
-    "regnetz": "regnetz",
     "res2net": "res2net res2next",
-    "resnest": "resnest",
     "resnet": "gernet gluon_resnet resnet ssl_resnet swsl_resnet tresnet tv_resnet wide_resnet",
-    "resnetv2": "resnetv2",
     "resnext": (
         "eca_resnext ecaresnext gcresnext gluon_resnext gluon_seresnext ig_resnext legacy_seresnext "
         "resnext seresnext skresnext ssl_resnext swsl_resnext tv_resnext"
     ),
-    "rexnet": "rexnet",
-    "sequencer": "sequencer",
     "seresnet": (
         "eca_resnet ecaresnet gcresnet gluon_senet gluon_seresnet legacy_senet legacy_seresnet resnetrs "
         "senet seresnet skresnet"
     ),
-    "squeezenet": "squeezenet",
-    "swin": "swin",
     "tinyvit": "tiny_vit",
-    "tnt": "tnt",
-    "twins": "twins",
     "vgg": "alexnet repvgg vgg",
     "vit": "aimv2 beit convit deit eva flexivit naflexvit pit samvit test_vit visformer vit",
-    "volo": "volo",
     "vovnet": "ese_vovnet selecsls vovnet",
     "xception": "gluon_xception legacy_xception xception",
-    "xcit": "xcit",
 }
 """Family -> prefixes of architecture names, separated by spaces."""
 

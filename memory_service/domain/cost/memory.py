@@ -41,7 +41,8 @@ def allocated_bytes(
     The optimizer's own step is one of the moments: weights, gradients, state and one temporary.
     """
     state = optimizer_bytes(profile.params, optimizer)
-    live = highest_bytes(training_points(profile, grads_persistent), batch_size)
+    points = training_points(profile, grads_persistent)
+    live = max((p.fixed_bytes + batch_size * p.per_sample_bytes for p in points), default=0.0)
     return max(live, step_bytes(profile, optimizer)) + state
 
 
@@ -65,11 +66,6 @@ def training_points(profile: Profile, grads_persistent: bool) -> Sequence[PeakPo
     """The moments of a training step that are the peak for some batch."""
     points = profile.extra.get("peak_gradients_kept") if grads_persistent else None
     return tuple(PeakPoint(fixed, slope) for fixed, slope in points) if points else profile.peak
-
-
-def highest_bytes(points: Sequence[PeakPoint], batch_size: int) -> float:
-    """Live bytes at the worst of these moments."""
-    return max((p.fixed_bytes + batch_size * p.per_sample_bytes for p in points), default=0.0)
 
 
 def workspace_bytes(profile: Profile, batch_size: int, precision: str | None = None) -> float:

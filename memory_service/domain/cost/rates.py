@@ -167,11 +167,7 @@ def _power_limit(gpu: Gpu, kind: str) -> float:
     """TFLOP/s that the board's power sustains; infinity where the power is not known."""
     if gpu.tdp_w is None or gpu.architecture not in FP32_TFLOPS_PER_WATT:
         return float("inf")
-    factor = {
-        "fp32": 1.0,
-        "tf32": TENSOR_PER_FP32_WATT / 2,
-        "fp16": TENSOR_PER_FP32_WATT,
-    }[kind]
+    factor = {"fp32": 1.0, "tf32": TENSOR_PER_FP32_WATT / 2, "fp16": TENSOR_PER_FP32_WATT}[kind]
     return gpu.tdp_w * FP32_TFLOPS_PER_WATT[gpu.architecture] * factor
 
 

@@ -86,8 +86,7 @@ class StepModel:
 
     def _work(self, batch_size: float) -> NDArray[np.float64]:
         return np.maximum(
-            self.flops_fixed + batch_size * self.flops_slope,
-            self.bytes_fixed + batch_size * self.bytes_slope,
+            self.flops_fixed + batch_size * self.flops_slope, self.bytes_fixed + batch_size * self.bytes_slope
         )
 
     def seconds_many(self, batch_sizes: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
@@ -101,8 +100,7 @@ class StepModel:
         waits for the host to launch the next one. Shapes (n,)."""
         batch = np.asarray(batch_sizes, dtype=np.float64)[:, None]
         work = np.maximum(
-            self.flops_fixed + batch * self.flops_slope,
-            self.bytes_fixed + batch * self.bytes_slope,
+            self.flops_fixed + batch * self.flops_slope, self.bytes_fixed + batch * self.bytes_slope
         )
         device = work.sum(axis=1) + self.launch_seconds
         seconds = np.maximum(device, self.host_seconds) + self.optimizer_seconds
@@ -112,12 +110,7 @@ class StepModel:
         """Seconds per step with the central 80 %."""
         value = self.seconds(batch_size)
         return Estimate(
-            value,
-            value * exp(-self.log_low),
-            value * exp(self.log_high),
-            self.grade,
-            self.n,
-            self.basis,
+            value, value * exp(-self.log_low), value * exp(self.log_high), self.grade, self.n, self.basis
         )
 
     def samples_per_second(self, batch_size: float) -> Estimate:

@@ -41,10 +41,7 @@ class Fact:
 
 
 def facts_of(
-    asked: Mapping[str, Any],
-    said: InferredFacts | None,
-    record: Mapping[str, Any],
-    used: Mapping[str, Any],
+    asked: Mapping[str, Any], said: InferredFacts | None, record: Mapping[str, Any], used: Mapping[str, Any]
 ) -> tuple[Fact, ...]:
     """Every fact that is known, each from the first of asked, text and record that has it.
 

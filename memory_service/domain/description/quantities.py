@@ -20,24 +20,21 @@ Role = Literal["train", "test"]
 _NOUNS: dict[Kind, str] = {
     "sample": (
         "image photo photograph picture sample example row record instance observation clip recording "
-        "sentence comment tweet essay text document article question molecule scan study sequence video "
-        "pair segment file x-ray xray radiograph material patch chip conversation notebook event tile case "
-        "entry slide snippet review post message transaction slice spectrogram query abstract answer "
-        "response window trace excerpt paper report email headline frame sms passage note title "
-        "claim order listing advert ad trip ride dialogue utterance print sheet specimen micrograph series "
-        "volume "
-        "summary drawing publication phrase search-term click cell-image point-cloud cloud sweep thumbnail "
-        "snapshot letter page word-pair "
-        "application ads loan house flight visit purchase interaction job game match compound "
-        "crystal protein measurement signal light-curve item object datapoint plot poem song track"
+        "sentence comment tweet essay text document article question molecule scan study sequence video pair "
+        "segment file x-ray xray radiograph material patch chip conversation notebook event tile case entry "
+        "slide snippet review post message transaction slice spectrogram query abstract answer response "
+        "window trace excerpt paper report email headline frame sms passage note title claim order listing "
+        "advert ad trip ride dialogue utterance print sheet specimen micrograph series volume summary "
+        "drawing publication phrase search-term click cell-image point-cloud cloud sweep thumbnail snapshot "
+        "letter page word-pair application ads loan house flight visit purchase interaction job game match "
+        "compound crystal protein measurement signal light-curve item object datapoint plot poem song track"
     ),
     "group": (
-        "patient speaker user subject people person participant customer client driver hospital site "
-        "store shop machine device station farm individual city country building clinic centre center camera "
+        "patient speaker user subject people person participant customer client driver hospital site store "
+        "shop machine device station farm individual city country building clinic centre center camera "
         "location well signer school player donor applicant child adult volunteer household company vehicle "
-        "student writer reader "
-        "rider worker employee member shopper viewer listener pupil village laboratory lab "
-        "factory plant-site turbine engine household supplier warehouse ward region district recorder "
+        "student writer reader rider worker employee member shopper viewer listener pupil village laboratory "
+        "lab factory plant-site turbine engine household supplier warehouse ward region district recorder "
         "herd animal pig cow dog horse bird sheep tree orchard experiment batch flight-crew nurse doctor "
         "annotator rater author-group route road meter sensor bearing pump unit drive scene prompt member "
         "policy container province village reel presenter"
@@ -142,6 +139,11 @@ def quantities_in(text: str) -> list[Quantity]:
         if len(found) >= MOST_QUANTITIES:
             break
     return found
+
+
+def numbers_in(text: str) -> list[float]:
+    """The numbers of a text in digits or words, whatever they count, about the first `MOST_QUANTITIES`."""
+    return [_value(number) for number in islice(_NUMBER.finditer(text), MOST_QUANTITIES)]
 
 
 _COUNTED_FROM = re.compile(

@@ -53,9 +53,8 @@ _BINARY = re.compile(
     re.IGNORECASE,
 )
 _MANY_CLASSES = re.compile(
-    r"\b(?:each|every|per|several|all|many|one of the) (?:\w+ )?(?:class|species|label|condition|event"
-    r"|categor|tag|finding)|"
-    r"\b(?:classes|species|categories|tags|multi-?class|multi-?label)\b",
+    r"\b(?:each|every|per|several|all|many|one of the) (?:\w+ )?(?:class|species|label|condition|event|"
+    r"categor|tag|finding)|\b(?:classes|species|categories|tags|multi-?class|multi-?label)\b",
     re.IGNORECASE,
 )
 _ORDINAL = re.compile(
@@ -129,34 +128,29 @@ _TIME_SPLIT = re.compile(
     re.IGNORECASE,
 )
 _RANDOM_SPLIT = re.compile(
-    r"\b(?:random(?:ly)? (?:split|divided|selected|sampled|partitioned|drawn|chosen|subset|sample|half|third"
-    r"|fifth|tenth|"
-    r"quarter|\d+ ?%|\d+ percent)|(?:split|divided|drawn|assigned|selected|chosen|sampled)(?: \w+){0,3} "
-    r"(?:at )?random(?:ly)?\b|same distribution|"
-    r"train(?:ing)? and test (?:rows |data )?(?:look alike|are alike))",
+    r"\b(?:random(?:ly)? (?:split|divided|selected|sampled|partitioned|drawn|chosen|subset|sample|half|third|"
+    r"fifth|tenth|quarter|\d+ ?%|\d+ percent)|(?:split|divided|drawn|assigned|selected|chosen|sampled)(?: "
+    r"\w+){0,3} (?:at )?random(?:ly)?\b|same distribution|train(?:ing)? and test (?:rows |data )?(?:look "
+    r"alike|are alike))",
     re.IGNORECASE,
 )
 _MULTI_LABEL = re.compile(
-    r"\bmulti-?label|\b(?:several|many|multiple|more than one|any number of|one or more|zero or more|any "
-    r"of) (?:\w+ )?(?:may|can|could|"
-    r"might|labels|tags|classes|findings|species)\b|\bnot (?:mutually )?exclusive|\bmay (?:have|carry|hold"
-    r"|show|apply) (?:several|more|many)|"
-    r"\bcolumn-?wise (?:roc|auc|log)|\bany number of|belongs? to (?:several|more than one)|several (?:may"
-    r"|can) (?:hold|apply)|"
-    r"\bany of \w+ (?:\w+ )?(?:tags|labels|classes)|\ball (?:labels|tags|classes|that) appl|(?:one|a) "
-    r"probability (?:for|per) (?:each|every) (?:label|class)",
+    r"\bmulti-?label|\b(?:several|many|multiple|more than one|any number of|one or more|zero or more|any of) "
+    r"(?:\w+ )?(?:may|can|could|might|labels|tags|classes|findings|species)\b|\bnot (?:mutually )?exclusive|"
+    r"\bmay (?:have|carry|hold|show|apply) (?:several|more|many)|\bcolumn-?wise (?:roc|auc|log)|\bany number "
+    r"of|belongs? to (?:several|more than one)|several (?:may|can) (?:hold|apply)|\bany of \w+ (?:\w+ "
+    r")?(?:tags|labels|classes)|\ball (?:labels|tags|classes|that) appl|(?:one|a) probability (?:for|per) "
+    r"(?:each|every) (?:label|class)",
     re.IGNORECASE,
 )
 _IMBALANCE = re.compile(
-    r"\b(?:im|un)balanced?\b|\blong[- ]tail\w*|\bskewed\b|\b(?:very |quite |extremely )?rare (?:class|event"
-    r"|positive|label|in)|"
-    r"(?<![\d.])(?:0?\.\d+|[1-9](?:\.\d+)?|1\d) ?(?:%|per ?cent)\)? (?:were|are|is|did|manipulated|positive|"
-    r"of (?:them|cases|the (?:cases|rows|images|patients|labels)))|\bhardly ever\b|"
+    r"\b(?:im|un)balanced?\b|\blong[- ]tail\w*|\bskewed\b|\b(?:very |quite |extremely )?rare (?:class|event|"
+    r"positive|label|in)|(?<![\d.])(?:0?\.\d+|[1-9](?:\.\d+)?|1\d) ?(?:%|per ?cent)\)? (?:were|are|is|did|"
+    r"manipulated|positive|of (?:them|cases|the (?:cases|rows|images|patients|labels)))|\bhardly ever\b|"
     r"\b(?:only |about |around |some |roughly |under |less than )*(?:0\.\d+|[1-9](?:\.\d+)?|1\d) ?(?:%|per "
-    r"?cent)[^.;]{0,40}\b(?:positive|fraud\w*|default\w*|churn\w*|"
-    r"cancer|malignant|ill|sick|claim|event|defect\w*|click\w*|minority)|\b(?:positive|fraud\w*|default\w*"
-    r"|minority|malignant)s?\b[^.;]{0,40}"
-    r"\b(?:[1-9](?:\.\d+)?|1\d|0\.\d+) ?(?:%|per ?cent)",
+    r"?cent)[^.;]{0,40}\b(?:positive|fraud\w*|default\w*|churn\w*|cancer|malignant|ill|sick|claim|event|"
+    r"defect\w*|click\w*|minority)|\b(?:positive|fraud\w*|default\w*|minority|"
+    r"malignant)s?\b[^.;]{0,40}\b(?:[1-9](?:\.\d+)?|1\d|0\.\d+) ?(?:%|per ?cent)",
     re.IGNORECASE,
 )
 

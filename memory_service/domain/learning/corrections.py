@@ -35,20 +35,11 @@ from memory_service.domain.learning.memory_residuals import (
     for_memory,
 )
 from memory_service.domain.learning.observation import Observation
-from memory_service.domain.learning.time_residuals import (
-    TimeCorrection,
-    TimePosterior,
-)
+from memory_service.domain.learning.time_residuals import TimeCorrection, TimePosterior
 
 __all__ = [
-    "MOST_OF_A_CASE",
-    "LearnedCorrections",
-    "LearnedPeaks",
-    "MemoryCorrection",
-        "TimeCorrection",
-    "TrainingSet",
-    "learn",
-    "newest_last",
+    "MOST_OF_A_CASE", "LearnedCorrections", "LearnedPeaks", "MemoryCorrection", "TimeCorrection",
+    "TrainingSet", "learn", "newest_last",
 ]  # fmt: skip
 
 MOST_OBSERVATIONS = 384

@@ -100,18 +100,11 @@ def _driver_row(row: Mapping[str, str]) -> MeasuredRow:
     peak = _number("peak_mib_driver", row["peak_mib_driver"])
     fake = _number("fake_tensor_mib", row.get("fake_tensor_mib", ""))
     return MeasuredRow(
-        model=row["model"],
-        gpu=row.get("gpu") or "a100",
-        mode="train",
-        precision="fp32",
-        layout="nchw",
-        batch=_leading_int(row.get("batch", "")),
-        optimizer="adam",
-        fused_attention=True,
+        model=row["model"], gpu=row.get("gpu") or "a100", mode="train", precision="fp32", layout="nchw",
+        batch=_leading_int(row.get("batch", "")), optimizer="adam", fused_attention=True,
         peak_gib=None if peak is None else peak * GIB_PER_MIB,
-        fake_tensor_gib=None if fake is None else fake * GIB_PER_MIB,
-        source="driver-seen peak",
-    )
+        fake_tensor_gib=None if fake is None else fake * GIB_PER_MIB, source="driver-seen peak",
+    )  # fmt: skip
 
 
 def _number(column: str, text: str) -> float | None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from math import inf, sqrt
+from math import inf
 from typing import Literal
+
+import numpy as np
 
 from memory_service.domain.cost.step_config import StepConfig, precision_class
 from memory_service.domain.learning.baseline_prediction import PredictionKey
 from memory_service.domain.learning.hierarchy import Hierarchy, MatchedObservation, is_own, level_keys, where
 from memory_service.domain.learning.observation import Observation
 from memory_service.domain.learning.outlier_filter import without_outliers
-from memory_service.domain.learning.shrinkage import Loadings
+from memory_service.domain.learning.shrinkage import Floats, Loadings
 
 Reading = Literal["allocated", "reserved", "driver"]
 READINGS: tuple[Reading, ...] = ("allocated", "reserved", "driver")
@@ -40,13 +42,13 @@ class MemoryCorrection:
     basis: str
     exact: bool
 
-    def shift_gib(self, allocated_gib: float) -> float:
+    def shift_gib(self, allocated_gib: Floats) -> Floats:
         return self.fixed_gib + self.share * allocated_gib
 
-    def sd_gib(self, allocated_gib: float) -> float:
+    def sd_gib(self, allocated_gib: Floats) -> Floats:
         """What remains unsure at a predicted allocation."""
         fixed, both, share = self.covariance
-        return sqrt(max(fixed + 2.0 * both * allocated_gib + share * allocated_gib**2, 0.0))
+        return np.sqrt(np.maximum(fixed + 2.0 * both * allocated_gib + share * allocated_gib**2, 0.0))
 
 
 class MemoryPosterior:
@@ -119,9 +121,7 @@ def _share_row(subject: PredictionKey, own: bool, allocated_gib: float) -> dict[
 
 
 def _peak(o: Observation, reading: Reading) -> float | None:
-    gib = {
-        "allocated": o.peak_allocated_gib,
-        "reserved": o.peak_reserved_gib,
-        "driver": o.peak_driver_gib,
-    }[reading]
+    gib = {"allocated": o.peak_allocated_gib, "reserved": o.peak_reserved_gib, "driver": o.peak_driver_gib}[
+        reading
+    ]
     return gib if gib is not None and 0.0 < gib < inf else None

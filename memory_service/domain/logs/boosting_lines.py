@@ -16,9 +16,8 @@ _TREE_SCORE = re.compile(
     r"([\w.]{1,40})(?:'s |-)([\w@.\-]{1,40}):\s?([-+]?[\d.]{1,24}(?:[eE][-+]?\d{1,3})?|nan|inf)"
 )
 _CATBOOST = re.compile(
-    r"^(\d{1,7}):\s{1,4}(?:learn: ([-\d.einfa]{1,24})\s{1,4})?(?:test: ([-\d.einfa]{1,24})\s{1,4})?"
-    r"(?:best: \S{1,24} \(\d{1,7}\)\s{1,4})?"
-    r"total: ([\d.]{1,9})(us|ms|s|m)(?: ([\d.]{1,9})(s|ms))?"
+    r"^(\d{1,7}):\s{1,4}(?:learn: ([-\d.einfa]{1,24})\s{1,4})?(?:test: ([-\d.einfa]{1,24})\s{1,4})?(?:best: "
+    r"\S{1,24} \(\d{1,7}\)\s{1,4})?total: ([\d.]{1,9})(us|ms|s|m)(?: ([\d.]{1,9})(s|ms))?"
 )
 _PLAIN = re.compile(r"-?\d{1,12}(?:\.\d{1,20})?(?:e-?\d{1,3})?|nan|inf")
 _BEST_FOLLOWS = re.compile(r"best iteration is:|^stopping\. best iteration:", re.IGNORECASE)

@@ -22,13 +22,7 @@ from memory_service.domain.logs.context import (
 )
 from memory_service.domain.logs.progress_bars import bar, keras, yolo_scores
 from memory_service.domain.logs.step_lines import counted_step, epoch_step, evaluation_step, timm
-from memory_service.domain.logs.values import (
-    memory_of,
-    pairs_of,
-    scores_of,
-    settings_of,
-    without_memory,
-)
+from memory_service.domain.logs.values import memory_of, pairs_of, scores_of, settings_of, without_memory
 
 __all__ = ["FORMATS", "Context"]
 

@@ -46,9 +46,8 @@ _LOSSES = _words(
     "multiclass poisson tweedie gamma"
 )
 _METRICS = _words(
-    "acc accuracy auc f1 score metric map map50 map5095 dice iou miou qwk kappa precision "
-    "recall r2 ndcg top1 acc1 acc@1 top_1 roc_auc auroc pearson spearman bleu rouge psnr ssim "
-    "mcc f1_score f1_macro cv"
+    "acc accuracy auc f1 score metric map map50 map5095 dice iou miou qwk kappa precision recall r2 ndcg "
+    "top1 acc1 acc@1 top_1 roc_auc auroc pearson spearman bleu rouge psnr ssim mcc f1_score f1_macro cv"
 )
 _TIMES = _words("time epoch_time elapsed duration took secs seconds time_per_epoch epoch_seconds")
 _UNIT_SECONDS = {"ms": 0.001, "m": 60.0, "min": 60.0}

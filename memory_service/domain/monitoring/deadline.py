@@ -145,21 +145,7 @@ def _best_cut(
             gained = float(fold_gain(learning.fold_gain, to_folds, n_train))
             quality = gained - points_short(epochs, to_epochs)
         else:
-            quality = float(
-                quality_index(
-                    80.0,
-                    1.0,
-                    1.0,
-                    to_epochs,
-                    to_folds,
-                    gap=learning.gap,
-                    tau=learning.epochs,
-                    gain=learning.fold_gain,
-                    octave_up=0.0,
-                    octave_down=0.0,
-                    n_train=n_train,
-                )
-            )
+            quality = float(quality_index(80.0, 1.0, to_epochs, to_folds, learning, n_train))
         if best is None or quality > best[0]:
             best = (quality, to_folds, to_epochs)
     return None if best is None else best[1:]

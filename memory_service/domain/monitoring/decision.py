@@ -46,21 +46,13 @@ def verdict(state: State) -> Verdict:
     notes = tuple(dict.fromkeys(note for note in others if note != first.why))
     budget = state.budget_seconds
     return Verdict(
-        action=first.action,
-        set=first.set,
-        why=first.why,
-        rule=first.rule,
-        severity=first.severity,
+        action=first.action, set=first.set, why=first.why, rule=first.rule, severity=first.severity,
         eta_minutes=_eta(view, projection),
         budget_used_percent=None if budget is None else 100.0 * view.now / budget,
-        reading=None if fill is None else fill.kind,
-        fill_percent=None if fill is None else fill.percent,
-        model_class=state.model_class,
-        at_seconds=view.now,
-        next_check_seconds=_next_check(view),
-        next_time=next((a.next_time for a in answers if a.next_time), {}),
-        notes=notes,
-    )
+        reading=None if fill is None else fill.kind, fill_percent=None if fill is None else fill.percent,
+        model_class=state.model_class, at_seconds=view.now, next_check_seconds=_next_check(view),
+        next_time=next((a.next_time for a in answers if a.next_time), {}), notes=notes,
+    )  # fmt: skip
 
 
 def _answers(view: RunView, fill: Fill | None, projection: Projection | None) -> Iterator[Answer]:

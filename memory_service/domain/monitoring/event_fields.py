@@ -87,13 +87,7 @@ KIND_FIELDS: Mapping[str, Mapping[str, FieldForm]] = {
         "utilization_percent": _PERCENT,
         **_MEMORY,
     },
-    "fold": {
-        "fold": _ORDINAL,
-        "done": _FLAG,
-        "seconds": _SECONDS,
-        "metric": _SCORE,
-        "best_epoch": _ORDINAL,
-    },
+    "fold": {"fold": _ORDINAL, "done": _FLAG, "seconds": _SECONDS, "metric": _SCORE, "best_epoch": _ORDINAL},
     "note": {
         "text": FieldForm("text", 0, 20_000),
         "out_of_memory": _FLAG,

@@ -34,12 +34,12 @@ from memory_service.domain.planning.budget import (
     write_seconds,
 )
 from memory_service.domain.planning.candidates import CandidateSet, CandidateSets
+from memory_service.domain.planning.expected_figures import expected_quality
 from memory_service.domain.planning.hyperparameters import learning_rate
 from memory_service.domain.planning.plan import Plan, Refusal
 from memory_service.domain.planning.plan_search import GridIndex, loader_rate
 from memory_service.domain.planning.plan_settings import settings_of
 from memory_service.domain.planning.problem import PlanningProblem
-from memory_service.domain.quality.quality_index import quality_estimate
 
 KINDS: tuple[str, ...] = ("explore", "two_large", "network_and_trees")
 
@@ -336,7 +336,7 @@ def _trees(trees: CandidateSet, pick: GridIndex, each: _Priced, shared: Shared) 
 def _figures(
     candidates: CandidateSet, pick: GridIndex, each: _Priced, shared: Shared, index: int
 ) -> dict[str, Any]:
-    quality = quality_estimate(float(candidates.grid.quality[pick.row, pick.epoch, pick.fold]))
+    quality = expected_quality(candidates, pick)
     return {
         "alone_minutes": _minutes(each.alone[index].alone).as_dict(),
         "ends_minute": _minutes(shared.ends[index]).as_dict(),

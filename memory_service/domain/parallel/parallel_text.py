@@ -14,12 +14,7 @@ why."""
 
 
 def why_better(
-    better: str,
-    alone: Sequence[Demand],
-    beside: Sequence[Demand],
-    shared: Shared,
-    after: Seconds,
-    cores: int,
+    better: str, alone: Sequence[Demand], beside: Sequence[Demand], shared: Shared, after: Seconds, cores: int
 ) -> str:
     """One or two sentences with the figures that decide.
 

@@ -8,7 +8,7 @@ are independent of them. All functions broadcast over numpy arrays.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, floor
 from typing import Any
 
@@ -143,6 +143,19 @@ class RunSeconds:
     write: Seconds
     training_end: Seconds
     total_end: Seconds
+
+    def repeated(self, folds: Any, seeds: int) -> RunSeconds:
+        """The same with all its folds trained and predicted with so many seeds, after one setup."""
+        if seeds == 1:
+            return self
+        training = self.fold.times(folds * seeds - 1) + self.first_fold
+        inference = self.inference.times(seeds)
+        return replace(
+            self,
+            inference=inference,
+            training_end=training.and_independent(self.setup),
+            total_end=(training + inference).and_independent(self.setup).and_independent(self.write),
+        )
 
 
 def run_seconds(

@@ -81,7 +81,7 @@ def make_option(
         profile,
         checkpointed or {},
         training_defaults(task, model.family, pretrained=model.pretrained, trees=trees),
-        learning_of(task, model.pretrained, trees),
+        learning_of(task, model.pretrained, trees, model.family),
     )
 
 
@@ -103,8 +103,8 @@ def layout_of(profile: Profile, gpu: Gpu) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """What the search reads of every option, as arrays [option]; `family` is a place in `families`, names of
-    `domain.defaults.vocabulary`."""
+    """What the search reads of every option, as arrays [option], those of `learning` too; `family` is a place
+    in `families`, names of `domain.recipe.vocabulary`."""
 
     names: npt.NDArray[np.str_]
     score: Array
@@ -116,11 +116,7 @@ class Columns:
     n_outputs: Integers
     least_batch: Integers
     wanted_batch: Integers
-    gap: Array
-    tau: Array
-    fold_gain: Array
-    octave_up: Array
-    octave_down: Array
+    learning: Learning
     input_kind: npt.NDArray[np.str_]
     family: Integers
     families: tuple[tuple[str, ...], ...]
@@ -149,11 +145,7 @@ def columns_of(options: Sequence[Option]) -> Columns:
         n_outputs=integers(max((p.n_outputs for p in o.profile.values()), default=1000) for o in options),
         least_batch=integers(o.defaults.least_batch for o in options),
         wanted_batch=integers(o.defaults.wanted_batch for o in options),
-        gap=numbers(o.learning.gap for o in options),
-        tau=numbers(o.learning.epochs for o in options),
-        fold_gain=numbers(o.learning.fold_gain for o in options),
-        octave_up=numbers(o.learning.octave_up for o in options),
-        octave_down=numbers(o.learning.octave_down for o in options),
+        learning=Learning(*(numbers(getattr(o.learning, f.name) for o in options) for f in fields(Learning))),
         input_kind=np.array([o.model.input_kind for o in options], dtype=np.str_),
         family=integers(families.index(names) for names in of_option),
         families=families,

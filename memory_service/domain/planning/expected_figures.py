@@ -35,10 +35,10 @@ def summary(candidates: CandidateSet, pick: GridIndex) -> dict[str, Any]:
     }
 
 
-def expected_of(candidates: CandidateSet, pick: GridIndex) -> Expected:
-    """The figures of a pick with their intervals, in the units of the contract."""
+def expected_of(candidates: CandidateSet, pick: GridIndex, seeds: int = 1) -> Expected:
+    """The figures of a pick with their intervals, in the units of the contract; with all of its `seeds`."""
     problem, grid, row = candidates.problem, candidates.grid, pick.row
-    batches, run = grid.batches, grid.run_of(pick)
+    batches, run = grid.batches, grid.run_of(pick).repeated(grid.folds[pick.fold], seeds)
     batch = float(batches.batch_size[row])
     memory, time = _bases(candidates, pick)
     value, high = float(batches.peak_gib[row]), float(batches.peak_high_gib[row])
@@ -56,9 +56,18 @@ def expected_of(candidates: CandidateSet, pick: GridIndex) -> Expected:
         inference_minutes=_estimate(run.inference, 1 / 60, composed),
         host_memory_gib=_host_memory(candidates, pick),
         best_epoch=None if grid.best_epoch_of is None else grid.best_epoch_of(pick),
-        quality_index=quality_estimate(float(grid.quality[row, pick.epoch, pick.fold])),
+        quality_index=expected_quality(candidates, pick),
         bound=_bound(candidates, row),
     )
+
+
+def expected_quality(candidates: CandidateSet, pick: GridIndex) -> Estimate:
+    """The quality index of a pick with its interval."""
+    problem, model = candidates.problem, candidates.table.options[pick.row].model
+    sd, measured = problem.quality.interval_sd(
+        problem.data_kind, (model.name, model.family), model.quality_score
+    )
+    return quality_estimate(float(candidates.grid.quality[pick.row, pick.epoch, pick.fold]), sd, measured)
 
 
 def _host_memory(candidates: CandidateSet, pick: GridIndex) -> Estimate | None:
@@ -119,10 +128,11 @@ def _estimate(seconds: Seconds, factor: float, basis_of: Estimate, how: str = ""
     )
 
 
-def timetable_of(candidates: CandidateSet, pick: GridIndex) -> tuple[Stage, ...]:
-    """Setup, each fold, inference and writing: contiguous, each over by its p90 deadline."""
-    run = candidates.grid.run_of(pick)
-    folds = int(candidates.grid.folds[pick.fold])
+def timetable_of(candidates: CandidateSet, pick: GridIndex, seeds: int = 1) -> tuple[Stage, ...]:
+    """Setup, each fold with each seed, inference and writing: contiguous, each over by its p90 deadline."""
+    once = int(candidates.grid.folds[pick.fold])
+    run = candidates.grid.run_of(pick).repeated(once, seeds)
+    folds = once * seeds
     setup, first, other, inference, write = run.setup, run.first_fold, run.fold, run.inference, run.write
     ends = [("setup", setup.high)]
     work = first

@@ -65,6 +65,8 @@ class Plan:
     settings   the part to copy into a training script: model, batch, precision, folds, epochs, loader ...
     recipe     what won similar competitions, its wire form; targets: scores of the very competition
     facts      what it rests on, each with where that came from
+    portfolio, blend, used_percent   what all of the minutes are for (`domain.portfolio`); the settings and
+               figures here are those of one of its runs, the main one where `run` is None
     """
 
     plan_id: str
@@ -88,6 +90,10 @@ class Plan:
     parallel: tuple[Mapping[str, Any], ...] = ()
     recipe: Mapping[str, Any] | None = None
     targets: Mapping[str, Any] | None = None
+    portfolio: tuple[Mapping[str, Any], ...] = ()
+    blend: Mapping[str, Any] | None = None
+    used_percent: float = 0.0
+    run: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -98,6 +104,7 @@ class Plan:
             "gpu": dict(self.gpu),
             "minutes": self.minutes,
             "metric": self.metric.as_dict() if self.metric else None,
+            "run": self.run,
             **self.settings,
             "expected": self.expected.as_dict(),
             "timetable": [stage.as_dict() for stage in self.timetable],
@@ -106,6 +113,9 @@ class Plan:
             "on_trouble": [dict(entry) for entry in self.on_trouble],
             "alternatives": [dict(entry) for entry in self.alternatives],
             "parallel": [dict(each) for each in self.parallel],
+            "portfolio": [dict(run) for run in self.portfolio],
+            "blend": dict(self.blend or {"method": "none", "runs": []}),
+            "used_percent": self.used_percent,
             "recipe": self.recipe,
             "targets": self.targets,
             "similar": [dict(hit) for hit in self.similar],

@@ -8,7 +8,7 @@ and one of those can win only by a higher quality: more minutes never lower the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from math import log
 
 import numpy as np
@@ -32,7 +32,8 @@ from memory_service.domain.planning.hyperparameters import (
     rule_batch,
 )
 from memory_service.domain.planning.problem import PlanningProblem
-from memory_service.domain.quality.quality_index import quality_index
+from memory_service.domain.quality.conditioning import given_runs
+from memory_service.domain.quality.quality_index import Learning, quality_index, too_large
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -46,7 +47,7 @@ data. 0.3 took nearly everything the budget held, 0.7 and more left two thirds o
 tried).
 """
 
-EPOCH_CHOICES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 40, 60)
+EPOCH_CHOICES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 40, 60, 100, 150)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,22 +262,25 @@ def quality_of(problem: PlanningProblem, table: CostTable, epochs: Array, folds:
     def column(values: Array) -> Array:
         return values[:, None, None]
 
-    index = quality_index(
-        column(c.score),
-        column(c.params_m),
-        column(c.size_ratio),
-        epochs,
-        folds,
-        gap=column(c.gap),
-        tau=column(c.tau),
-        gain=column(c.fold_gain),
-        octave_up=column(c.octave_up),
-        octave_down=column(c.octave_down),
-        n_train=float(problem.n_train),
-        n_classes=problem.n_classes,
-    )
+    n_train = float(problem.n_train)
+    points = _expected_points(problem, table)
+    points = points - np.where(c.pictures, too_large(c.params_m, n_train), 0.0)
+    learning = Learning(*(column(getattr(c.learning, f.name)) for f in fields(Learning)))
+    index = quality_index(column(points), column(c.size_ratio), epochs, folds, learning, n_train)
     preferred = column(_option_points(problem, table)) + _fold_points(problem, folds)
     return np.clip(np.asarray(index + preferred, dtype=np.float64), 0.0, 100.0)
+
+
+def _expected_points(problem: PlanningProblem, table: CostTable) -> Array:
+    """Points of each option's model on these data [option], given the results of runs of the competition."""
+    c, kind = table.columns, problem.data_kind
+    points = problem.quality.expected(kind, c.names.tolist(), c.score).points
+    if len(problem.results) < 2:
+        return points
+    families = {option.model.name: option.model.family for option in table.options}
+    names, first, place = np.unique(c.names, return_index=True, return_inverse=True)
+    models = [(str(name), families[str(name)]) for name in names]
+    return given_runs(points[first], models, problem.results, problem.quality, kind.table)[place]
 
 
 def _option_points(problem: PlanningProblem, table: CostTable) -> Array:

@@ -80,11 +80,30 @@ def _plan_lines(answer: Mapping[str, Any]) -> list[str]:
         f"- over by minute (p90): {stages}; reserve {answer['reserve_minutes']:.1f} min",
         f"- check after {first} s, then every {every} s" + (f"; alarm under {kill} % memory" if kill else ""),
     ]
+    out += portfolio_line(answer)
     for entry in answer["on_trouble"]:
         if entry["when"] in _SHOWN_TROUBLE:
             changes = ", ".join(f"{name}={value}" for name, value in entry["set"].items())
             out.append(f"- if {entry['when'].replace('_', ' ')}: {changes}")
     return out
+
+
+def portfolio_line(answer: Mapping[str, Any]) -> list[str]:
+    """All runs of the minutes in one line; none where there is but one."""
+    runs = answer["portfolio"]
+    if len(runs) < 2:
+        return []
+    each = "; ".join(f"{run['run']}. {run_words(run)} to minute {run['deadline_minute']:.1f}" for run in runs)
+    blended = answer["blend"]["runs"]
+    end = f"; blend {'+'.join(map(str, blended))} (mean)" if len(blended) > 1 else ""
+    return [f"- all runs, {answer['used_percent']:.0f} % of the time (run=N: its settings): {each}{end}"]
+
+
+def run_words(run: Mapping[str, Any]) -> str:
+    """A run of a portfolio in a few words."""
+    size = next((f"@{run[key]}" for key in ("image_size", "seq_len") if key in run), "")
+    seeds = f" x {run['seeds']} seeds" if run["seeds"] > 1 else ""
+    return f"{run['model']}{size}, {run['folds']} x {run['epochs']}{seeds}"
 
 
 def judged_words(metric: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ follows from them.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from memory_service.domain.common.vocabulary import OBJECTIVES, size_of
@@ -25,18 +26,39 @@ SMALLER = 0.6
 """A "smaller" alternative has at most this share of the parameters."""
 
 
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What is planned, where more than one run shares the minutes.
+
+    seeds     repeats of all folds
+    minutes   the run's own; others: p90 minutes that other runs take of the question's
+    by_objective   what the other objectives would choose
+    """
+
+    candidate: Candidate
+    seeds: int
+    minutes: float
+    others: float
+    by_objective: Mapping[str, Candidate]
+
+
 def make_plan(
-    problem: PlanningProblem, costs: CostProvider, all_sets: CandidateSets | None = None
+    problem: PlanningProblem,
+    costs: CostProvider,
+    all_sets: CandidateSets | None = None,
+    choice: Choice | None = None,
 ) -> Plan | Refusal:
     """The plan for a problem, or the refusal with the smallest change that fits.
 
     all_sets   of this very problem, where it was already priced
+    choice     made by `domain.portfolio`; without one the best single run is planned
     """
     pinned = problem.question.precision
     unsupported = [card.key for card in problem.cards if pinned and not card.supports(pinned)]
     all_sets = all_sets or price_candidates(problem, costs)
-    choice = None if unsupported else all_sets.best(problem.question.objective, problem.question.minutes)
-    if choice is not None:
+    if choice is None and not unsupported:
+        choice = _single(all_sets)
+    if choice is not None and not unsupported:
         return _plan(all_sets, choice, costs)
     why = reasons.why_not(all_sets, unsupported)
     return Refusal(
@@ -56,28 +78,38 @@ def make_plan(
     )
 
 
-def _plan(all_sets: CandidateSets, choice: Candidate, costs: CostProvider) -> Plan:
-    problem, candidates, pick = all_sets.problem, choice.candidates, choice.pick
+def _single(all_sets: CandidateSets) -> Choice | None:
+    """The best run for all the minutes."""
+    question = all_sets.problem.question
+    best = {name: all_sets.best(name, question.minutes) for name in OBJECTIVES}
+    found = {name: candidate for name, candidate in best.items() if candidate is not None}
+    chosen = found.pop(question.objective, None)
+    return None if chosen is None else Choice(chosen, 1, question.minutes, 0.0, found)
+
+
+def _plan(all_sets: CandidateSets, choice: Choice, costs: CostProvider) -> Plan:
+    problem, candidates, pick = all_sets.problem, choice.candidate.candidates, choice.candidate.pick
     settings = settings_of(candidates, pick)
-    expected = expected_of(candidates, pick)
-    stages = timetable_of(candidates, pick)
+    expected = expected_of(candidates, pick, choice.seeds)
+    stages = timetable_of(candidates, pick, choice.seeds)
     option = candidates.table.options[pick.row]
-    minutes = problem.question.minutes
+    minutes = choice.minutes
     training_end = stages[-3].deadline_minute
     first_fold = candidates.grid.run_of(pick).first_fold.value / 60
     fill = expected.memory_percent if problem.on_gpu and not option.is_trees else None
-    left = minutes * (1 - problem.policy.reserve_share) - expected.total_minutes.value
+    left = problem.question.minutes * (1 - problem.policy.reserve_share) - expected.total_minutes.value
+    left -= choice.others
     spare = advice.spare_folds(
         settings["folds"], left, first_fold, option.learning.fold_gain, float(problem.n_train)
     )
     return Plan(
-        plan_id=plan_id_of(problem.question.canonical(), _named(problem, settings)),
+        plan_id=plan_id_of(problem.question.canonical(), named_settings(problem, settings)),
         task=problem.task,
         size=size_of(problem.n_train),
         gpu=gpu_facts(problem.cards, problem.visible, candidates.table.usable_gib),
         minutes=minutes,
         metric=problem.metric,
-        settings=settings,
+        settings={**settings, "seeds": choice.seeds},
         expected=expected,
         timetable=stages,
         reserve_minutes=minutes - training_end,
@@ -112,23 +144,23 @@ def recipe_answer(all_sets: CandidateSets) -> dict[str, Any] | None:
     return recipe.as_dict(all_sets.best_of_families([vote.name for vote in recipe.families]))
 
 
-def _named(problem: PlanningProblem, settings: Mapping[str, Any]) -> dict[str, Any]:
+def named_settings(problem: PlanningProblem, settings: Mapping[str, Any]) -> dict[str, Any]:
     """What an id stands for: another metric of the competition is another script."""
     return {**settings, **({"metric": problem.metric.name} if problem.metric else {})}
 
 
-def _alternatives(all_sets: CandidateSets, chosen: Candidate) -> tuple[dict[str, Any], ...]:
+def _alternatives(all_sets: CandidateSets, choice: Choice) -> tuple[dict[str, Any], ...]:
     """What the other objectives would choose, and a smaller model that also fits."""
     question = all_sets.problem.question
-    out = []
-    for objective in OBJECTIVES:
-        other = all_sets.best(objective, question.minutes)
-        if objective != question.objective and other is not None:
-            out.append({"objective": objective, **summary(other.candidates, other.pick)})
+    chosen = choice.candidate
+    out = [
+        {"objective": objective, **summary(other.candidates, other.pick)}
+        for objective, other in choice.by_objective.items()
+    ]
     mine = chosen.candidates.table.options[chosen.pick.row].model
     smaller = all_sets.best(
         question.objective,
-        question.minutes,
+        choice.minutes,
         lambda table: (table.columns.params_m < SMALLER * mine.params_m) & (table.columns.names != mine.name),
     )
     if smaller is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from memory_service.domain.common.vocabulary import reads_files
@@ -14,9 +14,20 @@ from memory_service.domain.planning.hyperparameters import DEFAULT_POLICY
 from memory_service.domain.planning.policy import Policy
 from memory_service.domain.planning.request import Question
 from memory_service.domain.prediction.device import TargetDevice
+from memory_service.domain.quality.quality_model import NO_FIGURES, Kind, QualityModel, quality_kind
 from memory_service.domain.recipe.notes import Note
 from memory_service.domain.recipe.preferences import NO_PREFERENCES, Preferences
 from memory_service.domain.recipe.recipe import Recipe
+
+
+@dataclass(frozen=True, slots=True)
+class DoneRun:
+    """A run of a plan of before whose predictions are there, with the expected index it was planned with."""
+
+    run: int
+    model: str
+    family: str
+    quality: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +48,10 @@ class PlanningProblem:
     size_assumed   n_train is a usual number: nobody said it
     metric    what predictions are judged by; None where nobody says
     facts     what is known of the data and the host, each with where it came from
+    quality   what models are expected to reach; results: model -> points of its best run in the very
+              competition, of unknown level
+    language, subtask   of a text, None where nothing says
+    done      runs of the plan that this one goes on from
     """
 
     question: Question
@@ -62,6 +77,16 @@ class PlanningProblem:
     size_assumed: bool = False
     metric: ResolvedMetric | None = None
     facts: tuple[Fact, ...] = ()
+    quality: QualityModel = NO_FIGURES
+    results: Mapping[str, float] = field(default_factory=dict)
+    language: str | None = None
+    subtask: str | None = None
+    done: tuple[DoneRun, ...] = ()
+
+    @property
+    def data_kind(self) -> Kind:
+        """Which public results say something about these data."""
+        return quality_kind(self.task, self.n_classes, self.language, self.subtask)
 
     @property
     def on_gpu(self) -> bool:

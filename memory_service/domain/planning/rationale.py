@@ -13,7 +13,7 @@ from memory_service.domain.cost.step_config import StepConfig, precision_class
 from memory_service.domain.planning.candidates import CandidateSet, CandidateSets
 from memory_service.domain.planning.cost_table import Option, with_memory
 from memory_service.domain.planning.plan import Expected
-from memory_service.domain.planning.plan_search import BOUNDS, LAMBDA, GridIndex
+from memory_service.domain.planning.plan_search import BOUNDS, GridIndex
 from memory_service.domain.planning.policy import Policy
 from memory_service.domain.planning.problem import CostProvider
 from memory_service.domain.prediction.device import provenance_warnings
@@ -67,11 +67,6 @@ def rationale(
         out.append(
             "The input pipeline is slower than the card: resize the samples once beforehand or cache them "
             "decoded; a larger batch would gain nothing (R26)."
-        )
-    if problem.question.objective != "quality":
-        out.append(
-            f"Objective {problem.question.objective}: a doubling of the time must buy at least "
-            f"{LAMBDA[problem.question.objective]:g} index points (R32)."
         )
     if problem.question.mode == "blind":
         out.append("Mode blind: rules and physics only, nothing from past competitions.")

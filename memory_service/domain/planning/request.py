@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from memory_service.domain.common.vocabulary import Mode, Objective, Size
@@ -12,6 +12,15 @@ MOST_MINUTES = 10_000.0
 
 PINS = ("model", "folds", "epochs", "batch_size", "precision", "image_size", "seq_len")
 """Fields that fix a part of the plan: checked, never silently changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A run of a portfolio that is over: its number, its validation score, the minutes it took."""
+
+    run: int
+    minutes: float
+    metric: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +35,10 @@ class Question:
     metric     what predictions are judged by, in the asker's words
     n_groups, group_by     how many groups the rows come from, and what they are ("patient")
     language, subtask      of a text task: ISO 639-1 or "multi"; one of `SUBTASKS`
+    run        number of a run of the portfolio, whose settings and minutes are answered in place of the main
+               run's
+    after      plan_id of an earlier answer to the same question: what is left of its minutes is planned
+    done       what of its runs is over
     """
 
     gpus: tuple[str, ...]
@@ -56,6 +69,9 @@ class Question:
     as_of: int | None = None
     language: str | None = None
     subtask: str | None = None
+    run: int | None = None
+    after: str | None = None
+    done: tuple[Done, ...] = ()
 
     @property
     def pinned(self) -> dict[str, Any]:
@@ -69,5 +85,9 @@ class Question:
         for item in fields(self):
             value = getattr(self, item.name)
             if value is not None and value != ():
-                out[item.name] = list(value) if isinstance(value, tuple) else value
+                out[item.name] = [_plain(each) for each in value] if isinstance(value, tuple) else value
         return out
+
+
+def _plain(value: str | Done) -> Any:
+    return asdict(value) if isinstance(value, Done) else value

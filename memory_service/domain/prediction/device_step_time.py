@@ -79,18 +79,12 @@ def _corrected(model: StepModel, learned: TimeCorrection | None) -> StepModel:
     of_group = parts[model.kind]
     half = SD_OF_P90 * learned.log_sd
     return replace(
-        model,
-        flops_fixed=model.flops_fixed * of_group,
-        flops_slope=model.flops_slope * of_group,
-        bytes_fixed=model.bytes_fixed * of_group,
-        bytes_slope=model.bytes_slope * of_group,
+        model, flops_fixed=model.flops_fixed * of_group, flops_slope=model.flops_slope * of_group,
+        bytes_fixed=model.bytes_fixed * of_group, bytes_slope=model.bytes_slope * of_group,
         launch_seconds=model.launch_seconds * float(parts[PARTS.index("launch")]),
         host_seconds=model.host_seconds * float(parts[PARTS.index("launch")]),
         optimizer_seconds=model.optimizer_seconds * float(parts[PARTS.index("optimizer")]),
-        factor=model.factor * exp(learned.log_shift),
-        log_low=min(model.log_low, half),
-        log_high=min(model.log_high, half),
-        basis=f"{model.basis} x {learned.basis}",
-        grade="measured" if learned.exact else "estimated",
-        n=learned.n,
-    )
+        factor=model.factor * exp(learned.log_shift), log_low=min(model.log_low, half),
+        log_high=min(model.log_high, half), basis=f"{model.basis} x {learned.basis}",
+        grade="measured" if learned.exact else "estimated", n=learned.n,
+    )  # fmt: skip

@@ -1,27 +1,81 @@
-"""Peak memory at every batch of a ladder: `domain.prediction.device_memory.peak_memory` over arrays.
+"""Peak memory of a training step on a device, at every batch asked for at once.
 
-The same law over arrays, without words: a table of options asks for thousands of peaks at a time. That both
-agree is tested.
+Three numbers that are often confused are kept apart:
+    allocated   live tensors at the worst moment of a step: the profile's envelope + optimizer state
+    reserved    what PyTorch's caching allocator holds for them: allocated + fragments + cuDNN's workspace
+    driver      what nvidia-smi shows: reserved + the CUDA context and its libraries
+
+The constants were fitted on public measurements and are checked by `benchmarks/fit_memory.py`
+(docs/accuracy.md): the driver's view on 2 214 fp32 runs on an A100-40GB with cuDNN autotuning,
+cross-validated by model family; the limit on 362 models on an RTX 3090, whose largest batch says what fits
+and what does not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memory_service.domain.common.estimate import SD_OF_P90
-from memory_service.domain.cost.memory import GIB, optimizer_bytes, step_bytes, workspace_bytes
+from memory_service.domain.common.estimate import SD_OF_P90, Estimate, Grade
+from memory_service.domain.cost.memory import (
+    GIB,
+    optimizer_bytes,
+    step_bytes,
+    training_points,
+    workspace_bytes,
+)
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.step_config import StepConfig
 from memory_service.domain.learning.baseline_prediction import prediction_key
 from memory_service.domain.learning.corrections import LearnedPeaks, MemoryCorrection
-from memory_service.domain.prediction import device_memory as memory
 from memory_service.domain.prediction.device import TargetDevice
+from memory_service.errors import FieldError, InvalidInput
 
+Confidence = Literal["p10", "p50", "p90"]
 Floats = NDArray[np.float64]
+
+CONTEXT_GIB = 0.85
+"""CUDA context with cuBLAS and cuDNN kernels loaded, when memory is tight; the same for every card, so that
+more memory never means a smaller batch."""
+
+TIGHT_FRAGMENTS = 1.044
+"""reserved / allocated at the limit, where the allocator has given back every cached block it could.
+
+With CONTEXT_GIB this puts the RTX 3090's limit at 21.7 GiB of live tensors. Anything from 21.6 to 22.1 hits
+at least 94.5 % of its models; the low end is taken, for a batch too large costs more than one too small. The
+split between the two constants is not sharp. On the A100-40GB it gives 36.9 GiB: all but 2 of 2 214 runs
+that fitted are below.
+"""
+
+LIMIT_MARGIN = {"p10": 1.03, "p50": 1.0, "p90": 0.955}
+"""Share of the limit that is used: at 95.5 % 1 in 120 rows was predicted too large, at 100 % 1 in 65."""
+
+DRIVER_CONTEXT_GIB = 1.66
+DRIVER_FRAGMENTS = 1.021
+"""Comfortable use, fp32 with cuDNN autotuning: context + slope x allocated + workspace. Intervals are the
+10th and 90th percentile over families left out of the fit."""
+
+OVERFULL = 1.02
+"""A step that ran out of memory wanted at least this much of what there was."""
+
+FLOOR_SHARE = 0.02
+"""No learned interval is narrower than 2 % either way."""
+
+HOST_RUNTIME_GIB = 0.6
+"""A Python process with PyTorch loaded, for devices without a context of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeakMemory:
+    """Peak of one training step in GiB, in the three senses above; each with its central 80 % interval."""
+
+    allocated_gib: Estimate
+    reserved_gib: Estimate
+    driver_gib: Estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,69 +89,113 @@ class PeakCurve:
 
 @dataclass(frozen=True, slots=True)
 class _Band:
-    """Median and 90th percentile of one reading; n: observations behind it."""
+    """An `Estimate` at each batch."""
 
     value: Floats
+    low: Floats
     high: Floats
+    basis: str
+    grade: Grade = "estimated"
     n: int = 0
+
+    def first(self) -> Estimate:
+        value, low, high = (float(each[0]) for each in (self.value, self.low, self.high))
+        return Estimate(value, low, high, self.grade, self.n, self.basis)
+
+
+_Bands = tuple[_Band, _Band, _Band]
+"""Allocated, reserved, driver."""
+
+
+def peak_memory(profile: Profile, batch_size: int, device: TargetDevice, config: StepConfig) -> PeakMemory:
+    """Peak memory of a step of `batch_size` samples; InvalidInput for a batch below one.
+
+    On a card that it would overfill, reserved and driver are what it would take on a larger one.
+    """
+    if batch_size < 1:
+        raise InvalidInput(
+            f"The batch size must be at least 1, got {batch_size}",
+            [FieldError("batch_size", "at least 1", batch_size)],
+        )
+    return PeakMemory(*(band.first() for band in _peaks(profile, (batch_size,), device, config)))
 
 
 def peak_curve(
     profile: Profile, batches: Sequence[int], device: TargetDevice, config: StepConfig
 ) -> PeakCurve:
-    """Peaks of a training step at batches that did not run out of memory on this device
-    (`Bounds.refused`)."""
-    batch = np.asarray(batches, dtype=np.float64)
-    allocated = _allocated_gib(profile, batch, config.optimizer)
-    workspace = batch * (workspace_bytes(profile, 1, config.precision) / GIB)
-    live, reserved, driver = _as_seen(allocated, workspace, device)
-    if device.learned is not None:
-        learned = device.learned.peaks_of(prediction_key(profile, device, config), device.usable_gib)
-        if not learned.is_empty:
-            live, reserved, driver = _as_learned((live, reserved, driver), learned, batch, device)
+    """Peaks at batches that did not run out of memory on this device (`Bounds.refused`)."""
+    live, _, driver = _peaks(profile, batches, device, config)
     return PeakCurve(live.value, driver.value, driver.high)
 
 
-def _allocated_gib(profile: Profile, batch: Floats, optimizer: str) -> Floats:
-    fixed = np.array([point.fixed_bytes for point in profile.peak], dtype=np.float64)
-    slope = np.array([point.per_sample_bytes for point in profile.peak], dtype=np.float64)
-    live = (fixed[:, None] + slope[:, None] * batch).max(axis=0, initial=0.0)
-    state = optimizer_bytes(profile.params, optimizer)
-    return np.asarray((np.maximum(live, step_bytes(profile, optimizer)) + state) / GIB)
+def allocated_limit_gib(device: TargetDevice, confidence: Confidence = "p90") -> float:
+    """Live tensor GiB that fit into what a process can get of the device's memory."""
+    overhead = device.memory_overhead
+    if device.kind != "cuda":
+        base, ratio = (overhead.base_gib, overhead.ratio or 1.0) if overhead else (HOST_RUNTIME_GIB, 1.0)
+        return max(0.0, device.usable_gib - base) / ratio * LIMIT_MARGIN[confidence]
+    context = overhead.base_gib if overhead else CONTEXT_GIB
+    return max(0.0, device.usable_gib - context) / TIGHT_FRAGMENTS * LIMIT_MARGIN[confidence]
 
 
-def _as_seen(allocated: Floats, workspace: Floats, device: TargetDevice) -> tuple[_Band, _Band, _Band]:
-    live = _Band(allocated, allocated * 1.02)
+def _peaks(profile: Profile, batches: Sequence[int], device: TargetDevice, config: StepConfig) -> _Bands:
+    """Either all batches ran out of memory on this device before, or none."""
+    batch = np.asarray(batches, dtype=np.float64)
+    points, basis = training_points(profile, config.stack == "torch1"), "trace + optimizer state"
+    if config.mode == "infer":
+        points, basis = profile.inference_peak or profile.peak, "traced forward pass"
+        config = replace(config, optimizer="none")
+    fixed = np.array([point.fixed_bytes for point in points], dtype=np.float64)[:, None]
+    slope = np.array([point.per_sample_bytes for point in points], dtype=np.float64)[:, None]
+    live = (fixed + slope * batch).max(axis=0, initial=step_bytes(profile, config.optimizer))
+    allocated = (live + optimizer_bytes(profile.params, config.optimizer)) / GIB
+    workspace = batch * (workspace_bytes(profile, 1, config.precision) / GIB)
+    bands = _as_seen(allocated, workspace, device, basis)
+    if device.learned is None:
+        return bands
+    learned = device.learned.peaks_of(prediction_key(profile, device, config), device.usable_gib)
+    return bands if learned.is_empty else _as_learned(bands, device, learned, batch)
+
+
+def _as_seen(allocated: Floats, workspace: Floats, device: TargetDevice, basis: str) -> _Bands:
+    live = _Band(allocated, allocated * 0.985, allocated * 1.02, basis)
     overhead = device.memory_overhead
     if device.kind != "cuda":
         if overhead is None:
-            total = allocated + memory.HOST_RUNTIME_GIB
-            process = _Band(total, total * 1.2)
-        else:
-            grown = allocated * (overhead.ratio or 1.0)
-            total = overhead.base_gib + grown
-            process = _Band(total, total + 0.05 * overhead.base_gib + 0.3 * grown)
+            total = allocated + HOST_RUNTIME_GIB
+            process = _Band(total, total * 0.9, total * 1.2, f"{basis} + runtime")
+            return live, process, process
+        grown = allocated * (overhead.ratio or 1.0)
+        total, how = overhead.base_gib + grown, f"{basis} + measured runtime and allocator"
+        low = np.maximum(allocated, total - 0.05 * overhead.base_gib - 0.25 * grown)
+        high = total + 0.05 * overhead.base_gib + 0.3 * grown
+        process = _Band(total, np.minimum(low, total), high, how)
         return live, process, process
+    measured = overhead is not None and overhead.workspace_share is not None
     share = overhead.workspace_share if overhead and overhead.workspace_share is not None else 1.0
-    reserved = allocated * memory.DRIVER_FRAGMENTS + workspace * share
-    driver = reserved + (overhead.base_gib if overhead else memory.DRIVER_CONTEXT_GIB)
-    return live, _Band(reserved, reserved * 1.08), _Band(driver, driver * 1.074)
+    reserved = allocated * DRIVER_FRAGMENTS + workspace * share
+    how = f"{basis} + allocator + cuDNN workspace{' as measured' if measured else ''}"
+    reserve = _Band(reserved, np.maximum(allocated, reserved * 0.94), reserved * 1.08, how)
+    driver = reserved + (overhead.base_gib if overhead else DRIVER_CONTEXT_GIB)
+    how = f"{how} + {'measured ' if overhead else ''}context"
+    return live, reserve, _Band(driver, np.maximum(allocated, driver * 0.942), driver * 1.074, how)
 
 
-def _as_learned(
-    baseline: tuple[_Band, _Band, _Band], learned: LearnedPeaks, batch: Floats, device: TargetDevice
-) -> tuple[_Band, _Band, _Band]:
-    predicted = baseline[0].value
-    live = _shifted(baseline[0], learned.allocated, predicted)
-    reserved = _shifted(baseline[1], learned.reserved, predicted)
-    driver = _shifted(baseline[2], learned.driver, predicted)
-    ran = batch <= learned.bounds.proven
-    if ran.any():
-        reserved, driver = (
-            _at_most(reserved, device.usable_gib, ran),
-            _at_most(driver, device.usable_gib, ran),
-        )
-        live = _at_most(live, memory.allocated_limit_gib(device), ran)
+def _as_learned(bands: _Bands, device: TargetDevice, learned: LearnedPeaks, batch: Floats) -> _Bands:
+    """The same peaks as observed runs would have them; allocated <= reserved <= driver still holds.
+
+    What was learned holds; a figure nobody observed gives way to it.
+    """
+    predicted, bounds = bands[0].value, learned.bounds
+    live = _shifted(bands[0], learned.allocated, predicted)
+    reserved = _shifted(bands[1], learned.reserved, predicted)
+    driver = _shifted(bands[2], learned.driver, predicted)
+    if bounds.refused is not None and (batch >= bounds.refused).all():
+        least = device.usable_gib * OVERFULL
+        driver = _at_least(driver, least, f"ran out of memory at batch {bounds.refused}")
+    elif (ran := batch <= bounds.proven).any():
+        reserved, driver = (_at_most(band, device.usable_gib, ran) for band in (reserved, driver))
+        live = _at_most(live, allocated_limit_gib(device), ran)
     if reserved.n < driver.n:
         reserved = _at_most(reserved, driver.value)
     if live.n < max(reserved.n, driver.n):
@@ -109,26 +207,38 @@ def _as_learned(
 def _shifted(baseline: _Band, learned: MemoryCorrection | None, allocated: Floats) -> _Band:
     if learned is None:
         return baseline
-    fixed, both, share = learned.covariance
-    sd = np.sqrt(np.maximum(fixed + 2.0 * both * allocated + share * allocated**2, 0.0))
-    value = np.maximum(baseline.value + learned.fixed_gib + learned.share * allocated, 0.1 * baseline.value)
-    floor = memory.FLOOR_SHARE * value
-    half = np.maximum(SD_OF_P90 * sd, floor)
+    value = np.maximum(baseline.value + learned.shift_gib(allocated), 0.1 * baseline.value)
+    floor = FLOOR_SHARE * value
+    half = np.maximum(SD_OF_P90 * learned.sd_gib(allocated), floor)
     return _Band(
-        value, value + np.minimum(half, np.maximum(baseline.high - baseline.value, floor)), learned.n
+        value,
+        value - np.minimum(half, np.maximum(baseline.value - baseline.low, floor)),
+        value + np.minimum(half, np.maximum(baseline.high - baseline.value, floor)),
+        f"{baseline.basis} + {learned.basis}",
+        "measured" if learned.exact else "estimated",
+        learned.n,
     )
+
+
+def _at_least(band: _Band, gib: float, why: str) -> _Band:
+    value = np.maximum(band.value, gib)
+    low, high = np.maximum(band.low, gib), np.maximum(band.high, value)
+    return _Band(value, low, high, f"{band.basis}; {why}", band.grade, max(band.n, 1))
 
 
 def _at_most(band: _Band, gib: Floats | float, where: NDArray[np.bool_] | bool = True) -> _Band:
     over = np.logical_and(band.high > gib, where)
     value = np.where(over, np.minimum(band.value, gib), band.value)
-    return _Band(value, np.where(over, np.minimum(band.high, np.maximum(gib, value)), band.high), band.n)
+    low = np.where(over, np.minimum(band.low, value), band.low)
+    high = np.where(over, np.minimum(band.high, np.maximum(gib, value)), band.high)
+    return replace(band, value=value, low=low, high=high)
 
 
 def _raised(outer: _Band, inner: _Band) -> _Band:
     less = outer.value < inner.value
-    return _Band(
-        np.where(less, inner.value, outer.value),
-        np.where(less, np.maximum(outer.high, inner.high), outer.high),
-        outer.n,
+    return replace(
+        outer,
+        value=np.where(less, inner.value, outer.value),
+        low=np.where(less, np.maximum(outer.low, inner.low), outer.low),
+        high=np.where(less, np.maximum(outer.high, inner.high), outer.high),
     )

@@ -241,17 +241,11 @@ class _Reader:
         if seconds is not None and valid is not None:
             seconds = max(seconds - valid, 0.0)
         self.epochs[fold, epoch] = Epoch(
-            fold,
-            epoch,
-            event.seq,
-            event.at_seconds,
-            self.batch,
-            seconds,
-            valid,
+            fold, epoch, event.seq, event.at_seconds, self.batch, seconds, valid,
             number_of(fields.get("samples")) or self.usual_samples,
             number_of(fields.get("loader_wait_percent")),
             {"fold": fold, "epoch": epoch, "batch_size": self.batch, **fields},
-        )
+        )  # fmt: skip
 
     def _step_window(self, fields: Mapping[str, Any]) -> None:
         steps, seconds = number_of(fields.get("steps")), number_of(fields.get("seconds"))

@@ -104,11 +104,7 @@ class _Mobile(nn.Module):
     def __init__(self, width: int, depth: int, side: int, outputs: int) -> None:
         super().__init__()
         first = 2 if side >= SMALL_IMAGE else 1
-        layers: list[nn.Module] = [
-            nn.Conv2d(3, width, 3, 2, 1, bias=False),
-            nn.BatchNorm2d(width),
-            nn.SiLU(),
-        ]
+        layers: list[nn.Module] = [nn.Conv2d(3, width, 3, 2, 1, bias=False), nn.BatchNorm2d(width), nn.SiLU()]
         before = width
         for times, kernel, stride in ((1.0, 3, first), (1.5, 3, 2), (2.5, 5, 2), (5.0, 5, 2)):
             after = int(width * times)

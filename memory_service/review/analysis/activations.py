@@ -16,19 +16,12 @@ from memory_service.review.source.nodes import (
     returned_by,
     without_methods,
 )
-from memory_service.review.source.script import last_name, words
+from memory_service.review.source.script import last_name, word_pairs, words
 
-_ACTIVATIONS = {
-    "softmax": "softmax",
-    "Softmax": "softmax",
-    "sigmoid": "sigmoid",
-    "Sigmoid": "sigmoid",
-    "log_softmax": "log_softmax",
-    "LogSoftmax": "log_softmax",
-    "sigmoid_": "sigmoid",
-    "softmax2d": "softmax",
-    "logsigmoid": "log_sigmoid",
-}
+_ACTIVATIONS = word_pairs(
+    "softmax:softmax Softmax:softmax sigmoid:sigmoid Sigmoid:sigmoid log_softmax:log_softmax "
+    "LogSoftmax:log_softmax sigmoid_:sigmoid softmax2d:softmax logsigmoid:log_sigmoid"
+)
 SHAPES = words(
     "squeeze view reshape flatten float unsqueeze contiguous to permute transpose mean cpu type_as double"
 )

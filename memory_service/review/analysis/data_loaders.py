@@ -99,17 +99,12 @@ def _loader(facts: Facts, call: ast.Call, place: ast.Call) -> Loader:
     dataset = values.argument(call, "dataset", 0)
     data = facts.walk.loaders.get(call, [])
     return Loader(
-        call,
-        place,
-        _role(facts, call, dataset, place),
-        _as_given(facts, values.argument(call, "batch_size", 1)),
-        known("num_workers", 5),
-        known("pin_memory", 7),
-        known("persistent_workers"),
+        call, place, _role(facts, call, dataset, place),
+        _as_given(facts, values.argument(call, "batch_size", 1)), known("num_workers", 5),
+        known("pin_memory", 7), known("persistent_workers"),
         bool(data) and all(_in_memory(one) for one in data),
-        bool(data) and all(flat(one).on_card for one in data),
-        values.open_ended(call),
-    )
+        bool(data) and all(flat(one).on_card for one in data), values.open_ended(call),
+    )  # fmt: skip
 
 
 def _in_memory(data: Value) -> bool:

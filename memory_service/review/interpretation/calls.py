@@ -8,10 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from memory_service.review.interpretation.column_kinds import kind_of
-from memory_service.review.interpretation.containers import (
-    collection_method,
-    mapped,
-)
+from memory_service.review.interpretation.containers import collection_method, mapped
 from memory_service.review.interpretation.evaluation import constant
 from memory_service.review.interpretation.functions import call_value
 from memory_service.review.interpretation.grouping import aggregate, append_to_group

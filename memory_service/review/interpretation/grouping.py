@@ -9,28 +9,11 @@ from memory_service.review.interpretation.evaluation import constant, evaluate
 from memory_service.review.interpretation.functions import call_value
 from memory_service.review.interpretation.learning import keep_rows
 from memory_service.review.interpretation.registry import library, method
-from memory_service.review.interpretation.rows import (
-    grouped_rows,
-    learned_from,
-)
-from memory_service.review.interpretation.selection import (
-    columns_of,
-)
+from memory_service.review.interpretation.rows import grouped_rows, learned_from
+from memory_service.review.interpretation.selection import columns_of
 from memory_service.review.interpretation.state import Use, Walk
-from memory_service.review.interpretation.value import (
-    DEFERRED,
-    Rows,
-    Scope,
-    Value,
-    derived,
-    flat,
-)
-from memory_service.review.interpretation.vocabulary import (
-    HIGH,
-    LOW,
-    OF_THE_PAST,
-    RUNNING,
-)
+from memory_service.review.interpretation.value import DEFERRED, Rows, Scope, Value, derived, flat
+from memory_service.review.interpretation.vocabulary import HIGH, LOW, OF_THE_PAST, RUNNING
 
 _LOOKS_BACK = OF_THE_PAST | RUNNING
 _COUNTS = frozenset(("count", "size", "nunique", "cumcount", "rank", "first", "cumsum"))

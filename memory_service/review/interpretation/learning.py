@@ -23,14 +23,7 @@ from memory_service.review.interpretation.selection import (
     set_column,
 )
 from memory_service.review.interpretation.state import Coding, Use, Walk
-from memory_service.review.interpretation.value import (
-    DEFERRED,
-    Value,
-    bare,
-    derived,
-    flat,
-    like,
-)
+from memory_service.review.interpretation.value import DEFERRED, Value, bare, derived, flat, like
 from memory_service.review.interpretation.vocabulary import (
     BY_TARGET,
     CODES,

@@ -229,17 +229,13 @@ def either(one: Value | None, other: Value | None) -> Value:
         a, b = one.keys or {}, other.keys or {}
         keys = {name: either(a.get(name), b.get(name)) for name in {**a, **b}}
     out = replace(
-        one,
-        items=pairs,
-        keys=keys,
+        one, items=pairs, keys=keys,
         element=either(one.element, other.element) if one.element or other.element else None,
         attrs={**other.attrs, **one.attrs},
         const=one.const if one.const is not UNKNOWN and _same(one.const, other.const) else UNKNOWN,
-        single=one.single and other.single,
-        whole=one.whole and other.whole,
-        gone=one.gone & other.gone,
+        single=one.single and other.single, whole=one.whole and other.whole, gone=one.gone & other.gone,
         content="",
-    )
+    )  # fmt: skip
     for name in _OF_BOTH:
         setattr(out, name, getattr(one, name) | getattr(other, name))
     for name in _OF_THE_FIRST:

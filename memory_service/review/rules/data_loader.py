@@ -114,12 +114,8 @@ def _persistent(facts: Facts, loader: Loader) -> Iterator[Finding]:
         isinstance(up, ast.For) and loader.call in calls_in(up.iter) for up in facts.script.above(loader.call)
     )
     if not single_pass and not (function is not None and _PREDICTING.search(function.name)):
-        yield finding(
-            "loader-persistent-workers",
-            loader.call,
-            "persistent_workers is not on: every epoch starts the workers anew.",
-            "persistent_workers=True",
-        )
+        message = "persistent_workers is not on: every epoch starts the workers anew."
+        yield finding("loader-persistent-workers", loader.call, message, "persistent_workers=True")
 
 
 def _arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:

@@ -44,12 +44,8 @@ def fold_rules(facts: Facts) -> Iterator[Finding]:
                 'torch.save(model.state_dict(), f"fold_{fold}.pt")  # trees: save_model(f"fold_{fold}.txt")',
             )
         elif saves and all(_same_path(facts, c) for c in saves):
-            yield finding(
-                "no-fold-checkpoint",
-                saves[0],
-                "Every fold writes the same file: only the last one is left.",
-                'f"fold_{fold}.pt" as its name',
-            )
+            message = "Every fold writes the same file: only the last one is left."
+            yield finding("no-fold-checkpoint", saves[0], message, 'f"fold_{fold}.pt" as its name')
 
 
 def _saves(facts: Facts, call: ast.Call) -> bool:

@@ -20,8 +20,7 @@ _PEAK = words(
 )
 _ANY = _PEAK | {"memory_allocated", "memory_stats", "get_memory_info", "get_memory_usage"}
 _HELPER = re.compile(
-    r"(gpu|vram|cuda|peak)_?\w*(mem|usage|report|stat|print|log)|"
-    r"mem\w*_(gpu|report|log|line|use|stat|peak)|"
+    r"(gpu|vram|cuda|peak)_?\w*(mem|usage|report|stat|print|log)|mem\w*_(gpu|report|log|line|use|stat|peak)|"
     r"(log|print|report|show|read|check|get)\w*_(mem|gpu|vram)|peak_gib|peak_gb|gpu_line|gpu_stat",
     re.IGNORECASE,
 )
@@ -197,12 +196,8 @@ def _of_loop(facts: Facts, loop: Loop, epoch: ast.For | ast.While) -> Iterator[F
             f"if step == 0:\n    {_PASTE}",
         )
     if batches is not None and not _every_epoch(facts, loop.batch, epoch):
-        yield finding(
-            "no-memory-every-epoch",
-            epoch,
-            "Memory is not read in every epoch: a leak or a half-empty card stays unseen.",
-            _PASTE,
-        )
+        message = "Memory is not read in every epoch: a leak or a half-empty card stays unseen."
+        yield finding("no-memory-every-epoch", epoch, message, _PASTE)
 
 
 def _steps_listed(facts: Facts, loop: Loop, epoch: ast.For | ast.While) -> ast.AST | None:

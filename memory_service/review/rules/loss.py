@@ -23,23 +23,15 @@ from memory_service.review.source.script import last_name
 Why = tuple[str, str]
 """Message and fix."""
 
-_LOSSES = {
-    "CrossEntropyLoss": "ce",
-    "cross_entropy": "ce",
-    "BCEWithLogitsLoss": "bce-logits",
-    "binary_cross_entropy_with_logits": "bce-logits",
-    "BCELoss": "bce",
-    "binary_cross_entropy": "bce",
-    "NLLLoss": "nll",
-    "nll_loss": "nll",
-    "MSELoss": "mse",
-    "mse_loss": "mse",
-    "L1Loss": "l1",
-    "l1_loss": "l1",
-    "SmoothL1Loss": "mse",
-    "HuberLoss": "mse",
-    "LabelSmoothingCrossEntropy": "ce",
+_NAMES_OF = {
+    "ce": "CrossEntropyLoss cross_entropy LabelSmoothingCrossEntropy",
+    "bce-logits": "BCEWithLogitsLoss binary_cross_entropy_with_logits",
+    "bce": "BCELoss binary_cross_entropy",
+    "nll": "NLLLoss nll_loss",
+    "mse": "MSELoss mse_loss SmoothL1Loss HuberLoss",
+    "l1": "L1Loss l1_loss",
 }
+_LOSSES = {name: kind for kind, names in _NAMES_OF.items() for name in names.split()}
 _OF_LABELS = re.compile(r"softmax|argmax|\.topk|\.max\(\s*(dim=)?(1|-1)|bcewithlogits|binary_cross_entropy")
 _REGRESSIONS = ("image-regression", "tabular-regression", "text-regression")
 _CLASSIFICATIONS = tuple(f"{data}-classification" for data in ("image", "text", "tabular", "audio"))
@@ -255,9 +247,5 @@ def _segmentation(facts: Facts) -> Iterator[Finding]:
             message = f"A binary loss over {count:g} classes."
             yield finding("wrong-loss", call, message, 'mode="multiclass"  # or "multilabel"')
         if activated and not is_call(call, "FocalLoss") and facts.argument(call, "from_logits") is None:
-            yield finding(
-                "wrong-loss",
-                call,
-                f"{last_name(call.func)} takes logits; the model has an activation already.",
-                "no activation in the model, or from_logits=False",
-            )
+            message = f"{last_name(call.func)} takes logits; the model has an activation already."
+            yield finding("wrong-loss", call, message, "no activation in the model, or from_logits=False")

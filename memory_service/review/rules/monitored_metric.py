@@ -87,11 +87,8 @@ def _arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     if facts.value(call, "load_best_model_at_end") is True and not open_ended:
         yield from _strategies(facts, call)
     if facts.argument(call, "load_best_model_at_end") is None and stops and not open_ended:
-        yield wrong(
-            call,
-            "EarlyStoppingCallback needs load_best_model_at_end=True.",
-            'load_best_model_at_end=True, metric_for_best_model="eval_loss"',
-        )
+        message = "EarlyStoppingCallback needs load_best_model_at_end=True."
+        yield wrong(call, message, 'load_best_model_at_end=True, metric_for_best_model="eval_loss"')
     metric = facts.text(call, "metric_for_best_model") or ""
     given, greatest = facts.argument(call, "greater_is_better"), facts.value(call, "greater_is_better")
     right = _direction(metric)

@@ -43,15 +43,12 @@ _STOP_PASTE = {
 }
 _TIME_PASTE = {
     "lightning": 'Trainer(max_time={"minutes": 25})',
-    "transformers": "class Deadline(TrainerCallback):\n"
-    "    def on_step_end(self, args, state, control, **kw):\n"
-    "        control.should_training_stop = time.monotonic() > END",
-    "keras": "class Deadline(keras.callbacks.Callback):\n"
-    "    def on_train_batch_end(self, batch, logs=None):\n"
-    "        self.model.stop_training = time.monotonic() > END",
-    "fastai": "class Deadline(Callback):\n"
-    "    def after_batch(self):\n"
-    "        if time.monotonic() > END: raise CancelFitException()",
+    "transformers": "class Deadline(TrainerCallback):\n    def on_step_end(self, args, state, control, "
+    "**kw):\n        control.should_training_stop = time.monotonic() > END",
+    "keras": "class Deadline(keras.callbacks.Callback):\n    def on_train_batch_end(self, batch, "
+    "logs=None):\n        self.model.stop_training = time.monotonic() > END",
+    "fastai": "class Deadline(Callback):\n    def after_batch(self):\n        if time.monotonic() > END: "
+    "raise CancelFitException()",
 }
 
 
@@ -199,12 +196,8 @@ def _framework(facts: Facts, kind: str, fit: ast.Call) -> Iterator[Finding]:
         or _alarm(facts)
         or _clocked_around(facts, fit)
     ):
-        yield finding(
-            "no-deadline",
-            fit,
-            "Training never looks at the clock: when the budget ends there is no prediction.",
-            _TIME_PASTE[kind],
-        )
+        message = "Training never looks at the clock: when the budget ends there is no prediction."
+        yield finding("no-deadline", fit, message, _TIME_PASTE[kind])
 
 
 def _epochs(facts: Facts, kind: str) -> float | None:

@@ -10,8 +10,7 @@ from memory_service.review.source.script import Script
 
 _MANY = (
     r"(?:several|many|multiple|more than one|few|(?:some )?(?:dozens|hundreds|thousands)(?: of)?|"
-    r"(?<![\w.])(?!1\b)\d[\d.,]*k?|"
-    r"(?:a |half a )?(?:dozen|few|handful of|couple of|number of))"
+    r"(?<![\w.])(?!1\b)\d[\d.,]*k?|(?:a |half a )?(?:dozen|few|handful of|couple of|number of))"
 )
 _ABOUT = r"(?:(?:~|about|around|roughly|some|up to|at least|on average)\s*)?"
 _ROWS = (

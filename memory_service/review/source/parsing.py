@@ -29,9 +29,8 @@ MOST_ELIF = 400
 
 _COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _CODECS = re.compile(
-    r"(ascii|us-ascii|utf-?8(-sig)?|latin-?1|iso-?8859-?\d{1,2}|cp\d{3,4}|windows-?\d{3,4}|koi8-[rut]|"
-    r"gbk|gb2312|"
-    r"gb18030|big5|shift-jis|sjis|euc-jp|euc-kr|mac-(roman|cyrillic|latin2|greek))"
+    r"(ascii|us-ascii|utf-?8(-sig)?|latin-?1|iso-?8859-?\d{1,2}|cp\d{3,4}|windows-?\d{3,4}|koi8-[rut]|gbk|"
+    r"gb2312|gb18030|big5|shift-jis|sjis|euc-jp|euc-kr|mac-(roman|cyrillic|latin2|greek))"
 )
 _TOKEN = re.compile(
     r"""

@@ -28,6 +28,11 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+def word_pairs(text: str) -> dict[str, str]:
+    """`left:right` words as a mapping that reads well."""
+    return {left: right for left, _, right in (word.partition(":") for word in text.split())}
+
+
 _RUNNER = re.compile(r"hydra|command|main|'app'|task|flow")
 _COMMON = words(
     "append add items keys values get update copy close read write split join format to cuda cpu item "

@@ -305,18 +305,47 @@ class Fact(Answer):
     words: str | None = left_out("Of the text that it was read from.")
 
 
+class PortfolioRun(InputSize):
+    """One run of the portfolio; `run` in the question answers with its settings, or its script."""
+
+    run: int = Field(description="Its number, in the order of training.")
+    model: str
+    batch_size: int = Field(description="Samples a step.")
+    folds: int
+    epochs: int = Field(description="Of a fold; rounds of boosted trees.")
+    seeds: int = Field(description="Repeats of all folds.")
+    start_minute: float
+    deadline_minute: float = Field(description="Over by then nine times in ten, its prediction written.")
+    expected_gain: float = Field(
+        description="Points of the quality index over the runs before it; of the first run its index."
+    )
+    why: str
+
+
+class Blend(Answer):
+    """How the runs become one submission."""
+
+    method: Literal["none", "mean"]
+    runs: list[int] = Field(description="Those that are blended, what was done before included.")
+
+
 class Plan(TrainingSettings, _Answered):
     """A plan that keeps its promises: one value for everything, what to expect of them, and what to do when
-    it goes wrong."""
+    it goes wrong. The settings are those of the portfolio's main run, its timetable is from its own start."""
 
     feasible: Literal[True]
+    run: int | None = Field(description="The run of the portfolio that was asked for; null: the main run.")
+    seeds: int = Field(description="Repeats of all folds.")
     expected: Expected
     timetable: list[Stage]
-    reserve_minutes: float
+    reserve_minutes: float = Field(description="Behind the last training step of the last run.")
     checks: Checks
     on_trouble: list[Trouble]
     alternatives: list[Alternative]
     parallel: list[ModelSet]
+    portfolio: list[PortfolioRun] = Field(description="What all of the minutes are for, in order.")
+    blend: Blend
+    used_percent: float = Field(description="Of the minutes, by the last run's deadline.")
     rationale: list[str]
     facts: list[Fact] = Field(description="What the plan rests on, each with where it came from.")
 

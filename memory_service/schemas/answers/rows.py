@@ -20,11 +20,9 @@ from memory_service.schemas.rows import (
     PatternRow,
     ProfileFigures,
     ProfileRow,
-    Score,
-    SolutionRow,
     StrategyRow,
-    Validation,
 )
+from memory_service.schemas.solutions import Score, SolutionRow, Validation
 
 
 class _Stored(Answer):

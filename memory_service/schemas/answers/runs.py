@@ -10,14 +10,7 @@ from memory_service.domain.common.estimate import Grade
 from memory_service.domain.learning.observation import Observation
 from memory_service.domain.runs.run_observations import EndStatus
 from memory_service.domain.runs.run_outcome import DeviceUse, Peaks
-from memory_service.schemas.answers.common import (
-    Answer,
-    Estimate,
-    Layout,
-    Provenance,
-    Time,
-    left_out,
-)
+from memory_service.schemas.answers.common import Answer, Estimate, Layout, Provenance, Time, left_out
 from memory_service.schemas.answers.watching import AdviceGiven, RunVerdict, Watch
 from memory_service.schemas.runs import RunFinish, RunStart
 

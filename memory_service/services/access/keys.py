@@ -17,7 +17,7 @@ from memory_service.domain.common.api_keys import (
     compose,
     digest,
 )
-from memory_service.errors import Conflict, FieldError, InvalidInput, NotFound, Unavailable, unknown_name
+from memory_service.errors import Conflict, FieldError, NotFound, Unavailable, unknown_name, wrong_value
 from memory_service.schemas.keys import LONGEST_DAYS
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
 from memory_service.services.tables.audit import ANONYMOUS, SERVICE, note
@@ -29,8 +29,7 @@ from memory_service.store.tables.keys import ApiKey
 class NoAdminKey(Unavailable):
     """A server that asks for keys, and nobody has one."""
 
-    code = "no-admin-key"
-    title = "A key of scope admin is needed first"
+    code, title = "no-admin-key", "A key of scope admin is needed first"
 
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._@-]{0,79}")
@@ -166,10 +165,9 @@ def _checked_name(given: str) -> str:
     name = given.strip()
     if _NAME.fullmatch(name) is None:
         message = "must have 1 to 80 letters, digits, spaces or . _ @ - and begin with a letter or digit"
-        raise InvalidInput(f"name {message}", [FieldError("name", message, given[:80])])
+        raise wrong_value("name", message, given[:80])
     if name.lower() in (ANONYMOUS, SERVICE):
-        message = "is what the audit calls somebody else; choose another"
-        raise InvalidInput(f"name {message}", [FieldError("name", message, given)])
+        raise wrong_value("name", "is what the audit calls somebody else; choose another", given)
     return name
 
 
@@ -177,8 +175,7 @@ def _life(days: float | None) -> dt.timedelta | None:
     if days is None:
         return None
     if not (math.isfinite(days) and 0.0 < days <= LONGEST_DAYS):
-        message = f"must be more than 0 and at most {LONGEST_DAYS:g}"
-        raise InvalidInput(f"expires_days {message}", [FieldError("expires_days", message, days)])
+        raise wrong_value("expires_days", f"must be more than 0 and at most {LONGEST_DAYS:g}", days)
     return dt.timedelta(days=days)
 
 

@@ -208,10 +208,7 @@ def markdown(named: Iterable[tuple[str, Summary]], observed: int = 0) -> str:
                 (group, e.method, str(e.n), _percent(e.exact), _percent(e.too_large), _percent(e.too_small))
                 for group, entries in summary.fit for e in entries
             ])  # fmt: skip
-        for title, groups in (
-            ("Throughput", summary.throughput),
-            ("Peak memory", summary.peak),
-        ):
+        for title, groups in (("Throughput", summary.throughput), ("Peak memory", summary.peak)):
             if groups:
                 lines += [f"### {title}", ""]
                 lines += table(("mode, card", "method", "rows", "median", "p90", "bias", "inside"), [

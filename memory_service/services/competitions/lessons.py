@@ -10,6 +10,7 @@ from sqlalchemy import select
 
 from memory_service.services.competitions.neighbours import Hit
 from memory_service.services.database.transactions import ReadTransaction
+from memory_service.store.queries import outcomes
 from memory_service.store.tables.knowledge import Competition, Pattern, Solution
 
 MOST_LESSONS = 3
@@ -24,7 +25,8 @@ def with_lessons(transaction: ReadTransaction, hits: Sequence[Hit]) -> tuple[Hit
 def lessons_of(transaction: ReadTransaction, slugs: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
     """Slug -> sentences: one of each kind first, in the order of `_KINDS`; of a kind the best rank first.
 
-    What failed begins with "Failed:" and what trips people with "Pitfall:", for neither is advice.
+    What failed begins with "Failed:" and what trips people with "Pitfall:", for neither is advice. A pattern
+    that runs followed and fared worse with, or one of a competition of which that holds, is left out.
     """
     told: dict[str, dict[str, list[str]]] = {slug: {kind: [] for kind in _KINDS} for slug in slugs}
     if not told:
@@ -41,17 +43,26 @@ def lessons_of(transaction: ReadTransaction, slugs: Sequence[str]) -> Mapping[st
     for slug, pitfall in transaction.session.execute(pitfalls):
         told[slug]["pitfalls"] += [f"Pitfall: {pitfall}"] if pitfall else []
     patterns = (
-        select(Pattern.competition, Pattern.statement, Pattern.origin, Pattern.corrected)
+        select(Pattern.id, Pattern.competition, Pattern.statement, Pattern.origin, Pattern.corrected)
         .where(Pattern.competition.in_(slugs))
         .order_by(Pattern.id)
     )
-    for slug, statement, origin, corrected in transaction.session.execute(patterns):
-        if slug is not None:
+    rows = transaction.session.execute(patterns).all()
+    worse = _ranked_down(transaction, [f"pattern:{row.id}" for row in rows], slugs)
+    for name, slug, statement, origin, corrected in rows:
+        if slug is not None and not {f"pattern:{name}", f"competition:{slug}"} & worse:
             told[slug]["written here" if origin == "user" or corrected else "shipped"].append(statement)
     return {slug: _first(list(kinds.values())) for slug, kinds in told.items()}
 
 
 _KINDS = ("written here", "mattered", "failed", "pitfalls", "shipped")
+
+
+def _ranked_down(transaction: ReadTransaction, patterns: Sequence[str], slugs: Sequence[str]) -> set[str]:
+    """Of these memories those that plans rank down, too (`domain.runs.pattern_effect`)."""
+    subjects = [*patterns, *(f"competition:{slug}" for slug in slugs)]
+    tallies = outcomes.tallies_of(transaction.session, subjects)
+    return {subject for subject, tally in tallies.items() if tally.demoted}
 
 
 def _first(kinds: Sequence[Sequence[str]]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ in about 1 ms.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,16 +34,8 @@ from memory_service.services.competitions.snapshot import recall_snapshot
 from memory_service.services.database.transactions import ReadTransaction
 
 _FACTS = (
-    "task",
-    "metric",
-    "metric_family",
-    "n_train",
-    "n_classes",
-    "image_size",
-    "split",
-    "modality",
-    "size",
-)
+    "task", "metric", "metric_family", "n_train", "n_classes", "image_size", "split", "modality", "size",
+)  # fmt: skip
 
 Scores = NDArray[np.float32]
 
@@ -67,15 +59,7 @@ class Hit:
     lessons: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        return {
-            "slug": self.slug,
-            "title": self.title,
-            "task": self.task,
-            "score": self.score,
-            "signals": dict(self.signals),
-            "why": self.why,
-            "lessons": list(self.lessons),
-        }
+        return asdict(self) | {"lessons": list(self.lessons)}
 
 
 @dataclass(frozen=True, slots=True)

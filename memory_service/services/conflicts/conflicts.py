@@ -83,23 +83,12 @@ def _of_claims(knowledge: Knowledge, checked: Sequence[Checked], shown: Sequence
         others = [claim_statement(other) for other in _others(knowledge.claims, row)]
         now = (estimate_of(knowledge, each) if measured else None) or each.estimate
         yield _item(
-            row["id"],
-            str(row["quantity"]),
-            [claim, *others, *measured, *aside, estimate],
-            width,
-            now,
-            _why_claim(subject, now, len(measured)),
-            unit=row.get("unit"),
-            gpu=subject.gpu.slug,
-            model=subject.option.model.name,
-            input_kind="image_size",
-            input_size=subject.option.input_size,
-            batch_size=subject.batch_size,
-            precision=subject.precision,
-            assumed=list(subject.assumed),
-            statement=row.get("statement"),
-            fits=fits(subject),
-        )
+            row["id"], str(row["quantity"]), [claim, *others, *measured, *aside, estimate], width, now,
+            _why_claim(subject, now, len(measured)), unit=row.get("unit"), gpu=subject.gpu.slug,
+            model=subject.option.model.name, input_kind="image_size", input_size=subject.option.input_size,
+            batch_size=subject.batch_size, precision=subject.precision, assumed=list(subject.assumed),
+            statement=row.get("statement"), fits=fits(subject),
+        )  # fmt: skip
 
 
 def _same_thing(row: Row, subject: Subject, one: Shown) -> bool:
@@ -176,20 +165,12 @@ def _among_claims(knowledge: Knowledge, computed: set[Any]) -> Iterator[Item]:
             continue
         row, card, model = rows[0]
         yield _item(
-            row["id"],
-            str(row["quantity"]),
-            statements,
-            width,
-            None,
+            row["id"], str(row["quantity"]), statements, width, None,
             "Plans use none of them: nothing is computed or measured for it, and no claim outranks another.",
-            unit=row.get("unit"),
-            gpu=card or row.get("gpu"),
-            model=model or row.get("model"),
-            input_size=row.get("image_size"),
-            batch_size=row.get("batch_min"),
-            precision=row.get("precision"),
-            statement=row.get("statement"),
-        )
+            unit=row.get("unit"), gpu=card or row.get("gpu"), model=model or row.get("model"),
+            input_size=row.get("image_size"), batch_size=row.get("batch_min"),
+            precision=row.get("precision"), statement=row.get("statement"),
+        )  # fmt: skip
 
 
 def _of_runs(shown: Sequence[Shown]) -> Iterator[Item]:
@@ -205,22 +186,11 @@ def _of_runs(shown: Sequence[Shown]) -> Iterator[Item]:
         batch = f"/b{one.batch_size}" if one.batch_size else ""
         yield _item(
             f"{o.model}@{o.input_size}/{o.precision}/{o.layout}/{o.optimizer}/{o.mode}{batch}/{where}/{one.quantity}",
-            one.quantity,
-            [*believed, *one.aside, baseline],
-            width,
-            one.now,
-            _why_run(one),
-            used="measured" if one.measured is not None else None,
-            unit=one.unit,
-            gpu=o.gpu,
-            device=o.device or None,
-            model=o.model,
-            input_kind=o.input_kind,
-            input_size=o.input_size,
-            batch_size=one.batch_size,
-            precision=o.precision,
-            assumed=[],
-        )
+            one.quantity, [*believed, *one.aside, baseline], width, one.now, _why_run(one),
+            used="measured" if one.measured is not None else None, unit=one.unit, gpu=o.gpu,
+            device=o.device or None, model=o.model, input_kind=o.input_kind, input_size=o.input_size,
+            batch_size=one.batch_size, precision=o.precision, assumed=[],
+        )  # fmt: skip
 
 
 def _why_run(one: Shown) -> str:
@@ -248,17 +218,10 @@ def _of_sheets(figures: Sequence[CalibratedFigure]) -> Iterator[Item]:
         if current:
             why = f"Plans use what {current[0].source} measured: a measurement outranks a data sheet."
         yield _item(
-            f"{each.card.key}/{each.quantity}",
-            each.quantity,
-            [*each.statements, sheet],
-            width,
-            None,
-            why,
-            used="measured" if current else "claimed",
-            unit=each.unit,
-            gpu=each.card.slug,
+            f"{each.card.key}/{each.quantity}", each.quantity, [*each.statements, sheet], width, None, why,
+            used="measured" if current else "claimed", unit=each.unit, gpu=each.card.slug,
             device=each.card.device,
-        )
+        )  # fmt: skip
 
 
 def _item(
@@ -278,10 +241,7 @@ def _item(
     return {
         "id": key,
         "quantity": quantity,
-        "unit": facts.get("unit"),
-        "gpu": facts.get("gpu"),
-        "device": facts.get("device"),
-        "model": facts.get("model"),
+        **{name: facts.get(name) for name in ("unit", "gpu", "device", "model")},
         "image_size": input_size if input_kind == "image_size" else None,
         "input_size": input_size,
         "batch_size": facts.get("batch_size"),

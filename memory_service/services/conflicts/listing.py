@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from memory_service.errors import FieldError, InvalidInput, unknown_name
+from memory_service.errors import unknown_name, wrong_value
 from memory_service.schemas.lists import DEFAULT_LIMIT
 from memory_service.services.conflicts.conflicts import conflicts
 from memory_service.services.database.transactions import Database
@@ -47,5 +47,4 @@ def _begin(found: list[dict[str, Any]], cursor: str) -> int:
     for place, row in enumerate(found):
         if row["id"] == cursor:
             return place + 1
-    message = "names no row of this list; start without one"
-    raise InvalidInput(f"cursor {message}", [FieldError("cursor", message, cursor)])
+    raise wrong_value("cursor", "names no row of this list; start without one", cursor)

@@ -35,7 +35,7 @@ from memory_service.services.devices.self_check import checked_by_networks
 from memory_service.services.tables.audit import SERVICE, note
 from memory_service.services.tables.table_rows import on_the_wire
 from memory_service.store.queries import calibrations as store
-from memory_service.store.tables import knowledge as tables
+from memory_service.store.tables import devices as tables
 
 ENDED = ("done", "failed", "timed_out")
 STATUSES = (*store.ACTIVE, *ENDED)
@@ -121,14 +121,8 @@ def events_after(database: Database, key: str, sections: int, missing: int) -> t
     last = f"{len(row.sections)}.{len(row.missing)}"
     events.append(Event("progress", state, last))
     if ended:
-        reported: dict[str, Any] = {
-            "id": row.id,
-            "status": row.status,
-            "why": row.why,
-            "contended": row.contended,
-        }
-        reported |= {"seconds": row.seconds, "measured": row.measured, "self_check": row.self_check}
-        events.append(Event("end", reported, last))
+        names = ("id", "status", "why", "contended", "seconds", "measured", "self_check")
+        events.append(Event("end", {name: getattr(row, name) for name in names}, last))
     return events, ended
 
 
@@ -188,23 +182,12 @@ def _begun(
     if sent.status == "running":
         refuse_second(transaction, name, sent.fingerprint.uuid)
     row = tables.Calibration(
-        id=sent.id,
-        device=name,
-        gpu=device.gpu,
-        status="running",
-        progress=0.0,
-        measured=0,
-        contended=sent.contended,
-        budget_seconds=sent.budget_seconds,
-        origin="posted",
-        version=sent.version,
-        started_at=dt.datetime.fromisoformat(sent.started_at),
-        heartbeat_at=transaction.now,
-        fingerprint=sent.fingerprint.as_dict(),
-        environment=environment_of(sent.fingerprint),
-        sections={},
+        id=sent.id, device=name, gpu=device.gpu, status="running", progress=0.0, measured=0,
+        contended=sent.contended, budget_seconds=sent.budget_seconds, origin="posted", version=sent.version,
+        started_at=dt.datetime.fromisoformat(sent.started_at), heartbeat_at=transaction.now,
+        fingerprint=sent.fingerprint.as_dict(), environment=environment_of(sent.fingerprint), sections={},
         missing={},
-    )
+    )  # fmt: skip
     store.add(transaction.session, row)
     note(transaction, "calibrations", sent.id, "create", f"of {name}, made elsewhere", who=who)
     return row

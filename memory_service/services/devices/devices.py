@@ -12,16 +12,10 @@ import logging
 import platform
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, cast
+from dataclasses import dataclass, fields
+from typing import Any
 
-from memory_service.domain.calibration.calibration import (
-    ENVIRONMENT_FIELDS,
-    Calibration,
-    CalibrationStatus,
-    Fingerprint,
-    Measurement,
-)
+from memory_service.domain.calibration.calibration import ENVIRONMENT_FIELDS, Calibration, Fingerprint
 from memory_service.domain.hardware.gpu_names import gpu_from_row, gpu_index, normal_gpu_name, resolve_gpu
 from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.errors import Conflict, FieldError, InvalidInput, MemoryServiceError
@@ -29,7 +23,7 @@ from memory_service.services.database.transactions import Database, ReadTransact
 from memory_service.services.tables.audit import SERVICE, note
 from memory_service.store.queries import calibrations as store
 from memory_service.store.queries.rows import all_rows
-from memory_service.store.tables import knowledge as tables
+from memory_service.store.tables import devices as tables
 
 CLOCKS_APART = dt.timedelta(minutes=10)
 """A result begun this long before a device was last seen is an old one; less may be another host's clock."""
@@ -101,21 +95,8 @@ def stale_because(row: tables.Calibration, device: Device) -> tuple[str, ...]:
 
 def measured_calibration(row: tables.Calibration) -> Calibration:
     """A stored calibration as the domain has it."""
-    return Calibration(
-        id=row.id,
-        device=row.device,
-        fingerprint=Fingerprint.from_dict(row.fingerprint),
-        status=cast("CalibrationStatus", row.status),
-        budget_seconds=row.budget_seconds,
-        sections={name: Measurement(**found) for name, found in row.sections.items()},
-        missing=dict(row.missing),
-        contended=row.contended,
-        why=row.why,
-        self_check=row.self_check,
-        seconds=row.seconds,
-        started_at=row.started_at.isoformat(),
-        version=row.version,
-    )
+    raw = {each.name: getattr(row, each.name) for each in fields(Calibration)}
+    return Calibration.from_dict(raw | {"started_at": row.started_at.isoformat()})
 
 
 def environment_of(fingerprint: Fingerprint) -> dict[str, Any]:
@@ -221,15 +202,9 @@ def name_by_host(host: str, word: str) -> str:
 
 def device_of(row: tables.Device) -> Device:
     """A stored device whose fingerprint is known."""
-    return Device(
-        name=row.name,
-        gpu=row.gpu or "",
-        fingerprint=Fingerprint.from_dict(row.fingerprint),
-        word=row.word,
-        host=row.host,
-        registered_at=row.registered_at,
-        seen_at=row.seen_at,
-    )
+    fingerprint = Fingerprint.from_dict(row.fingerprint)
+    gpu, seen_at = row.gpu or "", row.seen_at
+    return Device(row.name, gpu, fingerprint, row.word, row.host, row.registered_at, seen_at)
 
 
 def _another_device(name: str, row: tables.Device, given: Fingerprint) -> Conflict:

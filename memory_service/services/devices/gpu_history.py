@@ -18,7 +18,7 @@ from memory_service.services.devices.devices import Device, device_of, measured_
 from memory_service.services.tables.table_rows import get_row, on_the_wire
 from memory_service.store.queries import calibrations as store
 from memory_service.store.queries.rows import all_rows
-from memory_service.store.tables import knowledge as tables
+from memory_service.store.tables import devices as tables
 
 _MOST_CALIBRATIONS = 50
 

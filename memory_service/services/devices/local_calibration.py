@@ -23,7 +23,7 @@ from memory_service.services.devices.benchmark import Report, Stop, benchmark
 from memory_service.services.devices.devices import environment_of, host_name, keep_device
 from memory_service.services.tables.audit import SERVICE, note
 from memory_service.store.queries import calibrations as store
-from memory_service.store.tables import knowledge as tables
+from memory_service.store.tables import devices as tables
 
 _END_WITHIN_SECONDS = 60.0
 _STOP_WITHIN_SECONDS = 8.0
@@ -90,24 +90,11 @@ def _add_row(
     if any(map(_runs_here, store.active(transaction.session))):
         status = "queued"
     row = tables.Calibration(
-        id=key,
-        device=name,
-        gpu=device.gpu,
-        status=status,
-        progress=0.0,
-        measured=0,
-        contended=False,
-        budget_seconds=budget_seconds,
-        origin="local",
-        runner=calibrations.runner_here(),
-        version=__version__,
-        started_at=transaction.now,
-        heartbeat_at=transaction.now,
-        fingerprint=fingerprint.as_dict(),
-        environment=environment_of(fingerprint),
-        sections={},
-        missing={},
-    )
+        id=key, device=name, gpu=device.gpu, status=status, progress=0.0, measured=0, contended=False,
+        budget_seconds=budget_seconds, origin="local", runner=calibrations.runner_here(),
+        version=__version__, started_at=transaction.now, heartbeat_at=transaction.now,
+        fingerprint=fingerprint.as_dict(), environment=environment_of(fingerprint), sections={}, missing={},
+    )  # fmt: skip
     store.add(transaction.session, row)
     note(transaction, "calibrations", key, "create", f"of {name}, begun", who=who)
     return status, new

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from memory_service.domain.calibration.calibration import Fingerprint
-from memory_service.errors import FieldError, InvalidInput, Unavailable
+from memory_service.errors import Unavailable, wrong_value
 from memory_service.schemas.devices import DEFAULT_BUDGET_SECONDS
 from memory_service.schemas.fields import clean_text
 from memory_service.services.database.transactions import Database
@@ -141,7 +141,7 @@ _FORBIDDEN = "this server's host must not be loaded (MEMORY_CALIBRATE is off)"
 def _checked_name(given: str) -> str:
     if _NAME.fullmatch(given) is None:
         message = "must begin with a letter or digit and hold only letters, digits, '.', '_' and '-'"
-        raise InvalidInput(f"name {message}", [FieldError("name", message, given)])
+        raise wrong_value("name", message, given)
     return given
 
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 from memory_service.domain.common.row_difference import changed_fields, difference
-from memory_service.errors import FieldError, InvalidInput, Moved, NotFound
+from memory_service.errors import FieldError, Moved, NotFound, wrong_value
 from memory_service.schemas.fields import clean_text
 from memory_service.schemas.rows import fields_of
 from memory_service.services.competitions import register as competitions
@@ -94,8 +94,7 @@ def remove_row(
 def reason_given(why: str | None) -> str:
     """The reason for a change that a person makes on a page; InvalidInput without one."""
     if why is None or not why.strip():
-        message = "is needed: say why, for whoever reads the row's history"
-        raise InvalidInput(f"why {message}", [FieldError("why", message)])
+        raise wrong_value("why", "is needed: say why, for whoever reads the row's history")
     return why.strip()
 
 

@@ -200,7 +200,7 @@ def _remove(transaction: WriteTransaction, table: str, names: Sequence[str]) -> 
             continue
         before = rows.knowledge_values(row)
         rows.remove(transaction.session, row)
-        _record(transaction, table, name, row.version, "delete", before, None)
+        _record(transaction, table, name, "delete", version=row.version, before=before)
 
 
 def _write(transaction: WriteTransaction, table: str, plan: _Plan) -> None:
@@ -214,31 +214,17 @@ def _write(transaction: WriteTransaction, table: str, plan: _Plan) -> None:
         mark = {"seed_digest": changed.digest, "updated_at": transaction.now, "origin": "seed"}
         rows.change(transaction.session, row, {**changed.values, **mark})
         if table != "profiles":
-            _record(transaction, table, changed.key, row.version, "update", before, dict(changed.values))
+            after = dict(changed.values)
+            _record(
+                transaction, table, changed.key, "update", version=row.version, before=before, after=after
+            )
 
 
-def _record(
-    transaction: WriteTransaction,
-    table: str,
-    key: str,
-    version: int,
-    action: Any,
-    before: Mapping[str, Any] | None,
-    after: Mapping[str, Any] | None,
-) -> None:
+def _record(transaction: WriteTransaction, table: str, key: str, action: Any, **what: Any) -> None:
     history.record(
-        transaction.session,
-        table=table,
-        row=key,
-        version=version,
-        action=action,
-        origin="seed",
-        at=transaction.now,
-        who=WHO,
-        why="the seed file changed",
-        before=before,
-        after=after,
-    )
+        transaction.session, transaction.now, table, key, action,
+        who=WHO, why="the seed file changed", origin="seed", **what,
+    )  # fmt: skip
 
 
 def _texts_to_encode(transaction: ReadTransaction, plan: _Plan, encoder: TextEncoder | None) -> list[str]:

@@ -13,16 +13,9 @@ from memory_service.domain.planning.problem import PlanningProblem
 Row = Mapping[str, Any]
 
 ALWAYS = (
-    "R01-one-integer",
-    "R02-start",
-    "R04-fill-as-aim",
-    "R11-estimate",
-    "R14-reserve",
-    "R17-start",
-    "R32-larger",
-    "S04-updates-per-epoch",
-    "S06-knee",
-)
+    "R01-one-integer", "R02-start", "R04-fill-as-aim", "R11-estimate", "R14-reserve", "R17-start",
+    "R32-larger", "S04-updates-per-epoch", "S06-knee",
+)  # fmt: skip
 """Rows that decided something in every plan of a network."""
 
 MATCHED = ("R03", "R31", "R34")

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
+from memory_service.domain.quality.conditioning import points_of_metric
 from memory_service.domain.runs.pattern_effect import Tally
 from memory_service.services.database.transactions import ReadTransaction
 from memory_service.services.knowledge.solutions import solutions_of
@@ -90,6 +91,24 @@ def happened_there(short: Mapping[str, Any] | None, slug: str | None) -> tuple[d
     return (
         {"id": f"runs:{slug}", "grade": "measured", "text": text, "source": "runs reported to this service"},
     )
+
+
+def results_by_model(transaction: ReadTransaction, slug: str) -> dict[str, float]:
+    """Model as runs named it -> points of its best run on this competition, by the metric that most runs of
+    it were scored with (test before validation); see `domain.quality.conditioning`."""
+    reported = [
+        row.outcome for row in outcomes.latest(transaction.session, f"competition:{slug}", _CONSIDERED)
+    ]
+    usable = [one for one in reported if one["succeeded"] is not False and one["direction"] in ("max", "min")]
+    for name in ("test_metric", "metric"):
+        results: dict[str, float] = {}
+        for one in usable:
+            points = None if one[name] is None else points_of_metric(one[name], one["direction"])
+            if points is not None and one["model"]:
+                results[one["model"]] = max(points, results.get(one["model"], points))
+        if len(results) > 1:
+            return results
+    return {}
 
 
 def _best(reported: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:

@@ -104,9 +104,7 @@ def wanted_profiles(models: Iterable[CatalogueModel]) -> list[Wanted]:
 
 
 def profile_catalogue(
-    wanted: Iterable[Wanted],
-    path: Path,
-    on_progress: Callable[[Wanted, str | None], None] | None = None,
+    wanted: Iterable[Wanted], path: Path, on_progress: Callable[[Wanted, str | None], None] | None = None
 ) -> CatalogueReport:
     """Make what `path` lacks; a model that fails is reported and passed over. Called again, it resumes.
 
@@ -126,14 +124,9 @@ def profile_catalogue(
                 continue
             try:
                 profile = profile_model(
-                    job.model,
-                    input_size=job.input_size,
-                    precision=job.precision,
-                    library=job.library,
-                    config=job.config,
-                    n_outputs=job.n_outputs,
-                    family=job.family,
-                )
+                    job.model, input_size=job.input_size, precision=job.precision, library=job.library,
+                    config=job.config, n_outputs=job.n_outputs, family=job.family,
+                )  # fmt: skip
             except MemoryServiceError as error:
                 failed[f"{job.model} @ {job.input_size}"] = error.detail
                 report(job, error.detail)

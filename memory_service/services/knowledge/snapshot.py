@@ -28,6 +28,7 @@ from memory_service.domain.planning.model_catalogue import (
 from memory_service.domain.planning.policy import Policy, policy_of
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.prediction.device import TargetDevice
+from memory_service.domain.quality.quality_model import QualityModel
 from memory_service.domain.runs.pattern_effect import Tally
 from memory_service.errors import InvalidInput, nothing_named
 from memory_service.services.database.transactions import Database, ReadTransaction
@@ -38,6 +39,7 @@ from memory_service.services.knowledge.cost_cache import PricedCatalogue
 from memory_service.services.knowledge.evidence import evidence_rows
 from memory_service.services.knowledge.learned_corrections import observation_selection
 from memory_service.services.knowledge.observed_cases import Observed, observed
+from memory_service.services.knowledge.quality_figures import read_quality_model
 from memory_service.services.knowledge.solution_memory import SolutionMemory
 from memory_service.store.queries import calibrations as device_store
 from memory_service.store.queries import outcomes
@@ -61,6 +63,7 @@ class Knowledge:
     competitions   slug -> facts, without the long description
     written_here   ids of patterns and solutions that a person wrote or corrected
     solution_memory  winning solutions by competition
+    quality        what models are expected to reach
     tallies        memory ("pattern:<id>", "competition:<slug>") -> place -> what runs there say of it
     """
 
@@ -76,6 +79,7 @@ class Knowledge:
     tallies: Mapping[str, Mapping[str, Tally]] = field(default_factory=dict)
     written_here: frozenset[str] = frozenset()
     solution_memory: SolutionMemory = field(default_factory=lambda: SolutionMemory({}, {}))
+    quality: QualityModel = field(default_factory=read_quality_model)
 
     @property
     def gpus(self) -> Mapping[str, TargetDevice]:
@@ -284,18 +288,11 @@ def assemble(
         for row in rows["competitions"]
     }
     return Knowledge(
-        revision=revision,
-        priced=priced,
-        cards=cards,
-        strategies=tuple(rows["strategies"]),
-        patterns=tuple(rows["patterns"]),
-        claims=tuple(rows["claims"]),
-        competitions=competitions,
-        model_names=model_names,
-        observations=observations,
-        tallies=tallies or {},
+        revision=revision, priced=priced, cards=cards, strategies=tuple(rows["strategies"]),
+        patterns=tuple(rows["patterns"]), claims=tuple(rows["claims"]), competitions=competitions,
+        model_names=model_names, observations=observations, tallies=tallies or {},
         solution_memory=solution_memory or SolutionMemory.of(rows["solutions"], competitions),
-    )
+    )  # fmt: skip
 
 
 def sheets_of(rows: Iterable[Row]) -> dict[str, Gpu]:

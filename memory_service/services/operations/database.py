@@ -163,10 +163,7 @@ def copy(source: Database, target: Database) -> dict[str, int]:
 
 
 def ensure_ready(
-    database: Database,
-    *,
-    encoder: Callable[[], TextEncoder | None] | None = None,
-    seeds: Path | None = None,
+    database: Database, *, encoder: Callable[[], TextEncoder | None] | None = None, seeds: Path | None = None
 ) -> Readiness:
     """Bring the database to where it can be served from, or raise WrongRevision with the command to run.
 

@@ -19,7 +19,7 @@ from sqlalchemy import select
 from memory_service.domain.learning.observation import Observation as Observed
 from memory_service.domain.monitoring.event_fields import KIND_FIELDS, SETTING_FIELDS
 from memory_service.domain.runs.pattern_effect import Tally
-from memory_service.errors import FieldError, InvalidInput, NotFound, unknown_name
+from memory_service.errors import NotFound, unknown_name, wrong_value
 from memory_service.schemas.lists import MAX_LIMIT
 from memory_service.services.accuracy.scored_runs import compared
 from memory_service.services.conflicts.listing import narrowed_conflicts
@@ -37,15 +37,8 @@ from memory_service.store.queries import rows, runs
 from memory_service.store.tables.runs import Run, RunEvent
 
 __all__ = [
-    "EXPORTS",
-    "FORMATS",
-    "MEDIA_TYPES",
-    "TableExport",
-    "defused",
-    "in_format",
-    "leaving",
-    "stream_rows",
-]
+    "EXPORTS", "FORMATS", "MEDIA_TYPES", "TableExport", "defused", "in_format", "leaving", "stream_rows",
+]  # fmt: skip
 
 Filters = Mapping[str, Any]
 Row = Mapping[str, Any]
@@ -187,8 +180,7 @@ def _run_events(database: Database, requested: Filters, sort: str | None) -> Tab
             else unknown_name("sort", str(sort), ("seq",))
         )
     if "run_id" not in requested:
-        message = "is needed: events leave one run at a time"
-        raise InvalidInput(f"run_id {message}", [FieldError("run_id", message)])
+        raise wrong_value("run_id", "is needed: events leave one run at a time")
     key, kinds = (
         known_run_key(str(requested["run_id"])),
         [str(requested["kind"])] if "kind" in requested else [],

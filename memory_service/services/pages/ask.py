@@ -11,6 +11,8 @@ from memory_service.domain.planning.candidates import CandidateSets
 from memory_service.domain.planning.frontier import best_by_budget, best_of_models
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.request import Question
+from memory_service.domain.portfolio.portfolio import choose_portfolio
+from memory_service.domain.portfolio.run_sets import run_sets
 from memory_service.errors import FieldError, InvalidInput, NotFound
 from memory_service.schemas.recommend import plan_request
 from memory_service.services.database.transactions import Database
@@ -149,14 +151,14 @@ _TOLD_BY = {"task": "Task ", "n_train": "training samples", "cpu_count": "proces
 def _points(candidate_sets: CandidateSets, plan: Mapping[str, Any]) -> dict[str, Any]:
     case, minutes = candidate_sets.problem, candidate_sets.problem.question.minutes
     picks = {}
-    for objective in OBJECTIVES if plan["feasible"] else ():
-        choice = candidate_sets.best(objective, minutes)
-        if choice is not None:
-            at = (choice.pick.row, choice.pick.epoch, choice.pick.fold)
+    sets = run_sets(candidate_sets, minutes) if plan["feasible"] else None
+    for objective in OBJECTIVES:
+        chosen = choose_portfolio(sets, objective, minutes) if sets is not None else None
+        if chosen is not None:
             picks[objective] = {
-                "model": choice.candidates.table.options[choice.pick.row].model.name,
-                "minutes": round(float(choice.candidates.grid.minutes[at]), 3),
-                "quality_index": round(float(choice.candidates.grid.quality[at]), 3),
+                "model": chosen.main.model,
+                "minutes": round(chosen.needed, 3),
+                "quality_index": round(chosen.quality, 3),
             }
     return {
         "front": best_by_budget(candidate_sets),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memory_service.errors import FieldError, InvalidInput
+from memory_service.errors import wrong_value
 from memory_service.recall.competition_map import pca_projection
 from memory_service.recall.encoder import load_encoder
 from memory_service.services.competitions.neighbours import recall
@@ -45,8 +45,7 @@ def competitions_page(
     filters = {name: value for name, value in requested.items() if name not in _PAGING}
     q = requested.get("q", "").strip()
     if len(q) > LONGEST_SEARCH:
-        message = f"must be at most {LONGEST_SEARCH} characters long"
-        raise InvalidInput(f"q {message}", [FieldError("q", message)])
+        raise wrong_value("q", f"must be at most {LONGEST_SEARCH} characters long")
     read = read_text(q, load_encoder().encoder) if q else None  # encoded before the transaction opens
     with database.read() as transaction:
         listed = {name: value for name, value in requested.items() if name != "q"}

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from memory_service.errors import FieldError, InvalidInput, NotFound, unknown_name
+from memory_service.errors import FieldError, InvalidInput, NotFound, unknown_name, wrong_value
 from memory_service.schemas.pages import ConflictsPageQuery
 from memory_service.schemas.validation_errors import checked
 from memory_service.services.conflicts.conflicts import conflicts
@@ -192,5 +192,4 @@ def _start(rows: list[Item], cursor: str | None) -> int:
     for place, row in enumerate(rows):
         if row["id"] == cursor:
             return place + 1
-    message = "names no row of this list; start without one"
-    raise InvalidInput(f"cursor {message}", [FieldError("cursor", message, cursor[:80])])
+    raise wrong_value("cursor", "names no row of this list; start without one", cursor[:80])

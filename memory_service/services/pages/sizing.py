@@ -11,7 +11,7 @@ import numpy as np
 
 from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.domain.prediction.device import TargetDevice
-from memory_service.errors import FieldError, InvalidInput
+from memory_service.errors import InvalidInput, wrong_value
 from memory_service.schemas.pages import SizingQuery
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
@@ -196,8 +196,7 @@ def _start(rows: Sequence[CatalogueModel], cursor: str | None) -> int:
     for place, row in enumerate(rows):
         if row.name == cursor:
             return place + 1
-    message = "names no row of this list; start without one"
-    raise InvalidInput(f"cursor {message}", [FieldError("cursor", message, cursor[:80])])
+    raise wrong_value("cursor", "names no row of this list; start without one", cursor[:80])
 
 
 def _heat(cells: Sequence[dict[str, Any]], show: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from memory_service.domain.common.vocabulary import PRECISIONS, TASKS
 from memory_service.domain.prediction.device import TargetDevice
-from memory_service.errors import FieldError, InvalidInput, unknown_name
+from memory_service.errors import unknown_name, wrong_value
 from memory_service.schemas.pages import SizingQuery
 from memory_service.schemas.validation_errors import checked
 from memory_service.services.knowledge.snapshot import Knowledge
@@ -22,11 +22,7 @@ CASE_FIELDS = (
 )  # fmt: skip
 """Of one model on one card: handed to `services.prediction.predict` as they are."""
 
-SHOWN = {
-    "batch": "largest batch",
-    "speed": "samples per second",
-    "epoch": "minutes per epoch",
-}
+SHOWN = {"batch": "largest batch", "speed": "samples per second", "epoch": "minutes per epoch"}
 """What the table's heat is of -> in words."""
 
 USUAL_CARDS = ("t4", "a10", "rtx3090", "rtx4090", "a100", "h100")
@@ -92,5 +88,5 @@ def _cards(knowledge: Knowledge, query: SizingQuery) -> tuple[TargetDevice, ...]
     chosen = tuple({card.key: card for card in cards}.values())
     if len(chosen) > MOST_CARDS:
         message = f"names {len(chosen)} cards; at most {MOST_CARDS} stand beside one another"
-        raise InvalidInput(f"gpu {message}", [FieldError("gpu", message, query.gpu)])
+        raise wrong_value("gpu", message, query.gpu)
     return chosen

@@ -8,8 +8,9 @@ from typing import Any
 
 from memory_service.domain.planning.candidates import CandidateSets, price_candidates
 from memory_service.domain.planning.plan import Plan, Refusal
-from memory_service.domain.planning.planner import make_plan, recipe_answer
+from memory_service.domain.planning.planner import recipe_answer
 from memory_service.domain.planning.problem import PlanningProblem
+from memory_service.domain.portfolio.portfolio_plan import plan_portfolio
 from memory_service.domain.recipe.notes import Note
 from memory_service.services.knowledge.snapshot import Knowledge
 
@@ -21,19 +22,19 @@ def plan_with_note(
     fits: model, size and folds, else fewer of them; with the reason where nothing of it does."""
     note, question = case.noted_best, case.question
     if note is None or question.model is not None:
-        return candidate_sets, make_plan(case, knowledge, candidate_sets)
+        return candidate_sets, plan_portfolio(case, knowledge, candidate_sets)
     why = ""
     for pins in _pins_of(knowledge, case, note):
         said = f"{note.source} notes it: {note.text}"
         pinned = replace(case, question=replace(question, **pins), model=pins["model"], noted=said)
         sets = price_candidates(pinned, knowledge)
-        plan = make_plan(pinned, knowledge, sets)
+        plan = plan_portfolio(pinned, knowledge, sets)
         if isinstance(plan, Plan):
             reasons = (*plan.rationale, why) if why else plan.rationale
             return sets, replace(plan, rationale=reasons, recipe=recipe_answer(candidate_sets))
         asked = ", ".join(f"{name} {value}" for name, value in pins.items())
         why = why or f"{note.source} notes {asked}, which does not fit whole: {plan.why}"
-    plan = make_plan(case, knowledge, candidate_sets)
+    plan = plan_portfolio(case, knowledge, candidate_sets)
     return candidate_sets, replace(plan, warnings=(*plan.warnings, why))
 
 

@@ -12,6 +12,7 @@ from memory_service.domain.cost.rates import with_cores
 from memory_service.domain.description.known_facts import Fact, contradictions, facts_of
 from memory_service.domain.description.metric_resolution import ResolvedMetric, resolve_metric
 from memory_service.domain.description.task_inference import InferredFacts
+from memory_service.domain.planning.model_catalogue import normal_model_name
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.request import Question
 from memory_service.domain.prediction.device import TargetDevice
@@ -21,7 +22,11 @@ from memory_service.services.competitions.lessons import with_lessons
 from memory_service.services.competitions.neighbours import Found, recall
 from memory_service.services.competitions.signals import read_text
 from memory_service.services.database.transactions import Database
-from memory_service.services.knowledge.outcomes import competition_outcomes, happened_there
+from memory_service.services.knowledge.outcomes import (
+    competition_outcomes,
+    happened_there,
+    results_by_model,
+)
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.planning.memory import memory_of
 
@@ -79,6 +84,14 @@ class RequestText:
             return None
         with self.database.read() as transaction:
             return competition_outcomes(transaction, slug)
+
+    def results(self, question: Question) -> Mapping[str, float]:
+        """What models reached in runs of the very competition; empty in the modes that hide them."""
+        slug = question.competition or self.described
+        if slug is None or self.database is None or question.mode != "open" or question.as_of is not None:
+            return {}
+        with self.database.read() as transaction:
+            return results_by_model(transaction, slug)
 
 
 def case_of(knowledge: Knowledge, question: Question, text: RequestText = RequestText()) -> PlanningProblem:
@@ -157,6 +170,13 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = Reques
         size_assumed=size_assumed,
         metric=metric,
         facts=_facts(question, said, known_there, used, metric),
+        quality=knowledge.quality,
+        results={
+            knowledge.model_names.get(normal_model_name(name), name): points
+            for name, points in text.results(question).items()
+        },
+        language=question.language or (said.language if said else None),
+        subtask=question.subtask or (said.subtask if said else None),
     )
 
 

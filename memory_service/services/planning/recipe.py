@@ -89,7 +89,7 @@ def split_fact(
     if question.group_by or question.n_groups:
         by = question.group_by
         return SplitFact("group", f"Asked: the rows come from groups ({by or question.n_groups}).", by)
-    read = split_read(said, question.task) if said is not None else None
+    read = split_read(said) if said is not None else None
     if read is not None:
         return replace(read, folds=next((note.folds for note in notes if note.here and note.folds), None))
     here = next((note for note in notes if note.here and note.split), None)
@@ -109,14 +109,14 @@ def _split_noted(note: Note) -> SplitFact:
     return SplitFact(str(note.split), f"Noted: {note.text}", note.by, note.folds, (note.source,))
 
 
-def split_read(said: InferredFacts, task: str | None = None) -> SplitFact | None:
-    """What a text says of the way the hidden test differs."""
+def split_read(said: InferredFacts) -> SplitFact | None:
+    """What a text says of the way the hidden test differs: groups that rows come in count unless it speaks of
+    the future or of a random test, for series as for anything else."""
     by = said.group_by
     words = said.words.get("split") or said.words.get("group_by") or said.words.get("n_groups")
     quoted = f'The text says "{words}".' if words else f"The text says that the test differs by {said.split}."
     if said.split == "time":
         return SplitFact("time", quoted, by)
-    series = (task or said.task or "").startswith("time-series-regression")
-    if said.split == "group" or (by is not None and said.split is None and not series):
+    if said.split == "group" or (by is not None and said.split is None):
         return SplitFact("group", quoted, by)
     return None

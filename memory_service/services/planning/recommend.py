@@ -25,12 +25,14 @@ from memory_service.services.planning.noted_plan import plan_with_note
 from memory_service.services.planning.plan_cache import PlanCache
 from memory_service.services.planning.plan_script import techniques_done
 from memory_service.services.planning.planning_problem import RequestText, case_of, read_request_text
+from memory_service.services.planning.replanning import left_of
 
 
 def recommend(database: Database, question: Question | Mapping[str, Any]) -> dict[str, Any]:
     """The plan, or `feasible: false` with what would fit.
 
-    Raises InvalidInput for unknown cards, models and values; NotFound for an unknown competition.
+    Raises InvalidInput for unknown cards, models, runs and values; NotFound for an unknown competition;
+    Conflict where `after` is no plan of this question.
     """
     return _loaded(recommend_json(database, question))
 
@@ -58,6 +60,8 @@ def _evaluated(database: Database, question: Question) -> tuple[EvaluatedRequest
     knowledge = knowledge_of(database)
     memory = read_request_text(database, question)
     case = case_of(knowledge, question, memory)
+    if question.after is not None:
+        case = left_of(knowledge, case)
     candidate_sets = price_candidates(case, knowledge)
     cache = database.caches.of(PlanCache)
     body = cache.get(knowledge.revision, _key(question))
@@ -66,7 +70,8 @@ def _evaluated(database: Database, question: Question) -> tuple[EvaluatedRequest
         answer = with_parallel_sets(plan, chosen_from).as_dict()
         _mark_scripted(answer)
         body = orjson.dumps(answer, option=orjson.OPT_SERIALIZE_NUMPY)
-        cache.store(knowledge.revision, _key(question), body, answer.get("plan_id"))
+        plan_id = None if question.run else answer["plan_id"]
+        cache.store(knowledge.revision, _key(question), body, plan_id)
     return EvaluatedRequest(knowledge, memory, case, candidate_sets, _loaded(body)), body
 
 

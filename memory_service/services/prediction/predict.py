@@ -36,10 +36,9 @@ from memory_service.domain.prediction.device_memory import (
 )
 from memory_service.domain.prediction.device_step_time import prepare
 from memory_service.errors import FieldError, InvalidInput, TooLarge
-from memory_service.schemas.predict import MOST_QUESTIONS, PredictRequest
+from memory_service.schemas.predict import MOST_QUESTIONS, PredictRequest, sizing_question
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
-from memory_service.services.prediction.request import SizingQuestion, sizing_question
 from memory_service.services.prediction.requested_profile import (
     MOST_TRACES,
     TraceBudget,
@@ -120,7 +119,7 @@ class PredictionCache:
             self._prepared[key] = value
 
 
-def _answer(knowledge: Knowledge, question: SizingQuestion, budget: TraceBudget) -> dict[str, Any]:
+def _answer(knowledge: Knowledge, question: PredictRequest, budget: TraceBudget) -> dict[str, Any]:
     gpu = with_cores(knowledge.gpu(question.gpu), question.cpu_count)
     row, name = requested_model(knowledge, question.model)
     if row is not None and not row.can_be_profiled:
@@ -132,8 +131,8 @@ def _answer(knowledge: Knowledge, question: SizingQuestion, budget: TraceBudget)
         f"{gpu.key}:{gpu.extra.get('cores')}",
         precision,
         question.layout,
-        question.optimizer,
-        question.mode,
+        question.optimizer or "adamw",
+        question.mode or "train",
     )
     cache = knowledge.cards.caches.of(PredictionCache)
     prepared = cache.get(key)
@@ -144,10 +143,10 @@ def _answer(knowledge: Knowledge, question: SizingQuestion, budget: TraceBudget)
     return _at_batch(prepared, question)
 
 
-def _prepare(profile: Profile, gpu: TargetDevice, precision: str, question: SizingQuestion) -> _Prepared:
-    layout = question.layout or layout_of(profile, gpu)
-    optimizer = "none" if question.mode == "infer" else question.optimizer
-    config = StepConfig(precision, layout, optimizer, question.mode)
+def _prepare(profile: Profile, gpu: TargetDevice, precision: str, question: PredictRequest) -> _Prepared:
+    layout, mode = question.layout or layout_of(profile, gpu), question.mode or "train"
+    optimizer = "none" if mode == "infer" else question.optimizer or "adamw"
+    config = StepConfig(precision, layout, optimizer, mode)
 
     def most(confidence: Confidence) -> int:
         return largest_batch(profile, gpu, config, confidence=confidence)
@@ -159,8 +158,8 @@ def _prepare(profile: Profile, gpu: TargetDevice, precision: str, question: Sizi
     curve = [
         {
             "batch_size": batch,
-            "peak_memory_gib": _wire(peak_memory(profile, batch, gpu, config).driver_gib),
-            "samples_per_second": _wire(step.samples_per_second(batch)),
+            "peak_memory_gib": peak_memory(profile, batch, gpu, config).driver_gib.as_dict(),
+            "samples_per_second": step.samples_per_second(batch).as_dict(),
             "fits": batch <= value,
         }
         for batch in shown
@@ -173,7 +172,7 @@ def _prepare(profile: Profile, gpu: TargetDevice, precision: str, question: Sizi
         "precision": precision,
         "layout": layout,
         "optimizer": optimizer,
-        "mode": question.mode,
+        "mode": mode,
         "max_batch_size": _largest(value, safe, best, bounds),
         "safe_batch_size": safe,
         "knee_batch_size": throughput_knee(step.seconds_many, value) if value else None,
@@ -208,7 +207,7 @@ def _where(gpu: TargetDevice) -> dict[str, Any]:
     }
 
 
-def _at_batch(prepared: _Prepared, question: SizingQuestion) -> dict[str, Any]:
+def _at_batch(prepared: _Prepared, question: PredictRequest) -> dict[str, Any]:
     """The answer at the batch asked for; without one, at the knee within what fits safely."""
     batch = question.batch_size or max(1, min(prepared.knee, prepared.safe) or 1)
     profile, gpu, config = prepared.profile, prepared.gpu, prepared.config
@@ -221,13 +220,13 @@ def _at_batch(prepared: _Prepared, question: SizingQuestion) -> dict[str, Any]:
         **prepared.fixed,
         "batch_size": batch,
         "fits": fits,
-        "peak_memory_gib": _wire(peak),
-        "samples_per_second": _wire(step.reciprocal(batch)),
-        "step_seconds": _wire(step),
+        "peak_memory_gib": peak.as_dict(),
+        "samples_per_second": step.reciprocal(batch).as_dict(),
+        "step_seconds": step.as_dict(),
     }
     if question.n_train:
         answer["n_train"] = question.n_train
-        answer["epoch_seconds"] = _wire(step.scaled(-(-question.n_train // batch)))
+        answer["epoch_seconds"] = step.scaled(-(-question.n_train // batch)).as_dict()
     if not fits:
         answer["would_fit"] = _closest(prepared, batch)
     if prepared.refused is not None and batch >= prepared.refused:
@@ -258,7 +257,7 @@ def _what_would_fit(most: int, gpu: TargetDevice, bounds: Bounds) -> str | None:
     return f"not even one sample fits {gpu.usable_gib:g} GiB: a larger card, a smaller input or model"
 
 
-def _cpu_answer(row: CatalogueModel, question: SizingQuestion, gpu: TargetDevice) -> dict[str, Any]:
+def _cpu_answer(row: CatalogueModel, question: PredictRequest, gpu: TargetDevice) -> dict[str, Any]:
     """Boosted trees and the like: seconds and host memory of one fit, by their own law."""
     kind = row.name if row.name in CPU_MODELS else row.family
     if kind not in CPU_MODELS:
@@ -286,22 +285,10 @@ def _cpu_answer(row: CatalogueModel, question: SizingQuestion, gpu: TargetDevice
         "max_batch_size": None,
         "knee_batch_size": None,
         "curve": [],
-        "peak_memory_gib": _wire(cost.memory_gib),
-        "fit_seconds": _wire(cost.fit_seconds),
-        "samples_per_second": _wire(cost.fit_seconds.reciprocal(float(rows))),
+        "peak_memory_gib": cost.memory_gib.as_dict(),
+        "fit_seconds": cost.fit_seconds.as_dict(),
+        "samples_per_second": cost.fit_seconds.reciprocal(float(rows)).as_dict(),
         "step_seconds": None,
-        "predict_seconds_per_row": _wire(cost.predict_seconds_per_row),
+        "predict_seconds_per_row": cost.predict_seconds_per_row.as_dict(),
         "basis": cost.fit_seconds.basis,
-    }
-
-
-def _wire(estimate: Estimate) -> dict[str, Any]:
-    """`Estimate.as_dict` without its deep copy: a curve makes forty of them."""
-    return {
-        "value": float(f"{estimate.value:.4g}"),
-        "low": float(f"{estimate.low:.4g}"),
-        "high": float(f"{estimate.high:.4g}"),
-        "grade": estimate.grade,
-        "n": estimate.n,
-        "basis": estimate.basis,
     }

@@ -14,10 +14,10 @@ from memory_service.domain.cost.interpolation import interpolate_profile
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.errors import FieldError, InvalidInput
+from memory_service.schemas.predict import SIZE_FIELDS, PredictRequest
 from memory_service.services.knowledge.cost_cache import architecture_of, can_take
 from memory_service.services.knowledge.profiling import profile_model
 from memory_service.services.knowledge.snapshot import Knowledge
-from memory_service.services.prediction.request import SIZE_FIELDS, SizingQuestion
 
 MOST_TRACES = 16
 """Models traced for one request; a question past them is refused with the command that profiles a model."""
@@ -85,7 +85,7 @@ def requested_model(knowledge: Knowledge, given: str) -> tuple[CatalogueModel | 
     return row, row.name
 
 
-def requested_size(question: SizingQuestion, row: CatalogueModel | None) -> int | None:
+def requested_size(question: PredictRequest, row: CatalogueModel | None) -> int | None:
     """The input size asked for, in the model's own kind; None leaves it to the builder."""
     kind = row.input_kind if row else "image_size"
     asked = {name: getattr(question, name) for name in SIZE_FIELDS if getattr(question, name) is not None}
@@ -101,7 +101,7 @@ def requested_size(question: SizingQuestion, row: CatalogueModel | None) -> int 
 
 def requested_profile(
     knowledge: Knowledge,
-    question: SizingQuestion,
+    question: PredictRequest,
     row: CatalogueModel | None,
     name: str,
     kind: PrecisionClass,

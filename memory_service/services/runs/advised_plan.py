@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memory_service.domain.runs.advice_outcome import advice_of, brief_of, place_of
-from memory_service.errors import FieldError, InvalidInput
+from memory_service.errors import wrong_value
 from memory_service.schemas.plan import BroughtPlan
 from memory_service.schemas.validation_errors import checked
 from memory_service.services.database.transactions import WriteTransaction
@@ -30,8 +30,7 @@ def plan_brought(said: dict[str, Any]) -> dict[str, Any] | None:
         exclude_none=True
     )
     if said.setdefault("plan_id", plan["plan_id"]) != plan["plan_id"]:
-        message = "names another plan than the one in `plan`"
-        raise InvalidInput(f"plan_id {message}", [FieldError("plan_id", message, said["plan_id"])])
+        raise wrong_value("plan_id", "names another plan than the one in `plan`", said["plan_id"])
     return plan
 
 

@@ -19,10 +19,10 @@ from memory_service.domain.planning.cost_table import layout_of
 from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.errors import FieldError, InvalidInput, MemoryServiceError, NotFound
+from memory_service.schemas.predict import SIZE_FIELDS, PredictRequest
 from memory_service.services.knowledge.learned_corrections import observed_profile
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.planning.planning_problem import DEFAULT_CPU_COUNT
-from memory_service.services.prediction.request import SIZE_FIELDS, SizingQuestion
 from memory_service.services.prediction.requested_profile import (
     TraceBudget,
     requested_model,
@@ -99,9 +99,8 @@ def run_case(knowledge: Knowledge, reported: Mapping[str, Any]) -> RunCase:
     _check_competition(knowledge, reported.get("competition"))
     own = OWN.fullmatch(reported["model"]) is not None
     row, name = (None, reported["model"]) if own else _known_model(knowledge, reported["model"])
-    question = SizingQuestion(
-        name, reported["gpu"], **{field: reported[field] for field in SIZE_FIELDS if field in reported}
-    )
+    sizes = {field: reported[field] for field in SIZE_FIELDS if field in reported}
+    question = PredictRequest.model_construct(model=name, gpu=reported["gpu"], **sizes)
     size = _own_size(reported) if own else requested_size(question, row)
     precision = reported.get("precision") or gpu.preferred_precision()
     mode = reported.get("mode", "train")
@@ -123,21 +122,9 @@ def run_case(knowledge: Knowledge, reported: Mapping[str, Any]) -> RunCase:
         family, kind, size = profile.family or family, profile.input_kind, profile.input_size
     unseen = gpu.kind == "cuda" and (reported.get("host") or {}).get("gpu_seen") is False
     return RunCase(
-        reported,
-        gpu,
-        name,
-        row,
-        family,
-        precision,
-        layout,
-        optimizer,
-        mode,
-        kind,
-        size,
-        profile,
-        why_not,
+        reported, gpu, name, row, family, precision, layout, optimizer, mode, kind, size, profile, why_not,
         unseen,
-    )
+    )  # fmt: skip
 
 
 def _known_model(knowledge: Knowledge, name: str) -> tuple[CatalogueModel | None, str]:
@@ -152,15 +139,9 @@ def _own_card(reported: Mapping[str, Any]) -> TargetDevice:
     """A card that is not listed: its memory as its driver says it, 0 where nobody does."""
     memory_gib = number_of((reported.get("host") or {}).get("gpu_memory_gib"), most=1e6) or 0.0
     return TargetDevice(
-        reported["gpu"],
-        reported["gpu"],
-        "cuda",
-        "unknown",
-        memory_gib,
-        memory_gib,
-        0.0,
+        reported["gpu"], reported["gpu"], "cuda", "unknown", memory_gib, memory_gib, 0.0,
         {"fp16": 0.0, "bf16": 0.0},
-    )
+    )  # fmt: skip
 
 
 def _own_size(reported: Mapping[str, Any]) -> int | None:
@@ -185,7 +166,7 @@ def _check_competition(knowledge: Knowledge, slug: str | None) -> None:
 
 def _profile(
     knowledge: Knowledge,
-    question: SizingQuestion,
+    question: PredictRequest,
     row: CatalogueModel | None,
     name: str,
     precision: str,

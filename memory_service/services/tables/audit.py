@@ -28,16 +28,4 @@ def note(
     who: str | None,
 ) -> None:
     """One entry of a change in this transaction. `who` None: nobody said who it is."""
-    history.record(
-        transaction.session,
-        table=table,
-        row=row,
-        version=0,
-        action=action,
-        origin="user",
-        at=transaction.now,
-        who=who or ANONYMOUS,
-        why=why,
-        before=None,
-        after=None,
-    )
+    history.record(transaction.session, transaction.now, table, row, action, who=who or ANONYMOUS, why=why)

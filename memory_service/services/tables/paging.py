@@ -20,7 +20,7 @@ from sqlalchemy import ColumnElement, Select, Text, cast, exists, func, or_, sel
 
 from memory_service.domain.common.vocabulary import parse_task
 from memory_service.domain.recipe.vocabulary import parse_family, parse_technique
-from memory_service.errors import FieldError, InvalidInput, unknown_name
+from memory_service.errors import unknown_name, wrong_value
 from memory_service.schemas.fields import clean_text
 from memory_service.schemas.lists import DEFAULT_LIMIT, MAX_LIMIT
 from memory_service.store.dialects import UtcDateTime
@@ -109,7 +109,7 @@ class Query:
         except (ValueError, TypeError, UnicodeError, binascii.Error, RecursionError) as error:
             message = "is not a cursor that this list gave with the same filters and sort; start without one"
             shown = str(cursor)[:40].encode("utf-8", "replace").decode()
-            raise InvalidInput(f"cursor {message}", [FieldError("cursor", message, shown)]) from error
+            raise wrong_value("cursor", message, shown) from error
         return Query(self.table, self.sort, self.descending, self.limit, self.filters, (value, key))
 
     def _opened(self, cursor: str) -> tuple[Any, Any]:
@@ -248,7 +248,7 @@ def _parse(entity: type[Base], name: str, value: Any, field: str) -> Any:
         wanted = {bool: "true or false", int: "a whole number", float: "a number", str: "a short plain text"}
         shown = str(value)[:80].encode("utf-8", "replace").decode()
         message = f"must be {wanted.get(_type(entity, name), 'a time in ISO 8601')} within reach"
-        raise InvalidInput(f"{field} {message}", [FieldError(field, message, shown)]) from error
+        raise wrong_value(field, message, shown) from error
 
 
 def _converted(entity: type[Base], name: str, value: Any) -> Any:
@@ -281,8 +281,7 @@ def _limit(given: int | str | None) -> int:
     plain = not isinstance(given, bool) and len(shown) < 10 and shown.isascii() and shown.isdigit()
     limit = int(shown) if plain else 0
     if not 1 <= limit <= MAX_LIMIT:
-        message = f"must be a whole number from 1 to {MAX_LIMIT}"
-        raise InvalidInput(f"limit {message}", [FieldError("limit", message, str(given)[:40])])
+        raise wrong_value("limit", f"must be a whole number from 1 to {MAX_LIMIT}", str(given)[:40])
     return limit
 
 

@@ -149,7 +149,7 @@ def create_row(
     rows.insert_all(transaction.session, table, [stored | rows.bookkeeping("user", transaction.now)])
     if new_passages is not None:
         passages.replace(transaction.session, key, new_passages)
-    _record(transaction, table, key, 1, "create", who, why, None, stored)
+    _record(transaction, table, key, "create", who, why, version=1, after=stored)
     return get_row(transaction, table, key)
 
 
@@ -185,7 +185,8 @@ def update_row(
     if after != before:
         _check_references(transaction, table, after)
         rows.change(transaction.session, row, after | {"corrected": True, "updated_at": transaction.now})
-        _record(transaction, table, key, row.version, "update", who, why, before, after)
+        version = row.version
+        _record(transaction, table, key, "update", who, why, version=version, before=before, after=after)
     if new_passages is not None:
         passages.replace(transaction.session, key, new_passages)
     return get_row(transaction, table, key)
@@ -218,7 +219,7 @@ def delete_row(
             raise Conflict(f"GPU model {key!r} is that of devices {', '.join(named[:5])}; delete those first")
     before = rows.knowledge_values(row)
     rows.remove(transaction.session, row)
-    _record(transaction, table, key, row.version, "delete", who, why, before, None)
+    _record(transaction, table, key, "delete", who, why, version=row.version, before=before)
 
 
 def history_of(transaction: ReadTransaction, table: str, key: str, limit: int = 100) -> list[dict[str, Any]]:
@@ -307,29 +308,10 @@ def _given(table: str, stored: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _record(
-    transaction: WriteTransaction,
-    table: str,
-    key: str,
-    version: int,
-    action: Any,
-    who: str,
-    why: str,
-    before: Mapping[str, Any] | None,
-    after: Mapping[str, Any] | None,
+    transaction: WriteTransaction, table: str, key: str, action: Any, who: str, why: str, **what: Any
 ) -> None:
-    history.record(
-        transaction.session,
-        table=table,
-        row=key,
-        version=version,
-        action=action,
-        origin="user",
-        at=transaction.now,
-        who=_said("who", who, 200),
-        why=_said("why", why, 4_000),
-        before=before,
-        after=after,
-    )
+    who, why = _said("who", who, 200), _said("why", why, 4_000)
+    history.record(transaction.session, transaction.now, table, key, action, who=who, why=why, **what)
 
 
 def _said(field: str, given: str, most: int) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sqlalchemy import select
 
 from memory_service.store.session import ReadSession, WriteSession, locked_if
-from memory_service.store.tables.knowledge import Calibration, Device
+from memory_service.store.tables.devices import Calibration, Device
 
 ACTIVE = ("queued", "running")
 

@@ -6,7 +6,7 @@ from sqlalchemy import func, select
 
 from memory_service.store.queries.rows import ENTITIES
 from memory_service.store.session import ReadSession
-from memory_service.store.tables.knowledge import Calibration, Device
+from memory_service.store.tables.devices import Calibration, Device
 
 
 def fingerprint(session: ReadSession, table: str) -> tuple[int, int, str]:

@@ -14,17 +14,17 @@ from memory_service.store.tables.knowledge import History
 
 def record(
     session: WriteSession,
-    *,
+    at: dt.datetime,
     table: str,
     row: str,
-    version: int,
     action: Literal["create", "update", "delete"],
-    origin: Literal["seed", "user"],
-    at: dt.datetime,
+    *,
     who: str,
     why: str,
-    before: Mapping[str, Any] | None,
-    after: Mapping[str, Any] | None,
+    version: int = 0,
+    origin: Literal["seed", "user"] = "user",
+    before: Mapping[str, Any] | None = None,
+    after: Mapping[str, Any] | None = None,
 ) -> None:
     """Add one entry. `version` is the row's after the change (before it, for a deletion)."""
     values = {"table": table, "row": row, "version": version, "action": action, "origin": origin, "at": at}

@@ -15,13 +15,12 @@ from sqlalchemy.orm.exc import StaleDataError
 
 from memory_service.store import dialects
 from memory_service.store.session import ReadSession, WriteSession, locked_if
+from memory_service.store.tables.devices import Calibration, Device
 from memory_service.store.tables.knowledge import (
     Base,
-    Calibration,
     Claim,
     Competition,
     Correctable,
-    Device,
     Gpu,
     History,
     Model,
@@ -34,24 +33,14 @@ from memory_service.store.tables.knowledge import (
 from memory_service.store.tables.runs import Observation, Run
 
 ENTITIES: Mapping[str, type[Correctable]] = {
-    "competitions": Competition,
-    "solutions": Solution,
-    "patterns": Pattern,
-    "models": Model,
-    "profiles": Profile,
-    "gpus": Gpu,
-    "claims": Claim,
-    "strategies": Strategy,
+    each.__tablename__: each
+    for each in (Competition, Solution, Pattern, Model, Profile, Gpu, Claim, Strategy)
 }
 """In the order in which rows may be inserted (parents first)."""
 
 LISTED: Mapping[str, type[Base]] = {
     **ENTITIES,
-    "devices": Device,
-    "calibrations": Calibration,
-    "runs": Run,
-    "observations": Observation,
-    "history": History,
+    **{each.__tablename__: each for each in (Device, Calibration, Run, Observation, History)},
 }
 """What can be paged, filtered and exported: the tables of knowledge, and what the service itself records."""
 

@@ -10,16 +10,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any, ClassVar
 
-from sqlalchemy import (
-    BigInteger,
-    CheckConstraint,
-    ForeignKey,
-    Identity,
-    Index,
-    MetaData,
-    UniqueConstraint,
-    text,
-)
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Identity, Index, MetaData, UniqueConstraint
 from sqlalchemy.orm import DeclarativeBase, Mapped, MappedColumn, declared_attr, mapped_column
 
 from memory_service.store.dialects import Embedding, Json, Name, Prose, UtcDateTime, Vector32
@@ -35,17 +26,14 @@ class Base(DeclarativeBase):
             "pk": "pk_%(table_name)s",
         }
     )
-    type_annotation_map: ClassVar[dict[Any, Any]] = {
-        str: Name,
-        dt.datetime: UtcDateTime(),
-    }
+    type_annotation_map: ClassVar[dict[Any, Any]] = {str: Name, dt.datetime: UtcDateTime()}
 
 
 LISTED = {"listed": True}
 """Of a column that lists are narrowed and sorted by although its index is one of several columns."""
 
 
-def _key() -> MappedColumn[str]:
+def key_column() -> MappedColumn[str]:
     return mapped_column(Name, primary_key=True)
 
 
@@ -80,7 +68,7 @@ class Competition(Correctable):
 
     __tablename__ = "competitions"
 
-    slug: Mapped[str] = _key()
+    slug: Mapped[str] = key_column()
     title: Mapped[str] = mapped_column(Name, index=True)
     year: Mapped[int | None] = mapped_column(index=True)
     task: Mapped[str | None] = mapped_column(Name, index=True)
@@ -117,7 +105,7 @@ class Solution(Correctable):
         known = CheckConstraint("basis IN ('read', 'second-hand', 'recalled')", name="basis")
         return (*super().__table_args__, known)
 
-    id: Mapped[str] = _key()
+    id: Mapped[str] = key_column()
     competition: Mapped[str] = mapped_column(ForeignKey("competitions.slug"), index=True)
     rank: Mapped[int] = mapped_column(index=True)
     url: Mapped[str | None] = mapped_column(Prose)
@@ -164,7 +152,7 @@ class Pattern(Correctable):
 
     __tablename__ = "patterns"
 
-    id: Mapped[str] = _key()
+    id: Mapped[str] = key_column()
     scope: Mapped[str] = mapped_column(Name, index=True)
     competition: Mapped[str | None] = mapped_column(ForeignKey("competitions.slug"), index=True)
     task: Mapped[str | None] = mapped_column(Name, index=True)
@@ -180,7 +168,7 @@ class Model(Correctable):
 
     __tablename__ = "models"
 
-    name: Mapped[str] = _key()
+    name: Mapped[str] = key_column()
     library: Mapped[str] = mapped_column(Name, index=True)
     family: Mapped[str] = mapped_column(Name, index=True)
     tasks: Mapped[Any] = mapped_column(Json, nullable=False)
@@ -217,7 +205,7 @@ class Profile(Correctable):
         Index("ix_profiles_lookup", "model", "input_size", "precision"),
     )
 
-    id: Mapped[str] = _key()
+    id: Mapped[str] = key_column()
     model: Mapped[str]
     library: Mapped[str] = mapped_column(Name, index=True)
     family: Mapped[str] = mapped_column(Name, index=True)
@@ -240,7 +228,7 @@ class Gpu(Correctable):
 
     __tablename__ = "gpus"
 
-    slug: Mapped[str] = _key()
+    slug: Mapped[str] = key_column()
     name: Mapped[str] = mapped_column(Name, index=True)
     kind: Mapped[str] = mapped_column(Name, index=True)
     architecture: Mapped[str] = mapped_column(Name, index=True)
@@ -262,7 +250,7 @@ class Claim(Correctable):
 
     __tablename__ = "claims"
 
-    id: Mapped[str] = _key()
+    id: Mapped[str] = key_column()
     gpu: Mapped[str | None] = mapped_column(Name, index=True)
     vram_gib: Mapped[float | None]
     task: Mapped[str | None] = mapped_column(Name, index=True)
@@ -286,7 +274,7 @@ class Strategy(Correctable):
 
     __tablename__ = "strategies"
 
-    id: Mapped[str] = _key()
+    id: Mapped[str] = key_column()
     rule: Mapped[str] = mapped_column(Name, index=True)
     table: Mapped[str] = mapped_column(Name, index=True)
     key: Mapped[Any] = mapped_column(Json, nullable=False)
@@ -321,73 +309,6 @@ class History(Base):
     why: Mapped[str] = mapped_column(Prose)
     before: Mapped[Any] = mapped_column(Json, nullable=True)
     after: Mapped[Any] = mapped_column(Json, nullable=True)
-
-
-class Device(Base):
-    """A registered device as last seen (`domain.calibration.calibration.Fingerprint`); null until it reports.
-
-    word   what its own host calls it: "cuda:0", "cpu"; host: that host's name
-    """
-
-    __tablename__ = "devices"
-
-    name: Mapped[str] = _key()
-    gpu: Mapped[str | None] = mapped_column(Name, index=True)
-    kind: Mapped[str | None]
-    uuid: Mapped[str | None] = mapped_column(Name, index=True)
-    word: Mapped[str | None]
-    host: Mapped[str | None]
-    fingerprint: Mapped[Any] = mapped_column(Json, nullable=True)
-    environment: Mapped[Any] = mapped_column(Json, nullable=True)
-    registered_at: Mapped[dt.datetime]
-    seen_at: Mapped[dt.datetime | None]
-
-
-class Calibration(Base):
-    """One timed benchmark of one device (`domain.calibration.calibration.Calibration`), running or ended.
-
-    fingerprint, environment   of the device at that time
-    progress      0 to 1; doing: the section that runs; measured: number of sections
-    error_percent of the self-check
-    runner        the process that runs it here, "host/pid/start"; null for one that runs elsewhere
-    """
-
-    __tablename__ = "calibrations"
-    __table_args__ = (
-        CheckConstraint("status IN ('queued', 'running', 'done', 'failed', 'timed_out')", name="status"),
-        CheckConstraint("origin IN ('local', 'posted')", name="origin"),
-        Index(
-            "uq_calibrations_active",
-            "device",
-            unique=True,
-            sqlite_where=text("status IN ('queued', 'running')"),
-            postgresql_where=text("status IN ('queued', 'running')"),
-        ),
-    )
-
-    id: Mapped[str] = _key()
-    device: Mapped[str] = mapped_column(ForeignKey("devices.name", ondelete="CASCADE"), index=True)
-    gpu: Mapped[str] = mapped_column(Name, index=True)
-    status: Mapped[str] = mapped_column(Name, index=True)
-    progress: Mapped[float]
-    doing: Mapped[str | None]
-    measured: Mapped[int] = mapped_column(index=True)
-    error_percent: Mapped[float | None] = mapped_column(index=True)
-    contended: Mapped[bool]
-    budget_seconds: Mapped[float]
-    seconds: Mapped[float | None]
-    why: Mapped[str | None] = mapped_column(Prose)
-    origin: Mapped[str]
-    runner: Mapped[str | None]
-    version: Mapped[str]
-    started_at: Mapped[dt.datetime] = mapped_column(index=True)
-    heartbeat_at: Mapped[dt.datetime]
-    ended_at: Mapped[dt.datetime | None]
-    fingerprint: Mapped[Any] = mapped_column(Json, nullable=False)
-    environment: Mapped[Any] = mapped_column(Json, nullable=False)
-    sections: Mapped[Any] = mapped_column(Json, nullable=False)
-    missing: Mapped[Any] = mapped_column(Json, nullable=False)
-    self_check: Mapped[Any] = mapped_column(Json, nullable=True)
 
 
 class Knowledge(Base):

@@ -13,7 +13,7 @@ from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from memory_service.store.dialects import Json, Name, Prose
-from memory_service.store.tables.knowledge import LISTED, Base
+from memory_service.store.tables.devices import LISTED, Base
 
 __all__ = ["NOT_RAW", "Base", "Observation", "Run", "RunAdvice", "RunEvent", "RunLog", "RunSummary"]
 

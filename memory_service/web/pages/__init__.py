@@ -13,31 +13,13 @@ from memory_service.web.pages import (
     devices,
     docs,
     edit,
+    knowledge,
     login,
-    models,
-    patterns,
     runs,
     sizing,
-    solutions,
-    strategies,
 )
 
-_PAGES = (
-    login,
-    ask,
-    competitions,
-    sizing,
-    strategies,
-    edit,
-    runs,
-    devices,
-    accuracy,
-    conflicts,
-    models,
-    patterns,
-    solutions,
-    docs,
-)
+_PAGES = (login, ask, competitions, sizing, edit, runs, devices, accuracy, conflicts, knowledge, docs)
 
 
 def routers() -> tuple[APIRouter, ...]:

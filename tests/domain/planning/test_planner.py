@@ -38,7 +38,7 @@ def test_planned_for_an_a10_it_fits_24_gb_though_an_a100_is_visible() -> None:
 def test_medium_data_on_an_a100_gets_at_least_b4_quality_in_25_minutes() -> None:
     answer = plan(task="image", size="medium", gpu="a100", minutes=25)
     assert promises_kept(answer) == []
-    assert imagenet(answer["model"]["name"]) >= b4()
+    assert max(imagenet(run["model"]) for run in answer["portfolio"]) >= b4()
 
 
 def test_the_same_on_an_a10_is_smaller_or_shorter() -> None:

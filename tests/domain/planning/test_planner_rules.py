@@ -201,9 +201,10 @@ def test_r31_the_budget_row_is_shown_as_evidence() -> None:
 
 
 def test_r32_larger_only_where_it_buys_enough() -> None:
-    answer = plan(task="image", size="medium", gpu="a100", minutes=240)
+    answer = plan(task="image", size="medium", gpu="a100", minutes=240, objective="fast")
     quality = plan(task="image", size="medium", gpu="a100", minutes=240, objective="quality")
     assert answer["expected"]["total_minutes"]["value"] < quality["expected"]["total_minutes"]["value"]
+    assert answer["used_percent"] < quality["used_percent"]
     assert any("R32" in sentence for sentence in answer["rationale"])
 
 

@@ -19,21 +19,14 @@ from memory_service.domain.planning.budget import (
     setup_seconds,
     split_of,
 )
-from memory_service.domain.quality.quality_index import learning_of, quality_index
+from memory_service.domain.quality.quality_index import learning_of, quality_index, too_large
 
 COUNTS = st.integers(10, 10**7)
 
 
-def index(
-    epochs: float, folds: int, n_train: float = 9000, params_m: float = 20.0, size_ratio: float = 1.0
-) -> float:
+def index(epochs: float, folds: int, n_train: float = 9000, size_ratio: float = 1.0) -> float:
     law = learning_of("image-classification", True)
-    return float(
-        quality_index(
-            80.0, params_m, size_ratio, epochs, folds, gap=law.gap, tau=law.epochs, gain=law.fold_gain,
-            octave_up=law.octave_up, octave_down=law.octave_down, n_train=n_train, n_classes=10,
-        )
-    )  # fmt: skip
+    return float(quality_index(80.0, size_ratio, epochs, folds, law, n_train))
 
 
 @given(st.integers(1, 200), st.integers(1, 200), st.integers(1, 20), st.integers(1, 20), COUNTS)
@@ -46,9 +39,9 @@ def test_most_is_learned_by_the_fifth_epoch_as_the_sources_saw() -> None:
     assert index(30, 1) - index(5, 1) < 0.15 * (index(30, 1) - index(1, 1))
 
 
-def test_a_huge_model_pays_on_small_data_only() -> None:
-    assert index(10, 1, 1_000, params_m=300) < index(10, 1, 1_000, params_m=20)
-    assert index(10, 1, 10**7, params_m=300) == index(10, 1, 10**7, params_m=20)
+def test_a_huge_model_loses_on_very_little_data_only() -> None:
+    assert too_large(300, 1_000) > too_large(20, 1_000) > 0
+    assert too_large(300, 3_000) == 0
 
 
 @pytest.mark.parametrize("task", TASKS)

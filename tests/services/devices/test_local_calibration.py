@@ -26,7 +26,7 @@ from memory_service.services.devices.calibrations import get_calibration, settle
 from memory_service.services.devices.devices import calibrations_of, host_name, look_again, registered
 from memory_service.services.devices.local_calibration import Begun, Calibrating, begin, carry_out
 from memory_service.services.tables import table_rows as catalogue
-from memory_service.store.tables import knowledge as tables
+from memory_service.store.tables import devices as tables
 
 CPU = Fingerprint("cpu", "A processor", "c" * 32, 16.0, "x86", torch="2.15.0", cores=4)
 CARD = Fingerprint(

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_service import resources
+from memory_service.domain.description.task_inference import infer_facts
 from memory_service.domain.planning.candidates import price_candidates
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.schemas.recommend import plan_request
@@ -21,6 +22,7 @@ from memory_service.services.editorial import seeding
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.operations import database as databases
 from memory_service.services.planning.planning_problem import case_of, read_request_text
+from memory_service.services.planning.recipe import split_read
 from memory_service.services.planning.recommend import recommend
 from tests.domain.planning.test_planner_properties import faster
 from tests.knowledge.seed_files import rows
@@ -184,3 +186,20 @@ def test_small_images_are_not_planned_far_beyond_their_own_pixels(seeded_sqlite:
     ranks = [entry["rank"] for entry in answer["targets"]["by_rank"]]
     assert ranks == sorted(ranks)
     assert all(0.8 < entry["score"] < 0.9 for entry in answer["targets"]["by_rank"])
+
+
+@pytest.mark.parametrize(
+    ("text", "split", "by"),
+    [
+        ("Regress airway pressure at every time step; 75,000 breaths of 300 patients.", "group", "patient"),
+        ("Forecast daily sales of 1,500 products in 22 shops for the next 42 days.", "time", "shop"),
+        ("Hourly load of a grid, RMSE.", None, None),
+    ],
+)  # fmt: skip
+def test_series_that_come_from_groups_are_split_by_them_unless_the_future_is_asked(
+    text: str, split: str | None, by: str | None
+) -> None:
+    said = infer_facts(text)
+    assert said.task == "time-series-regression"
+    fact = split_read(said)
+    assert (fact and fact.split, fact and fact.by) == (split, by)

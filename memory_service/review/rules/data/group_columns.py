@@ -13,12 +13,11 @@ from memory_service.review.source.script import last_name
 
 _GROUP_COLUMN = re.compile(
     r"^(patient|subject|speaker|participant|actor|student|user|customer|session|player|author|client|person|"
-    r"driver|recording|animal|"
-    r"study|group|site|household|device|well|scene|video|clip|essay_prompt|prompt|case|family|owner|"
-    r"store|shop|individual|slide|specimen|donor|recorder|microphone|observer|plot|site|plate|household|lesion|eye|mouse|farm|station|sensor|machine|engine|vehicle|"
-    r"artist|singer|song|album|document|article|writer|reader|school|teacher|company|merchant|trip|flight|"
-    r"worker|rater|child|infant|dog|cow|plant|tree|hospital|village|ship|vessel|camera|room)"
-    r"(_?(id|no|nr|num|name|code|uid|key))?s?$",
+    r"driver|recording|animal|study|group|site|household|device|well|scene|video|clip|essay_prompt|prompt|"
+    r"case|family|owner|store|shop|individual|slide|specimen|donor|recorder|microphone|observer|plot|site|"
+    r"plate|household|lesion|eye|mouse|farm|station|sensor|machine|engine|vehicle|artist|singer|song|album|"
+    r"document|article|writer|reader|school|teacher|company|merchant|trip|flight|worker|rater|child|infant|"
+    r"dog|cow|plant|tree|hospital|village|ship|vessel|camera|room)(_?(id|no|nr|num|name|code|uid|key))?s?$",
     re.IGNORECASE,
 )
 _GROUPS = ("groups", "group", "group_ids", "patients", "subjects", "speakers")

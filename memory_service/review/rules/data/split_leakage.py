@@ -98,12 +98,8 @@ def _groups(facts: Facts, divisions: list[Division]) -> Iterator[Finding]:
         given = facts.values.argument(division.place, "groups", at)
         nothing = isinstance(given, ast.Constant) and given.value is None
         if given is not None and facts.values.one(given) is None and not nothing:
-            yield finding(
-                "groups-across-folds",
-                division.place,
-                f"{kind} ignores `groups`: rows of one group lie on both sides.",
-                _fix(division.kind),
-            )
+            message = f"{kind} ignores `groups`: rows of one group lie on both sides."
+            yield finding("groups-across-folds", division.place, message, _fix(division.kind))
             return
     if any("Group" in kind for _, kind, _ in kinds):
         return

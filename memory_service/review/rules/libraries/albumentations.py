@@ -121,11 +121,8 @@ def _calls(facts: Facts) -> Iterator[Finding]:
         right = f'{name}(image=image)["image"]'
         by_position = call.args and not call.keywords and not isinstance(call.args[0], ast.Starred)
         if by_position and not script.uses("torchvision.transforms"):
-            yield trap(
-                call,
-                f"{name}(image) fails: albumentations takes named arguments and returns a dict.",
-                right,
-            )
+            message = f"{name}(image) fails: albumentations takes named arguments and returns a dict."
+            yield trap(call, message, right)
         if "image" not in given:
             continue
         if _is_kept_as_dict(facts, call):
@@ -248,11 +245,8 @@ def _normalization(facts: Facts) -> Iterator[Finding]:
         largest = facts.values.number(most) if most is not None else 255.0
         known = isinstance(mean, list) and mean and all(isinstance(m, int | float) for m in mean)
         if _is_of_library(facts, call) and known and max(mean) > 1 and largest and largest > 1:
-            yield trap(
-                call,
-                "Normalize divides by 255 itself: a mean over 1 is of pixels that were not divided.",
-                "A.Normalize(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))",
-            )
+            message = "Normalize divides by 255 itself: a mean over 1 is of pixels that were not divided."
+            yield trap(call, message, "A.Normalize(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))")
 
 
 def _datasets(facts: Facts) -> Iterator[Finding]:
@@ -264,11 +258,8 @@ def _datasets(facts: Facts) -> Iterator[Finding]:
             continue
         sources = facts.values.assigned(given.id, given) if isinstance(given, ast.Name) else [given]
         if sources and all(is_call(s, "Compose") and _is_of_library(facts, s) for s in sources):  # type: ignore[arg-type]
-            yield trap(
-                call,
-                f"{name} calls transform(picture); albumentations wants image=array and returns a dict.",
-                'transform=lambda picture: tfm(image=np.array(picture))["image"]',
-            )
+            message = f"{name} calls transform(picture); albumentations wants image=array and returns a dict."
+            yield trap(call, message, 'transform=lambda picture: tfm(image=np.array(picture))["image"]')
 
 
 def _versions(facts: Facts) -> Iterator[Finding]:

@@ -37,11 +37,8 @@ def _folds(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     name, seed = last_name(call.func), facts.value(call, "random_state", 2)
     shuffle = facts.argument(call, "shuffle", 1)
     if seed is not None and (shuffle is None or facts.values.one(shuffle) is False):
-        yield wrong(
-            call,
-            f"{name} refuses random_state without shuffle=True.",
-            f"{name}(n_splits=5, shuffle=True, random_state=42)",
-        )
+        message = f"{name} refuses random_state without shuffle=True."
+        yield wrong(call, message, f"{name}(n_splits=5, shuffle=True, random_state=42)")
 
 
 def _one_cycle(facts: Facts, call: ast.Call) -> Iterator[Finding]:

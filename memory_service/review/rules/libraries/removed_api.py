@@ -11,7 +11,7 @@ from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
 from memory_service.review.rules.libraries.signatures import parameters_of
 from memory_service.review.source.nodes import keyword_names
-from memory_service.review.source.script import last_name
+from memory_service.review.source.script import last_name, word_pairs
 from memory_service.review.training.training import KERAS, LIGHTNING
 
 wrong = partial(finding, "wrong-parameter")
@@ -97,24 +97,14 @@ _VALUES: dict[tuple[str, str, str], str] = {
 }
 """(class of scikit-learn, parameter, refused value) -> what to write."""
 
-_SCORERS = {
-    "mean_squared_error": "neg_mean_squared_error",
-    "mse": "neg_mean_squared_error",
-    "root_mean_squared_error": "neg_root_mean_squared_error",
-    "rmse": "neg_root_mean_squared_error",
-    "mean_absolute_error": "neg_mean_absolute_error",
-    "mae": "neg_mean_absolute_error",
-    "mean_squared_log_error": "neg_mean_squared_log_error",
-    "median_absolute_error": "neg_median_absolute_error",
-    "mean_absolute_percentage_error": "neg_mean_absolute_percentage_error",
-    "log_loss": "neg_log_loss",
-    "logloss": "neg_log_loss",
-    "auc": "roc_auc",
-    "roc_auc_score": "roc_auc",
-    "f1_score": "f1",
-    "accuracy_score": "accuracy",
-    "r2_score": "r2",
-}
+_SCORERS = word_pairs(
+    "mean_squared_error:neg_mean_squared_error mse:neg_mean_squared_error "
+    "root_mean_squared_error:neg_root_mean_squared_error rmse:neg_root_mean_squared_error "
+    "mean_absolute_error:neg_mean_absolute_error mae:neg_mean_absolute_error "
+    "mean_squared_log_error:neg_mean_squared_log_error median_absolute_error:neg_median_absolute_error "
+    "mean_absolute_percentage_error:neg_mean_absolute_percentage_error log_loss:neg_log_loss "
+    "logloss:neg_log_loss auc:roc_auc roc_auc_score:roc_auc f1_score:f1 accuracy_score:accuracy r2_score:r2"
+)
 """Names that are no scorer of scikit-learn -> the scorer that is meant."""
 
 _NAMES = {

@@ -16,9 +16,8 @@ trap = partial(finding, "timm-trap")
 
 _LOSSES = words(
     "AsymmetricLossMultiLabel AsymmetricLossSingleLabel BinaryCrossEntropy JsdCrossEntropy "
-    "LabelSmoothingCrossEntropy SoftTargetCrossEntropy PolyCrossEntropy PolyBinaryCrossEntropy "
-    "TwoWayLoss ZlprLoss DistributionBalancedLoss asymmetric_loss binary_cross_entropy "
-    "cross_entropy jsd"
+    "LabelSmoothingCrossEntropy SoftTargetCrossEntropy PolyCrossEntropy PolyBinaryCrossEntropy TwoWayLoss "
+    "ZlprLoss DistributionBalancedLoss asymmetric_loss binary_cross_entropy cross_entropy jsd"
 )
 _LOSS_PARAMETERS = {
     "LabelSmoothingCrossEntropy": "smoothing",
@@ -132,17 +131,11 @@ def _models(facts: Facts) -> Iterator[Finding]:
         given = keyword_names(call)
         random = facts.argument(call, "pretrained", 1) is None and "checkpoint_path" not in given
         if random and not _weights_loaded(facts, call, calls):
-            yield trap(
-                call,
-                "create_model starts from random weights unless told otherwise.",
-                "timm.create_model(name, pretrained=True, num_classes=N)",
-            )
+            message = "create_model starts from random weights unless told otherwise."
+            yield trap(call, message, "timm.create_model(name, pretrained=True, num_classes=N)")
         if not {"num_classes", "features_only"} & given and not _head_replaced(facts):
-            yield trap(
-                call,
-                "Without num_classes the head keeps the 1000 classes (or so) of its pretraining.",
-                "timm.create_model(name, pretrained=True, num_classes=N_CLASSES)",
-            )
+            message = "Without num_classes the head keeps the 1000 classes (or so) of its pretraining."
+            yield trap(call, message, "timm.create_model(name, pretrained=True, num_classes=N_CLASSES)")
 
 
 def _weights_loaded(facts: Facts, network: ast.Call, networks: list[ast.Call]) -> bool:

@@ -1,0 +1,190 @@
+"""Fits the figures of `domain.quality.quality_model` on public results: Bayesian linear regression.
+
+Within a data set only differences of models count, so every table is centred. Effects have normal priors
+around what published scores say; a data set counts once however many tables use it. Leaving a data set out is
+exact: its share of the normal equations is taken away.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.quality_evidence import Evidence, Table
+from memory_service.domain.quality.quality_model import SCORE_UNIT, class_pair, is_multilingual
+
+Array = NDArray[np.float64]
+
+NOISE_SD = 0.65
+MODEL_SD = 0.3
+GROUP_SD = (0.3, 0.3)
+"""Units of z: noise of a result, of a model beside its score, of a model from group to group. Between 0.2 and
+0.6 they change no regret by a point (docs/quality.md)."""
+
+SLOPES = {"all": (0.3, 0.3), "judged": (0.0, 0.1), "english": (0.5, 0.5), "other": (0.2, 0.3)}
+MULTILINGUAL = {"other": (0.5, 0.7)}
+"""Mean and sd of the priors, per SCORE_UNIT points of published score and for many languages."""
+
+LOG_ERROR_PER_POINT = {"tabular": 0.024, "time-series": 0.04, "image-dense": 0.04}
+"""Index points where a published score is none: shares of the error (../shared/research/quality.md, 3)."""
+
+PAIR_DATASETS, CLASS_DATASETS = 25, 10
+SHRINK = 20
+"""Data sets that a pair of models needs for a figure of its own, a pair of classes for one, and how many the
+class counts for beside the pair's own."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """What the parameters are: first the slopes, then (model, group) effects."""
+
+    slopes: tuple[str, ...]
+    multilingual: tuple[str, ...]
+    effects: Mapping[tuple[str, str], int]
+    precision: Array
+    mean: Array
+    center: float
+    scores: Mapping[str, float]
+
+    def row(self, model: str, table: Table) -> Array:
+        out = np.zeros(len(self.precision))
+        kind = table.kind
+        score = self.scores.get(model, self.center)
+        out[self.slopes.index(kind.slope)] = (score - self.center) / SCORE_UNIT
+        if kind.slope in self.multilingual and is_multilingual(model):
+            out[len(self.slopes) + self.multilingual.index(kind.slope)] = 1.0
+        for group in ("", *kind.levels):
+            place = self.effects.get((model, group))
+            if place is not None:
+                out[place] = 1.0
+        return out
+
+
+def design_of(evidence: Evidence) -> Design:
+    slopes = tuple(sorted({table.kind.slope for table in evidence.tables}))
+    multilingual = tuple(name for name in slopes if name in MULTILINGUAL)
+    sds = [SLOPES[name] for name in slopes] + [MULTILINGUAL[name] for name in multilingual]
+    effects: dict[tuple[str, str], int] = {}
+    spread: list[float] = []
+    for table in evidence.tables:
+        for model in table.values:
+            for group, sd in zip(("", *table.kind.levels), (MODEL_SD, *GROUP_SD), strict=False):
+                if (model, group) not in effects:
+                    effects[model, group] = len(sds) + len(effects)
+                    spread.append(sd)
+    mean = np.array([pair[0] for pair in sds] + [0.0] * len(spread))
+    precision = 1.0 / np.array([pair[1] for pair in sds] + spread) ** 2
+    known = [evidence.scores[m] for t in evidence.tables for m in t.values if m in evidence.scores]
+    center = round(float(np.mean(known)), 2) if known else 80.0
+    return Design(slopes, multilingual, effects, precision, mean, center, evidence.scores)
+
+
+class Fit:
+    """The posterior of a kind of data, whole and with a data set left out."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.evidence, self.design = evidence, design_of(evidence)
+        size = len(self.design.precision)
+        self._matrix = np.diag(self.design.precision)
+        self._vector = self.design.precision * self.design.mean
+        self._parts: dict[str, tuple[Array, Array]] = {}
+        for table, weight in zip(evidence.tables, evidence.weights, strict=True):
+            x = np.array([self.design.row(model, table) for model in table.values])
+            z = -np.array(list(table.regret.values()))
+            x, z = x - x.mean(axis=0), z - z.mean()
+            scale = weight / NOISE_SD**2
+            matrix, vector = self._parts.get(table.dataset, (np.zeros((size, size)), np.zeros(size)))
+            self._parts[table.dataset] = matrix + scale * x.T @ x, vector + scale * x.T @ z
+        for matrix, vector in self._parts.values():
+            self._matrix += matrix
+            self._vector += vector
+
+    def parameters(self, without: str | None = None) -> Array:
+        if without is None:
+            return np.asarray(np.linalg.solve(self._matrix, self._vector), dtype=np.float64)
+        matrix, vector = self._parts[without]
+        left = np.linalg.solve(self._matrix - matrix, self._vector - vector)
+        return np.asarray(left, dtype=np.float64)
+
+    def covariance(self) -> Array:
+        return np.asarray(np.linalg.inv(self._matrix), dtype=np.float64)
+
+    def expected(self, table: Table, parameters: Array) -> dict[str, float]:
+        return {model: float(self.design.row(model, table) @ parameters) for model in table.values}
+
+    def left_out(self) -> list[dict[str, float]]:
+        """z of each table's models, from all other data sets."""
+        kept = {dataset: self.parameters(dataset) for dataset in self._parts}
+        return [self.expected(table, kept[table.dataset]) for table in self.evidence.tables]
+
+
+def difference_sds(
+    fit: Fit, left_out: Sequence[Mapping[str, float]], families: Mapping[str, str]
+) -> dict[str, float]:
+    """Standard deviation of differences beyond expectation, by class pair and by well-measured pair; data
+    sets count once."""
+    squares: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for table, expected in zip(fit.evidence.tables, left_out, strict=True):
+        for a, b in combinations(sorted(table.regret), 2):
+            error = (table.regret[b] - table.regret[a]) - (expected[a] - expected[b])
+            squares[a, b][table.dataset].append(error**2)
+    classes: dict[str, list[float]] = defaultdict(list)
+    pairs: dict[tuple[str, str], list[float]] = {}
+    for (a, b), by_dataset in squares.items():
+        pairs[a, b] = [float(np.mean(each)) for each in by_dataset.values()]
+        classes[class_pair((a, families.get(a, a)), (b, families.get(b, b)))] += pairs[a, b]
+    mean = {name: float(np.mean(found)) for name, found in classes.items() if len(found) >= CLASS_DATASETS}
+    out = {name: round(value**0.5, 3) for name, value in sorted(mean.items())}
+    for (a, b), found in sorted(pairs.items()):
+        name = class_pair((a, families.get(a, a)), (b, families.get(b, b)))
+        if len(found) >= PAIR_DATASETS and name in mean:
+            shrunk = (sum(found) + SHRINK * mean[name]) / (len(found) + SHRINK)
+            out[f"{a}|{b}"] = round(shrunk**0.5, 3)
+    return out
+
+
+def figures_of(fit: Fit, name: str, families: Mapping[str, str]) -> dict[str, Any]:
+    """The row of `seeds/quality.json` for one kind of data."""
+    design, parameters, covariance = fit.design, fit.parameters(), fit.covariance()
+    effects: dict[str, dict[str, list[float]]] = defaultdict(dict)
+    groups = {("",), *(("", *t.kind.levels[:depth]) for t in fit.evidence.tables for depth in (1, 2))}
+    for model in sorted({model for model, _ in design.effects if model in families}):
+        for path in sorted(groups):
+            places = [design.effects[model, g] for g in path if (model, g) in design.effects]
+            if len(places) == len(path):
+                x = np.zeros(len(parameters))
+                x[places] = 1.0
+                mean, sd = float(x @ parameters), float(np.sqrt(x @ covariance @ x))
+                effects[model][path[-1]] = [round(mean, 3), round(sd, 3)]
+    slopes = {slope: round(float(parameters[i]), 4) for i, slope in enumerate(design.slopes)}
+    more = {g: round(float(parameters[len(slopes) + i]), 4) for i, g in enumerate(design.multilingual)}
+    return {
+        "center": design.center,
+        "points_per_unit": _points_per_unit(fit.evidence, name, slopes),
+        "slopes": slopes,
+        "multilingual": more,
+        "effects": dict(effects),
+        "group_sd": list(GROUP_SD),
+        "unmeasured_sd": MODEL_SD,
+        "difference_sd": difference_sds(fit, fit.left_out(), families),
+        "n_datasets": len({table.dataset for table in fit.evidence.tables}),
+    }
+
+
+def _points_per_unit(evidence: Evidence, name: str, slopes: Mapping[str, float]) -> float:
+    """Where published scores say something, so that a point of the index is one of the score; else from the
+    share of the error that lies between the median model and the best."""
+    if name not in LOG_ERROR_PER_POINT:
+        return round(SCORE_UNIT / slopes.get("english", slopes.get("all", 0.5)), 3)
+    gaps: dict[str, list[float]] = defaultdict(list)
+    for table in evidence.tables:
+        if table.log_gap is not None:
+            gaps[table.dataset].append(table.log_gap)
+    median = float(np.median([np.mean(found) for found in gaps.values()]))
+    return round(median / LOG_ERROR_PER_POINT[name], 3)

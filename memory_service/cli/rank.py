@@ -1,0 +1,53 @@
+"""`memory-service rank FILE.csv`: which of these models is expected to be best on each data set?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from memory_service.cli.common.databases import open_ready
+from memory_service.cli.common.output import JSON_OPTION, emit, table
+
+
+def register(app: typer.Typer) -> None:
+    app.command("rank")(rank)
+
+
+def rank(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="CSV with the columns of POST /rank; others are left.")
+    ],
+    database: Annotated[
+        str | None, typer.Option(metavar="URL", help="Another database.", show_default=False)
+    ] = None,
+    json: bool = JSON_OPTION,
+) -> None:
+    """Rank candidates by expected quality; rows of one `dataset` compete."""
+    from memory_service.services.planning.rank import rank as ask
+    from memory_service.services.prediction.evaluate import read_rows
+
+    emit({"rows": ask(open_ready(database), read_rows(file))}, json, _table)
+
+
+def _table(answer: Mapping[str, Any]) -> Any:
+    rows = sorted(answer["rows"], key=lambda row: (str(row.get("dataset") or ""), row["rank"] or 10**9))
+    lines = [
+        (
+            str(row.get("dataset") or ""),
+            str(row.get("model") or ""),
+            *(
+                (str(row["rank"]), _quality(row["quality"]), f"{100 * row['p_best']:.0f} %")
+                if row["quality"]
+                else ("", str(row["why"]), "")
+            ),
+        )
+        for row in rows
+    ]
+    return table(None, ("data set", "model", "rank", "expected quality", "best"), lines)
+
+
+def _quality(quality: Mapping[str, Any]) -> str:
+    return f"{quality['value']:.1f} ({quality['low']:.1f}-{quality['high']:.1f})"

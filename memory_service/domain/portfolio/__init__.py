@@ -1,0 +1,1 @@
+"""What to do with all the minutes: a sequence of runs and their blend."""

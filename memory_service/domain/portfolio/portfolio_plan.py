@@ -1,0 +1,132 @@
+"""The plan with its portfolio: the main run at the top level, or another of its runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.common.vocabulary import OBJECTIVES
+from memory_service.domain.planning.candidates import CandidateSets, price_candidates
+from memory_service.domain.planning.plan import Plan, Refusal, plan_id_of
+from memory_service.domain.planning.plan_settings import settings_of
+from memory_service.domain.planning.planner import Choice, make_plan, named_settings
+from memory_service.domain.planning.problem import CostProvider, DoneRun, PlanningProblem
+from memory_service.domain.planning.request import Done
+from memory_service.domain.portfolio.portfolio import Portfolio, Run, choose_portfolio
+from memory_service.domain.portfolio.portfolio_text import why_it_stops, why_run
+from memory_service.domain.portfolio.run_sets import run_sets
+from memory_service.errors import FieldError, InvalidInput
+
+
+def plan_portfolio(
+    problem: PlanningProblem, costs: CostProvider, all_sets: CandidateSets | None = None
+) -> Plan | Refusal:
+    """The plan for a problem with the use of all its minutes, or the refusal with what would fit.
+
+    InvalidInput where `run` names none of its runs.
+    """
+    question = problem.question
+    all_sets = all_sets or price_candidates(problem, costs)
+    sets = run_sets(all_sets, question.minutes, problem.done)
+    found = {name: choose_portfolio(sets, name, question.minutes) for name in OBJECTIVES}
+    portfolio = found.pop(question.objective)
+    if portfolio is None:
+        return make_plan(problem, costs, all_sets)
+    run = portfolio.main if question.run is None else run_of(portfolio, question.run, "run")
+    choice = Choice(
+        run.candidate,
+        run.seeds,
+        question.minutes if question.run is None else run.minutes,
+        portfolio.runs[-1].deadline - (run.deadline - run.start),
+        {name: other.main.candidate for name, other in found.items() if other is not None},
+    )
+    plan = make_plan(problem, costs, all_sets, choice)
+    if isinstance(plan, Refusal):
+        return plan
+    expected, reserve = plan.expected, plan.reserve_minutes
+    if question.run is None:
+        expected = replace(expected, quality_index=_of_blend(expected.quality_index, portfolio))
+        reserve = question.minutes - portfolio.runs[-1].training_end
+    return replace(
+        plan,
+        plan_id=_plan_id(problem, portfolio),
+        minutes=choice.minutes,
+        expected=expected,
+        reserve_minutes=reserve,
+        rationale=(*plan.rationale, *why_it_stops(portfolio)),
+        portfolio=tuple(_as_dict(portfolio, run) for run in portfolio.runs),
+        blend=portfolio.blend,
+        used_percent=portfolio.used_percent,
+        run=question.run,
+    )
+
+
+def run_of(portfolio: Portfolio, number: int, field: str) -> Run:
+    """The run of a number. InvalidInput where there is none."""
+    for run in portfolio.runs:
+        if run.number == number:
+            return run
+    numbers = ", ".join(str(run.number) for run in portfolio.runs)
+    message = f"is none of the portfolio's runs: {numbers}"
+    raise InvalidInput(f"{field} {number} {message}", [FieldError(field, message, number)])
+
+
+def done_runs(all_sets: CandidateSets, done: Sequence[Done]) -> tuple[DoneRun, ...]:
+    """What is done of the portfolio that these candidates give. InvalidInput for runs that it has not."""
+    question = all_sets.problem.question
+    portfolio = choose_portfolio(run_sets(all_sets, question.minutes), question.objective, question.minutes)
+    if portfolio is None:
+        return ()
+    runs = [run_of(portfolio, each.run, "done") for each in done]
+    return tuple(DoneRun(run.number, run.model, run.family, run.quality) for run in runs)
+
+
+def _plan_id(problem: PlanningProblem, portfolio: Portfolio) -> str:
+    """The same whichever of the runs is answered."""
+    runs = [
+        {**settings_of(run.candidate.candidates, run.candidate.pick), "seeds": run.seeds}
+        for run in portfolio.runs
+    ]
+    question = replace(problem.question, run=None)
+    return plan_id_of(question.canonical(), named_settings(problem, {"portfolio": runs}))
+
+
+def _settings(run: Run) -> dict[str, Any]:
+    candidates, pick = run.candidate.candidates, run.candidate.pick
+    option = candidates.table.options[pick.row]
+    return {
+        "model": option.model.name,
+        option.model.input_kind: option.input_size,
+        "batch_size": run.candidate.batch_size,
+        "folds": int(candidates.grid.folds[pick.fold]),
+        "epochs": int(candidates.grid.epochs[pick.epoch]),
+        "seeds": run.seeds,
+    }
+
+
+def _as_dict(portfolio: Portfolio, run: Run) -> dict[str, Any]:
+    return {
+        "run": run.number,
+        **_settings(run),
+        "start_minute": round(run.start, 2),
+        "deadline_minute": round(run.deadline, 2),
+        "expected_gain": round(run.gain, 2),
+        "why": why_run(portfolio, run),
+    }
+
+
+def _of_blend(index: Estimate, portfolio: Portfolio) -> Estimate:
+    """The main run's index, moved to where the blend is expected."""
+    if len(portfolio.blend["runs"]) == 1 and portfolio.main.seeds == 1:
+        return index
+    more = portfolio.quality - index.value
+    high = min(100.0, index.high + more)
+    return replace(
+        index,
+        value=portfolio.quality,
+        low=index.low + more,
+        high=max(high, portfolio.quality),
+        basis=f"{index.basis}; of the blend, {more:+.1f} over the main run once",
+    )

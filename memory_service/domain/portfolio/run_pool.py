@@ -1,0 +1,164 @@
+"""The runs that a portfolio may hold: of all priced plans those that few others match, with their repeats.
+
+What is in the pool does not depend on the budget, but for what is too long for it: a larger budget only adds
+runs. `domain.portfolio.run_sets` rests its laws on that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from memory_service.domain.planning.budget import (
+    RunSeconds,
+    Seconds,
+    minutes_needed,
+    run_seconds,
+    setup_seconds,
+)
+from memory_service.domain.planning.candidates import CandidateSet, CandidateSets
+from memory_service.domain.planning.plan_search import Array, GridIndex, Integers
+from memory_service.domain.quality.quality_index import fold_gain
+
+MOST_RUNS = 3
+"""Of different families that are blended: the expected best of equal models gains 1.4 points by the second,
+0.7 by the third, 0.4 by the fourth (images), which is within any plan's error."""
+
+SEEDS = (1, 2, 3, 5)
+"""Repeats of a run. Folds and seeds average alike: 5 x 3 folds leave 15 % of what averaging can gain."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunPool:
+    """Arrays over runs, the cheapest first.
+
+    lane, flat    candidate set, and the place in its grid
+    seeds         repeats of all its folds
+    family        one number for each family, over all lanes
+    quality       expected index, repeats included
+    alone         the smallest budget (minutes) that holds it as the only run
+    share         minutes of the budget that it takes beside others, its part of the reserve included
+    first         p90 minute by which a submission of its first fold is written
+    """
+
+    lane: Integers
+    flat: Integers
+    seeds: Integers
+    family: Integers
+    quality: Array
+    alone: Array
+    share: Array
+    first: Array
+
+    def at(self, index: Integers) -> RunPool:
+        return RunPool(*(getattr(self, item.name)[index] for item in fields(self)))
+
+
+def run_pool(all_sets: CandidateSets, minutes: float) -> RunPool:
+    """The runs that at most `minutes` hold and that fewer than `MOST_RUNS` other families beat at their own
+    cost: a run that is beaten so often could be exchanged for one of them in any set."""
+    found, families = [], 0
+    for lane, candidates in enumerate(all_sets.sets):
+        if candidates.table.options:
+            found.append(_lane(candidates, lane, families, minutes))
+            families += len(candidates.table.columns.families)
+    joined = [np.concatenate([getattr(pool, item.name) for pool in found]) for item in fields(RunPool)]
+    pool = RunPool(*joined)
+    return pool.at(_layers(pool.alone, pool.quality, pool.family))
+
+
+def _layers(minutes: Array, quality: Array, family: Integers) -> Integers:
+    """Places, by rising minutes, of the points that no cheaper one of their own family and fewer than
+    `MOST_RUNS` others reach."""
+    order = np.argsort(minutes)
+    order = order[np.argsort(family[order].astype(np.int16), kind="stable")]
+    steps = np.maximum.accumulate(quality[order] + 1e3 * family[order])
+    front = order[np.diff(steps, prepend=-np.inf) > 1e-9]
+    front = front[np.argsort(minutes[front], kind="stable")]
+    ranked, codes = quality[front], family[front]
+    best_so_far = np.full((int(codes.max(initial=-1)) + 1, len(front)), -np.inf)
+    best_so_far[codes, np.arange(len(front))] = ranked
+    np.maximum.accumulate(best_so_far, axis=1, out=best_so_far)
+    beaten = (best_so_far > ranked + 1e-9).sum(axis=0)
+    return np.asarray(front[beaten < MOST_RUNS], dtype=np.int64)
+
+
+def _lane(candidates: CandidateSet, lane: int, families: int, minutes: float) -> RunPool:
+    grid, columns = candidates.grid, candidates.table.columns
+    plans = grid.minutes.shape[1] * grid.minutes.shape[2]
+    needed, quality = grid.minutes.ravel(), grid.quality.ravel()
+    fits = np.flatnonzero(needed <= minutes)
+    flat = fits[_layers(needed[fits], quality[fits], columns.family[fits // plans])]
+    rows, epochs, folds = np.unravel_index(flat, grid.minutes.shape)
+    run = _seconds_of(candidates, rows, epochs, folds)
+    n_folds = np.array(grid.folds, dtype=np.float64)[folds]
+    policy, n_train = candidates.problem.policy, candidates.problem.n_train
+    once = fold_gain(columns.learning.fold_gain[rows], n_folds, n_train)
+    most = np.flatnonzero(folds == len(grid.folds) - 1)
+    may_repeat = most if candidates.problem.question.folds is None else most[:0]
+    out = []
+    for seeds in SEEDS:
+        at = np.arange(len(flat)) if seeds == 1 else may_repeat
+        repeated = _at(run, at).repeated(n_folds[at], seeds)
+        alone = (
+            needed[flat]
+            if seeds == 1
+            else np.asarray(minutes_needed(repeated, policy.reserve_share, policy.median_share))
+        )
+        gained = fold_gain(columns.learning.fold_gain[rows[at]], n_folds[at] * seeds, n_train) - once[at]
+        first = (run.first_fold + run.inference.times(1.0 / n_folds)).and_independent(run.setup)
+        pool = RunPool(
+            lane=np.full(len(at), lane),
+            flat=flat[at],
+            seeds=np.full(len(at), seeds),
+            family=families + columns.family[rows[at]],
+            quality=np.minimum(quality[flat[at]] + gained, 100.0),
+            alone=alone,
+            share=np.maximum(alone, repeated.total_end.high / (60.0 * (1.0 - policy.reserve_share))),
+            first=first.and_independent(run.write).high[at] / 60.0,
+        )
+        out.append(pool.at(np.flatnonzero(alone <= minutes)))
+    return RunPool(*(np.concatenate([getattr(p, item.name) for p in out]) for item in fields(RunPool)))
+
+
+def _seconds_of(candidates: CandidateSet, rows: Integers, epochs: Integers, folds: Integers) -> RunSeconds:
+    """The stages of several plans of a grid as arrays."""
+    grid, problem, columns = candidates.grid, candidates.problem, candidates.table.columns
+    if candidates.table.options[0].is_trees:
+        runs = [grid.run_of(GridIndex(*map(int, at), 0.0)) for at in zip(rows, epochs, folds, strict=True)]
+        return RunSeconds(*(_stacked([getattr(run, f.name) for run in runs]) for f in fields(RunSeconds)))
+    setup = setup_seconds(
+        columns.params_m[rows],
+        problem.n_train,
+        gpu=problem.on_gpu,
+        pretrained=columns.pretrained[rows],
+        files=problem.reads_files,
+    )
+    run = run_seconds(
+        setup,
+        _taken(grid.step, rows),
+        grid.batches.batch_size[rows].astype(np.float64),
+        _taken(grid.forward, rows),
+        n_train=problem.n_train,
+        n_test=problem.n_test,
+        folds=np.array(grid.folds)[folds],
+        epochs=np.array(grid.epochs, dtype=np.float64)[epochs],
+    )
+    return _at(run, np.arange(len(rows)))
+
+
+def _stacked(parts: list[Seconds]) -> Seconds:
+    return Seconds(*(np.array([getattr(p, name) for p in parts]) for name in ("low", "value", "high")))
+
+
+def _taken(seconds: Seconds, rows: Integers) -> Seconds:
+    """Of each row; what is common to all for each of them."""
+    return Seconds(
+        *(np.asarray(part)[rows] if np.ndim(part) else np.full(len(rows), part)
+          for part in (seconds.low, seconds.value, seconds.high))
+    )  # fmt: skip
+
+
+def _at(run: RunSeconds, index: Integers) -> RunSeconds:
+    return RunSeconds(*(_taken(getattr(run, item.name), index) for item in fields(RunSeconds)))

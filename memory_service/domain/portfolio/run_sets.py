@@ -1,0 +1,205 @@
+"""Sets of one to three runs of different families: what each needs, and how good its blend is expected to be.
+
+Utility = expected quality - PRICE(objective) * log2(1 + minutes needed), over all sets that the minutes hold.
+Minutes needed and expected quality of a set do not depend on the budget, and a larger budget only adds sets
+that need more: one of those can win only by a higher quality. So more minutes never lower the expected
+quality of a portfolio.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf
+
+import numpy as np
+
+from memory_service.domain.planning.candidates import CandidateSets
+from memory_service.domain.planning.plan_search import Array, Integers
+from memory_service.domain.planning.problem import DoneRun
+from memory_service.domain.portfolio.run_pool import RunPool, run_pool
+from memory_service.domain.quality.combination import expected_best
+
+Difference = Callable[[str, str], float]
+
+PRICE: Mapping[str, float] = {"fast": 2.0, "balanced": 0.1, "quality": 0.0}
+"""Index points that a doubling of the minutes must buy (R32).
+
+balanced: of 33 questions of users with 30 to 480 minutes, 88 % use half of them or more (with 0.2 and 0.3: 81
+and 73 %); where less is used, all of them would buy under 0.2 points, a fifteenth of its interval. fast: only what a first submission needs pays as much.
+"""
+
+FIRST_SHARE = 0.2
+"""R13, R17: a first submission is there within a fifth of the minutes."""
+
+THIRD = 0.917
+"""The difference to the best of two equal models varies less than that to one of them:
+sqrt(1 - 1 / (2 pi)), from the variance of the maximum (Clark 1961)."""
+
+LEAST_GAIN = 0.005
+"""Points: what an answer shows as 0.01."""
+
+PAIRS_A_DOUBLING = 12
+"""Pairs that a third run is tried with: the best of each twelfth of a doubling of the minutes."""
+
+
+@dataclass(frozen=True)
+class RunSets:
+    """Every set considered.
+
+    members    [set, 3] places in the pool, the last -1 where the set is smaller
+    needed     the smallest budget (minutes) that holds the set, a first submission within a fifth of it
+    quality    expected quality of the blend of its runs and those that are done
+    done       runs of before that are blended with them
+    """
+
+    all_sets: CandidateSets
+    pool: RunPool
+    members: Integers
+    needed: Array
+    quality: Array
+    difference: Difference
+    done: tuple[DoneRun, ...]
+
+    @cached_property
+    def _doublings(self) -> Array:
+        return np.asarray(np.log2(1.0 + self.needed), dtype=np.float64)
+
+    def best(self, objective: str, minutes: float) -> int | None:
+        """Place of the set of highest utility that `minutes` hold, cheaper first on ties; None where there is
+        none."""
+        fits = self.needed <= minutes
+        if not fits.any():
+            return None
+        utility = np.where(fits, self.quality - PRICE[objective] * self._doublings, -np.inf)
+        ties = np.flatnonzero(utility >= utility.max() - 1e-9)
+        return int(ties[np.argmin(self.needed[ties])])
+
+    def gain_of(self, minutes: float, chosen: int) -> float:
+        """Points that the best set of so many minutes is better than the chosen one."""
+        return float(self.quality[self.needed <= minutes].max() - self.quality[chosen])
+
+    def next_needed(self, minutes: float, quality: float) -> float:
+        """The smallest budget over `minutes` that holds a better set; infinite where not even twice does."""
+        better = (self.needed > minutes) & (self.quality > quality + LEAST_GAIN)
+        return float(self.needed[better].min(initial=inf))
+
+
+def run_sets(all_sets: CandidateSets, minutes: float, done: Sequence[DoneRun] = ()) -> RunSets:
+    """All sets that at most twice the `minutes` hold."""
+    difference = _difference(all_sets)
+    pool = run_pool(all_sets, 2.0 * minutes)
+    sd, done_sd = _differences(all_sets, pool, done, difference)
+    base = blend_quality([(run.model, run.quality) for run in done], difference)
+    single = np.arange(len(pool.flat))
+    alone = expected_best(base, pool.quality, done_sd) if done else pool.quality
+    first, second = np.nonzero(np.triu(pool.family[:, None] != pool.family[None, :]))
+    affordable = pool.share[first] + pool.share[second] <= 2.0 * minutes
+    first, second = first[affordable], second[affordable]
+    apart = sd[first, second] * (THIRD if done else 1.0)
+    if done:
+        apart = np.minimum(apart, THIRD * np.minimum(done_sd[first], done_sd[second]))
+    pair = expected_best(alone[first], pool.quality[second], apart)
+    front = _front(pool.share[first] + pool.share[second], pair)
+    at, third = (axis.ravel() for axis in np.meshgrid(front, single, indexing="ij"))
+    a, b = first[at], second[at]
+    other = (pool.family[third] != pool.family[a]) & (pool.family[third] != pool.family[b])
+    other &= pool.share[a] + pool.share[b] + pool.share[third] <= 2.0 * minutes
+    at, third, a, b = at[other], third[other], a[other], b[other]
+    apart = THIRD * np.minimum(sd[a, third], sd[b, third])
+    triple = expected_best(pair[at], pool.quality[third], apart)
+    members = np.concatenate(
+        [
+            np.stack([single, np.full_like(single, -1), np.full_like(single, -1)], axis=1),
+            np.stack([first, second, np.full_like(first, -1)], axis=1),
+            np.stack([a, b, third], axis=1),
+        ]
+    )
+    shortest = inf if done else shortest_split(all_sets)
+    return RunSets(
+        all_sets,
+        pool,
+        members,
+        _needed(pool, members, shortest, all_sets.problem.policy.reserve_share),
+        np.concatenate([alone, pair, triple]),
+        difference,
+        tuple(done),
+    )
+
+
+def shortest_split(all_sets: CandidateSets) -> float:
+    """Minutes of the shortest plan of one split; infinite where there is none."""
+    found = [
+        float(s.grid.minutes[:, :, s.grid.folds.index(1)].min(initial=inf))
+        for s in all_sets.sets
+        if 1 in s.grid.folds
+    ]
+    return min(found, default=inf)
+
+
+def _needed(pool: RunPool, members: Integers, shortest: float, reserve: float) -> Array:
+    """The smallest budget that holds each set with a first submission within a fifth of it: its own, or that
+    of the shortest split, run before it. No budget under five shortest splits has room for one, so there, and
+    in what fits there, none is asked for."""
+    padded = np.append(pool.share, 0.0), np.append(pool.first, inf)
+    shares, first = padded[0][members].sum(axis=1), padded[1][members].min(axis=1)
+    alone = np.where(members[:, 1] < 0, np.append(pool.alone, 0.0)[members[:, 0]], shares)
+    own = np.maximum(alone, first / FIRST_SHARE)
+    early = np.maximum(shares + shortest / (1.0 - reserve), shortest / FIRST_SHARE)
+    return np.asarray(np.where(alone < shortest / FIRST_SHARE, alone, np.minimum(own, early)))
+
+
+def _front(minutes: Array, quality: Array) -> Integers:
+    """Places of the points that no cheaper one reaches, the cheapest of each part of a doubling: what is
+    chosen does not depend on which dearer ones there are."""
+    order = np.argsort(minutes)
+    best = np.maximum.accumulate(quality[order])
+    front = order[np.diff(best, prepend=-np.inf) > 0]
+    parts = np.floor(PAIRS_A_DOUBLING * np.log2(minutes[front]))
+    return np.asarray(front[np.diff(parts, prepend=-np.inf) > 0], dtype=np.int64)
+
+
+def _differences(
+    all_sets: CandidateSets, pool: RunPool, done: Sequence[DoneRun], difference: Difference
+) -> tuple[Array, Array]:
+    """Standard deviation of the difference of each two runs, and of each run to the nearest that is done."""
+    named = [_named(all_sets, int(lane), int(flat)) for lane, flat in zip(pool.lane, pool.flat, strict=True)]
+    unique = list(dict.fromkeys(named))
+    places = np.array([unique.index(each) for each in named], dtype=np.int64)
+    table = np.array([[difference(a, b) for b in unique] for a in unique])
+    sd = table.reshape(len(unique), len(unique))[places[:, None], places[None, :]]
+    nearest = [min((difference(a, d.model) for d in done), default=inf) for a in unique]
+    return sd, np.array(nearest, dtype=np.float64)[places]
+
+
+def _difference(all_sets: CandidateSets) -> Difference:
+    """Standard deviation of the difference of two models on one data set, index points, by their names."""
+    quality, table = all_sets.problem.quality, all_sets.problem.data_kind.table
+    families = {o.model.name: o.model.family for each in all_sets.sets for o in each.table.options}
+
+    def apart(first: str, second: str) -> float:
+        models = ((name, families.get(name, name)) for name in (first, second))
+        return quality.difference_sd(table, *models)
+
+    return apart
+
+
+def _named(all_sets: CandidateSets, lane: int, flat: int) -> str:
+    """The model of a place in a grid."""
+    candidates = all_sets.sets[lane]
+    row = flat // (candidates.grid.minutes.shape[1] * candidates.grid.minutes.shape[2])
+    columns = candidates.table.columns
+    return str(columns.names[row])
+
+
+def blend_quality(runs: Sequence[tuple[str, float]], difference: Difference) -> float:
+    """Expected quality of the blend of (model, expected quality), one after another; 0 of none."""
+    value = 0.0
+    for place, (model, quality) in enumerate(runs):
+        if place == 0:
+            value = quality
+            continue
+        apart = min(difference(model, other) for other, _ in runs[:place])
+        value = float(expected_best(value, quality, apart * (THIRD if place > 1 else 1.0)))
+    return value

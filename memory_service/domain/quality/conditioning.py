@@ -1,0 +1,62 @@
+"""What runs of a competition say of models that were not run there: those that err alike move alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import log
+
+import numpy as np
+import numpy.typing as npt
+
+from memory_service.domain.quality.quality_model import QualityModel
+
+Array = npt.NDArray[np.float64]
+
+RUN_NOISE = 0.7
+"""Standard deviation of one run's result in index points: another seed, another split."""
+
+FARTHEST = 10.0
+"""Points that two runs are taken to differ by at most: beyond it one of them has failed."""
+
+LOG_ERROR_PER_POINT = 0.04
+"""An index point is about 4 % of the error (images; tables 2.4 %)."""
+
+
+def given_runs(
+    expected: Array,
+    models: Sequence[tuple[str, str]],
+    results: Mapping[str, float],
+    quality: QualityModel,
+    table: str,
+) -> Array:
+    """Expected points of models (m,), given results of some of them on one competition.
+
+    models    (name, family) in the order of `expected`; results: name -> points of its best run, of unknown
+              level: only their differences count, so that one model's runs alone move nothing
+    Conditional mean of a normal distribution whose differences have the variances of
+    `QualityModel.difference_sd`.
+    """
+    names = [name for name, _ in models]
+    places = [names.index(name) for name in sorted(results) if name in names]
+    if len(places) < 2:
+        return expected
+    base, *others = places
+    variance = np.array(
+        [[quality.difference_sd(table, models[i], each) ** 2 for each in models] for i in places]
+    )
+    variance[np.arange(len(places)), places] = 0.0
+    to_base = variance[0]
+    # Cov(f_a - f_0, f_i - f_0) = (D_a0 + D_i0 - D_ai) / 2
+    cross = 0.5 * (to_base[None, :] + to_base[others][:, None] - variance[1:])
+    noise = RUN_NOISE**2 * (np.eye(len(others)) + 1.0)
+    seen = np.array([results[names[i]] - results[names[base]] for i in others])
+    seen = np.clip(seen, -FARTHEST, FARTHEST)
+    surprise = seen - (expected[others] - expected[base])
+    shift = cross.T @ np.linalg.solve(cross[:, others] + noise, surprise)
+    return np.asarray(expected + shift, dtype=np.float64)
+
+
+def points_of_metric(value: float, direction: str) -> float | None:
+    """A metric as index points of unknown level; None where it says no error. direction: max | min."""
+    error = 1.0 - value if direction == "max" else value
+    return -log(error) / LOG_ERROR_PER_POINT if error > 0.0 else None

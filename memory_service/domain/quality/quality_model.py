@@ -1,0 +1,208 @@
+"""How good is a model on a kind of data? Effects fitted on public results, with published scores as prior.
+
+z = w_group * (score - center) / 3 + theta_model + phi_model,group + phi_model,group,subtask; z = 1 is the
+distance from the median model to the best one of a data set. `points_per_unit` makes index points of it, so
+that a model that nobody measured has its published score. The figures are fitted by `make quality` from
+public tables and ship in `seeds/quality.json`; docs/quality.md explains them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from memory_service.domain.common.vocabulary import modality_of
+
+Array = npt.NDArray[np.float64]
+
+SCORE_UNIT = 3.0
+"""Points of published score that one unit of a slope stands for."""
+
+_DENSE = ("image-segmentation", "object-detection", "image-to-image", "image-keypoints", "point-cloud")
+_EMBEDDINGS = ("text-ranking", "text-pair-similarity")
+_SUBTASK_OF = {
+    "token-classification": "entities",
+    "question-answering": "reading",
+    "text-ranking": "ranking",
+    "text-pair-similarity": "similarity",
+}
+_MULTILINGUAL = ("multilingual", "xlm", "mdeberta", "mt5", "rembert", "labse", "bge-m3")
+
+
+class Kind(NamedTuple):
+    """What data are to a quality model. table: whose figures hold; slope: which prior from scores;
+    levels: groups of data sets, the finer last."""
+
+    table: str
+    slope: str
+    levels: tuple[str, ...]
+
+
+class Effect(NamedTuple):
+    """Mean and standard deviation of a model's quality beyond its prior, in units of z."""
+
+    mean: float
+    sd: float
+
+
+def quality_kind(
+    task: str, n_classes: int | None = None, language: str | None = None, subtask: str | None = None
+) -> Kind:
+    """The kind of data of a task. A text without a language is taken for English."""
+    modality = modality_of(task)
+    if modality == "tabular":
+        kind = "regression" if task.endswith("regression") else "multiclass" if _many(n_classes) else "binary"
+        return Kind("tabular", "all", (kind,))
+    if modality == "text":
+        slope = "english" if language in (None, "en") else "other"
+        group = "embedding" if task in _EMBEDDINGS else slope
+        named = subtask if subtask not in (None, "other") else _SUBTASK_OF.get(task)
+        return Kind("text", slope, (group, f"{group}/{named}") if named else (group,))
+    if modality == "image":
+        return Kind("image-dense" if task in _DENSE else "image", "all", ())
+    if modality == "time-series":
+        return Kind(modality, "judged", (task,))
+    return Kind(modality, "all", ())
+
+
+def _many(n_classes: int | None) -> bool:
+    return n_classes is not None and n_classes > 2
+
+
+def is_multilingual(model: str) -> bool:
+    """Whether a text model was pretrained on many languages, by its name."""
+    return any(word in model.lower() for word in _MULTILINGUAL)
+
+
+def model_class(model: str, family: str) -> str:
+    """What errs alike: boosted trees, forests, networks of one family."""
+    if family in ("gbdt", "forest", "linear") or model in ("linear", "minirocket"):
+        return family
+    return "network"
+
+
+@dataclass(frozen=True, slots=True)
+class ModalityFigures:
+    """Fitted figures of one modality; z units but where said otherwise.
+
+    center, points_per_unit   a mean published score, and index points of one unit of z
+    slopes       slope name -> weight of SCORE_UNIT points of published score
+    multilingual slope name -> what pretraining on many languages adds
+    effects      model -> group of data sets ("" = all) -> its effect there, finer groups included
+    group_sd     how much an effect differs from group to group, by level
+    unmeasured_sd   of a model that no table has, beside its prior
+    difference_sd   class pair "gbdt|network" or model pair "catboost|lightgbm" -> of the difference of two
+                 models on one data set
+    """
+
+    center: float
+    points_per_unit: float
+    slopes: Mapping[str, float]
+    multilingual: Mapping[str, float]
+    effects: Mapping[str, Mapping[str, Effect]]
+    group_sd: tuple[float, ...]
+    unmeasured_sd: float
+    difference_sd: Mapping[str, float]
+    n_datasets: int = 0
+
+    @classmethod
+    def from_dict(cls, row: Mapping[str, Any]) -> ModalityFigures:
+        effects = {
+            model: {group: Effect(*pair) for group, pair in groups.items()}
+            for model, groups in row["effects"].items()
+        }
+        return cls(**{**row, "effects": effects, "group_sd": tuple(row["group_sd"])})
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """Expected quality of models on a kind of data, as arrays over models: index points at a full training
+    with one split, and the standard deviation of what is not known of the mean."""
+
+    points: Array
+    sd: Array
+    measured: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class QualityModel:
+    """The fitted figures of all modalities; empty: published scores alone."""
+
+    figures: Mapping[str, ModalityFigures]
+
+    @classmethod
+    def from_dict(cls, rows: Mapping[str, Any]) -> QualityModel:
+        return cls({name: ModalityFigures.from_dict(row) for name, row in rows.items()})
+
+    def expected(self, kind: Kind, names: Sequence[str], scores: Array) -> Expectation:
+        """Of models by name with their published scores (m,)."""
+        figures = self.figures.get(kind.table)
+        if figures is None:
+            nothing = np.zeros(len(names))
+            return Expectation(scores.astype(np.float64), nothing + UNTESTED_SD, nothing > 0)
+        slope = figures.slopes.get(kind.slope, figures.slopes.get("all", 0.0))
+        prior = slope * (scores - figures.center) / SCORE_UNIT
+        more = figures.multilingual.get(kind.slope, 0.0)
+        if more:
+            prior = prior + more * np.array([is_multilingual(name) for name in names], dtype=np.float64)
+        found = [_effect(figures, kind, name) for name in names]
+        z = prior + np.array([effect.mean for effect in found])
+        unit = figures.points_per_unit
+        measured = np.array([name in figures.effects for name in names], dtype=np.bool_)
+        return Expectation(
+            figures.center + unit * z, unit * np.array([effect.sd for effect in found]), measured
+        )
+
+    def difference_sd(self, table: str, first: tuple[str, str], second: tuple[str, str]) -> float:
+        """Standard deviation, in index points, of the difference of two models on one data set beyond their
+        expectation. Each model as (name, family)."""
+        figures = self.figures.get(table)
+        if first == second:
+            return SAME_MODEL_SHARE * DIFFERENCE_SD
+        if figures is None:
+            return DIFFERENCE_SD
+        pairs = ("|".join(sorted((first[0], second[0]))), class_pair(first, second))
+        sd = next((figures.difference_sd[key] for key in pairs if key in figures.difference_sd), None)
+        return DIFFERENCE_SD if sd is None else sd * figures.points_per_unit
+
+    def interval_sd(self, kind: Kind, model: tuple[str, str], score: float) -> tuple[float, bool]:
+        """Standard deviation, in index points, of a model's quality on one data set, and whether public
+        results of it went into the expectation. model: (name, family)."""
+        expected = self.expected(kind, [model[0]], np.array([score]))
+        other = (f"{model[0]}'", model[1])
+        own = self.difference_sd(kind.table, model, other) / 2**0.5
+        return float(np.hypot(expected.sd[0], own)), bool(expected.measured[0])
+
+
+def class_pair(first: tuple[str, str], second: tuple[str, str]) -> str:
+    """The key of two models' classes; two networks of one family err more alike than two of different."""
+    classes = sorted((model_class(*first), model_class(*second)))
+    if classes == ["network", "network"] and first[1] == second[1]:
+        return "family|family"
+    return "|".join(classes)
+
+
+UNTESTED_SD, DIFFERENCE_SD = 2.5, 3.5
+SAME_MODEL_SHARE = 0.3
+"""Index points where no public result tests the order of the catalogue (audio, video, recommendation,
+detection): judged, wider than where some do. A second training of the same model differs by a third of what
+another model does."""
+
+NO_FIGURES = QualityModel({})
+
+
+def _effect(figures: ModalityFigures, kind: Kind, name: str) -> Effect:
+    known = figures.effects.get(name)
+    spread = [*figures.group_sd[: len(kind.levels)]]
+    if known is None:
+        return Effect(0.0, float(np.sqrt(figures.unmeasured_sd**2 + sum(sd * sd for sd in spread))))
+    for depth in range(len(kind.levels), -1, -1):
+        effect = known.get(kind.levels[depth - 1] if depth else "")
+        if effect is not None:
+            missing = sum(sd * sd for sd in spread[depth:])
+            return Effect(effect.mean, float(np.sqrt(effect.sd**2 + missing)))
+    return Effect(0.0, figures.unmeasured_sd)

@@ -1,0 +1,38 @@
+"""The request of a ranking: which of these models, trained like this, is best on this data set?"""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from memory_service.schemas import fields as f
+from memory_service.schemas.base import FromText, Request
+
+MOST_ROWS = 10_000
+
+
+class RankRow(Request):
+    """One candidate. Rows of one `dataset` are compared with each other."""
+
+    dataset: f.Text200 | None = Field(None, description="Rows of one name compete; without one, all do.")
+    task: f.Task = Field(description=f.ABOUT_TASK, examples=["tabular-classification"])
+    model: f.Text200 = Field(description="A name of the catalogue.", examples=["catboost"])
+    subtask: f.SubtaskWord | None = Field(None, description="What kind of text task it is.")
+    language: f.Language | None = Field(None, description="Of texts: ISO 639-1, or `multi`.")
+    n_train: f.Samples | None = Field(None, description="Training rows.")
+    n_classes: f.NClasses | None = Field(None, description="Classes.")
+    n_features: f.NFeatures | None = Field(None, description="Columns of a table.")
+    input_size: f.NFeatures | None = Field(None, description="Pixels a side, or tokens; the usual one else.")
+    epochs: f.Epochs | None = Field(None, description="Epochs or rounds; as many as pay when not given.")
+    folds: f.Folds | None = Field(None, description="Models averaged; 1 when not given.")
+    gpu: f.Text200 | None = Field(None, description="With `minutes`: what fits there is planned.")
+    minutes: f.Minutes | None = Field(None, description="Budget; counts together with `gpu`.")
+
+
+class RankTextRow(FromText, RankRow):
+    """The same as texts: a row of a CSV file."""
+
+
+class RankRequest(Request):
+    """Candidates to rank."""
+
+    rows: list[RankRow] = Field(min_length=1, max_length=MOST_ROWS, description="One for each candidate.")

@@ -1,0 +1,183 @@
+"""Pages of what is known, table by table: models, patterns, solutions, strategies; a list, and one row."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from memory_service.domain.recipe.vocabulary import TECHNIQUES
+from memory_service.domain.runs.pattern_effect import Tally
+from memory_service.errors import FieldError, NotFound, nothing_named, unknown_name
+from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge.outcomes import with_tallies
+from memory_service.services.knowledge.snapshot import Knowledge
+from memory_service.services.tables.policy_rows import with_steering
+from memory_service.services.tables.table_rows import get_row, history_of, list_requested, list_rows
+
+_MOST_PROFILES = 200
+_USUAL = ("t4", "p100", "v100", "l4", "a10g", "rtx3090", "rtx4090", "a100", "a100-80gb", "h100")
+
+
+def _choices(counts: Mapping[str, Counter[str]]) -> dict[str, list[list[Any]]]:
+    """Filter -> [[value, how many]], most first."""
+    return {name: [[value, n] for value, n in count.most_common()] for name, count in counts.items()}
+
+
+def models_page(database: Database, knowledge: Knowledge, requested: Mapping[str, str]) -> dict[str, Any]:
+    """`{"items", "next", "choices"}`; `choices`: filter -> values in use, the most frequent first."""
+    with database.read() as transaction:
+        page = list_requested(transaction, "models", requested)
+    models = knowledge.models.values()
+    counts = {"task": Counter(task for model in models for task in model.tasks)}
+    names = ("library", "family", "device")
+    counts |= {name: Counter(getattr(model, name) for model in models) for name in names}
+    return {"items": page.items, "next": page.next, "choices": _choices(counts)}
+
+
+def model_page(database: Database, knowledge: Knowledge, name: str) -> dict[str, Any]:
+    """`{"model", "profiles", "claims", "history", "cards", "usual_cards"}`; NotFound with the nearest names.
+
+    profiles   what a sample costs by input size and precision, ascending
+    claims     rows of claims about the model, whatever the spelling
+    """
+    if name not in knowledge.models:
+        near = unknown_name("model", name, tuple(knowledge.models)).errors[0].nearest
+        hint = f"; nearest: {', '.join(near)}" if near else ""
+        refused = [FieldError("model", "unknown model", name[:200], near)]
+        raise NotFound(f"There is no model {name[:200]!r}{hint}", refused)
+    with database.read() as transaction:
+        row = get_row(transaction, "models", name)
+        profiles = list_rows(transaction, "sizing", {"model": name}, "input_size", _MOST_PROFILES).items
+        history = history_of(transaction, "models", name)
+    return {
+        "model": row,
+        "profiles": profiles,
+        "claims": [dict(claim) for claim, _, model in knowledge.located_claims if model == name],
+        "usual_cards": [*knowledge.cards.devices, *(c for c in _USUAL if c in knowledge.cards.sheets)],
+        "cards": sorted(knowledge.gpus),
+        "history": history,
+    }
+
+
+def patterns_page(database: Database, knowledge: Knowledge, requested: Mapping[str, str]) -> dict[str, Any]:
+    """`{"items", "next", "choices"}`: each row with `outcomes`, its tally."""
+    with database.read() as transaction:
+        page = list_requested(transaction, "patterns", requested)
+        items = with_tallies(transaction, page.items)
+    filters = ("task", "kind", "scope", "size")
+    counts = {name: Counter(row[name] for row in knowledge.patterns if row[name]) for name in filters}
+    return {"items": items, "next": page.next, "choices": _choices(counts)}
+
+
+def pattern_page(database: Database, knowledge: Knowledge, key: str) -> dict[str, Any]:
+    """`{"pattern", "outcomes", "places", "beside", "history"}`; NotFound with the nearest ids.
+
+    outcomes   the tally of all places, in words and figures
+    places     the same by competition or kind of task, the most followed first
+    beside     other patterns of the same competition, or of the same task and size
+    """
+    ids = [row["id"] for row in knowledge.patterns]
+    if key not in ids:
+        raise nothing_named("pattern", key, ids)
+    with database.read() as transaction:
+        row = get_row(transaction, "patterns", key)
+        (reported,) = with_tallies(transaction, [row])
+        history = history_of(transaction, "patterns", key)
+    places = knowledge.tallies.get(f"pattern:{key}", {})
+    return {
+        "pattern": row,
+        "outcomes": reported["outcomes"],
+        "places": [_place(name, tally) for name, tally in sorted(places.items(), key=_most_followed)],
+        "beside": [
+            {"id": other["id"], "kind": other["kind"], "statement": other["statement"]}
+            for other in knowledge.patterns
+            if other["id"] != key and _same_place(other, row)
+        ],
+        "history": history,
+    }
+
+
+def _place(name: str, tally: Tally) -> dict[str, Any]:
+    what, _, key = name.partition(":")
+    return {"place": key, "competition": key if what == "competition" else None, **tally.as_dict()}
+
+
+def _most_followed(item: tuple[str, Tally]) -> tuple[int, str]:
+    return -item[1].followed, item[0]
+
+
+def _same_place(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    if other["competition"]:
+        return bool(one["competition"] == other["competition"])
+    return not one["competition"] and (one["task"], one["size"]) == (other["task"], other["size"])
+
+
+def solutions_page(database: Database, knowledge: Knowledge, requested: Mapping[str, str]) -> dict[str, Any]:
+    """`{"items", "next", "choices"}`; choices: filter -> [[value, how many of all solutions]], most first."""
+    with database.read() as transaction:
+        page = list_requested(transaction, "solutions", requested)
+    counts: dict[str, Counter[str]] = {name: Counter() for name in ("task", "family", "technique", "basis")}
+    for slug, solutions in knowledge.solution_memory.by_competition.items():
+        task = knowledge.competitions[slug]["task"]
+        for solution in solutions:
+            counts["task"].update([task] if task else [])
+            counts["family"].update(solution.families)
+            counts["technique"].update(solution.techniques)
+            counts["basis"].update([solution.basis])
+    return {"items": page.items, "next": page.next, "choices": _choices(counts)}
+
+
+def solution_page(database: Database, _: Knowledge, key: str) -> dict[str, Any]:
+    """`{"solution", "techniques", "history"}`; techniques: [[name, what is done]]. NotFound."""
+    with database.read() as transaction:
+        row = get_row(transaction, "solutions", key)
+        history = history_of(transaction, "solutions", key)
+    told = [[name, TECHNIQUES[name]] for name in row["techniques"] if name in TECHNIQUES]
+    return {"solution": row, "techniques": told, "history": history}
+
+
+def strategies_page(database: Database, knowledge: Knowledge, requested: Mapping[str, str]) -> dict[str, Any]:
+    """`{"items", "next", "choices"}`; each row with `steers_plans`. choices: filter -> [[value, rows]]."""
+    with database.read() as transaction:
+        page = list_requested(transaction, "strategies", {"limit": 100, **requested})
+        items = with_steering(transaction, page.items)
+    filters = ("rule", "table", "followed", "grade", "corrected")
+    counts = {name: Counter(_word(row.get(name)) for row in knowledge.strategies) for name in filters}
+    choices = {name: [[value, n] for value, n in sorted(found.items())] for name, found in counts.items()}
+    return {"items": items, "next": page.next, "choices": choices}
+
+
+def _word(value: Any) -> str:
+    return {True: "true", False: "false"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+
+
+def strategy_page(database: Database, knowledge: Knowledge, key: str) -> dict[str, Any]:
+    """`{"strategy", "beside", "claims", "history"}`; NotFound.
+
+    beside   the other rows of its rule
+    claims   what was claimed of the same thing and is named in the row: `[{"id", "statement", "source"}]`
+    """
+    with database.read() as transaction:
+        (row,) = with_steering(transaction, [get_row(transaction, "strategies", key)])
+        history = history_of(transaction, "strategies", key)
+    named = row["value"].get("claims", ()) if isinstance(row["value"], Mapping) else ()
+    known = {str(claim["id"]): claim for claim in knowledge.claims}
+    return {
+        "strategy": row,
+        "beside": [
+            {"id": other["id"], "statement": other["statement"], "followed": other["followed"]}
+            for other in knowledge.strategies
+            if other["rule"] == row["rule"] and other["id"] != key
+        ],
+        "claims": [
+            {
+                "id": str(name),
+                "statement": known[str(name)]["statement"],
+                "source": known[str(name)]["source"],
+            }
+            for name in named
+            if str(name) in known
+        ],
+        "history": history,
+    }

@@ -1,0 +1,119 @@
+"""Ranks candidates by expected quality: `POST /rank`, `memory-service rank FILE`.
+
+    rank(database, [{"dataset": "loans", "task": "tabular-classification", "model": "catboost"}, ...])
+
+A row that cannot be judged says why and stops nothing. Asking writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN
+from memory_service.domain.planning.candidates import price_candidates
+from memory_service.domain.planning.model_catalogue import CatalogueModel
+from memory_service.domain.quality.quality_index import (
+    learning_of,
+    quality_estimate,
+    quality_index,
+    too_large,
+)
+from memory_service.domain.quality.quality_model import QualityModel, quality_kind
+from memory_service.domain.quality.ranking import Candidate, rank_candidates
+from memory_service.errors import InvalidInput, MemoryServiceError
+from memory_service.schemas.rank import RankRow, RankTextRow
+from memory_service.schemas.recommend import plan_request
+from memory_service.schemas.validation_errors import checked
+from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
+from memory_service.services.planning.planning_problem import case_of, read_request_text
+
+_FULLY_TRAINED = 10_000
+_PLANNED = ("epochs", "folds")
+
+
+def rank(database: Database, rows: Sequence[RankRow | Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Each row with `quality`, `rank` and `p_best` among the rows of its `dataset` (1 and 0..1), and
+    `run_order` (in which order a portfolio would run them, None after the fifth); in the order given.
+
+    Of a row of another model or with a value that cannot be, these are None and `why` says so.
+    """
+    knowledge = knowledge_of(database)
+    answers: list[dict[str, Any]] = []
+    groups: dict[tuple[str, str], list[tuple[int, Candidate]]] = defaultdict(list)
+    for place, given in enumerate(rows):
+        said = given.explicit() if isinstance(given, RankRow) else dict(given)
+        answer = {**said, "quality": None, "rank": None, "p_best": None, "run_order": None, "why": None}
+        answers.append(answer)
+        try:
+            row = given if isinstance(given, RankRow) else _row(given)
+            answer.update(row.explicit())
+            model = knowledge.listed_model(row.model)
+            trained = _planned(database, knowledge, row) if row.gpu and row.minutes else row
+        except MemoryServiceError as error:
+            answer["why"] = "; ".join(f"{each.field}: {each.message}" for each in error.errors) or str(error)
+            continue
+        answer.update({name: getattr(trained, name) for name in _PLANNED if getattr(trained, name)})
+        candidate, quality = _judged(knowledge.quality, trained, model)
+        answer["quality"] = quality
+        groups[row.dataset or "", quality_kind(row.task).table].append((place, candidate))
+    for (_, table), members in groups.items():
+        ranking = rank_candidates([each for _, each in members], knowledge.quality, table)
+        order = {member: turn for turn, member in enumerate(ranking.run_order, 1)}
+        for at, (place, _) in enumerate(members):
+            answers[place].update(
+                rank=ranking.rank[at], p_best=round(ranking.p_best[at], 4), run_order=order.get(at)
+            )
+    return answers
+
+
+def _row(given: Mapping[str, Any]) -> RankRow:
+    known = {name: given[name] for name in RankRow.model_fields if given.get(name) not in (None, "")}
+    whole = {
+        name: value.removesuffix(".0") if isinstance(value, str) and name != "minutes" else value
+        for name, value in known.items()
+    }
+    return checked(RankTextRow, whole)
+
+
+def _judged(quality: QualityModel, row: RankRow, model: CatalogueModel) -> tuple[Candidate, dict[str, Any]]:
+    kind = quality_kind(row.task, row.n_classes, row.language, row.subtask)
+    n_train = float(row.n_train or SIZE_TYPICAL_N_TRAIN["medium"])
+    expected = quality.expected(kind, [model.name], np.array([model.quality_score]))
+    points = expected.points[0]
+    if kind.table == "image":
+        points = points - float(too_large(model.params_m, n_train))
+    sized = model.input_kind != "n_features" and row.input_size and model.default_input_size
+    index = float(
+        quality_index(
+            points,
+            row.input_size / model.default_input_size if sized and row.input_size else 1.0,
+            row.epochs or _FULLY_TRAINED,
+            row.folds or 1,
+            learning_of(row.task, model.pretrained, not model.can_be_profiled, model.family),
+            n_train,
+        )
+    )
+    sd, measured = quality.interval_sd(kind, (model.name, model.family), model.quality_score)
+    candidate = Candidate(model.name, model.family, index, float(expected.sd[0]))
+    return candidate, quality_estimate(index, sd, measured).as_dict()
+
+
+def _planned(database: Database, knowledge: Knowledge, row: RankRow) -> RankRow:
+    """The row with the epochs and folds that its minutes allow on its card. Raises InvalidInput where
+    nothing fits."""
+    left_out = {"dataset", "input_size"}
+    asked = {name: value for name, value in row.explicit().items() if name not in left_out}
+    question = plan_request({**asked, "objective": "quality", "mode": "blind"})
+    case = case_of(knowledge, question, read_request_text(database, question))
+    best = price_candidates(case, knowledge).best("quality", question.minutes)
+    if best is None:
+        raise InvalidInput(f"does not fit into {row.minutes:g} minutes on {row.gpu}")
+    grid = best.candidates.grid
+    return row.model_copy(
+        update={"epochs": int(grid.epochs[best.pick.epoch]), "folds": int(grid.folds[best.pick.fold])}
+    )

@@ -1,0 +1,53 @@
+"""What is known, table by table (models, patterns, solutions, strategies): a list, and one row of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fastapi import Request
+from starlette.responses import Response
+
+from memory_service.api.service import database_of
+from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
+from memory_service.services.pages.knowledge import (
+    model_page,
+    models_page,
+    pattern_page,
+    patterns_page,
+    solution_page,
+    solutions_page,
+    strategies_page,
+    strategy_page,
+)
+from memory_service.web.charts.models import cost_by_size
+from memory_service.web.site import Pages, answer, query_of
+
+router = Pages()
+
+ListPage = Callable[[Database, Knowledge, Mapping[str, str]], dict[str, Any]]
+RowPage = Callable[[Database, Knowledge, str], dict[str, Any]]
+
+
+def _pages(table: str, list_page: ListPage, row_page: RowPage) -> None:
+    router.files(f"/browse/{table}", table)
+
+    @router.page(f"/browse/{table}")
+    def rows(request: Request) -> Response:
+        database = database_of(request)
+        data = list_page(database, knowledge_of(database), query_of(request))
+        return answer(request, f"{table}/list.html", data, title=table.capitalize())
+
+    @router.page(f"/browse/{table}/{{key:path}}")
+    def row(request: Request, key: str) -> Response:
+        database = database_of(request)
+        data = row_page(database, knowledge_of(database), key)
+        charts = {"cost": cost_by_size(data["profiles"])} if table == "models" else {}
+        return answer(request, f"{table}/one.html", data, title=key, charts=charts)
+
+
+_pages("strategies", strategies_page, strategy_page)
+_pages("models", models_page, model_page)
+_pages("patterns", patterns_page, pattern_page)
+_pages("solutions", solutions_page, solution_page)

@@ -1,0 +1,90 @@
+"""Is a second run of another family worth more than one that errs alike? And are the minutes used?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pytest
+from memory_service.domain.portfolio.difference import difference_sd
+
+from memory_service.domain.portfolio.portfolio_text import NOTHING_MORE
+from memory_service.domain.portfolio.run_sets import blend_quality
+from tests.planning import plan
+
+QUESTIONS = Path(__file__).parents[4] / "shared" / "research" / "questions.jsonl"
+BUDGETS = (30, 120, 480)
+
+
+def test_a_run_of_another_family_adds_more_than_one_that_errs_alike() -> None:
+    first = ("resnet50", "resnet", 80.0)
+    alike = blend_quality([first, ("resnet101", "resnet", 80.0)], "image")
+    other = blend_quality([first, ("convnext_tiny", "convnext", 80.0)], "image")
+    assert 80.0 < alike < other
+    trees = difference_sd("catboost", "catboost", "tabm", "tabm", "tabular")
+    assert trees > difference_sd("catboost", "catboost", "xgboost", "xgboost", "tabular")
+
+
+def test_a_third_run_adds_less_than_the_second_and_a_poor_one_next_to_nothing() -> None:
+    runs = [("a", "a", 80.0), ("b", "b", 80.0), ("c", "c", 80.0)]
+    values = [blend_quality(runs[:n], "image") for n in (1, 2, 3)]
+    assert values[1] - values[0] > values[2] - values[1] > 0
+    assert blend_quality([("a", "a", 80.0), ("b", "b", 65.0)], "image") - 80.0 < 0.001
+
+
+def test_a_budget_too_short_for_two_runs_has_one_and_blends_nothing() -> None:
+    answer = plan(task="image", n_train=24_000, gpu="t4", minutes=4, objective="fast")
+    assert len(answer["portfolio"]) == 1
+    assert answer["blend"] == {"method": "none", "runs": [1]}
+
+
+def test_where_the_main_run_is_late_one_split_comes_first_and_is_not_blended() -> None:
+    answer = plan(task="segmentation", n_train=5_000, gpu="t4", minutes=30)
+    first = answer["portfolio"][0]
+    assert first["folds"] == 1
+    assert first["deadline_minute"] <= 0.2 * 30
+    assert "first submission" in first["why"]
+    assert first["run"] not in answer["blend"]["runs"]
+
+
+def test_pinned_folds_are_not_repeated_and_a_pinned_model_is_the_only_one() -> None:
+    answer = plan(task="tabular", n_train=2_000, gpu="cpu", minutes=60, folds=3)
+    assert {run["seeds"] for run in answer["portfolio"]} == {1}
+    pinned = plan(task="image", n_train=2_000, gpu="t4", minutes=60, model="resnet18")
+    assert {run["model"] for run in pinned["portfolio"]} == {"resnet18.a1_in1k"}
+
+
+def questions() -> list[dict[str, Any]]:
+    if not QUESTIONS.exists():
+        return []
+    rows = [json.loads(line) for line in QUESTIONS.read_text().splitlines()]
+    return [{"task": row["plan_of_2026_11_21"]["task"], **row["question"]} for row in rows]
+
+
+def used(objective: str, least: float) -> list[float]:
+    """Shares of the budgets that are used; what is under the least says why it stops there."""
+    shares = []
+    for question in questions():
+        for minutes in BUDGETS:
+            answer = plan(**question | {"minutes": minutes, "objective": objective})
+            if not answer["feasible"]:
+                continue
+            shares.append(answer["used_percent"])
+            if answer["used_percent"] < least:
+                told = [text for text in answer["rationale"] if "othing more to gain" in text]
+                assert told, (question, answer["rationale"])
+    return shares
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not QUESTIONS.exists(), reason="the users' 33 questions are not here")
+@pytest.mark.parametrize(("objective", "least"), [("balanced", 50.0), ("quality", 75.0)])
+def test_the_users_questions_use_their_minutes_or_say_what_more_would_buy(
+    objective: str, least: float
+) -> None:
+    shares = used(objective, least)
+    assert len(shares) > 90
+    assert median(shares) >= least
+    assert NOTHING_MORE <= 0.3

@@ -1,0 +1,128 @@
+"""Which laws hold for the use of all the minutes? Time, memory and speed each push it one way only."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory_service.domain.common.vocabulary import TASKS
+from memory_service.domain.planning.candidates import price_candidates
+from memory_service.domain.planning.problem import DoneRun, PlanningProblem
+from memory_service.domain.portfolio.portfolio import Portfolio, choose_portfolio
+from memory_service.domain.portfolio.portfolio_plan import plan_portfolio
+from memory_service.domain.portfolio.run_sets import FIRST_SHARE, run_sets, shortest_split
+from tests.domain.planning.test_planner_properties import faster
+from tests.planning import CARDS, case, promises_kept, seed_knowledge
+
+CARD = st.sampled_from(CARDS)
+TASK = st.sampled_from(
+    [
+        t
+        for t in TASKS
+        if t.startswith(("image-cl", "text-cl", "tabular", "audio", "image-seg", "time-series"))
+    ]
+)
+N_TRAIN = st.integers(50, 2_000_000)
+MINUTES = st.floats(0.5, 600)
+OBJECTIVE = st.sampled_from(["fast", "balanced", "quality"])
+MODEL = st.sampled_from(["resnet50", "tf_efficientnet_b4", "convnext_tiny", "resnet18"])
+DONE = st.sampled_from(
+    [(), (DoneRun(1, "resnet50", "resnet", 75.0),),
+     (DoneRun(1, "catboost", "catboost", 80.0), DoneRun(2, "tabm", "tabm", 81.0))]
+)  # fmt: skip
+
+
+def portfolio_of(problem: PlanningProblem) -> Portfolio | None:
+    question = problem.question
+    sets = run_sets(price_candidates(problem, seed_knowledge()), question.minutes, problem.done)
+    return choose_portfolio(sets, question.objective, question.minutes)
+
+
+def asked_for(done: tuple[DoneRun, ...] = (), **asked: Any) -> Portfolio | None:
+    return portfolio_of(replace(case(**asked), done=done))
+
+
+@settings(max_examples=100, deadline=None)
+@given(TASK, CARD, N_TRAIN, MINUTES, st.floats(1.0, 3.0), OBJECTIVE, DONE)
+def test_more_minutes_never_lower_the_expected_quality(
+    task: str, gpu: str, n_train: int, minutes: float, more: float, objective: str, done: tuple[DoneRun, ...]
+) -> None:
+    asked = {"task": task, "gpu": gpu, "n_train": n_train, "objective": objective}
+    first, second = (asked_for(done, **asked, minutes=m) for m in (minutes, minutes * more))
+    if first is not None:
+        assert second is not None
+        assert second.quality >= first.quality - 1e-9
+
+
+@settings(max_examples=40, deadline=None)
+@given(MODEL, CARD, N_TRAIN, st.floats(2, 100), st.floats(2, 100))
+def test_more_memory_never_lowers_the_batch_of_the_main_run(
+    model: str, gpu: str, n_train: int, first: float, second: float
+) -> None:
+    batches = []
+    for vram in sorted((first, second)):
+        found = asked_for(task="image", gpu=gpu, n_train=n_train, model=model, vram_gib=vram, minutes=10_000)
+        batches.append(0 if found is None else found.main.candidate.batch_size)
+    assert batches[0] <= batches[1]
+
+
+@settings(max_examples=40, deadline=None)
+@given(MODEL, CARD, N_TRAIN, st.floats(1, 4), st.floats(1, 4))
+def test_a_faster_card_never_takes_longer(
+    model: str, gpu: str, n_train: int, speed: float, bandwidth: float
+) -> None:
+    asked = case(
+        task="image", gpu=gpu, n_train=n_train, model=model, batch_size=16, folds=3, epochs=3, minutes=10_000
+    )
+    slow, fast = (
+        portfolio_of(p) for p in (asked, replace(asked, cards=(faster(asked.cards[0], speed, bandwidth),)))
+    )
+    if slow is not None:
+        assert fast is not None
+        assert fast.runs[-1].deadline <= slow.runs[-1].deadline * (1 + 1e-9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(TASK, CARD, N_TRAIN, MINUTES, OBJECTIVE, st.none() | st.integers(1, 6), st.none() | st.integers(1, 60))
+def test_every_run_keeps_its_promises_and_all_end_inside_the_minutes(
+    task: str, gpu: str, n_train: int, minutes: float, objective: str, folds: int | None, epochs: int | None
+) -> None:
+    asked = {"task": task, "gpu": gpu, "n_train": n_train, "minutes": minutes, "objective": objective}
+    problem = case(**asked, **{k: v for k, v in (("folds", folds), ("epochs", epochs)) if v})
+    answer = plan_portfolio(problem, seed_knowledge()).as_dict()
+    if not answer["feasible"]:
+        return
+    assert promises_kept(answer) == []
+    shares, clock = 0.0, 0.0
+    for run in answer["portfolio"]:
+        assert run["start_minute"] == clock
+        clock = run["deadline_minute"]
+        numbered = replace(problem, question=replace(problem.question, run=run["run"]))
+        own = plan_portfolio(numbered, seed_knowledge()).as_dict()
+        assert promises_kept(own) == []
+        assert own["plan_id"] == answer["plan_id"]
+        assert own["timetable"][-1]["deadline_minute"] <= clock - run["start_minute"] + 0.02
+        shares += own["minutes"]
+    assert shares <= minutes * (1 + 1e-9)
+    assert answer["reserve_minutes"] >= 0.15 * minutes - 0.01
+    assert answer["used_percent"] <= 100.0
+
+
+@settings(max_examples=60, deadline=None)
+@given(TASK, CARD, N_TRAIN, MINUTES, OBJECTIVE)
+def test_a_first_submission_comes_early_or_the_plan_says_that_none_can(
+    task: str, gpu: str, n_train: int, minutes: float, objective: str
+) -> None:
+    problem = case(task=task, gpu=gpu, n_train=n_train, minutes=minutes, objective=objective)
+    found = portfolio_of(problem)
+    if found is None:
+        return
+    answer = plan_portfolio(problem, seed_knowledge()).as_dict()
+    late = found.runs[0].first > FIRST_SHARE * minutes
+    assert late == any("No first submission within" in sentence for sentence in answer["rationale"])
+    all_sets = price_candidates(problem, seed_knowledge())
+    if late:
+        assert found.needed < shortest_split(all_sets) / FIRST_SHARE

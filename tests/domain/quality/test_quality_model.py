@@ -1,0 +1,99 @@
+"""What the quality model says of models: measured and not, in any language, alone and in pairs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory_service.domain.common.vocabulary import TASKS
+from memory_service.domain.quality.combination import expected_best, probability_better
+from memory_service.domain.quality.conditioning import given_runs
+from memory_service.domain.quality.quality_model import NO_FIGURES, quality_kind
+from memory_service.domain.quality.ranking import Candidate, rank_candidates
+from memory_service.services.knowledge.quality_figures import read_quality_model
+
+MODEL = read_quality_model()
+
+
+def points(task: str, names: list[str], scores: list[float], **facts: str | int) -> list[float]:
+    kind = quality_kind(task, **facts)  # type: ignore[arg-type]
+    found: list[float] = MODEL.expected(kind, names, np.array(scores)).points.tolist()
+    return found
+
+
+@pytest.mark.parametrize("language", ["hi", "sv", "multi"])
+def test_a_multilingual_encoder_is_expected_to_be_better_where_the_text_is_not_english(language: str) -> None:
+    names, scores = ["xlm-roberta-large", "roberta-large", "modernbert-large"], [89.1, 90.2, 90.8]
+    multilingual, *english = points("text-classification", names, scores, language=language)
+    assert multilingual > max(english)
+    assert (
+        points("text-classification", names, scores, language="en")[0]
+        < points("text-classification", names, scores, language="en")[1]
+    )
+
+
+def test_a_model_that_nobody_measured_has_its_published_score_and_a_wider_interval() -> None:
+    kind = quality_kind("image-classification")
+    known = MODEL.expected(kind, ["resnet50.tv_in1k", "nobody"], np.array([78.0, 78.0]))
+    assert known.points[1] == pytest.approx(78.0, abs=0.05)
+    assert known.sd[1] > known.sd[0]
+    assert known.measured.tolist() == [True, False]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_task_is_judged_and_untested_ones_keep_the_published_score(task: str) -> None:
+    expected = MODEL.expected(quality_kind(task), ["nobody"], np.array([80.0]))
+    assert np.isfinite(expected.points).all()
+    assert (expected.sd > 0).all()
+    assert NO_FIGURES.expected(quality_kind(task), ["nobody"], np.array([80.0])).points[0] == 80.0
+
+
+@given(st.floats(50, 90), st.floats(50, 90), st.floats(0.1, 8))
+def test_the_best_of_two_is_no_worse_than_either(a: float, b: float, sd: float) -> None:
+    assert expected_best(a, b, sd) >= max(a, b) - 1e-6
+    assert expected_best(a, b, sd) == pytest.approx(float(expected_best(b, a, sd)), abs=1e-5)
+    assert probability_better(a, b, sd) + probability_better(b, a, sd) == pytest.approx(1.0, abs=1e-6)
+    assert expected_best(a, b, 2 * sd) >= expected_best(a, b, sd) - 1e-6
+
+
+NETS = st.lists(
+    st.tuples(st.sampled_from(["catboost", "lightgbm", "tabm", "mlp"]), st.floats(60, 90)),
+    min_size=1, max_size=8,
+)  # fmt: skip
+
+
+@settings(max_examples=40, deadline=None)
+@given(NETS)
+def test_a_ranking_follows_the_index_and_its_probabilities_sum_to_one(found: list[tuple[str, float]]) -> None:
+    family = {"catboost": "gbdt", "lightgbm": "gbdt", "tabm": "tabm", "mlp": "mlp"}
+    ranking = rank_candidates([Candidate(n, family[n], x, 0.5) for n, x in found], MODEL, "tabular")
+    assert sum(ranking.p_best) == pytest.approx(1.0)
+    by_rank = sorted(range(len(found)), key=lambda i: ranking.rank[i])
+    assert [found[i][1] for i in by_rank] == sorted((x for _, x in found), reverse=True)
+    assert ranking.rank[ranking.run_order[0]] == 1
+    assert len(set(ranking.run_order)) == len(ranking.run_order) == min(5, len(found))
+
+
+def test_the_second_run_is_of_another_kind_where_two_are_nearly_as_good() -> None:
+    found = [Candidate("lightgbm", "gbdt", 80.0, 0.5), Candidate("xgboost", "gbdt", 79.5, 0.5),
+             Candidate("tabm", "tabm", 79.4, 0.5)]  # fmt: skip
+    assert rank_candidates(found, MODEL, "tabular").run_order[:2] == (0, 2)
+
+
+TREES = [("catboost", "gbdt"), ("lightgbm", "gbdt"), ("xgboost", "gbdt"), ("mlp", "mlp")]
+
+
+def test_runs_of_a_competition_move_models_that_err_alike() -> None:
+    """LightGBM 3 points above an MLP here: CatBoost gains, too, and less than LightGBM itself."""
+    prior = np.array([80.0, 80.0, 80.0, 80.0])
+    after = given_runs(prior, TREES, {"lightgbm": 3.0, "mlp": 0.0}, MODEL, "tabular")
+    gain = after - after[3]
+    assert gain[1] > gain[0] > 0.3
+    assert gain[1] < 3.0
+
+
+def test_runs_of_one_model_say_nothing_of_the_others() -> None:
+    prior = np.array([80.0, 79.0, 78.0, 77.0])
+    assert given_runs(prior, TREES, {"lightgbm": 3.0}, MODEL, "tabular").tolist() == prior.tolist()
