@@ -97,6 +97,8 @@ def render_plan(answer: Mapping[str, Any]) -> RenderableType:
             ("memory of the host", *graded(trees, "GiB")),
             ("a round", *graded(expected["epoch_seconds"], "s")),
         ]
+    if "best_epoch" in expected:
+        costs.append((f"best of the {passes}", *graded(expected["best_epoch"], "")))
     figures = [
         *costs,
         (f"total of {answer['minutes']:g} min", *graded(expected["total_minutes"], "min")),

@@ -10,11 +10,18 @@ from memory_service.domain.monitoring.batch_change import (
     accumulation_for,
     fastest_batch,
 )
-from memory_service.domain.monitoring.projection import Projection, too_late, training_deadline_seconds
+from memory_service.domain.monitoring.projection import (
+    Projection,
+    later_fold_epochs,
+    present_fold_epochs,
+    too_late,
+    training_deadline_seconds,
+)
 from memory_service.domain.monitoring.run_view import Position, RunView
 from memory_service.domain.monitoring.slowdown import is_loader_bound
 from memory_service.domain.monitoring.verdict import Answer, figures
-from memory_service.domain.quality.quality_index import learning_of, quality_index
+from memory_service.domain.quality.boosting_rounds import points_short
+from memory_service.domain.quality.quality_index import fold_gain, learning_of, quality_index
 
 STOP_FROM_SHARE = 0.70
 """R15; waits only while even the late end of the projection keeps the deadline."""
@@ -68,12 +75,16 @@ def _milder(view: RunView, projection: Projection, deadline: float) -> Answer:
     (`domain.quality.quality_index`)."""
     state, at = view.state, view.position
     folds, epochs, unit = state.whole("folds") or 1, state.whole("epochs") or 1, state.epoch_word
+    about = ""
+    if state.facts.is_trees:
+        needed = round(max(later_fold_epochs(view, epochs)[1], present_fold_epochs(view, epochs)[1]))
+        about, epochs = "about " if needed < epochs else "", max(1, needed, at.epochs_done)
     into = (
         min(max(0.0, view.now - view.epochs[-1].at_seconds), projection.epoch.value) if view.epochs else 0.0
     )
     room = (deadline - view.now + into) / projection.epoch.high
     cannot = (
-        f"It cannot finish: {folds} fold{'s' if folds > 1 else ''} x {epochs} {unit}s of "
+        f"It cannot finish: {folds} fold{'s' if folds > 1 else ''} x {about}{epochs} {unit}s of "
         f"{figures(projection.epoch.value)} s end training at minute {projection.end.value / 60:.1f}, "
         f"the deadline is minute {deadline / 60:.1f} of {(state.facts.minutes or 0):g}"
     )
@@ -111,7 +122,10 @@ def _changed(planned: dict[str, int], folds: int, epochs: int) -> dict[str, int]
 def _best_cut(
     view: RunView, room: float, folds: int, epochs: int, at: Position | None = None
 ) -> tuple[int, int] | None:
-    """(folds, epochs) that `room` more epochs allow, of the highest expected quality; None when none do."""
+    """(folds, epochs) that `room` more epochs allow, of the highest expected quality; None when none do.
+
+    epochs   that a fold needs: the planned ones; of boosted trees those they are expected to train
+    """
     at = at or view.position
     facts = view.state.facts
     learning = learning_of(facts.task, facts.pretrained, facts.is_trees)
@@ -127,7 +141,11 @@ def _best_cut(
                 to_epochs = floor(room / later) if later else at.epochs_done
         if to_epochs < 1 or (to_epochs <= at.epochs_done and later <= 0 and to_folds == folds):
             continue
-        quality = float(quality_index(80.0, 1.0, to_epochs, to_folds, learning, n_train))
+        if facts.is_trees:
+            gained = float(fold_gain(learning.fold_gain, to_folds, n_train))
+            quality = gained - points_short(epochs, to_epochs)
+        else:
+            quality = float(quality_index(80.0, 1.0, to_epochs, to_folds, learning, n_train))
         if best is None or quality > best[0]:
             best = (quality, to_folds, to_epochs)
     return None if best is None else best[1:]

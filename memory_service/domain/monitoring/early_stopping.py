@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from memory_service.domain.monitoring.projection import Projection, training_deadline_seconds
+from memory_service.domain.monitoring.projection import (
+    Projection,
+    best_so_far,
+    patience_of,
+    training_deadline_seconds,
+)
 from memory_service.domain.monitoring.run_view import RunView
 from memory_service.domain.monitoring.verdict import Answer
-from memory_service.domain.planning.hyperparameters import TREE_PATIENCE_ROUNDS
-
-PATIENCE = 5
-"""R16 says 3-5 epochs; without a word of the run or its plan the later one."""
 
 
 def early_stopping(view: RunView, projection: Projection | None) -> Answer | None:
@@ -17,19 +18,13 @@ def early_stopping(view: RunView, projection: Projection | None) -> Answer | Non
     epochs, folds = state.whole("epochs"), state.whole("folds") or 1
     if not view.epochs or at.epochs_done == 0 or state.facts.status != "running":
         return None
-    fold = view.summary.folds.get(view.epochs[-1].fold)
-    if fold is None or fold.last_epoch is None:
-        return None
-    metric = {"max": fold.highest_metric, "min": fold.lowest_metric}.get(state.facts.metric_direction or "")
-    best = metric or fold.lowest_loss
-    default = TREE_PATIENCE_ROUNDS if state.facts.is_trees else PATIENCE
-    patience = state.whole("patience") or state.expected.patience or default
+    best, patience = best_so_far(view), patience_of(view)
     since = 0 if best is None else at.epochs_done - 1 + view.first_number - best[1]
     if best is None or since <= patience:
         return None
     if epochs is not None and at.epochs_done >= epochs:
         return None
-    what, unit = "metric" if metric else "validation loss", view.state.epoch_word
+    what, unit = best[2], view.state.epoch_word
     where = f"{since} {unit}s back, at {unit} {best[1]}"
     why = f"The best {what} ({best[0]:.4g}) is {where}; patience is {patience}"
     if at.fold_index + 1 >= folds:

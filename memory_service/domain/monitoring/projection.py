@@ -11,6 +11,8 @@ from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.monitoring.run_view import RunView
 from memory_service.domain.monitoring.trend import latched, spread_of
 from memory_service.domain.planning.budget import FIRST_EPOCH_FACTOR, FOLD_OVERHEAD_S
+from memory_service.domain.planning.hyperparameters import TREE_LEARNING_RATE
+from memory_service.domain.quality.boosting_rounds import patience_rounds, rounds_trained
 
 Z80 = 1.2816
 LEAST_SPREAD = 0.03
@@ -22,6 +24,12 @@ STEPS_ONLY = (1.0, 1.12, 1.4)
 SURELY_BEGUN_S = 120.0
 """A prediction by which two epochs would be over by now, counted from here, says nothing any more."""
 
+PATIENCE = 5
+"""R16 says 3-5 epochs; without a word of the run or its plan the later one."""
+
+FOLDS_DIFFER = 1.5
+"""Best rounds of the folds of one table: 1.5 times the longest so far is past the 90th percentile."""
+
 LATCH_OFF = 0.95
 """An alarm of time goes off again only when the projection is 5 % inside the deadline."""
 
@@ -30,17 +38,15 @@ LATCH_OFF = 0.95
 class Projection:
     """Seconds of one epoch and of the end of training (from the run's start), each low, value, high (80 %).
 
-    epochs_left   in all folds; n: epochs measured; certain: at least one ordinary epoch was measured
+    epochs_left   in all folds; n: epochs measured
+    certain       at least one ordinary epoch was measured, and of boosted trees a whole fold
     """
 
     epoch: Estimate
     end: Estimate
     epochs_left: float
     n: int
-
-    @property
-    def certain(self) -> bool:
-        return self.n > 0
+    certain: bool
 
 
 def training_deadline_seconds(view: RunView) -> float | None:
@@ -66,19 +72,19 @@ def project(view: RunView) -> Projection | None:
 
 
 def _projection(view: RunView, one: Estimate, n: int, basis: str, epochs: int) -> Projection:
-    left, most = _epochs_left(view, epochs)
+    least, left, most = _epochs_left(view, epochs)
     into = min(max(0.0, view.now - view.epochs[-1].at_seconds), one.value) if view.epochs else 0.0
     folds = max(0, (view.state.whole("folds") or 1) - view.position.fold_index - 1)
     gaps = folds * FOLD_OVERHEAD_S[0]
     end = Estimate(
         view.now + max(0.0, left * one.value - into) + gaps,
-        view.now + max(0.0, left * one.low - into),
+        view.now + max(0.0, least * one.low - into),
         view.now + max(0.0, most * one.high - into) + folds * FOLD_OVERHEAD_S[1],
         one.grade,
         one.n,
         basis,
     )
-    return Projection(one, end, left, n)
+    return Projection(one, end, left, n, n > 0 and (least == left or bool(view.position.per_fold)))
 
 
 def epoch_seconds(view: RunView) -> tuple[Estimate | None, int, str]:
@@ -121,17 +127,67 @@ def _around(value: float, width: float, grade: Any, n: int, basis: str) -> Estim
     return Estimate(value, value / (1.0 + width), value * (1.0 + width), grade, n, basis)
 
 
-def _epochs_left(view: RunView, epochs: int) -> tuple[float, float]:
-    """(as finished folds went, if every fold goes to its end): early stopping may have ended folds sooner."""
+Span = tuple[float, float, float]
+"""At least, as is expected, at the most."""
+
+
+def _epochs_left(view: RunView, epochs: int) -> Span:
+    """In all folds: early stopping ends folds sooner than planned."""
     at = view.position
     folds = view.state.whole("folds") or 1
-    usual = mean(at.per_fold) if at.per_fold else float(epochs)
-    later = max(0, folds - at.fold_index - 1)
     if at.fold_index >= folds:
-        return 0.0, 0.0
-    here = max(0, epochs - at.epochs_done)
-    soon = max(0.0, min(float(here), usual - at.epochs_done)) if at.per_fold else float(here)
-    return soon + later * usual, here + later * epochs
+        return 0.0, 0.0, 0.0
+    later = max(0, folds - at.fold_index - 1)
+    spans = zip(present_fold_epochs(view, epochs), later_fold_epochs(view, epochs), strict=True)
+    least, left, most = (max(0.0, here - at.epochs_done) + later * other for here, other in spans)
+    return least, left, most
+
+
+def later_fold_epochs(view: RunView, epochs: int) -> Span:
+    """Epochs of a fold to come: as finished folds took; the first fold of boosted trees by the round at which
+    they are expected to be best; else the planned ones."""
+    best, finished = view.state.expected.best_epoch, view.position.per_fold
+    usual = mean(finished) if finished else float(epochs)
+    if best is None or not view.state.facts.is_trees:
+        return usual, usual, float(epochs)
+    if finished:
+        return usual, usual, min(float(epochs), FOLDS_DIFFER * max(finished))
+    return rounds_trained(best, patience_of(view), epochs)
+
+
+def present_fold_epochs(view: RunView, epochs: int) -> Span:
+    """The same of the fold that is being trained. Boosted trees that gain past the round that was expected go
+    on for the patience at least, and perhaps for as long again."""
+    least, usual, most = later_fold_epochs(view, epochs)
+    if view.state.expected.best_epoch is None or not view.state.facts.is_trees:
+        here = usual if view.position.per_fold else float(epochs)
+        return here, here, float(epochs)
+    latest = best_so_far(view)
+    reached = 0 if latest is None else latest[1] - view.first_number + 1
+    soon = min(epochs, reached + patience_of(view))
+    return max(least, soon), max(usual, soon), min(float(epochs), max(most, float(reached + soon)))
+
+
+def best_so_far(view: RunView) -> tuple[float, int, str] | None:
+    """(value, epoch, what) of the best validation of the present fold: by the metric, else by the loss."""
+    fold = view.summary.folds.get(view.epochs[-1].fold) if view.epochs else None
+    if fold is None:
+        return None
+    metric = {"max": fold.highest_metric, "min": fold.lowest_metric}.get(
+        view.state.facts.metric_direction or ""
+    )
+    if metric is not None:
+        return (*metric, "metric")
+    return None if fold.lowest_loss is None else (*fold.lowest_loss, "validation loss")
+
+
+def patience_of(view: RunView) -> int:
+    """Epochs without a gain before the fold ends, as the run or its plan says, else as is usual."""
+    state = view.state
+    usual = PATIENCE
+    if state.facts.is_trees:
+        usual = patience_rounds(state.facts.learning_rate or TREE_LEARNING_RATE)
+    return state.whole("patience") or state.expected.patience or usual
 
 
 def _by_run_progress(view: RunView) -> Projection | None:
@@ -152,7 +208,7 @@ def _by_run_progress(view: RunView) -> Projection | None:
     whole = Estimate(at + end.value, at + end.low, at + end.high, "measured", 1, basis)
     epochs = max(1, view.state.whole("epochs") or 1)
     one = _around(of * elapsed / step / epochs, 0.1, "measured", 1, basis)
-    return Projection(one, whole, epochs * ((of - step) / of + later), 1)
+    return Projection(one, whole, epochs * ((of - step) / of + later), 1, certain=True)
 
 
 def too_late(view: RunView, projection: Projection, deadline: float) -> bool:
@@ -169,7 +225,7 @@ def too_late(view: RunView, projection: Projection, deadline: float) -> bool:
 def _ends_epoch_after_epoch(view: RunView) -> list[float]:
     """What the projection was after each epoch, by the epochs until then."""
     epochs = view.state.whole("epochs") or 1
-    left, _ = _epochs_left(view, epochs)
+    _, left, _ = _epochs_left(view, epochs)
     rows = [e for e in view.epochs if not e.first and e.seconds is not None]
     ends = []
     for i, row in enumerate(rows):

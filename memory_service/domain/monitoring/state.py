@@ -68,6 +68,7 @@ class Expectation:
     driver_gib          peak memory as the driver shows it
     samples_per_second  in training, loader included; epoch_seconds: one epoch, validation included
     inference_minutes   inference and writing, after training
+    best_epoch          of best validation: the round, of boosted trees
     curve               batch -> samples per second, ascending: where the knee is
     knee_batch_size     the batch from which on the next one gains under 10 %
     largest_batch       the largest whose p90 memory fits; refused_batch: one that ran out of memory before
@@ -81,6 +82,7 @@ class Expectation:
     samples_per_second: Estimate | None = None
     epoch_seconds: Estimate | None = None
     inference_minutes: Estimate | None = None
+    best_epoch: Estimate | None = None
     curve: tuple[tuple[int, float], ...] = ()
     knee_batch_size: int | None = None
     largest_batch: int | None = None
@@ -114,6 +116,7 @@ class Expectation:
             samples_per_second=_estimate(expected.get("samples_per_second")),
             epoch_seconds=_estimate(expected.get("epoch_seconds")),
             inference_minutes=_estimate(expected.get("inference_minutes")),
+            best_epoch=_estimate(expected.get("best_epoch")),
             smaller=smaller[0] if smaller else None,
             bound=expected.get("bound", "gpu"),
             patience=plan.get("early_stopping_patience"),

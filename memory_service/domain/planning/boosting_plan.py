@@ -1,12 +1,17 @@
 """Plans of boosted trees in the same grid as networks: rounds are epochs, all rows are the batch.
 
-One boosting round reads every row once, so it is the epoch of a tree model, and a plan's `epochs` are its
-rounds at learning rate 0.05. They run on the processor beside the card: no device memory, the cost law of
+One boosting round reads every row once, so it is the epoch of a tree model. What is chosen is the learning
+rate; a plan's `epochs` are a cap in the thousands that early stopping ends, priced to the expected best round
+and its 90th percentile (`domain.quality.boosting_rounds`). Where not even the highest rate fits, the cap is
+what the time allows. Trees run on the processor beside the card: no device memory, the cost law of
 `domain.cost.boosted_trees`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp, hypot, log
 from typing import Any
 
 import numpy as np
@@ -26,6 +31,8 @@ from memory_service.domain.planning.budget import (
 from memory_service.domain.planning.cost_table import CostTable, Option
 from memory_service.domain.planning.plan_search import (
     BOUNDS,
+    LAMBDA,
+    Array,
     Batches,
     GridIndex,
     PlanGrid,
@@ -33,9 +40,41 @@ from memory_service.domain.planning.plan_search import (
     quality_of,
 )
 from memory_service.domain.planning.problem import PlanningProblem
+from memory_service.domain.quality.boosting_rounds import (
+    CAP,
+    LEARNING_RATES,
+    MOST_ROUNDS,
+    best_round,
+    cap_of,
+    cut_points,
+    patience_rounds,
+    rate_points,
+    rounds_trained,
+)
 
-ROUND_CHOICES = (100, 200, 300, 500, 800, 1200, 2000)
 LEAVES = 31
+
+CUTS = (25, 50, 100, 200, 400, 800, 1600, 3200, 6400)
+"""Caps at the highest learning rate where not even that fits to its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A learning rate and the most rounds of a fold; cut: less than the rate may need."""
+
+    learning_rate: float
+    cap: int
+    cut: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """One fold: seconds of the fit (the spread of the best round included), of a round, and to predict a
+    row."""
+
+    fit: Seconds
+    round: Seconds
+    predict: Seconds
 
 
 def outputs_of(problem: PlanningProblem) -> int:
@@ -62,25 +101,46 @@ def cost_of(problem: PlanningProblem, option: Option, rows: int, rounds: int) ->
     return max(costs, key=lambda cost: cost.fit_seconds.value)
 
 
+def best_round_of(problem: PlanningProblem, option: Option, learning_rate: float, folds: int) -> Estimate:
+    """The round at which a fold's validation is expected to be best."""
+    rows, _ = split_of(problem.n_train, folds)
+    return best_round(learning_rate, float(rows), problem.n_features, option.model.library)
+
+
+def schedules_of(problem: PlanningProblem, options: Sequence[Option]) -> tuple[Schedule, ...]:
+    """What is weighed: every learning rate with the cap of the option that needs most, and the highest one
+    cut short; a pinned number of rounds is the cap of all."""
+    pinned = problem.question.epochs
+    if pinned:
+        return tuple(Schedule(rate, pinned) for rate in LEARNING_RATES)
+    caps = {
+        rate: max((cap_of(best_round_of(problem, each, rate, 5)) for each in options), default=MOST_ROUNDS)
+        for rate in LEARNING_RATES
+    }
+    highest = LEARNING_RATES[0]
+    cuts = (Schedule(highest, cap, cut=True) for cap in CUTS if cap < caps[highest] / CAP)
+    return (*cuts, *(Schedule(rate, cap) for rate, cap in caps.items()))
+
+
 def price_trees(problem: PlanningProblem, table: CostTable) -> PlanGrid:
-    """Minutes and quality [option, rounds, folds] of the tree models of a table without rungs."""
-    question = problem.question
-    rounds = (question.epochs,) if question.epochs else ROUND_CHOICES
-    folds = fold_choices(problem)
-    options = table.options
-    shape = (len(options), len(rounds), len(folds))
-    fit, predict = (Seconds(*(np.zeros(shape) for _ in range(3))) for _ in range(2))
+    """Minutes and quality [option, schedule, folds] of the tree models of a table without rungs."""
+    question, options = problem.question, table.options
+    schedules, folds = schedules_of(problem, options), fold_choices(problem)
+    shape = (len(options), len(schedules), len(folds))
+    fit, per_round, predict = (Seconds(*(np.zeros(shape) for _ in range(3))) for _ in range(3))
+    lost, endless = np.zeros(shape), np.zeros(shape, dtype=bool)
     for index in np.ndindex(shape):
-        rows, _ = split_of(problem.n_train, folds[index[2]])
-        cost = cost_of(problem, options[index[0]], int(rows), rounds[index[1]])
-        _put(fit, index, cost.fit_seconds)
-        _put(predict, index, cost.predict_seconds_per_row)
-    e = np.array(rounds, dtype=np.float64)[None, :, None]
+        option, schedule, k = options[index[0]], schedules[index[1]], folds[index[2]]
+        fold = _fit(problem, option, schedule, k)
+        for into, part in ((fit, fold.fit), (per_round, fold.round), (predict, fold.predict)):
+            into.low[index], into.value[index], into.high[index] = part.low, part.value, part.high
+        best = best_round_of(problem, option, schedule.learning_rate, k)
+        lost[index] = rate_points(schedule.learning_rate) + cut_points(best, schedule.cap)
+        endless[index] = best.high > MOST_ROUNDS and schedule.learning_rate < LEARNING_RATES[0]
     k = np.array(folds, dtype=np.float64)[None, None, :]
-    run = _run(problem, fit, predict, e, k)
-    first = Seconds(*(getattr(fit, part)[:, 0, 0] / rounds[0] for part in ("low", "value", "high")))
-    forward = Seconds(*(getattr(predict, part)[:, 0, 0] for part in ("low", "value", "high")))
+    run = _run(problem, fit, per_round, predict, k)
     n = len(options)
+    step, forward = (Seconds(*(part[:, -1, 0] for part in _parts(of))) for of in (per_round, predict))
     batches = Batches(
         batch_size=np.full(n, question.batch_size or problem.n_train, dtype=np.int64),
         accumulation=np.ones(n, dtype=np.int64),
@@ -88,34 +148,90 @@ def price_trees(problem: PlanningProblem, table: CostTable) -> PlanGrid:
         bound=np.full(n, BOUNDS.index("pinned"), dtype=np.int64),
         peak_gib=np.zeros(n),
         peak_high_gib=np.zeros(n),
-        step=first,
+        step=step,
         forward=forward,
     )
-    quality = quality_of(problem, table, e, k)
     needed = np.asarray(
         minutes_needed(run, problem.policy.reserve_share, problem.policy.median_share), dtype=np.float64
     )
+    needed = np.where(endless, np.inf, needed)
+    whole = quality_of(problem, table, np.full((1, len(schedules), 1), float(MOST_ROUNDS)), k)
+    quality = _whole_before_cut(np.clip(whole - lost, 0.0, 100.0), needed, schedules)
 
     def run_of(pick: GridIndex) -> RunSeconds:
         at = (pick.row, pick.epoch, pick.fold)
-        whole = Seconds(*(getattr(fit, part)[at] for part in ("low", "value", "high")))
-        row = Seconds(*(getattr(predict, part)[at] for part in ("low", "value", "high")))
-        return _run(problem, whole, row, float(rounds[pick.epoch]), folds[pick.fold])
+        return _run(problem, fit.at(at), per_round.at(at), predict.at(at), folds[pick.fold])
 
-    return PlanGrid(rounds, folds, batches, first, forward, np.zeros(n, dtype=bool), run_of, needed, quality)
+    def best_epoch_of(pick: GridIndex) -> Estimate:
+        rate = schedules[pick.epoch].learning_rate
+        return best_round_of(problem, options[pick.row], rate, folds[pick.fold])
 
-
-def run_of_trees(problem: PlanningProblem, option: Option, rounds: int, folds: int) -> RunSeconds:
-    """The stages of one plan, on the cores of the problem."""
-    rows, _ = split_of(problem.n_train, folds)
-    cost = cost_of(problem, option, int(rows), rounds)
-    fit, predict = (
-        Seconds(each.low, each.value, each.high) for each in (cost.fit_seconds, cost.predict_seconds_per_row)
+    return PlanGrid(
+        tuple(schedule.cap for schedule in schedules),
+        folds,
+        batches,
+        step,
+        forward,
+        np.zeros(n, dtype=bool),
+        run_of,
+        needed,
+        quality,
+        learning_rates=tuple(schedule.learning_rate for schedule in schedules),
+        best_epoch_of=best_epoch_of,
     )
-    return _run(problem, fit, predict, float(rounds), folds)
 
 
-def _run(problem: PlanningProblem, fit: Seconds, predict: Seconds, rounds: Any, folds: Any) -> RunSeconds:
+def _whole_before_cut(quality: Array, minutes: Array, schedules: Sequence[Schedule]) -> Array:
+    """Quality with what is cut short so far below the whole fit at the same rate and fewest folds that no
+    objective takes it while that one fits: a higher learning rate comes before fewer rounds."""
+    cuts = sum(schedule.cut for schedule in schedules)
+    if not cuts:
+        return quality
+    whole = np.s_[:, cuts : cuts + 1, :1]
+    doublings = np.log2((1.0 + minutes[whole]) / (1.0 + minutes[:, :cuts]))
+    below = quality[whole] - max(LAMBDA.values()) * np.maximum(doublings, 0.0) - 0.01
+    capped = np.clip(np.minimum(quality[:, :cuts], below), 0.0, 100.0)
+    return np.concatenate([capped, quality[:, cuts:]], axis=1)
+
+
+def run_of_trees(problem: PlanningProblem, option: Option, schedule: Schedule, folds: int) -> RunSeconds:
+    """The stages of one plan, on the cores of the problem."""
+    fold = _fit(problem, option, schedule, folds)
+    return _run(problem, fold.fit, fold.round, fold.predict, folds)
+
+
+def _fit(problem: PlanningProblem, option: Option, schedule: Schedule, folds: int) -> Fit:
+    """Cost of a fold to its expected best round and the patience after it; errors of the seconds a round and
+    of the number of rounds are independent."""
+    rows, _ = split_of(problem.n_train, folds)
+    best = best_round_of(problem, option, schedule.learning_rate, folds)
+    rounds = rounds_trained(best, patience_rounds(schedule.learning_rate), schedule.cap)
+    cost = cost_of(problem, option, int(rows), max(1, round(rounds[1])))
+    seconds = cost.fit_seconds
+    return Fit(
+        over_rounds(seconds, rounds),
+        Seconds(seconds.low, seconds.value, seconds.high).times(1.0 / rounds[1]),
+        over_rounds(cost.predict_seconds_per_row, rounds),
+    )
+
+
+def over_rounds(cost: Estimate, rounds: tuple[float, float, float]) -> Seconds:
+    """Seconds of a fit of `rounds` (low, value, high) that costs so much at the middle one."""
+    few, usual, many = rounds
+    return Seconds(
+        cost.value * exp(-hypot(log(usual / few), log(cost.value / cost.low))),
+        cost.value,
+        cost.value * exp(hypot(log(many / usual), log(cost.high / cost.value))),
+    )
+
+
+def _parts(seconds: Seconds) -> tuple[Any, Any, Any]:
+    return seconds.low, seconds.value, seconds.high
+
+
+def _run(
+    problem: PlanningProblem, fit: Seconds, per_round: Seconds, predict: Seconds, folds: Any
+) -> RunSeconds:
     _, valid = split_of(problem.n_train, folds)
     fold = fit + predict.times(valid) + spread(FOLD_OVERHEAD_S).times(0.25)
     setup = setup_seconds(0.0, problem.n_train, gpu=False, pretrained=0.0, files=False)
@@ -124,7 +240,7 @@ def _run(problem: PlanningProblem, fit: Seconds, predict: Seconds, rounds: Any, 
     training = fold.times(folds)
     return RunSeconds(
         setup=setup,
-        epoch=fit.times(1.0 / rounds),
+        epoch=per_round,
         first_fold=fold,
         fold=fold,
         inference=inference,
@@ -132,7 +248,3 @@ def _run(problem: PlanningProblem, fit: Seconds, predict: Seconds, rounds: Any, 
         training_end=training.and_independent(setup),
         total_end=(training + inference).and_independent(setup).and_independent(write),
     )
-
-
-def _put(into: Seconds, index: tuple[int, ...], estimate: Estimate) -> None:
-    into.low[index], into.value[index], into.high[index] = estimate.low, estimate.value, estimate.high

@@ -108,7 +108,9 @@ def trouble_ladder(
                 "R26",
             )
         )
-    fewer = {"folds": 1} if folds > 1 else {"epochs": max(1, round(epochs * 0.6))}
+    fewer: dict[str, Any] = {"folds": 1} if folds > 1 else {"epochs": max(1, round(epochs * 0.6))}
+    if folds == 1 and trees:  # fewer rounds would only lower a cap
+        fewer = {"learning_rate": min(1.0, 2 * float(settings["learning_rate"]))}
     slow = _entry("first_fold_over_20_percent_of_budget", fewer, "R13")
     slow["planned_percent"] = round(first_fold_percent, 1)
     slow["only_if"] = "it also took over 1.3 times the planned share"

@@ -55,6 +55,7 @@ def expected_of(candidates: CandidateSet, pick: GridIndex, seeds: int = 1) -> Ex
         total_minutes=_estimate(run.total_end, 1 / 60, composed, ", hidden minutes included"),
         inference_minutes=_estimate(run.inference, 1 / 60, composed),
         host_memory_gib=_host_memory(candidates, pick),
+        best_epoch=None if grid.best_epoch_of is None else grid.best_epoch_of(pick),
         quality_index=expected_quality(candidates, pick),
         bound=_bound(candidates, row),
     )

@@ -13,13 +13,14 @@ import numpy.typing as npt
 from memory_service.domain.common.vocabulary import modality_of
 from memory_service.domain.cost.batch_ladder import floor_to_ladder
 from memory_service.domain.planning.policy import LARGE_GIB, MIDDLE_GIB, BatchDefault, Policy
+from memory_service.domain.quality.boosting_rounds import patience_rounds
 
 DEFAULT_POLICY = Policy()
 
 SINGLE_SPLIT_SHARE = 0.8
 
-TREE_PATIENCE_ROUNDS = 50
-"""R16's 3-5 epochs are for networks; a boosting round is a tenth of a percent of the fit."""
+TREE_LEARNING_RATE = 0.05
+"""Of boosted trees of which nothing else is said; a plan chooses (`domain.planning.boosting_plan`)."""
 
 _ATTENTION_FAMILIES = (
     "vit", "deit", "beit", "eva", "swin", "convnext", "metaformer", "maxvit", "coatnet", "hiera", "xcit",
@@ -58,7 +59,9 @@ def training_defaults(task: str, family: str, *, pretrained: bool, trees: bool =
     fine-tuning."""
     modality = modality_of(task)
     if trees:
-        return TrainingDefaults("boosting", 0.05, 1, "none", 0.05, 1, 1, TREE_PATIENCE_ROUNDS)
+        return TrainingDefaults(
+            "boosting", TREE_LEARNING_RATE, 1, "none", 1.0, 1, 1, patience_rounds(TREE_LEARNING_RATE)
+        )
     if modality == "text":
         if task == "seq2seq":
             return TrainingDefaults("adamw", 1e-4, 32, "sqrt", 4e-4, 32, 4, 3)

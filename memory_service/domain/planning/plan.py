@@ -35,7 +35,8 @@ class Stage:
 class Expected:
     """What the run should show. peak_memory_gib is what the driver reports; bound: gpu | loader | host.
 
-    host_memory_gib is said where the processor does the work (boosted trees)"""
+    host_memory_gib is said where the processor does the work (boosted trees); best_epoch: the epoch, of
+    trees the round, of best validation"""
 
     peak_memory_gib: Estimate
     memory_percent: Estimate
@@ -46,6 +47,7 @@ class Expected:
     quality_index: Estimate
     bound: str
     host_memory_gib: Estimate | None = None
+    best_epoch: Estimate | None = None
 
     def as_dict(self) -> dict[str, Any]:
         out: dict[str, Any] = {}

@@ -181,6 +181,8 @@ class PlanGrid:
 
     step, forward   with the loader's bound applied; loader_bound: where the loader is the slower one
     run_of          the stages of one plan, as floats
+    learning_rates  of the places of `epochs`, where the rate is weighed (boosted trees)
+    best_epoch_of   when a fold's validation is expected to be best
     doublings       log2(1 + minutes), 0 where nothing fits
     """
 
@@ -193,6 +195,8 @@ class PlanGrid:
     run_of: Callable[[GridIndex], RunSeconds]
     minutes: Array
     quality: Array
+    learning_rates: tuple[float, ...] = ()
+    best_epoch_of: Callable[[GridIndex], Estimate] | None = None
     doublings: Array = field(init=False)
 
     def __post_init__(self) -> None:

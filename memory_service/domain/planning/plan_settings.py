@@ -10,6 +10,7 @@ from memory_service.domain.planning.cost_table import Option, layout_of
 from memory_service.domain.planning.hyperparameters import learning_rate, warmup_epochs
 from memory_service.domain.planning.plan_search import GridIndex
 from memory_service.domain.planning.policy import Policy
+from memory_service.domain.quality.boosting_rounds import patience_rounds
 
 
 def settings_of(candidates: CandidateSet, pick: GridIndex) -> dict[str, Any]:
@@ -18,6 +19,8 @@ def settings_of(candidates: CandidateSet, pick: GridIndex) -> dict[str, Any]:
     batch = int(grid.batches.batch_size[pick.row])
     steps = int(grid.batches.accumulation[pick.row])
     epochs, folds = int(grid.epochs[pick.epoch]), int(grid.folds[pick.fold])
+    rates = grid.learning_rates
+    rate = rates[pick.epoch] if rates else learning_rate(option.defaults, batch * steps)
     model: dict[str, Any] = {
         "name": option.model.name,
         "library": option.model.library,
@@ -36,19 +39,18 @@ def settings_of(candidates: CandidateSet, pick: GridIndex) -> dict[str, Any]:
         "gradient_checkpointing": bool(grid.batches.checkpointing[pick.row]),
         "folds": folds,
         "epochs": epochs,
-        "early_stopping_patience": patience_of(option, candidates.problem.policy),
+        "early_stopping_patience": patience_of(option, candidates.problem.policy, rate),
         "optimizer": option.defaults.optimizer,
-        "learning_rate": learning_rate(option.defaults, batch * steps),
+        "learning_rate": rate,
         "warmup_epochs": warmup_epochs(epochs),
         "data_loader": dict(candidates.loader),
     }
 
 
-def patience_of(option: Option, policy: Policy) -> int:
-    """The recipe's, within what R16 says of networks."""
+def patience_of(option: Option, policy: Policy, rate: float) -> int:
+    """The recipe's, within what R16 says of networks; rounds by the learning rate."""
     least, most = policy.patience
-    own = option.defaults.patience
-    return own if option.is_trees else min(max(own, least), most)
+    return patience_rounds(rate) if option.is_trees else min(max(option.defaults.patience, least), most)
 
 
 def channels_last(candidates: CandidateSet, option: Option) -> bool:

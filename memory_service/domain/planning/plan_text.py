@@ -56,6 +56,8 @@ def _plan_lines(answer: Mapping[str, Any]) -> list[str]:
     trees = expected.get("host_memory_gib")
     if trees is not None:
         batch, loading, pace = [], [], "an epoch is a round"
+        if "best_epoch" in expected:
+            pace += f", best at about {_range(expected['best_epoch'])}"
         figures = f"{_range(trees)} GiB of the host, round {_range(expected['epoch_seconds'])} s, "
     else:
         figures = (

@@ -6,6 +6,9 @@ from collections.abc import Iterator, Mapping
 from math import inf
 from typing import Any
 
+import numpy as np
+
+from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.cost.step_config import StepConfig, precision_class
 from memory_service.domain.planning.candidates import CandidateSet, CandidateSets
 from memory_service.domain.planning.cost_table import Option, with_memory
@@ -15,6 +18,7 @@ from memory_service.domain.planning.policy import Policy
 from memory_service.domain.planning.problem import CostProvider
 from memory_service.domain.prediction.device import provenance_warnings
 from memory_service.domain.prediction.device_memory import observed_bounds
+from memory_service.domain.quality.boosting_rounds import MOST_ROUNDS
 from memory_service.domain.recipe.families import families_of
 
 LEAST_UPDATES = 200
@@ -34,15 +38,15 @@ def rationale(
     out = [_model_reason(candidates, pick, expected)]
     out += _memory_reasons(candidates, option, settings)
     if option.is_trees:
-        out.append(
-            "Boosted trees read all rows in every round: batch_size is the number of rows, an epoch is one "
-            f"boosting round ({settings['epochs']} of them, with early stopping)."
-        )
+        out += _boosting_reasons(candidates, pick, settings, expected)
     else:
         out.append(_batch_reason(candidates, pick, settings))
         out.append(_precision_reason(candidates, settings))
+    passes = _plural(settings["epochs"], "epoch")
+    if expected.best_epoch is not None:
+        passes = f"about {_rounds_trained(settings, expected.best_epoch.value):.0f} rounds"
     out.append(
-        f"{_plural(settings['folds'], 'fold')} x {_plural(settings['epochs'], 'epoch')} take "
+        f"{_plural(settings['folds'], 'fold')} x {passes} take "
         f"{total.value:.1f} min at the median and {total.high:.1f} at p90 of {problem.question.minutes:g}, "
         "setup, inference by every fold's model and writing included (R11, R14, R19)."
     )
@@ -67,6 +71,42 @@ def rationale(
     if problem.question.mode == "blind":
         out.append("Mode blind: rules and physics only, nothing from past competitions.")
     return tuple(out)
+
+
+def _rounds_trained(settings: Mapping[str, Any], best: float) -> float:
+    return float(min(settings["epochs"], best + settings["early_stopping_patience"]))
+
+
+def _boosting_reasons(
+    candidates: CandidateSet, pick: GridIndex, settings: Mapping[str, Any], expected: Expected
+) -> Iterator[str]:
+    """When boosting is expected to be best, and why not at a lower learning rate."""
+    best, grid, question = expected.best_epoch, candidates.grid, candidates.problem.question
+    if best is None:
+        return
+    rate = settings["learning_rate"]
+    yield (
+        "Boosted trees read all rows in every round: batch_size is the number of rows, an epoch is one "
+        f"boosting round. At learning rate {rate:g} validation is expected to be best at round "
+        f"{best.value:.0f} ({best.low:.0f}-{best.high:.0f}); {settings['early_stopping_patience']} rounds "
+        f"without a gain end a fold, {settings['epochs']} are the cap."
+    )
+    lower = pick.epoch + 1
+    if is_cut_short(settings, best) or lower >= len(grid.learning_rates):
+        return
+    minutes = float(grid.minutes[pick.row, lower, pick.fold])
+    gain = float(np.subtract(*grid.quality[pick.row, [lower, pick.epoch], pick.fold]))
+    why = f"would gain {gain:.1f} points for a budget of {minutes:.1f} minutes"
+    if minutes == inf:
+        why = f"may need more than {MOST_ROUNDS} rounds"
+    elif minutes > question.minutes:
+        why = f"needs a budget of {minutes:.1f} minutes"
+    yield f"The next lower learning rate, {grid.learning_rates[lower]:g}, {why}."
+
+
+def is_cut_short(settings: Mapping[str, Any], best: Estimate) -> bool:
+    """Whether boosting may have to end before its best round: one table in ten or more."""
+    return bool(settings["epochs"] < best.high)
 
 
 def _memory_reasons(candidates: CandidateSet, option: Option, settings: Mapping[str, Any]) -> Iterator[str]:
@@ -189,7 +229,7 @@ def warnings(
     """What the asker should know and did not ask."""
     problem, option = candidates.problem, candidates.table.options[pick.row]
     out = (
-        _tree_warnings(candidates, expected)
+        _tree_warnings(candidates, settings, expected)
         if option.is_trees
         else _network_warnings(candidates, pick, settings)
     )
@@ -236,8 +276,16 @@ def _network_warnings(candidates: CandidateSet, pick: GridIndex, settings: Mappi
     return out
 
 
-def _tree_warnings(candidates: CandidateSet, expected: Expected) -> list[str]:
+def _tree_warnings(candidates: CandidateSet, settings: Mapping[str, Any], expected: Expected) -> list[str]:
     problem, out = candidates.problem, []
+    best = expected.best_epoch
+    if best is not None and is_cut_short(settings, best):
+        why = "that many rounds were asked for" if problem.question.epochs else "the minutes allow no more"
+        why = f"{MOST_ROUNDS} are the most that is planned" if settings["epochs"] == MOST_ROUNDS else why
+        out.append(
+            f"Boosting may be cut short at round {settings['epochs']}: {why}, and validation is expected to "
+            f"be best at round {best.value:.0f} ({best.low:.0f}-{best.high:.0f})."
+        )
     memory = expected.host_memory_gib
     if memory is not None and memory.high > LARGE_HOST_GIB:
         out.append(f"The fit needs about {memory.value:.0f} GiB of host memory (p90 {memory.high:.0f}).")

@@ -62,7 +62,7 @@ class TrainingSettings(Answer):
     compile: bool
     gradient_checkpointing: bool
     folds: int
-    epochs: int = Field(description="Of a fold; rounds of boosted trees.")
+    epochs: int = Field(description="Of a fold; of boosted trees the most rounds, which early stopping ends.")
     early_stopping_patience: int = Field(description="Epochs without a gain; rounds of boosted trees.")
     optimizer: str
     learning_rate: float
@@ -85,6 +85,7 @@ class Expected(ShortExpected):
     inference_minutes: Estimate
     bound: Literal["gpu", "loader", "host"] = Field(description="What limits the speed.")
     host_memory_gib: Estimate | None = left_out("Where the processor does the work (boosted trees).")
+    best_epoch: Estimate | None = left_out("Of best validation; the round, of boosted trees.")
 
 
 class ShortPlan(InputSize):

@@ -18,9 +18,11 @@ from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.throughput_knee import throughput_knee
 from memory_service.domain.monitoring.event import number_of
 from memory_service.domain.monitoring.state import Expectation, RunFacts
-from memory_service.domain.planning.budget import RESERVE_SHARE
+from memory_service.domain.planning.budget import RESERVE_SHARE, split_of
+from memory_service.domain.planning.hyperparameters import TREE_LEARNING_RATE
 from memory_service.domain.prediction.device_memory import largest_batch, observed_bounds
 from memory_service.domain.prediction.device_step_time import prepare
+from memory_service.domain.quality.boosting_rounds import best_round, patience_rounds, rounds_trained
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.prediction.predict import LARGEST_SHOWN
 from memory_service.services.runs.run_configuration import RunCase
@@ -29,8 +31,9 @@ from memory_service.store.tables.runs import Run
 Watch = tuple[RunFacts, Expectation]
 
 MOST_TRIED = 16
+USUAL_FEATURES = 20
 
-_ESTIMATES = ("driver_gib", "samples_per_second", "epoch_seconds", "inference_minutes")
+_ESTIMATES = ("driver_gib", "samples_per_second", "epoch_seconds", "inference_minutes", "best_epoch")
 _PAIRS = ("curve", "tried")
 _NUMBERS = (
     "batch_size", "patience", "first_check_seconds", "every_seconds", "not_before_steps",
@@ -48,6 +51,8 @@ def frozen_watch(
     is at hand."""
     facts = _facts(knowledge, case, plan)
     expected = ({} if plan is None else _promised(case, plan)) | _predicted(prediction)
+    best = expected_best_round(case, plan)
+    expected |= {} if best is None else {"best_epoch": asdict(best)}
     if knowledge.policy.reserve_share != RESERVE_SHARE:
         expected["reserve_share"] = knowledge.policy.reserve_share
     if case.profile is not None and case.mode == "train":
@@ -109,6 +114,28 @@ def _facts_of_row(run: Run) -> dict[str, Any]:
     given: Mapping[str, Any] = run.given or {}
     reported = {name: given[name] for name in _SAID if name in given}
     return {**reported, "model": run.model, "precision": run.precision, "optimizer": run.optimizer}
+
+
+def expected_best_round(case: RunCase, plan: Mapping[str, Any] | None) -> Estimate | None:
+    """Of boosted trees the round at which they are expected to be best, as the plan says, else by the rows
+    and columns that were said; None for networks and where nothing was."""
+    said = case.reported
+    if not case.is_trees or not said.get("n_train"):
+        return None
+    promised = {} if plan is None else _promised(case, plan)
+    if "best_epoch" in promised:
+        return Estimate(**promised["best_epoch"])
+    rows, _ = split_of(int(said["n_train"]), int(said.get("folds") or 1))
+    return best_round(TREE_LEARNING_RATE, rows, said.get("n_features") or USUAL_FEATURES, case.model)
+
+
+def expected_rounds(case: RunCase, plan: Mapping[str, Any] | None) -> tuple[float, float, float] | None:
+    """(low, median, high) rounds of a fold until early stopping ends it; None as above, and without a cap."""
+    best, cap = expected_best_round(case, plan), case.reported.get("epochs")
+    if best is None or not cap:
+        return None
+    promised = {} if plan is None else _promised(case, plan)
+    return rounds_trained(best, int(promised.get("patience") or patience_rounds(TREE_LEARNING_RATE)), cap)
 
 
 def _follows(case: RunCase, plan: Mapping[str, Any]) -> bool:

@@ -16,6 +16,7 @@ from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.cost.data_loader import loader_samples_per_second, loader_settings
 from memory_service.domain.cost.memory import GIB, allocated_bytes
 from memory_service.domain.cost.profile import Profile
+from memory_service.domain.planning.boosting_plan import over_rounds
 from memory_service.domain.planning.budget import RunSeconds, Seconds, run_seconds, setup_seconds
 from memory_service.domain.prediction.device_memory import largest_batch, peak_memory
 from memory_service.domain.prediction.device_step_time import prepare
@@ -27,13 +28,15 @@ from memory_service.services.runs.run_configuration import RunCase
 MOST_UNBOUNDED = 10**9
 
 
-def frozen_prediction(database: Database, knowledge: Knowledge, case: RunCase) -> dict[str, Any]:
+def frozen_prediction(
+    database: Database, knowledge: Knowledge, case: RunCase, rounds: tuple[float, float, float] | None = None
+) -> dict[str, Any]:
     """The prediction as it is kept: figures (each a Number or null), `inputs`, `why_not` where something kept
     it from being made, and `case`: what an observation of this run is of (null: it can teach nothing)."""
     figures: dict[str, Any] = {}
     why_not = case.why_not
     if case.is_trees:
-        figures, why_not = _trees(database, case)
+        figures, why_not = _trees(database, case, rounds)
     elif case.profile is not None and not case.reported.get("batch_size"):
         why_not = "no batch size was said"
     elif case.profile is not None:
@@ -113,8 +116,13 @@ def _minutes(case: RunCase, run: RunSeconds | None, step: Estimate) -> dict[str,
     return _number(whole.times(1.0 / 60.0), step)
 
 
-def _trees(database: Database, case: RunCase) -> tuple[dict[str, Any], str | None]:
-    """One fit of the model, and as many as there are folds; None of it where the rows are not said."""
+def _trees(
+    database: Database, case: RunCase, rounds: tuple[float, float, float] | None
+) -> tuple[dict[str, Any], str | None]:
+    """One fit of the model, and as many as there are folds; None of it where the rows are not said.
+
+    rounds   of a fold, (low, median, high): early stopping ends it
+    """
     reported = case.reported
     if not reported.get("n_train"):
         return {}, "no n_train was said"
@@ -126,7 +134,7 @@ def _trees(database: Database, case: RunCase) -> tuple[dict[str, Any], str | Non
         "n_features": reported.get("n_features"),
         "n_classes": reported.get("n_classes"),
         "cpu_count": case.cpu_count,
-        "rounds": reported.get("epochs") or None,
+        "rounds": None if rounds is None else max(1, round(rounds[1])),
     }
     answer = predict(database, {name: value for name, value in requested.items() if value is not None})
     fit = answer["fit_seconds"]
@@ -134,7 +142,8 @@ def _trees(database: Database, case: RunCase) -> tuple[dict[str, Any], str | Non
     folds = reported.get("folds")
     total = None
     if folds:
-        fits = Seconds(fit["low"], fit["value"], fit["high"]).times(float(folds))
+        one = Estimate(fit["value"], fit["low"], fit["high"])
+        fits = (_seconds(one) if rounds is None else over_rounds(one, rounds)).times(float(folds))
         total = _number(
             fits.and_independent(setup).times(1.0 / 60.0),
             Estimate(0, 0, 0, fit["grade"], fit["n"], fit["basis"]),

@@ -19,7 +19,7 @@ from memory_service.services.knowledge.learned_corrections import observed_profi
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.planning.recommend import cached_plan
 from memory_service.services.runs.advised_plan import advised, begin_outcome, plan_brought
-from memory_service.services.runs.expectations import frozen_watch
+from memory_service.services.runs.expectations import expected_rounds, frozen_watch
 from memory_service.services.runs.frozen_prediction import frozen_prediction
 from memory_service.services.runs.observations import conclude
 from memory_service.services.runs.outcome_evidence import evidence_of
@@ -59,7 +59,7 @@ def begin_run(
         plan = cached_plan(database, reported["plan_id"])
     case = run_case(knowledge, with_plan(knowledge, reported, plan))
     _keep_profile(database, knowledge, case)
-    prediction = frozen_prediction(database, knowledge, case)
+    prediction = frozen_prediction(database, knowledge, case, expected_rounds(case, plan))
     watch = frozen_watch(knowledge, case, prediction, plan)
     advice = advised(knowledge, case, plan)
     try:
