@@ -123,7 +123,8 @@ def schedules_of(problem: PlanningProblem, options: Sequence[Option]) -> tuple[S
 
 
 def price_trees(problem: PlanningProblem, table: CostTable) -> PlanGrid:
-    """Minutes and quality [option, schedule, folds] of the tree models of a table without rungs."""
+    """Minutes and quality [option, schedule, folds] of the tree models of a table without rungs; infinite
+    minutes where the most rounds that are planned are not twice the expected best one."""
     question, options = problem.question, table.options
     schedules, folds = schedules_of(problem, options), fold_choices(problem)
     shape = (len(options), len(schedules), len(folds))
@@ -135,8 +136,8 @@ def price_trees(problem: PlanningProblem, table: CostTable) -> PlanGrid:
         for into, part in ((fit, fold.fit), (per_round, fold.round), (predict, fold.predict)):
             into.low[index], into.value[index], into.high[index] = part.low, part.value, part.high
         best = best_round_of(problem, option, schedule.learning_rate, k)
+        endless[index] = 2 * best.value > MOST_ROUNDS and schedule.learning_rate < LEARNING_RATES[0]
         lost[index] = rate_points(schedule.learning_rate) + cut_points(best, schedule.cap)
-        endless[index] = best.high > MOST_ROUNDS and schedule.learning_rate < LEARNING_RATES[0]
     k = np.array(folds, dtype=np.float64)[None, None, :]
     run = _run(problem, fit, per_round, predict, k)
     n = len(options)

@@ -92,13 +92,14 @@ def _boosting_reasons(
         f"without a gain end a fold, {settings['epochs']} are the cap."
     )
     lower = pick.epoch + 1
-    if is_cut_short(settings, best) or lower >= len(grid.learning_rates):
+    cut = is_cut_short(settings, best) and settings["epochs"] < MOST_ROUNDS
+    if cut or lower >= len(grid.learning_rates):
         return
     minutes = float(grid.minutes[pick.row, lower, pick.fold])
     gain = float(np.subtract(*grid.quality[pick.row, [lower, pick.epoch], pick.fold]))
     why = f"would gain {gain:.1f} points for a budget of {minutes:.1f} minutes"
     if minutes == inf:
-        why = f"may need more than {MOST_ROUNDS} rounds"
+        why = f"would need too many rounds (at most {MOST_ROUNDS} are planned)"
     elif minutes > question.minutes:
         why = f"needs a budget of {minutes:.1f} minutes"
     yield f"The next lower learning rate, {grid.learning_rates[lower]:g}, {why}."
