@@ -126,10 +126,8 @@ def _seconds_of(candidates: CandidateSet, rows: Integers, epochs: Integers, fold
     """The stages of several plans of a grid as arrays."""
     grid, problem, columns = candidates.grid, candidates.problem, candidates.table.columns
     if candidates.table.options[0].is_trees:
-        runs = [
-            grid.run_of(GridIndex(int(r), int(e), int(k), 0.0))
-            for r, e, k in zip(rows, epochs, folds, strict=True)
-        ]
+        places = zip(rows.tolist(), epochs.tolist(), folds.tolist(), strict=True)
+        runs = [grid.run_of(GridIndex(row, epoch, fold, 0.0)) for row, epoch, fold in places]
         return RunSeconds(*(_stacked([getattr(run, f.name) for run in runs]) for f in fields(RunSeconds)))
     setup = setup_seconds(
         columns.params_m[rows],
