@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,10 +45,11 @@ def table_of(kind: str, rows: int, columns: int, classes: int, seed: int) -> tup
     rng = np.random.default_rng(seed)
     kind, _, quiet = kind.partition("-")
     if kind == "clusters":
-        return datasets.make_classification(
+        made: tuple[Array, Array] = datasets.make_classification(
             rows, columns, n_informative=max(5, columns // 3), n_redundant=columns // 5, n_classes=classes,
             n_clusters_per_class=8, flip_y=0.005 if quiet else 0.1, class_sep=0.7, random_state=seed,
         )  # fmt: skip
+        return made
     inputs = rng.normal(size=(rows, columns))
     used = inputs[:, : max(5, columns // 2)] * rng.gamma(1.0, 1.0, max(5, columns // 2))
     signal = np.zeros(rows)
@@ -77,7 +77,7 @@ def boost(library: str, table: tuple[Array, Array], classes: int, rate: float, s
     cut = len(order) // 5
     valid, train = ([part[rows] for part in table] for rows in (order[:cut], order[cut:]))
     patience, until = round(5 / rate), time.process_time() + SECONDS
-    began, history = time.process_time(), []
+    began = time.process_time()
     errors = _lightgbm if library == "lightgbm" else _xgboost if library == "xgboost" else _catboost
     history, losses = errors(train, valid, classes, rate, seed, patience, until)
     best = int(np.argmin(losses)) + 1
@@ -119,9 +119,9 @@ def _lightgbm(
         if time.process_time() > until:
             raise lightgbm.callback.EarlyStopException(env.iteration, env.evaluation_result_list)
 
-    data = lightgbm.Dataset(*train)
+    data = lightgbm.Dataset(train[0], train[1])
     lightgbm.train(
-        settings, data, MOST_ROUNDS, valid_sets=[lightgbm.Dataset(*valid, reference=data)],
+        settings, data, MOST_ROUNDS, valid_sets=[lightgbm.Dataset(valid[0], valid[1], reference=data)],
         callbacks=[
             lightgbm.early_stopping(patience, first_metric_only=True, verbose=False),
             lightgbm.record_evaluation(kept), in_time,
@@ -164,7 +164,7 @@ def _xgboost(
 def _catboost(
     train: Any, valid: Any, classes: int, rate: float, seed: int, patience: int, until: float
 ) -> tuple[list[float], list[float]]:
-    import catboost
+    import catboost  # type: ignore[import-untyped]
 
     objective: dict[str, Any] = {"loss_function": "RMSE"}
     if classes == 2:
@@ -304,11 +304,11 @@ def fit(path: Path) -> dict[str, float]:
         ]
         error = np.std(gains, ddof=1) / len(gains) ** 0.5
         print(f"{slow:g} -> {fast:g}: {np.mean(gains):+.2f} +- {error:.2f} points over {len(gains)} pairs")
-    for name in ("at_half", "at_quarter"):
-        lost = [(float(row[name]) - float(row["log_error"])) / POINT for row in timed]
-        print(f"ended {name}: {np.mean(lost):.2f} points lost (median {np.median(lost):.2f}, n {len(lost)})")
-    for name, value in found.items():
-        print(f"{name} {value:.3g}")
+    for end in ("at_half", "at_quarter"):
+        lost = [(float(row[end]) - float(row["log_error"])) / POINT for row in timed]
+        print(f"ended {end}: {np.mean(lost):.2f} points lost (median {np.median(lost):.2f}, n {len(lost)})")
+    for what, value in found.items():
+        print(f"{what} {value:.3g}")
     return found
 
 
@@ -362,4 +362,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

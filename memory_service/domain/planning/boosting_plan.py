@@ -124,19 +124,21 @@ def schedules_of(problem: PlanningProblem, options: Sequence[Option]) -> tuple[S
 
 def price_trees(problem: PlanningProblem, table: CostTable) -> PlanGrid:
     """Minutes and quality [option, schedule, folds] of the tree models of a table without rungs; infinite
-    minutes where the most rounds that are planned are not twice the expected best one."""
+    minutes where the most rounds that are planned are not twice the expected best one, and for what is cut
+    short in more than the fewest folds."""
     question, options = problem.question, table.options
     schedules, folds = schedules_of(problem, options), fold_choices(problem)
     shape = (len(options), len(schedules), len(folds))
     fit, per_round, predict = (Seconds(*(np.zeros(shape) for _ in range(3))) for _ in range(3))
-    lost, endless = np.zeros(shape), np.zeros(shape, dtype=bool)
+    lost, out = np.zeros(shape), np.zeros(shape, dtype=bool)
     for index in np.ndindex(shape):
-        option, schedule, k = options[index[0]], schedules[index[1]], folds[index[2]]
-        fold = _fit(problem, option, schedule, k)
+        option, schedule, count = options[index[0]], schedules[index[1]], folds[index[2]]
+        fold = _fit(problem, option, schedule, count)
         for into, part in ((fit, fold.fit), (per_round, fold.round), (predict, fold.predict)):
             into.low[index], into.value[index], into.high[index] = part.low, part.value, part.high
-        best = best_round_of(problem, option, schedule.learning_rate, k)
-        endless[index] = 2 * best.value > MOST_ROUNDS and schedule.learning_rate < LEARNING_RATES[0]
+        best = best_round_of(problem, option, schedule.learning_rate, count)
+        too_many = 2 * best.value > MOST_ROUNDS and schedule.learning_rate < LEARNING_RATES[0]
+        out[index] = (schedule.cut and index[2] > 0) or too_many
         lost[index] = rate_points(schedule.learning_rate) + cut_points(best, schedule.cap)
     k = np.array(folds, dtype=np.float64)[None, None, :]
     run = _run(problem, fit, per_round, predict, k)
@@ -155,9 +157,9 @@ def price_trees(problem: PlanningProblem, table: CostTable) -> PlanGrid:
     needed = np.asarray(
         minutes_needed(run, problem.policy.reserve_share, problem.policy.median_share), dtype=np.float64
     )
-    needed = np.where(endless, np.inf, needed)
     whole = quality_of(problem, table, np.full((1, len(schedules), 1), float(MOST_ROUNDS)), k)
     quality = _whole_before_cut(np.clip(whole - lost, 0.0, 100.0), needed, schedules)
+    needed = np.where(out, np.inf, needed)
 
     def run_of(pick: GridIndex) -> RunSeconds:
         at = (pick.row, pick.epoch, pick.fold)
@@ -189,7 +191,7 @@ def _whole_before_cut(quality: Array, minutes: Array, schedules: Sequence[Schedu
     if not cuts:
         return quality
     whole = np.s_[:, cuts : cuts + 1, :1]
-    doublings = np.log2((1.0 + minutes[whole]) / (1.0 + minutes[:, :cuts]))
+    doublings = np.log2(minutes[whole] / minutes[:, :cuts])
     below = quality[whole] - max(LAMBDA.values()) * np.maximum(doublings, 0.0) - 0.01
     capped = np.clip(np.minimum(quality[:, :cuts], below), 0.0, 100.0)
     return np.concatenate([capped, quality[:, cuts:]], axis=1)

@@ -38,12 +38,13 @@ def test_a_cap_of_thousands_of_rounds_ends_by_early_stopping(n_train: int) -> No
 
 
 def test_minutes_are_those_of_the_expected_best_round_and_not_of_the_cap() -> None:
-    answer = trees(n_train=1_000_000, folds=1)
+    answer = trees(n_train=200_000, folds=1)
     expected = answer["expected"]
     training = expected["epoch_seconds"]["value"] * (expected["best_epoch"]["value"] + 200) / 60
     assert expected["total_minutes"]["value"] < training + 1
     assert expected["total_minutes"]["value"] * 2 < expected["total_minutes"]["high"]
-    assert expected["epoch_seconds"]["value"] * answer["epochs"] / 60 > expected["total_minutes"]["high"]
+    whole = expected["epoch_seconds"]["value"] * answer["epochs"] / 60
+    assert whole > 1.5 * expected["total_minutes"]["value"]
 
 
 def test_the_learning_rate_falls_as_minutes_allow() -> None:
@@ -87,7 +88,7 @@ def test_rounds_are_cut_short_only_where_the_highest_rate_does_not_fit(
     grid = price_candidates(case(**{**TABLE, **asked}), seed_knowledge()).sets[-1].grid
     highest = len(grid.epochs) - len(LEARNING_RATES)
     if is_cut_short(answer):
-        assert grid.minutes[0, highest, 0] > minutes
+        assert grid.minutes[0, highest, 0] > 0.5 * minutes  # beside an early submission it may not fit
         assert answer["learning_rate"] == LEARNING_RATES[0]
     else:
         assert answer["epochs"] >= min(answer["expected"]["best_epoch"]["high"], MOST_ROUNDS)
