@@ -15,7 +15,7 @@ from memory_service.mcp import tool_answers as shapes
 from memory_service.mcp.schemas import given_by, takes
 from memory_service.mcp.tool import Answer, Caller, Tool, hints, spread, threaded
 from memory_service.schemas.predict import PredictRequest
-from memory_service.schemas.recommend import RecommendBody
+from memory_service.schemas.recommend import RecommendRequest
 from memory_service.schemas.review import ReviewRequest
 from memory_service.schemas.similar import SimilarRequest
 from memory_service.schemas.validation_errors import checked
@@ -26,7 +26,7 @@ from memory_service.services.prediction.predict import predict
 from memory_service.services.review.review import review_script
 
 
-class PlanRequest(RecommendBody):
+class PlanRequest(RecommendRequest):
     """The question of /recommend, and in which form the plan is wanted."""
 
     form: Literal["plan", "text", "script"] | None = Field(
@@ -148,9 +148,8 @@ TOOLS = (
         "precision, folds, epochs, loader, timetable, what to do on trouble) that fits the card's memory and "
         "the minutes, 15 % kept for inference. Say gpu, minutes, and task or description; n_train makes it "
         "exact. `recipe` tells how similar competitions were won: split, models, techniques, what failed. "
-        "`portfolio` tells what all the minutes are for: run=N gives that run's settings or script; `after` "
-        "with `done` plans again what is left. feasible=false names the smallest change that fits. "
-        "form=script gives a complete train.py.",
+        "`portfolio` tells what all the minutes are for: run=N gives that run's settings or script. "
+        "feasible=false names the smallest change that fits. form=script gives a complete train.py.",
         "read",
         takes(PlanRequest),
         given_by(shapes.PlanGiven),

@@ -83,7 +83,7 @@ def test_a_plan_comes_as_data_and_as_a_short_text(agent: Agent):
     assert isinstance(plan["batch_size"], int)
     assert plan["expected"]["peak_memory_gib"]["grade"] == "estimated"
     assert f"batch_size={plan['batch_size']}" in text_of(result)
-    assert len(json.dumps(plan | {"recipe": None})) < 4_500
+    assert len(json.dumps(plan | {"recipe": None})) < 6_000
     assert len(json.dumps(plan["recipe"])) < 4_500
     assert agent.answer("recommend_plan", **QUESTION, form="text")["text"] == text_of(result)
 

@@ -52,6 +52,8 @@ def why_it_stops(portfolio: Portfolio) -> tuple[str, ...]:
                 f"; nothing more to gain within these minutes: the next better plan needs "
                 f"{portfolio.next_needed:.1f}"
             )
+        elif portfolio.unused <= limit:
+            text += f"; nothing more to gain within these minutes: they would buy {portfolio.unused:.2f}"
         out.append(f"{text}.")
     first = portfolio.runs[0]
     if not portfolio.done and first.first > FIRST_SHARE * portfolio.minutes:
