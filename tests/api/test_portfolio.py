@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-ASKED = {"task": "image", "n_train": 24000, "gpu": "t4", "minutes": 60, "cpu_count": 4}
+ASKED: dict[str, str | int] = {"task": "image", "n_train": 24000, "gpu": "t4", "minutes": 60, "cpu_count": 4}
 
 
 def asked(client: TestClient, **more: Any) -> dict[str, Any]:
