@@ -166,36 +166,33 @@ def _differences(
     all_sets: CandidateSets, pool: RunPool, done: Sequence[DoneRun], difference: Difference
 ) -> tuple[Array, Array]:
     """Standard deviation of the difference of each two runs, and of each run to the nearest that is done."""
-    named = [_named(all_sets, int(lane), int(flat)) for lane, flat in zip(pool.lane, pool.flat, strict=True)]
-    unique = list(dict.fromkeys(named))
-    code = {each: place for place, each in enumerate(unique)}
-    places = np.array([code[each] for each in named], dtype=np.int64)
-    table = np.zeros((len(unique), len(unique)))
-    for place, each in enumerate(unique):
-        table[place, :place] = [difference(each, other) for other in unique[:place]]
-    sd = (table + table.T)[places[:, None], places[None, :]]
-    nearest = [min((difference(a, d.model) for d in done), default=inf) for a in unique]
+    names = np.empty(len(pool.flat), dtype=object)
+    for lane, candidates in enumerate(all_sets.sets):
+        of_lane = pool.lane == lane
+        plans = candidates.grid.minutes.shape[1] * candidates.grid.minutes.shape[2]
+        names[of_lane] = candidates.table.columns.names[pool.flat[of_lane] // plans]
+    unique, places = np.unique(names.astype(np.str_), return_inverse=True)
+    families, problem = _families(all_sets), all_sets.problem
+    models = [(str(name), families[str(name)]) for name in unique]
+    sd = problem.quality.difference_sds(problem.data_kind.table, models)[places[:, None], places[None, :]]
+    nearest = [min((difference(name, d.model) for d in done), default=inf) for name, _ in models]
     return sd, np.array(nearest, dtype=np.float64)[places]
+
+
+def _families(all_sets: CandidateSets) -> dict[str, str]:
+    return {o.model.name: o.model.family for each in all_sets.sets for o in each.table.options}
 
 
 def _difference(all_sets: CandidateSets) -> Difference:
     """Standard deviation of the difference of two models on one data set, index points, by their names."""
     quality, table = all_sets.problem.quality, all_sets.problem.data_kind.table
-    families = {o.model.name: o.model.family for each in all_sets.sets for o in each.table.options}
+    families = _families(all_sets)
 
     def apart(first: str, second: str) -> float:
         models = ((name, families.get(name, name)) for name in (first, second))
         return quality.difference_sd(table, *models)
 
     return apart
-
-
-def _named(all_sets: CandidateSets, lane: int, flat: int) -> str:
-    """The model of a place in a grid."""
-    candidates = all_sets.sets[lane]
-    row = flat // (candidates.grid.minutes.shape[1] * candidates.grid.minutes.shape[2])
-    columns = candidates.table.columns
-    return str(columns.names[row])
 
 
 def blend_quality(runs: Sequence[tuple[str, float]], difference: Difference) -> float:

@@ -41,9 +41,7 @@ def given_runs(
     if len(places) < 2:
         return expected
     base, *others = places
-    variance = np.array(
-        [[quality.difference_sd(table, models[i], each) ** 2 for each in models] for i in places]
-    )
+    variance = quality.difference_sds(table, models)[places] ** 2
     variance[np.arange(len(places)), places] = 0.0
     to_base = variance[0]
     # Cov(f_a - f_0, f_i - f_0) = (D_a0 + D_i0 - D_ai) / 2

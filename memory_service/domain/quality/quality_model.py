@@ -169,6 +169,30 @@ class QualityModel:
         sd = next((figures.difference_sd[key] for key in pairs if key in figures.difference_sd), None)
         return DIFFERENCE_SD if sd is None else sd * figures.points_per_unit
 
+    def difference_sds(self, table: str, models: Sequence[tuple[str, str]]) -> Array:
+        """`difference_sd` of each two models (m, m); of a model with itself, of two trainings of it."""
+        figures = self.figures.get(table)
+        if figures is None:
+            return np.where(np.eye(len(models), dtype=np.bool_), SAME_MODEL_SHARE, 1.0) * DIFFERENCE_SD
+        kinds = [(model_class(*model), model[1]) for model in models]
+        unique = list(dict.fromkeys(kinds))
+        code = {kind: place for place, kind in enumerate(unique)}
+        known, unit = figures.difference_sd, figures.points_per_unit
+        classes = np.array(
+            [[known.get(_kinds_pair(a, b), DIFFERENCE_SD / unit) for b in unique] for a in unique]
+        )
+        at = np.array([code[kind] for kind in kinds], dtype=np.int64)
+        sds = classes[at[:, None], at[None, :]]
+        names = np.array([name for name, _ in models])
+        present = set(names.tolist())
+        for pair, sd in known.items():
+            first, _, second = pair.partition("|")
+            if first in present and second in present:
+                a, b = names == first, names == second
+                sds[np.ix_(a, b)] = sds[np.ix_(b, a)] = sd
+        same = names[:, None] == names[None, :]
+        return np.asarray(np.where(same, SAME_MODEL_SHARE * DIFFERENCE_SD, sds * unit), dtype=np.float64)
+
     def interval_sd(self, kind: Kind, model: tuple[str, str], score: float) -> tuple[float, bool]:
         """Standard deviation, in index points, of a model's quality on one data set, and whether public
         results of it went into the expectation. model: (name, family)."""
@@ -180,7 +204,12 @@ class QualityModel:
 
 def class_pair(first: tuple[str, str], second: tuple[str, str]) -> str:
     """The key of two models' classes; two networks of one family err more alike than two of different."""
-    classes = sorted((model_class(*first), model_class(*second)))
+    return _kinds_pair((model_class(*first), first[1]), (model_class(*second), second[1]))
+
+
+def _kinds_pair(first: tuple[str, str], second: tuple[str, str]) -> str:
+    """The same of (class, family)."""
+    classes = sorted((first[0], second[0]))
     if classes == ["network", "network"] and first[1] == second[1]:
         return "family|family"
     return "|".join(classes)

@@ -67,7 +67,7 @@ def _difference_variance(candidates: Sequence[Candidate], model: QualityModel, t
         between = np.full((n, n), DIFFERENCE_SD**2)
     else:
         names = [(each.model, each.family) for each in candidates]
-        between = np.array([[model.difference_sd(table, a, b) ** 2 for b in names] for a in names])
+        between = model.difference_sds(table, names) ** 2
     same = np.array([[a.model == b.model for b in candidates] for a in candidates])
     between += np.where(same, 0.0, own[:, None] + own[None, :])
     np.fill_diagonal(between, 0.0)

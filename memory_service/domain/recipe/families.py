@@ -49,6 +49,9 @@ _BY_NAME = (
 )  # fmt: skip
 """Start of the encoder's name -> family, where the catalogue's family is wider."""
 
+_WIDER = {"realmlp": "mlp", "tabm": "mlp"}
+"""Families that are a newer kind of another one: who won with it may well have used these today."""
+
 _PRETRAINED = (("_dinov2", "dinov2"), ("_siglip", "siglip"), ("_clip", "clip"))
 """Part of the name of a network that is known by how it was pretrained -> family."""
 
@@ -59,10 +62,12 @@ _DECODERS = {"unet": "unet", "fpn": "fpn", "upernet": "fpn", "deeplabv3plus": "d
 
 @cache
 def families_of(name: str, family: str) -> tuple[str, ...]:
-    """The vocabulary's families of a model, its own first, then that of what is built around it; a name of
+    """The vocabulary's families of a model, its own first, then that of what is built around it
+    or what it is a kind of; a name of
     the catalogue itself where the vocabulary has none."""
     decoder, _, encoder = name.rpartition("/")
     own = next((known for start, known in _BY_NAME if encoder.startswith(start)), None)
     own = own or next((known for part, known in _PRETRAINED if part in encoder), None)
     own = own or _BY_FAMILY.get(family, family)
-    return (own, _DECODERS[decoder]) if decoder in _DECODERS and _DECODERS[decoder] != own else (own,)
+    wider = _DECODERS.get(decoder) or _WIDER.get(own)
+    return (own, wider) if wider and wider != own else (own,)

@@ -97,3 +97,11 @@ def test_runs_of_a_competition_move_models_that_err_alike() -> None:
 def test_runs_of_one_model_say_nothing_of_the_others() -> None:
     prior = np.array([80.0, 79.0, 78.0, 77.0])
     assert given_runs(prior, TREES, {"lightgbm": 3.0}, MODEL, "tabular").tolist() == prior.tolist()
+
+
+@pytest.mark.parametrize("table", ["tabular", "text", "image", "video"])
+def test_the_matrix_of_differences_holds_what_each_two_models_say(table: str) -> None:
+    models = [("catboost", "gbdt"), ("lightgbm", "gbdt"), ("mlp", "mlp"), ("tabm", "tabm"), ("nobody", "mlp"),
+              ("xlm-roberta-large", "roberta"), ("multilingual-e5-base", "xlm-roberta")]  # fmt: skip
+    each = [[MODEL.difference_sd(table, a, b) for b in models] for a in models]
+    assert MODEL.difference_sds(table, models) == pytest.approx(np.array(each))
