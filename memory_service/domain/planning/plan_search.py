@@ -274,13 +274,13 @@ def quality_of(problem: PlanningProblem, table: CostTable, epochs: Array, folds:
 def _expected_points(problem: PlanningProblem, table: CostTable) -> Array:
     """Points of each option's model on these data [option], given the results of runs of the competition."""
     c, kind = table.columns, problem.data_kind
-    points = problem.quality.expected(kind, c.names.tolist(), c.score).points
-    if len(problem.results) < 2:
-        return points
-    families = {option.model.name: option.model.family for option in table.options}
     names, first, place = np.unique(c.names, return_index=True, return_inverse=True)
-    models = [(str(name), families[str(name)]) for name in names]
-    return given_runs(points[first], models, problem.results, problem.quality, kind.table)[place]
+    points = problem.quality.expected(kind, names.tolist(), c.score[first]).points
+    if len(problem.results) > 1:
+        models = [table.options[row].model for row in first]
+        named = [(model.name, model.family) for model in models]
+        points = given_runs(points, named, problem.results, problem.quality, kind.table)
+    return points[place]
 
 
 def _option_points(problem: PlanningProblem, table: CostTable) -> Array:
