@@ -30,6 +30,15 @@ class MemoryLimit(Answer):
     ran_out_unexpectedly: int
 
 
+class QualityOrder(Answer):
+    """Whether expected quality orders the runs of a competition as their metrics did."""
+
+    competitions: int
+    pairs: int = Field(description="Of runs of two models on one competition.")
+    right_percent: float | None = Field(description="The higher expected quality had the better metric.")
+    expected_percent: float | None = Field(description="The mean probability that was given to that.")
+
+
 class Accuracy(Answer):
     """Predictions frozen when runs began, scored on what happened. Nothing to score: empty lists."""
 
@@ -39,3 +48,4 @@ class Accuracy(Answer):
     by_family: list[ScoredGroup]
     by_age: list[ScoredGroup]
     memory_limit: MemoryLimit
+    quality: QualityOrder

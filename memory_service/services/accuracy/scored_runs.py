@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from memory_service.domain.learning.scoring import Pair, pairs_of, score
+from memory_service.services.accuracy.quality_order import quality_order
 from memory_service.services.database.transactions import Database
 from memory_service.store.queries import runs
 from memory_service.store.queries.runs import EndedRun
@@ -66,6 +67,7 @@ def accuracy(database: Database, requested: Mapping[str, Any] | None = None) -> 
         "by_family": _grouped(used, lambda run: run.family),
         "by_age": _grouped(used, lambda run: _age(now - run.created_at)),
         "memory_limit": _limit(ended),
+        "quality": quality_order(database),
     }
 
 

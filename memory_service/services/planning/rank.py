@@ -11,19 +11,12 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN
 from memory_service.domain.planning.candidates import price_candidates
 from memory_service.domain.planning.model_catalogue import CatalogueModel
-from memory_service.domain.quality.quality_index import (
-    learning_of,
-    quality_estimate,
-    quality_index,
-    too_large,
-)
+from memory_service.domain.quality.quality_index import quality_estimate
 from memory_service.domain.quality.quality_model import QualityModel, quality_kind
-from memory_service.domain.quality.ranking import Candidate, rank_candidates
+from memory_service.domain.quality.ranking import Candidate, candidate_of, rank_candidates
 from memory_service.errors import InvalidInput, MemoryServiceError
 from memory_service.schemas.rank import RankRow, RankTextRow
 from memory_service.schemas.recommend import plan_request
@@ -32,7 +25,6 @@ from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.planning.planning_problem import case_of, read_request_text
 
-_FULLY_TRAINED = 10_000
 _PLANNED = ("epochs", "folds")
 
 
@@ -82,25 +74,10 @@ def _row(given: Mapping[str, Any]) -> RankRow:
 
 def _judged(quality: QualityModel, row: RankRow, model: CatalogueModel) -> tuple[Candidate, dict[str, Any]]:
     kind = quality_kind(row.task, row.n_classes, row.language, row.subtask)
-    n_train = float(row.n_train or SIZE_TYPICAL_N_TRAIN["medium"])
-    expected = quality.expected(kind, [model.name], np.array([model.quality_score]))
-    points = expected.points[0]
-    if kind.table == "image":
-        points = points - float(too_large(model.params_m, n_train))
-    sized = model.input_kind != "n_features" and row.input_size and model.default_input_size
-    index = float(
-        quality_index(
-            points,
-            row.input_size / model.default_input_size if sized and row.input_size else 1.0,
-            row.epochs or _FULLY_TRAINED,
-            row.folds or 1,
-            learning_of(row.task, model.pretrained, not model.can_be_profiled, model.family),
-            n_train,
-        )
-    )
+    n_train = row.n_train or SIZE_TYPICAL_N_TRAIN["medium"]
+    candidate = candidate_of(quality, kind, row.task, model, n_train, row.epochs, row.folds, row.input_size)
     sd, measured = quality.interval_sd(kind, (model.name, model.family), model.quality_score)
-    candidate = Candidate(model.name, model.family, index, float(expected.sd[0]))
-    return candidate, quality_estimate(index, sd, measured).as_dict()
+    return candidate, quality_estimate(candidate.index, sd, measured).as_dict()
 
 
 def _planned(database: Database, knowledge: Knowledge, row: RankRow) -> RankRow:

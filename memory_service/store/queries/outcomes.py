@@ -67,6 +67,18 @@ def latest(session: ReadSession, place: str, limit: int) -> Sequence[Any]:
     return session.execute(query.order_by(Outcome.ended_at.desc(), Outcome.run_id).limit(limit)).all()
 
 
+def with_metric(session: ReadSession, limit: int) -> Sequence[Any]:
+    """Runs of competitions that ended, the latest first: rows (competition, task, model, n_train, folds,
+    epochs, input_size, outcome)."""
+    columns = [getattr(Run, name) for name in _TRAINED]
+    query = select(*columns, Outcome.outcome).join(Outcome, Outcome.run_id == Run.id)
+    query = query.where(Run.competition.is_not(None), Outcome.ended_at.is_not(None))
+    return session.execute(query.order_by(Outcome.ended_at.desc(), Run.id).limit(limit)).all()
+
+
+_TRAINED = ("competition", "task", "model", "n_train", "folds", "epochs", "input_size")
+
+
 def served_counts(session: ReadSession, place: str, subjects: Collection[str]) -> dict[str, tuple[int, int]]:
     """Subject -> (how often served, how often followed) in one place."""
     followed = func.sum(case((Serving.followed.is_(True), 1), else_=0))

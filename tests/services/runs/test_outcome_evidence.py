@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from memory_service.errors import InvalidInput
+from memory_service.schemas.recommend import plan_request
+from memory_service.services.accuracy.scored_runs import accuracy
 from memory_service.services.database.transactions import Database
-from memory_service.services.knowledge.outcomes import competition_outcomes, with_tallies
-from memory_service.services.planning.recommend import recommend
+from memory_service.services.knowledge.outcomes import competition_outcomes, results_by_model, with_tallies
+from memory_service.services.planning.recommend import evaluate_request, recommend
 from memory_service.services.runs.outcome_evidence import remember_missing
 from memory_service.services.runs.runs import begin_run, finish_run, run_page
 from memory_service.services.tables import table_rows as catalogue
@@ -312,3 +314,34 @@ def test_a_competition_shows_what_came_of_its_runs(shared: Database) -> None:
     for mode in ("family", "blind"):
         closed = recommend(shared, {"competition": slug, "mode": mode, **ASKED})
         assert not any(row["id"].startswith("runs:") for row in closed["evidence"])
+
+
+def test_runs_of_a_competition_are_scored_by_order_and_move_what_was_not_run(shared: Database) -> None:
+    """LightGBM ends well before an MLP: right by the expected order, and CatBoost, which errs alike, gains on
+    the networks. A second telling of one model alone says nothing more."""
+    with shared.read() as unit:
+        slugs = {r["slug"] for r in list_rows(unit, "competitions", {"task": "tabular-regression"}).items}
+    slug = _competition(shared, "order-like", min(slugs), metric_direction="min", n_train=5_000)
+    before = accuracy(shared)["quality"]
+    for metric in (0.20, 0.19):
+        _follow(shared, None, slug, best_metric=metric)
+    with shared.read() as unit:
+        assert results_by_model(unit, slug) == {}
+    body = case(task="tabular-regression", competition=slug, model="mlp", gpu="a100", n_train=5_000)
+    told(shared, body, [], best_metric=0.30)
+    with shared.read() as unit:
+        results = results_by_model(unit, slug)
+    assert results["lightgbm"] > results["mlp"]
+    after = accuracy(shared)["quality"]
+    assert after["pairs"] == before["pairs"] + 2
+    assert after["competitions"] == before["competitions"] + 1
+    assert 50.0 <= after["expected_percent"] <= 100.0
+    asked = {"task": "tabular-regression", "n_train": 5_000, "gpu": "a100", "minutes": 60}
+    points = {
+        mode: evaluate_request(
+            shared, plan_request({**asked, "competition": slug, "mode": mode})
+        ).case.results
+        for mode in ("open", "family", "blind")
+    }
+    assert points["open"] == results
+    assert points["family"] == points["blind"] == {}
