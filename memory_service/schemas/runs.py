@@ -70,6 +70,7 @@ class RunStart(Request):
     num_workers: Annotated[int, Field(ge=0, le=1024)] | None = Field(None, description="Loader processes.")
     mode: Literal["train", "infer"] = Field("train", description="What the run's steps are.")
     folds: f.Folds | None = Field(None, description="Folds in all; 1 = one split.")
+    seeds: f.Seeds | None = Field(None, description="Repeats of all folds, each with another seed.")
     epochs: f.Epochs | None = Field(None, description="Epochs of a fold.")
     n_train: f.Samples | None = Field(None, description="Training samples, validation included.")
     n_test: f.Samples | None = Field(None, description="Samples to predict.")

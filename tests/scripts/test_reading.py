@@ -141,7 +141,10 @@ def test_fewer_groups_than_parts_are_as_many_parts(opened: Open) -> None:
     script = opened("image-classification", lambda folder: None, folds=1)
     data = script.read_data()
     data.groups = np.arange(len(data.targets)) % 2
-    assert [sorted(set(data.groups[valid])) for _, valid in script.split(data)] in ([[0], [1]], [[1], [0]])
+    assert [sorted(set(data.groups[valid])) for _, valid in script.split_once(data, 0)] in (
+        [[0], [1]],
+        [[1], [0]],
+    )
 
 
 def test_files_of_which_none_can_be_read_end_the_training_at_once(opened: Open) -> None:

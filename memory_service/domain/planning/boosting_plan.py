@@ -19,13 +19,12 @@ import numpy as np
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.cost.boosted_trees import CpuFit, fit_cost
 from memory_service.domain.planning.budget import (
-    FOLD_OVERHEAD_S,
+    TREE_FOLD_OVERHEAD,
     RunSeconds,
     Seconds,
     minutes_needed,
     setup_seconds,
     split_of,
-    spread,
     write_seconds,
 )
 from memory_service.domain.planning.cost_table import CostTable, Option
@@ -236,7 +235,7 @@ def _run(
     problem: PlanningProblem, fit: Seconds, per_round: Seconds, predict: Seconds, folds: Any
 ) -> RunSeconds:
     _, valid = split_of(problem.n_train, folds)
-    fold = fit + predict.times(valid) + spread(FOLD_OVERHEAD_S).times(0.25)
+    fold = fit + predict.times(valid) + TREE_FOLD_OVERHEAD
     setup = setup_seconds(0.0, problem.n_train, gpu=False, pretrained=0.0, files=False)
     inference = predict.times(float(problem.n_test)).times(folds)
     write = write_seconds(problem.n_test)

@@ -158,6 +158,10 @@ class RunSeconds:
         )
 
 
+TREE_FOLD_OVERHEAD = spread(FOLD_OVERHEAD_S).times(0.25)
+"""Of a fold of boosted trees: data are cut and predicted, no network is loaded."""
+
+
 def run_seconds(
     setup: Seconds,
     step: Seconds,

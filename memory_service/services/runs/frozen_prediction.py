@@ -17,7 +17,13 @@ from memory_service.domain.cost.data_loader import loader_samples_per_second, lo
 from memory_service.domain.cost.memory import GIB, allocated_bytes
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.planning.boosting_plan import over_rounds
-from memory_service.domain.planning.budget import RunSeconds, Seconds, run_seconds, setup_seconds
+from memory_service.domain.planning.budget import (
+    TREE_FOLD_OVERHEAD,
+    RunSeconds,
+    Seconds,
+    run_seconds,
+    setup_seconds,
+)
 from memory_service.domain.prediction.device_memory import largest_batch, peak_memory
 from memory_service.domain.prediction.device_step_time import prepare
 from memory_service.services.database.transactions import Database
@@ -80,7 +86,7 @@ def _run(case: RunCase, profile: Profile, batch: int, step: Estimate) -> RunSeco
     forward = prepare(profile, case.gpu, evaluation).step_seconds(batch).scaled(1.0 / batch)
     loader = _loader(case, profile.input_size)
     params_m = profile.params / 1e6
-    return run_seconds(
+    once = run_seconds(
         setup_seconds(
             params_m,
             reported["n_train"],
@@ -96,6 +102,7 @@ def _run(case: RunCase, profile: Profile, batch: int, step: Estimate) -> RunSeco
         folds=reported["folds"],
         epochs=reported.get("epochs", 1),
     )
+    return once.repeated(reported["folds"], reported.get("seeds") or 1)
 
 
 def _loader(case: RunCase, size: int) -> Seconds:
@@ -119,7 +126,7 @@ def _minutes(case: RunCase, run: RunSeconds | None, step: Estimate) -> dict[str,
 def _trees(
     database: Database, case: RunCase, rounds: tuple[float, float, float] | None
 ) -> tuple[dict[str, Any], str | None]:
-    """One fit of the model, and as many as there are folds; None of it where the rows are not said.
+    """One fit of the model, and as many as there are folds and seeds; None of it where the rows are not said.
 
     rounds   of a fold, (low, median, high): early stopping ends it
     """
@@ -143,7 +150,8 @@ def _trees(
     total = None
     if folds:
         one = Estimate(fit["value"], fit["low"], fit["high"])
-        fits = (_seconds(one) if rounds is None else over_rounds(one, rounds)).times(float(folds))
+        fold = (_seconds(one) if rounds is None else over_rounds(one, rounds)) + TREE_FOLD_OVERHEAD
+        fits = fold.times(float(folds * (reported.get("seeds") or 1)))
         total = _number(
             fits.and_independent(setup).times(1.0 / 60.0),
             Estimate(0, 0, 0, fit["grade"], fit["n"], fit["basis"]),

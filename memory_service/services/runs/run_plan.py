@@ -63,6 +63,7 @@ def _planned(reported: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[str, 
         if not any(name in reported for name in _SIZES):
             found |= {name: model.get(name) for name in _SIZES}
         found["model"] = model.get("name")
+        found["seeds"] = plan.get("seeds") if plan.get("seeds") != 1 else None
         found["compiled"] = plan.get("compile") or None
         found["checkpointing"] = plan.get("gradient_checkpointing") or None
         if plan.get("channels_last") is not None:
