@@ -172,7 +172,7 @@ class QualityModel:
     def difference_sds(self, table: str, models: Sequence[tuple[str, str]]) -> Array:
         """`difference_sd` of each two models (m, m); of a model with itself, of two trainings of it."""
         figures = self.figures.get(table)
-        if figures is None:
+        if figures is None or not models:
             return np.where(np.eye(len(models), dtype=np.bool_), SAME_MODEL_SHARE, 1.0) * DIFFERENCE_SD
         kinds = [(model_class(*model), model[1]) for model in models]
         unique = list(dict.fromkeys(kinds))

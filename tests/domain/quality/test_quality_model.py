@@ -105,3 +105,4 @@ def test_the_matrix_of_differences_holds_what_each_two_models_say(table: str) ->
               ("xlm-roberta-large", "roberta"), ("multilingual-e5-base", "xlm-roberta")]  # fmt: skip
     each = [[MODEL.difference_sd(table, a, b) for b in models] for a in models]
     assert MODEL.difference_sds(table, models) == pytest.approx(np.array(each))
+    assert MODEL.difference_sds(table, []).shape == (0, 0)
