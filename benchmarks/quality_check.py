@@ -14,10 +14,9 @@ from itertools import combinations, pairwise
 import numpy as np
 
 from benchmarks.quality_evidence import Table
-from benchmarks.quality_fit import Fit
+from benchmarks.quality_fit import Fit, classes_of
 from memory_service.domain.common.estimate import SD_OF_P90
 from memory_service.domain.quality.combination import expected_best, probability_better
-from memory_service.domain.quality.quality_model import class_pair
 
 Chosen = Callable[[Table, Mapping[str, float]], str]
 BINS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
@@ -103,9 +102,7 @@ def _second(
 
 
 def difference(a: str, b: str, known: Mapping[str, float], families: Mapping[str, str]) -> float:
-    pair = "|".join(sorted((a, b)))
-    classes = class_pair((a, families.get(a, a)), (b, families.get(b, b)))
-    return known.get(pair, known.get(classes, 1.0))
+    return known.get("|".join(sorted((a, b))), known.get(classes_of(a, b, families), 1.0))
 
 
 def _mean_ranks(tables: Sequence[Table]) -> Callable[[Table], Mapping[str, float]]:

@@ -17,7 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.quality_evidence import Evidence, Table
-from memory_service.domain.quality.quality_model import SCORE_UNIT, class_pair, is_multilingual
+from memory_service.domain.quality.quality_model import (
+    SCORE_UNIT,
+    class_pair,
+    is_multilingual,
+    model_class,
+)
 
 Array = NDArray[np.float64]
 
@@ -139,15 +144,23 @@ def difference_sds(
     pairs: dict[tuple[str, str], list[float]] = {}
     for (a, b), by_dataset in squares.items():
         pairs[a, b] = [float(np.mean(each)) for each in by_dataset.values()]
-        classes[class_pair((a, families.get(a, a)), (b, families.get(b, b)))] += pairs[a, b]
+        classes[classes_of(a, b, families)] += pairs[a, b]
     mean = {name: float(np.mean(found)) for name, found in classes.items() if len(found) >= CLASS_DATASETS}
     out = {name: round(value**0.5, 3) for name, value in sorted(mean.items())}
     for (a, b), found in sorted(pairs.items()):
-        name = class_pair((a, families.get(a, a)), (b, families.get(b, b)))
+        name = classes_of(a, b, families)
         if len(found) >= PAIR_DATASETS and name in mean:
             shrunk = (sum(found) + SHRINK * mean[name]) / (len(found) + SHRINK)
             out[f"{a}|{b}"] = round(shrunk**0.5, 3)
     return out
+
+
+def classes_of(a: str, b: str, families: Mapping[str, str]) -> str:
+    """The key of two models' classes; a model that no catalogue has is a family of its own."""
+    first, second = (
+        (model_class(name, families.get(name, name)), families.get(name, name)) for name in (a, b)
+    )
+    return class_pair(first, second)
 
 
 def figures_of(fit: Fit, name: str, families: Mapping[str, str]) -> dict[str, Any]:

@@ -8,21 +8,15 @@ from typing import Annotated, Any
 
 import typer
 
-from memory_service.cli.common.databases import open_ready
+from memory_service.cli.common.databases import AnotherUrl, open_ready
 from memory_service.cli.common.output import JSON_OPTION, emit, table
-
-
-def register(app: typer.Typer) -> None:
-    app.command("rank")(rank)
 
 
 def rank(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="CSV with the columns of POST /rank; others are left.")
     ],
-    database: Annotated[
-        str | None, typer.Option(metavar="URL", help="Another database.", show_default=False)
-    ] = None,
+    database: AnotherUrl = None,
     json: bool = JSON_OPTION,
 ) -> None:
     """Rank candidates by expected quality; rows of one `dataset` compete."""

@@ -34,9 +34,11 @@ class FromText(BaseModel):
     def _read_numbers(cls, given: Any) -> Any:
         if not isinstance(given, Mapping):
             return given
-        kinds = {name: kind_of(field.annotation) for name, field in cls.model_fields.items()}
+        fields = cls.model_fields
         return {
-            name: _read(kinds.get(name), value) if isinstance(value, str) else value
+            name: _read(kind_of(fields[name].annotation), value)
+            if isinstance(value, str) and name in fields
+            else value
             for name, value in given.items()
         }
 

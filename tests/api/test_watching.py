@@ -125,7 +125,8 @@ class TestTheSourcesExamples:
         answer = first["verdict"]
         assert (answer["action"], answer["severity"]) == ("reduce_folds", "critical")
         assert answer["eta_minutes"]["low"] > 60.0
-        assert answer["set"]["folds"] * answer["set"]["epochs"] * EPOCH_SECONDS <= 0.86 * 660
+        epochs = answer["set"]["folds"] * answer["set"]["epochs"]
+        assert (epochs - 0.1) * EPOCH_SECONDS <= 0.85 * 660
         late = tell(client, run_id, [one for one in said if one[1] > 60.0], 100)["verdict"]
         assert (late["action"], late["rule"]) == ("stop_and_predict", "R15")
         given = client.get(f"/runs/{run_id}").json()["verdicts"]

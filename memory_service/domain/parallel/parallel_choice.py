@@ -12,7 +12,7 @@ from memory_service.domain.cost.data_loader import MOST_WORKERS
 from memory_service.domain.parallel.gpu_sharing import MOST_PROCESSES
 from memory_service.domain.planning.candidates import CandidateSet
 from memory_service.domain.planning.contingency import model_class_of
-from memory_service.domain.planning.plan_search import LAMBDA, GridIndex, head_gib
+from memory_service.domain.planning.plan_search import PRICE, GridIndex, head_gib
 
 Array = npt.NDArray[np.float64]
 
@@ -122,7 +122,7 @@ def _ranked(candidates: CandidateSet, count: int, objective: str, share: float) 
     grid = candidates.grid
     fits = grid.minutes[:, :, 0] <= share * candidates.problem.question.minutes / count
     rows = np.flatnonzero(fits.any(axis=1))
-    price = LAMBDA[objective] * grid.doublings[rows, :, 0]
+    price = PRICE[objective] * grid.doublings[rows, :, 0]
     utility = np.where(fits[rows], grid.quality[rows, :, 0] - price, -np.inf)
     epochs = utility.argmax(axis=1)
     best = utility[np.arange(len(rows)), epochs]

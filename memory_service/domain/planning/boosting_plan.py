@@ -30,7 +30,7 @@ from memory_service.domain.planning.budget import (
 from memory_service.domain.planning.cost_table import CostTable, Option
 from memory_service.domain.planning.plan_search import (
     BOUNDS,
-    LAMBDA,
+    PRICE,
     Array,
     Batches,
     GridIndex,
@@ -43,11 +43,11 @@ from memory_service.domain.quality.boosting_rounds import (
     CAP,
     LEARNING_RATES,
     MOST_ROUNDS,
+    RATE_POINTS,
     best_round,
     cap_of,
     cut_points,
     patience_rounds,
-    rate_points,
     rounds_trained,
 )
 
@@ -138,7 +138,7 @@ def price_trees(problem: PlanningProblem, table: CostTable) -> PlanGrid:
         best = best_round_of(problem, option, schedule.learning_rate, count)
         too_many = 2 * best.value > MOST_ROUNDS and schedule.learning_rate < LEARNING_RATES[0]
         out[index] = (schedule.cut and index[2] > 0) or too_many
-        lost[index] = rate_points(schedule.learning_rate) + cut_points(best, schedule.cap)
+        lost[index] = RATE_POINTS[schedule.learning_rate] + cut_points(best, schedule.cap)
     k = np.array(folds, dtype=np.float64)[None, None, :]
     run = _run(problem, fit, per_round, predict, k)
     n = len(options)
@@ -191,7 +191,7 @@ def _whole_before_cut(quality: Array, minutes: Array, schedules: Sequence[Schedu
         return quality
     whole = np.s_[:, cuts : cuts + 1, :1]
     doublings = np.log2(minutes[whole] / minutes[:, :cuts])
-    below = quality[whole] - max(LAMBDA.values()) * np.maximum(doublings, 0.0) - 0.01
+    below = quality[whole] - max(PRICE.values()) * np.maximum(doublings, 0.0) - 0.01
     capped = np.clip(np.minimum(quality[:, :cuts], below), 0.0, 100.0)
     return np.concatenate([capped, quality[:, cuts:]], axis=1)
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from memory_service.domain.planning.candidates import Candidate
-from memory_service.domain.planning.plan_search import GridIndex
+from memory_service.domain.planning.plan_search import PRICE, GridIndex
 from memory_service.domain.planning.problem import DoneRun
-from memory_service.domain.portfolio.run_sets import FIRST_SHARE, PRICE, RunSets, blend_quality
+from memory_service.domain.portfolio.run_sets import FIRST_SHARE, RunSets, blend_quality
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from math import isfinite
 
+from memory_service.domain.planning.plan_search import PRICE
 from memory_service.domain.portfolio.portfolio import Portfolio, Run
-from memory_service.domain.portfolio.run_sets import FIRST_SHARE, LEAST_GAIN, PRICE
+from memory_service.domain.portfolio.run_sets import FIRST_SHARE, LEAST_GAIN
 
 NOTHING_MORE = 0.25
 """Points: what a doubling of the minutes must buy to be called a gain. A tenth of an index's interval."""

@@ -8,7 +8,7 @@ quality of a portfolio.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
@@ -16,20 +16,12 @@ from math import inf
 import numpy as np
 
 from memory_service.domain.planning.candidates import CandidateSets
-from memory_service.domain.planning.plan_search import Array, Integers
+from memory_service.domain.planning.plan_search import PRICE, Array, Integers
 from memory_service.domain.planning.problem import DoneRun
 from memory_service.domain.portfolio.run_pool import RunPool, run_pool
 from memory_service.domain.quality.combination import expected_best
 
 Difference = Callable[[str, str], float]
-
-PRICE: Mapping[str, float] = {"fast": 2.0, "balanced": 0.1, "quality": 0.0}
-"""Index points that a doubling of the minutes must buy (R32).
-
-balanced: of 33 questions of users with 30 to 480 minutes, 88 % use half of them or more (with 0.2 and 0.3: 81
-and 73 %); where less is used, all of them would buy under 0.2 points, far inside the index's interval.
-fast: only what a first submission needs pays as much.
-"""
 
 FIRST_SHARE = 0.2
 """R13, R17: a first submission is there within a fifth of the minutes."""

@@ -75,11 +75,6 @@ def rounds_trained(best: Estimate, patience: int, cap: int) -> tuple[float, floa
     return low, value, high
 
 
-def rate_points(learning_rate: float) -> float:
-    """Index points that a learning rate is expected to lose against the lowest one."""
-    return RATE_POINTS[learning_rate]
-
-
 def cut_points(best: Estimate, rounds: float) -> float:
     """Index points expected to be lost because boosting ends at `rounds`: the mean of `HALVING_POINTS` a
     halving over the best rounds that are possible; it never rises with rounds."""

@@ -157,62 +157,51 @@ class QualityModel:
             figures.center + unit * z, unit * np.array([effect.sd for effect in found]), measured
         )
 
-    def difference_sd(self, table: str, first: tuple[str, str], second: tuple[str, str]) -> float:
-        """Standard deviation, in index points, of the difference of two models on one data set beyond their
-        expectation. Each model as (name, family)."""
-        figures = self.figures.get(table)
-        if first == second:
-            return SAME_MODEL_SHARE * DIFFERENCE_SD
-        if figures is None:
-            return DIFFERENCE_SD
-        pairs = ("|".join(sorted((first[0], second[0]))), class_pair(first, second))
-        sd = next((figures.difference_sd[key] for key in pairs if key in figures.difference_sd), None)
-        return DIFFERENCE_SD if sd is None else sd * figures.points_per_unit
-
     def difference_sds(self, table: str, models: Sequence[tuple[str, str]]) -> Array:
-        """`difference_sd` of each two models (m, m); of a model with itself, of two trainings of it."""
+        """Standard deviation, in index points, of the difference of each two models on one data set beyond
+        their expectation (m, m); of a model with itself, of two trainings of it. Models as (name, family)."""
         figures = self.figures.get(table)
-        if figures is None or not models:
-            return np.where(np.eye(len(models), dtype=np.bool_), SAME_MODEL_SHARE, 1.0) * DIFFERENCE_SD
-        kinds = [(model_class(*model), model[1]) for model in models]
-        unique = list(dict.fromkeys(kinds))
-        code = {kind: place for place, kind in enumerate(unique)}
-        known, unit = figures.difference_sd, figures.points_per_unit
-        classes = np.array(
-            [[known.get(_kinds_pair(a, b), DIFFERENCE_SD / unit) for b in unique] for a in unique]
-        )
-        at = np.array([code[kind] for kind in kinds], dtype=np.int64)
-        sds = classes[at[:, None], at[None, :]]
         names = np.array([name for name, _ in models])
+        same = names[:, None] == names[None, :]
+        if figures is None or not models:
+            return np.where(same, SAME_MODEL_SHARE, 1.0) * DIFFERENCE_SD
+        unique = list(dict.fromkeys((model_class(*model), model[1]) for model in models))
+        at = np.array([unique.index((model_class(*model), model[1])) for model in models], dtype=np.int64)
+        sds = np.array([[_class_sd(figures, a, b) for b in unique] for a in unique])[at[:, None], at[None, :]]
         present = set(names.tolist())
-        for pair, sd in known.items():
+        for pair, sd in figures.difference_sd.items():
             first, _, second = pair.partition("|")
             if first in present and second in present:
                 a, b = names == first, names == second
-                sds[np.ix_(a, b)] = sds[np.ix_(b, a)] = sd
-        same = names[:, None] == names[None, :]
-        return np.asarray(np.where(same, SAME_MODEL_SHARE * DIFFERENCE_SD, sds * unit), dtype=np.float64)
+                sds[np.ix_(a, b)] = sds[np.ix_(b, a)] = sd * figures.points_per_unit
+        return np.asarray(np.where(same, SAME_MODEL_SHARE * DIFFERENCE_SD, sds), dtype=np.float64)
+
+    def difference_sd(self, table: str, first: tuple[str, str], second: tuple[str, str]) -> float:
+        """The same of two models."""
+        return float(self.difference_sds(table, (first, second))[0, 1])
 
     def interval_sd(self, kind: Kind, model: tuple[str, str], score: float) -> tuple[float, bool]:
         """Standard deviation, in index points, of a model's quality on one data set, and whether public
         results of it went into the expectation. model: (name, family)."""
         expected = self.expected(kind, [model[0]], np.array([score]))
-        other = (f"{model[0]}'", model[1])
-        own = self.difference_sd(kind.table, model, other) / 2**0.5
-        return float(np.hypot(expected.sd[0], own)), bool(expected.measured[0])
+        figures, own = self.figures.get(kind.table), (model_class(*model), model[1])
+        apart = DIFFERENCE_SD if figures is None else _class_sd(figures, own, own)
+        return float(np.hypot(expected.sd[0], apart / 2**0.5)), bool(expected.measured[0])
 
 
 def class_pair(first: tuple[str, str], second: tuple[str, str]) -> str:
-    """The key of two models' classes; two networks of one family err more alike than two of different."""
-    return _kinds_pair((model_class(*first), first[1]), (model_class(*second), second[1]))
-
-
-def _kinds_pair(first: tuple[str, str], second: tuple[str, str]) -> str:
-    """The same of (class, family)."""
+    """The key of two models, each (class, family): of their classes, or of two networks of one family, which
+    err more alike than two of different ones."""
     classes = sorted((first[0], second[0]))
     if classes == ["network", "network"] and first[1] == second[1]:
         return "family|family"
     return "|".join(classes)
+
+
+def _class_sd(figures: ModalityFigures, first: tuple[str, str], second: tuple[str, str]) -> float:
+    """Index points by which models of two (class, family) differ on one data set."""
+    sd = figures.difference_sd.get(class_pair(first, second))
+    return DIFFERENCE_SD if sd is None else sd * figures.points_per_unit
 
 
 UNTESTED_SD, DIFFERENCE_SD = 2.5, 3.5

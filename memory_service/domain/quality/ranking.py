@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from memory_service.domain.quality.combination import expected_best
 from memory_service.domain.quality.quality_index import learning_of, quality_index, too_large
-from memory_service.domain.quality.quality_model import DIFFERENCE_SD, Kind, QualityModel
+from memory_service.domain.quality.quality_model import Kind, QualityModel
 
 Array = npt.NDArray[np.float64]
 
@@ -19,8 +19,8 @@ DRAWS = 4_000
 """Joint draws of all candidates' qualities; always the same ones, so that equal questions have equal
 answers."""
 
-MOST_CORRELATED = 200
-"""Among more candidates differences are taken as those of unrelated models: a pair each would be too many."""
+MOST_CONTENDERS = 200
+"""Of more candidates for one data set those below the 200 of highest expected quality are never the best."""
 
 MOST_RUNS = 5
 
@@ -99,26 +99,22 @@ def rank_candidates(candidates: Sequence[Candidate], model: QualityModel, table:
     """Candidates for one data set. table: the kind of data they are for (`Kind.table`)."""
     index = np.array([each.index for each in candidates])
     order = np.argsort(-index, kind="stable")
-    rank = tuple(int((index > value).sum()) + 1 for value in index)
-    variance = _difference_variance(candidates, model, table)
-    draws = index + _draws(variance)
-    best = np.bincount(np.argmax(draws, axis=1), minlength=len(index)) / DRAWS
-    return Ranking(
-        rank, tuple(float(share) for share in best), _run_order(int(order[0]), index, draws, variance)
-    )
+    rank = np.searchsorted(-index[order], -index, side="left") + 1
+    contenders = order[:MOST_CONTENDERS]
+    variance = _difference_variance([candidates[i] for i in contenders], model, table)
+    draws = index[contenders] + _draws(variance)
+    p_best = np.zeros(len(index))
+    p_best[contenders] = np.bincount(np.argmax(draws, axis=1), minlength=len(contenders)) / DRAWS
+    run_order = contenders[_run_order(index[contenders], draws, variance)]
+    return Ranking(tuple(rank.tolist()), tuple(p_best.tolist()), tuple(run_order.tolist()))
 
 
 def _difference_variance(candidates: Sequence[Candidate], model: QualityModel, table: str) -> Array:
     """Variance of the difference of two candidates on one data set (n, n), index points squared."""
-    n = len(candidates)
+    between = model.difference_sds(table, [(each.model, each.family) for each in candidates]) ** 2
     own = np.array([each.sd**2 for each in candidates])
-    if n > MOST_CORRELATED:
-        between = np.full((n, n), DIFFERENCE_SD**2)
-    else:
-        names = [(each.model, each.family) for each in candidates]
-        between = model.difference_sds(table, names) ** 2
-    same = np.array([[a.model == b.model for b in candidates] for a in candidates])
-    between += np.where(same, 0.0, own[:, None] + own[None, :])
+    names = np.array([each.model for each in candidates])
+    between += np.where(names[:, None] == names[None, :], 0.0, own[:, None] + own[None, :])
     np.fill_diagonal(between, 0.0)
     return between
 
@@ -134,14 +130,15 @@ def _draws(difference_variance: Array) -> Array:
     return np.asarray(np.vstack([normal, -normal]) @ factor.T)
 
 
-def _run_order(first: int, index: Array, draws: Array, variance: Array) -> tuple[int, ...]:
-    """Two by the closed form, further ones by the draws."""
-    order = [first]
+def _run_order(index: Array, draws: Array, variance: Array) -> list[int]:
+    """Places, the first candidate (the best) first: the second by the closed form, further ones by the
+    draws."""
+    order = [0]
     while len(order) < min(MOST_RUNS, len(index)):
         if len(order) == 1:
-            gain = expected_best(index[first], index, np.sqrt(np.maximum(variance[first], 1e-12)))
+            gain = expected_best(index[0], index, np.sqrt(np.maximum(variance[0], 1e-12)))
         else:
             gain = np.maximum(draws, draws[:, order].max(axis=1)[:, None]).mean(axis=0)
         gain[order] = -np.inf
         order.append(int(np.argmax(gain)))
-    return tuple(order)
+    return order

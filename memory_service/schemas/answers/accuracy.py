@@ -31,10 +31,10 @@ class MemoryLimit(Answer):
 
 
 class QualityOrder(Answer):
-    """Whether expected quality orders the runs of a competition as their metrics did."""
+    """Whether expected quality orders the models run on a competition as their metrics did."""
 
     competitions: int
-    pairs: int = Field(description="Of runs of two models on one competition.")
+    pairs: int = Field(description="Of models on one competition, each by its best run.")
     right_percent: float | None = Field(description="The higher expected quality had the better metric.")
     expected_percent: float | None = Field(description="The mean probability that was given to that.")
 

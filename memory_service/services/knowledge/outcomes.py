@@ -53,7 +53,16 @@ def with_outcomes(transaction: ReadTransaction, table: str, row: Mapping[str, An
 
 def competition_outcomes(transaction: ReadTransaction, slug: str) -> dict[str, Any]:
     """The latest runs of a competition in short: counts by status, the best, usual figures, a few runs."""
+    return _in_short(outcomes.latest(transaction.session, f"competition:{slug}", _CONSIDERED))
+
+
+def outcomes_and_results(transaction: ReadTransaction, slug: str) -> tuple[dict[str, Any], dict[str, float]]:
+    """`competition_outcomes`, and what each model reached there (`results_by_model`)."""
     found = outcomes.latest(transaction.session, f"competition:{slug}", _CONSIDERED)
+    return _in_short(found), results_by_model([row.outcome for row in found])
+
+
+def _in_short(found: Sequence[Any]) -> dict[str, Any]:
     reported = [row.outcome for row in found]
     best = _best(reported)
     place = reported.index(best) if best is not None else None
@@ -93,12 +102,9 @@ def happened_there(short: Mapping[str, Any] | None, slug: str | None) -> tuple[d
     )
 
 
-def results_by_model(transaction: ReadTransaction, slug: str) -> dict[str, float]:
-    """Model as runs named it -> points of its best run on this competition, by the metric that most runs of
-    it were scored with (test before validation); see `domain.quality.conditioning`."""
-    reported = [
-        row.outcome for row in outcomes.latest(transaction.session, f"competition:{slug}", _CONSIDERED)
-    ]
+def results_by_model(reported: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Model as runs named it -> points of its best run, of the outcomes of one competition: by the test
+    metric where two models have one, else by validation (`domain.quality.conditioning`)."""
     usable = [one for one in reported if one["succeeded"] is not False and one["direction"] in ("max", "min")]
     for name in ("test_metric", "metric"):
         results: dict[str, float] = {}

@@ -28,7 +28,7 @@ from memory_service.domain.planning.model_catalogue import (
 from memory_service.domain.planning.policy import Policy, policy_of
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.prediction.device import TargetDevice
-from memory_service.domain.quality.quality_model import QualityModel
+from memory_service.domain.quality.quality_model import NO_FIGURES, QualityModel
 from memory_service.domain.runs.pattern_effect import Tally
 from memory_service.errors import InvalidInput, nothing_named
 from memory_service.services.database.transactions import Database, ReadTransaction
@@ -79,7 +79,7 @@ class Knowledge:
     tallies: Mapping[str, Mapping[str, Tally]] = field(default_factory=dict)
     written_here: frozenset[str] = frozenset()
     solution_memory: SolutionMemory = field(default_factory=lambda: SolutionMemory({}, {}))
-    quality: QualityModel = field(default_factory=read_quality_model)
+    quality: QualityModel = NO_FIGURES
 
     @property
     def gpus(self) -> Mapping[str, TargetDevice]:
@@ -237,7 +237,8 @@ def _renewed(transaction: ReadTransaction, revision: int, cached: _Read | None) 
     here = frozenset().union(*(written_here(transaction.session, name) for name in ("patterns", "solutions")))
     if cached is not None and same.issuperset(("solutions", "competitions")):
         solutions = cached.knowledge.solution_memory
-    knowledge = assemble(revision, priced, names, cards, rows, observations.all, tallies, solutions)
+    quality = None if cached is None else cached.knowledge.quality
+    knowledge = assemble(revision, priced, names, cards, rows, observations.all, tallies, solutions, quality)
     knowledge = replace(knowledge, written_here=here)
     return _Read(prints, rows, calibrated, observations, selection, knowledge)
 
@@ -281,8 +282,9 @@ def assemble(
     observations: tuple[Observation, ...] = (),
     tallies: Mapping[str, Mapping[str, Tally]] | None = None,
     solution_memory: SolutionMemory | None = None,
+    quality: QualityModel | None = None,
 ) -> Knowledge:
-    """A snapshot of what was read."""
+    """A snapshot of what was read. quality: that which ships, read where it is not given."""
     competitions = {
         row["slug"]: {key: value for key, value in row.items() if key != "description"}
         for row in rows["competitions"]
@@ -292,6 +294,7 @@ def assemble(
         patterns=tuple(rows["patterns"]), claims=tuple(rows["claims"]), competitions=competitions,
         model_names=model_names, observations=observations, tallies=tallies or {},
         solution_memory=solution_memory or SolutionMemory.of(rows["solutions"], competitions),
+        quality=quality or read_quality_model(),
     )  # fmt: skip
 
 

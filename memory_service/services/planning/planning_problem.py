@@ -22,11 +22,7 @@ from memory_service.services.competitions.lessons import with_lessons
 from memory_service.services.competitions.neighbours import Found, recall
 from memory_service.services.competitions.signals import read_text
 from memory_service.services.database.transactions import Database
-from memory_service.services.knowledge.outcomes import (
-    competition_outcomes,
-    happened_there,
-    results_by_model,
-)
+from memory_service.services.knowledge.outcomes import happened_there, outcomes_and_results
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.planning.memory import memory_of
 
@@ -77,21 +73,14 @@ class RequestText:
             )
             return replace(found, hits=with_lessons(transaction, found.hits))
 
-    def outcomes(self, question: Question) -> Mapping[str, Any] | None:
-        """What came of runs of the very competition; mode open only, and not as of a year."""
+    def outcomes(self, question: Question) -> tuple[Mapping[str, Any] | None, Mapping[str, float]]:
+        """What came of runs of the very competition, and what models reached there; nothing but in mode open,
+        and not as of a year."""
         slug = question.competition or self.described
         if slug is None or self.database is None or question.mode != "open" or question.as_of is not None:
-            return None
+            return None, {}
         with self.database.read() as transaction:
-            return competition_outcomes(transaction, slug)
-
-    def results(self, question: Question) -> Mapping[str, float]:
-        """What models reached in runs of the very competition; empty in the modes that hide them."""
-        slug = question.competition or self.described
-        if slug is None or self.database is None or question.mode != "open" or question.as_of is not None:
-            return {}
-        with self.database.read() as transaction:
-            return results_by_model(transaction, slug)
+            return outcomes_and_results(transaction, slug)
 
 
 def case_of(knowledge: Knowledge, question: Question, text: RequestText = RequestText()) -> PlanningProblem:
@@ -120,7 +109,7 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = Reques
     if metric is not None and metric.note:
         warnings.append(metric.note)
     found = text.neighbours(question, task, n_train)
-    outcomes = text.outcomes(question)
+    outcomes, results = text.outcomes(question)
     memory = memory_of(knowledge, question, task, n_train, found, text.said, (outcomes or {}).get("best"))
     slug = question.competition or text.described
     known_there = record or (knowledge.competitions.get(str(slug), {}) if question.mode == "open" else {})
@@ -173,7 +162,7 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = Reques
         quality=knowledge.quality,
         results={
             knowledge.model_names.get(normal_model_name(name), name): points
-            for name, points in text.results(question).items()
+            for name, points in results.items()
         },
         language=question.language or (said.language if said else None),
         subtask=question.subtask or (said.subtask if said else None),

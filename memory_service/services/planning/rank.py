@@ -13,17 +13,20 @@ from typing import Any
 
 from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN
 from memory_service.domain.planning.candidates import price_candidates
-from memory_service.domain.planning.model_catalogue import CatalogueModel
+from memory_service.domain.planning.model_catalogue import CatalogueModel, normal_model_name
 from memory_service.domain.quality.quality_index import quality_estimate
 from memory_service.domain.quality.quality_model import QualityModel, quality_kind
 from memory_service.domain.quality.ranking import Candidate, candidate_of, rank_candidates
-from memory_service.errors import InvalidInput, MemoryServiceError
+from memory_service.errors import InvalidInput, MemoryServiceError, wrong_value
 from memory_service.schemas.rank import RankRow, RankTextRow
 from memory_service.schemas.recommend import plan_request
 from memory_service.schemas.validation_errors import checked
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.planning.planning_problem import case_of, read_request_text
+
+MOST_PLANNED = 100
+"""Rows with `gpu` and `minutes`: each is a plan, some 20 ms of processor time."""
 
 _PLANNED = ("epochs", "folds")
 
@@ -37,6 +40,7 @@ def rank(database: Database, rows: Sequence[RankRow | Mapping[str, Any]]) -> lis
     knowledge = knowledge_of(database)
     answers: list[dict[str, Any]] = []
     groups: dict[tuple[str, str], list[tuple[int, Candidate]]] = defaultdict(list)
+    planned = 0
     for place, given in enumerate(rows):
         said = given.explicit() if isinstance(given, RankRow) else dict(given)
         answer = {**said, "quality": None, "rank": None, "p_best": None, "run_order": None, "why": None}
@@ -44,8 +48,11 @@ def rank(database: Database, rows: Sequence[RankRow | Mapping[str, Any]]) -> lis
         try:
             row = given if isinstance(given, RankRow) else _row(given)
             answer.update(row.explicit())
-            model = knowledge.listed_model(row.model)
-            trained = _planned(database, knowledge, row) if row.gpu and row.minutes else row
+            model = _listed(knowledge, row.model)
+            trained = row
+            if row.gpu and row.minutes:
+                planned += 1
+                trained = _planned(database, knowledge, row, planned)
         except MemoryServiceError as error:
             answer["why"] = "; ".join(f"{each.field}: {each.message}" for each in error.errors) or str(error)
             continue
@@ -61,6 +68,15 @@ def rank(database: Database, rows: Sequence[RankRow | Mapping[str, Any]]) -> lis
                 rank=ranking.rank[at], p_best=round(ranking.p_best[at], 4), run_order=order.get(at)
             )
     return answers
+
+
+def _listed(knowledge: Knowledge, name: str) -> CatalogueModel:
+    """The catalogue row of a name; InvalidInput without the nearest names, which cost more than a ranking."""
+    plain = normal_model_name(name)
+    slug = knowledge.model_names.get(plain) or knowledge.model_names.get(plain.partition(".")[0])
+    if slug is None:
+        raise wrong_value("model", "is not in the catalogue", name)
+    return knowledge.models[slug]
 
 
 def _row(given: Mapping[str, Any]) -> RankRow:
@@ -80,9 +96,11 @@ def _judged(quality: QualityModel, row: RankRow, model: CatalogueModel) -> tuple
     return candidate, quality_estimate(candidate.index, sd, measured).as_dict()
 
 
-def _planned(database: Database, knowledge: Knowledge, row: RankRow) -> RankRow:
+def _planned(database: Database, knowledge: Knowledge, row: RankRow, count: int) -> RankRow:
     """The row with the epochs and folds that its minutes allow on its card. Raises InvalidInput where
-    nothing fits."""
+    nothing fits, and from the `MOST_PLANNED`th row of a request on."""
+    if count > MOST_PLANNED:
+        raise wrong_value("minutes", f"at most {MOST_PLANNED} rows of a request are planned", row.minutes)
     left_out = {"dataset", "input_size"}
     asked = {name: value for name, value in row.explicit().items() if name not in left_out}
     question = plan_request({**asked, "objective": "quality", "mode": "blind"})

@@ -111,7 +111,8 @@ def test_batch_32_is_told_at_60_seconds_that_it_cannot_finish_and_what_would() -
     folds, epochs = answer.set["folds"], answer.set["epochs"]
     assert answer.eta_minutes is not None
     assert answer.eta_minutes.low > 60.0, "75-90 minutes by the source, over 100 by its own figures"
-    assert folds * epochs * EPOCH_SECONDS <= 0.86 * 660, "what is told must itself keep R14's 15 %"
+    told = "what is told keeps R14's 15 %, by the epoch that was measured till then"
+    assert (folds * epochs - 0.1) * EPOCH_SECONDS <= 0.85 * 660, told
     assert folds < 5
 
 

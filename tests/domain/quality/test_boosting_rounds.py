@@ -11,12 +11,12 @@ from memory_service.domain.quality.boosting_rounds import (
     HALVING_POINTS,
     LEARNING_RATES,
     MOST_ROUNDS,
+    RATE_POINTS,
     best_round,
     cap_of,
     cut_points,
     patience_rounds,
     points_short,
-    rate_points,
     rounds_trained,
 )
 
@@ -68,6 +68,6 @@ def test_where_the_need_is_known_half_of_it_costs_a_halving() -> None:
 
 
 def test_a_lower_rate_is_never_worse() -> None:
-    points = [rate_points(rate) for rate in sorted(LEARNING_RATES)]
+    points = [RATE_POINTS[rate] for rate in sorted(LEARNING_RATES)]
     assert points == sorted(points)
     assert points[0] == 0.0

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from memory_service.cli import app
 from memory_service.services.database.transactions import Database
-from memory_service.services.planning.rank import rank
+from memory_service.services.planning.rank import MOST_PLANNED, rank
 
 TABLE = {"task": "tabular-classification", "n_classes": 2, "n_train": 20_000}
 
@@ -73,3 +73,15 @@ def test_the_command_reads_a_file_with_further_columns(seeded_sqlite: Database, 
     rows = json.loads(done.output)["rows"]
     assert [row["rank"] for row in rows] == [1, 2, None]
     assert rows[0]["score"] == "0.9"
+
+
+def test_many_candidates_of_one_data_set_are_ranked_and_few_of_them_planned(seeded_sqlite: Database) -> None:
+    """One caller's list costs no matrix of all its rows, no nearest names and at most a hundred plans."""
+    rows = [{"model": "catboost", "folds": 1 + i % 10, **TABLE} for i in range(2_000)]
+    ranked = rank(seeded_sqlite, rows)
+    assert sum(row["p_best"] for row in ranked) == pytest.approx(1.0, abs=0.02)
+    assert {row["rank"] for row in ranked if row["folds"] == 10} == {1}
+    image = {"model": "resnet18", "task": "image", "n_train": 2_000, "gpu": "t4", "minutes": 30}
+    planned = rank(seeded_sqlite, [image] * (MOST_PLANNED + 2))
+    assert [row["quality"] is None for row in planned].count(True) == 2
+    assert "at most" in planned[-1]["why"]
