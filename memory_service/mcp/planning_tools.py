@@ -15,7 +15,7 @@ from memory_service.mcp import tool_answers as shapes
 from memory_service.mcp.schemas import given_by, takes
 from memory_service.mcp.tool import Answer, Caller, Tool, hints, spread, threaded
 from memory_service.schemas.predict import PredictRequest
-from memory_service.schemas.recommend import RecommendRequest
+from memory_service.schemas.recommend import RecommendBody
 from memory_service.schemas.review import ReviewRequest
 from memory_service.schemas.similar import SimilarRequest
 from memory_service.schemas.validation_errors import checked
@@ -26,7 +26,7 @@ from memory_service.services.prediction.predict import predict
 from memory_service.services.review.review import review_script
 
 
-class PlanRequest(RecommendRequest):
+class PlanRequest(RecommendBody):
     """The question of /recommend, and in which form the plan is wanted."""
 
     form: Literal["plan", "text", "script"] | None = Field(

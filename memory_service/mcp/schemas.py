@@ -4,6 +4,7 @@ client understands: one plain type a field, no references in what is taken."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import BaseModel
@@ -38,7 +39,10 @@ def takes(
     return {
         "type": "object",
         "properties": before
-        | {name: _plain(_whole(shape, parts), known.get(name)) for name, shape in made["properties"].items()},
+        | {
+            name: _plain(_whole(shape, parts), known.get(name), parts)
+            for name, shape in made["properties"].items()
+        },
         "required": [*before, *made.get("required", ())],
         "additionalProperties": False,
     }
@@ -57,7 +61,9 @@ def _whole(shape: Mapping[str, Any], parts: Mapping[str, Any]) -> Mapping[str, A
     part = parts[shape["$ref"].rpartition("/")[2]]
     members = {name: _plain(member, None) for name, member in part["properties"].items()}
     about = shape.get("description") or part.get("description") or "what is known of it"
-    return {"type": "object", "properties": members, "additionalProperties": False, "description": about}
+    needed = {"required": part["required"]} if part.get("required") else {}
+    shape = {"type": "object", "properties": members, **needed, "additionalProperties": False}
+    return {**shape, "description": about}
 
 
 def _untitled(shape: Any) -> Any:
@@ -66,10 +72,12 @@ def _untitled(shape: Any) -> Any:
     return [_untitled(item) for item in shape] if isinstance(shape, list) else shape
 
 
-def _plain(shape: Mapping[str, Any], enum: Iterable[str] | None) -> dict[str, Any]:
+def _plain(
+    shape: Mapping[str, Any], enum: Iterable[str] | None, parts: Mapping[str, Any] = MappingProxyType({})
+) -> dict[str, Any]:
     found = {key: value for key, value in plain_form(shape).items() if key not in _UNSAID}
     if "description" in found:
         found["description"] = found["description"].replace("`", "")
     if isinstance(found.get("items"), dict):
-        found["items"] = _plain(found["items"], None)
+        found["items"] = _plain(_whole(found["items"], parts), None)
     return found | {"enum": list(enum)} if enum else found

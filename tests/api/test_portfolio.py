@@ -85,6 +85,16 @@ def test_what_is_left_is_planned_again_around_what_is_done(client: TestClient) -
     assert early["expected"]["quality_index"]["value"] >= again["expected"]["quality_index"]["value"]
 
 
+def test_what_done_runs_reached_changes_what_follows(client: TestClient) -> None:
+    """Where the second family reached far more than the first one, others that err like it are worth more."""
+    plan = asked(client, metric="accuracy")
+    models = {}
+    for other in (0.60, 0.99):
+        done = [{"run": 1, "metric": 0.90, "minutes": 10.0}, {"run": 2, "metric": other, "minutes": 10.0}]
+        models[other] = asked(client, metric="accuracy", after=plan["plan_id"], done=done)["plan_id"]
+    assert models[0.60] != models[0.99]
+
+
 @pytest.mark.parametrize(
     ("more", "status", "field"),
     [

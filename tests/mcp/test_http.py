@@ -94,6 +94,15 @@ def test_every_plan_reads_in_700_tokens(agent: Agent, task: str):
         assert rough_tokens(text) <= MOST_TOKENS
 
 
+def test_an_agent_plans_what_is_left_after_a_run(agent: Agent):
+    asked = {"task": "image", "gpu": "a100", "minutes": 60}
+    plan_id = agent.answer("recommend_plan", **asked)["plan_id"]
+    done = [{"run": 1, "minutes": 20.0, "metric": 0.9}]
+    left = agent.answer("recommend_plan", **asked, after=plan_id, done=done)["plan"]
+    assert left["minutes"] == 40.0
+    assert left["blend"]["runs"][0] == 1
+
+
 def test_a_call_that_is_given_up_keeps_nobody_waiting(agent: Agent, monkeypatch: pytest.MonkeyPatch):
     goes_on = threading.Event()
 

@@ -18,6 +18,7 @@ from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.device_memory import peak_memory
 from memory_service.domain.prediction.device_step_time import prepare
 from memory_service.domain.quality.quality_index import quality_estimate
+from memory_service.domain.quality.quality_model import NOTHING_LEARNED
 
 
 def summary(candidates: CandidateSet, pick: GridIndex) -> dict[str, Any]:
@@ -67,7 +68,9 @@ def expected_quality(candidates: CandidateSet, pick: GridIndex) -> Estimate:
     sd, measured = problem.quality.interval_sd(
         problem.data_kind, (model.name, model.family), model.quality_score
     )
-    return quality_estimate(float(candidates.grid.quality[pick.row, pick.epoch, pick.fold]), sd, measured)
+    learned = problem.quality.learned.get((problem.data_kind.table, model.name), NOTHING_LEARNED)
+    index = float(candidates.grid.quality[pick.row, pick.epoch, pick.fold])
+    return quality_estimate(index, sd, measured, learned)
 
 
 def _host_memory(candidates: CandidateSet, pick: GridIndex) -> Estimate | None:

@@ -84,9 +84,9 @@ def choose_portfolio(sets: RunSets, objective: str, minutes: float) -> Portfolio
     places = [int(i) for i in sets.members[chosen] if i >= 0]
     places.sort(key=lambda i: (-pool.quality[i], pool.alone[i]))
     main, quality = places[0], float(sets.quality[chosen])
-    serving = min(places, key=lambda i: float(pool.first[i]))
+    serving = next((i for i in places if pool.first[i] <= FIRST_SHARE * minutes), None)
     early = None
-    if pool.first[serving] <= FIRST_SHARE * minutes:
+    if serving is not None:
         places.sort(key=lambda i: i != serving)
     elif not sets.done:
         left = (1.0 - reserve) * (minutes - float(pool.share[places].sum()))

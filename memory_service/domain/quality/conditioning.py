@@ -18,8 +18,8 @@ RUN_NOISE = 0.7
 FARTHEST = 10.0
 """Points that two runs are taken to differ by at most: beyond it one of them has failed."""
 
-LOG_ERROR_PER_POINT = 0.04
-"""An index point is about 4 % of the error (images; tables 2.4 %)."""
+LOG_ERROR_PER_POINT, LOG_ERROR_PER_POINT_OF_TABLES = 0.04, 0.024
+"""An index point is about 4 % of the error, of tables 2.4 %."""
 
 
 def given_runs(
@@ -54,7 +54,9 @@ def given_runs(
     return np.asarray(expected + shift, dtype=np.float64)
 
 
-def points_of_metric(value: float, direction: str) -> float | None:
-    """A metric as index points of unknown level; None where it says no error. direction: max | min."""
+def points_of_metric(value: float, direction: str, table: str) -> float | None:
+    """A metric as index points of unknown level; None where it says no error. direction: max | min; table:
+    kind of the data (`Kind.table`)."""
     error = 1.0 - value if direction == "max" else value
-    return -log(error) / LOG_ERROR_PER_POINT if error > 0.0 else None
+    unit = LOG_ERROR_PER_POINT_OF_TABLES if table == "tabular" else LOG_ERROR_PER_POINT
+    return -log(error) / unit if error > 0.0 else None

@@ -15,6 +15,7 @@ import numpy as np
 
 from memory_service.domain.common.estimate import SD_OF_P90, Estimate
 from memory_service.domain.common.vocabulary import modality_of
+from memory_service.domain.quality.quality_model import NOTHING_LEARNED, Learned
 
 REFERENCE_N_TRAIN = 9_000
 
@@ -143,16 +144,20 @@ def quality_index(
     return np.clip(np.round(total, 2), 0.0, 100.0)
 
 
-def quality_estimate(index: float, sd: float, measured: bool) -> Estimate:
+def quality_estimate(index: float, sd: float, measured: bool, learned: Learned = NOTHING_LEARNED) -> Estimate:
     """The index with its 80 % interval. sd: index points, of what is not known of the mean and of one data
-    set beside others; measured: whether public results of this very model went into it."""
+    set beside others; measured: whether public results of this very model went into it; learned: what runs
+    here say of it."""
     half = SD_OF_P90 * sd
     source = "public results of this model" if measured else "published score; this model was not measured"
+    if learned.competitions:
+        many = "s" if learned.competitions > 1 else ""
+        source += f" and runs here on {learned.competitions} other competition{many} ({learned.points:+.1f})"
     return Estimate(
         index,
         max(0.0, index - half),
         min(100.0, index + half),
         "estimated" if measured else "claimed",
-        0,
+        learned.competitions,
         INDEX_BASIS.format(source=source),
     )

@@ -9,7 +9,7 @@ public tables and ship in `seeds/quality.json`; docs/quality.md explains them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -129,10 +129,25 @@ class Expectation:
 
 
 @dataclass(frozen=True, slots=True)
+class Learned:
+    """What runs here say of a model: index points on top of its expectation, the share of the variance of its
+    mean that is gone, and of how many competitions they are."""
+
+    points: float
+    share: float
+    competitions: int
+
+
+NOTHING_LEARNED = Learned(0.0, 0.0, 0)
+
+
+@dataclass(frozen=True, slots=True)
 class QualityModel:
-    """The fitted figures of all modalities; empty: published scores alone."""
+    """The fitted figures of all modalities; empty: published scores alone. learned: (table, model) -> what
+    runs here say of it."""
 
     figures: Mapping[str, ModalityFigures]
+    learned: Mapping[tuple[str, str], Learned] = field(default_factory=dict)
 
     @classmethod
     def from_dict(cls, rows: Mapping[str, Any]) -> QualityModel:
@@ -140,6 +155,15 @@ class QualityModel:
 
     def expected(self, kind: Kind, names: Sequence[str], scores: Array) -> Expectation:
         """Of models by name with their published scores (m,)."""
+        shipped = self._shipped(kind, names, scores)
+        if not self.learned:
+            return shipped
+        learned = [self.learned.get((kind.table, name), NOTHING_LEARNED) for name in names]
+        points = shipped.points + np.array([each.points for each in learned])
+        sd = shipped.sd * np.sqrt(1.0 - np.array([each.share for each in learned]))
+        return Expectation(points, sd, shipped.measured)
+
+    def _shipped(self, kind: Kind, names: Sequence[str], scores: Array) -> Expectation:
         figures = self.figures.get(kind.table)
         if figures is None:
             nothing = np.zeros(len(names))

@@ -33,8 +33,8 @@ person noted here as the worse one. What a person noted as the best is planned w
 (`services.planning.noted_plan`)."""
 
 OCTAVE_SHORT, OCTAVE_LONG, ANY_OCTAVE = 1.5, 2.0, 0.5
-"""Points per doubling that an input is smaller or larger than usual, past half a doubling. Judged: more than
-the quality index gives a doubling of the size (0.8 to 1.5)."""
+"""Points per doubling that an input is smaller or larger than usual, past half a doubling where only votes
+say what is usual. Judged: more than the quality index gives a doubling of the size (0.8 to 1.5)."""
 
 MOST_UPSAMPLED = 2.5
 """An image is not planned at more than this many times its own pixels a side."""
@@ -57,11 +57,14 @@ class ModelPreference:
 
 @dataclass(frozen=True, slots=True)
 class SizePreference:
-    """The usual size of an input (pixels or tokens), the largest that makes sense, and why."""
+    """The usual size of an input (pixels or tokens), the largest that makes sense, and why.
+
+    slack   doublings to either side that are as good"""
 
     usual: int | None
     most: int | None
     why: str
+    slack: float = ANY_OCTAVE
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +89,15 @@ class Preferences:
         return self.family_weight * log(share / best)
 
     def size_points(self, kind: str, sizes: NDArray[np.int64]) -> Array:
-        """Points of input sizes [option]: 0 within half a doubling of the usual one; `FAR` below beyond
-        what the data have."""
+        """Points of input sizes [option]: 0 within the slack of the usual one; `FAR` below beyond what the
+        data have."""
         said = {"image_size": self.image_size, "seq_len": self.seq_len}.get(kind)
         points = np.zeros(len(sizes))
         if said is None:
             return points
         if said.usual:
             octaves = np.log2(sizes / said.usual)
-            over = np.maximum(np.abs(octaves) - ANY_OCTAVE, 0.0)
+            over = np.maximum(np.abs(octaves) - said.slack, 0.0)
             points = -np.where(octaves < 0, OCTAVE_SHORT, OCTAVE_LONG) * over
         if said.most and len(sizes):
             points = np.where(sizes <= max(said.most, int(sizes.min())), points, -FAR)
@@ -152,9 +155,9 @@ def _size(
     most = int(MOST_UPSAMPLED * own) if own and kind == "image_size" else None
     if noted is not None and noted[0]:
         why = f"{noted[0]} {unit}: noted of this kind of data ({noted[1].source})"
-        return SizePreference(noted[0], max(most, noted[0]) if most else None, why)
+        return SizePreference(noted[0], max(most, noted[0]) if most else None, why, slack=0.0)
     if kind == "seq_len" and own:
-        return SizePreference(own, None, f"the texts have up to {own} tokens")
+        return SizePreference(own, None, f"the texts have up to {own} tokens", slack=0.0)
     if usual is None:
         return SizePreference(None, most, f"the images have {own} pixels a side") if most else None
     size, n = (min(usual[0], most), usual[1]) if most else usual

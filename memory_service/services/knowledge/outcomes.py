@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from memory_service.domain.quality.conditioning import points_of_metric
 from memory_service.domain.runs.pattern_effect import Tally
@@ -56,10 +56,16 @@ def competition_outcomes(transaction: ReadTransaction, slug: str) -> dict[str, A
     return _in_short(outcomes.latest(transaction.session, f"competition:{slug}", _CONSIDERED))
 
 
-def outcomes_and_results(transaction: ReadTransaction, slug: str) -> tuple[dict[str, Any], dict[str, float]]:
-    """`competition_outcomes`, and what each model reached there (`results_by_model`)."""
+def outcomes_and_results(
+    transaction: ReadTransaction, slug: str, table: str
+) -> tuple[dict[str, Any], dict[str, float]]:
+    """`competition_outcomes`, and the points of each model's best run (`domain.quality.conditioning`). table:
+    kind of the data."""
     found = outcomes.latest(transaction.session, f"competition:{slug}", _CONSIDERED)
-    return _in_short(found), results_by_model([row.outcome for row in found])
+    points = {
+        model: points_of_metric(best.value, best.direction, table) for model, best in best_runs(found).items()
+    }
+    return _in_short(found), {model: value for model, value in points.items() if value is not None}
 
 
 def _in_short(found: Sequence[Any]) -> dict[str, Any]:
@@ -102,18 +108,34 @@ def happened_there(short: Mapping[str, Any] | None, slug: str | None) -> tuple[d
     )
 
 
-def results_by_model(reported: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Model as runs named it -> points of its best run, of the outcomes of one competition: by the test
-    metric where two models have one, else by validation (`domain.quality.conditioning`)."""
-    usable = [one for one in reported if one["succeeded"] is not False and one["direction"] in ("max", "min")]
+class BestRun(NamedTuple):
+    """The best run of a model: its row, its metric, and which way that improves (max | min)."""
+
+    row: Any
+    value: float
+    direction: str
+
+    @property
+    def signed(self) -> float:
+        """The metric, higher is better."""
+        return self.value if self.direction == "max" else -self.value
+
+
+def best_runs(rows: Iterable[Any]) -> dict[str, BestRun]:
+    """Model as runs named it -> its best run, of the runs of one competition (rows with an `outcome`): by the
+    test metric where two models have one, else by validation. Runs without a direction say nothing."""
+    usable = [row for row in rows if row.outcome["succeeded"] is not False and row.outcome["model"]]
     for name in ("test_metric", "metric"):
-        results: dict[str, float] = {}
-        for one in usable:
-            points = None if one[name] is None else points_of_metric(one[name], one["direction"])
-            if points is not None and one["model"]:
-                results[one["model"]] = max(points, results.get(one["model"], points))
-        if len(results) > 1:
-            return results
+        best: dict[str, BestRun] = {}
+        for row in usable:
+            value, direction, model = row.outcome[name], row.outcome["direction"], row.outcome["model"]
+            if value is None or direction not in ("max", "min"):
+                continue
+            run = BestRun(row, value, direction)
+            if model not in best or run.signed > best[model].signed:
+                best[model] = run
+        if len(best) > 1:
+            return best
     return {}
 
 

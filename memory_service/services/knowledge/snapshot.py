@@ -28,6 +28,7 @@ from memory_service.domain.planning.model_catalogue import (
 from memory_service.domain.planning.policy import Policy, policy_of
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.prediction.device import TargetDevice
+from memory_service.domain.quality.own_runs import Surprise, taught
 from memory_service.domain.quality.quality_model import NO_FIGURES, QualityModel
 from memory_service.domain.runs.pattern_effect import Tally
 from memory_service.errors import InvalidInput, nothing_named
@@ -39,6 +40,7 @@ from memory_service.services.knowledge.cost_cache import PricedCatalogue
 from memory_service.services.knowledge.evidence import evidence_rows
 from memory_service.services.knowledge.learned_corrections import observation_selection
 from memory_service.services.knowledge.observed_cases import Observed, observed
+from memory_service.services.knowledge.own_runs import MOST_RUNS, surprises
 from memory_service.services.knowledge.quality_figures import read_quality_model
 from memory_service.services.knowledge.solution_memory import SolutionMemory
 from memory_service.store.queries import calibrations as device_store
@@ -63,7 +65,8 @@ class Knowledge:
     competitions   slug -> facts, without the long description
     written_here   ids of patterns and solutions that a person wrote or corrected
     solution_memory  winning solutions by competition
-    quality        what models are expected to reach
+    quality        what models are expected to reach, by public results
+    ended_runs     the latest ended runs of competitions
     tallies        memory ("pattern:<id>", "competition:<slug>") -> place -> what runs there say of it
     """
 
@@ -80,6 +83,7 @@ class Knowledge:
     written_here: frozenset[str] = frozenset()
     solution_memory: SolutionMemory = field(default_factory=lambda: SolutionMemory({}, {}))
     quality: QualityModel = NO_FIGURES
+    ended_runs: Sequence[Any] = ()
 
     @property
     def gpus(self) -> Mapping[str, TargetDevice]:
@@ -116,6 +120,14 @@ class Knowledge:
 
             row = unlisted_row(name, self.models)
         return self.priced.unlisted.setdefault(row.name, row)
+
+    def quality_without(self, competition: str | None) -> QualityModel:
+        """`quality` after the runs here, but for those of one competition."""
+        return taught(self.quality, self._surprises, competition)
+
+    @cached_property
+    def _surprises(self) -> tuple[Surprise, ...]:
+        return surprises(self.models, self.quality, self.ended_runs)
 
     @cached_property
     def rules(self) -> Mapping[str, tuple[Row, ...]]:
@@ -239,7 +251,8 @@ def _renewed(transaction: ReadTransaction, revision: int, cached: _Read | None) 
         solutions = cached.knowledge.solution_memory
     quality = None if cached is None else cached.knowledge.quality
     knowledge = assemble(revision, priced, names, cards, rows, observations.all, tallies, solutions, quality)
-    knowledge = replace(knowledge, written_here=here)
+    ended = outcomes.with_metric(transaction.session, MOST_RUNS)
+    knowledge = replace(knowledge, written_here=here, ended_runs=ended)
     return _Read(prints, rows, calibrated, observations, selection, knowledge)
 
 

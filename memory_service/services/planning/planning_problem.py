@@ -16,6 +16,7 @@ from memory_service.domain.planning.model_catalogue import normal_model_name
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.request import Question
 from memory_service.domain.prediction.device import TargetDevice
+from memory_service.domain.quality.quality_model import quality_kind
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.recall.encoder import load_encoder
 from memory_service.services.competitions.lessons import with_lessons
@@ -73,14 +74,14 @@ class RequestText:
             )
             return replace(found, hits=with_lessons(transaction, found.hits))
 
-    def outcomes(self, question: Question) -> tuple[Mapping[str, Any] | None, Mapping[str, float]]:
+    def outcomes(self, question: Question, task: str) -> tuple[Mapping[str, Any] | None, Mapping[str, float]]:
         """What came of runs of the very competition, and what models reached there; nothing but in mode open,
         and not as of a year."""
         slug = question.competition or self.described
         if slug is None or self.database is None or question.mode != "open" or question.as_of is not None:
             return None, {}
         with self.database.read() as transaction:
-            return outcomes_and_results(transaction, slug)
+            return outcomes_and_results(transaction, slug, quality_kind(task).table)
 
 
 def case_of(knowledge: Knowledge, question: Question, text: RequestText = RequestText()) -> PlanningProblem:
@@ -109,7 +110,7 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = Reques
     if metric is not None and metric.note:
         warnings.append(metric.note)
     found = text.neighbours(question, task, n_train)
-    outcomes, results = text.outcomes(question)
+    outcomes, results = text.outcomes(question, task)
     memory = memory_of(knowledge, question, task, n_train, found, text.said, (outcomes or {}).get("best"))
     slug = question.competition or text.described
     known_there = record or (knowledge.competitions.get(str(slug), {}) if question.mode == "open" else {})
@@ -159,7 +160,9 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = Reques
         size_assumed=size_assumed,
         metric=metric,
         facts=_facts(question, said, known_there, used, metric),
-        quality=knowledge.quality,
+        quality=knowledge.quality
+        if question.mode == "blind" or question.as_of is not None
+        else knowledge.quality_without(slug),
         results={
             knowledge.model_names.get(normal_model_name(name), name): points
             for name, points in results.items()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from memory_service.domain.planning.candidates import price_candidates
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.portfolio.portfolio_plan import done_runs
+from memory_service.domain.quality.conditioning import points_of_metric
 from memory_service.errors import Conflict, FieldError, InvalidInput
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.planning.noted_plan import plan_with_note
@@ -26,4 +28,23 @@ def left_of(knowledge: Knowledge, case: PlanningProblem) -> PlanningProblem:
     if left <= 0.0:
         message = f"took all of the {question.minutes:g} minutes: nothing is left to plan"
         raise InvalidInput(f"done {message}", [FieldError("done", message, question.minutes - left)])
-    return replace(case, question=replace(question, minutes=left), done=done_runs(chosen_from, question.done))
+    done = done_runs(chosen_from, question.done)
+    reached = _reached(case, [run.model for run in done])
+    return replace(
+        case, question=replace(question, minutes=left), done=done, results={**case.results, **reached}
+    )
+
+
+def _reached(case: PlanningProblem, models: Sequence[str]) -> dict[str, float]:
+    """Model -> points of the metric that its run reached; none where nobody knows which way that improves."""
+    direction = case.metric.direction if case.metric is not None else None
+    if direction is None:
+        return {}
+    found: dict[str, float] = {}
+    for model, run in zip(models, case.question.done, strict=True):
+        if run.metric is None:
+            continue
+        points = points_of_metric(run.metric, direction, case.data_kind.table)
+        if points is not None:
+            found[model] = max(points, found.get(model, points))
+    return found

@@ -68,12 +68,12 @@ def latest(session: ReadSession, place: str, limit: int) -> Sequence[Any]:
 
 
 def with_metric(session: ReadSession, limit: int) -> Sequence[Any]:
-    """Runs of competitions that ended, the latest first: rows (competition, task, model, n_train, folds,
+    """Runs of competitions that ended, the last begun first: rows (competition, task, model, n_train, folds,
     epochs, input_size, outcome)."""
     columns = [getattr(Run, name) for name in _TRAINED]
     query = select(*columns, Outcome.outcome).join(Outcome, Outcome.run_id == Run.id)
     query = query.where(Run.competition.is_not(None), Outcome.ended_at.is_not(None))
-    return session.execute(query.order_by(Outcome.ended_at.desc(), Run.id).limit(limit)).all()
+    return session.execute(query.order_by(Run.started_at.desc(), Run.id).limit(limit)).all()
 
 
 _TRAINED = ("competition", "task", "model", "n_train", "folds", "epochs", "input_size")

@@ -330,11 +330,11 @@ def test_runs_of_a_competition_are_scored_by_order_and_move_what_was_not_run(sha
     for metric in (0.20, 0.19):
         _follow(shared, None, slug, best_metric=metric)
     with shared.read() as unit:
-        assert outcomes_and_results(unit, slug)[1] == {}
+        assert outcomes_and_results(unit, slug, "tabular")[1] == {}
     body = case(task="tabular-regression", competition=slug, model="mlp", gpu="a100", n_train=5_000)
     told(shared, body, [], best_metric=0.30)
     with shared.read() as unit:
-        results = outcomes_and_results(unit, slug)[1]
+        results = outcomes_and_results(unit, slug, "tabular")[1]
     assert results["lightgbm"] > results["mlp"]
     after = accuracy(shared)["quality"]
     assert after["pairs"] == before["pairs"] + 1, "each model by its best run"
@@ -349,3 +349,25 @@ def test_runs_of_a_competition_are_scored_by_order_and_move_what_was_not_run(sha
     }
     assert points["open"] == results
     assert points["family"] == points["blind"] == {}
+
+
+def test_runs_elsewhere_move_what_a_model_is_expected_to_reach(shared: Database) -> None:
+    """A network that beat trees on two competitions gains on a third one; on its own less, blind not."""
+    task = "tabular-classification"
+    with shared.read() as unit:
+        slugs = sorted(row["slug"] for row in list_rows(unit, "competitions", {"task": task}).items)
+    here = [_competition(shared, f"net-wins-{i}", slugs[i], metric_direction="max") for i in (1, 2)]
+    about = {"task": task, "gpu": "a100", "n_train": 5_000}
+    for slug in here:
+        for model, metric in (("lightgbm", 0.70), ("realmlp", 0.95)):
+            told(shared, case(competition=slug, model=model, **about), [], best_metric=metric)
+
+    def index(**more: Any) -> dict[str, Any]:
+        asked = {**about, "minutes": 60, "model": "realmlp", **more}
+        return dict(recommend(shared, asked)["expected"]["quality_index"])
+
+    blind, elsewhere, own = index(mode="blind"), index(), index(competition=here[0])
+    assert elsewhere["value"] > own["value"] > blind["value"]
+    assert (blind["n"], own["n"], elsewhere["n"]) == (0, 1, 2)
+    assert "2 other competitions" in elsewhere["basis"]
+    assert elsewhere["high"] - elsewhere["low"] < blind["high"] - blind["low"]
