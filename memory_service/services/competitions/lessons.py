@@ -9,6 +9,7 @@ from itertools import chain, zip_longest
 from sqlalchemy import select
 
 from memory_service.services.competitions.neighbours import Hit
+from memory_service.services.competitions.snapshot import recall_snapshot
 from memory_service.services.database.transactions import ReadTransaction
 from memory_service.store.queries import outcomes
 from memory_service.store.tables.knowledge import Competition, Pattern, Solution
@@ -26,11 +27,31 @@ def lessons_of(transaction: ReadTransaction, slugs: Sequence[str]) -> Mapping[st
     """Slug -> sentences: one of each kind first, in the order of `_KINDS`; of a kind the best rank first.
 
     What failed begins with "Failed:" and what trips people with "Pitfall:", for neither is advice. A pattern
-    that runs followed and fared worse with, or one of a competition of which that holds, is left out.
+    that runs followed and fared worse with, or one of a competition of which that holds, is left out. At one
+    revision those of a competition are read once.
     """
+    known = transaction.caches.of(_Known).at(recall_snapshot(transaction).revision)
+    missing = [slug for slug in slugs if slug not in known]
+    if missing:
+        known.update(_read(transaction, missing))
+    return {slug: known[slug] for slug in slugs}
+
+
+class _Known:
+    """Lessons by competition, of the latest revision that was asked for."""
+
+    def __init__(self) -> None:
+        self._latest: tuple[int, dict[str, tuple[str, ...]]] = (-1, {})
+
+    def at(self, revision: int) -> dict[str, tuple[str, ...]]:
+        latest = self._latest
+        if latest[0] != revision:
+            latest = self._latest = revision, {}
+        return latest[1]
+
+
+def _read(transaction: ReadTransaction, slugs: Sequence[str]) -> dict[str, tuple[str, ...]]:
     told: dict[str, dict[str, list[str]]] = {slug: {kind: [] for kind in _KINDS} for slug in slugs}
-    if not told:
-        return {}
     best = (
         select(Solution.competition, Solution.what_mattered, Solution.what_failed)
         .where(Solution.competition.in_(slugs))
