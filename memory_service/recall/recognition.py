@@ -78,8 +78,8 @@ WEIGHTS = Evidence(
     year=1.38, another=-2.41, strangers=-0.76,
 )  # fmt: skip
 BIAS = -15.58
-"""Logistic regression over the likeliest of 227 stored competitions for 1 161 askings, 457 of a stored one, the
-rest of others or with the competition and its editions left out (`benchmarks/fit_recognition.py`)."""
+"""Logistic regression over the likeliest of 227 stored competitions for 1 161 askings: 457 of a stored one,
+704 of others or with the competition and its editions left out (`benchmarks/fit_recognition.py`)."""
 
 
 class Ranked:
