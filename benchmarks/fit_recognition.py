@@ -3,9 +3,10 @@
     python -m benchmarks.fit_recognition
 
 Texts of stored competitions: 120 paraphrases with and without the title, 50 descriptions written when their
-competitions were not yet stored, and 57 short ones written for this. Texts of others: the descriptions that
-are left, and 155 short ones about things near to stored ones. Each text of a stored competition is also asked
-with that competition and its editions left out. The texts of `benchmarks/recall_blind.py` are not among them.
+competitions were not yet stored, 57 short ones written for this, and the 110 of two sets of
+`benchmarks/recall_blind.py` that were measured before, blind4 and blind5. Texts of others: the descriptions
+that are left, and 155 short ones about things near to stored ones; those of blind4 and blind5 are only looked
+at. Each text of a stored competition is also asked with that competition and its editions left out.
 
 Logistic regression over the likeliest places of each text; held out by eighths of the competitions.
 """
@@ -25,14 +26,15 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks.recall import questions
+from benchmarks.recall_blind import recognition
 from memory_service.recall.encoder import Encodes, load_encoder
 from memory_service.recall.recognition import (
     READ_CHARACTERS,
     Evidence,
+    Ranked,
     Words,
     candidates,
     evidence_of,
-    forbidden,
 )
 from memory_service.recall.snapshot import RecallSnapshot
 from memory_service.services.competitions.signals import ReadText, closeness_to, read_text, text_signals
@@ -42,7 +44,7 @@ from memory_service.services.editorial import seeding
 from memory_service.services.operations import database as databases
 
 DATA = Path(__file__).parent / "data" / "recognition.jsonl"
-STRENGTH = 0.3
+STRENGTH = 1.0
 """Inverse strength of the l2 penalty, on standardised signals."""
 
 Floats = NDArray[np.float64]
@@ -52,18 +54,18 @@ Floats = NDArray[np.float64]
 class Place:
     """A text and a likely place. asked: which asking it belongs to; own: is it the text's competition?
     of_stored: the asking has a right answer;
-    forbidden: something contradicts."""
+    learned: may be fitted to."""
 
     asked: int
     group: str
     own: bool
     of_stored: bool
     evidence: Evidence
-    forbidden: bool
+    learned: bool
 
 
-def texts(snapshot: RecallSnapshot) -> list[tuple[str, str | None]]:
-    """(text, slug or None)."""
+def texts(snapshot: RecallSnapshot) -> list[tuple[str, str | None, bool]]:
+    """(text, slug or None, whether it may be fitted to)."""
     rows = [json.loads(line) for line in DATA.read_text("utf-8").splitlines()]
     since = {row["same"]: row["is"] for row in rows if "same" in row}
     out: list[tuple[str, str | None]] = [(row["text"], row["is"]) for row in rows if "text" in row]
@@ -75,13 +77,15 @@ def texts(snapshot: RecallSnapshot) -> list[tuple[str, str | None]]:
         if question.slug:
             title = snapshot.competitions[snapshot.position[question.slug]]["title"]
             out.append((f"{title}. {question.text}", slug))
-    return out
+    blind = [row for name in ("blind4", "blind5") for row in recognition(name)]
+    looked_at = [(row["text"], row["is"]) for row in blind if row["is"] in {None, *snapshot.position}]
+    return [(*each, True) for each in out] + [(*each, each[1] is not None) for each in looked_at]
 
 
 def places(unit: ReadTransaction, encoder: Encodes) -> Iterator[Place]:
     snapshot = recall_snapshot(unit)
     asked = 0
-    for text, slug in texts(snapshot):
+    for text, slug, learned in texts(snapshot):
         read = read_text(text, encoder)
         own = snapshot.position[slug] if slug else None
         nobody = np.zeros(len(snapshot.competitions), dtype=np.bool_)
@@ -91,8 +95,8 @@ def places(unit: ReadTransaction, encoder: Encodes) -> Iterator[Place]:
         for hidden in hidings:
             of_stored = own is not None and not hidden[own]
             group = slug or f"other {asked}"
-            for place, evidence, no in _asked(unit, snapshot, read, hidden, own if of_stored else None):
-                yield Place(asked, group, of_stored and place == own, of_stored, evidence, no)
+            for place, evidence in _asked(unit, snapshot, read, hidden, own if of_stored else None):
+                yield Place(asked, group, of_stored and place == own, of_stored, evidence, learned)
             asked += 1
 
 
@@ -102,16 +106,16 @@ def _asked(
     read: ReadText,
     hidden: NDArray[np.bool_],
     own: int | None,
-) -> Iterator[tuple[int, Evidence, bool]]:
+) -> Iterator[tuple[int, Evidence]]:
     signals, _ = text_signals(unit, snapshot, None, read)
     words = np.where(hidden, 0.0, signals["words"]).astype(np.float32)
     meaning = np.where(hidden, -1.0, signals["embedding"]).astype(np.float32)
     tasks = snapshot.structure.task_probability(read.task_probability)
     opening = Words(read.text[:READ_CHARACTERS])
-    for place in {*candidates(words, meaning), *([] if own is None else [own])}:
+    ranked = Ranked(words), Ranked(meaning)
+    for place in {*candidates(*ranked), *([] if own is None else [own])}:
         task = float(tasks[place])
-        evidence = evidence_of(snapshot, place, opening, read.facts, words, meaning, task)
-        yield place, evidence, forbidden(snapshot, place, opening, read.facts, evidence)
+        yield place, evidence_of(snapshot, place, opening, read.facts, *ranked, task)
 
 
 def fit(signals: Floats, own: Floats) -> tuple[Floats, float]:
@@ -124,9 +128,10 @@ def fit(signals: Floats, own: Floats) -> tuple[Floats, float]:
 
 def held_out(rows: list[Place], signals: Floats, own: Floats) -> Floats:
     eighth = np.array([zlib.crc32(row.group.encode()) % 8 for row in rows])
+    learned = np.array([row.learned for row in rows])
     out = np.zeros(len(rows))
     for part in range(8):
-        weights, bias = fit(signals[eighth != part], own[eighth != part])
+        weights, bias = fit(signals[(eighth != part) & learned], own[(eighth != part) & learned])
         out[eighth == part] = 1.0 / (1.0 + np.exp(-(signals[eighth == part] @ weights + bias)))
     return out
 
@@ -134,13 +139,12 @@ def held_out(rows: list[Place], signals: Floats, own: Floats) -> Floats:
 def report(rows: list[Place], probability: Floats) -> None:
     best: dict[int, tuple[float, Place]] = {}
     for row, value in zip(rows, probability, strict=True):
-        told = 0.0 if row.forbidden else float(value)
-        if told > best.get(row.asked, (-1.0, row))[0]:
-            best[row.asked] = told, row
+        if value > best.get(row.asked, (-1.0, row))[0]:
+            best[row.asked] = float(value), row
     stored = [(value, row.own) for value, row in best.values() if row.of_stored]
     others = [value for value, row in best.values() if not row.of_stored]
     print(f"{len(stored)} of stored ones, {len(others)} of others, held out by eighths:")
-    for least in (0.3, 0.4, 0.5, 0.6, 0.65, 0.7, 0.8):
+    for least in (0.4, 0.5, 0.55, 0.6, 0.65, 0.7, 0.8):
         right = np.mean([value >= least and own for value, own in stored])
         false = np.mean([value >= least for value in others])
         print(f"  from {least:g} on: {right:.1%} recognised, {false:.1%} of others taken for one")
@@ -160,7 +164,8 @@ def main() -> None:
     signals = np.array([astuple(row.evidence) for row in rows])
     own = np.array([float(row.own) for row in rows])
     report(rows, held_out(rows, signals, own))
-    weights, bias = fit(signals, own)
+    learned = np.array([row.learned for row in rows])
+    weights, bias = fit(signals[learned], own[learned])
     shown = Evidence(*(round(float(weight), 2) for weight in weights))
     print(", ".join(f"{each.name}={getattr(shown, each.name)}" for each in fields(shown)), f"bias={bias:.2f}")
 

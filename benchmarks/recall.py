@@ -195,31 +195,35 @@ def _service(unit: ReadTransaction, asked: Sequence[Asked]) -> str:
 
 
 def _blind(unit: ReadTransaction, encoder: Encodes) -> str:
-    """The fourth blind set: facts of 60 descriptions, recognition of 240 texts."""
+    """Facts of the 60 descriptions of blind4, and recognition of three sets."""
     read = recall_blind.facts_read(lambda text: read_text(text, encoder).facts)
 
     def described(text: str) -> str | None:
         return recall(unit, read=read_text(text, encoder), limit=1).described
 
-    found = recall_blind.recognised(described, recall_snapshot(unit).position)
-    later = recall_blind.recognised(described, recall_snapshot(unit).position, "blind5")
     rows = [
         f"| {name} | {read.stated[name]} | {read.right[name]} | {read.wrong[name]} | {read.unstated[name]} |"
         for name in recall_blind.FACTS
     ]
-    others = ", ".join(f"{kind} {share:.1%}" for kind, share in found.false.items())
-    head = f"""## Facts and recognition, the fourth blind set
+    head = f"""## Facts and recognition of the later blind sets
 
-60 descriptions: task {read.task_share:.1%}, stated facts {read.fact_share:.1%}; of what is read
+60 descriptions of blind4: task {read.task_share:.1%}, stated facts {read.fact_share:.1%}; of what is read
 {read.claimed_right_share:.1%} stands there so.
 
 | fact | stated | right | wrong | not stated |
 |---|---|---|---|---|"""
-    tail = f"""
-240 texts, less those of competitions that are not stored here: of stored ones {found.true:.1%} are
-recognised, {found.another:.1%} taken for another; of 160 others {found.false_all:.1%} ({others}) are
-taken for a stored one. The fifth set, 30 texts of stored ones and 30 of others: {later.true:.1%} recognised,
-{later.another:.1%} taken for another, {later.false_all:.1%} of the others taken for a stored one."""
+    rows += [
+        "",
+        "| set | of stored ones: recognised | taken for another | of others: taken for a stored one |",
+    ]
+    rows += ["|---|---|---|---|"]
+    for name in ("blind4", "blind5", "blind6"):
+        found = recall_blind.recognised(described, recall_snapshot(unit).position, name)
+        others = ", ".join(f"{kind} {share:.1%}" for kind, share in found.false.items())
+        rows.append(f"| {name} | {found.true:.1%} | {found.another:.1%} | {found.false_all:.1%} ({others}) |")
+    tail = """
+The fit has learned from the texts of stored ones in blind4 and blind5: of those left out by eighths of the
+competitions 98.8 % and 93.3 % are recognised, and 0.6 % and 0.0 % of the others are taken for one."""
     return "\n".join([head, *rows, tail])
 
 
@@ -299,15 +303,17 @@ Each blind set was committed before the code read any of it.
 | blind2, short (2 to 4 oblique sentences) | 45 | 64.4% | 88.9% (errors studied) |
 | blind2, long (with timeline, prizes, rules) | 23 | 82.6% | 95.7% (errors studied) |
 | blind3 (written after the changes) | 28 | 92.9% | nothing changed since |
-| blind4, 60 descriptions: task | 60 | 83.3% | 90.0% (errors studied) |
+| blind4, 60 descriptions: task | 60 | 83.3% | 96.7% (errors studied) |
 | blind4: stated facts | 342 | 67.0% | 93.3% (errors studied) |
 | blind4: facts claimed that stand there so | | 90.2% | 97.9% |
-| blind4, 80 texts of stored competitions (227 stored): recognised | 80 | 85.0% | 97.5% (errors studied) |
-| blind4, 160 texts of others: taken for a stored one | 160 | 7.5% (near 4.7%, short 18%, generic 0%) | 1.2% |
-| blind5, 30 texts of stored competitions: recognised | 30 | 76.7% | 86.7% (from 0.5 on, not 0.6) |
+| blind4, 80 texts of stored ones (227 stored): recognised | 80 | 85.0% | 98.8% (left out of the fit) |
+| blind4, 160 texts of others: taken for a stored one | 160 | 7.5% (near 4.7%, short 18%, generic 0%) | 0.6% |
+| blind5, 30 texts of stored competitions: recognised | 30 | 76.7% | 93.3% (left out of the fit) |
 | blind5, 30 texts of others: taken for a stored one | 30 | 0.0% | 0.0% |
-| tune, all | 108 | 96.3% before | 98.1% |
-| held-out, all | 119 | 89.9% before | 94.1% |
+| blind6, 66 texts of stored ones: recognised | 66 | 92.4% (by the rule before 87.9%) | nothing changed |
+| blind6, 66 texts of others: taken for a stored one | 66 | 1.5% (by the rule before 4.5%) | nothing changed |
+| tune, all | 108 | 96.3% before | 97.2% |
+| held-out, all | 119 | 89.9% before | 95.0% |
 
 Whoever wrote the blind sets knew the cue tables; blind3 is nearer to how pages speak than blind2 is. What
 helped most was nearness to sentences of each task, not more cues: with the cues alone "held-out" stayed at
@@ -318,25 +324,40 @@ hold to be right is told in `benchmarks/recall_blind.py`. "After" is a developme
 read. Six of the first errors were image sizes read as the longer side, where the set has the shorter.
 
 blind5 was written by one who knew the rule, after its weights were fixed and before it was read by the code.
-It counted a text as recognised from a probability of 0.6 on; 0.5 was chosen with its misses in sight. The
-rule before it recognised 76.7 % and 0.0 % of it, too: texts of few words about records that name little
-stay hard.
+It counted a text as recognised from a probability of 0.6 on, and 76.7 % were; the rule before it recognised
+76.7 %, too.
+
+blind6 was written by one who had read this page, but neither the rule nor the reader nor the fit, before the
+changes told below: from the facts of 66 competitions drawn by chance, as pages (13), as users tell what they
+have (34) and in a sentence or two (19); most of the 66 others are near to a stored one. The same one made
+the changes, without looking at it again, so it is weaker than a stranger's would be. It was asked once, the
+old rule afterwards for comparison; the rule that ships is the one that was asked, and changes to the reader
+since then left the answers as they were. It knows all 13 pages, 33
+of 34 and 15 of 19; the one taken wrongly is the real table that a synthetic competition was made from. The
+aims of 95 % and 1 % are missed, by two texts and by one; of 66 texts the 95 % intervals are 83 to 97 % and
+0 to 8 %.
 
 ## Recognising a text
 
 Logistic regression on eleven signals (`benchmarks/fit_recognition.py`, which shows its figures on texts held
-out by eighths of the competitions): rare words in common, how far a competition is ahead of the next in words
-and meaning, metric, figures, year, and names in the text that the record does not know.
+out by eighths of the competitions). On 457 askings of stored ones and 894 of others, half of them the same
+texts with their competition left out, 95.4 % are recognised and 1.1 % taken wrongly; the rule before, 92.6 %
+and 2.0 %.
 
-- 50 of the descriptions that earlier fits took for those of others are of competitions stored since.
-- Descriptions name the host, and numbers are read in words and thousands ("160k", "three thousand").
-- Only a number that counts samples contradicts the record's ("441 sites" does not): from 0.5 on blind4 stayed
-  at 98.8 %, and of 220 others 1.8 instead of 3.2 % were taken for a stored one.
-- What does not hold half of a name, and has another metric, or another number of samples and no figure in
-  common, is not that competition's text: 7 of 347 true ones are lost by it, and what is like a stored record
-  but for its subject and size (pigs for cattle) is not taken for it.
-- No gain: the share of the name that the text holds, initials of hosts, the share of the record's words that
-  the text holds, how often a word occurs.
+- What the winners of a competition did, and its pitfalls, count as its words, those of many winners for
+  little: of blind5, whose texts name models and methods, 97 instead of 83 % were known, held out.
+- Editions of one name are no rivals: a text of one of them is as far ahead of all else as if it stood alone,
+  and which of them it is of, the other signals tell. As many true ones, 11 instead of 17 others of 894.
+- Figures of the text that the record lacks speak against it; a number of samples contradicts only if the
+  record names it nowhere ("two billion page views"), and only a number that counts samples ("441 sites" does
+  not). Names of columns ("clean_title") are no strangers' names.
+- No veto is left: that of another metric or size without the name lost 7 true ones of 457 and spared 3
+  others of 894. Pigs are still not taken for cattle.
+- The strength of the penalty, the least probability of 0.5 and the share of a name that makes an edition
+  (a half) were chosen on these held-out figures.
+- No gain: the share of the name or of the record's words that the text holds, the share of the text's words
+  that the record holds beside their weight, initials of hosts, how often a word occurs, only names that other
+  records know, the probability of the task instead of a bound.
 
 ## The score of a neighbour
 
@@ -358,6 +379,10 @@ search, 1 ms bm25 of what it found).
 
 - Reading the task: phrase cues for what goes in and for what comes out as two axes, with the metrics named;
   then the encoder's nearness to sentences that describe each kind, and to others that describe each task.
+- A metric may tell the data, too (CIDEr pictures, concordance a table, Recall@20 a catalogue); pictures, text
+  and columns together tell of multimodal data without a phrase for it: 8 of 559 texts gained with the
+  encoder, none lost. Not counting what follows "no" or "without" changed nothing. Of the 64 texts of blind6 whose record has a task,
+  78 % were read as that task at first and now: many of a sentence or two leave the data open.
 - Timeline, prizes, rules and thanks, appended to every text, brought short ones from 92 % to below 60 %
   before such sections were left out; now they change nothing.
 - Passages of a long question: three of at most 600, 500 or 400 characters find the same; 400 cost least.

@@ -1,7 +1,7 @@
 """Texts written by someone who had not seen the reader: are task and facts read, and competitions recognised?
 
-`descriptions()` are 60 texts with what they say, `recognition()` 240 texts with the stored competition that
-each is of, if any (tests/recall/blind4_*.jsonl, README there in the first lines of docs/recall.md).
+`descriptions()` are 60 texts with what they say, `recognition()` three sets of texts with the stored
+competition that each is of, if any (tests/recall/blind*_*.jsonl); docs/recall.md tells who wrote them.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def descriptions() -> list[dict[str, Any]]:
 
 
 def recognition(name: str = "blind4") -> list[dict[str, Any]]:
-    """`text`, `is` (slug or None), `near`, `kind` (stored | near | short | generic). "blind5" are 60 texts by
-    one who knew the rule and wrote them after its weights were fitted."""
+    """`text`, `is` (slug or None), `near`, `kind` (stored | near | short | generic), and in "blind6" `style`
+    (page | described | short) of those stored."""
     return [json.loads(line) for line in (FOLDER / f"{name}_recognition.jsonl").read_text().splitlines()]
 
 

@@ -2,8 +2,7 @@
 
 A text about something alike shares words and meaning with what is stored. What it does not share are rare
 words, names and figures, and it names others: another host, another number of rows, another metric or year.
-Each is a signal of one logistic regression (`benchmarks/fit_recognition.py`). A text that does not name the
-competition, and has another metric, or another number of samples and no figure in common, is not its.
+Each is a signal of one logistic regression (`benchmarks/fit_recognition.py`).
 """
 
 from __future__ import annotations
@@ -30,11 +29,7 @@ READ_CHARACTERS = 6_000
 """Of a text's beginning: enough to know it by, and no longer to weigh than a few passages."""
 
 LEAST_PROBABILITY = 0.5
-"""From here on the text is taken for that of the competition. Of two blind sets 95 % of 110 texts of stored
-ones and 0.8 % of 250 others reach it; 0.6 takes one other less and loses three more (docs/recall.md)."""
-
-NAMED = 0.5
-"""Of the weight of a name: a text that holds so much of it speaks of it, whatever contradicts."""
+"""From here on the text is taken for that of the competition (docs/recall.md)."""
 
 LEAST_TASK = 0.05
 """Where the text asks for the competition's task with less than this probability, it asks for another one."""
@@ -46,25 +41,26 @@ Scores = NDArray[np.float32]
 class Evidence:
     """What speaks for a text being of one competition.
 
-    shared    share of the weight (rarity) of the text's words that its stored text holds
-    mass      log of the weight of all words in common: short texts share little, whatever share that is
-    ahead     log of its word score over the best other's; nearer: its cosine less the best other's
+    mass      log of the weight (rarity) of the words in common; what its winners did counts as its words
+    ahead     log of its word score over the best other's; nearer: its cosine less the best other's; editions
+              of its name are no others
     meaning   cosine
-    metric    1 the same, -1 surely another one, 0 not told
-    figures   figures in common by their digits over four, at most 2; a size that is another's is none
+    metric    1 the same, -1 another one, 0 not told
+    figures   figures in common by their digits over four, at most 2; unknown: those of the text that the
+              record does not know, at most 3
     conflict  0..1 each for the number of samples and of classes: how far the text's is from the record's
     year      1 where the text names its year, 0.5 the one before or after, -1 where it names others only
     another   1 where the text asks for another task
     strangers log of the weight of the names in the text that the record does not know
     """
 
-    shared: float
     mass: float
     ahead: float
     meaning: float
     nearer: float
     metric: float
     figures: float
+    unknown: float
     conflict: float
     year: float
     another: float
@@ -78,12 +74,25 @@ class Evidence:
 
 
 WEIGHTS = Evidence(
-    shared=2.6, mass=2.15, ahead=1.63, meaning=4.27, nearer=6.63, metric=1.12, figures=1.67, conflict=-1.45,
-    year=1.12, another=-1.35, strangers=-0.39,
+    mass=3.22, ahead=1.46, meaning=6.0, nearer=3.57, metric=0.95, figures=2.05, unknown=-0.96, conflict=-1.77,
+    year=1.38, another=-2.41, strangers=-0.76,
 )  # fmt: skip
-BIAS = -13.13
-"""Logistic regression over the likeliest of 227 stored competitions for 941 askings, 347 of a stored one, 594
-of others or with the competition and its editions left out (`benchmarks/fit_recognition.py`)."""
+BIAS = -15.58
+"""Logistic regression over the likeliest of 227 stored competitions for 1 161 askings: 457 of a stored one,
+704 of others or with the competition and its editions left out (`benchmarks/fit_recognition.py`)."""
+
+
+class Ranked:
+    """Scores of all competitions (C,), and the places of the few highest, best first."""
+
+    def __init__(self, scores: Scores) -> None:
+        few = np.argpartition(-scores, min(_FEW, len(scores)) - 1)[:_FEW]
+        self.scores, self.first = scores, [int(place) for place in few[np.argsort(-scores[few])]]
+
+    def best_other(self, snapshot: RecallSnapshot, place: int) -> float:
+        """The best score of those that do not share the place's name."""
+        others = (other for other in self.first if not snapshot.share_name(place, other))
+        return float(self.scores[next(others, self.first[-1])])
 
 
 @dataclass(frozen=True)
@@ -98,12 +107,13 @@ class Words:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """Words with a capital inside a sentence, in the singular; those of metrics left out."""
-        found = set()
-        for match in _WORD.finditer(self.text):
+        """Words with a capital inside a sentence, in the singular; those of metrics and of columns
+        ("clean_title", "var_0", "T1w") left out."""
+        found, text = set(), _COLUMN.sub(" ", self.text)
+        for match in _WORD.finditer(text):
             word = match[0]
             inner = word[1:] != word[1:].lower()
-            if inner or (word[0].isupper() and not _OPENS.search(self.text[: match.start()][-3:])):
+            if inner or (word[0].isupper() and not _OPENS.search(text[: match.start()][-3:])):
                 found.add(singular(word.lower()))
         return frozenset(found & self.held - _OF_METRICS)
 
@@ -117,11 +127,12 @@ class Words:
 
 
 _WORD = re.compile(r"[^\W_]{2,40}")
+_COLUMN = re.compile(r"\w*(?:_\w*|[a-z]\w*\d\w*|\d\w*[A-Za-z]\w*)")
 _OPENS = re.compile(r"(?:^|[.!?:;\n]\s*|[\"(*#-]\s*)$")
 _YEAR = re.compile(r"(?<![\d,.-])(20[012]\d)(?![\d,.-]*\d)")
 _PHRASES = list(chain.from_iterable(metric.phrases.split(",") for metric in METRICS))
 _OF_METRICS = frozenset(chain.from_iterable([*words_of(p), "".join(words_of(p))] for p in _PHRASES))
-_CANDIDATES = 2
+_CANDIDATES, _FEW = 2, 8
 
 
 def recognised(
@@ -136,25 +147,24 @@ def recognised(
     facts    what is known of the question, whoever said it
     signals  "embedding", "words" (C,), either may lack
     """
-    words, meaning = signals.get("words"), signals.get("embedding")
-    if words is None or len(words) < 2:
+    words, meaning = (Ranked(signals[name]) if name in signals else None for name in ("words", "embedding"))
+    if words is None or len(words.scores) < 2:
         return None
-    if meaning is not None and float(meaning.max()) <= 0.0:
+    if meaning is not None and meaning.scores[meaning.first[0]] <= 0.0:
         meaning = None  # nothing stored has vectors yet
     read = Words(text[:READ_CHARACTERS])
     best, found = LEAST_PROBABILITY, None
     for place in candidates(words, meaning):
         task = float(task_probability[place]) if task_probability is not None else 1.0
-        evidence = evidence_of(snapshot, place, read, facts, words, meaning, task)
-        if evidence.probability >= best and not forbidden(snapshot, place, read, facts, evidence):
-            best, found = evidence.probability, place
+        probability = evidence_of(snapshot, place, read, facts, words, meaning, task).probability
+        if probability >= best:
+            best, found = probability, place
     return found
 
 
-def candidates(words: Scores, meaning: Scores | None) -> list[int]:
+def candidates(words: Ranked, meaning: Ranked | None) -> list[int]:
     """Places of the few that come first by words or by meaning."""
-    scores = [words] if meaning is None else [words, meaning]
-    return sorted({int(i) for each in scores for i in np.argsort(-each)[:_CANDIDATES]})
+    return sorted({place for each in (words, meaning) if each for place in each.first[:_CANDIDATES]})
 
 
 def evidence_of(
@@ -162,45 +172,36 @@ def evidence_of(
     place: int,
     read: Words,
     facts: InferredFacts,
-    words: Scores,
-    meaning: Scores | None,
+    words: Ranked,
+    meaning: Ranked | None,
     task: float,
 ) -> Evidence:
     """`task`: the probability that the text asks for this competition's task."""
-    row, stored = snapshot.competitions[place], snapshot.plain_text(place)
-    rarity = snapshot.document_frequencies.rarity
-    weights = {word: rarity(word) for word in read.held}
-    common = sum(weight for word, weight in weights.items() if f" {word}" in stored)
+    row, known = snapshot.competitions[place], snapshot.known_words(place)
+    rarity = snapshot.word_frequencies.rarity
+    cosine = float(meaning.scores[place]) if meaning else _USUAL_COSINE
+    common = sum(map(rarity, read.held & known))
     joined = "".join(_WORD.findall(f"{row['slug']} {row.get('title') or ''}".lower()))
-    strange = [name for name in read.names if f" {name}" not in stored and not _inside(name, joined)]
-    conflicts = {name: _far(name, facts, row, read) for name in ("n_train", "n_classes")}
-    size = facts.n_train if conflicts["n_train"] else None
+    strange = [name for name in read.names - known if not _inside(name, joined)]
     there = _numbers(searched_text(row)) | {float(row[name]) for name in _COUNTS if row.get(name)}
-    alike = [a for a in read.numbers if a != size and any(abs(a - b) <= 0.03 * b for b in there)]
+    conflicts = {name: _far(name, facts, row, there) for name in ("n_train", "n_classes")}
+    alike = [
+        a for a in read.numbers if _near(a, there, 0.03) and (a != facts.n_train or not conflicts["n_train"])
+    ]
+    unknown = [a for a in read.numbers if not _near(a, there, 0.05)]
     return Evidence(
-        shared=common / (sum(weights.values()) or 1.0),
-        mass=math.log1p(common * _FITTED_N / math.log1p(snapshot.document_frequencies.n)),
-        ahead=math.log(max(float(words[place]), 1.0) / max(float(np.delete(words, place).max()), 1.0)),
-        meaning=float(meaning[place]) if meaning is not None else _USUAL_COSINE,
-        nearer=float(meaning[place] - np.delete(meaning, place).max()) if meaning is not None else 0.0,
+        mass=math.log1p(common * _FITTED_N / math.log1p(snapshot.word_frequencies.n)),
+        ahead=math.log(max(float(words.scores[place]), 1.0) / max(words.best_other(snapshot, place), 1.0)),
+        meaning=cosine,
+        nearer=cosine - meaning.best_other(snapshot, place) if meaning else 0.0,
         metric=_metric_agrees(facts, row),
-        figures=min(sum(math.log10(a) for a in alike) / 4.0, 2.0),
+        figures=min(sum(map(math.log10, alike)) / 4.0, 2.0),
+        unknown=min(sum(map(math.log10, unknown)) / 4.0, 3.0),
         conflict=sum(conflicts.values()),
         year=_year(read.years, row.get("year")),
         another=float(row.get("task") is not None and task < LEAST_TASK),
-        strangers=math.log1p(sum(weights[name] for name in strange)),
+        strangers=math.log1p(sum(map(rarity, strange))),
     )
-
-
-def forbidden(
-    snapshot: RecallSnapshot, place: int, read: Words, facts: InferredFacts, evidence: Evidence
-) -> bool:
-    """Whether a text contradicts the record without naming it."""
-    name, rarity = snapshot.names[place], snapshot.document_frequencies.rarity
-    if sum(rarity(w) for w in name if w in read.held) >= NAMED * sum(rarity(w) for w in name) > 0.0:
-        return False
-    other_size = _far("n_train", facts, snapshot.competitions[place], read) >= 0.5
-    return evidence.metric < 0.0 or (other_size and evidence.figures == 0.0)
 
 
 _FITTED_N = math.log1p(227)
@@ -230,11 +231,15 @@ def _year(named: frozenset[int], year: int | None) -> float:
     return 1.0 if year in named else 0.5 if named & {year - 1, year + 1} else -1.0
 
 
-def _far(name: str, facts: InferredFacts, row: Mapping[str, Any], read: Words) -> float:
-    """0 up to a tenth more or less, or where the text names the record's figure, too; 1 from a third on. A
+def _near(number: float, numbers: frozenset[float], share: float) -> bool:
+    return any(abs(number - other) <= share * other for other in numbers)
+
+
+def _far(name: str, facts: InferredFacts, row: Mapping[str, Any], there: frozenset[float]) -> float:
+    """0 up to a tenth more or less, or where the record names the text's figure, too; 1 from a third on. A
     number that counts no samples may be misread ("441 sites")."""
     one, other = getattr(facts, name), row.get(name)
-    if not one or not other or any(abs(n - other) <= 0.05 * other for n in read.numbers):
+    if not one or not other or _near(one, there, 0.05):
         return 0.0
     words = words_of(facts.words.get(name, ""))
     if name == "n_train" and words and KIND_OF.get(words[-1]) != "sample":
@@ -247,21 +252,4 @@ _OTHER = 0.25
 
 def _metric_agrees(facts: InferredFacts, row: Mapping[str, Any]) -> float:
     named = metric_named(str(row["metric"])) if facts.metric and row.get("metric") else None
-    if named is None:
-        return 0.0
-    if named.name == facts.metric:
-        return 1.0
-    families = {named.family, facts.metric_family}
-    exact = families == {"error-regression"}
-    told = (facts.metric_sure or facts.metric != "accuracy") and (
-        exact or (len(families) > 1 and not any(families <= alike for alike in _ALIKE))
-    )
-    return -1.0 if told else 0.0
-
-
-_ALIKE = (
-    {"iou-dice", "map-detection", "f-score"},
-    {"ranking", "correlation", "map-detection"},
-    {"auc", "map-detection"},
-)
-"""Families whose metrics are told in the same words; among regression errors RMSE is told from RMSLE."""
+    return 0.0 if named is None else 1.0 if named.name == facts.metric else -1.0

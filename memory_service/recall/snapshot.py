@@ -7,8 +7,9 @@ vectors where the database does not search them itself, and how rare words are.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from memory_service.domain.description.phrases import words_of
 from memory_service.recall.index import VectorIndex
 from memory_service.recall.structure import StructureTable, kind_of
-from memory_service.recall.words import DocumentFrequencies, plain
+from memory_service.recall.words import DocumentFrequencies, plain, words_worth
 
 NEAR_DUPLICATE_COSINE = 0.88
 """Two competitions of one task whose passages are on average closer than this tell the same story. Editions
@@ -26,6 +27,7 @@ of the seeded ones reach 0.80-0.88 and are found by name; different competitions
 0.83."""
 
 _SAME_NAME = 0.6
+_SHARED_NAME = 0.5
 _RARITY_SAMPLE = 4_000
 _CACHED_TEXTS = 2_000
 _EDITION = re.compile(
@@ -39,6 +41,7 @@ class RecallSnapshot:
     """All competitions of one knowledge revision; arrays follow the order of the rows.
 
     state   equal for revisions with the same competitions and passages
+    told    slug -> words of its winners' solutions; word_frequencies: over all that is known, these included
     """
 
     revision: int
@@ -47,6 +50,8 @@ class RecallSnapshot:
     structure: StructureTable
     vectors: VectorIndex | None
     document_frequencies: DocumentFrequencies
+    told: Mapping[str, frozenset[str]]
+    word_frequencies: DocumentFrequencies
 
     @classmethod
     def build(
@@ -65,13 +70,16 @@ class RecallSnapshot:
             indexed = [i for i, slug in enumerate(owners) if slug in position]
             index = VectorIndex([position[owners[i]] for i in indexed], vectors[indexed], len(competitions))
         step = max(1, len(competitions) // _RARITY_SAMPLE)
+        frequencies = DocumentFrequencies.of(searched_text(row) for row in competitions[::step])
         return cls(
             revision=revision,
             state=state,
             competitions=tuple(competitions),
             structure=StructureTable([kind_of(row) for row in competitions]),
             vectors=index,
-            document_frequencies=DocumentFrequencies.of(searched_text(row) for row in competitions[::step]),
+            document_frequencies=frequencies,
+            told={},
+            word_frequencies=frequencies,
         )
 
     @cached_property
@@ -97,6 +105,31 @@ class RecallSnapshot:
             cached = self._plain[index] = plain(searched_text(self.competitions[index]))
         return cached
 
+    def with_solutions(self, told: Mapping[str, str]) -> RecallSnapshot:
+        """The same, with what the winners' solutions of each competition (slug) say."""
+        words = {slug: frozenset(words_worth(text)) for slug, text in told.items() if slug in self.position}
+        counts = Counter(self.document_frequencies.document_frequency)
+        for slug, some in words.items():
+            counts.update(some - words_worth(searched_text(self.competitions[self.position[slug]])).keys())
+        frequencies = replace(self.document_frequencies, document_frequency=counts)
+        return replace(self, told=words, word_frequencies=frequencies)
+
+    def known_words(self, index: int) -> frozenset[str]:
+        """The words, in the singular, of all that is stored of a competition, its pitfalls and winners
+        included; cached."""
+        found = self._known.get(index)
+        if found is None:
+            if len(self._known) >= _CACHED_TEXTS:
+                self._known.clear()
+            row = self.competitions[index]
+            prose = frozenset(words_worth(f"{searched_text(row)} {row.get('pitfalls') or ''}"))
+            found = self._known[index] = prose | self.told.get(str(row["slug"]), frozenset())
+        return found
+
+    @cached_property
+    def _known(self) -> dict[int, frozenset[str]]:
+        return {}
+
     @cached_property
     def _plain(self) -> dict[int, str]:
         return {}
@@ -116,6 +149,10 @@ class RecallSnapshot:
         family = alike & same_task
         family[index] = True
         return family
+
+    def share_name(self, one: int, other: int) -> bool:
+        """Whether two competitions, or one and itself, may be editions of one, by their names."""
+        return one == other or _overlap(self.names[one], self.names[other]) >= _SHARED_NAME
 
     @cached_property
     def names(self) -> tuple[frozenset[str], ...]:

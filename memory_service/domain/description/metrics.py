@@ -15,8 +15,8 @@ from memory_service.domain.description.phrases import PhraseTable, words_of
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One way of judging. `forms`: the kinds of answer it judges (see `domain.description.answer_cues`),
-    with weights."""
+    """One way of judging. `forms`: the kinds of answer it judges (see `domain.description.answer_cues`) and
+    of input it is used with (`input_cues`), with weights."""
 
     name: str
     family: str
@@ -50,7 +50,7 @@ keypoint error | error-regression | min | keypoint:5 | normalized mean error, no
   joint position error, mpjpe, pixel error, mean pixel distance
 keypoint similarity | map-detection | max | keypoint:5 | object keypoint similarity, oks, percentage of
   correct keypoint, pck
-concordance index | correlation | max | value:3 | concordance index, c index, concordance
+concordance index | correlation | max | value:3 tabular:3 | concordance index, c index, concordance
 Brier score | log-loss | min | class:3 | brier score, brier
 F-beta of pixels | f-score | max | mask:2 | f05 score
 Matthews correlation coefficient | mcc | max | class:2.5 | matthews correlation coefficient, matthews
@@ -90,9 +90,9 @@ mean average precision | map-detection | max | boxes:2 mask:0.4 match:0.7 | mean
   map at iou, average precision at iou, map at different intersection over union
 word Jaccard | iou-dice | max | span:2.5 mask:0.5 | jaccard, jaccard score, word level jaccard, jaccard
   index
-MAP@k | ranking | max | match:1.5 topk:1.5 class:0.7 order:1 | mapatk, mean average precision at k, map at
-  k, map at 5, map at 12, map at 3, map at 7, mean average precision at 5, mean average precision at 12,
-  mean average precision at 3, recall at 20, recallatk, hit rate
+MAP@k | ranking | max | match:1.5 topk:1.5 class:0.7 order:1 interactions:1.5 | mapatk, mean average precision
+  at k, map at k, map at 5, map at 12, map at 3, map at 7, mean average precision at 5, mean average precision
+  at 12, mean average precision at 3, recall at 20, recallatk, hit rate
 NDCG | ranking | max | order:2.5 topk:1 | ndcg, normalized discounted cumulative gain, discounted cumulative
   gain
 mean reciprocal rank | ranking | max | order:2 topk:1 | mean reciprocal rank, mrr
@@ -101,8 +101,8 @@ Levenshtein distance | edit-distance | min | sequence:4 | levenshtein, levenshte
   insertion and deletion, substitution insertion and deletion, mean levenshtein distance
 word error rate | edit-distance | min | sequence:4 | word error rate, wer
 character error rate | edit-distance | min | sequence:4 | character error rate, cer
-BLEU or ROUGE | edit-distance | max | sequence:4 | bleu, rouge, rouge l, rouge 1, meteor, chrf, sacrebleu,
-  cider, spice
+BLEU or ROUGE | edit-distance | max | sequence:4 | bleu, rouge, rouge l, rouge 1, meteor, chrf, sacrebleu
+CIDEr or SPICE | edit-distance | max | sequence:4 image:2 | cider, spice
 exact match | accuracy | max | sequence:1.5 span:1 | exact match, exact string match
 PSNR or SSIM | error-regression | max | picture:5 | psnr, peak signal to noise ratio, ssim, structural
   similarity
@@ -110,7 +110,7 @@ Frechet inception distance | divergence | min | picture:5 | frechet inception di
   inception distance
 perplexity | edit-distance | min | sequence:2 | perplexity
 """
-"""Name | family | direction | kind of answer:weight | phrases; lines that begin with blanks go on."""
+"""Name | family | direction | answer or input:weight | phrases; lines that begin with blanks go on."""
 
 
 def _metric(line: str) -> Metric:

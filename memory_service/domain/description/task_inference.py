@@ -35,6 +35,10 @@ _LEANING_WEIGHT = 15.0
 _PAIR_WEIGHT = 30.0
 """Of a cosine to the sentences of a task. 20 to 60 do about as well, 80 worse (docs/recall.md)."""
 
+_TOGETHER = 1.6
+"""Pictures, text and columns at once are worth so much of the weakest of them. 0.3 to 2 gain, from 2 on a
+recommendation with all three is lost."""
+
 _EVALUATION_WORDS = "evaluated on, evaluation, evaluated, metric, scored, score is, judged, scoring"
 
 
@@ -308,7 +312,9 @@ def _axis_scores(reading: _Reading) -> tuple[dict[str, float], dict[str, float]]
     total = sum(reading.metrics.values())
     for metric, emphasis in reading.metrics.items():
         for form, weight in metric.forms.items():
-            answers[form] += 3.0 * weight * emphasis / total
+            (inputs if form in INPUT_CUES else answers)[form] += 3.0 * weight * emphasis / total
+    if together := min(inputs.get(name, 0.0) for name in ("image", "text", "tabular")):
+        inputs["multi"] += _TOGETHER * together
     return inputs, answers
 
 

@@ -13,7 +13,7 @@ from memory_service.store import dialects
 from memory_service.store.queries import passages, rows
 from memory_service.store.queries.fingerprints import fingerprint
 from memory_service.store.session import ReadSession
-from memory_service.store.tables.knowledge import Knowledge
+from memory_service.store.tables.knowledge import Knowledge, Solution
 
 
 class _Latest:
@@ -22,6 +22,7 @@ class _Latest:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._snapshot: RecallSnapshot | None = None
+        self._solutions: object = None
 
     def get(self, session: ReadSession) -> RecallSnapshot:
         revision = session.execute(select(Knowledge.revision)).scalar_one()
@@ -35,7 +36,10 @@ class _Latest:
                 if known is not None and known.state == state:
                     known = replace(known, revision=revision)
                 else:
-                    known = _built(session, revision, state)
+                    known, self._solutions = _built(session, revision, state), None
+                solutions = fingerprint(session, "solutions")
+                if self._solutions != solutions:
+                    known, self._solutions = known.with_solutions(_told(session)), solutions
                 self._snapshot = known
         return known
 
@@ -53,3 +57,17 @@ def _built(session: ReadSession, revision: int, state: object) -> RecallSnapshot
     return RecallSnapshot.build(
         revision, competitions, state=state, owners=table.competitions, vectors=table.vectors
     )
+
+
+def _told(session: ReadSession) -> dict[str, str]:
+    """Competition -> what its solutions say."""
+    told: dict[str, str] = {}
+    for slug, *fields in session.execute(select(Solution.competition, *_TOLD).order_by(Solution.id)):
+        told[slug] = f"{told.get(slug, '')} {fields}"
+    return told
+
+
+_TOLD = (
+    Solution.input, Solution.families, Solution.models, Solution.techniques, Solution.features,
+    Solution.what_mattered, Solution.what_failed,
+)  # fmt: skip
