@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+import anyio
 from fastapi import Request
 
 from memory_service.api.metrics import Metrics
@@ -26,6 +27,7 @@ class Service:
         self.retention = Retention(self.database, settings.keep_raw_days)
         self.keyring = Keyring(self.database)
         self.metrics = Metrics()
+        self.asked_if_ready = anyio.CapacityLimiter(1)
         self.stopping = threading.Event()
         """Set when the server stops: streamed answers end here, and clients ask again."""
 

@@ -16,12 +16,14 @@ from sqlalchemy import select
 from sqlalchemy.exc import DBAPIError
 
 from memory_service.errors import Conflict, InvalidInput, Unavailable, WrongRevision
+from memory_service.schemas.rows import BUILT
 from memory_service.services.competitions.encoding import TextEncoder, encoder_at
 from memory_service.services.database.transactions import Database
 from memory_service.services.editorial import seeding
 from memory_service.services.editorial.seeding import SeedReport
+from memory_service.services.tables.usable_rows import usable
 from memory_service.store import dump, schema
-from memory_service.store.queries import copying
+from memory_service.store.queries import copying, rows
 from memory_service.store.queries.passages import encoders
 from memory_service.store.tables.knowledge import Knowledge
 
@@ -112,6 +114,11 @@ def check(database: Database, seeds: Path | None = None) -> CheckReport:
             if counter is None:
                 problems.append("the table knowledge has lost its row")
             without = encoders(transaction.session).get(None, 0)
+            for table in BUILT:
+                problems += (
+                    f"row cannot be used: {one}"
+                    for one in usable(table, rows.all_rows(transaction.session, table))[1]
+                )
         seeded = seeding.is_seeded(database, seeds)
     except DBAPIError as error:
         raise Unavailable(f"{database.url} cannot be checked: {error.orig}") from error
