@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, StringConstraints, create_model, model_validator
+from pydantic import AfterValidator, BaseModel, Field, StringConstraints, create_model, model_validator
 
 from memory_service.domain.common.vocabulary import size_of
 from memory_service.domain.cost.profile import Profile
@@ -17,6 +17,7 @@ from memory_service.domain.recipe.solution import Solution
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.schemas import fields as f
 from memory_service.schemas.base import FromText, Request, Row
+from memory_service.schemas.model_config import check_model_config
 from memory_service.schemas.solutions import SolutionRow
 from memory_service.schemas.validation_errors import checked, wrong_fields
 
@@ -88,7 +89,7 @@ class ModelRow(Row):
     quality_score: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)] = Field(
         description="0 to 100, comparable within a modality: docs/models.md"
     )
-    config: f.JsonObject = Field(default_factory=dict)
+    config: Annotated[f.JsonObject, AfterValidator(check_model_config)] = Field(default_factory=dict)
     aliases: Annotated[list[f.Line], Field(max_length=100)] = Field(default_factory=list)
     device: Literal["gpu", "cpu", "both"] = "gpu"
 

@@ -40,6 +40,7 @@ from memory_service.services.knowledge.cost_cache import PricedCatalogue
 from memory_service.services.knowledge.evidence import evidence_rows
 from memory_service.services.knowledge.learned_corrections import observation_selection
 from memory_service.services.knowledge.observed_cases import Observed, observed
+from memory_service.services.knowledge.profiling import unlisted_row_apart
 from memory_service.services.knowledge.quality_figures import read_quality_model
 from memory_service.services.knowledge.solution_memory import SolutionMemory
 from memory_service.services.tables.usable_rows import usable, usable_sheets
@@ -119,9 +120,7 @@ class Knowledge:
         try:
             return self.listed_model(name)
         except InvalidInput:
-            from memory_service.measure.unlisted_model import unlisted_row
-
-            row = unlisted_row(name, self.models)
+            row = unlisted_row_apart(name, self.models)
         return self.priced.unlisted.setdefault(row.name, row)
 
     @cached_property
