@@ -50,7 +50,7 @@ async def take_events(database: Database, run_id: str, body: Mapping[str, Any]) 
     waits.
     """
     events = body.get("events")
-    if isinstance(events, list) and len(events) > READ_AT_ONCE:
+    if isinstance(events, list) and (len(events) > READ_AT_ONCE or _values(events) > 10 * READ_AT_ONCE):
         batch = await anyio.to_thread.run_sync(_batch, run_id, body)
     else:
         batch = _batch(run_id, body)
@@ -68,6 +68,10 @@ async def take_events(database: Database, run_id: str, body: Mapping[str, Any]) 
         if standing is not None:
             return batch.answer(standing)
     return await anyio.to_thread.run_sync(_answer, database, batch)
+
+
+def _values(events: Sequence[Any]) -> int:
+    return sum(len(event) for event in events if isinstance(event, Mapping))
 
 
 def _batch(run_id: str, body: Mapping[str, Any]) -> Batch:
