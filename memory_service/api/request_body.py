@@ -17,6 +17,7 @@ from fastapi.routing import APIRoute
 from starlette.responses import Response
 
 from memory_service.api.error_handlers import UnsupportedMediaType
+from memory_service.api.idempotency import key_of
 from memory_service.errors import FieldError, InvalidInput, MalformedBody, TooLarge
 from memory_service.schemas.validation_errors import refusal
 
@@ -50,21 +51,36 @@ class StrictRoute(APIRoute):
                 no_query(request)
             else:
                 _check_lengths(parse_query_string(request.scope["query_string"]))
+            raw = b""
             if self.body_field is not None:
-                request._body, request._json = b"{}", await self._checked_body(request, models["body"])
-            try:
-                return await answer(request)
-            except RequestValidationError as error:
-                found = [{**one, "loc": one["loc"][1:]} for one in error.errors()]
-                place = error.errors()[0]["loc"][0]
-                raise refusal(found, models.get(place)) from None
+                check_media(request.headers.get("content-type", "application/json"))
+                raw = await raw_body(request)
+                request._body, request._json = b"{}", await self._checked_body(raw, models["body"])
+
+            async def answered() -> Response:
+                try:
+                    return await answer(request)
+                except RequestValidationError as error:
+                    found = [{**one, "loc": one["loc"][1:]} for one in error.errors()]
+                    place = error.errors()[0]["loc"][0]
+                    raise refusal(found, models.get(place)) from None
+
+            key = key_of(request) if self._makes_something else None
+            if key is None:
+                return await answered()
+            return await request.app.state.service.told.once(request, key, raw, answered)
 
         return handle
 
-    async def _checked_body(self, request: Request, model: Any) -> Any:
+    @property
+    def _makes_something(self) -> bool:
+        """Whether telling twice would make two."""
+        return "POST" in self.methods and (
+            self.status_code == 201 or self.path.endswith(("/undo", "/rotate"))
+        )
+
+    async def _checked_body(self, raw: bytes, model: Any) -> Any:
         """The JSON of the body; of a long one what its model made of it, which FastAPI takes as it is."""
-        check_media(request.headers.get("content-type", "application/json"))
-        raw = await raw_body(request)
         if len(raw) <= LOOP_BYTES:
             return parse_json(raw)
         return await anyio.to_thread.run_sync(self._read, raw, model)
@@ -115,7 +131,11 @@ def no_query(request: Request) -> None:
 
 
 async def raw_body(request: Request) -> bytes:
-    """The body as it is, whatever it is called. TooLarge while it streams in."""
+    """The body as it is, whatever it is called. TooLarge while it streams in; UnsupportedMediaType where it
+    is compressed."""
+    coding = request.headers.get("content-encoding", "identity").strip().lower()
+    if coding not in ("", "identity"):
+        raise UnsupportedMediaType(f"The body must not be compressed (Content-Encoding: {coding[:40]})")
     return await _limited(request, request.app.state.service.settings.max_body_bytes)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -43,6 +44,11 @@ def checked_vector(value: Any) -> Vector32:
     if not np.isfinite(vector).all():
         raise ValueError("an embedding holds only finite numbers")
     return vector
+
+
+def make_private(file: Path) -> None:
+    """Make an empty file that its owner alone may read; what SQLite puts beside a database follows it."""
+    os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
 
 
 class Dialect(ABC):

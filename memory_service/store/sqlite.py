@@ -16,7 +16,14 @@ from sqlalchemy.orm import Session
 from sqlalchemy.types import TypeDecorator
 
 from memory_service.errors import InvalidInput, Unavailable
-from memory_service.store.backend import BUSY_SECONDS, Contents, Dialect, Vector32, checked_vector
+from memory_service.store.backend import (
+    BUSY_SECONDS,
+    Contents,
+    Dialect,
+    Vector32,
+    checked_vector,
+    make_private,
+)
 
 APPLICATION_ID = 0x6D656D73
 """In the header of the file, "mems": whose database it is."""
@@ -67,8 +74,14 @@ class Sqlite(Dialect):
         return {"connect_args": {"timeout": BUSY_SECONDS}}
 
     def install(self, engine: Engine) -> None:
+        event.listen(engine, "do_connect", self._made_private)
         event.listen(engine, "connect", self._connected)
         event.listen(engine, "begin", self._begin)
+
+    @staticmethod
+    def _made_private(_dialect: object, _record: object, arguments: Sequence[Any], _named: object) -> None:
+        with contextlib.suppress(OSError):  # it is there, or SQLite says why it cannot be
+            make_private(Path(arguments[0]))
 
     @staticmethod
     def _connected(connection: sqlite3.Connection, _record: object) -> None:
@@ -201,6 +214,7 @@ class Sqlite(Dialect):
     def backup(self, engine: Engine, target: Path) -> None:
         part = target.with_name(target.name + ".part")
         part.unlink(missing_ok=True)
+        make_private(part)
         source = engine.raw_connection()
         try:
             with contextlib.closing(sqlite3.connect(part)) as copy:
