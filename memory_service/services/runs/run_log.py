@@ -10,7 +10,7 @@ import datetime as dt
 import hashlib
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from time import time
 from typing import Any
@@ -31,6 +31,7 @@ NOTE_CHARS = 16_000
 """Lines that were not understood go into remarks of up to so many characters."""
 
 TRIES = 5
+HEAD_BYTES = 256
 
 MOST_EVENTS = 5_000
 """Of one piece; what is behind them is sent again from the answer's `offset` on."""
@@ -44,7 +45,7 @@ _LINE_END = re.compile(rb"\n|100%")
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """How far a log was read."""
+    """How far a log was read. head: how many of its first bytes are known, and their digest."""
 
     offset: int = 0
     next_seq: int = SERVER_SEQ
@@ -53,6 +54,7 @@ class _Place:
     clipped: int = 0
     shift_seconds: float | None = None
     last_piece: str | None = None
+    head: str = ""
     context: Context = field(default_factory=Context)
     is_new: bool = True
 
@@ -88,6 +90,7 @@ def _take(
     for _ in range(TRIES):
         place = _place(database, key)
         piece, digest = _unread(raw, place, offset)
+        place = _with_head(place, raw, place.offset if offset is None else offset)
         reading, size = _read(piece, place.context, final=final) if piece or final else (None, 0)
         if size < len(piece):
             digest = f"{digest}:{place.offset - len(raw) + len(piece)}"
@@ -116,7 +119,7 @@ def _take(
 def _unread(raw: bytes, place: _Place, offset: int | None) -> tuple[bytes, str | None]:
     """(what was not taken yet, digest of the piece). of a piece taken in part the digest is kept with
     where it began: sent again, it goes on."""
-    digest = hashlib.blake2b(raw, digest_size=16).hexdigest() if raw else place.last_piece
+    digest = _digest(raw) if raw else place.last_piece
     if offset is None:
         last, _, began = (place.last_piece or "").partition(":")
         if digest != last:
@@ -126,6 +129,23 @@ def _unread(raw: bytes, place: _Place, offset: int | None) -> tuple[bytes, str |
         message = f"leaves a gap: the log was taken up to byte {place.offset}; send on from there"
         raise Conflict(f"offset {offset} {message}", [FieldError("offset", message, offset)])
     return raw[place.offset - offset :], digest
+
+
+def _with_head(place: _Place, raw: bytes, offset: int) -> _Place:
+    """The place with the log's first bytes noted; Conflict where a piece that begins at 0 is of another log,
+    which would be passed over up to where the first one was taken."""
+    if offset != 0 or not raw:
+        return place
+    length, _, known = place.head.partition(":")
+    if known and len(raw) >= int(length) and _digest(raw[: int(length)]) != known:
+        message = f"begins otherwise than the log that was taken up to byte {place.offset}: was it rotated? "
+        message += "Send what follows without offset"
+        raise Conflict(f"This log {message}", [FieldError("offset", message, offset)])
+    return place if known else replace(place, head=f"{len(raw[:HEAD_BYTES])}:{_digest(raw[:HEAD_BYTES])}")
+
+
+def _digest(raw: bytes) -> str:
+    return hashlib.blake2b(raw, digest_size=16).hexdigest()
 
 
 def _read(piece: bytes, context: Context, *, final: bool) -> tuple[Reading, int]:
@@ -160,7 +180,7 @@ def _place(database: Database, key: str) -> _Place:
         return _Place()
     return _Place(
         known.offset, known.next_seq, known.lines, known.understood, known.clipped, known.shift_seconds,
-        known.last_piece, Context.from_dict(known.context), is_new=False,
+        known.last_piece, str(known.context.get("head", "")), Context.from_dict(known.context), is_new=False,
     )  # fmt: skip
 
 
@@ -195,10 +215,13 @@ def _kept(
             place.clipped + (reading.clipped if reading else 0),
             shift,
             digest,
+            place.head,
             reading.context if reading else place.context,
         )
         if reading is not None:
-            values = {name: getattr(after, name) for name in _COLUMNS} | {"context": after.context.as_dict()}
+            values = {name: getattr(after, name) for name in _COLUMNS} | {
+                "context": after.context.as_dict() | {"head": after.head}
+            }
             watched.write_log(transaction.session, key, values, new=place.is_new)
     folding.done()
     return batch, after
