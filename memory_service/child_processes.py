@@ -80,16 +80,17 @@ class _Child:
     def call(self, seconds: float, work: Any) -> Any:
         try:
             self._pipe.send(work)
-            good, result = self._pipe.recv() if self._pipe.poll(seconds) else (None, None)
+            answer: tuple[bool, Any] | None = self._pipe.recv() if self._pipe.poll(seconds) else None
         except (EOFError, OSError):
             self._end()
             raise TooCostly("took more memory or time than a process may") from None
         except BaseException:  # whoever asked gives up: no answer of this call may reach the next one
             self._end()
             raise
-        if good is None:
+        if answer is None:
             self._end()
             raise TooCostly(f"took over {seconds:g} s")
+        good, result = answer
         if not good:
             if isinstance(result, MemoryError):
                 self._end()

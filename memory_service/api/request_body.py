@@ -17,7 +17,7 @@ from fastapi.routing import APIRoute
 from starlette.responses import Response
 
 from memory_service.api.error_handlers import UnsupportedMediaType
-from memory_service.api.idempotency import key_of
+from memory_service.api.idempotency import Told, key_of
 from memory_service.errors import FieldError, InvalidInput, MalformedBody, TooLarge
 from memory_service.schemas.validation_errors import refusal
 
@@ -68,14 +68,15 @@ class StrictRoute(APIRoute):
             key = key_of(request) if self._makes_something else None
             if key is None:
                 return await answered()
-            return await request.app.state.service.told.once(request, key, raw, answered)
+            told: Told = request.app.state.service.told
+            return await told.once(request, key, raw, answered)
 
         return handle
 
     @property
     def _makes_something(self) -> bool:
         """Whether telling twice would make two."""
-        return "POST" in self.methods and (
+        return "POST" in (self.methods or ()) and (
             self.status_code == 201 or self.path.endswith(("/undo", "/rotate"))
         )
 

@@ -98,7 +98,7 @@ def listening_with(limits: Limits, longest_body: int = 4 * 2**20) -> Iterator[Li
         boundaries.append(Boundary(keyed, metrics=metrics, limits=limits, longest_body=longest_body))
         return boundaries[-1]
 
-    app.add_middleware(boundary)  # type: ignore[arg-type]
+    app.add_middleware(boundary)
     server = server_of(app, limits, port=0, log_level="critical")
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

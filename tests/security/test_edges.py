@@ -18,6 +18,7 @@ from fastapi.testclient import TestClient
 
 from memory_service.api.connection import _once_in_a_while
 from memory_service.api.security.loopback import reach_of
+from memory_service.api.security.rate_limits import network_of
 from memory_service.client.config import DEFAULT_SERVER
 from memory_service.client.delivery.spool_storage import Disk
 from memory_service.client.delivery.sync import _key_for
@@ -150,6 +151,12 @@ def test_l11_what_a_proxy_adds_marks_a_request_as_one_from_outside(name: str):
     scope = {"server": ("127.0.0.1", 8000), "client": ("127.0.0.1", 5), "headers": []}
     assert reach_of(scope) == "loopback"
     assert reach_of({**scope, "headers": [(name.encode(), b"1.2.3.4")]}) == "outside"
+
+
+def test_m2_addresses_of_one_customer_are_one():
+    assert network_of("192.0.2.7") == "192.0.2.7"
+    assert network_of("2001:db8::7") == network_of("2001:db8::8:9") == "2001:db8::/64"
+    assert network_of("") == ""
 
 
 def test_l12_what_is_no_http_is_logged_once_in_a_while():

@@ -174,4 +174,4 @@ def network_of(client: str) -> str:
         address = ipaddress.ip_address(client)
     except ValueError:
         return client
-    return str(ipaddress.ipnetwork_of(f"{client}/64", strict=False)) if address.version == 6 else client
+    return str(ipaddress.ip_network(f"{client}/64", strict=False)) if address.version == 6 else client
