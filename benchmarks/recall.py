@@ -381,8 +381,8 @@ search, 1 ms bm25 of what it found).
   then the encoder's nearness to sentences that describe each kind, and to others that describe each task.
 - A metric may tell the data, too (CIDEr pictures, concordance a table, Recall@20 a catalogue); pictures, text
   and columns together tell of multimodal data without a phrase for it: with the encoder 8 of 559 gained,
-  none lost. Not counting what follows "no" or "without" changed nothing. Of 64 texts of blind6 whose record has
-  a task, 78 % were read as that task at first and now: many of a sentence or two leave the data open.
+  none lost. Not counting what follows "no" or "without" changed nothing. Of 64 texts of blind6 whose record
+  has a task, 78 % were read as that task at first and now: many of a sentence or two leave the data open.
 - Timeline, prizes, rules and thanks, appended to every text, brought short ones from 92 % to below 60 %
   before such sections were left out; now they change nothing.
 - Passages of a long question: three of at most 600, 500 or 400 characters find the same; 400 cost least.

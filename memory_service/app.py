@@ -83,5 +83,10 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         sign_in=login.sent_to_login,
     )
     app.add_middleware(Guessing)
-    app.add_middleware(Boundary, metrics=service.metrics, shown=refusals.shown)
+    app.add_middleware(
+        Boundary,
+        metrics=service.metrics,
+        shown=refusals.shown,
+        longest_body=service.settings.max_body_bytes,
+    )
     return app

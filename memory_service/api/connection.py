@@ -6,7 +6,9 @@ import asyncio
 import logging
 import re
 import socket
+from collections import Counter
 from collections.abc import Callable
+from time import monotonic
 from typing import Any
 
 import orjson
@@ -14,6 +16,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from memory_service.api.headers import with_safe_headers
+from memory_service.api.security.rate_limits import network_of
 from memory_service.api.time_and_load_limits import Limits
 from memory_service.error_document import problem
 
@@ -38,6 +41,7 @@ def server_of(
         app, http=Limited, ws="none", timeout_keep_alive=kept.keep_seconds, server_header=False, **options
     )
     logging.getLogger("uvicorn.access").addFilter(_without_keys)
+    logging.getLogger("uvicorn.error").addFilter(_once_in_a_while)
     return Server(config, stopping)
 
 
@@ -53,6 +57,22 @@ class Server(uvicorn.Server):
         if self.stopping is not None:
             self.stopping()
         await super().shutdown(sockets)
+
+
+_INVALID = "Invalid HTTP request received."
+_QUIET_SECONDS = 10.0
+_last_invalid = [-_QUIET_SECONDS]
+
+
+def _once_in_a_while(record: logging.LogRecord) -> bool:
+    """Anybody can send what is no HTTP, as often as they like: one line of the log in ten seconds."""
+    if record.msg != _INVALID:
+        return True
+    now = monotonic()
+    if now - _last_invalid[0] < _QUIET_SECONDS:
+        return False
+    _last_invalid[0] = now
+    return True
 
 
 def _without_keys(record: logging.LogRecord) -> bool:
@@ -76,8 +96,26 @@ class Connection(HttpToolsProtocol):
         self._read_at: float | None = None
         super().connection_made(transport)
         self._look_again = self.loop.call_later(_LOOKS_EVERY_SECONDS, self._look)
-        if len(self.connections) > self.limits.connections:
+        self._opened = self.loop.time()
+        self._address = network_of(self.client[0] if self.client else "")
+        if len(self.connections) > self.limits.connections and not self._drop_another():
             self._refuse(503, "too-busy", f"{self.limits.connections} connections are open", b"2")
+
+    def _drop_another(self) -> bool:
+        """Close the oldest connection on which nothing is asked, of the address that has most of them."""
+        others: list[Connection] = [one for one in self.connections if one is not self]  # type: ignore[misc]
+        held = Counter(one._address for one in others)
+        waiting = [one for one in others if one._waits and not one.transport.is_closing()]
+        if not waiting:
+            return False
+        max(waiting, key=lambda one: (held[one._address], -one._opened)).transport.close()
+        return True
+
+    @property
+    def _waits(self) -> bool:
+        """No head is complete, and no answer is being given."""
+        cycle: Any = self.cycle
+        return self._head and (cycle is None or cycle.response_complete)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._look_again.cancel()

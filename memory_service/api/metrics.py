@@ -33,6 +33,9 @@ class Metrics:
         self.revision = Gauge(
             "memory_service_knowledge_revision", "Revision of the knowledge served.", registry=self.registry
         )
+        self.left_out = Gauge(
+            "memory_service_rows_left_out", "Rows of knowledge that cannot be used.", registry=self.registry
+        )
         self.encoder = Gauge(
             "memory_service_encoder_state", "1 for the state that holds.", ("state",), registry=self.registry
         )
@@ -52,10 +55,11 @@ class Metrics:
         counter.inc()
         timer.observe(seconds)
 
-    def exposition(self, revision: int | None, encoder: str) -> bytes:
+    def exposition(self, revision: int | None, encoder: str, left_out: int = 0) -> bytes:
         """The text that Prometheus reads."""
         if revision is not None:
             self.revision.set(revision)
+        self.left_out.set(left_out)
         for state in ENCODER_STATES:
             self.encoder.labels(state).set(state == encoder)
         return generate_latest(self.registry)

@@ -9,6 +9,7 @@ from math import isfinite
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
+import anyio.to_thread
 import orjson
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
@@ -16,10 +17,14 @@ from fastapi.routing import APIRoute
 from starlette.responses import Response
 
 from memory_service.api.error_handlers import UnsupportedMediaType
+from memory_service.api.idempotency import Told, key_of
 from memory_service.errors import FieldError, InvalidInput, MalformedBody, TooLarge
 from memory_service.schemas.validation_errors import refusal
 
 MAX_FIELDS = 200
+"""Members of one object, of a query or a body: each unknown one is answered with the nearest names."""
+LOOP_BYTES = 64 * 1024
+"""A longer body is read and checked in a thread: other requests go on meanwhile."""
 LONGEST_IN_QUERY = 5_000
 """Characters of a text in a query string, where each may take twelve bytes; longer ones go into a body."""
 MOST_VALUES = 400_000
@@ -46,16 +51,48 @@ class StrictRoute(APIRoute):
                 no_query(request)
             else:
                 _check_lengths(parse_query_string(request.scope["query_string"]))
+            raw = b""
             if self.body_field is not None:
-                request._body, request._json = b"{}", await json_body(request)
-            try:
-                return await answer(request)
-            except RequestValidationError as error:
-                found = [{**one, "loc": one["loc"][1:]} for one in error.errors()]
-                place = error.errors()[0]["loc"][0]
-                raise refusal(found, models.get(place)) from None
+                check_media(request.headers.get("content-type", "application/json"))
+                raw = await raw_body(request)
+                request._body, request._json = b"{}", await self._checked_body(raw, models["body"])
+
+            async def answered() -> Response:
+                try:
+                    return await answer(request)
+                except RequestValidationError as error:
+                    found = [{**one, "loc": one["loc"][1:]} for one in error.errors()]
+                    place = error.errors()[0]["loc"][0]
+                    raise refusal(found, models.get(place)) from None
+
+            key = key_of(request) if self._makes_something else None
+            if key is None:
+                return await answered()
+            told: Told = request.app.state.service.told
+            return await told.once(request, key, raw, answered)
 
         return handle
+
+    @property
+    def _makes_something(self) -> bool:
+        """Whether telling twice would make two."""
+        return "POST" in (self.methods or ()) and (
+            self.status_code == 201 or self.path.endswith(("/undo", "/rotate"))
+        )
+
+    async def _checked_body(self, raw: bytes, model: Any) -> Any:
+        """The JSON of the body; of a long one what its model made of it, which FastAPI takes as it is."""
+        if len(raw) <= LOOP_BYTES:
+            return parse_json(raw)
+        return await anyio.to_thread.run_sync(self._read, raw, model)
+
+    def _read(self, raw: bytes, model: Any) -> Any:
+        document = parse_json(raw)
+        assert self.body_field is not None  # noqa: S101 - a body was asked for
+        value, errors = self.body_field.validate(document)
+        if errors:
+            raise refusal(errors, model)
+        return value
 
 
 def _check_lengths(query: Mapping[str, str]) -> None:
@@ -94,15 +131,12 @@ def no_query(request: Request) -> None:
             raise _refused(name, "is not a field of this route", None)
 
 
-async def json_body(request: Request) -> Any:
-    """The JSON of the body. TooLarge while it streams in, UnsupportedMediaType, MalformedBody for what is not
-    JSON; InvalidInput for NaN, infinity, half surrogates, NUL and repeated keys."""
-    check_media(request.headers.get("content-type", "application/json"))
-    return parse_json(await _limited(request, request.app.state.service.settings.max_body_bytes))
-
-
 async def raw_body(request: Request) -> bytes:
-    """The body as it is, whatever it is called. TooLarge while it streams in."""
+    """The body as it is, whatever it is called. TooLarge while it streams in; UnsupportedMediaType where it
+    is compressed."""
+    coding = request.headers.get("content-encoding", "identity").strip().lower()
+    if coding not in ("", "identity"):
+        raise UnsupportedMediaType(f"The body must not be compressed (Content-Encoding: {coding[:40]})")
     return await _limited(request, request.app.state.service.settings.max_body_bytes)
 
 
@@ -110,7 +144,13 @@ async def event_object(request: Request) -> dict[str, Any]:
     """The JSON object of the body, where a literal NaN or infinity (JSON has neither, Python's writer writes
     them) is taken for the text "nan", "inf" or "-inf": the loss that diverged is what must not be lost."""
     check_media(request.headers.get("content-type", "application/json"))
-    raw = await _limited(request, request.app.state.service.settings.max_body_bytes)
+    raw = await raw_body(request)
+    if len(raw) <= LOOP_BYTES:
+        return _event_object(raw)
+    return await anyio.to_thread.run_sync(_event_object, raw)
+
+
+def _event_object(raw: bytes) -> dict[str, Any]:
     try:
         document = parse_json(raw)
     except MalformedBody:
@@ -121,7 +161,8 @@ async def event_object(request: Request) -> dict[str, Any]:
 
 
 def parse_json(raw: bytes) -> Any:
-    """See `json_body`."""
+    """The JSON of a body. TooLarge for too many values, MalformedBody for what is not JSON; InvalidInput for
+    NaN, infinity, half surrogates, NUL, repeated keys and objects of over `MAX_FIELDS` members."""
     if len(raw) > MOST_VALUES and raw.count(b",") + raw.count(b"[") + raw.count(b"{") > MOST_VALUES:
         raise TooLarge(f"The body holds more than {MOST_VALUES} values; send it in pieces")
     try:
@@ -133,10 +174,28 @@ def parse_json(raw: bytes) -> Any:
         raise InvalidInput("The body is nested deeper than 254 levels") from None
     # Colons stand behind keys and inside texts: written anew there are as many, unless a key was given twice
     # or a text was escaped. Looking at every pair takes ten times longer.
-    if b"\\u" in raw or raw.count(b":") != written.count(b":"):
+    colons = written.count(b":")
+    if colons > MAX_FIELDS:
+        check_members(document)
+    if b"\\u" in raw or raw.count(b":") != colons:
         json.loads(raw, object_pairs_hook=_unique)
         check_texts(document)
     return document
+
+
+def check_members(document: Any) -> int:
+    """How many values a document holds; InvalidInput for an object of over `MAX_FIELDS` members."""
+    pending, values = [document], 0
+    while pending:
+        value = pending.pop()
+        if isinstance(value, dict) and len(value) > MAX_FIELDS:
+            message = f"An object has at most {MAX_FIELDS} members, not {len(value)}"
+            raise InvalidInput(message, [FieldError(next(iter(value))[:80], "is one of too many")])
+        if isinstance(value, dict | list):
+            values += len(value)
+            items = value.values() if isinstance(value, dict) else value
+            pending.extend(item for item in items if item.__class__ is dict or item.__class__ is list)
+    return values
 
 
 def check_media(media: str) -> None:

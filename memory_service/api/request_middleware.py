@@ -6,6 +6,7 @@ import asyncio
 import random
 import re
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -36,13 +37,18 @@ class Boundary:
         metrics: Metrics,
         shown: Callable[[Scope, Response], Response] | None = None,
         limits: Limits | None = None,
+        longest_body: int = 4 * 2**20,
     ) -> None:
-        """`shown` may turn a refusal of this layer into a page, where a person waits for one."""
+        """`shown` may turn a refusal of this layer into a page, where a person waits for one. longest_body:
+        of a longer one no more is held."""
         self.app = app
         self.metrics = metrics
         self.shown = shown
         self.limits = limits or Limits()
         self.in_progress = 0
+        self.longest_body = longest_body
+        self.held = 0
+        self.held_of: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -66,8 +72,8 @@ class _Exchange:
     """One request and its answer."""
 
     __slots__ = (
-        "boundary", "counted", "cut", "heard", "last", "receive", "request_id", "scope", "send", "status",
-        "timer",
+        "boundary", "counted", "cut", "heard", "held", "last", "receive", "request_id", "scope", "send",
+        "status", "timer",
     )  # fmt: skip
 
     def __init__(self, boundary: Boundary, scope: Scope, receive: Receive, send: Send) -> None:
@@ -82,6 +88,7 @@ class _Exchange:
         self.status = 0
         self.heard = self.last = False
         self.counted = False
+        self.held: tuple[str, int] = ("", 0)
         self.cut: asyncio.Task[None] | None = None
         self.timer = asyncio.get_running_loop().call_later(boundary.limits.body_seconds, self._late)
 
@@ -112,6 +119,11 @@ class _Exchange:
         """Nobody waits any more."""
         self.timer.cancel()
         self._release()
+        key, size = self.held
+        self.boundary.held -= size
+        self.boundary.held_of[key] -= size
+        if self.boundary.held_of[key] <= 0:
+            del self.boundary.held_of[key]
 
     def _too_busy(self) -> TooBusy | None:
         most = self.boundary.limits.requests
@@ -130,7 +142,24 @@ class _Exchange:
         message = await self.receive()
         if not message.get("more_body"):
             self.heard = True
+        if body := message.get("body"):
+            self._hold(len(body))
         return message
+
+    def _hold(self, size: int) -> None:
+        """Count bytes of a body until the answer is given; TooBusy where too many are held, of everybody or
+        of one key. Who shows none is not told apart."""
+        boundary, (_, so_far) = self.boundary, self.held
+        key = str(self.scope["state"].get("key_id") or "")
+        size = min(size, max(0, boundary.longest_body - so_far))
+        self.held = key, so_far + size
+        boundary.held += size
+        boundary.held_of[key] += size
+        room = max(boundary.limits.held_bytes, 4 * boundary.longest_body)
+        if boundary.held > room or (key and boundary.held_of[key] > max(room // 4, boundary.longest_body)):
+            raise TooBusy(
+                f"over {room if boundary.held > room else room // 4} bytes are in progress; ask again"
+            )
 
     async def _answer(self, message: Message) -> None:
         if self.cut is None:

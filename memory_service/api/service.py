@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 
+import anyio
 from fastapi import Request
 
+from memory_service.api.idempotency import Told
 from memory_service.api.metrics import Metrics
 from memory_service.services.access.keyring import Keyring
 from memory_service.services.database.transactions import Database
@@ -26,6 +28,8 @@ class Service:
         self.retention = Retention(self.database, settings.keep_raw_days)
         self.keyring = Keyring(self.database)
         self.metrics = Metrics()
+        self.told = Told()
+        self.asked_if_ready = anyio.CapacityLimiter(1)
         self.stopping = threading.Event()
         """Set when the server stops: streamed answers end here, and clients ask again."""
 

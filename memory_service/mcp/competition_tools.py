@@ -11,6 +11,7 @@ from memory_service.mcp.schemas import given_by, takes
 from memory_service.mcp.tool import Answer, Caller, Tool, hints, threaded
 from memory_service.schemas.rows import addition_of
 from memory_service.schemas.validation_errors import checked
+from memory_service.services.access.keys import check_stated
 from memory_service.services.editorial.curation import add_row
 
 _Competition, _Solution = addition_of("competitions"), addition_of("solutions")
@@ -37,6 +38,8 @@ def _added(service: Service, table: str, arguments: dict[str, Any], caller: Call
     if caller.name is not None:
         signature["who"] = caller.name
     database = service.preparation.require_knowledge()
+    if caller.name is None and "who" in signature:
+        check_stated(database, signature["who"])
     return add_row(database, table, values, encoder=service.preparation.encoder, **signature)
 
 

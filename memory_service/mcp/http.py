@@ -12,17 +12,21 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import anyio.to_thread
+import orjson
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.requests import Request
 from starlette.routing import Match, Route
 from starlette.types import Message, Receive, Scope, Send
 
-from memory_service.api.request_body import raw_body
+from memory_service.api.request_body import LOOP_BYTES, check_members, raw_body
 from memory_service.api.service import Service
-from memory_service.errors import Unavailable
+from memory_service.errors import TooLarge, Unavailable
 from memory_service.mcp.server import build_server
 
 PATH = "/mcp"
+MOST_VALUES = 5_000
+"""Of one message: what it says is read again in the event loop; the longest texts are few values."""
 
 
 class Endpoint:
@@ -51,7 +55,26 @@ class Endpoint:
         if self._manager is None:
             raise Unavailable("The service is starting or ending; ask again in a moment")
         body = await raw_body(Request(scope, receive))
+        if len(body) > LOOP_BYTES:
+            await anyio.to_thread.run_sync(_check, body)
+        else:
+            _check(body)
         await self._manager.handle_request(scope, _replay(body, receive), send)
+
+
+def _check(body: bytes) -> None:
+    """TooLarge for more values than can be read in the event loop; InvalidInput for objects of too many
+    members. What is wrong otherwise is the protocol's to refuse."""
+    if body.count(b",") <= MOST_VALUES and len(body) <= LOOP_BYTES:
+        return
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError:  # NaN, which the protocol reads, or no JSON
+        values = body.count(b",") + body.count(b"[")
+    else:
+        values = check_members(document)
+    if values > MOST_VALUES:
+        raise TooLarge(f"A message holds at most {MOST_VALUES} values, not {values}; use the HTTP route")
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

@@ -7,6 +7,7 @@ from typing import Any
 
 from memory_service.errors import FieldError, InvalidInput, unknown_name
 from memory_service.measure.traceable_model import BuiltModel
+from memory_service.schemas.model_config import check_model_config
 
 __all__ = ["BuiltModel", "build_model"]
 
@@ -34,7 +35,10 @@ def build_model(
             f"The input size must be at least 1, got {input_size}",
             [FieldError("input_size", "at least 1", input_size)],
         )
-    figures = dict(config or {})
+    try:
+        figures = dict(check_model_config(config or {}))
+    except ValueError as error:
+        raise InvalidInput(f"{name} cannot be built: {error}", [FieldError("config", str(error))]) from None
     if "cost" in figures:
         raise InvalidInput(
             f"{name} is no torch module: its cost follows another law",

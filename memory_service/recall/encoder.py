@@ -20,6 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from memory_service.offline import forbid_network
 from memory_service.recall.shipped_vectors import Vectors as ShippedVectors
 from memory_service.recall.shipped_vectors import digest, read_vectors
 
@@ -51,7 +52,7 @@ class Encoder:
     """Thread-safe: one batch runs at a time. Texts whose vectors ship are not encoded."""
 
     def __init__(self, path: Path, shipped: ShippedVectors | None = None) -> None:
-        _forbid_network()
+        forbid_network()
         import torch
         from sentence_transformers import SentenceTransformer
         from transformers.utils import logging as transformers_logging
@@ -164,15 +165,3 @@ def _sha256(path: Path) -> str:
         return "of nothing: model.safetensors is missing"
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _forbid_network() -> None:
-    """Before the libraries are imported: they must not ask a hub."""
-    for name in (
-        "HF_HUB_OFFLINE",
-        "TRANSFORMERS_OFFLINE",
-        "HF_DATASETS_OFFLINE",
-        "HF_HUB_DISABLE_TELEMETRY",
-    ):
-        os.environ[name] = "1"
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")

@@ -37,7 +37,14 @@ from memory_service.review.rules.monitored_metric import watched_rules
 from memory_service.review.rules.objective import objective_rules
 from memory_service.review.rules.probability_metrics import score_rules
 from memory_service.review.rules.stopping_and_seeds import time_rules
-from memory_service.review.source.parsing import MOST_TOKENS, TooLong, Unreadable, parsed, text_of
+from memory_service.review.source.parsing import (
+    MOST_EXPRESSIONS,
+    MOST_TOKENS,
+    TooLong,
+    Unreadable,
+    parsed,
+    text_of,
+)
 from memory_service.review.source.script import Script
 from memory_service.review.training.training import Training
 
@@ -70,7 +77,9 @@ def review_source(script: bytes | str, asked: Asked | None = None) -> Reviewed:
         return Reviewed((finding("syntax-error", why.line, why.why, why.fix),), ("every other rule",), None)
     except TooLong:
         return Reviewed(
-            (), (f"every rule: the file has over {MOST_TOKENS} tokens, more than is followed",), None
+            (),
+            (f"every rule: over {MOST_TOKENS} tokens, or {MOST_EXPRESSIONS} expressions in one f-string",),
+            None,
         )
     script_read = Script(tree, text)
     values = Values(script_read)

@@ -99,6 +99,14 @@ def finding(rule: str, place: Place, message: str, fix: str, since: ast.AST | No
     return Finding(rule, known.severity, line, max(line, end), column, message, fix, known.source)
 
 
+def head_of(place: ast.AST) -> ast.AST:
+    """A statement at the same place, without what the tree holds below."""
+    head = ast.copy_location(ast.Pass(), place)
+    if isinstance(place, _BLOCKS):
+        head.end_lineno = head.lineno
+    return head
+
+
 _BLOCKS = (ast.For, ast.While, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.With, ast.If)
 """Of these only the head is shown."""
 

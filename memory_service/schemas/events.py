@@ -40,6 +40,7 @@ StoredEvent = tuple[int, str, str]
 MOST_EVENTS = 5_000
 """Of one request: what a client that was offline for an hour sends in a few."""
 
+MOST_PROBLEMS = 50
 MOST_SEQ = 2**53 - 1
 SERVER_SEQ = 2**60
 """From here on count the events that this service reads from a log: no client can send such a seq."""
@@ -118,11 +119,22 @@ def parse_events(body: Mapping[str, Any]) -> list[ReportedEvent]:
     plain = list(map(_plain, given))
     if None not in plain:
         return plain  # type: ignore[return-value]
-    try:
-        events = _EVENTS.validate_python(given)
-    except ValidationError as error:
-        raise _refusal(error, given) from None
-    return [_split(event) for event in events]
+    events: list[ReportedEvent] = []
+    problems: list[FieldError] = []
+    for index, (event, done) in enumerate(zip(given, plain, strict=True)):
+        if done is not None:
+            events.append(done)
+            continue
+        try:
+            events += map(_split, _EVENTS.validate_python([event]))
+        except ValidationError as error:
+            problems += _problems(error, index, event)
+            if len(problems) >= MOST_PROBLEMS:
+                break
+    if problems:
+        shown = "; ".join(f"{p.field}: {p.message}" for p in problems[:3])
+        raise InvalidInput(f"Nothing of this was kept: {shown}", problems[:MOST_PROBLEMS])
+    return events
 
 
 def _plain(event: Any) -> ReportedEvent | None:
@@ -176,6 +188,9 @@ def fitting(seq: int, kind: str, at: str, fields: Mapping[str, Any]) -> Reported
     """An event that a line of a log gave, as if a client had sent it: what no client may send is left out."""
     event = {name: _wire(value) for name, value in fields.items() if value is not None}
     event = {name: value for name, value in event.items() if name in EVENT_FIELDS[kind]}
+    plain = _plain({**event, "seq": 0, "kind": kind, "at": at})
+    if plain is not None:
+        return seq, kind, plain[2]
     for _ in range(2):
         try:
             (fits,) = _EVENTS.validate_python([{**event, "seq": 0, "kind": kind, "at": at}])
@@ -209,15 +224,12 @@ def _wire(value: Any) -> Any:
     return value
 
 
-def _refusal(error: ValidationError, given: list[Any]) -> InvalidInput:
-    problems = _merged(_problem(dict(found), given) for found in error.errors(include_url=False)[:100])
-    shown = "; ".join(f"{p.field}: {p.message}" for p in problems[:3])
-    return InvalidInput(f"Nothing of this was kept: {shown}", problems)
+def _problems(error: ValidationError, index: int, event: Any) -> list[FieldError]:
+    return _merged(_problem(dict(found), index, event) for found in error.errors(include_url=False)[:100])
 
 
-def _problem(found: Mapping[str, Any], given: list[Any]) -> FieldError:
-    index, *rest = found["loc"]
-    event = given[index]
+def _problem(found: Mapping[str, Any], index: int, event: Any) -> FieldError:
+    rest = found["loc"][1:]
     kind = event.get("kind") if isinstance(event, Mapping) else None
     if found["type"].startswith("union_tag"):
         near = unknown_name("kind", str(kind), tuple(KIND_FIELDS)).errors[0].nearest

@@ -3,17 +3,21 @@ add, correct, undo and delete one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, StringConstraints, create_model, model_validator
+from pydantic import AfterValidator, BaseModel, Field, StringConstraints, create_model, model_validator
 
 from memory_service.domain.common.vocabulary import size_of
 from memory_service.domain.cost.profile import Profile
-from memory_service.errors import FieldError
+from memory_service.domain.hardware.gpu_names import gpu_from_row
+from memory_service.domain.planning.model_catalogue import CatalogueModel
+from memory_service.domain.recipe.solution import Solution
+from memory_service.errors import FieldError, InvalidInput
 from memory_service.schemas import fields as f
 from memory_service.schemas.base import FromText, Request, Row
+from memory_service.schemas.model_config import check_model_config
 from memory_service.schemas.solutions import SolutionRow
 from memory_service.schemas.validation_errors import checked, wrong_fields
 
@@ -73,17 +77,19 @@ class ModelRow(Row):
     library: f.Word
     tasks: Annotated[list[f.Task], Field(min_length=1, max_length=40)]
     family: f.Word
-    params_m: f.Amount | None = None
+    params_m: f.Amount = Field(description="millions of parameters; 0 for boosted trees")
     input_kind: Literal["image_size", "seq_len", "n_features"]
     input_sizes: Annotated[list[f.Small], Field(max_length=60)] = Field(default_factory=list)
-    default_input_size: f.Small | None = None
+    default_input_size: f.Small = Field(description="pixels a side, tokens or columns")
     pretrained: bool
     licence: f.Line = "unknown"
     licence_note: f.Sentences | None = None
     good_for: f.Sentences | None = None
     quality: dict[f.Word, f.Number] = Field(default_factory=dict)
-    quality_score: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)] | None = None
-    config: f.JsonObject = Field(default_factory=dict)
+    quality_score: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)] = Field(
+        description="0 to 100, comparable within a modality: docs/models.md"
+    )
+    config: Annotated[f.JsonObject, AfterValidator(check_model_config)] = Field(default_factory=dict)
     aliases: Annotated[list[f.Line], Field(max_length=100)] = Field(default_factory=list)
     device: Literal["gpu", "cpu", "both"] = "gpu"
 
@@ -174,6 +180,17 @@ ROW_MODELS: Mapping[str, type[Row]] = {
 }
 
 
+BUILT: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
+    "models": CatalogueModel.from_dict,
+    "gpus": gpu_from_row,
+    "solutions": Solution.from_row,
+    "profiles": lambda row: Profile.from_dict(
+        {key: row["profile"][key] for key in Profile.__slots__ if key in row["profile"]}
+    ),
+}
+"""What plans are made with, from a row; raises whatever the row lacks."""
+
+
 def fields_of(table: str) -> tuple[str, ...]:
     """The names a row of the table may carry."""
     return tuple(ROW_MODELS[table].model_fields)
@@ -186,6 +203,11 @@ def validate(table: str, values: Mapping[str, Any]) -> dict[str, Any]:
         stored["size"] = None if stored["n_train"] is None else size_of(stored["n_train"])
     if table == "solutions":
         stored["id"] = f"{stored['competition']}#{stored['rank']}"
+    if table in BUILT:
+        try:
+            BUILT[table](stored)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            raise InvalidInput(f"This cannot be a row of {table}: {error}") from error
     return stored
 
 

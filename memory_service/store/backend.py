@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -21,6 +23,16 @@ EMBEDDING_DIMENSIONS = 384
 BUSY_SECONDS = 15
 """How long a writer waits for another before it gives up: seeding everything takes about 2 s."""
 
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a file of `backup` holds. foreign: triggers, views and marks that are not this service's."""
+
+    revision: str | None
+    tables: frozenset[str]
+    foreign: tuple[str, ...] = ()
+
+
 _NOT_OVERWRITTEN = ("version", "created_at")
 
 
@@ -32,6 +44,11 @@ def checked_vector(value: Any) -> Vector32:
     if not np.isfinite(vector).all():
         raise ValueError("an embedding holds only finite numbers")
     return vector
+
+
+def make_private(file: Path) -> None:
+    """Make an empty file that its owner alone may read; what SQLite puts beside a database follows it."""
+    os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
 
 
 class Dialect(ABC):
@@ -111,6 +128,14 @@ class Dialect(ABC):
     @abstractmethod
     def integrity(self, connection: Connection) -> list[str]:
         """What the database itself finds broken; empty when sound."""
+
+    @abstractmethod
+    def foreign_objects(self, connection: Connection) -> list[str]:
+        """Triggers, views and rules that this service did not make: they would act in its name."""
+
+    @abstractmethod
+    def contents(self, source: Path) -> Contents:
+        """What a file of `backup` holds; InvalidInput where it is none."""
 
     @abstractmethod
     def backup(self, engine: Engine, target: Path) -> None:

@@ -97,6 +97,8 @@ def parse_url(raw: str) -> URL:
         return _move_password(url).set(drivername="postgresql+psycopg")
     if url.database in (None, "", ":memory:") or "mode=memory" in str(url):
         raise _bad_url("an embedded database is a file: sqlite:///path/to/memory.sqlite3")
+    if str(url.database).startswith("file:"):
+        raise _bad_url("sqlite:/// takes a path, not a URI: sqlite:///path/to/memory.sqlite3")
     return url.set(drivername="sqlite+pysqlite")
 
 

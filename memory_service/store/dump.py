@@ -17,6 +17,7 @@ from sqlalchemy import column as sql_column
 from sqlalchemy import table as sql_table
 
 from memory_service.errors import InvalidInput
+from memory_service.store.backend import make_private
 
 FORMAT = "memory-service-postgresql-1"
 
@@ -58,6 +59,8 @@ def _tables(connection: Connection) -> dict[str, list[str]]:
 def write(connection: Connection, target: Path) -> None:
     """Write every table to a new file `target`; it appears only when complete."""
     part = target.with_name(target.name + ".part")
+    part.unlink(missing_ok=True)
+    make_private(part)
     tables = _tables(connection)
     about: dict[str, Any] = {
         "format": FORMAT,

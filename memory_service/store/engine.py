@@ -17,6 +17,13 @@ def _to_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
+def make_private_folder(folder: Path) -> None:
+    """Make a folder, and those above it that are not there, for its owner alone."""
+    for missing in [*reversed(folder.parents), folder]:
+        if not missing.exists():
+            missing.mkdir(mode=0o700, exist_ok=True)
+
+
 def make_engine(url: str) -> Engine:
     """An engine for `sqlite:///file` or `postgresql://…`; the folder of a file is made.
 
@@ -27,7 +34,7 @@ def make_engine(url: str) -> Engine:
     if dialect.embedded and parsed.database:
         file = Path(parsed.database).expanduser()
         try:
-            file.parent.mkdir(parents=True, exist_ok=True)
+            make_private_folder(file.parent)
         except OSError as error:
             raise Unavailable(f"the folder {file.parent} for the database cannot be made: {error}") from error
         parsed = parsed.set(database=str(file))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
+from math import inf
 from pathlib import Path
+from time import monotonic
 from typing import Any, ClassVar
 
 import numpy as np
 import psycopg
 from pgvector.sqlalchemy import Vector
-from sqlalchemy import Connection, Engine, Table, bindparam, text
+from sqlalchemy import Connection, Engine, Table, bindparam, event, text
 from sqlalchemy import Dialect as SqlDialect
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import DBAPIError
@@ -19,11 +21,61 @@ from sqlalchemy.types import TypeDecorator
 
 from memory_service.errors import Unavailable
 from memory_service.store import dump
-from memory_service.store.backend import BUSY_SECONDS, EMBEDDING_DIMENSIONS, Dialect, Vector32, checked_vector
+from memory_service.store.backend import (
+    BUSY_SECONDS,
+    EMBEDDING_DIMENSIONS,
+    Contents,
+    Dialect,
+    Vector32,
+    checked_vector,
+)
 
 _VECTOR_INDEX = (
     "CREATE INDEX ix_passages_embedding_search ON passages USING hnsw (embedding vector_cosine_ops)"
 )
+
+
+SILENCE_SECONDS = 25.0
+"""After which a server that says nothing counts as gone; its own limit on a statement is a little longer."""
+
+
+CONNECT_SECONDS = 5
+
+
+class Impatient(psycopg.Connection[Any]):
+    """psycopg's own, which waits for ever where the server is there and hangs."""
+
+    silence_seconds = SILENCE_SECONDS
+
+    def wait(self, gen: Any, *args: Any, **named: Any) -> Any:
+        return super().wait(self._listening(gen), *args, **named)
+
+    def _listening(self, gen: Any) -> Any:
+        heard = monotonic()
+        try:
+            wanted = next(gen)
+            while True:
+                ready = yield wanted
+                if ready:
+                    heard = monotonic()
+                elif monotonic() - heard > self.silence_seconds:
+                    self.close()
+                    raise psycopg.OperationalError(f"no answer within {self.silence_seconds:g} s")
+                wanted = gen.send(ready)
+        except StopIteration as end:
+            return end.value
+
+
+@contextlib.contextmanager
+def _patiently(connection: Connection) -> Iterator[None]:
+    """For what may take minutes without a word: to the end of the transaction."""
+    driver: Any = connection.connection.driver_connection
+    driver.silence_seconds = inf
+    connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
+    try:
+        yield
+    finally:
+        driver.silence_seconds = SILENCE_SECONDS
 
 
 class PgVector(TypeDecorator[Vector32]):
@@ -65,7 +117,8 @@ class Postgresql(Dialect):
     def engine_options(self) -> dict[str, Any]:
         # lock_timeout is what busy_timeout is on SQLite; without it a forgotten psql session blocks for ever.
         options = (
-            f"-c timezone=utc -c lock_timeout={BUSY_SECONDS}s -c idle_in_transaction_session_timeout=10min"
+            f"-c timezone=utc -c lock_timeout={BUSY_SECONDS}s -c statement_timeout=30s "
+            "-c idle_in_transaction_session_timeout=10min"
         )
         # A host that is gone says nothing: without these its connections hold their threads for a quarter of
         # an hour. They kill no long query of a host that is there.
@@ -74,17 +127,20 @@ class Postgresql(Dialect):
             "pool_pre_ping": True,
             "pool_size": 8,
             "max_overflow": 24,
+            "pool_timeout": 5.0,
             "connect_args": {
                 "options": options,
                 "application_name": "memory-service",
-                "connect_timeout": 10,
+                "connect_timeout": CONNECT_SECONDS,
                 **gone,
                 "tcp_user_timeout": 30_000,  # ms
             },
         }
 
     def install(self, engine: Engine) -> None:
-        """Nothing: all is in the connection's options."""
+        event.listen(
+            engine, "do_connect", lambda _dialect, _record, args, named: Impatient.connect(*args, **named)
+        )
 
     def create_extensions(self, connection: Connection) -> None:
         try:
@@ -143,8 +199,9 @@ class Postgresql(Dialect):
         connection.exec_driver_sql("DROP INDEX ix_passages_embedding_search")
         yield
         session.flush()
-        connection.exec_driver_sql("SET LOCAL maintenance_work_mem = '256MB'")
-        connection.exec_driver_sql(_VECTOR_INDEX)
+        with _patiently(connection):
+            connection.exec_driver_sql("SET LOCAL maintenance_work_mem = '256MB'")
+            connection.exec_driver_sql(_VECTOR_INDEX)
 
     def lock_seeding(self, session: Session) -> None:
         # Not a lock on the knowledge's row: writers take that last; held while touching rows, it deadlocks.
@@ -158,7 +215,7 @@ class Postgresql(Dialect):
 
     @contextlib.contextmanager
     def migrating(self, engine: Engine) -> Iterator[Connection]:
-        with engine.begin() as connection:
+        with engine.begin() as connection, _patiently(connection):
             connection.execute(text("SET LOCAL lock_timeout = 0"))
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": self.MIGRATION_LOCK})
             yield connection
@@ -171,10 +228,24 @@ class Postgresql(Dialect):
         )
         return [f"index {row[0]} is not valid: REINDEX it" for row in rows]
 
+    def foreign_objects(self, connection: Connection) -> list[str]:
+        rows = connection.exec_driver_sql(
+            "SELECT 'trigger', t.tgname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid "
+            "JOIN pg_namespace n ON n.oid = c.relnamespace "
+            "WHERE NOT t.tgisinternal AND n.nspname = current_schema() "
+            "UNION ALL SELECT 'view', viewname FROM pg_views WHERE schemaname = current_schema() "
+            "UNION ALL SELECT 'rule', rulename FROM pg_rules WHERE schemaname = current_schema()"
+        )
+        return [f"{kind} {name}" for kind, name in rows]
+
+    def contents(self, source: Path) -> Contents:
+        about = dump.manifest(source)
+        return Contents(str(about["revision"]), frozenset(table["name"] for table in about["tables"]))
+
     def backup(self, engine: Engine, target: Path) -> None:
-        with engine.execution_options(**self.read_options).begin() as connection:
+        with engine.execution_options(**self.read_options).begin() as connection, _patiently(connection):
             dump.write(connection, target)
 
     def restore(self, engine: Engine, source: Path) -> None:
-        with engine.execution_options(**self.write_options).begin() as connection:
+        with engine.execution_options(**self.write_options).begin() as connection, _patiently(connection):
             dump.read(connection, source)

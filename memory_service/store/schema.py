@@ -16,6 +16,15 @@ from memory_service.errors import Unavailable
 from memory_service.store import dialects
 from memory_service.store.tables.keys import Base
 
+LEAST = frozenset({"alembic_version", "competitions", "knowledge"})
+"""Tables that every revision has."""
+
+
+def is_own(table: str) -> bool:
+    """Whether a table of that name is this service's, or its search's."""
+    known = table in Base.metadata.tables or table in LEAST
+    return known or dialects.SEARCH_OBJECTS.fullmatch(table) is not None
+
 
 def _config(connection: Connection | None = None) -> Config:
     config = Config()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -16,7 +16,29 @@ from sqlalchemy.orm import Session
 from sqlalchemy.types import TypeDecorator
 
 from memory_service.errors import InvalidInput, Unavailable
-from memory_service.store.backend import BUSY_SECONDS, Dialect, Vector32, checked_vector
+from memory_service.store.backend import (
+    BUSY_SECONDS,
+    Contents,
+    Dialect,
+    Vector32,
+    checked_vector,
+    make_private,
+)
+
+APPLICATION_ID = 0x6D656D73
+"""In the header of the file, "mems": whose database it is."""
+
+_UNINDEX = "INSERT INTO passages_words(passages_words, rowid, text) VALUES ('delete', old.id, old.text);"
+_INDEX = "INSERT INTO passages_words(rowid, text) VALUES (new.id, new.text);"
+_TRIGGERS = {
+    f"passages_words_{suffix}": f"CREATE TRIGGER passages_words_{suffix} {when} ON passages BEGIN {body} END"
+    for suffix, when, body in (
+        ("insert", "AFTER INSERT", _INDEX),
+        ("delete", "AFTER DELETE", _UNINDEX),
+        ("update", "AFTER UPDATE OF text", _UNINDEX + _INDEX),
+    )
+}
+_MADE = "SELECT type, name, sql FROM sqlite_master"
 
 
 class VectorBytes(TypeDecorator[Vector32]):
@@ -52,8 +74,14 @@ class Sqlite(Dialect):
         return {"connect_args": {"timeout": BUSY_SECONDS}}
 
     def install(self, engine: Engine) -> None:
+        event.listen(engine, "do_connect", self._made_private)
         event.listen(engine, "connect", self._connected)
         event.listen(engine, "begin", self._begin)
+
+    @staticmethod
+    def _made_private(_dialect: object, _record: object, arguments: Sequence[Any], _named: object) -> None:
+        with contextlib.suppress(OSError):  # it is there, or SQLite says why it cannot be
+            make_private(Path(arguments[0]))
 
     @staticmethod
     def _connected(connection: sqlite3.Connection, _record: object) -> None:
@@ -89,18 +117,8 @@ class Sqlite(Dialect):
             "CREATE VIRTUAL TABLE passages_words USING fts5("
             "text, content='passages', content_rowid='id', tokenize='porter unicode61 remove_diacritics 2')"
         )
-        unindex = (
-            "INSERT INTO passages_words(passages_words, rowid, text) VALUES ('delete', old.id, old.text);"
-        )
-        index = "INSERT INTO passages_words(rowid, text) VALUES (new.id, new.text);"
-        for suffix, when, body in (
-            ("insert", "AFTER INSERT", index),
-            ("delete", "AFTER DELETE", unindex),
-            ("update", "AFTER UPDATE OF text", unindex + index),
-        ):
-            connection.exec_driver_sql(
-                f"CREATE TRIGGER passages_words_{suffix} {when} ON passages BEGIN {body} END"
-            )
+        for statement in _TRIGGERS.values():
+            connection.exec_driver_sql(statement)
 
     def drop_search(self, connection: Connection) -> None:
         for suffix in ("insert", "delete", "update"):
@@ -156,6 +174,7 @@ class Sqlite(Dialect):
             connection.exec_driver_sql("PRAGMA foreign_keys = OFF")
             connection.exec_driver_sql("BEGIN IMMEDIATE")
             try:
+                connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
                 yield connection
                 broken = connection.exec_driver_sql("PRAGMA foreign_key_check").all()
                 if broken:
@@ -172,9 +191,30 @@ class Sqlite(Dialect):
             f"row {o[1]} of {o[0]} has no parent" for o in orphans
         ]
 
+    def foreign_objects(self, connection: Connection) -> list[str]:
+        return _foreign(tuple(row) for row in connection.exec_driver_sql(_MADE))
+
+    def contents(self, source: Path) -> Contents:
+        try:
+            with _read_only(source) as copy:
+                if copy.execute("PRAGMA quick_check").fetchone() != ("ok",):
+                    raise InvalidInput(f"{source} is damaged")
+                made = copy.execute(_MADE).fetchall()
+                (mark,) = copy.execute("PRAGMA application_id").fetchone()
+                tables = frozenset(name for kind, name, _ in made if kind == "table")
+                revision = None
+                if "alembic_version" in tables:
+                    revision = copy.execute("SELECT version_num FROM alembic_version").fetchone()
+        except sqlite3.Error as error:
+            raise InvalidInput(f"{source} is not a backup of an embedded database: {error}") from error
+        foreign = _foreign(made) + ([] if mark in (0, APPLICATION_ID) else [f"the mark {mark:#x}"])
+        own = frozenset(name for name in tables if not name.startswith("sqlite_"))
+        return Contents(str(revision[0]) if revision else None, own, tuple(foreign))
+
     def backup(self, engine: Engine, target: Path) -> None:
         part = target.with_name(target.name + ".part")
         part.unlink(missing_ok=True)
+        make_private(part)
         source = engine.raw_connection()
         try:
             with contextlib.closing(sqlite3.connect(part)) as copy:
@@ -192,13 +232,21 @@ class Sqlite(Dialect):
     def restore(self, engine: Engine, source: Path) -> None:
         target = engine.raw_connection()
         try:
-            with contextlib.closing(
-                sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True)
-            ) as copy:
-                if copy.execute("PRAGMA quick_check").fetchone() != ("ok",):
-                    raise InvalidInput(f"{source} is damaged")
+            with _read_only(source) as copy:
                 copy.backup(cast("sqlite3.Connection", target.driver_connection))
         except sqlite3.Error as error:
             raise InvalidInput(f"{source} is not a backup of an embedded database: {error}") from error
         finally:
             target.close()
+
+
+def _read_only(source: Path) -> contextlib.closing[sqlite3.Connection]:
+    return contextlib.closing(sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True))
+
+
+def _foreign(made: Iterable[tuple[Any, ...]]) -> list[str]:
+    return [
+        f"{kind} {name}"
+        for kind, name, sql in made
+        if kind in ("trigger", "view") and " ".join(str(sql).split()) != _TRIGGERS.get(name)
+    ]

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
@@ -18,6 +18,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memory_service.api.connection import server_of
 from memory_service.api.error_handlers import install
@@ -44,6 +45,7 @@ class Listening:
     port: int
     metrics: Metrics
     gate: threading.Event
+    held: Callable[[], int]
 
     @contextmanager
     def socket(self, said: bytes = b"") -> Iterator[socket.socket]:
@@ -59,7 +61,7 @@ def listening() -> Iterator[Listening]:
 
 
 @contextmanager
-def listening_with(limits: Limits) -> Iterator[Listening]:
+def listening_with(limits: Limits, longest_body: int = 4 * 2**20) -> Iterator[Listening]:
     app, metrics, gate = FastAPI(openapi_url=None), Metrics(), threading.Event()
     install(app)
 
@@ -85,13 +87,24 @@ def listening_with(limits: Limits) -> Iterator[Listening]:
     def streams() -> Response:
         return StreamingResponse(b"x" * 65_536 for _ in range(200))
 
-    app.add_middleware(Boundary, metrics=metrics, limits=limits)
+    boundaries: list[Boundary] = []
+
+    def boundary(inner: ASGIApp) -> ASGIApp:
+        async def keyed(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["type"] == "http":  # as the authentication leaves it
+                scope["state"]["key_id"] = dict(scope["headers"]).get(b"x-key", b"").decode()
+            await inner(scope, receive, send)
+
+        boundaries.append(Boundary(keyed, metrics=metrics, limits=limits, longest_body=longest_body))
+        return boundaries[-1]
+
+    app.add_middleware(boundary)
     server = server_of(app, limits, port=0, log_level="critical")
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:
         thread.join(0.01)
-    yield Listening(server.servers[0].sockets[0].getsockname()[1], metrics, gate)
+    yield Listening(server.servers[0].sockets[0].getsockname()[1], metrics, gate, lambda: boundaries[-1].held)
     server.should_exit = server.force_exit = True
     thread.join(20)
 
@@ -265,14 +278,70 @@ def test_an_answer_that_takes_too_long_ends_as_one_that_may_be_asked_again():
     assert time.monotonic() - began > 0.9
 
 
-def test_connections_over_the_limit_are_refused_and_end(listening: Listening):
+def test_bodies_in_progress_have_a_budget_and_one_key_a_quarter_of_it():
+    limits = replace(Limits(), held_bytes=40_000)
+    whole = b"POST /takes HTTP/1.1\r\nHost: x\r\nX-Key: %s\r\nContent-Length: 10000\r\n\r\n"
+
+    def status_of(listening: Listening, key: bytes) -> int:
+        with listening.socket(whole % key + b"x" * 10_000) as sock:
+            return answer(sock)[0]
+
+    with listening_with(limits, longest_body=8_000) as listening, ExitStack() as stack:
+        for _ in range(1):
+            stack.enter_context(listening.socket(whole % b"one" + b"x" * 9_000))
+        wait_for(lambda: listening.held() >= 8_000)
+        assert status_of(listening, b"one") == 503
+        assert status_of(listening, b"two") == 200
+        for key in (b"two", b"three", b"four", b"five"):
+            stack.enter_context(listening.socket(whole % key + b"x" * 9_000))
+        wait_for(lambda: listening.held() >= 40_000)
+        assert status_of(listening, b"six") == 503
+        stack.close()
+        wait_for(lambda: listening.held() == 0)
+        assert status_of(listening, b"one") == 200
+
+
+def test_who_holds_all_connections_and_says_nothing_makes_room(listening: Listening):
     time.sleep(0.2)  # those of the tests before have ended
-    opened = [socket.create_connection(("127.0.0.1", listening.port), timeout=60) for _ in range(25)]
-    told = [until_closed(sock) for sock in opened]
-    for sock in opened:
+    silent = [socket.create_connection(("127.0.0.1", listening.port), timeout=60) for _ in range(20)]
+    asking = [b"GET /quick HTTP/1.1\r\nHost: x\r\n\r\n" for _ in range(5)]
+    with ThreadPoolExecutor(5) as pool:
+
+        def ask(said: bytes) -> int:
+            with listening.socket(said) as sock:
+                return answer(sock)[0]
+
+        assert list(pool.map(ask, asking)) == [200] * 5
+    assert until_closed(silent[0]) == b"", "the oldest went first"
+    for sock in silent:
         sock.close()
-    refused = [text for text in told if text]
-    assert 0 < len(refused) <= 5, "those that were taken and said nothing are closed without a word"
+
+
+def test_the_address_with_most_connections_makes_room_first(listening: Listening):
+    time.sleep(0.2)
+    other = socket.create_connection(
+        ("127.0.0.1", listening.port), timeout=60, source_address=("127.0.0.2", 0)
+    )
+    many = [socket.create_connection(("127.0.0.1", listening.port), timeout=60) for _ in range(22)]
+    assert until_closed(many[0]) == b""
+    other.sendall(b"GET /quick HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert answer(other)[0] == 200
+    for sock in (other, *many):
+        sock.close()
+
+
+def test_connections_over_the_limit_are_refused_while_all_are_being_answered(listening: Listening):
+    time.sleep(0.2)  # those of the tests before have ended
+    bodies = b"POST /takes HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nx"
+    opened = [socket.create_connection(("127.0.0.1", listening.port), timeout=60) for _ in range(20)]
+    for sock in opened:
+        sock.sendall(bodies)
+    time.sleep(0.3)  # their heads are read
+    more = [socket.create_connection(("127.0.0.1", listening.port), timeout=60) for _ in range(3)]
+    refused = [text for text in (until_closed(sock) for sock in more) if text]
+    for sock in (*opened, *more):
+        sock.close()
+    assert len(refused) == 3
     for text in refused:
         head, _, body = text.partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 503 ")

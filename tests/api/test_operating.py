@@ -12,6 +12,7 @@ import httpx2
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
+from sqlalchemy import text
 from starlette.responses import Response, StreamingResponse
 
 from memory_service.api import error_handlers as problems
@@ -103,32 +104,93 @@ def test_an_answer_that_goes_on_is_told_to_end_when_the_server_is_told_to_stop()
     assert not thread.is_alive()
 
 
-def test_a_server_whose_threads_all_wait_for_the_database_is_alive(
+def test_a_server_whose_threads_all_wait_is_alive_and_says_whether_it_is_ready(
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ):
-    answered, waiting = threading.Event(), threading.Semaphore(0)
-    state, freed = readiness.State(), list[bool]()
+    """The threads hang on one thing, then the look at the database hangs, too."""
+    freed, waiting = threading.Event(), threading.Semaphore(0)
 
-    def hangs(_: readiness.Preparation) -> readiness.State:
+    def hangs(*_: object) -> readiness.State:
         waiting.release()
-        freed.append(answered.wait(60))
-        return state
+        freed.wait(60)
+        return readiness.State()
 
-    monkeypatch.setattr(readiness.Preparation, "checked", hangs)
-    url = servers.new("sqlite", "head")
+    monkeypatch.setattr(Metrics, "exposition", lambda *given: str(hangs(*given)).encode())
+    url = servers.new("sqlite", "seeded")
     app = create_app(load_settings(database_url=url, embedding_model="/nowhere", seed_on_start=False))
     with TestClient(app) as client:
-        asking = [threading.Thread(target=client.get, args=("/readyz",)) for _ in range(THREADS)]
+        assert app.state.service.preparation.wait(300).ready
+        asking = [threading.Thread(target=client.get, args=("/metrics",)) for _ in range(THREADS)]
         for one in asking:
             one.start()
         for _ in asking:
             assert waiting.acquire(timeout=60)
-        alive = client.get("/healthz").json()
-        answered.set()
+        ready = client.get("/readyz")
+        assert (ready.status_code, ready.json()["failed"]) == (200, None)
+        monkeypatch.setattr(readiness.Preparation, "checked", hangs)
+        for _ in range(2):
+            hung = client.get("/readyz")
+            assert hung.status_code == 503
+            assert "did not answer within 2 s" in hung.json()["failed"]
+        assert client.get("/healthz").json()["status"] == "alive"
+        assert not freed.is_set(), "it was answered while all of them waited"
+        freed.set()
         for one in asking:
             one.join(60)
-    assert alive["status"] == "alive"
-    assert freed == [True] * THREADS, "it was answered while all of them waited"
+    servers.drop(url)
+
+
+def test_a_row_that_cannot_be_used_is_left_out_and_told_everywhere(
+    servers: Servers, caplog: pytest.LogCaptureFixture
+):
+    """As an older program would have left it: written past the service."""
+    url = servers.new("sqlite", "seeded")
+    with Database(url) as database:
+        with database.write() as transaction:
+            spoil = "UPDATE models SET params_m = NULL, version = 2 WHERE name = 'lightgbm'"
+            transaction.session.execute(text(spoil))
+        problems = databases.check(database).problems
+    assert [one for one in problems if "models lightgbm" in one], problems
+    app = create_app(load_settings(database_url=url, embedding_model="/nowhere", seed_on_start=False))
+    with TestClient(app) as client:
+        assert app.state.service.preparation.wait(300).ready
+        assert client.get("/recommend?task=image&size=small&gpu=t4").json()["feasible"]
+        ready = client.get("/readyz")
+        assert (ready.status_code, ready.json()["left_out_rows"]) == (200, 1)
+        assert ready.json()["left_out"][0].startswith("models lightgbm: ")
+        assert "memory_service_rows_left_out 1.0" in client.get("/metrics").text
+        assert "models lightgbm" in caplog.text
+        corrected = client.patch("/models/lightgbm", json={"params_m": 0.0})
+        assert corrected.status_code == 200, corrected.text
+        assert client.get("/recommend?task=tabular&size=small&gpu=t4").status_code == 200
+        assert client.get("/readyz").json()["left_out_rows"] == 0
+    servers.drop(url)
+
+
+def test_a_preparation_that_failed_is_not_ready_and_goes_on_once_the_cause_is_gone(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+):
+    url = servers.new("sqlite", "seeded")
+    cause, failing = [True], threading.Event()
+
+    def rehearse(_: readiness.Preparation) -> None:
+        if cause:
+            failing.set()
+            raise KeyError("a100")
+
+    monkeypatch.setattr(readiness.Preparation, "_rehearse", rehearse)
+    monkeypatch.setattr(readiness, "RETRY_SECONDS", 0.01)
+    app = create_app(load_settings(database_url=url, embedding_model="/nowhere", seed_on_start=False))
+    with TestClient(app) as client:
+        preparation = app.state.service.preparation
+        assert failing.wait(300)
+        while preparation.state.failed is None:
+            threading.Event().wait(0.01)
+        answer = client.get("/readyz")
+        assert (answer.status_code, answer.json()["ready"]) == (503, False)
+        cause.clear()
+        assert preparation.wait(300).ready
+        assert client.get("/readyz").status_code == 200
     servers.drop(url)
 
 

@@ -17,11 +17,11 @@ from typer.testing import CliRunner
 from memory_service.app import create_app
 from memory_service.cli import app
 from memory_service.errors import MemoryServiceError
+from memory_service.review import sizing_facts
 from memory_service.review.engine import Reviewed, review_source
 from memory_service.review.facts import Asked
 from memory_service.review.findings import RULES, SEVERITIES
 from memory_service.services.database.transactions import Database
-from memory_service.services.review import review
 from memory_service.services.review.review import review_script
 from memory_service.settings import load_settings
 from tests.review.hostile import HOSTILE, side_effects
@@ -98,10 +98,10 @@ def test_a_hostile_file_is_answered_within_a_second(
         read.append(review_source(source, asked))
         return read[-1]
 
-    monkeypatch.setattr(review, "review_source", analysed)
+    monkeypatch.setattr(sizing_facts, "review_source", analysed)
     for door, ask in doors.items():
         if door != "service" and read:
-            monkeypatch.setattr(review, "review_source", lambda *_: read[-1])
+            monkeypatch.setattr(sizing_facts, "review_source", lambda *_: read[-1])
         for _ in range(4):
             answer, seconds = timed(ask, script)
             if seconds < SECONDS or seconds < a_second():

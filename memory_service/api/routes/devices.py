@@ -28,6 +28,8 @@ _DEVICE = RegisterDevice.model_fields.keys() - {"name"}
 
 def _form(body: Any) -> str:
     """Which of the two forms it is; InvalidInput for a mixture."""
+    if isinstance(body, _Sheet):  # read already: it was long
+        return _Sheet.__name__
     if not isinstance(body, Mapping):
         return RegisterDevice.__name__
     sheet, device = sorted(_SHEET & body.keys()), sorted(_DEVICE & body.keys())

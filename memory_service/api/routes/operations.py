@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import logging
+from dataclasses import replace
 
+import anyio
+import anyio.to_thread
 from fastapi import APIRouter, Request
 from starlette.responses import PlainTextResponse, Response
 
@@ -11,18 +13,19 @@ from memory_service import __version__
 from memory_service.api import metrics
 from memory_service.api.answers import json_answer
 from memory_service.api.describe import Responses, texts
-from memory_service.api.error_handlers import NOT_TOLD
+from memory_service.api.error_handlers import NOT_TOLD, failures
 from memory_service.api.request_body import StrictRoute
 from memory_service.api.service import service_of
 from memory_service.errors import MemoryServiceError
 from memory_service.schemas.answers.operations import Alive, Ready
+from memory_service.services.knowledge.snapshot import rows_left_out
 
 router = APIRouter(tags=["operate"], route_class=StrictRoute)
 
 _NOT_READY: Responses = {503: {"description": "Not yet, or not any more.", "model": Ready}}
 _METRICS = texts(metrics.CONTENT_TYPE.partition(";")[0], about="Prometheus text format.")
 
-_log = logging.getLogger(__name__)
+READY_SECONDS = 2.0
 
 
 @router.get("/healthz", response_model=Alive)
@@ -32,15 +35,20 @@ async def healthz() -> Response:
 
 
 @router.get("/readyz", response_model=Ready, responses=_NOT_READY)
-def readyz(request: Request) -> Response:
-    """200 when the database is at head, the index is loaded and the encoder is ready or known to be
-    missing."""
-    service = service_of(request)
-    state = service.preparation.checked()
+async def readyz(request: Request) -> Response:
+    """200 when the database is at head and answers, the index is loaded, the encoder is ready or known to be
+    missing, and nothing failed. It has a thread of its own, and an answer within 2 s."""
+    preparation = service_of(request).preparation
+    state = replace(preparation.state, database=False, failed="the database did not answer within 2 s")
+    with anyio.move_on_after(READY_SECONDS):
+        limiter = service_of(request).asked_if_ready
+        state = await anyio.to_thread.run_sync(preparation.checked, abandon_on_cancel=True, limiter=limiter)
     shown = state.as_dict()
-    if state.failed and not request.state.scopes:  # it may name the database's host and user
-        _log.warning("not ready: %s", state.failed)
-        shown = {**shown, "failed": NOT_TOLD}
+    if not request.state.scopes:
+        shown = {**shown, "left_out": []}
+        if state.failed:  # it may name the database's host and user
+            failures.log(f"not ready: {state.failed}", request.state.request_id)
+            shown = {**shown, "failed": NOT_TOLD}
     return json_answer(shown, 200 if state.ready else 503)
 
 
@@ -53,7 +61,10 @@ def prometheus(request: Request) -> Response:
         revision = service.database.knowledge_revision() if state.database else None
     except MemoryServiceError:
         revision = None  # a database that is away is seen in /readyz; the other counts are still wanted
-    return Response(service.metrics.exposition(revision, state.encoder), media_type=metrics.CONTENT_TYPE)
+    return Response(
+        service.metrics.exposition(revision, state.encoder, len(rows_left_out(service.database))),
+        media_type=metrics.CONTENT_TYPE,
+    )
 
 
 @router.get("/openapi.json", include_in_schema=False)

@@ -11,6 +11,7 @@ from starlette.responses import Response, StreamingResponse
 
 from memory_service.api.answers import json_answer
 from memory_service.api.describe import created, files, refusals
+from memory_service.api.idempotency import run_id_of
 from memory_service.api.request_body import StrictRoute, event_object, no_query, raw_body
 from memory_service.api.routes.rows import file_answer, list_answer, table_query
 from memory_service.api.security.auth_middleware import who_of
@@ -49,6 +50,8 @@ _BEGUN = created("Path of the run.", answers.RunBegun, "It was there already, ju
 @router.post("/runs", status_code=201, responses=_BEGUN | refusals(409, 507))
 def post_run(request: Request, body: RunStart) -> Response:
     """Begin a run: what it will take is predicted now and scored when it has ended."""
+    if body.run_id is None and (given := run_id_of(request)) is not None:
+        body = body.model_copy(update={"run_id": given})
     begun, new = begin_run(database_of(request), body, who=who_of(request))
     return json_answer(begun, 201 if new else 200, {"Location": f"/runs/{begun['run_id']}"})
 

@@ -28,9 +28,11 @@ from memory_service.api.error_handlers import refusal_to
 from memory_service.api.security.loopback import reach_of, wrong_host
 from memory_service.api.security.rate_limits import PerKey
 from memory_service.api.security.route_scopes import OPEN, Scopes, wanted
+from memory_service.api.service import database_of
 from memory_service.domain.common.api_keys import PREFIX, SCOPES, allows, parse
 from memory_service.errors import Forbidden, MemoryServiceError, Unauthorized
 from memory_service.services.access.keyring import Holder, Keyring
+from memory_service.services.access.keys import check_stated
 
 SESSION_COOKIE = "memory_service_session"
 CSRF_HEADER = b"x-csrf-token"
@@ -157,9 +159,14 @@ def form_is_signed(request: Request, token: str) -> None:
 
 
 def signed(request: Request, stated: Mapping[str, Any]) -> dict[str, Any]:
-    """What is stated with a change, with the key's name for `who` where a key made it."""
+    """What is stated with a change, with the key's name for `who` where a key made it. InvalidInput where
+    somebody without a key states the name of one."""
     name = who_of(request)
-    return {**stated} if name is None else {**stated, "who": name}
+    if name is not None:
+        return {**stated, "who": name}
+    if stated.get("who") is not None:
+        check_stated(database_of(request), stated["who"])
+    return {**stated}
 
 
 def still_good(request: Request) -> bool:

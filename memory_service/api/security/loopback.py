@@ -21,7 +21,7 @@ _IN_PROCESS = ("testserver", "testclient")
 
 _FORWARDED = frozenset(
     {b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-port", b"x-forwarded-proto",
-     b"x-forwarded-server", b"x-real-ip"}
+     b"x-forwarded-prefix", b"x-forwarded-server", b"x-real-ip", b"cf-connecting-ip", b"true-client-ip"}
 )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ class OtherOrigin(MemoryServiceError):
     """A page of another site made somebody's browser send this."""
 
     code = "other-origin"
-    title = "What changes something is taken from programs and from the pages of this server only"
+    title = "Requests are taken from programs and from the pages of this server only"
     status: ClassVar[int] = 403
 
 
@@ -25,7 +25,7 @@ def other_origin(scope: dict[str, Any]) -> OtherOrigin | None:
     Browsers send a body without a media type across sites unasked, so media types protect nothing.
     """
     if scope["method"] in _READING:
-        return None
+        return _embedded(scope)
     headers = {name: value for name, value in scope["headers"] if name in _HEADERS}
     if not headers.keys() & {b"sec-fetch-site", b"origin"}:
         return None
@@ -36,6 +36,15 @@ def other_origin(scope: dict[str, Any]) -> OtherOrigin | None:
     return OtherOrigin(f"This came from {(origin or 'another site')[:200]}, not from {host[:200]}")
 
 
+def _embedded(scope: dict[str, Any]) -> OtherOrigin | None:
+    """A page of another site that loads this as a picture or the like: it may not read the answer, but making
+    it costs. A link that a person follows is no such thing."""
+    said = {name: value for name, value in scope["headers"] if name in _FETCH}
+    if said.get(_FETCH[0]) != b"cross-site" or said.get(_FETCH[1], b"navigate") == b"navigate":
+        return None
+    return OtherOrigin("A page of another site embeds this; follow a link to it instead")
+
+
 def _place_of(origin: str) -> str | None:
     try:
         return urlsplit(origin).netloc
@@ -43,4 +52,5 @@ def _place_of(origin: str) -> str | None:
         return None
 
 
+_FETCH = (b"sec-fetch-site", b"sec-fetch-mode")
 _HEADERS = (b"sec-fetch-site", b"origin", b"host")

@@ -132,7 +132,7 @@ class Guessing:
         if shown is None:
             await self.app(scope, receive, send)
             return
-        address = _network(str((scope.get("client") or ("unknown",))[0]))
+        address = network_of(str((scope.get("client") or ("unknown",))[0]))
         left = self.rate.left(address, monotonic())
         if left < 1 and shown not in self._right:
             error = TooManyRequests(
@@ -168,7 +168,7 @@ def _shown(scope: Mapping[str, object]) -> int | None:
 
 
 @lru_cache(maxsize=1_024)
-def _network(client: str) -> str:
+def network_of(client: str) -> str:
     """The address; of IPv6 the /64, which one customer has whole."""
     try:
         address = ipaddress.ip_address(client)

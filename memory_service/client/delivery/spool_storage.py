@@ -49,7 +49,9 @@ class Disk:
 
     def replace(self, data: bytes) -> None:
         beside = self.path.with_suffix(".tmp")
-        fresh = _locked(beside, os.O_CREAT | os.O_TRUNC)
+        with contextlib.suppress(OSError):
+            beside.unlink()  # of a process that was killed, or a link that somebody laid
+        fresh = _locked(beside, os.O_CREAT | os.O_EXCL)
         try:
             view = memoryview(data)
             while view:
@@ -103,7 +105,7 @@ class Memory:
 
 
 def _locked(path: Path, flags: int) -> int:
-    fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | flags, 0o600)
+    fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | flags, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

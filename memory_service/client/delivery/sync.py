@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from memory_service.client.config import api_key, spool_folder
+from memory_service.client.config import DEFAULT_SERVER, api_key, spool_folder
 from memory_service.client.delivery.http import Wire
 from memory_service.client.delivery.next_request import Delivery, Step
 from memory_service.client.delivery.sender import pause_before
@@ -79,7 +79,7 @@ def _sent(path: Path, server: str | None, wires: dict[str, Wire], sleep: Callabl
         ended = {"at": spool.last_at} if spool.last_at else {}
         spool.append((), finish={"status": "crashed", **ended})
     address = server or str(spool.header.get("server"))
-    wire = wires.setdefault(address, Wire(address, api_key(os.environ)))
+    wire = wires.setdefault(address, Wire(address, _key_for(address, server)))
     troubles: list[str] = []
     delivery = Delivery(spool, wire, lambda _: None, troubles.append)
     step = _delivered(delivery, sleep)
@@ -91,6 +91,12 @@ def _sent(path: Path, server: str | None, wires: dict[str, Wire], sleep: Callabl
     spool.close(remove=done)
     why = step.why or "; ".join(troubles)
     return Synced(str(path), delivery.run_id, "sent" if done else "away", delivery.sent, why)
+
+
+def _key_for(address: str, given: str | None) -> str | None:
+    """The key belongs to the server that was set for it or named now; a spool may name any other."""
+    trusted = given or os.environ.get("MEMORY_SERVER") or DEFAULT_SERVER
+    return api_key(os.environ) if address.strip().rstrip("/") == trusted.strip().rstrip("/") else None
 
 
 def _reason(path: Path) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memory_service.domain.hardware.gpu_spec import AnyGpu, Gpu
-from memory_service.errors import unknown_name
+from memory_service.errors import unknown_name, wrong_value
 
 _MAKERS = ("nvidia", "geforce", "tesla", "graphics", "amd", "instinct", "corporation")
 
@@ -26,7 +26,11 @@ def normal_gpu_name(name: str) -> str:
 
 
 def gpu_from_row(row: Mapping[str, Any]) -> Gpu:
-    """A Gpu from a row of `seeds/gpus.jsonl` or of the store; columns that are not a Gpu's are left."""
+    """A Gpu from a row of `seeds/gpus.jsonl` or of the store; columns that are not a Gpu's are left.
+
+    InvalidInput without a rate of fp32, which every prediction rests on."""
+    if "fp32" not in row["tflops"]:
+        raise wrong_value("tflops", "needs fp32, in 10^12 FLOP/s", row["tflops"])
     fields = {key: row[key] for key in Gpu.__slots__ if key in row}
     fields["aliases"] = tuple(row.get("aliases") or ())
     fields["tflops"] = dict(row["tflops"])

@@ -18,6 +18,9 @@ LONGEST_BYTES = 1_048_576
 MOST_TOKENS = 80_000
 """A training script has a few thousand. One of more is not followed: a second would not do."""
 
+MOST_EXPRESSIONS = 1_000
+"""In one f-string: Python's parser before 3.12 takes time by their square, and holds the lock meanwhile."""
+
 MOST_NESTED = 90
 """Brackets within brackets; the parser's own limit is 200."""
 
@@ -53,6 +56,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+_FORMATTED = re.compile(r"[rR]?[fFtT][rR]?['\"]")
 _ELIF = ("elif",)
 _CHAINING = frozenset(("not", "lambda", "if", "await", "or", "and", "in", "is"))
 _SHELL = re.compile(r"[\w., ]+=\s*[!%]\s*\w")
@@ -73,7 +77,7 @@ class Unreadable(Exception):
 
 
 class TooLong(Exception):
-    """It has more tokens than are followed."""
+    """It has more tokens, or more expressions in one f-string, than are followed."""
 
 
 def text_of(script: bytes | str) -> str:
@@ -222,6 +226,11 @@ def _scanned(text: str) -> str:
         line += token.count("\n")
         if kind == "space":
             tokens -= 1
+        elif kind == "string" and _FORMATTED.match(token):
+            expressions = token.count("{")
+            tokens += 3 * expressions  # an opening brace, at least a name, a closing brace
+            if expressions > MOST_EXPRESSIONS:
+                raise TooLong
         elif kind == "newline":
             fresh = nesting.newline() or fresh
         elif kind not in ("comment", "joined"):

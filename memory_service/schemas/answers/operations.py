@@ -48,3 +48,7 @@ class Ready(Answer):
     encoder_reason: str | None
     failed: str | None
     seconds: float | None = Field(description="That the preparation took.")
+    left_out: list[str] = Field(
+        description="Rows of knowledge that cannot be used, and why: twenty at most, and to keys only."
+    )
+    left_out_rows: int = Field(description="How many rows cannot be used: 0 in a sound database.")

@@ -56,6 +56,16 @@ def create_key(
         return _added(transaction, name, chosen, life, who, "added with " + ", ".join(chosen))
 
 
+def check_stated(database: Database, name: str) -> None:
+    """InvalidInput where somebody without a key states a name that keys, or the service itself, sign with."""
+    with database.read() as transaction:
+        taken = name.strip() == SERVICE or store.in_use(transaction.session, name.strip()) is not None
+    if taken:
+        raise wrong_value(
+            "who", "is the name of a key, or of the service: show the key, or state another", name
+        )
+
+
 def list_keys(database: Database) -> list[dict[str, Any]]:
     """All keys, the latest first, the revoked ones too; never what they were made of."""
     with database.read() as transaction:

@@ -32,6 +32,8 @@ CLAIMED_N_TRAIN = 9_000
 REFERENCE_MODEL = "efficientnet_b4"
 """The sources' example: ratios between cards and precisions are checked on it."""
 
+REFERENCE_CARD = "a100"
+
 Row = Mapping[str, Any]
 Gpus = Mapping[str, TargetDevice]
 
@@ -104,9 +106,13 @@ def claim_subject(knowledge: Knowledge, row: Row, card: str | None, model: str |
     """What a claim is about; None where the card, the model or its profile is not known."""
     assumed = []
     if row["quantity"] in _RATIOS:
-        card, model = card or "a100", knowledge.model_names.get(REFERENCE_MODEL)
+        card, model = card or REFERENCE_CARD, knowledge.model_names.get(REFERENCE_MODEL)
         assumed.append(f"on {card}, {REFERENCE_MODEL}")
-    if card is None or model is None or knowledge.models[model].input_kind != "image_size":
+    if (
+        card not in knowledge.cards.sheets
+        or model is None
+        or knowledge.models[model].input_kind != "image_size"
+    ):
         return None
     size = row.get("image_size") or CLAIMED_IMAGE_SIZE
     if not row.get("image_size"):

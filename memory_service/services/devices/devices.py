@@ -16,11 +16,12 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from memory_service.domain.calibration.calibration import ENVIRONMENT_FIELDS, Calibration, Fingerprint
-from memory_service.domain.hardware.gpu_names import gpu_from_row, gpu_index, normal_gpu_name, resolve_gpu
+from memory_service.domain.hardware.gpu_names import gpu_index, normal_gpu_name, resolve_gpu
 from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.errors import Conflict, FieldError, InvalidInput, MemoryServiceError
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
 from memory_service.services.tables.audit import SERVICE, note
+from memory_service.services.tables.usable_rows import usable_sheets
 from memory_service.store.queries import calibrations as store
 from memory_service.store.queries.rows import all_rows
 from memory_service.store.tables import devices as tables
@@ -109,7 +110,7 @@ def gpu_model_of(transaction: ReadTransaction, fingerprint: Fingerprint) -> Gpu:
 
     InvalidInput names the nearest models and how to add a row.
     """
-    sheets = {row["slug"]: gpu_from_row(row) for row in all_rows(transaction.session, "gpus")}
+    sheets = usable_sheets(all_rows(transaction.session, "gpus"))
     wanted = "cpu" if fingerprint.kind == "cpu" else _SLICE.sub("", fingerprint.name)
     slug = gpu_index(sheets).get(normal_gpu_name(wanted))
     if slug is None and fingerprint.kind == "mps":
@@ -217,7 +218,7 @@ def _another_device(name: str, row: tables.Device, given: Fingerprint) -> Confli
 
 def _check_name(transaction: ReadTransaction, name: str, sheet: Gpu) -> None:
     """A device must not take a name by which people mean another GPU model."""
-    sheets = {row["slug"]: gpu_from_row(row) for row in all_rows(transaction.session, "gpus")}
+    sheets = usable_sheets(all_rows(transaction.session, "gpus"))
     meant = gpu_index(sheets).get(normal_gpu_name(name), sheet.slug)
     if meant != sheet.slug:
         message = f"means the GPU model {meant!r}, and this device is a {sheet.slug!r}; choose another name"

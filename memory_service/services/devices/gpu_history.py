@@ -9,13 +9,13 @@ from typing import Any
 from memory_service.domain.calibration.calibration import Fingerprint
 from memory_service.domain.calibration.drift import drift_percent, key_figures
 from memory_service.domain.calibration.registered_device import device_card
-from memory_service.domain.hardware.gpu_names import gpu_from_row
 from memory_service.errors import NotFound
 from memory_service.schemas.fields import clean_text
 from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.devices.calibrations import ENDED, seconds_of, settle_if_possible
 from memory_service.services.devices.devices import Device, device_of, measured_calibration, stale_because
 from memory_service.services.tables.table_rows import get_row, on_the_wire
+from memory_service.services.tables.usable_rows import usable_sheets
 from memory_service.store.queries import calibrations as store
 from memory_service.store.queries.rows import all_rows
 from memory_service.store.tables import devices as tables
@@ -72,7 +72,7 @@ def card_of(transaction: ReadTransaction, row: tables.Device) -> dict[str, Any] 
     """The data sheet's figures with the device's own memory, cores and slice; None while it is not known."""
     if row.fingerprint is None:
         return None
-    sheets = {sheet["slug"]: gpu_from_row(sheet) for sheet in all_rows(transaction.session, "gpus")}
+    sheets = usable_sheets(all_rows(transaction.session, "gpus"))
     if not sheets:
         return None
     card = device_card(row.name, Fingerprint.from_dict(row.fingerprint), sheets, row.gpu)

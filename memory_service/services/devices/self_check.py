@@ -12,10 +12,10 @@ from memory_service.domain.calibration.calibration import Calibration
 from memory_service.domain.calibration.corrected_rates import self_check
 from memory_service.domain.calibration.registered_device import device_card
 from memory_service.domain.cost.profile import Profile
-from memory_service.domain.hardware.gpu_names import gpu_from_row
 from memory_service.resources import path
 from memory_service.services.database.transactions import ReadTransaction
 from memory_service.services.editorial.seed_files import read_lines
+from memory_service.services.tables.usable_rows import usable_sheets
 from memory_service.store.queries.rows import all_rows
 
 _log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ def checked_by_networks(
     where nothing was measured, or figures so far apart that nothing can be predicted from them."""
     if not calibration.sections:
         return None
-    sheets = {row["slug"]: gpu_from_row(row) for row in all_rows(transaction.session, "gpus")}
+    sheets = usable_sheets(all_rows(transaction.session, "gpus"))
     card = device_card(calibration.device, calibration.fingerprint, sheets, gpu)
     try:
         # Many small solutions: threads of the linear algebra cost ten times what they bring.

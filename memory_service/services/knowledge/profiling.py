@@ -11,14 +11,19 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
+from memory_service.child_processes import TooCostly, Workers
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.planning.model_catalogue import CatalogueModel, resolve_model
 from memory_service.errors import FieldError, InvalidInput, MemoryServiceError
 
+Made = TypeVar("Made")
 TraceClass = Literal["fp32", "amp"]
 ProfileKey = tuple[str, int, str, bool, bool, bool]
+
+TRACING = Workers("tracing a model", processes=1, waiting=1, seconds=90.0, mib=6_144)
+"""The slowest of timm's take 12 s of a core to themselves, and the libraries as long to be imported."""
 
 SOURCE = "traced on the meta device by measure/trace.py"
 
@@ -85,6 +90,32 @@ def profile_model(
             [FieldError("model", "cannot be traced", name)],
         ) from error
     return Profile.from_dict({**profile.as_dict(), "model": name})
+
+
+def profile_apart(name: str, **options: Any) -> Profile:
+    """The same in a child process: for whoever asks a server. InvalidInput too where it takes too long."""
+    return _apart(name, profile_model, name, **options)
+
+
+def unlisted_row_apart(name: str, models: Mapping[str, CatalogueModel]) -> CatalogueModel:
+    """`measure.unlisted_model.unlisted_row` in a child process."""
+    return _apart(name, _unlisted_row, name, dict(models))
+
+
+def _unlisted_row(name: str, models: Mapping[str, CatalogueModel]) -> CatalogueModel:
+    from memory_service.measure.unlisted_model import unlisted_row
+
+    return unlisted_row(name, models)
+
+
+def _apart(name: str, function: Callable[..., Made], *args: Any, **options: Any) -> Made:
+    try:
+        return TRACING.run(function, *args, **options)
+    except TooCostly as error:
+        message = f"{error}: `memory-service profile` traces it without limits"
+        raise InvalidInput(
+            f"{name!r} cannot be traced here: {message}", [FieldError("model", message, name)]
+        ) from None
 
 
 def wanted_profiles(models: Iterable[CatalogueModel]) -> list[Wanted]:

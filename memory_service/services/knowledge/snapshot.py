@@ -7,6 +7,7 @@ profiles and everything but the cards as they are.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from memory_service.domain.cost.profile import Profile
-from memory_service.domain.hardware.gpu_names import gpu_from_row, normal_gpu_name
+from memory_service.domain.hardware.gpu_names import normal_gpu_name
 from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.domain.learning.observation import Observation
 from memory_service.domain.learning.observation_selection import ObservationSelection
@@ -41,8 +42,10 @@ from memory_service.services.knowledge.evidence import evidence_rows
 from memory_service.services.knowledge.learned_corrections import observation_selection
 from memory_service.services.knowledge.observed_cases import Observed, observed
 from memory_service.services.knowledge.own_runs import MOST_RUNS, surprises
+from memory_service.services.knowledge.profiling import unlisted_row_apart
 from memory_service.services.knowledge.quality_figures import read_quality_model
 from memory_service.services.knowledge.solution_memory import SolutionMemory
+from memory_service.services.tables.usable_rows import usable, usable_sheets
 from memory_service.store.queries import calibrations as device_store
 from memory_service.store.queries import outcomes
 from memory_service.store.queries.fingerprints import devices_fingerprint, fingerprint
@@ -50,7 +53,12 @@ from memory_service.store.queries.rows import all_rows, written_here
 
 Row = Mapping[str, Any]
 
+_log = logging.getLogger(__name__)
+
 CATALOGUE = ("models", "profiles")
+LeftOut = Mapping[str, tuple[str, ...]]
+"""Table -> "table key: why" of each row that cannot be used."""
+
 LIGHT_TABLES = ("strategies", "patterns", "solutions", "claims", "competitions")
 
 
@@ -116,9 +124,7 @@ class Knowledge:
         try:
             return self.listed_model(name)
         except InvalidInput:
-            from memory_service.measure.unlisted_model import unlisted_row
-
-            row = unlisted_row(name, self.models)
+            row = unlisted_row_apart(name, self.models)
         return self.priced.unlisted.setdefault(row.name, row)
 
     def quality_without(self, competition: str | None) -> QualityModel:
@@ -188,7 +194,7 @@ class Knowledge:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What was read of a database, and the fingerprints it was read at."""
+    """What was read of a database, the fingerprints it was read at, and the rows that could not be used."""
 
     prints: Mapping[str, Hashable]
     rows: Mapping[str, Sequence[Row]]
@@ -196,6 +202,7 @@ class _Read:
     observations: Observed
     selection: ObservationSelection
     knowledge: Knowledge
+    left_out: LeftOut
 
 
 def _renewed(transaction: ReadTransaction, revision: int, cached: _Read | None) -> _Read:
@@ -212,14 +219,21 @@ def _renewed(transaction: ReadTransaction, revision: int, cached: _Read | None) 
         else tuple(all_rows(transaction.session, name))
         for name in LIGHT_TABLES
     }
+    left_out = {} if cached is None else dict(cached.left_out)
+    if "solutions" not in same:
+        left_out["solutions"] = usable("solutions", rows["solutions"])[1]
     if cached is not None and same.issuperset(CATALOGUE):
         priced = cached.knowledge.priced
     else:
-        priced = priced_catalogue({name: all_rows(transaction.session, name) for name in CATALOGUE})
+        catalogue = {}
+        for name in CATALOGUE:
+            catalogue[name], left_out[name] = usable(name, all_rows(transaction.session, name))
+        priced = PricedCatalogue({model.name: model for model in catalogue["models"]}, catalogue["profiles"])
     if cached is not None and same.issuperset(("gpus", "devices")):
         calibrated = cached.calibrated
     else:
-        sheets = sheets_of(all_rows(transaction.session, "gpus"))
+        built, left_out["gpus"] = usable("gpus", all_rows(transaction.session, "gpus"))
+        sheets = {sheet.slug: sheet for sheet in built}
         silent = [row.name for row in device_store.devices(transaction.session) if row.fingerprint is None]
         calibrated = cards_of(
             sheets, registered(transaction), calibrations_of(transaction), reference_profiles(), silent
@@ -253,7 +267,14 @@ def _renewed(transaction: ReadTransaction, revision: int, cached: _Read | None) 
     knowledge = assemble(revision, priced, names, cards, rows, observations.all, tallies, solutions, quality)
     ended = outcomes.with_metric(transaction.session, MOST_RUNS)
     knowledge = replace(knowledge, written_here=here, ended_runs=ended)
-    return _Read(prints, rows, calibrated, observations, selection, knowledge)
+    _tell_left_out(left_out, {} if cached is None else cached.left_out)
+    return _Read(prints, rows, calibrated, observations, selection, knowledge, left_out)
+
+
+def _tell_left_out(now: LeftOut, before: LeftOut) -> None:
+    told = {one for some in before.values() for one in some}
+    for one in (each for some in now.values() for each in some if each not in told):
+        _log.error("row cannot be used and is left out: %s", one)
 
 
 class _Latest:
@@ -266,6 +287,10 @@ class _Latest:
     def at(self, revision: int) -> Knowledge | None:
         read = self._read
         return read.knowledge if read is not None and read.knowledge.revision == revision else None
+
+    def left_out(self) -> tuple[str, ...]:
+        read = self._read
+        return () if read is None else tuple(one for some in read.left_out.values() for one in some)
 
     def get(self, database: Database) -> Knowledge:
         revision = database.knowledge_revision()
@@ -284,6 +309,11 @@ class _Latest:
 def knowledge_of(database: Database) -> Knowledge:
     """The snapshot at the database's current revision: one cheap read when nothing changed."""
     return database.caches.of(_Latest).get(database)
+
+
+def rows_left_out(database: Database) -> tuple[str, ...]:
+    """ "table key: why" of each row that the latest snapshot does without; asks no database."""
+    return database.caches.of(_Latest).left_out()
 
 
 def assemble(
@@ -313,15 +343,10 @@ def assemble(
 
 def sheets_of(rows: Iterable[Row]) -> dict[str, Gpu]:
     """Slug -> GPU model."""
-    return {row["slug"]: gpu_from_row(row) for row in rows}
+    return usable_sheets(rows)
 
 
 def priced_catalogue(rows: Mapping[str, Sequence[Row]]) -> PricedCatalogue:
     """The catalogue of the rows of `models` and `profiles`."""
-    models = {row["name"]: CatalogueModel.from_dict(row) for row in rows["models"]}
-    return PricedCatalogue(models, [_profile(row) for row in rows["profiles"]])
-
-
-def _profile(row: Row) -> Profile:
-    raw = row["profile"]
-    return Profile.from_dict({key: raw[key] for key in Profile.__slots__ if key in raw})
+    models, profiles = (usable(name, rows[name])[0] for name in CATALOGUE)
+    return PricedCatalogue({model.name: model for model in models}, profiles)

@@ -9,6 +9,7 @@ from typing import Any
 from memory_service.domain.recipe.recipe import FIELDS
 from memory_service.domain.recipe.solution import Solution
 from memory_service.domain.recipe.votes import base_rates
+from memory_service.services.tables.usable_rows import usable
 
 Row = Mapping[str, Any]
 
@@ -27,7 +28,7 @@ class SolutionMemory:
     @classmethod
     def of(cls, solutions: Sequence[Row], competitions: Mapping[str, Row]) -> SolutionMemory:
         found: dict[str, list[Solution]] = {}
-        for solution in map(Solution.from_row, solutions):
+        for solution in usable("solutions", solutions)[0]:
             found.setdefault(solution.competition, []).append(solution)
         ordered = {slug: tuple(sorted(some, key=lambda one: one.rank)) for slug, some in found.items()}
         return cls(ordered, competitions)

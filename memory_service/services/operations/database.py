@@ -16,12 +16,14 @@ from sqlalchemy import select
 from sqlalchemy.exc import DBAPIError
 
 from memory_service.errors import Conflict, InvalidInput, Unavailable, WrongRevision
+from memory_service.schemas.rows import BUILT
 from memory_service.services.competitions.encoding import TextEncoder, encoder_at
 from memory_service.services.database.transactions import Database
 from memory_service.services.editorial import seeding
 from memory_service.services.editorial.seeding import SeedReport
-from memory_service.store import dump, schema
-from memory_service.store.queries import copying
+from memory_service.services.tables.usable_rows import usable
+from memory_service.store import schema
+from memory_service.store.queries import copying, rows
 from memory_service.store.queries.passages import encoders
 from memory_service.store.tables.knowledge import Knowledge
 
@@ -104,6 +106,9 @@ def check(database: Database, seeds: Path | None = None) -> CheckReport:
         with database.read() as transaction:
             connection = transaction.session.connection()
             problems += database.dialect.integrity(connection)
+            problems += (
+                f"{one} is not this service's" for one in database.dialect.foreign_objects(connection)
+            )
             if revision != schema.head():
                 problems.append(f"stands at revision {revision}, not {schema.head()}: run {UPGRADE_COMMAND}")
                 return CheckReport(database.url, revision, schema.head(), tuple(problems))
@@ -112,6 +117,11 @@ def check(database: Database, seeds: Path | None = None) -> CheckReport:
             if counter is None:
                 problems.append("the table knowledge has lost its row")
             without = encoders(transaction.session).get(None, 0)
+            for table in BUILT:
+                problems += (
+                    f"row cannot be used: {one}"
+                    for one in usable(table, rows.all_rows(transaction.session, table))[1]
+                )
         seeded = seeding.is_seeded(database, seeds)
     except DBAPIError as error:
         raise Unavailable(f"{database.url} cannot be checked: {error.orig}") from error
@@ -138,14 +148,27 @@ def restore(database: Database, source: Path) -> UpgradeReport:
     revision, empty = _standing(database)
     if revision is not None or not empty:
         raise Conflict(f"{database.url} is not empty; restore into a new one")
+    made_at = _own_revision(database, source)
     if database.file is None:
-        made_at = str(dump.manifest(source)["revision"])
-        if not schema.known(made_at):
-            raise _newer(database, made_at)
         schema.migrate(database.engine, made_at)
     database.dialect.restore(database.engine, source)
     database.close()
     return upgrade(database)
+
+
+def _own_revision(database: Database, source: Path) -> str:
+    """The revision of a backup; InvalidInput where it is another program's, or holds what would act in this
+    one's name."""
+    held = database.dialect.contents(source)
+    strange = [*held.foreign, *(f"table {name}" for name in sorted(held.tables) if not schema.is_own(name))]
+    if held.revision is None or not schema.LEAST.issubset(held.tables):
+        strange = strange[:5] or ["no tables of this service"]
+        raise InvalidInput(f"{source} is no backup of this service: it holds {', '.join(strange)}")
+    if strange:
+        raise InvalidInput(f"{source} holds what this service did not make: {', '.join(strange[:5])}")
+    if not schema.known(held.revision):
+        raise _newer(database, held.revision)
+    return held.revision
 
 
 def copy(source: Database, target: Database) -> dict[str, int]:

@@ -9,34 +9,34 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from memory_service.errors import MemoryServiceError, Unavailable
+from memory_service.errors import InvalidInput, MemoryServiceError, Unavailable
 from memory_service.services.competitions.encoding import TextEncoder, encoder_at, use_model
 from memory_service.services.competitions.snapshot import recall_snapshot
 from memory_service.services.database.transactions import Database
 from memory_service.services.devices.calibrations import settle
 from memory_service.services.devices.devices import look_again, registered
 from memory_service.services.editorial import seeding
-from memory_service.services.knowledge.snapshot import knowledge_of
+from memory_service.services.knowledge.snapshot import knowledge_of, rows_left_out
 from memory_service.services.operations import database as databases
 from memory_service.services.planning.recommend import recommend
 from memory_service.settings import Settings
 
 RETRY_SECONDS = 5.0
+MOST_SHOWN = 20
 
 EncoderState = Literal["loading", "ready", "degraded"]
-
-_FIRST_QUESTION = {"task": "image", "size": "medium", "gpu": "a100"}
-"""Asked once at start: it prices the part of the catalogue that most questions need."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Where the preparation stands. `failed` is a sentence while it cannot go on."""
+    """Where the preparation stands. `failed` is a sentence while it cannot go on; left_out: "table key: why"
+    of each row that cannot be used."""
 
     database: bool = False
     knowledge: bool = False
@@ -45,11 +45,13 @@ class State:
     encoder_reason: str | None = None
     failed: str | None = None
     seconds: float | None = None
+    left_out: tuple[str, ...] = ()
 
     @property
     def ready(self) -> bool:
-        """Database at head, knowledge and index loaded, encoder ready or known to be missing."""
-        return self.database and self.knowledge and self.index and self.encoder != "loading"
+        """Database at head, all loaded, the encoder ready or known to be missing, and nothing failed."""
+        loaded = self.database and self.knowledge and self.index and self.encoder != "loading"
+        return loaded and self.failed is None
 
     def as_dict(self) -> Mapping[str, Any]:
         return {
@@ -61,6 +63,8 @@ class State:
             "encoder_reason": self.encoder_reason,
             "failed": self.failed,
             "seconds": self.seconds,
+            "left_out": list(self.left_out[:MOST_SHOWN]),
+            "left_out_rows": len(self.left_out),
         }
 
 
@@ -95,7 +99,7 @@ class Preparation:
 
     def checked(self) -> State:
         """The state now: a database that was ready and does not answer any more is not ready."""
-        state = self.state
+        state = replace(self.state, left_out=rows_left_out(self._database))
         if not state.ready:
             return state
         try:
@@ -118,31 +122,28 @@ class Preparation:
 
     def _run(self) -> None:
         began = time.monotonic()
-        try:
-            for step in (self._open, self._seed, self._load_encoder, self._load_index):
-                while not self._stopping.is_set() and not self._done(step):
-                    self._stopping.wait(RETRY_SECONDS)
+        for step in (self._open, self._seed, self._load_encoder, self._load_index, self._rehearse):
+            if step == self._rehearse:
+                self.state = replace(self.state, seconds=round(time.monotonic() - began, 2))
+                _log.info("ready after %.1f s", self.state.seconds)
+            while not self._done(step):
+                self._stopping.wait(RETRY_SECONDS)
             if self._stopping.is_set():
                 return
-            self.state = replace(self.state, seconds=round(time.monotonic() - began, 2))
-            _log.info("ready after %.1f s", self.state.seconds)
-            self._rehearse()
-        except MemoryServiceError as error:
-            self.state = replace(self.state, failed=error.detail)
-            _log.error("cannot get ready: %s", error.detail)
-        except Exception as error:  # noqa: BLE001 - shown in /readyz and the log; the thread has no caller
-            self.state = replace(self.state, failed=f"cannot get ready: {type(error).__name__}")
-            _log.exception("cannot get ready")
 
     def _done(self, step: Callable[[], None]) -> bool:
-        """False where the database is away, busy or full: it may come back, and nobody restarts a server that
-        is alive."""
+        """False where it failed: a database that was away may come back, a row that was in the way may be
+        corrected, and nobody restarts a server that is alive. True also when the server is stopping."""
+        if self._stopping.is_set():
+            return True
         try:
             step()
-        except Unavailable as error:
-            if error.detail != self.state.failed:
-                _log.error("cannot get ready yet: %s", error.detail)
-            self.state = replace(self.state, failed=error.detail)
+        except Exception as error:  # noqa: BLE001 - shown in /readyz and the log; the thread has no caller
+            unexpected = not isinstance(error, MemoryServiceError)
+            failed = f"cannot get ready: {type(error).__name__}" if unexpected else error.detail
+            if failed != self.state.failed:
+                _log.error("cannot get ready yet: %s", failed, exc_info=error if unexpected else None)
+            self.state = replace(self.state, failed=failed)
             return False
         self.state = replace(self.state, failed=None)
         return True
@@ -182,5 +183,9 @@ class Preparation:
         )
 
     def _rehearse(self) -> None:
-        if knowledge_of(self._database).gpus:
-            recommend(self._database, _FIRST_QUESTION)
+        """A first question: it prices the part of the catalogue that most questions need."""
+        cards = knowledge_of(self._database).gpus
+        if cards:
+            with suppress(InvalidInput):  # no model may be left that serves it
+                gpu = "a100" if "a100" in cards else next(iter(cards))
+                recommend(self._database, {"task": "image", "size": "medium", "gpu": gpu})

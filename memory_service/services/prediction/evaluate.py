@@ -17,7 +17,7 @@ from memory_service.domain.cost.interpolation import interpolate_profile
 from memory_service.domain.cost.memory import GIB, allocated_bytes
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.step_config import Stack, StepConfig
-from memory_service.domain.hardware.gpu_names import gpu_from_row, resolve_gpu
+from memory_service.domain.hardware.gpu_names import resolve_gpu
 from memory_service.domain.learning.baseline_prediction import (
     BaselinePrediction,
     observation_of,
@@ -26,7 +26,6 @@ from memory_service.domain.learning.baseline_prediction import (
 from memory_service.domain.learning.corrections import LearnedCorrections, learn
 from memory_service.domain.learning.measured_rows import MeasuredRow, parse_row
 from memory_service.domain.learning.observation import Observation
-from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.domain.prediction.baseline import baseline_prediction
 from memory_service.domain.prediction.device import TargetDevice, target_device
 from memory_service.domain.prediction.device_memory import Confidence, largest_batch, peak_memory
@@ -36,6 +35,7 @@ from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.profiling import read_profiles
 from memory_service.services.prediction.profile_store import ProfileKey, ProfileStore
 from memory_service.services.tables.table_rows import keep_profiles
+from memory_service.services.tables.usable_rows import usable
 from memory_service.store.queries.rows import all_rows
 
 Raw = Mapping[str, str | None]
@@ -136,9 +136,10 @@ def open_profile_store(
     files   further profiles (`.jsonl` or `.jsonl.gz`), read but not kept
     """
     with database.read() as transaction:
-        known = [Profile.from_dict(row["profile"]) for row in all_rows(transaction.session, "profiles")]
-        models = [CatalogueModel.from_dict(row) for row in all_rows(transaction.session, "models")]
-        gpus = [target_device(gpu_from_row(row)) for row in all_rows(transaction.session, "gpus")]
+        known, models, sheets = (
+            usable(table, all_rows(transaction.session, table))[0] for table in ("profiles", "models", "gpus")
+        )
+        gpus = [target_device(sheet) for sheet in sheets]
     known += [profile for file in files for profile in read_profiles(file)]
 
     def keep(fresh: Sequence[Profile]) -> None:

@@ -16,7 +16,7 @@ from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.schemas.predict import SIZE_FIELDS, PredictRequest
 from memory_service.services.knowledge.cost_cache import architecture_of, can_take
-from memory_service.services.knowledge.profiling import profile_model
+from memory_service.services.knowledge.profiling import profile_apart
 from memory_service.services.knowledge.snapshot import Knowledge
 
 MOST_TRACES = 16
@@ -47,8 +47,8 @@ class _Traced:
     """Profiles that this process traced, of the models of one catalogue."""
 
     def __init__(self) -> None:
-        self._tracing = threading.Lock()
-        self._profiles: LRUCache[tuple[str, int | None, str], Profile] = LRUCache(MOST_TRACED)
+        self._lock = threading.Lock()
+        self._profiles: LRUCache[tuple[str, int | None, str], Profile | InvalidInput] = LRUCache(MOST_TRACED)
 
     def get(
         self,
@@ -58,18 +58,25 @@ class _Traced:
         row: CatalogueModel | None,
         budget: TraceBudget,
     ) -> Profile:
-        """The traced profile; one trace at a time, since each takes a core for seconds."""
+        """The traced profile. What cannot be traced is not tried again. One trace at a time, since each takes
+        a core for seconds; Unavailable where others wait for theirs."""
         key = (name, size, kind)
-        with self._tracing:
+        with self._lock:
             known = self._profiles.get(key)
-            if known is not None:
-                return known
+        if known is None:
             budget.spend(name)
             options: dict[str, Any] = (
                 {"library": row.library, "config": row.config, "family": row.family} if row else {}
             )
-            profile = self._profiles[key] = profile_model(name, input_size=size, precision=kind, **options)
-            return profile
+            try:
+                known = profile_apart(name, input_size=size, precision=kind, **options)
+            except InvalidInput as error:
+                known = error
+            with self._lock:
+                self._profiles[key] = known
+        if isinstance(known, InvalidInput):
+            raise known
+        return known
 
 
 def requested_model(knowledge: Knowledge, given: str) -> tuple[CatalogueModel | None, str]:

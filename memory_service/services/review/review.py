@@ -13,15 +13,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from memory_service.child_processes import TooCostly, Workers
 from memory_service.domain.common.vocabulary import TASKS
 from memory_service.domain.planning.budget import RESERVE_SHARE
 from memory_service.domain.planning.hyperparameters import most_by_updates
 from memory_service.errors import FieldError, InvalidInput
-from memory_service.review.engine import MOST_FINDINGS, Reviewed, review_source
-from memory_service.review.facts import Asked, Facts
+from memory_service.review.engine import MOST_FINDINGS
+from memory_service.review.facts import Asked
 from memory_service.review.findings import SEVERITIES, Finding, finding, in_order
-from memory_service.review.rules.data_loader import NEVER_WITHOUT_REASON, has_reason, small_batches
-from memory_service.review.training_plan import RECOMPUTED, Meant, meant_by, smaller_than
+from memory_service.review.rules.data_loader import NEVER_WITHOUT_REASON
+from memory_service.review.sizing_facts import ReviewedText, SizingFacts, review_text
+from memory_service.review.training_plan import RECOMPUTED, Meant, smaller_than
 from memory_service.schemas.review import ReviewQuery
 from memory_service.schemas.validation_errors import checked
 from memory_service.services.database.transactions import Database
@@ -37,11 +39,18 @@ SINGLE_SPLIT = 0.8
 _SIZED = ("batch-does-not-fit", "batch-too-small by the card", "cannot-end-in-budget")
 
 
-def review_script(database: Database | None, question: Mapping[str, Any]) -> dict[str, Any]:
+_APART = Workers("a review", processes=2, waiting=2, seconds=10.0, mib=1_024)
+
+
+def review_script(
+    database: Database | None, question: Mapping[str, Any], *, apart: bool = False
+) -> dict[str, Any]:
     """Findings in order of lines, what was understood, and what was not checked and why.
 
     InvalidInput for unknown fields and values out of range; TooLarge for a script over 1 MiB. A card or model
     that is not known refuses nothing.
+
+    apart   read in a child process with limits of time and memory: for a server, whose others wait meanwhile
     """
     asked = _checked(question)
     knowledge = knowledge_of(database) if database is not None and asked.get("gpu") else None
@@ -49,7 +58,7 @@ def review_script(database: Database | None, question: Mapping[str, Any]) -> dic
     if not isinstance(script, str | bytes):
         raise InvalidInput("script must be text", [FieldError("script", "must be text")])
     tensor_cores, card = _card(knowledge, asked.get("gpu"))
-    reviewed = review_source(
+    told = (
         script,
         Asked(
             task=_told(question.get("task"), asked.get("task")),
@@ -61,18 +70,28 @@ def review_script(database: Database | None, question: Mapping[str, Any]) -> dic
             tensor_cores=tensor_cores,
         ),
     )
-    return _answer(reviewed, asked, knowledge)
+    reviewed = _apart(*told) if apart else review_text(*told)
+    return _answer(reviewed, asked, knowledge, tensor_cores)
 
 
-def _answer(reviewed: Reviewed, asked: Mapping[str, Any], knowledge: Knowledge | None) -> dict[str, Any]:
+def _apart(script: bytes | str, asked: Asked) -> ReviewedText:
+    try:
+        return _APART.run(review_text, script, asked)
+    except TooCostly as error:
+        return ReviewedText((), (f"every rule: reading the script {error}",), None)
+
+
+def _answer(
+    reviewed: ReviewedText, asked: Mapping[str, Any], knowledge: Knowledge | None, tensor_cores: bool | None
+) -> dict[str, Any]:
     not_checked = list(reviewed.not_checked)
     found = list(reviewed.findings)
     read: dict[str, Any] = {}
     if reviewed.facts is not None:
-        meant = meant_by(reviewed.facts)
+        meant = reviewed.facts.meant
         read = meant.as_dict()
         if meant.trains:
-            sizing = _Sizing(reviewed.facts, meant, asked, knowledge, not_checked)
+            sizing = _Sizing(reviewed.facts, meant, tensor_cores, asked, knowledge, not_checked)
             found += sizing.findings()
     findings = in_order(found)[:MOST_FINDINGS]
     counts = {severity: sum(f.severity == severity for f in findings) for severity in SEVERITIES}
@@ -142,8 +161,9 @@ def _card(knowledge: Knowledge | None, name: str | None) -> tuple[bool | None, s
 class _Sizing:
     """Batch and minutes against the card."""
 
-    facts: Facts
+    facts: SizingFacts
     meant: Meant
+    tensor_cores: bool | None
     asked: Mapping[str, Any]
     knowledge: Knowledge | None
     not_checked: list[str]
@@ -157,12 +177,12 @@ class _Sizing:
         if predicted is None:
             found = list(self._by_smaller()) if self._why_not() is None else []
             self.not_checked += [f"{what}: {why}" for what in _SIZED if not found]
-            return [*found, *small_batches(self.facts)]
+            return [*found, *self.facts.small_batches]
         if predicted["max_batch_size"] is None:
             return list(self._fits_of_trees(predicted))
         if self.meant.lighter:
             self.not_checked += [f"{what}: {self._why_lighter()}" for what in _SIZED[:2]]
-            return [*self._too_long(predicted), *small_batches(self.facts)]
+            return [*self._too_long(predicted), *self.facts.small_batches]
         return [*self._too_large(predicted), *self._too_small(predicted), *self._too_long(predicted)]
 
     def _why_not(self) -> str | None:
@@ -227,7 +247,8 @@ class _Sizing:
         return said if said is not None and gpu is not None and gpu.supports(said) else None
 
     def _too_large(self, predicted: Mapping[str, Any]) -> Iterator[Finding]:
-        if self.meant.batch_size is None or self.meant.batch_place is None:
+        batch_place = self.facts.batch_place
+        if self.meant.batch_size is None or batch_place is None:
             self.not_checked.append("batch-does-not-fit: the batch cannot be told")
             return
         if predicted["fits"]:
@@ -242,7 +263,7 @@ class _Sizing:
         )
         yield finding(
             "batch-does-not-fit",
-            self.facts.values.origin(self.meant.batch_place),
+            batch_place,
             f"Batch {self.meant.batch_size} of {predicted['model']}{_at(predicted)} in "
             f"{predicted['precision']} needs about "
             f"{peak['value']:.3g} GiB ({peak['low']:.3g}-{peak['high']:.3g}); on {predicted['gpu']} "
@@ -252,14 +273,14 @@ class _Sizing:
         )
 
     def _too_small(self, predicted: Mapping[str, Any]) -> Iterator[Finding]:
-        if self.meant.precision == "fp32" and self.facts.asked.tensor_cores:
+        if self.meant.precision == "fp32" and self.tensor_cores:
             # the knee of fp32 is not that of the precision to change to
             predicted = self._predicted("fp16")[0] or predicted
-            found = list(small_batches(self.facts))
+            found = list(self.facts.small_batches)
             yield from found
             if found:
                 return
-        place, batch = self.meant.batch_place, self.meant.batch_size
+        place, batch = self.facts.batch_place, self.meant.batch_size
         knee = predicted["knee_batch_size"]
         if place is None or batch is None or not knee:
             return
@@ -267,15 +288,11 @@ class _Sizing:
         if self.asked.get("n_train"):
             best = min(best, most_by_updates(self.asked["n_train"], 16))
         far = HALF if self._is_never_right(batch) else FAR_UNDER
-        if (
-            batch * far > best
-            or (self.meant.grad_accumulation or 1) > 1
-            or has_reason(self.facts, place, place)
-        ):
+        if batch * far > best or (self.meant.grad_accumulation or 1) > 1 or self.facts.has_reason:
             return
         yield finding(
             "batch-too-small",
-            self.facts.values.origin(place),
+            place,
             f"Batch {batch} of {predicted['model']}{_at(predicted)} is far under what {predicted['gpu']} "
             "computes best, "
             f"about {best}.",
@@ -284,8 +301,7 @@ class _Sizing:
 
     def _is_never_right(self, batch: int) -> bool:
         """R28: images are never trained by 32 and fewer without a reason."""
-        facts = self.facts
-        return batch <= NEVER_WITHOUT_REASON and facts.modality == "image" and not facts.dense
+        return batch <= NEVER_WITHOUT_REASON and self.facts.plain_images
 
     def _too_long(self, predicted: Mapping[str, Any]) -> Iterator[Finding]:
         minutes, n_train = self.asked.get("minutes"), self.asked.get("n_train")

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
+import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from time import time
 from typing import Any
 
 from memory_service.domain.logs.parser import Context, Reading, read_log
@@ -28,11 +31,21 @@ NOTE_CHARS = 16_000
 """Lines that were not understood go into remarks of up to so many characters."""
 
 TRIES = 5
+HEAD_BYTES = 256
+
+MOST_EVENTS = 5_000
+"""Of one piece; what is behind them is sent again from the answer's `offset` on."""
+
+MOST_LINES = 50_000
+"""Of one piece; a second's reading."""
+
+_LINE_END = re.compile(rb"\n|100%")
+"""And of a bar that is redrawn in place each finished frame."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """How far a log was read."""
+    """How far a log was read. head: how many of its first bytes are known, and their digest."""
 
     offset: int = 0
     next_seq: int = SERVER_SEQ
@@ -41,6 +54,7 @@ class _Place:
     clipped: int = 0
     shift_seconds: float | None = None
     last_piece: str | None = None
+    head: str = ""
     context: Context = field(default_factory=Context)
     is_new: bool = True
 
@@ -49,7 +63,8 @@ def take_log(
     database: Database, run_id: str, raw: bytes, offset: int | None = None, at: str | None = None
 ) -> dict[str, Any]:
     """`{"accepted", "offset", "lines", "understood", "clipped", "verdict"}`: events of this piece; of the
-    whole log so far its bytes, lines and clipped characters.
+    whole log so far its bytes, lines and clipped characters. Of a piece of more than `MOST_EVENTS` events, or
+    `MOST_LINES` lines, the beginning is taken: what lies behind `offset` is to be sent again.
 
     offset   of the piece's first byte in the log; None = it follows what was taken, unless it is the very
              piece taken last (then it was sent again)
@@ -75,9 +90,13 @@ def _take(
     for _ in range(TRIES):
         place = _place(database, key)
         piece, digest = _unread(raw, place, offset)
-        reading = read_log(piece, place.context, final=final) if piece or final else None
+        place = _with_head(place, raw, place.offset if offset is None else offset)
+        reading, size = _read(piece, place.context, final=final) if piece or final else (None, 0)
+        if size < len(piece):
+            digest = f"{digest}:{place.offset - len(raw) + len(piece)}"
+        told = _told(reading, place, time() if at is None else at)
         try:
-            batch, place = _kept(database, key, place, reading, len(piece), digest, at)
+            batch, place = _kept(database, key, place, reading, told, size, digest)
         except Conflict:
             continue  # somebody else began the log meanwhile
         if batch is not None:
@@ -98,14 +117,58 @@ def _take(
 
 
 def _unread(raw: bytes, place: _Place, offset: int | None) -> tuple[bytes, str | None]:
-    """(what was not taken yet, digest of the piece)."""
-    digest = hashlib.blake2b(raw, digest_size=16).hexdigest() if raw else place.last_piece
+    """(what was not taken yet, digest of the piece). of a piece taken in part the digest is kept with
+    where it began: sent again, it goes on."""
+    digest = _digest(raw) if raw else place.last_piece
     if offset is None:
-        return (b"" if digest == place.last_piece else raw), digest
+        last, _, began = (place.last_piece or "").partition(":")
+        if digest != last:
+            return raw, digest
+        return (raw[place.offset - int(began) :] if began else b""), digest
     if offset > place.offset:
         message = f"leaves a gap: the log was taken up to byte {place.offset}; send on from there"
         raise Conflict(f"offset {offset} {message}", [FieldError("offset", message, offset)])
     return raw[place.offset - offset :], digest
+
+
+def _with_head(place: _Place, raw: bytes, offset: int) -> _Place:
+    """The place with the log's first bytes noted; Conflict where a piece that begins at 0 is of another log,
+    which would be passed over up to where the first one was taken."""
+    if offset != 0 or not raw:
+        return place
+    length, _, known = place.head.partition(":")
+    if known and len(raw) >= int(length) and _digest(raw[: int(length)]) != known:
+        message = f"begins otherwise than the log that was taken up to byte {place.offset}: was it rotated? "
+        message += "Send what follows without offset"
+        raise Conflict(f"This log {message}", [FieldError("offset", message, offset)])
+    return place if known else replace(place, head=f"{len(raw[:HEAD_BYTES])}:{_digest(raw[:HEAD_BYTES])}")
+
+
+def _digest(raw: bytes) -> str:
+    return hashlib.blake2b(raw, digest_size=16).hexdigest()
+
+
+def _read(piece: bytes, context: Context, *, final: bool) -> tuple[Reading, int]:
+    """(what was read, of how many bytes)."""
+    found: list[Reading] = []
+    at = lines = 0
+    while True:
+        ends = islice(_LINE_END.finditer(piece, at), MOST_EVENTS - 1, None)
+        last = next(ends, None)
+        end = len(piece) if last is None else last.end()
+        found.append(read_log(piece[at:end], context, final=final and end == len(piece)))
+        at, context, lines = end, found[-1].context, lines + MOST_EVENTS
+        if at == len(piece) or lines >= MOST_LINES or sum(len(one.events) for one in found) >= MOST_EVENTS:
+            break
+    reading = Reading(
+        tuple(event for one in found for event in one.events),
+        tuple(line for one in found for line in one.unrecognized),
+        sum(one.lines for one in found),
+        sum(one.understood for one in found),
+        sum(one.clipped for one in found),
+        context,
+    )
+    return reading, at
 
 
 def _place(database: Database, key: str) -> _Place:
@@ -117,7 +180,7 @@ def _place(database: Database, key: str) -> _Place:
         return _Place()
     return _Place(
         known.offset, known.next_seq, known.lines, known.understood, known.clipped, known.shift_seconds,
-        known.last_piece, Context.from_dict(known.context), is_new=False,
+        known.last_piece, str(known.context.get("head", "")), Context.from_dict(known.context), is_new=False,
     )  # fmt: skip
 
 
@@ -126,22 +189,21 @@ def _kept(
     key: str,
     place: _Place,
     reading: Reading | None,
+    told: tuple[float | None, list[ReportedEvent]],
     size: int,
     digest: str | None,
-    at: float | None,
 ) -> tuple[Batch | None, _Place]:
     """Events, summary and the place in the log in one transaction; (None, _) where the log went on between
     reading and writing."""
     since = begun(database, [key])[key]
+    shift, reported = told
+    batch = Batch.of(key, reported)
     with database.write_untracked() as transaction:
         statements = transaction.session.statements
         status = runs.statuses(statements, [key])[key]
         folding = Folding(transaction.caches, statements, {key: since.started})
         if not _unmoved(transaction, key, place):
             return None, place
-        written = transaction.now.timestamp() if at is None else at
-        shift, reported = _told(reading, place, written)
-        batch = Batch.of(key, reported)
         batch.of_run(status, since, transaction.now)
         batch.accepted = len(batch.events) - len(insert(statements, folding, batch))
         folding.write()
@@ -153,10 +215,13 @@ def _kept(
             place.clipped + (reading.clipped if reading else 0),
             shift,
             digest,
+            place.head,
             reading.context if reading else place.context,
         )
         if reading is not None:
-            values = {name: getattr(after, name) for name in _COLUMNS} | {"context": after.context.as_dict()}
+            values = {name: getattr(after, name) for name in _COLUMNS} | {
+                "context": after.context.as_dict() | {"head": after.head}
+            }
             watched.write_log(transaction.session, key, values, new=place.is_new)
     folding.done()
     return batch, after

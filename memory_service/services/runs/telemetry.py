@@ -21,7 +21,7 @@ import orjson
 
 from memory_service.domain.monitoring.clock import earliest_moment, latest_moment
 from memory_service.domain.monitoring.event import Event
-from memory_service.errors import NotFound
+from memory_service.errors import NotFound, Unavailable
 from memory_service.schemas.events import ReportedEvent, StoredEvent, as_stored, parse_events
 from memory_service.schemas.fields import utc_text
 from memory_service.schemas.runs import run_key
@@ -42,6 +42,13 @@ WRITTEN_AT_ONCE = 4_000
 """Events of a transaction: some 20 ms."""
 
 
+WRITTEN_WITHIN_SECONDS = 45.0
+"""A commit waits for another writer of SQLite for 15 s at most, and 25 s for a PostgreSQL that hangs."""
+
+MOST_WAITING = 50_000
+"""Events that wait for their transaction: some 20 MB. More are told to come again."""
+
+
 async def take_events(database: Database, run_id: str, body: Mapping[str, Any]) -> dict[str, Any]:
     """`{"accepted", "duplicates", "differing", "verdict"}`; differing: seqs that were there with another
     body, which stays. NotFound for a run nobody began; InvalidInput (nothing is stored) for what is no event.
@@ -50,7 +57,7 @@ async def take_events(database: Database, run_id: str, body: Mapping[str, Any]) 
     waits.
     """
     events = body.get("events")
-    if isinstance(events, list) and len(events) > READ_AT_ONCE:
+    if isinstance(events, list) and (len(events) > READ_AT_ONCE or _values(events) > 10 * READ_AT_ONCE):
         batch = await anyio.to_thread.run_sync(_batch, run_id, body)
     else:
         batch = _batch(run_id, body)
@@ -62,12 +69,19 @@ async def take_events(database: Database, run_id: str, body: Mapping[str, Any]) 
             loop.call_soon_threadsafe(_finish, written)
 
     database.caches.of(_Writer, database).write(batch, wake)
-    await written
+    try:
+        await asyncio.wait_for(written, WRITTEN_WITHIN_SECONDS)
+    except TimeoutError:
+        raise Unavailable("the database did not take the events in time; send them again") from None
     if batch.status == RUNNING and batch.error is None and batch.accepted:
         standing = standing_verdict(database, batch.run_id, batch.reported, batch.kinds, max(batch.moments))
         if standing is not None:
             return batch.answer(standing)
     return await anyio.to_thread.run_sync(_answer, database, batch)
+
+
+def _values(events: Sequence[Any]) -> int:
+    return sum(len(event) for event in events if isinstance(event, Mapping))
 
 
 def _batch(run_id: str, body: Mapping[str, Any]) -> Batch:
@@ -176,11 +190,18 @@ class _Writer:
     def __init__(self, database: Database) -> None:
         self._database = weakref.ref(database)
         self._waiting: SimpleQueue[tuple[Batch, Callable[[], object]] | None] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._events = 0
         weakref.finalize(database, self._waiting.put, None)
         threading.Thread(target=self._run, name="events", daemon=True).start()
 
     def write(self, batch: Batch, written: Callable[[], object]) -> None:
-        """`written` is called, by another thread, when the batch is on disk or has its `error`."""
+        """`written` is called, by another thread, when the batch is on disk or has its `error`. Unavailable
+        where too many wait."""
+        with self._lock:
+            if self._events + len(batch.events) > MOST_WAITING:
+                raise Unavailable("too many events wait for the database; send them again in a moment")
+            self._events += len(batch.events)
         self._waiting.put((batch, written))
 
     def _run(self) -> None:
@@ -191,6 +212,8 @@ class _Writer:
                     group.append(more)
                     size += len(more[0].events)
             self._commit([batch for batch, _ in group])
+            with self._lock:
+                self._events -= size
             for _, written in group:
                 written()
 

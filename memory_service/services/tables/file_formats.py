@@ -26,7 +26,8 @@ MEDIA_TYPES: Mapping[str, str] = {
 
 Row = Mapping[str, Any]
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""Also full-width: some programs read them alike."""
 
 GROUP_ROWS = 5_000
 GROUP_CHARACTERS = 8_000_000
@@ -70,8 +71,9 @@ def _jsonl(table: TableExport) -> Iterator[bytes]:
 
 def _csv(table: TableExport) -> Iterator[bytes]:
     out = io.StringIO(newline="")
-    writer = csv.writer(out)
-    writer.writerow([defused(name) for name in table.columns])
+    csv.writer(out).writerow([defused(name) for name in table.columns])
+    # All texts in quotes: where semicolons separate, one in a text would begin a cell, and there a formula.
+    writer = csv.writer(out, quoting=csv.QUOTE_NONNUMERIC)
     yield _taken(out)
     for page in table.pages():
         writer.writerows([defused(flat(row.get(name))) for name in table.columns] for row in page)

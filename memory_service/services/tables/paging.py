@@ -106,7 +106,7 @@ class Query:
         give."""
         try:
             value, key = self._opened(cursor)
-        except (ValueError, TypeError, UnicodeError, binascii.Error, RecursionError) as error:
+        except (ValueError, TypeError, KeyError, ArithmeticError, binascii.Error, RecursionError) as error:
             message = "is not a cursor that this list gave with the same filters and sort; start without one"
             shown = str(cursor)[:40].encode("utf-8", "replace").decode()
             raise wrong_value("cursor", message, shown) from error
@@ -123,7 +123,9 @@ class Query:
         if digest != self._digest():
             raise ValueError("of another question")
         last = _converted(self.entity, key_of(self.entity), key)
-        return (None if value is None else _converted(self.entity, self.sort, value)), last
+        if value is None and _nullable(self.entity, self.sort):
+            return None, last
+        return _converted(self.entity, self.sort, value), last
 
     def _digest(self) -> str:
         question = [self.table, self.sort, self.descending, [[n, h, str(v)] for n, h, v in self.filters]]
@@ -253,6 +255,8 @@ def _parse(entity: type[Base], name: str, value: Any, field: str) -> Any:
 
 def _converted(entity: type[Base], name: str, value: Any) -> Any:
     wanted = _type(entity, name)
+    if value is None:
+        raise TypeError("null is no value of this column")
     if len(str(value)) > _MAX_VALUE:
         raise ValueError("too long")
     if wanted is bool:
@@ -267,7 +271,7 @@ def _converted(entity: type[Base], name: str, value: Any) -> Any:
     if wanted is str:
         return clean_text(str(value))
     moment = dt.datetime.fromisoformat(str(value))
-    return moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
+    return moment.astimezone(dt.UTC) if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
 
 
 def _is_narrow(entity: type[Base], name: str) -> bool:

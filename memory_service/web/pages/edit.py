@@ -8,7 +8,7 @@ from urllib.parse import quote
 from fastapi import Depends, Request
 from starlette.responses import Response
 
-from memory_service.api.security.auth_middleware import who_of
+from memory_service.api.security.auth_middleware import signed
 from memory_service.api.service import database_of, service_of
 from memory_service.errors import FieldError, InvalidInput, Moved
 from memory_service.services.editorial.curation import correct_row, reason_given, undo
@@ -94,4 +94,5 @@ def _untouched(page: dict[str, Any], form: dict[str, str]) -> dict[str, str]:
 
 
 def _named(request: Request, form: dict[str, str]) -> str | None:
-    return who_of(request) or form.get("who", "").strip()[:80] or None
+    stated = form.get("who", "").strip()[:80]
+    return signed(request, {"who": stated} if stated else {}).get("who")

@@ -1,0 +1,32 @@
+"""Rows as the values that plans are made with. A row that cannot be one (of an older program, or written past
+the service) is left out and named: it hurts nobody who asks for another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from memory_service.domain.hardware.gpu_spec import Gpu
+from memory_service.schemas.rows import BUILT
+
+Row = Mapping[str, Any]
+Value = TypeVar("Value")
+
+_KEYS = {"models": "name", "gpus": "slug"}
+
+
+def usable(table: str, rows: Iterable[Row]) -> tuple[list[Any], tuple[str, ...]]:
+    """(the values in the order of their rows, "table key: why" of each that is left out)."""
+    built, left_out = [], []
+    build: Callable[[Row], Any] = BUILT[table]
+    for row in rows:
+        try:
+            built.append(build(row))
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with one row stays with it
+            left_out.append(f"{table} {row[_KEYS.get(table, 'id')]}: {error}")
+    return built, tuple(left_out)
+
+
+def usable_sheets(rows: Iterable[Row]) -> dict[str, Gpu]:
+    """Slug -> GPU model."""
+    return {gpu.slug: gpu for gpu in usable("gpus", rows)[0]}

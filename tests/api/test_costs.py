@@ -1,0 +1,205 @@
+"""What one caller may cost is bounded before the work begins, or ended; the others are answered meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import orjson
+import pytest
+from fastapi.testclient import TestClient
+
+from memory_service.api import request_body
+from memory_service.services.knowledge import profiling
+from memory_service.services.review import review
+from memory_service.services.runs import run_log
+from tests.store.fakes import model
+from tests.telling import at
+
+PYTHON = {"Content-Type": "text/x-python"}
+AGENT = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+
+
+def transformer(name: str, **figures: Any) -> dict[str, Any]:
+    config = {"model_type": "bert", "figures": {"hidden_size": 64, "num_attention_heads": 2, **figures}}
+    return model(name, library="transformers", input_kind="seq_len", default_input_size=32, config=config)
+
+
+@pytest.mark.parametrize(
+    ("figures", "why"),
+    [
+        ({"num_hidden_layers": 300}, "num_hidden_layers must be between 1 and 128"),
+        ({"vocab_size": 10**9}, "vocab_size must be between 1 and 2000000"),
+        ({"backbone": "resnet50"}, "Unknown figure 'backbone'"),
+        ({"use_pretrained_backbone": True}, "Unknown figure 'use_pretrained_backbone'"),
+        ({"timm_model_name": "resnet50"}, "Unknown figure 'timm_model_name'"),
+        ({"hidden_act": "../../weights"}, "hidden_act must be a plain word"),
+        ({"layer_types": ["full"] * 300}, "holds more than 256 values"),
+        ({"hidden_size": {"a": 1}}, "figures are numbers, words and short lists"),
+    ],
+)
+def test_a_model_of_any_size_or_origin_is_refused(
+    sqlite_client: TestClient, figures: dict[str, Any], why: str
+):
+    refused = sqlite_client.post("/models", json=transformer("zz-net", **figures))
+    assert refused.status_code == 422
+    assert why in refused.text
+    patched = sqlite_client.patch(
+        "/models/bert-base-uncased", json={"config": transformer("x", **figures)["config"]}
+    )
+    assert patched.status_code == 422
+
+
+def test_a_trace_that_takes_too_long_is_ended_and_not_tried_again(
+    sqlite_client: TestClient, monkeypatch: pytest.MonkeyPatch
+):
+    assert (
+        sqlite_client.post("/models", json=transformer("zz-slow", num_hidden_layers=128)).status_code == 201
+    )
+    asked = {"model": "zz-slow", "seq_len": 32, "gpu": "a100"}
+    monkeypatch.setattr(profiling.TRACING, "seconds", 0.05)
+    refused = sqlite_client.get("/predict", params=asked)
+    assert refused.status_code == 422
+    assert "took over 0.05 s" in refused.text
+    monkeypatch.undo()
+    assert "took over 0.05 s" in sqlite_client.get("/predict", params=asked).text
+    assert sqlite_client.post("/models", json=transformer("zz-quick", num_hidden_layers=2)).status_code == 201
+    assert sqlite_client.get("/predict", params=asked | {"model": "zz-quick"}).status_code == 200
+
+
+def test_a_review_that_takes_too_long_is_ended_and_says_so(
+    sqlite_client: TestClient, monkeypatch: pytest.MonkeyPatch
+):
+    script = b"import torch\nprint(torch.ones(2))\n"
+    assert sqlite_client.post("/review", content=script, headers=PYTHON).json()["ok"]
+    monkeypatch.setattr(review._APART, "seconds", 0.0001)
+    ended = sqlite_client.post("/review", content=script * 20_000, headers=PYTHON)
+    assert ended.status_code == 200
+    assert "every rule: reading the script took over" in ended.json()["not_checked"][0]
+    monkeypatch.undo()
+    assert sqlite_client.post("/review", content=script, headers=PYTHON).json()["not_checked"] == []
+
+
+MEMBERS = "An object has at most 200 members"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/recommend",
+        "/competitions",
+        "/models",
+        "/calibrations",
+        "/review",
+        "/predict",
+        "/rank",
+        "/runs",
+        "/similar",
+    ],
+)
+def test_unknown_fields_are_not_looked_up_one_by_one(sqlite_client: TestClient, path: str):
+    body = {f"_etainsr{n}": n for n in range(60_000)}
+    refused = sqlite_client.post(path, json=body)
+    assert refused.status_code == 422
+    assert MEMBERS in refused.json()["detail"]
+    few = sqlite_client.post(path, json={f"_etainsr{n}": n for n in range(190)})
+    assert few.status_code == 422
+    assert 1 <= len(few.json()["errors"]) <= 51
+
+
+def test_corrections_and_tools_refuse_too_many_members_too(sqlite_client: TestClient):
+    many = {f"_etainsr{n}": n for n in range(60_000)}
+    assert MEMBERS in sqlite_client.patch("/gpus/a100", json=many).text
+    call = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": "recommend_plan", "arguments": many},
+    }
+    assert MEMBERS in sqlite_client.post("/mcp", json=call, headers=AGENT).text
+    call["params"] = {"name": "recommend_plan", "arguments": {"description": [[] for _ in range(10_000)]}}
+    assert sqlite_client.post("/mcp", json=call, headers=AGENT).status_code == 413
+    nan = orjson.dumps(call).replace(b"[]", b"NaN")
+    assert sqlite_client.post("/mcp", content=nan, headers=AGENT).status_code == 413
+    script = "x = [1, 2, 3, 4]  # {}, [], \n" * 5_000  # as many commas, in one text
+    call["params"] = {"name": "review_script", "arguments": {"script": script}}
+    answered = sqlite_client.post("/mcp", json=call, headers=AGENT)
+    assert answered.status_code == 200
+    assert "isError" in answered.text
+
+
+def test_events_with_wrong_fields_are_refused_after_the_first_few(sqlite_client: TestClient):
+    run_id = begun(sqlite_client)
+    wrong = {f"w{n}": n for n in range(70)}
+    events = [{"seq": n, "kind": "epoch", "at": at(n), **wrong} for n in range(5_000)]
+    refused = sqlite_client.post(f"/runs/{run_id}/events", json={"events": events})
+    assert refused.status_code == 422
+    assert {error["field"].split(".")[1] for error in refused.json()["errors"]} == {"0"}
+
+
+def test_a_long_body_is_read_beside_the_event_loop(
+    sqlite_client: TestClient, monkeypatch: pytest.MonkeyPatch
+):
+    in_loop: list[bool] = []
+    parse = request_body.parse_json
+
+    def noted(raw: bytes) -> Any:
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            in_loop.append(False)
+        else:
+            in_loop.append(True)
+        return parse(raw)
+
+    monkeypatch.setattr(request_body, "parse_json", noted)
+    question = {"model": "resnet50", "gpu": "a100", "image_size": 224}
+    assert sqlite_client.post("/predict", json=[question] * 2_000).status_code == 200
+    run_id = begun(sqlite_client)
+    long = {"events": [{"seq": 1, "kind": "note", "at": at(1), "text": "x" * 15_000}] * 5}
+    assert sqlite_client.post(f"/runs/{run_id}/events", json=long).status_code == 200
+    assert sqlite_client.post("/similar", json={"text": "leaves " * 12_000}).status_code == 200
+    assert in_loop == [False, True, False, False]  # the run's own body is short
+
+
+def test_a_log_of_many_events_is_taken_in_pieces(sqlite_client: TestClient):
+    whole = "".join(f"Epoch {n % 3 + 1}/3 loss=0.5\n" for n in range(12_000)).encode()
+    by_offset, by_repeating = begun(sqlite_client), begun(sqlite_client)
+    taken, pieces = 0, []
+    while taken < len(whole):
+        answer = sqlite_client.post(f"/runs/{by_offset}/log?offset={taken}", content=whole[taken:]).json()
+        taken = answer["offset"]
+        pieces.append(answer["accepted"])
+    assert sum(pieces) == 12_000
+    assert max(pieces) <= run_log.MOST_EVENTS
+    repeated = [sqlite_client.post(f"/runs/{by_repeating}/log", content=whole).json() for _ in range(5)]
+    assert [one["accepted"] for one in repeated] == [*pieces, 0, 0]
+    assert repeated[-1]["offset"] == len(whole)
+    kept = sqlite_client.get(f"/runs/{by_repeating}/events").text.splitlines()
+    assert len(kept) == 12_000
+
+
+def test_nothing_but_writing_happens_while_a_log_has_the_database(
+    sqlite_client: TestClient, monkeypatch: pytest.MonkeyPatch
+):
+    """Whoever makes events inside of the transaction makes all other writers wait."""
+    run_id, inside = begun(sqlite_client), list[bool]()
+    fitting, database = run_log.fitting, sqlite_client.app.state.service.database  # type: ignore[attr-defined]
+
+    def noted(*event: Any) -> Any:
+        with database.write_untracked():  # on SQLite it would wait for itself
+            inside.append(False)
+        return fitting(*event)
+
+    monkeypatch.setattr(run_log, "fitting", noted)
+    answer = sqlite_client.post(f"/runs/{run_id}/log", content=b"Epoch 1/3 loss=0.5\n")
+    assert (answer.status_code, inside) == (200, [False])
+
+
+def begun(client: TestClient) -> str:
+    run = {"task": "image", "gpu": "a100", "model": "resnet50", "batch_size": 32, "epochs": 3, "folds": 1}
+    return str(
+        client.post("/runs", json={**run, "n_train": 5_000, "minutes": 30, "started_at": at(0)}).json()[
+            "run_id"
+        ]
+    )

@@ -1,0 +1,82 @@
+"""Work in a child process: what it costs hurts nobody else, and the next call gets a new child."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from memory_service.child_processes import TooCostly, Workers
+from memory_service.errors import InvalidInput, Unavailable, wrong_value
+
+
+def few(seconds: float = 60.0, processes: int = 1, waiting: int = 0) -> Workers:
+    return Workers("a sum", processes=processes, waiting=waiting, seconds=seconds, mib=512)
+
+
+def test_a_child_stays_for_the_next_call_and_raises_what_it_raised():
+    workers = few()
+    child = workers.run(os.getpid)
+    assert child != os.getpid()
+    with pytest.raises(InvalidInput, match="n must be a number") as refused:
+        workers.run(_refuse)
+    assert refused.value.errors[0].field == "n"
+    assert workers.run(os.getpid) == child
+
+
+def test_one_that_takes_too_long_is_killed():
+    workers = few(seconds=20.0)
+    child = workers.run(os.getpid)
+    workers.seconds = 0.2
+    with pytest.raises(TooCostly, match=r"over 0\.2 s"):
+        workers.run(time.sleep, 600)
+    with pytest.raises(ProcessLookupError):
+        os.kill(child, 0)
+    workers.seconds = 60.0
+    assert workers.run(os.getpid) != child
+
+
+def test_one_that_takes_too_much_memory_or_dies_ends_alone():
+    workers = few()
+    with pytest.raises(TooCostly, match="memory"):
+        workers.run(bytearray, 2**30)
+    with pytest.raises(TooCostly, match="memory"):
+        workers.run(os._exit, 3)
+    assert workers.run(len, "abc") == 3
+
+
+def test_a_child_that_ended_while_it_was_idle_is_replaced():
+    workers = few()
+    child = workers.run(os.getpid)
+    os.kill(child, 9)
+    while _runs(child):
+        time.sleep(0.01)
+    assert workers.run(os.getpid) != child
+
+
+def test_who_comes_when_too_many_wait_is_told_so_at_once():
+    workers = few()
+    workers.run(len, "")
+    asleep = threading.Thread(target=lambda: workers.run(time.sleep, 3))
+    asleep.start()
+    while workers._places.acquire(blocking=False):
+        workers._places.release()
+        time.sleep(0.001)
+    with pytest.raises(Unavailable, match="too many wait for a sum"):
+        workers.run(len, "")
+    asleep.join()
+    assert workers.run(len, "ab") == 2
+
+
+def _refuse() -> None:
+    raise wrong_value("n", "must be a number", "x")
+
+
+def _runs(child: int) -> bool:
+    try:
+        return Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
