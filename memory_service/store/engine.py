@@ -20,7 +20,7 @@ def _to_json(value: Any) -> str:
 def make_private_folder(folder: Path) -> None:
     """Make a folder, and those above it that are not there, for its owner alone."""
     for missing in [*reversed(folder.parents), folder]:
-        if not missing.exists():
+        if not missing.is_dir():
             missing.mkdir(mode=0o700, exist_ok=True)
 
 

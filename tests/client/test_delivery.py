@@ -209,9 +209,9 @@ def test_a_run_whose_key_is_not_valid_any_more_waits_for_another_one(
     assert len(problems) == 1
     assert "MEMORY_API_KEY" in problems[0]
     assert [path.suffix for path in spools(home)] == [".jsonl"], "it is not put aside"
-    assert [one.outcome for one in sync()] == ["away"]
+    assert [one.outcome for one in sync(scripted.url)] == ["away"]
     monkeypatch.setenv("MEMORY_API_KEY", "msk_new")
-    assert [(one.outcome, one.events) for one in sync()] == [("sent", 5)]
+    assert [(one.outcome, one.events) for one in sync(scripted.url)] == [("sent", 5)]
     written = "".join(path.read_text() for path in home.rglob("*") if path.is_file()) + caplog.text
     assert not re.search("msk_(old|new)", written)
 

@@ -203,6 +203,7 @@ class _Read:
     selection: ObservationSelection
     knowledge: Knowledge
     left_out: LeftOut
+    catalogue: Mapping[str, Sequence[Any]]
 
 
 def _renewed(transaction: ReadTransaction, revision: int, cached: _Read | None) -> _Read:
@@ -222,11 +223,11 @@ def _renewed(transaction: ReadTransaction, revision: int, cached: _Read | None) 
     left_out = {} if cached is None else dict(cached.left_out)
     if "solutions" not in same:
         left_out["solutions"] = usable("solutions", rows["solutions"])[1]
+    catalogue = {} if cached is None else dict(cached.catalogue)
     if cached is not None and same.issuperset(CATALOGUE):
         priced = cached.knowledge.priced
     else:
-        catalogue = {}
-        for name in CATALOGUE:
+        for name in set(CATALOGUE) - same:  # most of the time is that of the profiles, which nobody edits
             catalogue[name], left_out[name] = usable(name, all_rows(transaction.session, name))
         priced = PricedCatalogue({model.name: model for model in catalogue["models"]}, catalogue["profiles"])
     if cached is not None and same.issuperset(("gpus", "devices")):
@@ -268,7 +269,7 @@ def _renewed(transaction: ReadTransaction, revision: int, cached: _Read | None) 
     ended = outcomes.with_metric(transaction.session, MOST_RUNS)
     knowledge = replace(knowledge, written_here=here, ended_runs=ended)
     _tell_left_out(left_out, {} if cached is None else cached.left_out)
-    return _Read(prints, rows, calibrated, observations, selection, knowledge, left_out)
+    return _Read(prints, rows, calibrated, observations, selection, knowledge, left_out, catalogue)
 
 
 def _tell_left_out(now: LeftOut, before: LeftOut) -> None:
