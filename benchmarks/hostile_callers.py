@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import httpx2
@@ -119,10 +120,7 @@ def measured(base: str, worst: list[Callable[[], Any]], seconds: float) -> Itera
             for name, call in (
                 ("healthz", lambda: other.get("/healthz")),
                 ("recommend", lambda: other.get(ASKED)),
-                (
-                    "events",
-                    lambda event=event: other.post(f"/runs/{run_id}/events", json={"events": [event]}),
-                ),
+                ("events", partial(other.post, f"/runs/{run_id}/events", json={"events": [event]})),
             ):
                 began = time.perf_counter()
                 call().raise_for_status()

@@ -56,7 +56,7 @@ def test_a_trace_that_takes_too_long_is_ended_and_not_tried_again(
     assert (
         sqlite_client.post("/models", json=transformer("zz-slow", num_hidden_layers=128)).status_code == 201
     )
-    asked = {"model": "zz-slow", "seq_len": 32, "gpu": "a100"}
+    asked: dict[str, str | int] = {"model": "zz-slow", "seq_len": 32, "gpu": "a100"}
     monkeypatch.setattr(profiling.TRACING, "seconds", 0.05)
     refused = sqlite_client.get("/predict", params=asked)
     assert refused.status_code == 422

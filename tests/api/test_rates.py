@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from memory_service.api.security import rate_limits as rates
-from memory_service.api.security.rate_limits import MOST_NAMES, Rate, _network
+from memory_service.api.security.rate_limits import MOST_NAMES, Rate, network_of
 from memory_service.app import create_app
 from memory_service.services.access.keys import create_key
 from memory_service.services.database.transactions import Database
@@ -136,5 +136,5 @@ def test_a_bucket_fills_again_and_forgets_the_oldest_name():
 
 
 def test_an_address_of_ipv6_counts_as_its_network():
-    assert _network("2001:db8::1") == _network("2001:db8::ffff") != _network("2001:db8:0:1::1")
-    assert _network("192.0.2.1") != _network("192.0.2.2")
+    assert network_of("2001:db8::1") == network_of("2001:db8::ffff") != network_of("2001:db8:0:1::1")
+    assert network_of("192.0.2.1") != network_of("192.0.2.2")

@@ -90,7 +90,7 @@ def test_a_dump_with_a_foreign_table_is_refused(
     about = json.loads(parts["manifest.json"])
     about["tables"].append({"name": "invoices", "columns": ["id"], "rows": 0})
     with zipfile.ZipFile(file, "w") as archive:
-        for name, part in {**parts, "manifest.json": json.dumps(about)}.items():
+        for name, part in {**parts, "manifest.json": json.dumps(about).encode()}.items():
             archive.writestr(name, part)
     with pytest.raises(InvalidInput, match="table invoices"):
         databases.restore(opened(servers.new("postgresql", None)), file)

@@ -109,7 +109,8 @@ def claim_subject(knowledge: Knowledge, row: Row, card: str | None, model: str |
         card, model = card or REFERENCE_CARD, knowledge.model_names.get(REFERENCE_MODEL)
         assumed.append(f"on {card}, {REFERENCE_MODEL}")
     if (
-        card not in knowledge.cards.sheets
+        card is None
+        or card not in knowledge.cards.sheets
         or model is None
         or knowledge.models[model].input_kind != "image_size"
     ):

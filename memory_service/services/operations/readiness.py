@@ -139,10 +139,10 @@ class Preparation:
         try:
             step()
         except Exception as error:  # noqa: BLE001 - shown in /readyz and the log; the thread has no caller
-            unexpected = not isinstance(error, MemoryServiceError)
-            failed = f"cannot get ready: {type(error).__name__}" if unexpected else error.detail
+            expected = isinstance(error, MemoryServiceError)
+            failed = str(error) if expected else f"cannot get ready: {type(error).__name__}"
             if failed != self.state.failed:
-                _log.error("cannot get ready yet: %s", failed, exc_info=error if unexpected else None)
+                _log.error("cannot get ready yet: %s", failed, exc_info=None if expected else error)
             self.state = replace(self.state, failed=failed)
             return False
         self.state = replace(self.state, failed=None)
