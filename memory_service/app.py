@@ -33,7 +33,7 @@ memory of its own."""
 
 SWITCH_SECONDS = 0.001
 """After which a busy thread hands Python's lock on. With the usual 5 ms the event loop waits 40 ms for eight
-of them, again and again: beside four who send logs, p99 of another's events was 1.7 s against 0.8 s."""
+of them, again and again: beside four callers who send logs, p99 of another's events was 1.7 s against 0.8."""
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
