@@ -118,8 +118,8 @@ def measured(base: str, worst: list[Callable[[], Any]], seconds: float) -> Itera
             seq += 1
             event = {"seq": seq, "kind": "gpu", "at": "2026-01-01T00:00:00Z", "utilization_percent": 50.0}
             for name, call in (
-                ("healthz", lambda: other.get("/healthz")),
-                ("recommend", lambda: other.get(ASKED)),
+                ("healthz", partial(other.get, "/healthz")),
+                ("recommend", partial(other.get, ASKED)),
                 ("events", partial(other.post, f"/runs/{run_id}/events", json={"events": [event]})),
             ):
                 began = time.perf_counter()
