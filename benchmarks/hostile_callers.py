@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx2
-import numpy as np
 
 CALLERS = 4
 ASKED = "/recommend?task=image&size=medium&gpu=a100"
@@ -116,23 +115,22 @@ def measured(base: str, worst: list[Callable[[], Any]], seconds: float) -> Itera
         while time.monotonic() < ends:
             seq += 1
             event = {"seq": seq, "kind": "gpu", "at": "2026-01-01T00:00:00Z", "utilization_percent": 50.0}
-            for name, call in (
-                ("healthz", lambda: other.get("/healthz")),
-                ("recommend", lambda: other.get(ASKED)),
-                (
-                    "events",
-                    lambda event=event: other.post(f"/runs/{run_id}/events", json={"events": [event]}),
-                ),
-            ):
+            asked = {
+                "healthz": other.build_request("GET", "/healthz"),
+                "recommend": other.build_request("GET", ASKED),
+                "events": other.build_request("POST", f"/runs/{run_id}/events", json={"events": [event]}),
+            }
+            for name, request in asked.items():
                 began = time.perf_counter()
-                call().raise_for_status()
+                other.send(request).raise_for_status()
                 waited[name].append(1000 * (time.perf_counter() - began))
             time.sleep(0.02)
     stop.set()
     for sender in senders:
         sender.join(150)
     for found in waited.values():
-        yield f"{np.percentile(found, 50):.0f} / {np.percentile(found, 99):.0f} ms"
+        ordered = sorted(found)
+        yield f"{ordered[len(found) // 2]:.0f} / {ordered[len(found) * 99 // 100]:.0f} ms"
 
 
 def until_ready(base: str) -> None:
