@@ -76,6 +76,7 @@ def plan_script(plan: Mapping[str, Any]) -> str:
         "members": model["name"] == "tabm",
         **({"widths": WIDTHS[model["name"]]} if model["name"] in WIDTHS else {}),
     }
+    words["fetched"] = _fetched(plan)
     words["hub_name"] = (
         HUB_NAMES.get(model["name"], model["name"]) if kind.words["collate"] == "padded" else ""
     )
@@ -128,7 +129,14 @@ def _kind_of(plan: Mapping[str, Any]) -> Kind:
     return kind
 
 
+def _fetched(plan: Mapping[str, Any]) -> bool:
+    """Whether its model begins with pretrained weights."""
+    return bool(plan["model"]["pretrained"]) and plan["model"]["library"] in ("timm", "smp", "transformers")
+
+
 def _parts(kind: Kind, plan: Mapping[str, Any]) -> Iterator[str]:
+    if _fetched(plan):
+        yield "weights"
     for part in kind.parts:
         yield from (NETS[plan["model"]["name"]], "tables") if part == "net" else (part,)
 
