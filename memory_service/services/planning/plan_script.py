@@ -60,12 +60,36 @@ _STOPS_BY: Mapping[str, Mapping[str, tuple[str, str]]] = {
 """Library -> function of the score -> what the library calls it for two classes and for more ("": the loss
 stops it, as with every score that is not here: it moves with every round, and counting hits does not)."""
 
+_ORDER_ONLY = ("auc", "gini", "average_precision", "spearman")
+"""Functions of scores that no rising change of the answers moves."""
+
 _STOP_SHARE = 0.70  # R15
 
 
 def plan_script(plan: Mapping[str, Any]) -> str:
     """The script of an answer of /recommend. NoScript where nothing fits or there is none for its model."""
     kind = _kind_of(plan)
+    words = _words(plan, kind)
+    parts = [text for part in _parts(kind, plan) for text in _texts(part, words)]
+    return _joined(_rendered("head", words), _rendered("constants", words), parts)
+
+
+def blend_script(plan: Mapping[str, Any]) -> str:
+    """The script that joins the runs of an answer of /recommend: a portfolio's last stage. NoScript where the
+    answers are masks, of which runs keep no out-of-fold answers."""
+    kind = _kind_of(plan)
+    if kind.words["masks"]:
+        raise NoScript(f"There is no blend for {plan['task']}: average the masks of the runs yourself")
+    words = _words(plan, kind) | {"files": False, "network": False, "blend": True}
+    words["ranks"] = words["score"] in _ORDER_ONLY
+    answer = "labels" if words["labels"] else "values"
+    parts = ("data", "files", answer, "metric", "writing", "blending")
+    texts = [text for part in parts for text in _texts(part, words)]
+    return _joined(_rendered("blend_head", words), _rendered("blend_constants", words), texts)
+
+
+def _words(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
+    """What the parts are told."""
     model = plan["model"]
     words = {**kind.words, "plan": plan, **_judged(plan, kind)}
     words |= _shares(plan) | {
@@ -80,8 +104,7 @@ def plan_script(plan: Mapping[str, Any]) -> str:
     words["hub_name"] = (
         HUB_NAMES.get(model["name"], model["name"]) if kind.words["collate"] == "padded" else ""
     )
-    parts = [text for part in _parts(kind, plan) for text in _texts(part, words)]
-    return _joined(_rendered("head", words), _rendered("constants", words), parts)
+    return words
 
 
 def _texts(part: str, words: Mapping[str, Any]) -> Iterator[str]:

@@ -22,7 +22,19 @@ class Kind:
 _LEARNING = ("metric", "running", "resuming", "folds", "validating", "training", "all_folds")
 _ENDING = ("writing", "predicting", "averaging", "main")
 _PLAIN: dict[str, Any] = dict.fromkeys(
-    ("labels", "masks", "table", "files", "network", "layout_matters", "members", "collate", "library"), False
+    (
+        "labels",
+        "masks",
+        "table",
+        "files",
+        "network",
+        "layout_matters",
+        "members",
+        "collate",
+        "library",
+        "blend",
+    ),
+    False,
 )
 _NETWORK = _PLAIN | {
     "network": True,

@@ -215,7 +215,7 @@ def test_its_log_lines_are_understood_with_their_memory(plans, monkeypatch, caps
     assert json.dumps(told)
 
 
-def test_memory_or_workers_that_run_out_change_the_settings_and_only_what_saves_the_deadline_is_obeyed(
+def test_memory_that_runs_out_changes_the_settings_and_advice_that_saves_the_deadline_is_obeyed(
     plans, capsys
 ):
     from memory_service.client.verdict import Verdict
