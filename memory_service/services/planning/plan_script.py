@@ -66,6 +66,17 @@ _ORDER_ONLY = ("auc", "gini", "average_precision", "spearman")
 _STOP_SHARE = 0.70  # R15
 
 
+_HOW = {
+    "tta": ("tta", "test images are predicted twice, once mirrored: TTA"),
+    "mixup": ("mixup", "two samples are mixed in shares of MIXUP"),
+    "ema": ("ema-swa", "a running mean of the weights is judged and kept: EMA"),
+    "class_weights": ("class-weights", "classes weigh alike in the loss: CLASS_WEIGHTS"),
+    "layerwise": ("layerwise-lr", "each layer's rate is LAYER_DECAY of the one above"),
+    "frequency": ("frequency-encoding", "how often a category occurs is a column, too: FREQUENCIES"),
+}
+"""Word of the parts -> (technique, what the script does)."""
+
+
 def plan_script(plan: Mapping[str, Any]) -> str:
     """The script of an answer of /recommend. NoScript where nothing fits or there is none for its model."""
     kind = _kind_of(plan)
@@ -101,6 +112,7 @@ def _words(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
         **({"widths": WIDTHS[model["name"]]} if model["name"] in WIDTHS else {}),
     }
     words["fetched"] = _fetched(plan)
+    words |= _techniques(plan, kind)
     words["hub_name"] = (
         HUB_NAMES.get(model["name"], model["name"]) if kind.words["collate"] == "padded" else ""
     )
@@ -134,6 +146,9 @@ def techniques_done(plan: Mapping[str, Any]) -> dict[str, str]:
     done = dict(AUGMENTED.get(plan["task"], {}))
     if plan["folds"] > 1:
         done["mean-blend"] = f"the predictions of {plan['folds']} folds are averaged"
+    done |= dict(_HOW[word] for word, does in _techniques(plan, kind).items() if does and word in _HOW)
+    if plan["seeds"] > 1:
+        done["seed-averaging"] = f"all folds are trained with {plan['seeds']} seeds, SEEDS"
     if judged["tuned"]:
         done["threshold-search"] = f"cuts are chosen on validation for {judged['metric']}"
     if judged["logs"]:
@@ -150,6 +165,21 @@ def _kind_of(plan: Mapping[str, Any]) -> Kind:
     if kind is None or (model["library"] == "torch" and model["name"] not in own_nets):
         raise NoScript(_offered(plan["task"], model))
     return kind
+
+
+def _techniques(plan: Mapping[str, Any], kind: Kind) -> dict[str, bool]:
+    """Which techniques of the recipe the script does, by the word that its parts ask for."""
+    wanted = {each["name"] for each in (plan["recipe"] or {}).get("techniques", ())}
+    words, pictures = kind.words, plan["task"].startswith("image")
+    return {
+        "tta": "tta" in wanted and pictures,
+        "mixup": "mixup" in wanted and words["files"] and not words["masks"],
+        "ema": "ema-swa" in wanted and words["network"],
+        "class_weights": "class-weights" in wanted and words["labels"] and words["network"],
+        "layerwise": "layerwise-lr" in wanted and words["collate"] == "padded",
+        "frequency": "frequency-encoding" in wanted and bool(words["library"]),
+        "mirrors": pictures,
+    }
 
 
 def _fetched(plan: Mapping[str, Any]) -> bool:

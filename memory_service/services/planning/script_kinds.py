@@ -56,7 +56,7 @@ _IMAGES = _NETWORK | {
     "layout": "the target or targets),\ntest.csv or sample_submission.csv (ids), "
     "train/<id>.jpg, test/<id>.jpg",
     "needs": "torch >= 2.4, timm, Pillow",
-    "learned": "Images(model, data.inputs, train_rows, train=True)",
+    "learned": "Images(model, data.inputs, train_rows, train=True, flip=flips(data.outputs))",
     "validated": "Images(model, data.inputs, valid_rows)",
     "tested": "Images(model, data.test_inputs, rows, partly=True)",
 }
