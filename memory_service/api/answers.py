@@ -11,13 +11,14 @@ from starlette.responses import Response
 
 from memory_service.api.error_handlers import NotAcceptable
 from memory_service.domain.planning.plan_text import plan_markdown
-from memory_service.services.planning.plan_script import plan_script
+from memory_service.services.planning.plan_script import blend_script, plan_script
 
 _JSON, _MARKDOWN, _SCRIPT = "application/json", "text/markdown", "text/x-python"
+_BLEND = "text/x-python-blend"
 
 _OFFERED = {
     "*/*": _JSON, "application/*": _JSON, _JSON: _JSON, "text/*": _MARKDOWN, _MARKDOWN: _MARKDOWN,
-    _SCRIPT: _SCRIPT,
+    _SCRIPT: _SCRIPT, _BLEND: _BLEND,
 }  # fmt: skip
 """What a media range of the `Accept` header gets."""
 
@@ -38,7 +39,7 @@ def plan_answer(body: bytes, form: str) -> bytes:
     if form == _JSON:
         return body
     plan = orjson.loads(body)
-    return (plan_script(plan) if form == _SCRIPT else plan_markdown(plan)).encode()
+    return {_SCRIPT: plan_script, _BLEND: blend_script}.get(form, plan_markdown)(plan).encode()
 
 
 def accepted_form(request: Request, offered: Mapping[str, str] = _OFFERED) -> str:

@@ -24,6 +24,7 @@ class Form(StrEnum):
 
     tables = "tables"
     script = "script"
+    blend = "blend"
     text = "text"
     json = "json"
 
@@ -32,7 +33,9 @@ class Form(StrEnum):
 def recommend(
     given: dict[str, str],
     database: AnotherUrl = None,
-    form: Annotated[Form, typer.Option(help="Tables, a script, text to paste, or JSON.")] = Form.tables,
+    form: Annotated[
+        Form, typer.Option(help="Tables, a script, the script that joins its runs, text to paste, or JSON.")
+    ] = Form.tables,
     json: bool = JSON_OPTION,
 ) -> None:
     """One explicit plan for this task, this data, this card, these minutes."""
@@ -52,13 +55,23 @@ def _script(answer: Mapping[str, Any]) -> str:
     return plan_script(answer)
 
 
+def _blend(answer: Mapping[str, Any]) -> str:
+    from memory_service.services.planning.plan_script import blend_script
+
+    return blend_script(answer)
+
+
 def _text(answer: Mapping[str, Any]) -> str:
     from memory_service.domain.planning.plan_text import plan_markdown
 
     return plan_markdown(answer)
 
 
-_WRITTEN: dict[Form, Callable[[Mapping[str, Any]], str]] = {Form.script: _script, Form.text: _text}
+_WRITTEN: dict[Form, Callable[[Mapping[str, Any]], str]] = {
+    Form.script: _script,
+    Form.blend: _blend,
+    Form.text: _text,
+}
 
 
 def render_plan(answer: Mapping[str, Any]) -> RenderableType:

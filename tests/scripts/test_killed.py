@@ -24,8 +24,14 @@ KILLS = int(os.environ.get("KILLS", "20"))
 SEED = int(os.environ.get("SEED", "6"))
 """`SEED=7 KILLS=100` are other moments, and more."""
 
-WRITES = (("submission", 1, 0), ("fold_1", 1, 1), ("fold_2", 1, 2), ("submission", 2, 2))
-"""A file as it is put in place, which time, and how many folds are there then."""
+WRITES = (
+    ("submission", 1, 0),
+    ("fold_1", 1, 1),
+    ("submission", 2, 1),
+    ("fold_2", 1, 2),
+    ("submission", 3, 1),
+)
+"""A file as it is put in place, which time, and how many folds are there then at least."""
 
 SAVED = ("image-classification", *(name for name in TREES if name.startswith("tabular-classification")))
 """One of those that save in the same way."""
@@ -51,7 +57,10 @@ def contents(trial: Trial) -> str:
 def check_what_is_left(trial: Trial, killed: Ended) -> None:
     """What lies there is whole; `predict` makes a valid submission of it, and uses the folds that exist."""
     if trial.submission.exists():
-        trial.cells()
+        cells = trial.cells()
+        if list(trial.out.glob("answers_*.npz")) and trial.data.form not in ("labels", "masks"):
+            constant = len({tuple(row) for row in cells.values()}) == 1
+            assert not constant or "left out" in killed.log, "a fold is over: its answers are written"
     left = contents(trial)
     if left in trial.seen:
         return  # of the same bytes `predict` has made a valid submission already
@@ -66,7 +75,7 @@ def check_what_is_left(trial: Trial, killed: Ended) -> None:
         assert constant, story
         assert "BASELINE" in predicted.log
     elif trial.data.form not in ("labels", "masks"):  # of so few epochs these may well be all alike
-        assert not constant, story
+        assert not constant or "worse than the baseline" in predicted.log, story
     assert {name: (trial.out / name).read_bytes() for name in trial.checkpoints()} == before, story
     trial.seen.add(left)
 
@@ -107,5 +116,5 @@ def test_killed_while_it_writes_nothing_is_torn(workshop: Workshop, name: str) -
             killed = trial.train(before=fault(number, prefix))
             assert killed.status == -9, f"{prefix} is not written aside and put in place\n{killed.log}"
             torn = fault is faults.cut_in_replace and prefix.startswith("fold")
-            assert len(trial.checkpoints()) == folds - torn
+            assert len(trial.checkpoints()) >= folds - torn
             check_what_is_left(trial, killed)

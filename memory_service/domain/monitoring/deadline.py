@@ -96,6 +96,8 @@ def _milder(view: RunView, projection: Projection, deadline: float) -> Answer:
         to_folds, to_epochs = stay
         planned = {"folds": folds, "epochs": epochs}
         changes = _changed(planned, to_folds, to_epochs)
+        if not changes:
+            return None  # the late end of an epoch's time keeps it: the median was only just too late
         if changes:
             what = " and ".join(f"{name} {planned[name]} -> {value}" for name, value in changes.items())
             first_fold = at.fold_index == 0 and folds > 1

@@ -60,12 +60,47 @@ _STOPS_BY: Mapping[str, Mapping[str, tuple[str, str]]] = {
 """Library -> function of the score -> what the library calls it for two classes and for more ("": the loss
 stops it, as with every score that is not here: it moves with every round, and counting hits does not)."""
 
+_ORDER_ONLY = ("auc", "gini", "average_precision", "spearman")
+"""Functions of scores that no rising change of the answers moves."""
+
 _STOP_SHARE = 0.70  # R15
+
+
+_HOW = {
+    "tta": ("tta", "test images are predicted twice, once mirrored: TTA"),
+    "mixup": ("mixup", "two samples are mixed in shares of MIXUP"),
+    "ema": ("ema-swa", "a running mean of the weights is judged and kept: EMA"),
+    "class_weights": ("class-weights", "classes weigh alike in the loss: CLASS_WEIGHTS"),
+    "layerwise": ("layerwise-lr", "each layer's rate is LAYER_DECAY of the one above"),
+    "frequency": ("frequency-encoding", "how often a category occurs is a column, too: FREQUENCIES"),
+}
+"""Word of the parts -> (technique, what the script does)."""
 
 
 def plan_script(plan: Mapping[str, Any]) -> str:
     """The script of an answer of /recommend. NoScript where nothing fits or there is none for its model."""
     kind = _kind_of(plan)
+    words = _words(plan, kind)
+    parts = [text for part in _parts(kind, plan) for text in _texts(part, words)]
+    return _joined(_rendered("head", words), _rendered("constants", words), parts)
+
+
+def blend_script(plan: Mapping[str, Any]) -> str:
+    """The script that joins the runs of an answer of /recommend: a portfolio's last stage. NoScript where the
+    answers are masks, of which runs keep no out-of-fold answers."""
+    kind = _kind_of(plan)
+    if kind.words["masks"]:
+        raise NoScript(f"There is no blend for {plan['task']}: average the masks of the runs yourself")
+    words = _words(plan, kind) | {"files": False, "network": False, "blend": True}
+    words["ranks"] = words["score"] in _ORDER_ONLY
+    answer = "labels" if words["labels"] else "values"
+    parts = ("data", "files", answer, "metric", "writing", "blending")
+    texts = [text for part in parts for text in _texts(part, words)]
+    return _joined(_rendered("blend_head", words), _rendered("blend_constants", words), texts)
+
+
+def _words(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
+    """What the parts are told."""
     model = plan["model"]
     words = {**kind.words, "plan": plan, **_judged(plan, kind)}
     words |= _shares(plan) | {
@@ -76,11 +111,12 @@ def plan_script(plan: Mapping[str, Any]) -> str:
         "members": model["name"] == "tabm",
         **({"widths": WIDTHS[model["name"]]} if model["name"] in WIDTHS else {}),
     }
+    words["fetched"] = _fetched(plan)
+    words |= _techniques(plan, kind)
     words["hub_name"] = (
         HUB_NAMES.get(model["name"], model["name"]) if kind.words["collate"] == "padded" else ""
     )
-    parts = [text for part in _parts(kind, plan) for text in _texts(part, words)]
-    return _joined(_rendered("head", words), _rendered("constants", words), parts)
+    return words
 
 
 def _texts(part: str, words: Mapping[str, Any]) -> Iterator[str]:
@@ -110,6 +146,9 @@ def techniques_done(plan: Mapping[str, Any]) -> dict[str, str]:
     done = dict(AUGMENTED.get(plan["task"], {}))
     if plan["folds"] > 1:
         done["mean-blend"] = f"the predictions of {plan['folds']} folds are averaged"
+    done |= dict(_HOW[word] for word, does in _techniques(plan, kind).items() if does and word in _HOW)
+    if plan["seeds"] > 1:
+        done["seed-averaging"] = f"all folds are trained with {plan['seeds']} seeds, SEEDS"
     if judged["tuned"]:
         done["threshold-search"] = f"cuts are chosen on validation for {judged['metric']}"
     if judged["logs"]:
@@ -128,7 +167,29 @@ def _kind_of(plan: Mapping[str, Any]) -> Kind:
     return kind
 
 
+def _techniques(plan: Mapping[str, Any], kind: Kind) -> dict[str, bool]:
+    """Which techniques of the recipe the script does, by the word that its parts ask for."""
+    wanted = {each["name"] for each in (plan["recipe"] or {}).get("techniques", ())}
+    words, pictures = kind.words, plan["task"].startswith("image")
+    return {
+        "tta": "tta" in wanted and pictures,
+        "mixup": "mixup" in wanted and words["files"] and not words["masks"],
+        "ema": "ema-swa" in wanted and words["network"],
+        "class_weights": "class-weights" in wanted and words["labels"] and words["network"],
+        "layerwise": "layerwise-lr" in wanted and words["collate"] == "padded",
+        "frequency": "frequency-encoding" in wanted and bool(words["library"]),
+        "mirrors": pictures,
+    }
+
+
+def _fetched(plan: Mapping[str, Any]) -> bool:
+    """Whether its model begins with pretrained weights."""
+    return bool(plan["model"]["pretrained"]) and plan["model"]["library"] in ("timm", "smp", "transformers")
+
+
 def _parts(kind: Kind, plan: Mapping[str, Any]) -> Iterator[str]:
+    if _fetched(plan):
+        yield "weights"
     for part in kind.parts:
         yield from (NETS[plan["model"]["name"]], "tables") if part == "net" else (part,)
 

@@ -19,10 +19,22 @@ class Kind:
     words: Mapping[str, Any]
 
 
-_LEARNING = ("metric", "running", "folds", "validating", "training", "all_folds")
+_LEARNING = ("metric", "running", "resuming", "folds", "validating", "training", "all_folds")
 _ENDING = ("writing", "predicting", "averaging", "main")
 _PLAIN: dict[str, Any] = dict.fromkeys(
-    ("labels", "masks", "table", "files", "network", "layout_matters", "members", "collate", "library"), False
+    (
+        "labels",
+        "masks",
+        "table",
+        "files",
+        "network",
+        "layout_matters",
+        "members",
+        "collate",
+        "library",
+        "blend",
+    ),
+    False,
 )
 _NETWORK = _PLAIN | {
     "network": True,
@@ -44,7 +56,7 @@ _IMAGES = _NETWORK | {
     "layout": "the target or targets),\ntest.csv or sample_submission.csv (ids), "
     "train/<id>.jpg, test/<id>.jpg",
     "needs": "torch >= 2.4, timm, Pillow",
-    "learned": "Images(model, data.inputs, train_rows, train=True)",
+    "learned": "Images(model, data.inputs, train_rows, train=True, flip=flips(data.outputs))",
     "validated": "Images(model, data.inputs, valid_rows)",
     "tested": "Images(model, data.test_inputs, rows, partly=True)",
 }
@@ -109,18 +121,18 @@ _TREE_LIBRARIES = {
 
 def _network_kind(reading: str, model: str, words: Mapping[str, Any], labels: bool) -> Kind:
     answer = "labels" if labels else "values"
-    files = ("data", f"read_{reading}", "files", answer, model, *_LEARNING, *_ENDING)
+    files = ("box", "data", f"read_{reading}", "files", answer, model, *_LEARNING, *_ENDING)
     return Kind(files, {**words, **(_OF_LABELS if labels else _OF_VALUES)})
 
 
 def _mask_kind(model: str, needs: str) -> Kind:
-    files = ("data", "read_masks", "files", "metric", "running", "folds", model, "masks", "training")
-    return Kind((*files, "all_folds", "writing", "main"), {**_MASKS, "needs": needs})
+    files = ("box", "data", "read_masks", "files", *_LEARNING[:4], model, "masks", *_LEARNING[5:])
+    return Kind((*files, "writing", "main"), {**_MASKS, "needs": needs})
 
 
 def _tree_kind(library: str, labels: bool) -> Kind:
     answer = "labels" if labels else "values"
-    files = ("data", "read_tables", "files", answer, "metric", "tree_running", "folds", "tree_features")
+    files = ("box", "data", "read_tables", "files", answer, *_LEARNING[:4], "tree_features")
     ending = (f"tree_{library}", "tree_folds", "all_folds", "writing", "averaging", "main")
     checkpoints, callback = _TREE_LIBRARIES[library]
     words = {"library": library, "checkpoints": checkpoints, "callback": callback, "needs": library}

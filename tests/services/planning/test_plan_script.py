@@ -215,7 +215,9 @@ def test_its_log_lines_are_understood_with_their_memory(plans, monkeypatch, caps
     assert json.dumps(told)
 
 
-def test_memory_or_workers_that_run_out_change_the_settings_and_advice_is_obeyed(plans, capsys):
+def test_memory_that_runs_out_changes_the_settings_and_advice_that_saves_the_deadline_is_obeyed(
+    plans, capsys
+):
     from memory_service.client.verdict import Verdict
 
     plan = image_plan(plans) | {"batch_size": 48, "grad_accumulation": 2, "folds": 3, "epochs": 8}
@@ -231,10 +233,16 @@ def test_memory_or_workers_that_run_out_change_the_settings_and_advice_is_obeyed
     for action, settings in (
         ("reduce_folds", {"folds": 2}),
         ("reduce_epochs", {"epochs": 5}),
+        ("raise_batch", {"batch_size": 96}),
         ("lower_batch", {"batch_size": 12}),
     ):
         now.obey(Verdict(action=action, set=settings, known=True))
-    assert (now.folds, now.epochs, now.batch, now.accumulation) == (2, 5, 12, 8)
+    assert (now.epochs, now.batch, now.accumulation) == (8, 12, 8)
+    stops = [Verdict(action="stop_and_predict", rule=rule, known=True) for rule in ("R16", "R16", "R16")]
+    stops += [Verdict(action="stop_and_predict", rule="R14", known=True) for _ in range(2)]
+    for verdict in (*stops[:3], Verdict(known=True), *stops[3:], stops[4]):
+        now.obey(verdict)
     assert now.seconds_left() > 0
-    now.obey(Verdict(action="stop_and_predict", known=True))
+    now.obey(Verdict(action="stop_and_predict", rule="R14", known=True))
     assert now.seconds_left() == 0
+    assert capsys.readouterr().out.count("VERDICT: ") == 6

@@ -1,0 +1,179 @@
+"""Is the deadline the box's, and is what a fold has learned written as soon as it is over?"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+
+from tests.scripts.submission import gain
+from tests.scripts.test_reading import Open, opened
+from tests.scripts.workshop import Trial, Workshop, rows_of
+
+__all__ = ["opened"]
+
+QUICK = ("tabular-regression-network", "tabular-regression-lightgbm", "image-classification")
+
+SLOW_IMPORT = "import time; time.sleep({seconds})"
+"""Sleeping takes no time of the processor: it is what a cold disk does to imports."""
+
+
+def minutes_said(log: str) -> float:
+    found = re.search(r"folds; ([\d.]+) min", log)
+    assert found, log
+    return float(found[1])
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_seconds_before_the_script_that_used_no_processor_are_of_the_budget(
+    workshop: Workshop, name: str
+) -> None:
+    trial = workshop.trial(name, own={"MINUTES": "5"}, folds=1, epochs=1)
+    ended = trial.train(before=SLOW_IMPORT.format(seconds=7))
+    assert ended.status == 0, ended.log
+    assert minutes_said(ended.log) >= 0.1
+
+
+@pytest.mark.parametrize("zone", [None, UTC])
+def test_a_moment_goes_before_the_minutes(workshop: Workshop, zone: object) -> None:
+    moment = datetime.now(UTC) + timedelta(seconds=2)
+    told = moment.isoformat() if zone else str(moment.timestamp())
+    own = {"MINUTES": "500", "MEMORY_DEADLINE": told}
+    epochs = {"epochs": 100_000, "early_stopping_patience": 100_000}
+    trial = workshop.trial("tabular-regression-network", own=own, **epochs)
+    ended = trial.train()
+    assert ended.status == 0, ended.log
+    trial.cells()
+    reached = [int(epoch) for epoch in re.findall(r"Epoch (\d+)/", ended.log)]
+    assert max(reached, default=0) < 100_000
+
+
+def test_a_script_that_hangs_ends_at_the_end_of_its_budget_with_what_it_has(workshop: Workshop) -> None:
+    """The second fold never ends: it sleeps in a call that looks at no clock."""
+    hang = """
+import time
+import numpy as np
+real, calls = np.savez, []
+def savez(*given, **named):
+    real(*given, **named)
+    calls.append(1)
+import lightgbm
+boost = lightgbm.train
+def train(*given, **named):
+    if calls:
+        time.sleep(10_000)
+    return boost(*given, **named)
+np.savez, lightgbm.train = savez, train
+"""
+    trial = workshop.trial("tabular-regression-lightgbm", own={"MINUTES": "0.1"}, folds=3)
+    ended = trial.train(before=hang)
+    assert ended.status == 0, ended.log
+    assert "the budget is over" in ended.log
+    assert gain(trial.data, trial.cells()) > 0, ended.log
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_killed_when_its_first_fold_is_over_a_script_has_sent_what_that_learned(
+    workshop: Workshop, name: str
+) -> None:
+    trial = workshop.trial(name)
+    killed = trial.train(kill_when=lambda: (trial.out / "answers_1.npz").exists() and written_again(trial))
+    assert killed.status == -signal.SIGKILL, killed.log
+    assert gain(trial.data, trial.cells()) > 0, killed.log
+    assert (trial.out / "oof.csv").exists()
+
+
+def written_again(trial: Trial) -> bool:
+    """Whether the submission is younger than the fold's answers."""
+    return trial.submission.stat().st_mtime_ns > (trial.out / "answers_1.npz").stat().st_mtime_ns
+
+
+TERM_IN_SECOND_FOLD = """
+import os, signal
+import numpy as np
+real = np.savez
+def savez(*given, **named):
+    real(*given, **named)
+    os.kill(os.getpid(), signal.SIGTERM)
+np.savez = savez
+"""
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_sigterm_ends_a_script_cleanly_with_what_is_there(workshop: Workshop, name: str) -> None:
+    trial = workshop.trial(name, folds=3)
+    ended = trial.train(before=TERM_IN_SECOND_FOLD)
+    assert ended.status == 0, ended.log
+    assert gain(trial.data, trial.cells()) > 0, ended.log
+    assert "=== Fold 3" not in ended.log
+
+
+@pytest.mark.parametrize("name", [*QUICK, "text-classification"])
+def test_out_of_fold_answers_are_those_of_every_row(workshop: Workshop, name: str) -> None:
+    trial = workshop.trial(name)
+    ended = trial.train()
+    assert ended.status == 0, ended.log
+    head, *rows = rows_of(trial.out / "oof.csv")
+    train = rows_of(trial.data.folder / "train.csv")
+    assert [row[0] for row in rows] == [row[0] for row in train[1:]]
+    assert [str(row[1]) for row in rows] == [row[-1] for row in train[1:]] or "regression" in name
+    assert all(column.startswith("p_") for column in head[2:])
+    assert np.isfinite([[float(cell) for cell in row[2:]] for row in rows]).all()
+    tests = rows_of(trial.out / "test_predictions.csv")
+    assert len(tests) == len(trial.data.ids) + 1
+
+
+def test_cores_are_those_of_the_affinity_and_of_the_quota(
+    opened: Open, monkeypatch: pytest.MonkeyPatch, tmp_path: object
+) -> None:
+    script = opened("tabular-regression-lightgbm", lambda folder: None)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)))
+    monkeypatch.setattr(os, "cpu_count", lambda: 128)
+    files: dict[str, str] = {}
+
+    class Files:
+        def __init__(self, path: str) -> None:
+            self.path = path
+
+        def __truediv__(self, name: str) -> Files:
+            return Files(f"{self.path}/{name}")
+
+        def read_text(self) -> str:
+            if self.path not in files:
+                raise FileNotFoundError(self.path)
+            return files[self.path]
+
+    monkeypatch.setattr(script.module, "Path", Files)
+    assert script.usable_cores() == 64
+    files["/sys/fs/cgroup/cpu.max"] = "max 100000"
+    assert script.usable_cores() == 64
+    files["/sys/fs/cgroup/cpu.max"] = "250000 100000"
+    assert script.usable_cores() == 3
+    files.clear()
+    files["/sys/fs/cgroup/cpu/cpu.cfs_quota_us"] = "150000"
+    files["/sys/fs/cgroup/cpu/cpu.cfs_period_us"] = "100000"
+    assert script.usable_cores() == 2
+
+
+def test_no_fold_that_fits_is_given_up(opened: Open) -> None:
+    """Of 60 s 12 are over; the first fold takes 25 s, for it warms up, later ones 5 s and less if they are
+    cut: three fit by R14's 51 s."""
+    script = opened("tabular-regression-lightgbm", lambda folder: None, folds=5)
+    clock = {"now": 12.0}
+    module = script.module
+    module.START, module.MINUTES, module.RESERVE_MINUTES, module.TRAIN_MINUTES = 0.0, 1.0, 0.15, 0.7
+    module.time = type("Clock", (), {"monotonic": staticmethod(lambda: clock["now"])})
+    took = iter((25.0, 5.0, 5.0, 5.0, 5.0))
+
+    def fold(number: int, *_: object) -> dict[str, float]:
+        clock["now"] += min(next(took), module.now.seconds_left())
+        return {"score": 1.0}
+
+    module.train_fold, module.finish_fold = fold, lambda *_: None
+    module.OUT_DIR.mkdir()
+    assert len(script.train(script.read_data(), None)) == 3
+    assert clock["now"] <= 51

@@ -1,0 +1,79 @@
+"""Does a new start go on where the last one was cut off, and leave alone what is of other settings?"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.scripts.submission import gain
+from tests.scripts.workshop import Trial, Workshop
+
+KINDS = ("image-classification", "image-segmentation", "tabular-regression-lightgbm", "text-classification")
+
+
+def edited(trial: Trial, before: str, after: str) -> None:
+    path = trial.folder / "train.py"
+    text, times = re.subn(before, after, path.read_text())
+    assert times == 1
+    path.write_text(text)
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_folds_that_are_done_are_not_trained_again(workshop: Workshop, name: str) -> None:
+    trial = workshop.trial(name, folds=3)
+    killed = trial.train(kill_when=(trial.out / "answers_1.npz").exists)
+    assert killed.status == -9, killed.log
+    first = content(trial.out)
+    [checkpoint] = [file for file in first if file.startswith("fold_1.") and not file.endswith("tmp")]
+    ended = trial.train()
+    assert ended.status == 0, ended.log
+    assert "Fold 1 is done already" in ended.log
+    assert "=== Fold 1" not in ended.log
+    assert (trial.out / checkpoint).read_bytes() == first[checkpoint]
+    assert len(trial.checkpoints()) == 3
+    assert gain(trial.data, trial.cells()) > 0, ended.log
+    again = trial.train()
+    assert again.status == 0, again.log
+    assert "=== Fold" not in again.log
+
+
+@pytest.mark.parametrize("name", ["image-classification", "image-segmentation", "tabular-regression-network"])
+def test_a_fold_goes_on_behind_its_last_epoch(workshop: Workshop, name: str) -> None:
+    trial = workshop.trial(name, folds=1, epochs=12, early_stopping_patience=12)
+    edited(trial, r"SECONDS_BETWEEN_SAVES = \d+", "SECONDS_BETWEEN_SAVES = 0")
+    log = trial.folder / "log.txt"
+    killed = trial.train(kill_when=lambda: log.exists() and b"Epoch 5/12" in log.read_bytes())
+    assert killed.status == -9, killed.log
+    ended = trial.train()
+    assert ended.status == 0, ended.log
+    went_on = re.search(r"Going on behind epoch (\d+) of fold 1", ended.log)
+    assert went_on, ended.log
+    assert int(went_on[1]) >= 4
+    told = [int(epoch) for epoch in re.findall(r"Epoch (\d+)/12", ended.log)]
+    assert told == list(range(int(went_on[1]) + 1, 13))
+    assert gain(trial.data, trial.cells()) > 0, ended.log
+
+
+@pytest.mark.parametrize("name", ["image-classification", "tabular-regression-lightgbm"])
+def test_of_other_settings_nothing_is_touched(workshop: Workshop, name: str) -> None:
+    trial = workshop.trial(name)
+    assert trial.train().status == 0
+    before = content(trial.out)
+    edited(trial, r"\nSEED = 42", "\nSEED = 43")
+    ended = trial.train()
+    assert ended.status == 0, ended.log
+    assert "SEED" in ended.log
+    assert "fold_1." in ended.log.partition("not touched")[2]
+    assert content(trial.out) == before
+    other = trial.out.with_name("out-2")
+    assert f"this run writes to {other}" in ended.log
+    assert (other / "submission.csv").exists()
+    again = trial.train()
+    assert "Fold 1 is done already" in again.log
+    assert not trial.out.with_name("out-3").exists()

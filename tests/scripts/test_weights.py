@@ -1,0 +1,69 @@
+"""Does a script pretend, where its pretrained weights cannot be had or its model has learned nothing?"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.scripts.kinds import KINDS
+from tests.scripts.submission import gain
+from tests.scripts.workshop import Trial, Workshop
+
+FETCHED = ("image-classification", "image-segmentation", "text-classification", "audio-classification")
+
+
+def pretrained(workshop: Workshop, name: str, **own: str) -> Trial:
+    model = workshop.plan(name)["model"] | {"pretrained": True}
+    if name.startswith("text"):
+        model["name"] = "deberta-v3-small"
+    return workshop.trial(name, model=model, own=own)
+
+
+@pytest.mark.parametrize("name", FETCHED)
+def test_without_its_weights_a_script_ends_with_one_sentence(workshop: Workshop, name: str) -> None:
+    trial = pretrained(workshop, name)
+    ended = trial.train()
+    assert ended.status == 1, ended.log
+    last = ended.log.strip().splitlines()[-1]
+    assert last.startswith("The pretrained weights of "), ended.log
+    for way in ("WEIGHTS to a folder", "weights=none", "WEIGHTS=none"):
+        assert way in last
+    assert len({tuple(row) for row in trial.cells().values()}) == 1, "the baseline"
+
+
+@pytest.mark.parametrize("name", FETCHED)
+def test_told_to_a_script_learns_from_random_weights(workshop: Workshop, name: str) -> None:
+    trial = pretrained(workshop, name, WEIGHTS="none")
+    ended = trial.train()
+    assert ended.status == 0, ended.log
+    assert f"/{5 * KINDS[name].epochs}:" in ended.log, "the schedule is longer"
+    assert gain(trial.data, trial.cells()) > 0, ended.log
+
+
+@pytest.mark.parametrize("name", FETCHED)
+def test_weights_come_from_a_folder(workshop: Workshop, name: str) -> None:
+    import timm
+    import torch
+
+    trial = pretrained(workshop, name)
+    folder = trial.folder / "weights"
+    folder.mkdir()
+    model = trial.plan["model"]["name"]
+    if name.startswith("text"):
+        folder = workshop.bert
+    else:
+        of_timm = timm.create_model(model.partition("/")[2] or model)
+        torch.save(of_timm.state_dict(), folder / f"{model.rpartition('/')[2]}.pth")
+        torch.save({}, folder / "another.pth")
+    trial.own["WEIGHTS"] = str(folder)
+    ended = trial.train()
+    assert ended.status == 0, ended.log
+    assert gain(trial.data, trial.cells()) > 0, ended.log
+
+
+@pytest.mark.parametrize("name", ["tabular-regression-network", "image-regression"])
+def test_what_is_worse_than_the_baseline_is_not_written_over_it(workshop: Workshop, name: str) -> None:
+    trial = workshop.trial(name, learning_rate=1e4, epochs=1)
+    ended = trial.train()
+    assert ended.status == 0, ended.log
+    assert "worse than the baseline" in ended.log
+    assert len({tuple(row) for row in trial.cells().values()}) == 1, ended.log
