@@ -32,7 +32,8 @@ NEW_ROWS: dict[str, dict[str, Any]] = {
     "patterns": {"id": "p", "scope": "kind", "kind": "model", "statement": "Small models do."},
     "models": {
         "name": "small/net", "library": "timm", "tasks": ["image-classification"], "family": "small",
-        "input_kind": "image_size", "pretrained": False,
+        "input_kind": "image_size", "pretrained": False, "params_m": 1.0,
+        "default_input_size": 64, "quality_score": 50.0,
     },
     "gpus": SHEET,
     "strategies": {
