@@ -49,7 +49,8 @@ def box(number: int) -> Box:
 
 def replayed(script: Script, box: Box, advised: bool) -> tuple[int, int]:
     """(folds, rounds of all of them) that end in the budget."""
-    module, clock, told, boosted = script.module, {"now": box.imports}, [], []
+    module, told, boosted = script.module, list[Said](), list[int]()
+    clock = {"now": box.imports}
     facts = RunFacts(
         task="tabular-regression", model="lightgbm", device_kind="cpu", folds=box.folds, epochs=box.cap,
         minutes=box.minutes, n_train=20_000, pretrained=False,

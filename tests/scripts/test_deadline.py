@@ -6,6 +6,7 @@ import os
 import re
 import signal
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import numpy as np
 import pytest
@@ -43,7 +44,7 @@ def test_a_moment_goes_before_the_minutes(workshop: Workshop, zone: object) -> N
     moment = datetime.now(UTC) + timedelta(seconds=2)
     told = moment.isoformat() if zone else str(moment.timestamp())
     own = {"MINUTES": "500", "MEMORY_DEADLINE": told}
-    epochs = {"epochs": 100_000, "early_stopping_patience": 100_000}
+    epochs: dict[str, Any] = {"epochs": 100_000, "early_stopping_patience": 100_000}
     trial = workshop.trial("tabular-regression-network", own=own, **epochs)
     ended = trial.train()
     assert ended.status == 0, ended.log

@@ -163,7 +163,7 @@ def test_a_fold_that_fails_costs_no_other(opened: Open, capsys: pytest.CaptureFi
     script = opened("image-classification", lambda folder: None, folds=3)
     script.OUT_DIR.mkdir()
 
-    def fold(number: int, *_: object) -> float:
+    def fold(number: int, *_: object) -> dict[str, float]:
         if number == 2:
             raise RuntimeError("out of luck")
         (script.OUT_DIR / f"fold_{number}.pt").write_bytes(b"")

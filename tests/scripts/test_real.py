@@ -26,7 +26,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "scripts.md"
 TEST_SHARE = 5  # every fifth row
 
 
-def of_test(count: int) -> np.ndarray[Any, Any]:
+def of_test(count: int) -> Any:
     return np.arange(count) % TEST_SHARE == 0
 
 

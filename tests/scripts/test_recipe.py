@@ -37,7 +37,7 @@ DONE = {
 
 
 def recipe(workshop: Workshop, name: str, *techniques: str, **validation: Any) -> dict[str, Any]:
-    told = workshop.plan(name)["recipe"]
+    told: dict[str, Any] = workshop.plan(name)["recipe"]
     one = told["techniques"][0]
     told["techniques"] = [{**one, "name": each, "in_script": True} for each in techniques]
     told["validation"] = told["validation"] | validation

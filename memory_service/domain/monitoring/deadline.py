@@ -70,9 +70,9 @@ def _stop(view: RunView, rule: str, why: str) -> Answer:
     )
 
 
-def _milder(view: RunView, projection: Projection, deadline: float) -> Answer:
+def _milder(view: RunView, projection: Projection, deadline: float) -> Answer | None:
     """The change that keeps the deadline and costs the least expected quality
-    (`domain.quality.quality_index`)."""
+    (`domain.quality.quality_index`); None where nothing has to change."""
     state, at = view.state, view.position
     folds, epochs, unit = state.whole("folds") or 1, state.whole("epochs") or 1, state.epoch_word
     about = ""
@@ -97,20 +97,19 @@ def _milder(view: RunView, projection: Projection, deadline: float) -> Answer:
         planned = {"folds": folds, "epochs": epochs}
         changes = _changed(planned, to_folds, to_epochs)
         if not changes:
-            return None  # the late end of an epoch's time keeps it: the median was only just too late
-        if changes:
-            what = " and ".join(f"{name} {planned[name]} -> {value}" for name, value in changes.items())
-            first_fold = at.fold_index == 0 and folds > 1
-            share = epochs * projection.epoch.value / (state.budget_seconds or inf)
-            return Answer(
-                "reduce_folds" if "folds" in changes else "reduce_epochs",
-                f"{cannot}. Set {what}: that keeps it, with 15 % left for inference (R14), at the "
-                "least loss of expected quality.",
-                "R13" if first_fold and share > EARLY_SHARE and at.epochs_done else "R12",
-                changes,
-                "critical" if projection.end.low > deadline else "warning",
-                observation=f"{cannot}.",
-            )
+            return None  # even at the late end of an epoch's time the planned ones fit
+        what = " and ".join(f"{name} {planned[name]} -> {value}" for name, value in changes.items())
+        first_fold = at.fold_index == 0 and folds > 1
+        share = epochs * projection.epoch.value / (state.budget_seconds or inf)
+        return Answer(
+            "reduce_folds" if "folds" in changes else "reduce_epochs",
+            f"{cannot}. Set {what}: that keeps it, with 15 % left for inference (R14), at the "
+            "least loss of expected quality.",
+            "R13" if first_fold and share > EARLY_SHARE and at.epochs_done else "R12",
+            changes,
+            "critical" if projection.end.low > deadline else "warning",
+            observation=f"{cannot}.",
+        )
     if at.epochs_done or at.fold_index:
         return _stop(view, "R14", f"{cannot}; not even one more epoch fits")
     return _smaller(view, projection, deadline, cannot)
