@@ -67,8 +67,8 @@ def replayed(script: Script, box: Box, advised: bool) -> tuple[int, int]:
             first, last, times = box.slow
             pace = box.seconds * (times if first <= clock["now"] < last else 1.0)
             clock["now"] += every * pace
-            said: Said = ("epoch", clock["now"], {"epoch": number, "fold": fold, "seconds": pace})
-            told.append((*said[:2], {**said[2], "valid_loss": 1 / number}))
+            epoch = {"epoch": number, "fold": fold, "seconds": pace, "valid_loss": 1 / number}
+            told.append(("epoch", clock["now"], epoch))
             if advised and clock["now"] > asked:
                 asked = clock["now"] + 5 * box.minutes
                 module.now.obey(judged(facts, told, Expectation(patience=50)))
