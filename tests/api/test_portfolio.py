@@ -61,6 +61,15 @@ def test_each_run_is_answered_with_its_own_settings_minutes_and_script(client: T
     assert shares <= 60.001
 
 
+def test_the_script_that_joins_the_runs_is_an_answer_too(client: TestClient) -> None:
+    answer = client.get("/recommend", params=ASKED, headers={"Accept": "text/x-python-blend"})
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/x-python-blend")
+    names = {node.name for node in ast.parse(answer.text).body if isinstance(node, ast.FunctionDef)}
+    assert "main" in names
+    assert answer.text != client.get("/recommend", params=ASKED, headers={"Accept": "text/x-python"}).text
+
+
 def test_a_run_that_is_not_in_the_portfolio_is_refused(client: TestClient) -> None:
     answer = client.post("/recommend", json=ASKED | {"run": 9})
     assert answer.status_code == 422

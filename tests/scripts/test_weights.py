@@ -25,7 +25,7 @@ def test_without_its_weights_a_script_ends_with_one_sentence(workshop: Workshop,
     assert ended.status == 1, ended.log
     last = ended.log.strip().splitlines()[-1]
     assert last.startswith("The pretrained weights of "), ended.log
-    for way in ("WEIGHTS to a folder", "weights=none", "WEIGHTS=none"):
+    for way in ("WEIGHTS to a folder", "WEIGHTS=none"):
         assert way in last
     assert len({tuple(row) for row in trial.cells().values()}) == 1, "the baseline"
 

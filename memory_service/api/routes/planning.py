@@ -50,8 +50,8 @@ class _Remembering(StrictRoute):
 router = APIRouter(tags=["ask"], route_class=StrictRoute)
 remembering = APIRouter(tags=["ask"], route_class=_Remembering)
 
-_PLAN = texts("text/markdown", "text/x-python") | refusals(404, 406)
-_LEFT = texts("text/markdown", "text/x-python") | refusals(404, 406, 409)
+_PLAN = texts("text/markdown", "text/x-python", "text/x-python-blend") | refusals(404, 406)
+_LEFT = texts("text/markdown", "text/x-python", "text/x-python-blend") | refusals(404, 406, 409)
 
 
 def _known_answer(request: Request) -> Response | None:
