@@ -55,7 +55,7 @@ def test_each_run_is_answered_with_its_own_settings_minutes_and_script(client: T
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
         }
         assert constants["MODEL"] == repr(run["model"])
-        assert f"'MINUTES', {own['minutes']!r}" in constants["MINUTES"]
+        assert f'os.environ.get("MINUTES", {own["minutes"]!r})' in script.text
         assert f"run_{run['run']}" in constants["OUT_DIR"]
         assert constants["SEEDS"] == str(run["seeds"])
     assert shares <= 60.001

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import time
 import types
 import warnings
 from collections.abc import Callable
@@ -33,6 +34,7 @@ def opened(workshop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         module = types.ModuleType("train")
         monkeypatch.setitem(sys.modules, "train", module)  # dataclasses look their module up
         exec(compile((trial.folder / "train.py").read_text(), "train.py", "exec"), module.__dict__)
+        vars(module)["START"] = time.monotonic()  # this process began long before
         return types.SimpleNamespace(**vars(module), module=module)
 
     return open_script

