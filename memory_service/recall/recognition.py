@@ -45,7 +45,7 @@ class Evidence:
     ahead     log of its word score over the best other's; nearer: its cosine less the best other's; editions
               of its name are no others
     meaning   cosine
-    metric    1 the same, -1 another one, 0 not told
+    metric    1 the same, -1 another one, 0 not given
     figures   figures in common by their digits over four, at most 2; unknown: those of the text that the
               record does not know, at most 3
     conflict  0..1 each for the number of samples and of classes: how far the text's is from the record's

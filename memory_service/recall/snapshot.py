@@ -40,8 +40,9 @@ _EDITION = re.compile(
 class RecallSnapshot:
     """All competitions of one knowledge revision; arrays follow the order of the rows.
 
-    state   equal for revisions with the same competitions and passages
-    told    slug -> words of its winners' solutions; word_frequencies: over all that is known, these included
+    state            equal for revisions with the same competitions and passages
+    solution_words   slug -> words of its winners' solutions
+    word_frequencies over all that is known, these included
     """
 
     revision: int
@@ -50,7 +51,7 @@ class RecallSnapshot:
     structure: StructureTable
     vectors: VectorIndex | None
     document_frequencies: DocumentFrequencies
-    told: Mapping[str, frozenset[str]]
+    solution_words: Mapping[str, frozenset[str]]
     word_frequencies: DocumentFrequencies
 
     @classmethod
@@ -78,7 +79,7 @@ class RecallSnapshot:
             structure=StructureTable([kind_of(row) for row in competitions]),
             vectors=index,
             document_frequencies=frequencies,
-            told={},
+            solution_words={},
             word_frequencies=frequencies,
         )
 
@@ -105,14 +106,14 @@ class RecallSnapshot:
             cached = self._plain[index] = plain(searched_text(self.competitions[index]))
         return cached
 
-    def with_solutions(self, told: Mapping[str, str]) -> RecallSnapshot:
+    def with_solutions(self, texts: Mapping[str, str]) -> RecallSnapshot:
         """The same, with what the winners' solutions of each competition (slug) say."""
-        words = {slug: frozenset(words_worth(text)) for slug, text in told.items() if slug in self.position}
+        words = {slug: frozenset(words_worth(text)) for slug, text in texts.items() if slug in self.position}
         counts = Counter(self.document_frequencies.document_frequency)
         for slug, some in words.items():
             counts.update(some - words_worth(searched_text(self.competitions[self.position[slug]])).keys())
         frequencies = replace(self.document_frequencies, document_frequency=counts)
-        return replace(self, told=words, word_frequencies=frequencies)
+        return replace(self, solution_words=words, word_frequencies=frequencies)
 
     def known_words(self, index: int) -> frozenset[str]:
         """The words, in the singular, of all that is stored of a competition, its pitfalls and winners
@@ -123,7 +124,7 @@ class RecallSnapshot:
                 self._known.clear()
             row = self.competitions[index]
             prose = frozenset(words_worth(f"{searched_text(row)} {row.get('pitfalls') or ''}"))
-            found = self._known[index] = prose | self.told.get(str(row["slug"]), frozenset())
+            found = self._known[index] = prose | self.solution_words.get(str(row["slug"]), frozenset())
         return found
 
     @cached_property

@@ -56,9 +56,8 @@ def taught(quality: QualityModel, surprises: Iterable[Surprise], without: str | 
 
 
 def _learned(quality: QualityModel, found: Sequence[Surprise]) -> Learned:
-    table, family = found[0].table, found[0].family
-    apart = quality.difference_sd(table, (found[0].model, family), ("", family))
-    noise = (0.5 * apart**2 + RUN_NOISE**2) / len(found)
+    one_data_set = quality.data_set_sd(found[0].table, (found[0].model, found[0].family))
+    noise = (one_data_set**2 + RUN_NOISE**2) / len(found)
     prior = float(np.mean([one.known_sd**2 for one in found]))
     share = prior / (prior + noise)
     return Learned(share * float(np.mean([one.points for one in found])), share, len(found))

@@ -204,13 +204,18 @@ class QualityModel:
         """The same of two models."""
         return float(self.difference_sds(table, (first, second))[0, 1])
 
+    def data_set_sd(self, table: str, model: tuple[str, str]) -> float:
+        """Standard deviation, in index points, of one model's quality over data sets about its mean: half the
+        variance of the difference of two models like it. model: (name, family)."""
+        figures, own = self.figures.get(table), (model_class(*model), model[1])
+        return (DIFFERENCE_SD if figures is None else _class_sd(figures, own, own)) / 2**0.5
+
     def interval_sd(self, kind: Kind, model: tuple[str, str], score: float) -> tuple[float, bool]:
         """Standard deviation, in index points, of a model's quality on one data set, and whether public
         results of it went into the expectation. model: (name, family)."""
         expected = self.expected(kind, [model[0]], np.array([score]))
-        figures, own = self.figures.get(kind.table), (model_class(*model), model[1])
-        apart = DIFFERENCE_SD if figures is None else _class_sd(figures, own, own)
-        return float(np.hypot(expected.sd[0], apart / 2**0.5)), bool(expected.measured[0])
+        sd = np.hypot(expected.sd[0], self.data_set_sd(kind.table, model))
+        return float(sd), bool(expected.measured[0])
 
 
 def class_pair(first: tuple[str, str], second: tuple[str, str]) -> str:

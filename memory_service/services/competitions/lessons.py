@@ -51,18 +51,18 @@ class _Known:
 
 
 def _read(transaction: ReadTransaction, slugs: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    told: dict[str, dict[str, list[str]]] = {slug: {kind: [] for kind in _KINDS} for slug in slugs}
+    found: dict[str, dict[str, list[str]]] = {slug: {kind: [] for kind in _KINDS} for slug in slugs}
     best = (
         select(Solution.competition, Solution.what_mattered, Solution.what_failed)
         .where(Solution.competition.in_(slugs))
         .order_by(Solution.rank, Solution.id)
     )
     for slug, mattered, failed in transaction.session.execute(best):
-        told[slug]["mattered"] += mattered
-        told[slug]["failed"] += [f"Failed: {text}" for text in failed]
+        found[slug]["mattered"] += mattered
+        found[slug]["failed"] += [f"Failed: {text}" for text in failed]
     pitfalls = select(Competition.slug, Competition.pitfalls).where(Competition.slug.in_(slugs))
     for slug, pitfall in transaction.session.execute(pitfalls):
-        told[slug]["pitfalls"] += [f"Pitfall: {pitfall}"] if pitfall else []
+        found[slug]["pitfalls"] += [f"Pitfall: {pitfall}"] if pitfall else []
     patterns = (
         select(Pattern.id, Pattern.competition, Pattern.statement, Pattern.origin, Pattern.corrected)
         .where(Pattern.competition.in_(slugs))
@@ -72,8 +72,8 @@ def _read(transaction: ReadTransaction, slugs: Sequence[str]) -> dict[str, tuple
     worse = _ranked_down(transaction, [f"pattern:{row.id}" for row in rows], slugs)
     for name, slug, statement, origin, corrected in rows:
         if slug is not None and not {f"pattern:{name}", f"competition:{slug}"} & worse:
-            told[slug]["written here" if origin == "user" or corrected else "shipped"].append(statement)
-    return {slug: _first(list(kinds.values())) for slug, kinds in told.items()}
+            found[slug]["written here" if origin == "user" or corrected else "shipped"].append(statement)
+    return {slug: _first(list(kinds.values())) for slug, kinds in found.items()}
 
 
 _KINDS = ("written here", "mattered", "failed", "pitfalls", "shipped")

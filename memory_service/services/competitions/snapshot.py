@@ -39,7 +39,7 @@ class _Latest:
                     known, self._solutions = _built(session, revision, state), None
                 solutions = fingerprint(session, "solutions")
                 if self._solutions != solutions:
-                    known, self._solutions = known.with_solutions(_told(session)), solutions
+                    known, self._solutions = known.with_solutions(_solution_texts(session)), solutions
                 self._snapshot = known
         return known
 
@@ -59,15 +59,16 @@ def _built(session: ReadSession, revision: int, state: object) -> RecallSnapshot
     )
 
 
-def _told(session: ReadSession) -> dict[str, str]:
+def _solution_texts(session: ReadSession) -> dict[str, str]:
     """Competition -> what its solutions say."""
-    told: dict[str, str] = {}
-    for slug, *fields in session.execute(select(Solution.competition, *_TOLD).order_by(Solution.id)):
-        told[slug] = f"{told.get(slug, '')} {fields}"
-    return told
+    texts: dict[str, str] = {}
+    query = select(Solution.competition, *_WORDED_COLUMNS).order_by(Solution.id)
+    for slug, *fields in session.execute(query):
+        texts[slug] = f"{texts.get(slug, '')} {fields}"
+    return texts
 
 
-_TOLD = (
+_WORDED_COLUMNS = (
     Solution.input, Solution.families, Solution.models, Solution.techniques, Solution.features,
     Solution.what_mattered, Solution.what_failed,
 )  # fmt: skip
