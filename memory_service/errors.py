@@ -48,7 +48,7 @@ class MemoryServiceError(Exception):
 
 
 class InvalidInput(MemoryServiceError):
-    code, title, status = "invalid-input", "The request holds a value that cannot be used", 422
+    code, title, status = "invalid-input", "Invalid value", 422
 
 
 class MalformedBody(InvalidInput):
@@ -68,7 +68,7 @@ class TooLarge(MemoryServiceError):
 
 
 class NotFound(MemoryServiceError):
-    code, title, status = "not-found", "There is no such thing here", 404
+    code, title, status = "not-found", "Not found", 404
 
 
 class Conflict(MemoryServiceError):
@@ -78,7 +78,7 @@ class Conflict(MemoryServiceError):
 class Moved(Conflict):
     """`current` is the row as it is now; `changes` what somebody changed: [{field, before, after}]."""
 
-    code, title = "moved", "Somebody changed this meanwhile"
+    code, title = "moved", "This row changed since you opened it"
 
     def __init__(
         self,

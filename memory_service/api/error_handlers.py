@@ -24,7 +24,7 @@ NOT_TOLD = "The log of the service says why"
 _log = logging.getLogger(__name__)
 
 _OF_STATUS = {
-    404: ("not-found", "There is no such thing here", "There is no route {method} {path}"),
+    404: ("not-found", "Not found", "There is no route {method} {path}"),
     405: ("method-not-allowed", "This cannot be done here", "{path} does not take {method}"),
 }
 

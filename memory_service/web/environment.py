@@ -22,17 +22,25 @@ from memory_service.web.reader import ANYBODY
 
 TEMPLATES = Path(str(files("memory_service.web") / "templates"))
 
-NAV = (
-    ("Ask", "/"),
-    ("Competitions", "/browse/competitions"),
-    ("Sizing", "/browse/sizing"),
-    ("Strategies", "/browse/strategies"),
-    ("Runs", "/browse/runs"),
-    ("Devices", "/browse/devices"),
-    ("Accuracy", "/browse/accuracy"),
-    ("Conflicts", "/browse/conflicts"),
-    ("Models", "/browse/models"),
-)
+NAV: tuple[tuple[str, str | None, tuple[tuple[str, str], ...]], ...] = (
+    ("Plan", "/", ()),
+    ("Competitions", "/browse/competitions", ()),
+    ("Runs", "/browse/runs", ()),
+    ("Knowledge", None, (
+        ("Batch & speed", "/browse/sizing"),
+        ("Models", "/browse/models"),
+        ("Winning solutions", "/browse/solutions"),
+        ("Techniques", "/browse/techniques"),
+        ("What worked", "/browse/patterns"),
+        ("Strategy tables", "/browse/strategies"),
+    )),
+    ("Trust", None, (
+        ("Accuracy", "/browse/accuracy"),
+        ("Disagreements", "/browse/conflicts"),
+        ("Devices & calibration", "/browse/devices"),
+    )),
+)  # fmt: skip
+"""Name, path, or the pages of a menu."""
 
 GRADES = {
     "measured": "seen in a run or calibration here",
@@ -65,8 +73,9 @@ def environment() -> Environment:
         reader=ANYBODY,
         fresh=lambda: f"n{next(_NUMBERS):x}",
     )
+    jinja.tests["begins"] = lambda path, of: of == path or of.startswith(path + "/")
     jinja.filters.update(
-        amount=text.amount, clock=text.clock, counted=_counted, cut=text.cut, href=_href,
+        ago=text.ago, amount=text.amount, clock=text.clock, counted=_counted, cut=text.cut, href=_href,
         interval=text.interval, minutes=text.minutes, moment=text.moment, ruled=_ruled,
         title_of=text.title_of,
     )  # fmt: skip

@@ -128,11 +128,12 @@ def answer(
     headers: Mapping[str, str] | None = None,
     **view: Any,
 ) -> Response:
-    """The page, or its `data` where the URL ends in `.json`; `view`: more for the template."""
+    """The page, or its `data` where the URL ends in `.json`; `view`: more for the template (`here`:
+    instead of the request's own)."""
     if wants_json(request):
         return compressed(request, json_answer(data, status))
-    here, reader = here_of(request), reader_of(request)
-    html = rendered(template, data=data, title=title, here=here, reader=reader, **view)
+    shown = {"here": here_of(request), "reader": reader_of(request), **view}
+    html = rendered(template, data=data, title=title, **shown)
     response = Response(html, status, {**HEADERS, **(headers or {})}, media_type="text/html")
     return compressed(request, response)
 

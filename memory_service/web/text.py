@@ -80,6 +80,22 @@ def moment(value: str | dt.datetime | None) -> str:
     return value.astimezone(dt.UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
+def ago(value: str, now: dt.datetime | None = None) -> str:
+    """How long a time in ISO 8601 is past: `just now`, `5 min ago`, `3 h ago`, `12 d ago`; from 60 days on
+    the date."""
+    try:
+        at = dt.datetime.fromisoformat(value)
+    except ValueError:
+        return plain(value)
+    seconds = ((now or dt.datetime.now(dt.UTC)) - at).total_seconds()
+    if not -60 <= seconds < 60 * 86_400:
+        return at.astimezone(dt.UTC).strftime("%Y-%m-%d")
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds // size:.0f} {unit} ago"
+    return "just now"
+
+
 def title_of(name: str) -> str:
     """A field's name as a heading: `peak_memory_gib` -> `Peak memory, GiB`."""
     words = name.split("_")

@@ -18,7 +18,7 @@ from memory_service.services.tables import table_rows as catalogue
 from memory_service.services.tables.paging import filter_names, parse_query, sort_names
 from memory_service.store.queries import rows
 from tests.conftest import KINDS, Servers
-from tests.store.fakes import competition, model
+from tests.store.fakes import competition, model, strategy
 
 SIZES: list[int | None] = [None, 100, 100, 100, 5_000, 20_000, 20_000, 400_000, None, 7]
 
@@ -34,12 +34,12 @@ def _fill(database: Database, count: int = 30) -> None:
             stored.append(values)
 
 
-def _walk(database: Database, **question: Any) -> list[dict[str, Any]]:
+def _walk(database: Database, table: str = "competitions", **question: Any) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     cursor = None
     while True:
         with database.read() as unit:
-            page = catalogue.list_rows(unit, "competitions", cursor=cursor, **question)
+            page = catalogue.list_rows(unit, table, cursor=cursor, **question)
         found += page.items
         if page.next is None:
             return found
@@ -68,6 +68,17 @@ def test_pages_hold_every_row_once_in_order(filled: Database, sort: str, limit: 
     assert values == sorted(values, reverse=sort.startswith("-"))
     unknown = [row[name] is None for row in whole]
     assert unknown == sorted(unknown), "rows without the value come last"
+
+
+@pytest.mark.parametrize("sort", ["followed", "-followed"])
+def test_pages_go_on_by_what_is_true_or_false(database: Database, sort: str) -> None:
+    with database.write() as unit:
+        for number in range(6):
+            values = strategy(f"R99-{number}", followed=number % 2 == 0)
+            catalogue.create_row(unit, "strategies", values, who="a")
+    found = [(row["followed"], row["id"]) for row in _walk(database, "strategies", sort=sort, limit=2)]
+    assert len(found) == 6
+    assert found == sorted(found, reverse=sort.startswith("-"))
 
 
 def test_rows_inserted_and_deleted_meanwhile_move_no_page(database: Database) -> None:

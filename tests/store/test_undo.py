@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from sqlalchemy import delete, update
 
 from memory_service.errors import Conflict, InvalidInput, Moved, NotFound
 from memory_service.services.database.transactions import Database
 from memory_service.services.editorial.curation import add_row, correct_row, reason_given, remove_row, undo
 from memory_service.services.tables.table_rows import get_row, history_of
+from memory_service.store.tables.knowledge import History, Strategy
 from tests.store.fakes import ROWS, HashEncoder
 
 CHANGES: dict[str, dict[str, Any]] = {
@@ -62,6 +64,32 @@ def test_edit_and_undo_leave_the_row_as_it_was_and_both_in_its_history(
     assert _own(database, table, key) == before | {
         name: value for name, value in _own(database, table, key).items() if name in (*CHANGES[table], "size")
     }
+
+
+def test_a_shipped_row_that_is_put_back_is_not_marked_as_corrected_any_more(database: Database) -> None:
+    key = _add(database, "strategies")
+    with database.write() as unit:
+        unit.session.execute(update(Strategy).values(origin="seed"))
+        unit.session.execute(delete(History))
+
+    def corrected() -> bool:
+        with database.read() as unit:
+            return bool(get_row(unit, "strategies", key)["corrected"])
+
+    correct_row(database, "strategies", key, {"value": {"batch_size": 7}}, encoder=ENCODER, why="w")
+    correct_row(database, "strategies", key, {"statement": "Said better."}, encoder=ENCODER, why="w")
+    words, numbers = _entries(database, "strategies", key)
+    assert (words["can_undo"], numbers["can_undo"]) == (True, True)
+    undo(database, "strategies", key, words["id"], encoder=ENCODER)
+    assert corrected()
+    undo(database, "strategies", key, numbers["id"], encoder=ENCODER)
+    assert not corrected()
+    assert [entry["can_undo"] for entry in _entries(database, "strategies", key)] == [
+        True,
+        True,
+        False,
+        False,
+    ]
 
 
 def test_an_undo_keeps_later_changes_of_other_fields_and_refuses_over_the_same(database: Database) -> None:

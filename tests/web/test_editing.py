@@ -37,7 +37,7 @@ def row_of(site: Site, path: str) -> dict[str, Any]:
 def write(page: Any, statement: str, why: str) -> None:
     page.get_by_label("Statement").fill(statement)
     page.get_by_label("Why (kept").fill(why)
-    follow(page.get_by_role("button", name="See the difference"))
+    follow(page.get_by_role("button", name="Review changes"))
 
 
 def test_an_edit_and_its_undo_leave_the_row_as_it_was_and_both_in_its_history(visit: Visitor, desk: Site):
@@ -49,7 +49,7 @@ def test_an_edit_and_its_undo_leave_the_row_as_it_was_and_both_in_its_history(vi
     assert before["statement"] in difference
     assert "Batch <b>256</b> at 224 px." in difference
     assert row_of(desk, f"/strategies/{ROW}") == before, "looking keeps nothing"
-    page.get_by_role("button", name="Save it").click()
+    page.get_by_role("button", name="Save").click()
     page.wait_for_url(f"**{PAGE}")
     assert row_of(desk, f"/strategies/{ROW}")["statement"] == "Batch <b>256</b> at 224 px."
     assert "measured here" in page.locator(".history").inner_text()
@@ -64,19 +64,19 @@ def test_whoever_comes_second_is_shown_the_difference_and_overwrites_nothing(vis
     row = "/browse/edit/strategies/R02-start"
     first, second = visit(desk, row), visit(desk, row)
     write(first, "The first one was here.", "first")
-    first.get_by_role("button", name="Save it").click()
+    first.get_by_role("button", name="Save").click()
     first.wait_for_url("**/browse/strategies/R02-start")
     second.get_by_label("Source").fill("the second one's book")
     second.get_by_label("Why (kept").fill("second")
-    follow(second.get_by_role("button", name="See the difference"))
+    follow(second.get_by_role("button", name="Review changes"))
     assert "Somebody changed this row" in second.get_by_role("alert").inner_text()
     assert "The first one was here." in second.get_by_role("region", name="Difference").inner_text()
     assert row_of(desk, "/strategies/R02-start")["statement"] == "The first one was here."
-    follow(second.get_by_role("button", name="See the difference"))
+    follow(second.get_by_role("button", name="Review changes"))
     shown = second.get_by_role("region", name="Difference").inner_text()
     assert "the second one's book" in shown
     assert "The first one was here." not in shown, "what the second left alone follows the row"
-    second.get_by_role("button", name="Save it").click()
+    second.get_by_role("button", name="Save").click()
     second.wait_for_url("**/browse/strategies/R02-start")
     now = row_of(desk, "/strategies/R02-start")
     assert (now["statement"], now["source"]) == ("The first one was here.", "the second one's book")
@@ -88,7 +88,7 @@ def test_what_is_no_row_is_said_at_its_field(visit: Visitor, desk: Site):
     page.get_by_label("Memory, GiB").fill("forty")
     page.get_by_label("Tflops").fill("{")
     page.get_by_label("Why (kept").fill("x")
-    follow(page.get_by_role("button", name="See the difference"))
+    follow(page.get_by_role("button", name="Review changes"))
     assert "cannot be read" in page.locator("#w-memory_gib").inner_text()
     assert "JSON" in page.locator("#w-tflops").inner_text()
     assert page.get_by_label("Memory, GiB").input_value() == "forty"

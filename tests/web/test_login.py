@@ -66,8 +66,8 @@ def test_a_person_signs_in_edits_and_signs_out(
     page.click("a:has-text('Edit')")
     page.fill("[name=statement]", "A statement that a person signed in has changed.")
     page.fill("[name=why]", "a test")
-    page.click("button:has-text('See the difference')")
-    page.click("button:has-text('Save it')")
+    page.click("button:has-text('Review changes')")
+    page.click("button:has-text('Save')")
     page.wait_for_url(f"{site.url}{ROW}")
     assert (
         page.locator("text=changed by editor").or_(page.locator(".history li:has-text('editor')")).count() > 0
@@ -85,7 +85,7 @@ def test_a_form_that_lost_its_token_is_refused_in_the_browser_too(
     page.evaluate("document.querySelector('main [name=csrf]').value = 'f'.repeat(64)")
     page.fill("[name=why]", "a test")
     with page.expect_navigation() as came:
-        page.click("button:has-text('See the difference')")
+        page.click("button:has-text('Review changes')")
     assert came.value.status == 403
     assert "session" in page.inner_text("main")
     visit.wrong[:] = [said for said in visit.wrong if "403" not in said]

@@ -138,9 +138,9 @@ def test_an_edit_changes_nothing_that_the_form_had_to_make_visible(visit: Visito
     page = visit(site, f"/browse/edit/patterns/{SLUG}")
     page.get_by_label("Rule").fill("R03")
     page.get_by_label("Why (kept").fill(HOSTILE)
-    follow(page.get_by_role("button", name="See the difference"))
+    follow(page.get_by_role("button", name="Review changes"))
     assert page.get_by_role("region", name="Difference").locator("tbody tr").count() == 1
-    page.get_by_role("button", name="Save it").click()
+    page.get_by_role("button", name="Save").click()
     page.wait_for_url(f"**/browse/patterns/{SLUG}")
     kept = json.loads(loaded(site, f"/patterns/{SLUG}"))
     assert (kept["rule"], kept["source"]) == ("R03", TITLE)

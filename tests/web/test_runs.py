@@ -65,21 +65,21 @@ def epoch(seq: int, **more: Any) -> dict[str, Any]:
 def test_which_of_last_weeks_runs_wasted_the_most_minutes_and_on_what(visit: Visitor, lived: Site):
     page = visit(lived, "/")
     follow(page.get_by_role("navigation", name="Main").get_by_role("link", name="Runs"))
-    week = page.get_by_role("region", name="Where the last seven days' minutes went")
+    week = page.get_by_role("region", name="Last 7 days")
     data = data_of(lived, "/browse/runs.json")["week"]
     parts = week.get_by_role("listitem").all_inner_texts()
-    assert len(parts) == len(data["by"]) > 2
-    follow(week.get_by_role("link", name="Which runs wasted the most"))
+    assert len(parts) == len(data["groups"]) > 2
+    follow(week.get_by_role("link", name="wasted"))
     since = urllib.parse.quote(data["since"])
     listed = data_of(lived, f"/runs?started_at_min={since}&sort=-wasted_minutes")["items"]
     first = page.locator("#rows tbody tr").first
     headings = page.locator("#rows thead th").all_inner_texts()
-    on = first.locator("th, td").nth(headings.index("Mostly on")).inner_text()
-    assert any(part.partition(", in ")[0].endswith(on) for part in parts)
+    on = first.locator("th, td").nth(headings.index("Main cause")).inner_text()
+    assert any(on in part for part in parts)
     follow(first.get_by_role("link").first)
     assert page.url.endswith(listed[0]["id"])
     said = page.locator("#live").inner_text()
-    assert "brought nothing" in said
+    assert "wasted" in said
     assert on in said
     page.go_back()
     settled(page)
@@ -93,9 +93,9 @@ def test_filters_and_order_are_in_the_address_and_come_back(visit: Visitor, live
     page.get_by_label("Status").select_option("crashed")
     page.wait_for_url(re.compile("status=crashed"))
     assert "sort=-batch_size" in page.url
-    ended = page.locator("#rows tbody td:nth-child(2) .badge")
+    ended = page.locator("#rows tbody td:nth-child(4) .badge")
     assert set(ended.all_inner_texts()) == {"crashed"}
-    follow(page.get_by_role("link", name="Model", exact=True))
+    follow(page.get_by_role("link", name="Run", exact=True))
     assert "status=crashed" in page.url
     assert "sort=model" in page.url
     page.go_back()
@@ -129,6 +129,16 @@ def test_what_a_run_tells_appears_by_itself_and_takes_nothing_from_the_reader(vi
     assert text_of(telling, f"/browse/runs/{key}/events.jsonl?kind=epoch").count('"kind"') == 2
 
 
+def test_a_run_that_went_silent_has_no_signal(telling: Site):
+    key = begun(telling, task="audio-classification")
+    rows = data_of(telling, "/browse/runs.json?task=audio-classification")["items"]
+    assert [row["silent_minutes"] for row in rows] == [None]
+    post(telling, f"/runs/{key}/events", {"events": [epoch(0)]})
+    (row,) = data_of(telling, "/browse/runs.json?task=audio-classification")["items"]
+    assert row["silent_minutes"] > 5
+    assert "no signal" in text_of(telling, f"/browse/runs/{key}")
+
+
 @browser
 def test_a_list_that_is_paused_asks_for_nothing_and_leaves_whole(visit: Visitor, telling: Site):
     begun(telling)
@@ -138,7 +148,7 @@ def test_a_list_that_is_paused_asks_for_nothing_and_leaves_whole(visit: Visitor,
     assert page.locator("#results").get_attribute("hx-get") is None
     file = page.get_by_role("link", name="csv", exact=True).get_attribute("href")
     assert text_of(telling, file).count("\n") >= 2
-    follow(page.get_by_role("link", name="Go on"))
+    follow(page.get_by_role("link", name="Resume"))
     assert page.locator("#results").get_attribute("hx-get") is not None
 
 

@@ -22,7 +22,8 @@ def _text(page: Any, selector: str = "main") -> str:
 
 def test_which_batch_fits_convnext_base_at_384_px_on_a_t4_and_how_do_we_know(visit: Visitor, seeded: Site):
     page = visit(seeded, "/")
-    page.get_by_role("link", name="Sizing", exact=True).first.click()
+    page.get_by_role("button", name="Knowledge").click()
+    page.get_by_role("link", name="Batch & speed", exact=True).first.click()
     page.get_by_label("Model", exact=True).fill("ConvNeXt-Base")
     page.get_by_label("Image size, px").fill("384")
     page.get_by_role("button", name="Show").click()
@@ -51,9 +52,10 @@ def test_what_was_claimed_for_efficientnet_b4_on_an_a100_and_why_is_it_not_follo
     visit: Visitor, seeded: Site
 ):
     page = visit(seeded, "/")
-    page.get_by_role("link", name="Conflicts", exact=True).first.click()
-    page.get_by_label("Model, card or claim").fill("EfficientNet-B4 A100")
-    page.get_by_label("Model, card or claim").press("Enter")
+    page.get_by_role("button", name="Trust").click()
+    page.get_by_role("link", name="Disagreements", exact=True).first.click()
+    page.get_by_label("Model, GPU or claim").fill("EfficientNet-B4 A100")
+    page.get_by_label("Model, GPU or claim").press("Enter")
     page.wait_for_url("**q=EfficientNet-B4**")
     first = page.locator("#rows tbody tr", has_text="C29")
     assert "2,000 sample/second" in first.inner_text()
@@ -99,7 +101,7 @@ def test_the_back_button_and_a_shared_link_restore_what_was_asked(visit: Visitor
 
 def test_cards_are_added_and_left_out_without_a_script(visit: Visitor, seeded: Site):
     page = visit(seeded, "/browse/sizing?q=resnet50&gpu=t4,a100", java_script_enabled=False)
-    page.get_by_label("Add a card").select_option("l4")
+    page.get_by_label("Add a GPU").select_option("l4")
     follow(page.get_by_role("button", name="Add"))
     heads = [head.split("\n")[0] for head in page.locator("#rows thead th").all_inner_texts()]
     assert heads[3:] == ["t4", "a100", "l4"]

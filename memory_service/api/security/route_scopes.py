@@ -33,6 +33,8 @@ ROUTES: Mapping[str, Scopes] = {
     "POST /browse/logout": ANY,
     "GET /": READ,
     "GET /index.json": READ,
+    "POST /": READ,
+    "POST /browse/understand": READ,
     "POST /browse/devices": ADMIN,
     "GET /browse/*": READ,
     "POST /browse/*": EDIT,

@@ -176,6 +176,7 @@ class Change(AuditEntry):
     before: dict[str, Any] | None = Field(description="The row; null: it was not there.")
     after: dict[str, Any] | None = Field(description="The row; null: it is gone.")
     changes: list[Difference]
+    can_undo: bool = Field(description="Nothing later touched what it changed.")
 
 
 class History(Answer):

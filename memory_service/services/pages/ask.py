@@ -22,8 +22,7 @@ from memory_service.services.planning.planning_problem import RequestText
 from memory_service.services.planning.recommend import evaluate_request, recommend
 
 MOST_IN_ADDRESS = 5_000
-"""Characters of a description that the page takes: its question is its address. Longer ones go to POST
-/recommend."""
+"""Characters of a description that an address takes; the form posts longer ones."""
 
 
 def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, str]) -> dict[str, Any]:
@@ -66,6 +65,15 @@ def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, s
     }
 
 
+def understood(database: Database, knowledge: Knowledge, requested: Mapping[str, str]) -> dict[str, Any]:
+    """`ask_page` of a question that is being written: without a GPU its facts alone, read as for an A100."""
+    page = ask_page(database, knowledge, requested if "gpu" in requested else {**requested, "gpu": "a100"})
+    if "gpu" not in requested:
+        facts = [fact for fact in page["facts"] if fact["field"] not in ("gpu", "minutes")]
+        page |= {"plan": None, "facts": facts, "asked": dict(requested)}
+    return page
+
+
 def ask_script(database: Database, requested: Mapping[str, str]) -> str:
     """The training script of the plan that the page shows for the same fields. InvalidInput, NotFound;
     NoScript where nothing fits or there is none for the model."""
@@ -73,13 +81,6 @@ def ask_script(database: Database, requested: Mapping[str, str]) -> str:
 
 
 def _question(requested: Mapping[str, str]) -> Question:
-    description = requested.get("description", "")
-    if len(description) > MOST_IN_ADDRESS:
-        message = (
-            f"is longer than the {MOST_IN_ADDRESS:,} characters that fit the page's address; "
-            "POST /recommend takes 100 000"
-        )
-        raise InvalidInput(f"The description {message}", [FieldError("description", message)])
     return plan_request(requested)
 
 
@@ -142,7 +143,7 @@ def _from(name: str, value: Any, case: PlanningProblem, memory: RequestText) -> 
     if reported is not None:
         return reported
     read = getattr(memory.facts, name, None) if memory.facts else None
-    return "read from the description" if read == value else "the usual value; give it to be exact"
+    return "read from the description" if read == value else "default; change it if you know it"
 
 
 _TOLD_BY = {"task": "Task ", "n_train": "training samples", "cpu_count": "processor cores"}

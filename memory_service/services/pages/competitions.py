@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from memory_service.errors import wrong_value
 from memory_service.recall.competition_map import pca_projection
 from memory_service.recall.encoder import load_encoder
+from memory_service.services.competitions.lessons import with_lessons
 from memory_service.services.competitions.neighbours import recall
 from memory_service.services.competitions.signals import ReadText, read_text
 from memory_service.services.competitions.snapshot import recall_snapshot
@@ -102,7 +103,9 @@ def competition_page(database: Database, slug: str) -> dict[str, Any]:
     curves        of its latest runs: `{"run_id", "model", "points": [[minutes, best metric so far]]}`
     """
     with database.read() as transaction:
-        neighbours = recall(transaction, competition=slug, limit=MOST_NEIGHBOURS + 1).hits
+        neighbours = with_lessons(
+            transaction, recall(transaction, competition=slug, limit=MOST_NEIGHBOURS + 1).hits
+        )
         row = with_outcomes(transaction, "competitions", get_row(transaction, "competitions", slug))
         patterns = with_tallies(
             transaction, list_rows(transaction, "patterns", {"competition": slug}, None, 50).items

@@ -19,10 +19,10 @@ from memory_service.services.tables.file_formats import TableExport
 Item = dict[str, Any]
 
 KINDS = {
-    "claim": "a claim against what is computed or measured",
-    "claims": "claims against one another",
-    "run": "a run against what was computed without it",
-    "sheet": "a data sheet against calibrations",
+    "claim": "claim vs estimate or run",
+    "claims": "claim vs claim",
+    "run": "run vs estimate",
+    "sheet": "data sheet vs calibration",
 }
 
 _EXACT = ("kind", "quantity", "gpu", "model", "used")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from memory_service.domain.recipe.vocabulary import TECHNIQUES
@@ -27,7 +28,7 @@ def _choices(counts: Mapping[str, Counter[str]]) -> dict[str, list[list[Any]]]:
 def models_page(database: Database, knowledge: Knowledge, requested: Mapping[str, str]) -> dict[str, Any]:
     """`{"items", "next", "choices"}`; `choices`: filter -> values in use, the most frequent first."""
     with database.read() as transaction:
-        page = list_requested(transaction, "models", requested)
+        page = list_requested(transaction, "models", {"sort": "-quality_score", **requested})
     models = knowledge.models.values()
     counts = {"task": Counter(task for model in models for task in model.tasks)}
     names = ("library", "family", "device")
@@ -116,7 +117,7 @@ def _same_place(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 def solutions_page(database: Database, knowledge: Knowledge, requested: Mapping[str, str]) -> dict[str, Any]:
     """`{"items", "next", "choices"}`; choices: filter -> [[value, how many of all solutions]], most first."""
     with database.read() as transaction:
-        page = list_requested(transaction, "solutions", requested)
+        page = list_requested(transaction, "solutions", {"sort": "rank", **requested})
     counts: dict[str, Counter[str]] = {name: Counter() for name in ("task", "family", "technique", "basis")}
     for slug, solutions in knowledge.solution_memory.by_competition.items():
         task = knowledge.competitions[slug]["task"]
@@ -138,14 +139,21 @@ def solution_page(database: Database, _: Knowledge, key: str) -> dict[str, Any]:
 
 
 def strategies_page(database: Database, knowledge: Knowledge, requested: Mapping[str, str]) -> dict[str, Any]:
-    """`{"items", "next", "choices"}`; each row with `steers_plans`. choices: filter -> [[value, rows]]."""
+    """`{"items", "next", "choices", "own"}`; each row with `steers_plans`.
+
+    choices   filter -> [[value, rows]]
+    own       of one table (`table=`): `[(part, field)]` of keys and values that several of its rows have
+    """
     with database.read() as transaction:
-        page = list_requested(transaction, "strategies", {"limit": 100, **requested})
+        page = list_requested(transaction, "strategies", {"limit": 100, "sort": "-followed", **requested})
         items = with_steering(transaction, page.items)
     filters = ("rule", "table", "followed", "grade", "corrected")
     counts = {name: Counter(_word(row.get(name)) for row in knowledge.strategies) for name in filters}
     choices = {name: [[value, n] for value, n in sorted(found.items())] for name, found in counts.items()}
-    return {"items": items, "next": page.next, "choices": choices}
+    fields = Counter((part, name) for row in items for part in ("key", "value") for name in row[part] or {})
+    least = max(2, len(items) // 10)
+    own = [field for field, rows in fields.items() if rows >= least] if "table" in requested else []
+    return {"items": items, "next": page.next, "choices": choices, "own": own}
 
 
 def _word(value: Any) -> str:
@@ -153,10 +161,11 @@ def _word(value: Any) -> str:
 
 
 def strategy_page(database: Database, knowledge: Knowledge, key: str) -> dict[str, Any]:
-    """`{"strategy", "beside", "claims", "history"}`; NotFound.
+    """`{"strategy", "beside", "claims", "stale_numbers", "history"}`; NotFound.
 
     beside   the other rows of its rule
     claims   what was claimed of the same thing and is named in the row: `[{"id", "statement", "source"}]`
+    stale_numbers   numbers of the sentence that a correction took out of the row's values
     """
     with database.read() as transaction:
         (row,) = with_steering(transaction, [get_row(transaction, "strategies", key)])
@@ -179,5 +188,16 @@ def strategy_page(database: Database, knowledge: Knowledge, key: str) -> dict[st
             for name in named
             if str(name) in known
         ],
+        "stale_numbers": _stale_numbers(row, history),
         "history": history,
     }
+
+
+def _stale_numbers(row: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> list[str]:
+    earlier = [entry["before"]["value"] for entry in history if entry["before"] and entry["after"]]
+    gone = {number for value in earlier for number in _numbers(value)} - _numbers(row["value"])
+    return sorted(gone & _numbers(row["statement"]), key=float)
+
+
+def _numbers(value: Any) -> set[str]:
+    return set(re.findall(r"\d+(?:\.\d+)?", str(value)))

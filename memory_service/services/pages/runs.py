@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from memory_service.domain.runs.wasted_minutes import PARTS
+from memory_service.errors import unknown_name
 from memory_service.schemas import runs as requests
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge
@@ -32,29 +33,62 @@ MOST_POINTS = 400
 MOST_MARKS = 300
 
 
-def runs_page(database: Database, requested: Mapping[str, str], now: dt.datetime) -> dict[str, Any]:
-    """`{"items", "next", "week", "live"}`: rows with `verdict` (the last one, None before the first) and
-    `took_minutes`.
+MINUTES_BY = ("cause", "day", "gpu", "competition")
+"""What last week's minutes are split by; the first is the usual one."""
 
-    week   of the latest runs begun since midnight (UTC) seven days ago: `{"since", "runs", "minutes", "by"}`,
-           `by` a list of `{"part", "runs", "minutes"}`, the greatest first
+SILENT_MINUTES = 5.0
+"""A running run without an event for so long has no signal: scripts report at least each minute."""
+
+_MOST_GROUPS = 8
+
+
+def runs_page(database: Database, requested: Mapping[str, str], now: dt.datetime) -> dict[str, Any]:
+    """`{"items", "next", "week", "live"}`: rows with `verdict` (the last one, None before the first),
+    `took_minutes`, `silent_minutes` (of a running one without a signal, else None), `metric` and
+    `metric_direction` (of its competition).
+
+    week   of the latest runs begun since midnight (UTC) seven days ago that ended: `{"since", "runs",
+           "minutes", "useful", "by", "groups"}`; groups: `[{"name", "runs", "minutes", "wasted": {part:
+           minutes}}]` by cause, day, gpu or competition (`by=` of the query), the most minutes first
     live   whether one of the rows still runs
     """
+    fields = dict(requested)
+    by = fields.pop("by", MINUTES_BY[0])
     since = (now - dt.timedelta(days=WEEK_DAYS)).replace(hour=0, minute=0, second=0, microsecond=0)
     with database.read() as transaction:
-        page = list_requested(transaction, "runs", {"sort": "-started_at", **requested})
-        reported = watched.last_advices(transaction.session, [row["id"] for row in page.items])
-        week = runs.wasted_since(transaction.session, since, MOST_OF_WEEK)
+        session = transaction.session
+        page = list_requested(transaction, "runs", {"sort": "-started_at", **fields})
+        reported = watched.last_advices(session, [row["id"] for row in page.items])
+        running = [row["id"] for row in page.items if row["status"] == "running"]
+        last = runs.last_event_bodies(session, running)
+        metrics = runs.competition_metrics(session, {row["competition"] for row in page.items} - {None})
+        week = runs.minutes_since(session, since, MOST_OF_WEEK)
     items = [
-        {**row, "verdict": _brief(reported.get(row["id"])), "took_minutes": took_minutes(row, now)}
+        {
+            **row,
+            "verdict": _brief(reported.get(row["id"])),
+            "took_minutes": took_minutes(row, now),
+            "silent_minutes": silent_minutes(row, last.get(row["id"]), now),
+            **metrics.get(row["competition"], {"metric": None, "metric_direction": None}),
+        }
         for row in page.items
     ]
     return {
         "items": items,
         "next": page.next,
-        "week": {"since": since.date().isoformat(), **_summed(week)},
-        "live": any(row["status"] == "running" for row in items),
+        "week": {"since": since.date().isoformat(), "by": by, **_summed(week, by)},
+        "live": bool(running),
     }
+
+
+def silent_minutes(row: Mapping[str, Any], last_body: str | None, now: dt.datetime) -> float | None:
+    """Minutes since the latest event (the start, before the first) of a running run, past
+    `SILENT_MINUTES`."""
+    if row["status"] != "running":
+        return None
+    at = row["created_at"] if last_body is None else orjson.loads(last_body)["at"]
+    silent = (now - dt.datetime.fromisoformat(at)).total_seconds() / 60.0
+    return round(silent, 1) if silent > SILENT_MINUTES else None
 
 
 def took_minutes(row: Mapping[str, Any], now: dt.datetime) -> float:
@@ -74,24 +108,40 @@ def _brief(advice: Any) -> dict[str, Any] | None:
     return {name: getattr(advice, name) for name in names}
 
 
-def _summed(found: Sequence[tuple[float | None, Mapping[str, float] | None]]) -> dict[str, Any]:
-    minutes, counts = dict.fromkeys(PARTS, 0.0), dict.fromkeys(PARTS, 0)
-    for _, parts in found:
-        for name, value in (parts or {}).items():
-            if name in minutes:
-                minutes[name] += value
-                counts[name] += 1
-    by = [
-        {"part": name, "runs": counts[name], "minutes": round(minutes[name], 2)}
-        for name in PARTS
-        if counts[name]
-    ]
-    by.sort(key=lambda part: -minutes[str(part["part"])])
-    return {"runs": len(found), "minutes": round(sum(minutes.values()), 2), "by": by}
+def _summed(found: Sequence[runs.Minutes], by: str) -> dict[str, Any]:
+    """Of no other `by` than `MINUTES_BY`: InvalidInput."""
+    if by not in MINUTES_BY:
+        raise unknown_name("by", by, MINUTES_BY)
+    groups: dict[str, dict[str, Any]] = {}
+    total = useful = 0.0
+    for run in found:
+        minutes = max(0.0, (run.finished_at - run.started_at).total_seconds() / 60.0)
+        wasted = {name: value for name, value in (run.waste or {}).items() if name in PARTS}
+        left = max(0.0, minutes - sum(wasted.values()))
+        total, useful = total + minutes, useful + left
+        for name, parts in _groups_of(run, by, wasted).items():
+            group = groups.setdefault(name, {"name": name, "runs": 0, "minutes": 0.0, "wasted": {}})
+            group["runs"] += 1
+            group["minutes"] += sum(parts.values()) if by == "cause" else minutes
+            for part, value in parts.items():
+                group["wasted"][part] = group["wasted"].get(part, 0.0) + value
+    ordered = sorted(groups.values(), key=lambda group: group["name"] if by == "day" else -group["minutes"])
+    return {
+        "runs": len(found), "minutes": round(total, 2), "useful": round(useful, 2),
+        "groups": ordered[:_MOST_GROUPS],
+    }  # fmt: skip
 
 
-def one_run_page(database: Database, knowledge: Knowledge, run_id: str) -> dict[str, Any]:
-    """`GET /runs/{run_id}` with `curves`, `remarks` and `card`; NotFound.
+def _groups_of(run: runs.Minutes, by: str, wasted: Mapping[str, float]) -> dict[str, Mapping[str, float]]:
+    """Group -> minutes of the run wasted in it, by part."""
+    if by == "cause":
+        return {part: {part: value} for part, value in wasted.items()}
+    named = {"day": run.started_at.date().isoformat(), "gpu": run.gpu, "competition": run.competition}
+    return {named[by] or "no competition": wasted}
+
+
+def one_run_page(database: Database, knowledge: Knowledge, run_id: str, now: dt.datetime) -> dict[str, Any]:
+    """`GET /runs/{run_id}` with `curves`, `remarks`, `card` and `silent_minutes`; NotFound.
 
     curves    `{"card": [{"minute", "driver_gib", "process_gib", "utilization_percent"}], "epochs": [...],
               "steps": [{"minute", "samples_per_second", "loader_wait_percent"}]}`: samples of the card are at
@@ -130,6 +180,7 @@ def one_run_page(database: Database, knowledge: Knowledge, run_id: str) -> dict[
             },
             "remarks": [remark for remark in remarks if remark["text"]],
             "card": {"memory_gib": card.memory_gib, "usable_gib": card.usable_gib} if card else None,
+            "silent_minutes": silent_minutes(page, raw[-1][2] if raw else None, now),
         }
     )
 

@@ -217,5 +217,5 @@ def _card(card: TargetDevice) -> dict[str, Any]:
         "memory_gib": card.memory_gib,
         "usable_gib": round(card.usable_gib, 2),
         "kind": card.kind,
-        "calibrated": card.calibrated is not None,
+        "rates_of": None if card.calibrated is None else card.calibrated.origin,
     }

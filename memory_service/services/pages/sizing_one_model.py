@@ -120,7 +120,7 @@ def _card(card: TargetDevice) -> dict[str, Any]:
         "bandwidth_gb_s": card.bandwidth_gb_s,
         "tflops": dict(card.tflops),
         "source": card.source,
-        "calibrated": card.calibrated is not None,
+        "rates_of": None if card.calibrated is None else card.calibrated.origin,
         "device": card.device or None,
     }
 

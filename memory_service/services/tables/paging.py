@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, Text, cast, exists, func, or_, select
+from sqlalchemy import ColumnElement, Select, Text, cast, exists, func, literal, or_, select
 
 from memory_service.domain.common.vocabulary import parse_task
 from memory_service.domain.recipe.vocabulary import parse_family, parse_technique
@@ -88,6 +88,7 @@ class Query:
         value, last = self.after
         if sort.key == key.key:
             return query.where(self._behind(key, last))
+        value = literal(value, sort.type)  # a bare True may only be compared with =
         bound = sort <= value if self.descending else sort >= value
         return query.where(bound, or_(self._behind(sort, value), self._behind(key, last)))
 

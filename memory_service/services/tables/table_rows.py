@@ -22,7 +22,7 @@ from memory_service.schemas.fields import clean_text
 from memory_service.services.database.transactions import ReadTransaction, WriteTransaction
 from memory_service.services.tables.paging import Query, parse_query
 from memory_service.store.queries import calibrations, history, passages, rows
-from memory_service.store.tables.knowledge import Correctable, Pattern, Solution
+from memory_service.store.tables.knowledge import Correctable, History, Pattern, Solution
 
 TABLES: Mapping[str, str] = {
     "competitions": "competitions",
@@ -167,7 +167,8 @@ def update_row(
     """Correct a row; a seed never overwrites it afterwards. Conflict when it is not at `expected_version` any
     more.
 
-    Values that are already so change nothing, not even the version.
+    Values that are already so change nothing, not even the version. A row that is again as it was shipped is
+    not `corrected` any more.
     """
     table = _correctable(table)
     row = _existing(transaction, table, key, to_change=True)
@@ -184,7 +185,10 @@ def update_row(
         )
     if after != before:
         _check_references(transaction, table, after)
-        rows.change(transaction.session, row, after | {"corrected": True, "updated_at": transaction.now})
+        shipped = history.shipped_values(transaction.session, table, key) if row.origin == "seed" else None
+        rows.change(
+            transaction.session, row, after | {"corrected": after != shipped, "updated_at": transaction.now}
+        )
         version = row.version
         _record(transaction, table, key, "update", who, why, version=version, before=before, after=after)
     if new_passages is not None:
@@ -224,7 +228,7 @@ def delete_row(
 
 def history_of(transaction: ReadTransaction, table: str, key: str, limit: int = 100) -> list[dict[str, Any]]:
     """What was done to a row, newest first, also after its deletion, each with `changes`: [{field, before,
-    after}]. NotFound for a row that never was."""
+    after}] and `can_undo`: nothing later touched what it changed. NotFound for a row that never was."""
     table = table_named(table)
     try:
         entries = history.of_row(transaction.session, table, clean_text(key), limit)
@@ -232,12 +236,22 @@ def history_of(transaction: ReadTransaction, table: str, key: str, limit: int = 
         entries = []
     if not entries:
         _existing(transaction, table, key)
+    row = rows.find(transaction.session, table, key) if entries else None
+    now = None if row is None else rows.knowledge_values(row)
     names = ("id", "table", "row", "version", "action", "origin", "at", "who", "why", "before", "after")
     return [
         on_the_wire({name: getattr(entry, name) for name in names})
-        | {"changes": difference(entry.before or {}, entry.after or {})}
+        | {"changes": difference(entry.before or {}, entry.after or {}), "can_undo": _can_undo(entry, now)}
         for entry in entries
     ]
+
+
+def _can_undo(entry: History, now: Mapping[str, Any] | None) -> bool:
+    """Whether a row (None: gone) still has all that a person's change gave it."""
+    if entry.origin == "seed" or (entry.action == "delete") != (now is None):
+        return False
+    before, after = entry.before or {}, entry.after or {}
+    return now is None or all(now.get(n) == v for n, v in after.items() if before.get(n) != v)
 
 
 def keep_profiles(transaction: WriteTransaction, profiles: Iterable[Profile], *, source: str) -> int:

@@ -49,6 +49,17 @@ def after_version(session: ReadSession, table: str, row: str, version: int) -> H
     return session.scalars(query.order_by(History.id).limit(1)).one_or_none()
 
 
+def shipped_values(session: ReadSession, table: str, row: str) -> Mapping[str, Any] | None:
+    """What a row's seed said: the row before the first change by a person since; None where there is none."""
+    of_row = select(History).where(History.table == table, History.row == row)
+    last_seed = select(func.coalesce(func.max(History.id), 0)).where(
+        History.table == table, History.row == row, History.origin == "seed"
+    )
+    query = of_row.where(History.id > last_seed.scalar_subquery(), History.origin == "user")
+    first = session.scalars(query.order_by(History.id).limit(1)).one_or_none()
+    return None if first is None else first.before
+
+
 def deleted_by_people(session: ReadSession, table: str) -> set[str]:
     """Keys whose last entry is a deletion by a person: a seed does not bring them back."""
     last = select(func.max(History.id)).where(History.table == table).group_by(History.row)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Row, TextClause, delete, insert, select, text, update
+from sqlalchemy import ColumnElement, Row, TextClause, and_, delete, func, insert, select, text, update
 
 from memory_service.store.session import ReadSession, WriteSession, bulk, locked_if
 from memory_service.store.statements import Statements
+from memory_service.store.tables.knowledge import Competition
 from memory_service.store.tables.runs import NOT_RAW, Observation, Run, RunEvent
 
 EVENT_COLUMNS = ("run_id", "seq", "kind", "body")
@@ -139,13 +140,43 @@ def _latest(
     return [(row.seq, row.kind, row.body) for row in found]
 
 
-def wasted_since(
-    session: ReadSession, since: dt.datetime, limit: int
-) -> list[tuple[float | None, Mapping[str, float] | None]]:
-    """(minutes wasted, by part) of the latest runs begun since then."""
-    query = select(Run.wasted_minutes, Run.waste).where(Run.started_at >= since)
+def last_event_bodies(session: ReadSession, run_ids: Collection[str]) -> dict[str, str]:
+    """id -> body of the latest event; runs without any are left out."""
+    last = (
+        select(RunEvent.run_id, func.max(RunEvent.seq).label("seq"))
+        .where(RunEvent.run_id.in_(sorted(run_ids)))
+        .group_by(RunEvent.run_id)
+        .subquery()
+    )
+    query = select(RunEvent.run_id, RunEvent.body).join(
+        last, and_(RunEvent.run_id == last.c.run_id, RunEvent.seq == last.c.seq)
+    )
+    return {row.run_id: row.body for row in session.execute(query)}
+
+
+def competition_metrics(session: ReadSession, slugs: Collection[str]) -> dict[str, dict[str, str | None]]:
+    """slug -> {"metric", "metric_direction"} of its record."""
+    query = select(Competition.slug, Competition.metric, Competition.metric_direction)
+    found = session.execute(query.where(Competition.slug.in_(sorted(slugs))))
+    return {row.slug: {"metric": row.metric, "metric_direction": row.metric_direction} for row in found}
+
+
+class Minutes(NamedTuple):
+    """Where the minutes of one run went. waste: by part (`Run.waste`)."""
+
+    gpu: str
+    competition: str | None
+    started_at: dt.datetime
+    finished_at: dt.datetime
+    waste: Mapping[str, float] | None
+
+
+def minutes_since(session: ReadSession, since: dt.datetime, limit: int) -> list[Minutes]:
+    """Of the latest runs begun since then that have ended."""
+    columns = (Run.gpu, Run.competition, Run.started_at, Run.finished_at, Run.waste)
+    query = select(*columns).where(Run.started_at >= since, Run.finished_at.is_not(None))
     found = session.execute(query.order_by(Run.started_at.desc(), Run.id).limit(limit))
-    return [(row.wasted_minutes, row.waste) for row in found]
+    return [Minutes(*row) for row in found]
 
 
 def ended(session: ReadSession, filters: Mapping[str, Any], limit: int) -> Sequence[EndedRun]:

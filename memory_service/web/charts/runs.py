@@ -90,6 +90,16 @@ def scores_over_time(
     return option(axis(_MINUTES), axis(name, at="y", scale=True), series) if series else None
 
 
+def compared_over_time(runs: Sequence[Mapping[str, Any]], field: str, name: str) -> dict[str, Any] | None:
+    """A figure of the epochs of several runs, a colour for each, named A, B, ... as in the table."""
+    series = [
+        line(f"{chr(65 + place)} {run['model']}", data, colour=f"var(--series-{place % _COLOURS + 1})")
+        for place, run in enumerate(runs)
+        if (data := _xy(run["curves"]["epochs"], field))
+    ]
+    return option(axis(_MINUTES), axis(name, at="y", scale=True), series) if series else None
+
+
 def verdicts_over_time(run: Mapping[str, Any]) -> dict[str, Any] | None:
     """Every verdict at its minute, by what it asked for, its severity by colour and shape; the end of the
     budget as a line."""

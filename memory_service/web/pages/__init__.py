@@ -13,13 +13,16 @@ from memory_service.web.pages import (
     devices,
     docs,
     edit,
+    find,
     knowledge,
     login,
     runs,
     sizing,
 )
 
-_PAGES = (login, ask, competitions, sizing, edit, runs, devices, accuracy, conflicts, knowledge, docs)
+_PAGES = (
+    login, ask, find, competitions, sizing, edit, runs, devices, accuracy, conflicts, knowledge, docs,
+)  # fmt: skip
 
 
 def routers() -> tuple[APIRouter, ...]:

@@ -2,41 +2,77 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
-from fastapi import Request
+from fastapi import Depends, Request
 from starlette.responses import Response
 
 from memory_service.api.service import database_of
 from memory_service.domain.planning.plan_text import plan_markdown
 from memory_service.services.knowledge.snapshot import knowledge_of
-from memory_service.services.pages.ask import ask_page, ask_script
+from memory_service.services.pages.ask import MOST_IN_ADDRESS, ask_page, ask_script, understood
+from memory_service.services.pages.runs import runs_page
 from memory_service.web.charts.ask import quality_over_minutes
-from memory_service.web.site import HEADERS, Pages, answer, query_of
+from memory_service.web.site import HEADERS, Here, Pages, answer, form_of, query_of, see
+
+Form = Annotated[dict[str, str], Depends(form_of)]
 
 router = Pages()
 
 
 @router.page("/")
 def ask(request: Request) -> Response:
-    database, query = database_of(request), query_of(request)
+    return _asked(request, query_of(request))
+
+
+@router.form("/")
+def ask_by_form(request: Request, form: Form) -> Response:
+    """To the question's address; a description that is too long for one is answered here."""
+    query = _filled(form)
+    if len(query.get("description", "")) <= MOST_IN_ADDRESS:
+        return see(f"/?{urlencode(query)}")
+    # Links of the page carry what an address can.
+    here = Here("/", {**query, "description": query["description"][:MOST_IN_ADDRESS]})
+    return _asked(request, query, here=here)
+
+
+@router.form("/browse/understand")
+def understand(request: Request, form: Form) -> Response:
+    """What the question says so far: its facts, and the plan in short where a GPU is known."""
+    database = database_of(request)
+    data = understood(database, knowledge_of(database), _filled(form))
+    return answer(request, "ask/understood.html", data, title="What was understood")
+
+
+def _filled(form: Mapping[str, str]) -> dict[str, str]:
+    return {name: value.strip() for name, value in form.items() if value.strip() and name != "csrf"}
+
+
+def _asked(request: Request, query: Mapping[str, str], **view: Any) -> Response:
+    database = database_of(request)
     data = ask_page(database, knowledge_of(database), query)
+    if not query:
+        data["now"] = runs_page(database, {"limit": "5"}, dt.datetime.now(dt.UTC))
     plan = data["plan"]
     status = data.pop("status", 200)
-    url = f"{str(request.base_url).rstrip('/')}/recommend?{urlencode(query, safe='/,:@')}"
+    url = f"{str(request.base_url).rstrip('/')}/recommend"
+    short = len(query.get("description", "")) <= MOST_IN_ADDRESS
+    ask_for = f"'{url}?{urlencode(query, safe='/,:@')}'" if short else f"--json @question.json '{url}'"
     return answer(
         request,
         "ask/page.html",
         data,
-        title="Ask" if plan is None else f"Plan for {plan['task']}",
+        title="Plan" if plan is None else f"Plan for {plan['task']}",
         status=status,
-        command=f"curl '{url}'",
-        script_command=f"curl -o train.py -H 'Accept: text/x-python' '{url}'" if data["script"] else None,
+        command=f"curl {ask_for}",
+        script_command=f"curl -o train.py -H 'Accept: text/x-python' {ask_for}" if data["script"] else None,
         text=plan_markdown(plan) if plan else None,
         text_of_settings=_settings(plan) if plan and plan["feasible"] else None,
         charts={"quality": quality_over_minutes(data["points"])} if data["points"] else {},
+        **view,
     )
 
 

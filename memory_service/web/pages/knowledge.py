@@ -21,6 +21,7 @@ from memory_service.services.pages.knowledge import (
     strategies_page,
     strategy_page,
 )
+from memory_service.services.pages.techniques import techniques_page
 from memory_service.web.charts.models import cost_by_size
 from memory_service.web.site import Pages, answer, query_of
 
@@ -45,6 +46,12 @@ def _pages(table: str, list_page: ListPage, row_page: RowPage) -> None:
         data = row_page(database, knowledge_of(database), key)
         charts = {"cost": cost_by_size(data["profiles"])} if table == "models" else {}
         return answer(request, f"{table}/one.html", data, title=key, charts=charts)
+
+
+@router.page("/browse/techniques")
+def techniques(request: Request) -> Response:
+    data = techniques_page(knowledge_of(database_of(request)))
+    return answer(request, "techniques.html", data, title="Techniques")
 
 
 _pages("strategies", strategies_page, strategy_page)

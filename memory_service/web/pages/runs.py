@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
+from urllib.parse import parse_qsl
 
 from fastapi import Request
 from starlette.responses import Response, StreamingResponse
@@ -11,9 +12,11 @@ from starlette.responses import Response, StreamingResponse
 from memory_service.api.service import database_of
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.operations.export import stream_rows
+from memory_service.services.pages.compare import compare_page
 from memory_service.services.pages.runs import STATUSES, epochs_table, one_run_page, runs_page
 from memory_service.services.tables.file_formats import MEDIA_TYPES, in_format
 from memory_service.web.charts.runs import (
+    compared_over_time,
     memory_over_time,
     scores_over_time,
     speed_over_time,
@@ -37,10 +40,25 @@ def run_list(request: Request) -> Response:
     return answer(request, "runs/list.html", data, title="Runs", statuses=STATUSES, still=still)
 
 
+@router.page("/browse/compare")
+def compare(request: Request) -> Response:
+    """`run=` once for each."""
+    pairs = parse_qsl(request.scope["query_string"].decode("ascii", "replace"))
+    database, now = database_of(request), dt.datetime.now(dt.UTC)
+    ids = [value for name, value in pairs if name == "run"]
+    data = compare_page(database, knowledge_of(database), ids, now)
+    charts = {
+        "metric": compared_over_time(data["runs"], "metric", data["metric"] or "Metric"),
+        "loss": compared_over_time(data["runs"], "valid_loss", "Validation loss"),
+        "memory": compared_over_time(data["runs"], "peak_reserved_gib", "Reserved, GiB"),
+    }
+    return answer(request, "runs/compare.html", data, title="Compare runs", charts=charts)
+
+
 @router.page("/browse/runs/{run_id}")
 def run(request: Request, run_id: str) -> Response:
     database = database_of(request)
-    data = one_run_page(database, knowledge_of(database), run_id)
+    data = one_run_page(database, knowledge_of(database), run_id, dt.datetime.now(dt.UTC))
     losses = [("train_loss", "training loss"), ("valid_loss", "validation loss")]
     charts = {
         "memory": memory_over_time(data),

@@ -3,6 +3,7 @@
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copy]");
   if (!button) return;
+  if (button.dataset.copyFrom) await script(document.getElementById(button.dataset.copy));
   const text = document.getElementById(button.dataset.copy).textContent;
   const said = button.dataset.said ?? button.textContent;
   button.dataset.said = said;
@@ -16,9 +17,38 @@ document.addEventListener("click", async (event) => {
   setTimeout(() => { button.textContent = said; }, 1500);
 });
 
+// The training script: fetched when its preview is opened or it is copied for the first time.
+const script = async (to) => {
+  const from = document.querySelector(`[data-copy="${to.id}"][data-copy-from]`).dataset.copyFrom;
+  to.textContent ||= await (await fetch(from)).text();
+};
+document.addEventListener("toggle", ({ target }) => {
+  const shown = target.querySelector?.("[data-load]");
+  if (shown && target.open) script(document.getElementById(shown.dataset.load));
+}, true);
+
 document.addEventListener("formdata", (event) => {
   if (event.target.method !== "get") return;
   for (const [name, value] of [...event.formData]) if (value === "") event.formData.delete(name);
+});
+
+// A fact that is corrected: its field in the form, filled in, with the question opened.
+document.addEventListener("click", ({ target }) => {
+  const fact = target.closest("[data-fill]");
+  const field = fact && document.querySelector(fact.getAttribute("href"));
+  if (!field) return;
+  for (let box = field.closest("details"); box; box = box.parentElement.closest("details")) box.open = true;
+  field.value ||= fact.dataset.fill;
+  field.focus();
+});
+
+// "/" and Ctrl+K or ⌘K go to the search.
+document.addEventListener("keydown", (event) => {
+  const writing = event.target.closest("input, textarea, select, [contenteditable]");
+  const wanted = event.key === "/" ? !writing : event.key === "k" && (event.ctrlKey || event.metaKey);
+  if (!wanted) return;
+  event.preventDefault();
+  document.getElementById("find").select();
 });
 
 // A field that was changed and the button that was then pressed ask for the same rows.

@@ -1,0 +1,67 @@
+"""Several runs side by side: where their settings and results differ, and their scores over the minutes."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import Any
+
+from memory_service.errors import InvalidInput
+from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge.snapshot import Knowledge
+from memory_service.services.pages.runs import one_run_page, took_minutes
+from memory_service.store.queries.runs import competition_metrics
+
+MOST_RUNS = 6
+
+SETTINGS = (
+    "model", "input_size", "batch_size", "precision", "optimizer", "learning_rate", "folds", "epochs",
+    "seeds", "num_workers", "grad_accumulation", "compiled", "checkpointing", "layout", "n_train",
+    "competition", "minutes", "plan_id",
+)  # fmt: skip
+
+
+def compare_page(
+    database: Database, knowledge: Knowledge, run_ids: Sequence[str], now: dt.datetime
+) -> dict[str, Any]:
+    """`{"runs", "settings", "results", "comparable", "metric", "metric_direction"}` of one to six runs;
+    InvalidInput, NotFound.
+
+    runs        `GET /runs/{run_id}` with `curves`, `took_minutes`
+    settings    `[{"name", "values", "differs"}]`, values in the order of the runs; none that all leave out
+    results     the same of the outcomes, in the units of their names
+    comparable  whether scores may be compared: all of one competition
+    """
+    ids = list(dict.fromkeys(run_ids))
+    if not 1 <= len(ids) <= MOST_RUNS:
+        raise InvalidInput(f"Tick two to {MOST_RUNS} runs to compare; {len(ids)} were given")
+    found = [one_run_page(database, knowledge, run_id, now) for run_id in ids]
+    runs = [{**run, "took_minutes": took_minutes(run, now)} for run in found]
+    places = {run["competition"] for run in runs}
+    with database.read() as transaction:
+        metrics = competition_metrics(transaction.session, places - {None})
+    comparable = len(places) == 1 and None not in places
+    metric = metrics.get(runs[0]["competition"], {}) if comparable else {}
+    settings = [_line(name, [run["given"].get(name, run.get(name)) for run in runs]) for name in SETTINGS]
+    settings.insert(1, _line("gpu", [run["device"] or run["gpu"] for run in runs]))
+    results = [_line(name, values) for name, values in _results(runs)]
+    return {
+        "runs": runs,
+        "settings": [line for line in settings if any(value is not None for value in line["values"])],
+        "results": [line for line in results if any(value is not None for value in line["values"])],
+        "comparable": comparable,
+        "metric": metric.get("metric"),
+        "metric_direction": metric.get("metric_direction"),
+    }
+
+
+def _results(runs: Sequence[dict[str, Any]]) -> list[tuple[str, list[Any]]]:
+    names = (
+        "status", "best_metric", "best_epoch", "submission", "took_minutes", "wasted_minutes", "wasted_on",
+        "samples_per_second", "epoch_seconds", "peak_gib",
+    )  # fmt: skip
+    return [(name, [run.get(name) for run in runs]) for name in names]
+
+
+def _line(name: str, values: list[Any]) -> dict[str, Any]:
+    return {"name": name, "values": values, "differs": any(value != values[0] for value in values)}

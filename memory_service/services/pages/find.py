@@ -1,0 +1,111 @@
+"""One search over everything that has a page: models, GPUs, competitions, solutions, strategies, what worked,
+runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from memory_service.domain.hardware.gpu_names import normal_gpu_name
+from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge.snapshot import Knowledge
+from memory_service.services.tables.table_rows import list_rows
+
+MOST_OF_A_KIND = 8
+LONGEST = 300
+
+_WORD = re.compile(r"[a-z0-9]+")
+_RUN_ID = re.compile(r"[0-9a-f]{4,8}(?:-[0-9a-f-]*)?")
+
+Entry = dict[str, Any]
+
+
+def find_page(database: Database, knowledge: Knowledge, text: str) -> dict[str, Any]:
+    """`{"q", "groups"}`: groups `[{"kind", "entries": [{"name", "href", "about"}]}]` of at most
+    `MOST_OF_A_KIND` entries; a name that begins with the words goes first, then the shorter one. A model and
+    GPUs in one text lead to their comparison, a long text to a plan.
+    """
+    q = text.strip()[:LONGEST]
+    words = _words(q)
+    if not words:
+        return {"q": q, "groups": []}
+    solutions = (one for some in knowledge.solution_memory.by_competition.values() for one in some)
+    kinds: tuple[tuple[str, str, Iterable[tuple[str, str, str]]], ...] = (
+        ("Models", "models", ((m.name, m.name, m.family) for m in knowledge.models.values())),
+        ("GPUs", "devices", ((name, name, "") for name in knowledge.gpus)),
+        ("Competitions", "competitions", _competitions(knowledge)),
+        ("Winning solutions", "solutions", ((s.id, s.id, ", ".join(s.families)) for s in solutions)),
+        ("Strategy tables", "strategies", _statements(knowledge.strategies)),
+        ("What worked", "patterns", _statements(knowledge.patterns)),
+    )
+    groups = [
+        _group("Go to", _questions(knowledge, q, words)),
+        *(_named(kind, words, names, f"/browse/{path}/") for kind, path, names in kinds),
+        _group("Runs", _runs(database, q)),
+    ]
+    return {"q": q, "groups": [group for group in groups if group["entries"]]}
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text.lower())
+
+
+def _entry(name: str, href: str, about: str = "") -> Entry:
+    return {"name": name, "href": href, "about": about}
+
+
+def _group(kind: str, entries: list[Entry]) -> dict[str, Any]:
+    return {"kind": kind, "entries": entries}
+
+
+def _named(kind: str, words: list[str], names: Iterable[tuple[str, str, str]], path: str) -> dict[str, Any]:
+    """Entries of (key, name, what it is) that hold every word, at the beginning of one of theirs."""
+    found = []
+    for key, name, about in names:
+        own = _words(f"{key} {name}")
+        if all(any(one.startswith(word) for one in own) for word in words):
+            found.append((own[: len(words)] != words, len(name), _entry(name, path + quote(key), about)))
+    found.sort(key=lambda entry: (*entry[:2], entry[2]["name"]))
+    return _group(kind, [entry for *_, entry in found[:MOST_OF_A_KIND]])
+
+
+def _competitions(knowledge: Knowledge) -> Iterable[tuple[str, str, str]]:
+    for slug, row in knowledge.competitions.items():
+        yield slug, str(row["title"]), ", ".join(str(part) for part in (row["task"], row["year"]) if part)
+
+
+def _statements(rows: Iterable[Any]) -> Iterable[tuple[str, str, str]]:
+    return ((str(row["id"]), str(row["id"]), str(row["statement"])) for row in rows)
+
+
+def _questions(knowledge: Knowledge, q: str, words: list[str]) -> list[Entry]:
+    """Pages that answer the text as a whole."""
+    cards = knowledge.cards
+    gpus = [w for w in q.lower().split() if normal_gpu_name(w) in cards.models or w in cards.devices]
+    rest = " ".join(word for word in words if word not in gpus and word not in _FILLING)
+    entries = []
+    if gpus and rest:
+        query = urlencode({"q": rest, "gpu": ",".join(gpus)})
+        entries.append(_entry(f"Batch & speed of {rest} on {', '.join(gpus)}", f"/browse/sizing?{query}"))
+    if len(words) > 3:
+        entries.append(_entry("A plan for this text", f"/?{urlencode({'description': q})}"))
+    alike = f"/browse/competitions?{urlencode({'q': q})}"
+    return [*entries, _entry("Competitions like this, by meaning", alike)]
+
+
+_FILLING = frozenset({"a", "an", "and", "at", "batch", "for", "in", "of", "on", "or", "speed", "the", "vs"})
+
+
+def _runs(database: Database, q: str) -> list[Entry]:
+    """Of the latest runs those whose id begins with the text."""
+    if not _RUN_ID.fullmatch(q.lower()):
+        return []
+    with database.read() as transaction:
+        latest = list_rows(transaction, "runs", None, "-started_at", 500).items
+    return [
+        _entry(f"{row['model']} on {row['device'] or row['gpu']}", f"/browse/runs/{row['id']}", row["id"])
+        for row in latest
+        if row["id"].startswith(q.lower())
+    ][:MOST_OF_A_KIND]

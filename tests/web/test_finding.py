@@ -1,0 +1,114 @@
+"""Does one search lead to everything, and can runs be laid side by side?"""
+
+from __future__ import annotations
+
+import urllib.parse
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.web.conftest import Site, Visitor, follow, settled
+
+
+def data_of(site: Site, path: str) -> Any:
+    return httpx2.get(site.url + path).raise_for_status().json()
+
+
+def found(site: Site, text: str) -> dict[str, list[dict[str, str]]]:
+    data = data_of(site, f"/browse/find.json?{urllib.parse.urlencode({'q': text})}")
+    return {group["kind"]: group["entries"] for group in data["groups"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "href"),
+    [
+        ("b4 a10 a100", "Go to", "/browse/sizing?q=b4&gpu=a10%2Ca100"),
+        ("resnet50", "Models", "/browse/models/resnet50.a1_in1k"),
+        ("A100", "GPUs", "/browse/devices/a100"),
+        ("cassava leaf", "Competitions", "/browse/competitions/cassava-leaf-disease-classification"),
+        ("R03 a10 b4", "Strategy tables", "/browse/strategies/R03-a10-b4"),
+        ("aptos2019 1", "Winning solutions", "/browse/solutions/aptos2019-blindness-detection%231"),
+    ],
+)
+def test_what_is_named_is_found_first(seeded: Site, text: str, kind: str, href: str):
+    assert found(seeded, text)[kind][0]["href"] == href
+    assert httpx2.get(seeded.url + href).status_code == 200
+
+
+def test_a_run_is_found_by_the_beginning_of_its_id(lived: Site):
+    run = data_of(lived, "/runs?limit=1")["items"][0]
+    assert found(lived, run["id"][:8])["Runs"][0]["href"] == f"/browse/runs/{run['id']}"
+    assert not {"Runs"} & found(lived, "ffffffff").keys()
+
+
+@pytest.mark.browser
+def test_results_come_while_one_types_from_any_page(visit: Visitor, lived: Site):
+    page = visit(lived, "/browse/runs?still=1")
+    page.keyboard.press("/")
+    page.keyboard.type("convnext_tiny")
+    first = page.locator("#find-results a").filter(has_text="convnext_tiny").first
+    first.wait_for()
+    follow(first)
+    assert "/browse/models/convnext_tiny" in page.url
+
+
+@pytest.mark.browser
+def test_ticked_runs_are_compared(visit: Visitor, lived: Site):
+    page = visit(lived, "/browse/runs?still=1&competition=cassava-leaf-disease-classification")
+    boxes = page.get_by_role("checkbox")
+    assert boxes.count() >= 2
+    boxes.nth(0).check()
+    boxes.nth(1).check()
+    page.get_by_role("button", name="Compare the runs that are ticked").click()
+    settled(page)
+    address = urllib.parse.urlsplit(page.url)
+    ids = urllib.parse.parse_qs(address.query)["run"]
+    data = data_of(lived, f"/browse/compare.json?{address.query}")
+    assert [run["id"] for run in data["runs"]] == ids
+    assert data["comparable"]
+    models = next(line for line in data["settings"] if line["name"] == "model")
+    row = page.locator("#settings tr").filter(has=page.get_by_role("rowheader", name="Model", exact=True))
+    assert all(str(value) in row.inner_text() for value in models["values"])
+    assert ("differs" in (row.get_attribute("class") or "")) == models["differs"]
+
+
+def test_runs_of_two_competitions_are_shown_and_not_ranked(lived: Site):
+    runs = data_of(lived, "/runs?limit=20")["items"]
+    one = runs[0]
+    other = next(run for run in runs if run["competition"] != one["competition"])
+    assert not data_of(lived, f"/browse/compare.json?run={one['id']}&run={other['id']}")["comparable"]
+    assert httpx2.get(f"{lived.url}/browse/compare.json").status_code == 422
+
+
+def test_the_weeks_minutes_are_the_same_by_cause_day_gpu_and_competition(lived: Site):
+    weeks = [data_of(lived, f"/browse/runs.json?by={by}")["week"] for by in ("day", "gpu", "competition")]
+    by_cause = data_of(lived, "/browse/runs.json")["week"]
+    wasted = by_cause["minutes"] - by_cause["useful"]
+    assert sum(group["minutes"] for group in by_cause["groups"]) == pytest.approx(wasted, abs=0.1)
+    for week in weeks:
+        if len(week["groups"]) < 8:
+            assert sum(group["minutes"] for group in week["groups"]) == pytest.approx(
+                week["minutes"], abs=0.1
+            )
+
+
+def test_a_whole_competition_page_may_be_pasted(seeded: Site):
+    text = (
+        "Classify photos of leaves into 12 diseases; macro F1. 18 632 photos. " + "More of the rules. " * 900
+    )
+    asked = {"description": text, "gpu": "a100", "minutes": "60"}
+    answer = httpx2.post(seeded.url + "/", data=asked)
+    assert answer.status_code == 200
+    assert "18,632" in answer.text
+    assert "The plan" in answer.text
+    short = httpx2.post(seeded.url + "/", data={**asked, "description": text[:200]})
+    assert short.status_code == 303
+    assert short.headers["location"].startswith("/?description=Classify")
+
+
+def test_what_is_understood_needs_no_gpu(seeded: Site):
+    text = "Classify photos of leaves into 12 diseases; macro F1. 18 632 photos."
+    page = httpx2.post(seeded.url + "/browse/understand", data={"description": text}).text
+    assert "18,632" in page
+    assert "batch" not in page
