@@ -17,7 +17,7 @@ from fastapi.routing import APIRoute
 from starlette.responses import Response
 
 from memory_service.api.error_handlers import UnsupportedMediaType
-from memory_service.api.idempotency import Told, key_of
+from memory_service.api.idempotency import IdempotentAnswers, key_of
 from memory_service.errors import FieldError, InvalidInput, MalformedBody, TooLarge
 from memory_service.schemas.validation_errors import refusal
 
@@ -68,8 +68,8 @@ class StrictRoute(APIRoute):
             key = key_of(request) if self._makes_something else None
             if key is None:
                 return await answered()
-            told: Told = request.app.state.service.told
-            return await told.once(request, key, raw, answered)
+            answers: IdempotentAnswers = request.app.state.service.idempotent_answers
+            return await answers.once(request, key, raw, answered)
 
         return handle
 

@@ -30,7 +30,7 @@ from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.device_step_time import BaselineSteps
 from memory_service.services.database.caches import Caches
-from memory_service.services.knowledge.profiling import profile_apart
+from memory_service.services.knowledge.profiling import profile_in_child_process
 
 ProfileKey = tuple[str, int, str]
 
@@ -146,7 +146,7 @@ class PricedCatalogue:
         size = input_size or model.default_input_size
         for precision in ("amp", "fp32"):
             self._add(
-                profile_apart(
+                profile_in_child_process(
                     name,
                     input_size=size,
                     precision=precision,

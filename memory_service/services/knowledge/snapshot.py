@@ -42,7 +42,7 @@ from memory_service.services.knowledge.evidence import evidence_rows
 from memory_service.services.knowledge.learned_corrections import observation_selection
 from memory_service.services.knowledge.observed_cases import Observed, observed
 from memory_service.services.knowledge.own_runs import MOST_RUNS, surprises
-from memory_service.services.knowledge.profiling import unlisted_row_apart
+from memory_service.services.knowledge.profiling import unlisted_row_in_child_process
 from memory_service.services.knowledge.quality_figures import read_quality_model
 from memory_service.services.knowledge.solution_memory import SolutionMemory
 from memory_service.services.tables.usable_rows import usable, usable_sheets
@@ -124,7 +124,7 @@ class Knowledge:
         try:
             return self.listed_model(name)
         except InvalidInput:
-            row = unlisted_row_apart(name, self.models)
+            row = unlisted_row_in_child_process(name, self.models)
         return self.priced.unlisted.setdefault(row.name, row)
 
     def quality_without(self, competition: str | None) -> QualityModel:
