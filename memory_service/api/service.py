@@ -17,6 +17,9 @@ from memory_service.services.operations.readiness import Preparation
 from memory_service.services.runs.retention import Retention
 from memory_service.settings import Settings
 
+LONG_BODIES = 2
+"""Requests with a long body (`api.request_body`) that are worked on at once."""
+
 
 class Service:
     """One per application, in `app.state.service`."""
@@ -32,6 +35,7 @@ class Service:
         self.metrics = Metrics()
         self.idempotent_answers = IdempotentAnswers(self.database)
         self.readiness_limiter = anyio.CapacityLimiter(1)
+        self.long_bodies = anyio.CapacityLimiter(LONG_BODIES)
         self.stopping = threading.Event()
         """Set when the server stops: streamed answers end here, and clients ask again."""
 

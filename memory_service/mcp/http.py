@@ -56,7 +56,7 @@ class Endpoint:
             raise Unavailable("The service is starting or ending; ask again in a moment")
         body = await raw_body(Request(scope, receive))
         if len(body) > LOOP_BYTES:
-            await anyio.to_thread.run_sync(_check, body)
+            await anyio.to_thread.run_sync(_check, body, limiter=self._service.long_bodies)
         else:
             _check(body)
         await self._manager.handle_request(scope, _replay(body, receive), send)
