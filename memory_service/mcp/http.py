@@ -64,7 +64,7 @@ class Endpoint:
 
 def _check(body: bytes) -> None:
     """TooLarge for more values than can be read in the event loop; InvalidInput for objects of too many
-    members. What is wrong otherwise is the protocol's to refuse: it takes NaN, which `parse_json` does not."""
+    members. What is wrong otherwise is the protocol's to refuse; it takes NaN, other than `parse_json`."""
     if body.count(b",") <= MOST_VALUES and len(body) <= LOOP_BYTES:
         return
     try:

@@ -79,9 +79,8 @@ def test_nobody_passes_the_proxy_without_a_key(proxy: tuple[int, str]):
 def test_wrong_keys_are_counted_for_who_sent_them(proxy: tuple[int, str]):
     port, key = proxy
     with asking(port, "127.0.0.5") as guesser, asking(port, "127.0.0.6") as other:
-        tried = [
-            guesser.get("/models", headers={"X-API-Key": f"msk_{n:060d}"}).status_code for n in range(15)
-        ]
+        wrong = [{"X-API-Key": f"msk_{n:060d}"} for n in range(15)]
+        tried = [guesser.get("/models", headers=one).status_code for one in wrong]
         assert tried[0] == 401
         assert tried[-1] == 429
         assert other.get("/models", headers=wrong[0]).status_code == 401
